@@ -1,0 +1,1 @@
+"""The golden arithmetic of the whole atomic matrix: what every (operation, datatype) does to memory bytes."""
