@@ -1,0 +1,54 @@
+"""The parameters of one NIC: the same object builds the model, the hardware and the simulation."""
+
+from dataclasses import dataclass
+
+from amoeba_model.opcodes import Datatype, Op
+
+__all__ = ["NicParameters"]
+
+
+def _power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+@dataclass(frozen=True)
+class NicParameters:
+    """Sizes and features of a NIC. Raises ValueError where they do not fit together."""
+
+    data_width: int = 256
+    """Bits per beat of the datapath, the host bus and the link: 128, 256 or 512."""
+    contexts: int = 4
+    """Endpoint contexts, each with a transmit ring, a completion ring and a doorbell page."""
+    keys: int = 64
+    """Slots of the key table; a power of two."""
+    peers: int = 32
+    """Peer table entries, each an initiator's packet delivery context (PDC)."""
+    target_pdcs: int = 64
+    """Packet delivery contexts kept for initiators elsewhere."""
+    window: int = 64
+    """Request packets a PDC may have unacknowledged; a power of two."""
+    payload: int = 4096
+    """Most payload bytes in one frame; a multiple of 64."""
+    lines: int = 64
+    """Lines (of ``data_width`` bits) that the memory pipeline holds in flight."""
+    datatypes: tuple[Datatype, ...] = tuple(Datatype)
+    """Datatypes that the atomic unit implements."""
+    ops: tuple[Op, ...] = tuple(Op)
+    """Operations that the atomic unit implements."""
+    clock_hz: int = 250_000_000
+    """Clock that cycle counts are converted to seconds with."""
+
+    def __post_init__(self) -> None:
+        if self.data_width not in (128, 256, 512):
+            raise ValueError(f"data_width must be 128, 256 or 512, got {self.data_width}")
+        for name in ("keys", "peers", "target_pdcs", "window", "lines"):
+            if not _power_of_two(getattr(self, name)):
+                raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
+        if not 1 <= self.contexts <= 32:
+            raise ValueError(f"contexts must be 1 to 32, got {self.contexts}")
+        if self.payload % 64 or not 64 <= self.payload <= 8192:
+            raise ValueError(f"payload must be a multiple of 64 from 64 to 8192 bytes, got {self.payload}")
+
+    @property
+    def beat_bytes(self) -> int:
+        return self.data_width // 8

@@ -1,0 +1,298 @@
+"""The BAR: a linked list of self-describing register blocks, then one doorbell page per context.
+
+Every block begins with its type, version, length and the BAR offset of the next block (0 ends the list), so a
+driver discovers what a build contains. The first block is at offset 0.
+"""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amoeba_model.layout import Access, Register, RegisterBlock
+from amoeba_model.opcodes import Op
+from amoeba_model.parameters import NicParameters
+
+__all__ = [
+    "ABI_VERSION",
+    "BAR_SIZE",
+    "DOORBELL_PAGE",
+    "DOORBELL_PAGE_SIZE",
+    "DOORBELL_REGISTERS",
+    "KEY_PROBES",
+    "ContextControl",
+    "Counter",
+    "KeyFlags",
+    "PeerFlags",
+    "PlacedBlock",
+    "bar_blocks",
+    "key_slots",
+]
+
+ABI_VERSION = 1
+"""Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
+
+DOORBELL_PAGE = 0x2_0000
+DOORBELL_PAGE_SIZE = 0x1000
+BAR_SIZE = 0x4_0000
+
+KEY_PROBES = 8
+"""Slots of the key table in which one key may lie: see :func:`key_slots`."""
+
+
+class KeyFlags(enum.IntFlag):
+    """``flags`` of a key table entry."""
+
+    VALID = 1 << 0
+    REMOTE_READ = 1 << 1
+    REMOTE_WRITE = 1 << 2
+    VIRTUAL = 1 << 3
+    """Remote addresses are virtual addresses; otherwise offsets from the start of the region."""
+
+
+class PeerFlags(enum.IntFlag):
+    VALID = 1 << 0
+
+
+class ContextControl(enum.IntFlag):
+    ENABLE = 1 << 0
+    """Process descriptors and accept requests; indices restart from zero when it is set."""
+    CSWAP_BY_BITS = 1 << 1
+    """FI_CSWAP of this context's requests compares floating point by bits instead of by value."""
+
+
+class Counter(enum.IntEnum):
+    """What the NIC counts, in the order of the counter block. Each counts modulo 2**32 since reset."""
+
+    DESCRIPTORS = 0
+    """Descriptors taken from transmit rings."""
+    COMPLETIONS = 1
+    """Completion entries written."""
+    ERROR_COMPLETIONS = 2
+    """Of these, with a status other than OK."""
+    REQUESTS_SENT = 3
+    """Request frames sent."""
+    RESPONSES_SENT = 4
+    """Acknowledge frames sent."""
+    FRAMES_RECEIVED = 5
+    """Frames accepted as UET for this NIC."""
+    REQUESTS_RECEIVED = 6
+    """Request frames executed or refused with a return code."""
+    RESPONSES_RECEIVED = 7
+    """Acknowledge frames that matched an outstanding request."""
+    DROPPED_MALFORMED = 8
+    """Frames dropped: not UET, truncated, or with inconsistent lengths."""
+    DROPPED_CHECK = 9
+    """Frames dropped: wrong CRC."""
+    DROPPED_ADDRESS = 10
+    """Frames dropped: another MAC or IP address."""
+    DROPPED_PDC = 11
+    """Requests dropped: no PDC, or one that does not fit the sender."""
+    DROPPED_SEQUENCE = 12
+    """Requests dropped: packet sequence number not the expected one."""
+    DROPPED_RESPONSE = 13
+    """Acknowledgements dropped: nothing outstanding that they answer."""
+    REFUSED_REQUESTS = 14
+    """Requests answered with a return code other than OK."""
+    ATOMIC_BEATS = 15
+    """Beats that went through the atomic unit."""
+    LINE_READS = 16
+    """Lines read from host memory for requests."""
+    LINE_WRITES = 17
+    """Lines written back to host memory."""
+    LINE_HITS = 18
+    """Operations on a line already in flight."""
+    DMA_READ_ERRORS = 19
+    """Host reads that the host refused."""
+    DMA_WRITE_ERRORS = 20
+    """Host writes that the host refused."""
+    INTERRUPTS = 21
+    """Interrupts raised."""
+
+
+DOORBELL_REGISTERS = (
+    Register("transmit_tail", 0x0, Access.W, "Producer index of the transmit ring (16 bits): the doorbell."),
+    Register("completion_head", 0x4, Access.W, "Consumer index of the completion ring (16 bits)."),
+    Register(
+        "arm",
+        0x8,
+        Access.W,
+        "Raise the context's interrupt once at the next completion whose index is the one written or later "
+        "(16 bits); at once if it has been written already.",
+    ),
+)
+"""Registers of one doorbell page; context c has its page at DOORBELL_PAGE + c * DOORBELL_PAGE_SIZE."""
+
+
+def key_slots(key: int, table_size: int) -> Iterator[int]:
+    """The slots of the key table in which ``key`` may lie, in the order the hardware looks (8 at most)."""
+    folded = key ^ key >> 16 ^ key >> 32 ^ key >> 48
+    for probe in range(min(KEY_PROBES, table_size)):
+        yield (folded + probe) & 0xFFFF & (table_size - 1)
+
+
+@dataclass(frozen=True)
+class PlacedBlock:
+    """A register block at its BAR offset."""
+
+    offset: int
+    block: RegisterBlock
+    following: int
+    """BAR offset of the next block, 0 for the last."""
+
+    def address(self, register: str, index: int = 0) -> int:
+        return self.offset + self.block[register].address(index)
+
+
+def _ro(name: str, offset: int, doc: str, count: int = 1) -> Register:
+    return Register(name, offset, Access.R, doc, count=count)
+
+
+def _rw(name: str, offset: int, doc: str, reset: int = 0, count: int = 1, stride: int = 4) -> Register:
+    return Register(name, offset, Access.RW, doc, reset=reset, count=count, stride=stride)
+
+
+def _device_block() -> RegisterBlock:
+    return RegisterBlock(
+        "device",
+        0x414D_0001,
+        1,
+        0x100,
+        (
+            _ro("abi_version", 0x10, "ABI of registers, descriptors and completions."),
+            _ro("data_width", 0x14, "Bits per beat of the datapath."),
+            _ro("contexts", 0x18, "Endpoint contexts."),
+            _ro("keys", 0x1C, "Slots of the key table."),
+            _ro("peers", 0x20, "Entries of the peer table."),
+            _ro("window", 0x24, "Unacknowledged request packets per peer."),
+            _ro("payload", 0x28, "Most payload bytes per frame."),
+            _ro("clock_hz", 0x2C, "Frequency of the NIC's clock in Hz."),
+            _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
+            _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
+            _rw("ip", 0x38, "Own IPv4 address."),
+        ),
+        "What this NIC is, and its own network address.",
+    )
+
+
+def _atomics_block() -> RegisterBlock:
+    mask = "datatypes (bit = libfabric's number)"
+    return RegisterBlock(
+        "atomics",
+        0x414D_0002,
+        1,
+        0x200,
+        (
+            _ro("base", 0x20, f"Per operation, the {mask} of fi_atomic.", count=32),
+            _ro("fetch", 0xA0, f"Per operation, the {mask} of fi_fetch_atomic.", count=32),
+            _ro("compare", 0x120, f"Per operation, the {mask} of fi_compare_atomic.", count=32),
+        ),
+        f"Which atomics this build executes; index = libfabric's operation number ({len(Op)} used).",
+    )
+
+
+CONTEXT_STRIDE = 0x40
+
+
+def _context_block(contexts: int) -> RegisterBlock:
+    def each(name: str, offset: int, doc: str) -> Register:
+        return _rw(name, 0x40 + offset, doc, count=contexts, stride=CONTEXT_STRIDE)
+
+    return RegisterBlock(
+        "contexts",
+        0x414D_0003,
+        1,
+        0x40 + contexts * CONTEXT_STRIDE,
+        (
+            each("control", 0x00, "Enable and options: ContextControl."),
+            each("transmit_base_low", 0x04, "Address of the transmit ring, low half; 64-byte aligned."),
+            each("transmit_base_high", 0x08, "Address of the transmit ring, high half."),
+            each("transmit_size", 0x0C, "log2 of the transmit ring's entries, 0 to 15."),
+            each("completion_base_low", 0x10, "Address of the completion ring, low half; 64-byte aligned."),
+            each("completion_base_high", 0x14, "Address of the completion ring, high half."),
+            each("completion_size", 0x18, "log2 of the completion ring's entries, 0 to 15."),
+            each("domain", 0x1C, "Protection domain (8 bits): only keys of the same domain are accepted."),
+            each("job_id", 0x20, "UET job (24 bits) whose requests are accepted."),
+            each("pid_on_fep", 0x24, "UET process id (12 bits) whose requests are accepted."),
+        ),
+        "Endpoint contexts: rings, domain, UET identity.",
+    )
+
+
+def _window(name: str, kind: int, length: int, registers: tuple[Register, ...], doc: str) -> RegisterBlock:
+    return RegisterBlock(name, kind, 1, length, registers, doc)
+
+
+def _keys_block() -> RegisterBlock:
+    return _window(
+        "keys",
+        0x414D_0004,
+        0x40,
+        (
+            _rw("key_low", 0x10, "Key, low half."),
+            _rw("key_high", 0x14, "Key, high half."),
+            _rw("base_low", 0x18, "Virtual address of the region's first byte, low half."),
+            _rw("base_high", 0x1C, "The same, high half."),
+            _rw("length_low", 0x20, "Length of the region in bytes, low half."),
+            _rw("length_high", 0x24, "The same, high half."),
+            _rw("domain", 0x28, "Protection domain (8 bits)."),
+            _rw("flags", 0x2C, "Rights and addressing: KeyFlags."),
+            Register("store", 0x30, Access.W, "Store the values above into the slot written here."),
+        ),
+        "The key table, written one slot at a time; a key lies in one of the slots that key_slots() names.",
+    )
+
+
+def _peers_block() -> RegisterBlock:
+    return _window(
+        "peers",
+        0x414D_0005,
+        0x40,
+        (
+            _rw("mac_low", 0x10, "MAC address of the peer, bytes 5 (least significant) to 2."),
+            _rw("mac_high", 0x14, "MAC address of the peer, bytes 1 (least significant) and 0."),
+            _rw("ip", 0x18, "IPv4 address of the peer."),
+            _rw("job_id", 0x1C, "UET job of the peer (24 bits)."),
+            _rw("pid_on_fep", 0x20, "UET process id of the peer (12 bits)."),
+            _rw("resource_index", 0x24, "Context of the peer (12 bits)."),
+            _rw("initial_psn", 0x28, "First packet sequence number to use."),
+            _rw("entropy", 0x2C, "UDP source port (16 bits)."),
+            _rw("flags", 0x30, "PeerFlags."),
+            _rw("context", 0x34, "Own context that uses this entry."),
+            Register(
+                "store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."
+            ),
+        ),
+        "The peer table, written one entry at a time; each entry is one packet delivery context.",
+    )
+
+
+def _counters_block() -> RegisterBlock:
+    return RegisterBlock(
+        "counters",
+        0x414D_0006,
+        1,
+        0x100,
+        (_ro("value", 0x10, "Counters, in the order of Counter.", count=len(Counter)),),
+        "What happened since reset.",
+    )
+
+
+def bar_blocks(parameters: NicParameters) -> tuple[PlacedBlock, ...]:
+    """All register blocks of a build, placed and linked."""
+    blocks = (
+        _device_block(),
+        _atomics_block(),
+        _context_block(parameters.contexts),
+        _keys_block(),
+        _peers_block(),
+        _counters_block(),
+    )
+    placed: list[PlacedBlock] = []
+    offset = 0
+    for index, block in enumerate(blocks):
+        following = (offset + block.length + 0xFFF) & ~0xFFF
+        placed.append(PlacedBlock(offset, block, following if index + 1 < len(blocks) else 0))
+        offset = following
+    return tuple(placed)
+
+

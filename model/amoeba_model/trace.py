@@ -1,0 +1,88 @@
+"""The trace port: what happens to a request, stage by stage, for people and for scoreboards.
+
+Each stage of the NIC has one slot on the port and reports at most one event per clock cycle.
+"""
+
+import enum
+from dataclasses import dataclass
+
+from amoeba_model.layout import Field, Record
+
+__all__ = ["TRACE_EVENT", "Requester", "Stage", "TraceEvent"]
+
+
+class Stage(enum.IntEnum):
+    """Stages of a request's life, in the order in which a fetching atomic passes them.
+
+    The comment says what ``pdc`` and ``psn`` of the event mean where they are not the packet's own.
+    """
+
+    DOORBELL = 0
+    """Tail written; psn = the tail."""
+    DESCRIPTOR = 1
+    """Descriptor arrived; psn = its index in the ring."""
+    OPERAND = 2
+    """Last operand byte at hand."""
+    REQUEST_SENT = 3
+    """First beat of the request frame leaves."""
+    REQUEST_RECEIVED = 4
+    """Request frame complete, CRC right."""
+    REQUEST_CHECKED = 5
+    """Sequence, key, bounds and rights checked; status = return code."""
+    LINE_READ = 6
+    """Line fetch issued to host memory; psn = low 32 bits of the line address."""
+    EXECUTED = 7
+    """Last beat of the request went through the atomic unit."""
+    LINE_WRITTEN = 8
+    """Line written back to host memory; psn = low 32 bits of the line address."""
+    RESPONSE_SENT = 9
+    """First beat of the acknowledge frame leaves; status = return code."""
+    RESPONSE_RECEIVED = 10
+    """Acknowledge frame complete, CRC right; status = return code."""
+    RESULT_WRITTEN = 11
+    """Last beat of fetched or read data handed to the host bus."""
+    COMPLETION_WRITTEN = 12
+    """Completion entry handed to the host bus; psn = its index in the ring; status = its status."""
+    INTERRUPT = 13
+    """Interrupt raised."""
+
+
+TRACE_EVENT = Record(
+    "trace_event",
+    8,
+    (
+        Field("psn", 32, "Packet sequence number, or what Stage says."),
+        Field("pdc", 16, "PDC: the initiator's on its side (peer index), the target's on the other."),
+        Field("context", 8, "Context concerned; 0xFF where none is."),
+        Field("status", 8, "Return code where one is known."),
+    ),
+    "One slot of the trace port.",
+)
+
+
+class Requester(enum.IntEnum):
+    """Components that access host memory; AxUSER on the AXI4 port carries this number."""
+
+    DESCRIPTOR_FETCH = 1
+    OPERAND_FETCH = 2
+    COMPARE_FETCH = 3
+    LINE_TABLE = 4
+    RESULT_WRITER = 5
+    COMPLETION_WRITER = 6
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """One event as a simulated device reports it."""
+
+    cycle: int
+    stage: Stage
+    context: int
+    pdc: int
+    psn: int
+    status: int
+
+    @classmethod
+    def from_bits(cls, cycle: int, stage: Stage, data: int) -> "TraceEvent":
+        fields = TRACE_EVENT.unpack(data.to_bytes(TRACE_EVENT.size, "little"))
+        return cls(cycle, stage, fields["context"], fields["pdc"], fields["psn"], fields["status"])

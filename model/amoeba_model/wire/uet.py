@@ -1,0 +1,396 @@
+"""Headers and numbers of Ultra Ethernet Transport 1.0.1, section 3, as Amoeba uses it.
+
+All headers are big-endian. Facts are from two public implementations of the specification (xdp2's
+``uet/{pds,ses}.h`` and the consortium's reference provider); where they differ or are silent, the choice is
+marked "decision" here and listed in ``docs/wire.md``.
+"""
+
+import enum
+
+from amoeba_model.layout import Field, Record
+from amoeba_model.opcodes import Datatype, Op
+
+UDP_PORT = 4793
+"""IANA's number for UET over UDP: the destination port of every frame."""
+
+ETHERTYPE_IPV4 = 0x0800
+IP_PROTOCOL_UDP = 17
+CRC_SIZE = 4
+"""Decision: every packet ends with the IEEE 802.3 CRC-32 (zlib.crc32) over PDS, SES and payload, sent least
+significant byte first, as in an Ethernet FCS."""
+
+OPERAND_ORDER = "little"
+"""Decision: operands and payload travel as they lie in host memory."""
+
+
+class PdsType(enum.IntEnum):
+    TSS = 1
+    RUD_REQ = 2
+    ROD_REQ = 3
+    RUDI_REQ = 4
+    RUDI_RESP = 5
+    UUD_REQ = 6
+    ACK = 7
+    ACK_CC = 8
+    ACK_CCX = 9
+    NACK = 10
+    CONTROL = 11
+    NACK_CCX = 12
+    RUD_CC_REQ = 13
+    ROD_CC_REQ = 14
+
+
+class NextHeader(enum.IntEnum):
+    NONE = 0
+    REQUEST_SMALL = 1
+    REQUEST_MEDIUM = 2
+    REQUEST_STD = 3
+    RESPONSE = 4
+    RESPONSE_DATA = 5
+    RESPONSE_DATA_SMALL = 6
+
+
+class RequestOpcode(enum.IntEnum):
+    """SES request opcodes."""
+
+    NO_OP = 0
+    WRITE = 1
+    READ = 2
+    ATOMIC = 3
+    FETCHING_ATOMIC = 4
+    SEND = 5
+    RENDEZVOUS_SEND = 6
+    DATAGRAM_SEND = 7
+    DEFERRABLE_SEND = 8
+    TAGGED_SEND = 9
+    RENDEZVOUS_TSEND = 0xA
+    DEFERRABLE_TSEND = 0xB
+    READY_TO_RESTART = 0xC
+    TSEND_ATOMIC = 0xD
+    TSEND_FETCH_ATOMIC = 0xE
+    MSG_ERROR = 0xF
+    AMOEBA_COMPARE_ATOMIC = 0x30
+    """Vendor opcode: compare atomics beyond one element of 16 bytes. Atomic extension, then as payload all
+    operands, then all compare values."""
+
+
+class ResponseOpcode(enum.IntEnum):
+    DEFAULT = 0
+    RESPONSE = 1
+    WITH_DATA = 2
+    NONE = 3
+
+
+class ReturnCode(enum.IntEnum):
+    """SES return codes; from 0x30 on Amoeba's own, used in completions for errors found at the initiator."""
+
+    NULL = 0
+    OK = 1
+    BAD_GENERATION = 2
+    DISABLED = 3
+    DISABLED_GEN = 4
+    NO_MATCH = 5
+    UNSUPPORTED_OP = 6
+    UNSUPPORTED_SIZE = 7
+    AT_INVALID = 8
+    AT_PERM = 9
+    AT_ATS_ERROR = 0xA
+    AT_NO_TRANS = 0xB
+    AT_OUT_OF_RANGE = 0xC
+    HOST_POISONED = 0xD
+    HOST_UNSUCCESS_CMPL = 0xE
+    AMO_UNSUPPORTED_OP = 0xF
+    AMO_UNSUPPORTED_DT = 0x10
+    AMO_UNSUPPORTED_SIZE = 0x11
+    AMO_UNALIGNED = 0x12
+    AMO_FP_NAN = 0x13
+    AMO_FP_UNDERFLOW = 0x14
+    AMO_FP_OVERFLOW = 0x15
+    AMO_FP_INEXACT = 0x16
+    PERM_VIOLATION = 0x17
+    OP_VIOLATION = 0x18
+    BAD_INDEX = 0x19
+    BAD_PID = 0x1A
+    BAD_JOB_ID = 0x1B
+    BAD_MKEY = 0x1C
+    BAD_ADDR = 0x1D
+    CANCELLED = 0x1E
+    UNDELIVERABLE = 0x1F
+    UNCOR = 0x20
+    UNCOR_TRNSNT = 0x21
+    TOO_LONG = 0x22
+    INITIATOR_ERROR = 0x23
+    DROPPED = 0x24
+    LOCAL_BAD_DESCRIPTOR = 0x30
+    """The descriptor's opcode, flags, length or alignment of length make no sense."""
+    LOCAL_BAD_PEER = 0x31
+    """The descriptor names a peer table entry that is not valid, or is another context's."""
+    LOCAL_DMA_FAULT = 0x32
+    """The host refused the NIC's access to a local buffer."""
+
+
+class AtomicOpcode(enum.IntEnum):
+    """UET's atomic opcodes; not libfabric's numbers: see :data:`ATOMIC_OPCODES`."""
+
+    MIN = 0
+    MAX = 1
+    SUM = 2
+    DIFF = 3
+    PROD = 4
+    LOR = 5
+    LAND = 6
+    BOR = 7
+    BAND = 8
+    LXOR = 9
+    BXOR = 0xA
+    READ = 0xB
+    WRITE = 0xC
+    CSWAP = 0xD
+    CSWAP_NE = 0xE
+    CSWAP_LE = 0xF
+    CSWAP_LT = 0x10
+    CSWAP_GE = 0x11
+    CSWAP_GT = 0x12
+    MSWAP = 0x13
+    INVAL = 0x14
+
+
+class AtomicDatatype(enum.IntEnum):
+    """UET's atomic datatypes; FP8 has none, so vendor numbers stand in."""
+
+    INT8 = 0
+    UINT8 = 1
+    INT16 = 2
+    UINT16 = 3
+    INT32 = 4
+    UINT32 = 5
+    INT64 = 6
+    UINT64 = 7
+    INT128 = 8
+    UINT128 = 9
+    FLOAT = 0xA
+    DOUBLE = 0xB
+    FLOAT_COMPLEX = 0xC
+    DOUBLE_COMPLEX = 0xD
+    LONG_DOUBLE = 0xE
+    LONG_DOUBLE_COMPLEX = 0xF
+    BF16 = 0x10
+    FP16 = 0x11
+    AMOEBA_FLOAT8_E4M3 = 0xE0
+    AMOEBA_FLOAT8_E5M2 = 0xE1
+
+
+ATOMIC_OPCODES: dict[Op, AtomicOpcode] = {
+    op: AtomicOpcode[op.name.removeprefix("FI_").removeprefix("ATOMIC_")] for op in Op
+}
+"""UET opcode of every libfabric operation."""
+
+ATOMIC_DATATYPES: dict[Datatype, AtomicDatatype] = {
+    **{d: AtomicDatatype[d.name.removeprefix("FI_")] for d in Datatype if d < Datatype.FI_FLOAT16},
+    Datatype.FI_FLOAT16: AtomicDatatype.FP16,
+    Datatype.FI_BFLOAT16: AtomicDatatype.BF16,
+    Datatype.FI_FLOAT8_E4M3: AtomicDatatype.AMOEBA_FLOAT8_E4M3,
+    Datatype.FI_FLOAT8_E5M2: AtomicDatatype.AMOEBA_FLOAT8_E5M2,
+}
+"""UET datatype of every libfabric datatype."""
+
+
+class PdsFlags(enum.IntFlag):
+    """Prologue flags of requests (7 bits)."""
+
+    RETX = 0x10
+    ACK_REQUEST = 0x08
+    SYN = 0x04
+
+
+class SesFlags(enum.IntFlag):
+    """Second byte of the SES request header, below the version."""
+
+    DELIVERY_COMPLETE = 0x20
+    INITIATOR_ERROR = 0x10
+    RELATIVE = 0x08
+    HEADER_DATA = 0x04
+    END_OF_MESSAGE = 0x02
+    START_OF_MESSAGE = 0x01
+
+
+class SemanticControl(enum.IntFlag):
+    """Semantic control of the atomic extension; bit positions as in the reference provider."""
+
+    CACHEABLE = 0x01
+    CPU_COHERENT = 0x02
+    AMOEBA_CSWAP_BY_BITS = 0x80
+    """Vendor bit: FI_CSWAP compares floating point by bits."""
+
+
+ETHERNET = Record(
+    "ethernet",
+    14,
+    (
+        Field("destination", 48, "MAC address of the receiver."),
+        Field("source", 48, "MAC address of the sender."),
+        Field("ethertype", 16, "0x0800: IPv4."),
+    ),
+    "Ethernet II header.",
+    "big",
+)
+
+IPV4 = Record(
+    "ipv4",
+    20,
+    (
+        Field("version", 4, "4."),
+        Field("header_words", 4, "5: no options."),
+        Field("dscp_ecn", 8, "Zero."),
+        Field("total_length", 16, "Bytes from here to the end of the packet's CRC."),
+        Field("identification", 16, "Zero: never fragmented."),
+        Field("flags_fragment", 16, "0x4000: don't fragment."),
+        Field("ttl", 8, "64."),
+        Field("protocol", 8, "17: UDP."),
+        Field("checksum", 16, "RFC 791 header checksum."),
+        Field("source", 32, "IPv4 address of the sender."),
+        Field("destination", 32, "IPv4 address of the receiver."),
+    ),
+    "IPv4 header.",
+    "big",
+)
+
+UDP = Record(
+    "udp",
+    8,
+    (
+        Field("source_port", 16, "Entropy."),
+        Field("destination_port", 16, "4793."),
+        Field("length", 16, "Bytes from here to the end of the packet's CRC."),
+        Field("checksum", 16, "Zero: unused, the packet has a CRC (RFC 768)."),
+    ),
+    "UDP header.",
+    "big",
+)
+
+PDS_REQUEST = Record(
+    "pds_request",
+    12,
+    (
+        Field("type", 5, "ROD_REQ.", PdsType),
+        Field("next_header", 4, "What follows.", NextHeader),
+        Field("flags", 7, "Retransmission, acknowledge request, SYN.", PdsFlags),
+        Field("clear_psn_offset", 16, "Signed, relative to psn: responses up to there need not be kept."),
+        Field("psn", 32, "Packet sequence number."),
+        Field("spdcid", 16, "Sender's PDC."),
+        Field("dpdcid", 16, "Receiver's PDC; with SYN {4 bits zero, psn - first psn of the PDC: 12}."),
+    ),
+    "PDS header of a reliable ordered (ROD) request.",
+    "big",
+)
+
+PDS_ACK = Record(
+    "pds_ack",
+    12,
+    (
+        Field("type", 5, "ACK.", PdsType),
+        Field("next_header", 4, "What follows.", NextHeader),
+        Field("flags", 7, "Zero so far."),
+        Field("ack_psn_offset", 16, "Signed, relative to cack_psn: the packet answered."),
+        Field("cack_psn", 32, "Everything up to here has been received."),
+        Field("spdcid", 16, "Sender's PDC."),
+        Field("dpdcid", 16, "Receiver's PDC."),
+    ),
+    "PDS header of an acknowledgement.",
+    "big",
+)
+
+SES_REQUEST = Record(
+    "ses_request",
+    44,
+    (
+        Field("reserved0", 2, "Zero."),
+        Field("opcode", 6, "What to do.", RequestOpcode),
+        Field("version", 2, "Zero."),
+        Field("flags", 6, "Message and delivery flags.", SesFlags),
+        Field("message_id", 16, "Counts the messages of a PDC."),
+        Field("ri_generation", 8, "Zero."),
+        Field("job_id", 24, "Job of the addressed process."),
+        Field("reserved1", 4, "Zero."),
+        Field("pid_on_fep", 12, "Addressed process."),
+        Field("reserved2", 4, "Zero."),
+        Field("resource_index", 12, "Addressed context."),
+        Field("buffer_offset", 64, "Remote address: virtual or offset, as the region was registered."),
+        Field("initiator", 32, "Sender's context."),
+        Field("memory_key", 64, "Key of the remote region; match bits of a tagged message."),
+        Field("header_data", 64, "Immediate data if HEADER_DATA."),
+        Field("request_length", 32, "Bytes of remote memory concerned."),
+    ),
+    "SES standard request header.",
+    "big",
+)
+
+ATOMIC_EXTENSION = Record(
+    "atomic_extension",
+    4,
+    (
+        Field("opcode", 8, "Operation.", AtomicOpcode),
+        Field("datatype", 8, "Datatype.", AtomicDatatype),
+        Field("semantic_control", 8, "Options.", SemanticControl),
+        Field("reserved", 8, "Zero."),
+    ),
+    "Follows the SES header of every atomic.",
+    "big",
+)
+
+CSWAP_VALUES_SIZE = 32
+"""A compare atomic of one element of at most 16 bytes is a FETCHING_ATOMIC whose atomic extension is followed by
+compare value and swap value in 16 bytes each, zero-padded: UET's compare-and-swap extension. Decision: the value
+stands first in its 16 bytes, little-endian like all operands. MSWAP travels likewise (compare = mask)."""
+
+SES_RESPONSE = Record(
+    "ses_response",
+    12,
+    (
+        Field("list", 2, "Zero: expected."),
+        Field("opcode", 6, "RESPONSE.", ResponseOpcode),
+        Field("version", 2, "Zero."),
+        Field("return_code", 6, "Outcome.", ReturnCode),
+        Field("message_id", 16, "message_id of the request."),
+        Field("ri_generation", 8, "Zero."),
+        Field("job_id", 24, "job_id of the request."),
+        Field("modified_length", 32, "Bytes of remote memory that were read or written."),
+    ),
+    "SES response without data.",
+    "big",
+)
+
+SES_RESPONSE_DATA = Record(
+    "ses_response_data",
+    20,
+    (
+        Field("list", 2, "Zero: expected."),
+        Field("opcode", 6, "WITH_DATA.", ResponseOpcode),
+        Field("version", 2, "Zero."),
+        Field("return_code", 6, "Outcome.", ReturnCode),
+        Field("message_id", 16, "message_id of the request."),
+        Field("ri_generation", 8, "Zero."),
+        Field("job_id", 24, "job_id of the request."),
+        Field("read_request_message_id", 16, "message_id of the request."),
+        Field("reserved", 2, "Zero."),
+        Field("payload_length", 14, "Bytes of data that follow."),
+        Field("modified_length", 32, "Bytes of remote memory that were read or written."),
+        Field("message_offset", 32, "Zero: one packet answers one packet."),
+    ),
+    "SES response with data.",
+    "big",
+)
+
+ENCAPSULATION_SIZE = ETHERNET.size + IPV4.size + UDP.size
+
+WIRE_RECORDS = (
+    ETHERNET,
+    IPV4,
+    UDP,
+    PDS_REQUEST,
+    PDS_ACK,
+    SES_REQUEST,
+    ATOMIC_EXTENSION,
+    SES_RESPONSE,
+    SES_RESPONSE_DATA,
+)
