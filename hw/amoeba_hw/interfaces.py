@@ -1,0 +1,158 @@
+"""The streams between the NIC's blocks. Nothing here knows a bus.
+
+``width`` is always the datapath width in bits; a beat has ``width // 8`` bytes, the first in the low bits.
+"""
+
+from amaranth.lib import data, enum
+from amoeba_model.trace import TRACE_EVENT
+
+from amoeba_hw.layout import struct_layout
+
+__all__ = [
+    "CONTEXT",
+    "DMA_COMMAND",
+    "FRAME_HEADER",
+    "KEY_ENTRY",
+    "MEMORY_REQUEST",
+    "PEER",
+    "READ_REQUEST",
+    "TRACE_SLOT",
+    "MemoryKind",
+    "packet_beat",
+    "read_beat",
+    "write_beat",
+]
+
+READ_REQUEST = data.StructLayout({"address": 64, "length": 13})
+"""A host read: 1 to 4,096 bytes, not crossing a 4 KiB boundary."""
+
+
+def read_beat(width: int) -> data.StructLayout:
+    """One beat of a host read's answer: the aligned lines that cover the request, in order.
+
+    ``error`` (on any beat): the host refused; data is undefined. Answers come in the order of requests.
+    """
+    return data.StructLayout({"data": width, "last": 1, "error": 1})
+
+
+def write_beat(width: int) -> data.StructLayout:
+    """One beat of a host write burst: aligned consecutive lines, not crossing a 4 KiB boundary.
+
+    ``address`` (line-aligned) and ``beats`` (number of lines, 1 to 128) are valid with ``first``. ``strobe`` has a bit
+    per byte. Writes are performed in order, across all clients, as accepted.
+    """
+    return data.StructLayout(
+        {"address": 64, "beats": 8, "data": width, "strobe": width // 8, "first": 1, "last": 1}
+    )
+
+
+DMA_COMMAND = data.StructLayout({"address": 64, "length": 14})
+"""A transfer of 1 to 8,192 bytes at any address, any boundary: for PackedReader and PackedWriter."""
+
+
+def packet_beat(width: int) -> data.StructLayout:
+    """One beat of a packet, packed from byte 0: all beats but the last are full.
+
+    ``count`` is the number of valid bytes (1 to ``width // 8``; 0 only in a single-beat packet without bytes).
+    ``error`` counts with ``last`` only: the packet must not be used.
+    """
+    return data.StructLayout({"data": width, "count": (width // 8).bit_length(), "last": 1, "error": 1})
+
+
+FRAME_HEADER = data.StructLayout(
+    {
+        # The other side: destination when transmitting, source when receiving.
+        "mac": 48,
+        "ip": 32,
+        "port": 16,  # UDP source port (entropy)
+        "is_request": 1,  # ROD request; otherwise an acknowledgement
+        # PDS
+        "psn": 32,  # of the packet; of an ACK: cack_psn + ack_psn_offset
+        "clear_psn_offset": 16,
+        "spdcid": 16,
+        "dpdcid": 16,  # with syn: psn - first psn
+        "syn": 1,
+        # SES
+        "opcode": 6,  # request or response opcode
+        "version": 2,
+        "flags": 6,  # SesFlags
+        "message_id": 16,
+        "job_id": 24,
+        "pid_on_fep": 12,
+        "resource_index": 12,
+        "buffer_offset": 64,
+        "initiator": 32,
+        "memory_key": 64,
+        "header_data": 64,
+        "request_length": 32,
+        # Atomic extension, present for atomic opcodes
+        "atomic_opcode": 8,
+        "atomic_datatype": 8,
+        "semantic_control": 8,
+        # Responses
+        "return_code": 6,
+        "modified_length": 32,
+        "payload_length": 14,  # bytes after the headers, CRC excluded; compare-and-swap values count as payload
+    }
+)
+"""Everything a frame says besides its payload, in both directions."""
+
+
+class MemoryKind(enum.Enum, shape=2):
+    READ = 0
+    WRITE = 1
+    ATOMIC = 2
+
+
+MEMORY_REQUEST = data.StructLayout(
+    {
+        "address": 64,
+        "length": 14,  # bytes of target memory, 0 to the payload limit
+        "kind": MemoryKind,
+        "op": 5,  # libfabric's number
+        "datatype": 5,  # libfabric's number
+        "has_operand": 1,  # operands come on the operand stream (WRITE, ATOMIC but FI_ATOMIC_READ)
+        "has_compare": 1,  # compare values come on the compare stream
+        "cswap_by_bits": 1,
+        "returns_data": 1,  # the old bytes are wanted
+        "pdc": 16,  # for the trace
+        "psn": 32,  # for the trace
+    }
+)
+"""What the target asks of the memory engine; checked already."""
+
+PEER = data.StructLayout(
+    {
+        "mac": 48,
+        "ip": 32,
+        "job_id": 24,
+        "pid_on_fep": 12,
+        "resource_index": 12,
+        "initial_psn": 32,
+        "entropy": 16,
+        "valid": 1,
+        "context": 8,
+    }
+)
+"""One peer table entry as the driver stored it."""
+
+KEY_ENTRY = data.StructLayout({"key": 64, "base": 64, "length": 64, "domain": 8, "flags": 8})
+"""One key table entry as the driver stored it; flags are KeyFlags."""
+
+CONTEXT = data.StructLayout(
+    {
+        "enable": 1,
+        "cswap_by_bits": 1,
+        "transmit_base": 64,
+        "transmit_size": 4,  # log2 of entries
+        "completion_base": 64,
+        "completion_size": 4,
+        "domain": 8,
+        "job_id": 24,
+        "pid_on_fep": 12,
+    }
+)
+"""One context's registers."""
+
+TRACE_SLOT = data.StructLayout({"valid": 1, "event": struct_layout(TRACE_EVENT)})
+"""One stage's slot on the trace port: an event when valid, never waits."""
