@@ -75,6 +75,11 @@ class FloatFormat:
         return self.width // 8
 
     @property
+    def is_padded(self) -> bool:
+        """Whether memory holds more bytes than the encoding."""
+        return self.storage_bytes > self.value_bytes
+
+    @property
     def significand_bits(self) -> int:
         """Stored significand bits: the fraction, and the integer bit where it is explicit."""
         return self.fraction_bits + self.explicit_integer
@@ -178,9 +183,7 @@ class FloatFormat:
 
 FLOAT16 = FloatFormat("float16", exponent_bits=5, fraction_bits=10, storage_bytes=2)
 BFLOAT16 = FloatFormat("bfloat16", exponent_bits=8, fraction_bits=7, storage_bytes=2)
-FLOAT8_E4M3 = FloatFormat(
-    "float8_e4m3", exponent_bits=4, fraction_bits=3, storage_bytes=1, has_infinity=False
-)
+FLOAT8_E4M3 = FloatFormat("float8_e4m3", exponent_bits=4, fraction_bits=3, storage_bytes=1, has_infinity=False)
 FLOAT8_E5M2 = FloatFormat("float8_e5m2", exponent_bits=5, fraction_bits=2, storage_bytes=1)
 FLOAT = FloatFormat("float", exponent_bits=8, fraction_bits=23, storage_bytes=4)
 DOUBLE = FloatFormat("double", exponent_bits=11, fraction_bits=52, storage_bytes=8)

@@ -30,9 +30,7 @@ COMPARE_OPS = frozenset(
 )
 """The operations that take a third operand, and the only ones of the compare form."""
 
-_ORDERED_OPS = frozenset(
-    {Op.FI_MIN, Op.FI_MAX, Op.FI_CSWAP_LE, Op.FI_CSWAP_LT, Op.FI_CSWAP_GE, Op.FI_CSWAP_GT}
-)
+_ORDERED_OPS = frozenset({Op.FI_MIN, Op.FI_MAX, Op.FI_CSWAP_LE, Op.FI_CSWAP_LT, Op.FI_CSWAP_GE, Op.FI_CSWAP_GT})
 _BITWISE_OPS = frozenset({Op.FI_BOR, Op.FI_BAND, Op.FI_BXOR, Op.FI_MSWAP})
 
 
