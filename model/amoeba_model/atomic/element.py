@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import float_format, is_integer, is_signed
 from amoeba_model.atomic.matrix import COMPARE_OPS, is_valid
-from amoeba_model.atomic.operations import execute
 from amoeba_model.opcodes import Datatype, Form, Op
 
 __all__ = ["execute_element"]

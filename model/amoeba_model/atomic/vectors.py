@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from amoeba_model.atomic import softfloat
+from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
 from amoeba_model.atomic.limbs import BoolArray
 from amoeba_model.atomic.matrix import Cell, is_valid
-from amoeba_model.atomic.operations import execute
 from amoeba_model.opcodes import Datatype, Form, Op
 
 __all__ = ["CellResult", "Executor", "Mismatch", "RecordedCell", "check", "compare", "execute_model", "load"]
