@@ -1,0 +1,110 @@
+"""Writes packed packets to any range of host memory."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.interfaces import DMA_COMMAND, packet_beat, write_beat
+
+__all__ = ["PackedWriter"]
+
+PAGE = 4096
+BURST = 1024
+"""Bytes per burst at most: short enough that no other client waits long, and within 128 beats of any width."""
+
+
+class PackedWriter(wiring.Component):
+    """Writes one packet per command, its first byte at the command's address.
+
+    Parameters
+    ----------
+    width : int
+        Bits per beat.
+
+    Members
+    -------
+    commands : DMA_COMMAND stream
+        ``length`` must be the packet's.
+    packets : :func:`packet_beat` stream
+        Must be able to complete without waiting for ``writes``.
+    writes : :func:`write_beat` stream
+        Bursts that cross neither a 4 KiB boundary nor a 1 KiB one.
+    done : out
+        Pulse in the cycle in which a command's last line is taken.
+
+    One line per cycle; a tail that reaches into one more line than the packet has beats costs one cycle.
+    """
+
+    def __init__(self, width):
+        self._width = width
+        super().__init__(
+            {
+                "commands": In(stream.Signature(DMA_COMMAND)),
+                "packets": In(stream.Signature(packet_beat(width))),
+                "writes": Out(stream.Signature(write_beat(width))),
+                "done": Out(1),
+            }
+        )
+        self._carry = Signal(width)
+        self._line = Signal(14)
+        """Lines of this command written so far."""
+
+    def elaborate(self, platform):
+        m = Module()
+        command, packet, write = self.commands, self.packets, self.writes
+        line_bytes = self._width // 8
+        line_bits = line_bytes.bit_length() - 1
+        offset = command.p.address[:line_bits]
+        lines = Signal(14)
+        beats = Signal(14)
+        flush = Signal()
+        shifted = Signal(2 * self._width)
+        m.d.comb += [
+            lines.eq((offset + command.p.length + line_bytes - 1) >> line_bits),
+            beats.eq((command.p.length + line_bytes - 1) >> line_bits),
+            # All beats are taken, but their tail is not written: a line without a beat of its own.
+            flush.eq(self._line == beats),
+            shifted.eq(Mux(flush, 0, packet.p.data) << (offset << 3)),
+            write.p.data.eq(shifted[: self._width] | Mux(self._line == 0, 0, self._carry)),
+            write.valid.eq(command.valid & (flush | packet.valid)),
+            packet.ready.eq(command.valid & ~flush & write.ready),
+        ]
+        self._elaborate_addressing(m, offset, lines)
+        transfer = write.valid & write.ready
+        final = Signal()
+        m.d.comb += [
+            final.eq(self._line == lines - 1),
+            self.done.eq(transfer & final),
+            command.ready.eq(transfer & final),
+        ]
+        with m.If(transfer):
+            m.d.sync += [self._line.eq(Mux(final, 0, self._line + 1)), self._carry.eq(shifted[self._width :])]
+        return m
+
+    def _elaborate_addressing(self, m, offset, lines):
+        command, write = self.commands, self.writes
+        line_bytes = self._width // 8
+        line_bits = line_bytes.bit_length() - 1
+        lines_per_burst = BURST // line_bytes
+        address = Signal(64)
+        in_burst = Signal(range(lines_per_burst))
+        to_boundary = Signal(range(lines_per_burst + 1))
+        remaining = Signal(14)
+        end = Signal(15)
+        skip_tail = Signal(range(line_bytes))
+        ones = Const((1 << line_bytes) - 1, line_bytes)
+        m.d.comb += [
+            address.eq(Cat(Const(0, line_bits), command.p.address[line_bits:] + self._line)),
+            in_burst.eq(address[line_bits:]),
+            to_boundary.eq(lines_per_burst - in_burst),
+            remaining.eq(lines - self._line),
+            write.p.address.eq(address),
+            write.p.first.eq((self._line == 0) | (in_burst == 0)),
+            write.p.beats.eq(Mux(remaining < to_boundary, remaining, to_boundary)),
+            write.p.last.eq((remaining == 1) | (to_boundary == 1)),
+            end.eq(offset + command.p.length),
+            skip_tail.eq(-end),
+            write.p.strobe.eq(
+                (Mux(self._line == 0, ones << offset, ones)) & Mux(remaining == 1, ones >> skip_tail, ones)
+            ),
+        ]
