@@ -120,7 +120,8 @@ def run(dut, processes, background):
         sim.add_testbench(process)
 
     async def timeout(ctx):
-        await ctx.tick().repeat(TIMEOUT)
+        for _ in range(TIMEOUT):
+            await ctx.tick()
         raise TimeoutError(f"no end after {TIMEOUT} cycles")
 
     sim.add_testbench(timeout, background=True)
