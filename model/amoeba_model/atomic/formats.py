@@ -177,7 +177,7 @@ class FloatFormat:
             ("significand", significand, self.significand_mask),
         ):
             if not 0 <= value <= limit:
-                raise ValueError(f"{self.name}: expected a {field} of 0 to {limit:#x}, got {value:#x}")
+                raise ValueError(f"{self.name}: expected {field} 0 to {limit:#x}, got {value:#x}")
         return ((sign << self.exponent_bits | exponent) << self.significand_bits) | significand
 
 
