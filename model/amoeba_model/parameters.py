@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from amoeba_model.atomic.matrix import Cell, cells
 from amoeba_model.opcodes import Datatype, Op
 
 __all__ = ["NicParameters"]
@@ -52,3 +53,7 @@ class NicParameters:
     @property
     def beat_bytes(self) -> int:
         return self.data_width // 8
+
+    def cells(self) -> tuple[Cell, ...]:
+        """The (form, operation, datatype) cells that a NIC built with these parameters executes."""
+        return tuple(cell for cell in cells(extensions=True) if cell.op in self.ops and cell.datatype in self.datatypes)

@@ -1,0 +1,209 @@
+"""The BAR in hardware: register blocks and doorbell pages, generated from the model's declarations."""
+
+from amaranth.hdl import Cat, Module, Shape, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.layout import Access
+from amoeba_model.opcodes import Form
+from amoeba_model.registers import (
+    ABI_VERSION,
+    BAR_SIZE,
+    DOORBELL_PAGE,
+    DOORBELL_PAGE_SIZE,
+    DOORBELL_REGISTERS,
+    ContextControl,
+    Counter,
+    PeerFlags,
+    bar_blocks,
+)
+
+from amoeba_hw.host.axi_lite import register_access
+from amoeba_hw.interfaces import CONTEXT, KEY_ENTRY, PEER
+from amoeba_hw.stream import Queue, connect_streams
+
+__all__ = ["ADDRESS_WIDTH", "DOORBELL", "KEY_STORE", "PEER_STORE", "RegisterBank"]
+
+ADDRESS_WIDTH = (BAR_SIZE - 1).bit_length()
+DOORBELL = data.StructLayout({"context": 8, "value": 16})
+"""A write to a doorbell page: the context whose page it is, and the index written."""
+KEY_STORE = data.StructLayout({"slot": 16, "entry": KEY_ENTRY})
+PEER_STORE = data.StructLayout({"index": 16, "peer": PEER})
+
+EVENT_DEPTH = 16
+
+
+class RegisterBank(wiring.Component):
+    """All registers of the BAR. Holes read as zero and ignore writes.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    accesses, read_data : streams
+        From :class:`AxiLite`. A read is answered one cycle after it was taken; a write to a full queue waits.
+    counts : in, one bit per :class:`Counter`
+        Each pulse counts one.
+    contexts : array of CONTEXT
+    mac, ip
+        Own addresses.
+    transmit_tails, completion_heads, arms : DOORBELL streams
+    key_stores, peer_stores : streams
+    """
+
+    def __init__(self, parameters):
+        self._parameters = parameters
+        self._blocks = bar_blocks(parameters)
+        super().__init__(
+            {
+                "accesses": In(stream.Signature(register_access(ADDRESS_WIDTH))),
+                "read_data": Out(stream.Signature(32)),
+                "counts": In(len(Counter)),
+                "contexts": Out(CONTEXT).array(parameters.contexts),
+                "mac": Out(48),
+                "ip": Out(32),
+                "transmit_tails": Out(stream.Signature(DOORBELL)),
+                "completion_heads": Out(stream.Signature(DOORBELL)),
+                "arms": Out(stream.Signature(DOORBELL)),
+                "key_stores": Out(stream.Signature(KEY_STORE)),
+                "peer_stores": Out(stream.Signature(PEER_STORE)),
+            }
+        )
+        self._storage = {
+            (placed.block.name, register.name, index): Signal(
+                32, init=register.reset, name=f"{placed.block.name}_{register.name}_{index}"
+            )
+            for placed in self._blocks
+            for register in placed.block.registers
+            for index in range(register.count)
+            if register.access is Access.RW
+        }
+        self._counters = [Signal(32, name=f"counter_{counter.name.lower()}") for counter in Counter]
+
+    def elaborate(self, platform):
+        m = Module()
+        for counter, signal in zip(Counter, self._counters, strict=True):
+            with m.If(self.counts[counter]):
+                m.d.sync += signal.eq(signal + 1)
+        waits = self._elaborate_events(m)
+        self._elaborate_accesses(m, waits)
+        self._elaborate_outputs(m)
+        return m
+
+    def _register(self, block, name, index=0):
+        return self._storage[block, name, index]
+
+    def _value(self, block, register, index):
+        """What reading a register gives: constants of this build, counters, or storage."""
+        if register.access is Access.RW:
+            return self._register(block.name, register.name, index)
+        if block.name == "counters":
+            return self._counters[index]
+        if block.name == "atomics":
+            form = Form(register.name)
+            return sum(
+                1 << cell.datatype for cell in self._parameters.cells() if (cell.form, cell.op) == (form, index)
+            )
+        if block.name == "device":
+            return ABI_VERSION if register.name == "abi_version" else getattr(self._parameters, register.name)
+        return 0
+
+    def _elaborate_accesses(self, m, waits):
+        access = self.accesses
+        write = access.valid & access.ready & access.p.write
+        answer = Signal(32)
+        m.d.comb += [
+            access.ready.eq((~self.read_data.valid | self.read_data.ready) & ~waits),
+            self.read_data.payload.eq(answer),
+        ]
+        with m.If(self.read_data.ready):
+            m.d.sync += self.read_data.valid.eq(0)
+        with m.If(access.valid & access.ready & ~access.p.write):
+            m.d.sync += [self.read_data.valid.eq(1), answer.eq(0)]
+            with m.Switch(access.p.address):
+                for address, value in self._readable():
+                    with m.Case(address):
+                        m.d.sync += answer.eq(value)
+        with m.If(write), m.Switch(access.p.address):
+            for placed in self._blocks:
+                for register in placed.block.registers:
+                    if register.access is Access.RW:
+                        for index in range(register.count):
+                            with m.Case(placed.address(register.name, index)):
+                                stored = self._register(placed.block.name, register.name, index)
+                                m.d.sync += stored.eq(access.p.data)
+
+    def _readable(self):
+        for placed in self._blocks:
+            for offset, value in placed.block.header(placed.following).items():
+                yield placed.offset + offset, value
+            for register in placed.block.registers:
+                for index in range(register.count):
+                    yield placed.address(register.name, index), self._value(placed.block, register, index)
+
+    def _elaborate_events(self, m):
+        """Queues behind the write-only registers; returns whether the access on offer must wait for one."""
+        access = self.accesses
+        waits = []
+        for name, selected, fields in self._events():
+            output = getattr(self, name)
+            m.submodules[name] = queue = Queue(output.signature.members["payload"].shape, EVENT_DEPTH)
+            connect_streams(m, queue.o, wiring.flipped(output))
+            m.d.comb += queue.i.valid.eq(selected & access.valid & access.p.write & access.ready)
+            m.d.comb += [Value.cast(queue.i.p[field]).eq(value) for field, value in fields.items()]
+            waits.append(selected & access.p.write & ~queue.i.ready)
+        return Cat(*waits).any()
+
+    def _events(self):
+        """Per event stream: its name, whether the address selects it, and its payload."""
+        address, value = self.accesses.p.address, self.accesses.p.data
+        page_bits = (DOORBELL_PAGE_SIZE - 1).bit_length()
+        pages_end = DOORBELL_PAGE + self._parameters.contexts * DOORBELL_PAGE_SIZE
+        in_pages = (address >= DOORBELL_PAGE) & (address < pages_end)
+        context = (address - DOORBELL_PAGE)[page_bits:]
+        outputs = ("transmit_tails", "completion_heads", "arms")
+        for name, register in zip(outputs, DOORBELL_REGISTERS, strict=True):
+            selected = in_pages & (address[:page_bits] == register.offset)
+            yield name, selected, {"context": context, "value": value}
+        blocks = {placed.block.name: placed for placed in self._blocks}
+        for name, number, record, entry in (
+            ("key_stores", "slot", "entry", self._key_entry()),
+            ("peer_stores", "index", "peer", self._peer()),
+        ):
+            selected = address == blocks[name.replace("_stores", "s")].address("store")
+            yield name, selected, {number: value, record: entry}
+
+    def _wide(self, block, name, index=0):
+        """A 64-bit value kept in two registers."""
+        return Cat(self._register(block, f"{name}_low", index), self._register(block, f"{name}_high", index))
+
+    def _key_entry(self):
+        wide = {name: self._wide("keys", name) for name in ("key", "base", "length")}
+        narrow = {name: self._register("keys", name)[:8] for name in ("domain", "flags")}
+        return self._struct(KEY_ENTRY, wide | narrow)
+
+    def _peer(self):
+        own = {name: self._register("peers", name) for name in PEER.members if name not in ("mac", "valid")}
+        valid = self._register("peers", "flags") & PeerFlags.VALID
+        return self._struct(PEER, {**own, "mac": self._wide("peers", "mac"), "valid": valid})
+
+    @staticmethod
+    def _struct(layout, values):
+        """The members of a layout side by side, each cut to its width."""
+        return Cat(*(values[name][: Shape.cast(layout.members[name]).width] for name in layout.members))
+
+    def _elaborate_outputs(self, m):
+        m.d.comb += [self.mac.eq(self._wide("device", "mac")), self.ip.eq(self._register("device", "ip"))]
+        for index in range(self._parameters.contexts):
+            own = {
+                name: self._register("contexts", name, index)
+                for name in ("transmit_size", "completion_size", "domain", "job_id", "pid_on_fep")
+            }
+            wide = {name: self._wide("contexts", name, index) for name in ("transmit_base", "completion_base")}
+            control = self._register("contexts", "control", index)
+            flags = {
+                "enable": (control & ContextControl.ENABLE).any(),
+                "cswap_by_bits": (control & ContextControl.CSWAP_BY_BITS).any(),
+            }
+            m.d.comb += Value.cast(self.contexts[index]).eq(self._struct(CONTEXT, own | wide | flags))
