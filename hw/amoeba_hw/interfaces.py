@@ -13,9 +13,12 @@ __all__ = [
     "DMA_COMMAND",
     "FRAME_HEADER",
     "KEY_ENTRY",
+    "KEY_STORE",
     "MEMORY_REQUEST",
     "PEER",
+    "PEER_STORE",
     "READ_REQUEST",
+    "RING_INDEX",
     "TRACE_SLOT",
     "MemoryKind",
     "packet_beat",
@@ -138,6 +141,13 @@ PEER = data.StructLayout(
 
 KEY_ENTRY = data.StructLayout({"key": 64, "base": 64, "length": 64, "domain": 8, "flags": 8})
 """One key table entry as the driver stored it; flags are KeyFlags."""
+
+KEY_STORE = data.StructLayout({"slot": 16, "entry": KEY_ENTRY})
+PEER_STORE = data.StructLayout({"index": 16, "peer": PEER})
+"""A table entry that the driver stored, and where."""
+
+RING_INDEX = data.StructLayout({"context": 8, "index": 16})
+"""A write to a doorbell page: the context whose page it is, and the ring index written."""
 
 CONTEXT = data.StructLayout(
     {

@@ -178,7 +178,7 @@ def test_doorbells_and_stores_become_events_in_order():
 
     simulate(bar, process)
     assert [name for name, _ in events] == ["transmit_tails"] * 2 + ["completion_heads", "key_stores", "peer_stores"]
-    assert [(e.context, e.value) for _, e in events[:3]] == [(1, 7), (0, 9), (1, 3)]
+    assert [(e.context, e.index) for _, e in events[:3]] == [(1, 7), (0, 9), (1, 3)]
     key = events[3][1]
     assert (key.slot, key.entry.key, key.entry.base, key.entry.domain, key.entry.flags) == (
         9,
@@ -227,7 +227,7 @@ def test_full_event_queue_holds_the_write_and_loses_nothing():
                 bar.bank.transmit_tails.valid, bar.bank.transmit_tails.ready, bar.bank.transmit_tails.payload
             )
             if valid and ready:
-                got.append(event.value)
+                got.append(event.index)
 
     sim = Simulator(bar)
     sim.add_clock(1e-8)

@@ -1,7 +1,7 @@
 """The BAR in hardware: register blocks and doorbell pages, generated from the model's declarations."""
 
 from amaranth.hdl import Cat, Module, Shape, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.layout import Access
 from amoeba_model.opcodes import Form
@@ -18,17 +18,12 @@ from amoeba_model.registers import (
 )
 
 from amoeba_hw.host.axi_lite import register_access
-from amoeba_hw.interfaces import CONTEXT, KEY_ENTRY, PEER
+from amoeba_hw.interfaces import CONTEXT, KEY_ENTRY, KEY_STORE, PEER, PEER_STORE, RING_INDEX
 from amoeba_hw.stream import Queue, connect_streams
 
-__all__ = ["ADDRESS_WIDTH", "DOORBELL", "KEY_STORE", "PEER_STORE", "RegisterBank"]
+__all__ = ["ADDRESS_WIDTH", "RegisterBank"]
 
 ADDRESS_WIDTH = (BAR_SIZE - 1).bit_length()
-DOORBELL = data.StructLayout({"context": 8, "value": 16})
-"""A write to a doorbell page: the context whose page it is, and the index written."""
-KEY_STORE = data.StructLayout({"slot": 16, "entry": KEY_ENTRY})
-PEER_STORE = data.StructLayout({"index": 16, "peer": PEER})
-
 EVENT_DEPTH = 16
 
 
@@ -48,7 +43,7 @@ class RegisterBank(wiring.Component):
     contexts : array of CONTEXT
     mac, ip
         Own addresses.
-    transmit_tails, completion_heads, arms : DOORBELL streams
+    transmit_tails, completion_heads, arms : RING_INDEX streams
     key_stores, peer_stores : streams
     """
 
@@ -63,9 +58,9 @@ class RegisterBank(wiring.Component):
                 "contexts": Out(CONTEXT).array(parameters.contexts),
                 "mac": Out(48),
                 "ip": Out(32),
-                "transmit_tails": Out(stream.Signature(DOORBELL)),
-                "completion_heads": Out(stream.Signature(DOORBELL)),
-                "arms": Out(stream.Signature(DOORBELL)),
+                "transmit_tails": Out(stream.Signature(RING_INDEX)),
+                "completion_heads": Out(stream.Signature(RING_INDEX)),
+                "arms": Out(stream.Signature(RING_INDEX)),
                 "key_stores": Out(stream.Signature(KEY_STORE)),
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
             }
@@ -165,7 +160,7 @@ class RegisterBank(wiring.Component):
         outputs = ("transmit_tails", "completion_heads", "arms")
         for name, register in zip(outputs, DOORBELL_REGISTERS, strict=True):
             selected = in_pages & (address[:page_bits] == register.offset)
-            yield name, selected, {"context": context, "value": value}
+            yield name, selected, {"context": context, "index": value}
         blocks = {placed.block.name: placed for placed in self._blocks}
         for name, number, record, entry in (
             ("key_stores", "slot", "entry", self._key_entry()),
