@@ -1,0 +1,1 @@
+"""The initiator: from a doorbell to request frames, and from their answers to completions."""

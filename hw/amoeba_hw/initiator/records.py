@@ -1,0 +1,112 @@
+"""What travels between the initiator's stages."""
+
+from amaranth.lib import data, enum
+from amoeba_model.descriptors import TX_DESCRIPTOR
+
+from amoeba_hw.interfaces import PEER
+from amoeba_hw.layout import struct_layout
+
+__all__ = [
+    "COMPLETION_ORDER",
+    "DESCRIPTOR",
+    "DOORBELL",
+    "FETCH_COMMAND",
+    "GENERATION_BITS",
+    "OUTSTANDING",
+    "PACKET",
+    "PEER_STORE",
+    "REQUEST",
+    "TICKET",
+    "PayloadKind",
+]
+
+DOORBELL = data.StructLayout({"context": 8, "value": 16})
+"""A write to a doorbell page: the context whose page it is, and the index written."""
+
+PEER_STORE = data.StructLayout({"index": 16, "peer": PEER})
+"""An entry that the driver stores into the peer table."""
+
+GENERATION_BITS = 4
+"""A context's generation changes when it is disabled; what an earlier generation began is not completed. An answer
+would have to be late by 16 times disabling its context to be taken for a newer one."""
+
+FETCH_COMMAND = data.StructLayout(
+    {"context": 8, "generation": GENERATION_BITS, "index": 16, "count": 3, "address": 64}
+)
+"""1 to 4 consecutive descriptors to fetch, from ``index`` on; within one lap of the ring and one 4 KiB page."""
+
+DESCRIPTOR = data.StructLayout(
+    {
+        "context": 8,
+        "generation": GENERATION_BITS,
+        "index": 16,
+        "error": 1,  # the host refused the read: the fields are undefined
+        "fields": struct_layout(TX_DESCRIPTOR),
+    }
+)
+"""One fetched descriptor."""
+
+TICKET = data.StructLayout(
+    {
+        "context": 8,
+        "generation": GENERATION_BITS,
+        "index": 16,  # of the descriptor in its ring
+        "peer": 16,
+        "user_context": 64,
+        "length": 32,
+        "opcode": 8,
+        "wants_completion": 1,  # on success, too
+    }
+)
+"""What a request's completion says of its descriptor."""
+
+COMPLETION_ORDER = data.StructLayout({"ticket": TICKET, "status": 8})
+"""A finished request."""
+
+
+class PayloadKind(enum.Enum, shape=2):
+    """What a request packet carries behind its headers."""
+
+    NONE = 0
+    OPERANDS = 1
+    """The local buffer's bytes."""
+    SWAP_PAIR = 2
+    """UET's compare-and-swap extension: the compare value in 16 bytes, the swap value in 16 bytes."""
+    VECTORS = 3
+    """All operands, then all compare values."""
+
+
+_REQUEST = {
+    "ticket": TICKET,
+    "ses_opcode": 6,
+    "is_atomic": 1,
+    "atomic_opcode": 8,
+    "atomic_datatype": 8,
+    "kind": PayloadKind,
+    "inline": 1,  # local and compare are values, not addresses
+    "returns_data": 1,
+    "remote_address": 64,
+    "remote_key": 64,
+    "result": 64,
+    "local": 64,
+    "compare": 64,
+}
+
+REQUEST = data.StructLayout({**_REQUEST, "length": 32})
+"""A descriptor that passed its checks."""
+
+PACKET = data.StructLayout(
+    {
+        **_REQUEST,
+        "length": 14,  # bytes of remote memory
+        "number": 8,  # of the request, modulo 256
+        "last": 1,  # of its request
+        "fault": 1,  # the host refused the operands: send a NO_OP instead
+    }
+)
+"""One packet of a request; addresses are the packet's own."""
+
+OUTSTANDING = data.StructLayout(
+    {"ticket": TICKET, "result": 64, "length": 14, "returns_data": 1, "last": 1, "fault": 1}
+)
+"""What an unanswered packet's answer is for."""
