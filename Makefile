@@ -1,0 +1,55 @@
+# Every target sets itself up: a virtual environment in .venv, filled from PyPI.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: help demo test lint rtl generated bench synth clean tools
+
+help:
+	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic"
+	@echo "make test    all tests"
+	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
+	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
+	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/"
+	@echo "make bench   exact cycle counts and speed ratios: a table, and build/bench.json"
+
+tools:
+	@$(PYTHON) scripts/check_tools.py
+
+# What running the simulated NIC takes.
+$(VENV)/sim.stamp: pyproject.toml | tools
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[sim]'
+	@touch $@
+
+# What testing takes.
+$(VENV)/dev.stamp: pyproject.toml | tools
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/sim.stamp
+
+demo: $(VENV)/sim.stamp
+	$(BIN)/amoeba gups --device rtl --ranks 2
+	$(BIN)/amoeba trace --device rtl
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m amoeba_model.generate --check
+
+rtl: $(VENV)/sim.stamp
+	$(BIN)/python -m amoeba_hw.generate hw/rtl
+
+generated: $(VENV)/sim.stamp
+	$(BIN)/python -m amoeba_model.generate
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
