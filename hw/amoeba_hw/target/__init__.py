@@ -1,0 +1,1 @@
+"""The answering side of the NIC: sequence, checks, operands in; answers out."""
