@@ -124,7 +124,9 @@ def _recover(fmt: FloatFormat, z: Memory, w: Memory, result: Memory, products_in
         own, other = (z_infinite, w_infinite) if index < 2 else (w_infinite, z_infinite)
         overflowed = products_infinite & ~z_infinite & ~w_infinite
         to_one = own & number.infinite
-        to_zero = (own & ~number.infinite) | (number.nan & (other | overflowed))
+        # C's isnan(x) is x != x, which holds for invalid encodings too.
+        unordered = number.nan | number.invalid
+        to_zero = (own & ~number.infinite) | (unordered & (other | overflowed))
         factor = np.where(to_zero[:, None], _signed(fmt, 0, number.sign), factor)
         boxed.append(np.where(to_one[:, None], _signed(fmt, fmt.one, number.sign), factor))
     a, b, c, d = boxed
