@@ -1,0 +1,201 @@
+"""The NIC without its buses: initiator, target, memory engine, wire, registers and DMA hubs."""
+
+from amaranth.hdl import Cat, Module, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.registers import Counter
+from amoeba_model.trace import TRACE_EVENT, Requester, Stage
+
+from amoeba_hw.host.axi_lite import register_access
+from amoeba_hw.host.hubs import ReadHub, WriteHub
+from amoeba_hw.host.packed_reader import PackedReader
+from amoeba_hw.host.packed_writer import PackedWriter
+from amoeba_hw.host.register_bank import ADDRESS_WIDTH, RegisterBank
+from amoeba_hw.initiator.initiator import Initiator
+from amoeba_hw.interfaces import READ_REQUEST, packet_beat, read_beat, write_beat
+from amoeba_hw.memory.engine import MemoryEngine
+from amoeba_hw.stream import connect_streams
+from amoeba_hw.target.target import Target
+from amoeba_hw.wire.receiver import FrameReceiver
+from amoeba_hw.wire.transmitter import FrameTransmitter
+
+__all__ = ["Core", "TraceSignature"]
+
+READERS = (
+    Requester.DESCRIPTOR_FETCH,
+    Requester.OPERAND_FETCH,
+    Requester.COMPARE_FETCH,
+    Requester.LINE_TABLE,
+)
+WRITERS = (Requester.RESULT_WRITER, Requester.COMPLETION_WRITER, Requester.LINE_TABLE)
+
+
+class TraceSignature(wiring.Signature):
+    """The trace port: per stage a ``valid`` bit and a trace event's bits in ``data``."""
+
+    def __init__(self):
+        slot = wiring.Signature({"valid": Out(1), "data": Out(8 * TRACE_EVENT.size)})
+        super().__init__({stage.name.lower(): Out(slot) for stage in Stage})
+
+
+class Core(wiring.Component):
+    """A whole NIC between plain streams.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    accesses, read_data : register access streams
+    reads, read_answers : READ_REQUEST and :func:`read_beat` streams; answers come in order
+    writes : :func:`write_beat` stream, performed in order
+    read_user, write_user : which component asks (Requester)
+    write_error : in, pulse per write burst that the host refused
+    received, transmitted : frames as :func:`packet_beat` streams
+    irq : one bit per context, one-cycle pulses
+    trace : :class:`TraceSignature`
+    """
+
+    def __init__(self, parameters):
+        self._parameters = parameters
+        width = parameters.data_width
+        super().__init__(
+            {
+                "accesses": In(stream.Signature(register_access(ADDRESS_WIDTH))),
+                "read_data": Out(stream.Signature(32)),
+                "reads": Out(stream.Signature(READ_REQUEST)),
+                "read_answers": In(stream.Signature(read_beat(width))),
+                "writes": Out(stream.Signature(write_beat(width))),
+                "read_user": Out(8),
+                "write_user": Out(8),
+                "write_error": In(1),
+                "received": In(stream.Signature(packet_beat(width))),
+                "transmitted": Out(stream.Signature(packet_beat(width))),
+                "irq": Out(parameters.contexts),
+                "trace": Out(TraceSignature()),
+            }
+        )
+        self.registers = RegisterBank(parameters)
+        self.initiator = Initiator(parameters)
+        self.target = Target(parameters)
+        self.memory = MemoryEngine(parameters)
+        self.transmitter = FrameTransmitter(parameters)
+        self.receiver = FrameReceiver(parameters)
+        self._blocks = {
+            "registers": self.registers,
+            "initiator": self.initiator,
+            "target": self.target,
+            "memory": self.memory,
+            "transmitter": self.transmitter,
+            "receiver": self.receiver,
+        }
+
+    def elaborate(self, platform):
+        m = Module()
+        for name, block in self._blocks.items():
+            m.submodules[name] = block
+        self._connect_registers(m)
+        self._connect_wire(m)
+        self._connect_memory(m)
+        self._connect_reads(m)
+        self._connect_writes(m)
+        self._connect_observers(m)
+        return m
+
+    def _connect_registers(self, m):
+        registers, initiator, target = self.registers, self.initiator, self.target
+        connect_streams(m, wiring.flipped(self.accesses), registers.accesses)
+        connect_streams(m, registers.read_data, wiring.flipped(self.read_data))
+        connect_streams(m, registers.transmit_tails, initiator.doorbells)
+        connect_streams(m, registers.completion_heads, initiator.completion_heads)
+        connect_streams(m, registers.arms, initiator.arms)
+        connect_streams(m, registers.peer_stores, initiator.peer_stores)
+        connect_streams(m, registers.key_stores, target.key_stores)
+        for context in range(self._parameters.contexts):
+            m.d.comb += [
+                Value.cast(initiator.contexts[context]).eq(Value.cast(registers.contexts[context])),
+                Value.cast(target.contexts[context]).eq(Value.cast(registers.contexts[context])),
+            ]
+        for block in (self.transmitter, self.receiver):
+            m.d.comb += [block.mac.eq(registers.mac), block.ip.eq(registers.ip)]
+
+    def _connect_wire(self, m):
+        for name in ("requests", "request_payload"):
+            connect_streams(m, getattr(self.initiator, name), getattr(self.transmitter, name))
+            connect_streams(m, getattr(self.receiver, name), getattr(self.target, name))
+        for name in ("responses", "response_payload"):
+            connect_streams(m, getattr(self.target, name), getattr(self.transmitter, name))
+            connect_streams(m, getattr(self.receiver, name), getattr(self.initiator, name))
+        connect_streams(m, wiring.flipped(self.received), self.receiver.frames)
+        connect_streams(m, self.transmitter.frames, wiring.flipped(self.transmitted))
+
+    def _connect_memory(self, m):
+        connect_streams(m, self.target.memory_requests, self.memory.requests)
+        connect_streams(m, self.target.operands, self.memory.operands)
+        connect_streams(m, self.target.compares, self.memory.compares)
+        connect_streams(m, self.memory.results, self.target.results)
+
+    def _connect_reads(self, m):
+        width, initiator = self._parameters.data_width, self.initiator
+        m.submodules.read_hub = hub = ReadHub(width, READERS)
+        m.submodules.operand_reader = operand_reader = PackedReader(width)
+        m.submodules.compare_reader = compare_reader = PackedReader(width)
+        connect_streams(m, initiator.operand_commands, operand_reader.commands)
+        connect_streams(m, operand_reader.packets, initiator.operands)
+        connect_streams(m, initiator.compare_commands, compare_reader.commands)
+        connect_streams(m, compare_reader.packets, initiator.compares)
+        clients = {
+            Requester.DESCRIPTOR_FETCH: (initiator.descriptor_reads, initiator.descriptor_data),
+            Requester.OPERAND_FETCH: (operand_reader.requests, operand_reader.answers),
+            Requester.COMPARE_FETCH: (compare_reader.requests, compare_reader.answers),
+            Requester.LINE_TABLE: (self.memory.line_reads, self.memory.line_data),
+        }
+        for index, user in enumerate(READERS):
+            requests, answers = clients[user]
+            connect_streams(m, requests, hub.requests[index])
+            connect_streams(m, hub.answers[index], answers)
+        connect_streams(m, hub.port, wiring.flipped(self.reads))
+        connect_streams(m, wiring.flipped(self.read_answers), hub.port_answers)
+        m.d.comb += self.read_user.eq(hub.port_user)
+
+    def _connect_writes(self, m):
+        width, initiator = self._parameters.data_width, self.initiator
+        m.submodules.write_hub = hub = WriteHub(width, WRITERS)
+        m.submodules.result_writer = result_writer = PackedWriter(width)
+        connect_streams(m, initiator.result_commands, result_writer.commands)
+        connect_streams(m, initiator.results, result_writer.packets)
+        m.d.comb += initiator.result_done.eq(result_writer.done)
+        clients = {
+            Requester.RESULT_WRITER: result_writer.writes,
+            Requester.COMPLETION_WRITER: initiator.completion_writes,
+            Requester.LINE_TABLE: self.memory.line_writes,
+        }
+        for index, user in enumerate(WRITERS):
+            connect_streams(m, clients[user], hub.writes[index])
+        connect_streams(m, hub.port, wiring.flipped(self.writes))
+        m.d.comb += self.write_user.eq(hub.port_user)
+
+    def _connect_observers(self, m):
+        """Interrupts, the trace port and the counters: blocks name their outputs after what they report."""
+        m.d.comb += self.irq.eq(self.initiator.interrupts)
+        for stage in Stage:
+            slot = self._observed(f"trace_{stage.name.lower()}")
+            port = getattr(self.trace, stage.name.lower())
+            m.d.comb += [port.valid.eq(slot.valid), port.data.eq(Value.cast(slot.event))]
+        answer = self.read_answers
+        own = {
+            Counter.DMA_READ_ERRORS: answer.valid & answer.ready & answer.p.last & answer.p.error,
+            Counter.DMA_WRITE_ERRORS: self.write_error,
+        }
+        pulses = [
+            own[counter] if counter in own else self._observed(f"count_{counter.name.lower()}") for counter in Counter
+        ]
+        m.d.comb += self.registers.counts.eq(Cat(*pulses))
+
+    def _observed(self, name):
+        """The one output of that name among all blocks. Raises LookupError unless there is exactly one."""
+        found = [getattr(block, name) for block in self._blocks.values() if hasattr(block, name)]
+        if len(found) != 1:
+            raise LookupError(f"expected one block with an output {name}, got {len(found)}")
+        return found[0]

@@ -1,0 +1,90 @@
+"""The NIC on standard buses: the top level of the generated Verilog."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.core import Core, TraceSignature
+from amoeba_hw.host.axi import Axi4LiteSignature, Axi4Signature, AxiStreamSignature
+from amoeba_hw.host.axi_dma import AxiDma
+from amoeba_hw.host.axi_lite import AxiLite
+from amoeba_hw.host.register_bank import ADDRESS_WIDTH
+from amoeba_hw.stream import connect_streams
+
+__all__ = ["Nic"]
+
+
+class Nic(wiring.Component):
+    """Core, AXI4 host memory, AXI4-Lite registers, AXI4-Stream frames.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    bar : AXI4-Lite
+        Register blocks and doorbell pages.
+    host : AXI4
+        Host memory; AxUSER names the component that asks.
+    rx, tx : AXI4-Stream
+        Frames from and to the link.
+    irq : one bit per context
+        One-cycle pulses: MSI-X vectors.
+    trace : TraceSignature
+        Synthesis removes it where nothing is connected.
+    """
+
+    def __init__(self, parameters):
+        self._parameters = parameters
+        width = parameters.data_width
+        super().__init__(
+            {
+                "bar": In(Axi4LiteSignature(ADDRESS_WIDTH)),
+                "host": Out(Axi4Signature(width)),
+                "rx": In(AxiStreamSignature(width)),
+                "tx": Out(AxiStreamSignature(width)),
+                "irq": Out(parameters.contexts),
+                "trace": Out(TraceSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = Core(self._parameters)
+        m.submodules.registers_bus = registers_bus = AxiLite(ADDRESS_WIDTH)
+        m.submodules.dma = dma = AxiDma(self._parameters.data_width)
+
+        wiring.connect(m, wiring.flipped(self.bar), registers_bus.bus)
+        connect_streams(m, registers_bus.accesses, core.accesses)
+        connect_streams(m, core.read_data, registers_bus.read_data)
+
+        connect_streams(m, core.reads, dma.reads)
+        connect_streams(m, dma.read_data, core.read_answers)
+        connect_streams(m, core.writes, dma.writes)
+        wiring.connect(m, dma.bus, wiring.flipped(self.host))
+        m.d.comb += [
+            dma.read_user.eq(core.read_user),
+            dma.write_user.eq(core.write_user),
+            core.write_error.eq(dma.write_error),
+            self.irq.eq(core.irq),
+        ]
+        wiring.connect(m, core.trace, wiring.flipped(self.trace))
+        self._connect_link(m, core)
+        return m
+
+    def _connect_link(self, m, core):
+        """AXI4-Stream counts bytes by TKEEP, the core by number; both pack them from byte 0."""
+        rx, tx, received, transmitted = self.rx, self.tx, core.received, core.transmitted
+        m.d.comb += [
+            received.p.data.eq(rx.tdata),
+            received.p.count.eq(sum(rx.tkeep[index] for index in range(len(rx.tkeep)))),
+            received.p.last.eq(rx.tlast),
+            received.valid.eq(rx.tvalid),
+            rx.tready.eq(received.ready),
+            tx.tdata.eq(transmitted.p.data),
+            tx.tkeep.eq(Cat(index < transmitted.p.count for index in range(len(tx.tkeep)))),
+            tx.tlast.eq(transmitted.p.last),
+            tx.tvalid.eq(transmitted.valid),
+            transmitted.ready.eq(tx.tready),
+        ]
