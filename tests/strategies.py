@@ -80,7 +80,7 @@ def operands(datatype: Datatype, rows: int, seed: int = 0) -> tuple[Memory, Memo
     generator = np.random.default_rng(_seed(datatype, seed))
     table = _part_corners(datatype)
     numbers = rows * datatype.size // table.shape[1]
-    target = _fresh(table, numbers, generator)
+    target = _fresh(datatype, table, numbers, generator)
     arrays = [target, *(_related(datatype, target, table, generator) for _ in range(2))]
     first, second, third = (array.reshape(rows, datatype.size) for array in arrays)
     return first, second, third
@@ -131,15 +131,18 @@ def _decisive(fmt: FloatFormat) -> list[int]:
     return [fmt.encode(sign, *field) for field in fields for sign in (0, 1)]
 
 
-def _fresh(table: Memory, numbers: int, generator: np.random.Generator) -> Memory:
+def _fresh(datatype: Datatype, table: Memory, numbers: int, generator: np.random.Generator) -> Memory:
     memory = generator.integers(0, 256, (numbers, table.shape[1]), np.uint8)
+    if is_float(datatype) and float_format(datatype).explicit_integer:
+        # Half of all bit patterns are invalid encodings; a few of them are enough.
+        memory[generator.random(numbers) < 0.9, float_format(datatype).fraction_bits // 8] |= 0x80
     corner = generator.random(numbers) < 0.5
     memory[corner] = table[generator.integers(0, len(table), int(corner.sum()))]
     return memory
 
 
 def _related(datatype: Datatype, target: Memory, table: Memory, generator: np.random.Generator) -> Memory:
-    memory = _fresh(table, len(target), generator)
+    memory = _fresh(datatype, table, len(target), generator)
     kind = generator.random(len(target))
     memory[kind < 0.15] = target[kind < 0.15]
     flipped = ((kind >= 0.1) & (kind < 0.15)).nonzero()[0]
