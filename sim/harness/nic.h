@@ -1,0 +1,82 @@
+// C interface of one Verilated NIC with its host memory, link and register bus. Python calls it with ctypes.
+//
+// Cycles count rising clock edges since reset. Calls on different instances may run in different threads;
+// calls on one instance must not overlap. Pointers returned are valid until the next call on the instance.
+
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+struct amoeba_options {
+    uint32_t host_latency;  // cycles from a read address' transfer to its first data beat; also last W to B
+    uint32_t stall;         // 0: never; n: every handshake of ours is withheld in n of 256 cycles, at random
+    uint64_t seed;          // of the random stalls
+};
+
+struct amoeba_fault {
+    uint64_t address;
+    uint64_t size;  // bytes
+    uint32_t write;
+    uint32_t requester;  // AxUSER of the refused burst
+};
+
+struct amoeba_trace_event {
+    uint64_t cycle;
+    uint64_t data;
+    uint32_t stage;  // index for amoeba_stage_name
+    uint32_t reserved;
+};
+
+struct amoeba_nic;
+
+// What the design is: bits per beat, bits of a register offset, number of trace stages and their names.
+uint32_t amoeba_data_width();
+uint32_t amoeba_bar_bits();
+uint32_t amoeba_stage_count();
+const char* amoeba_stage_name(uint32_t index);
+
+// The new instance has been reset; its clock reads 0.
+amoeba_nic* amoeba_create(const amoeba_options* options);
+void amoeba_destroy(amoeba_nic* nic);
+// Resets design, buses and queues; grants stay.
+void amoeba_reset(amoeba_nic* nic);
+
+uint64_t amoeba_cycles(const amoeba_nic* nic);
+// Runs while the clock reads less than `cycle`. Returns 0, or -1 if the design broke a bus protocol: then
+// amoeba_error says how, and no call but amoeba_reset and amoeba_destroy makes sense any more.
+int amoeba_run_until(amoeba_nic* nic, uint64_t cycle);
+const char* amoeba_error(const amoeba_nic* nic);
+
+// Queues a register write. It happens, in order with all other accesses, as cycles run.
+void amoeba_bar_write(amoeba_nic* nic, uint32_t offset, uint32_t value);
+// Runs until all queued writes and then this read have been answered, at most `limit` cycles.
+// Returns 0, the AXI response (2 or 3) of a refused read, 4 if the limit was reached, or -1 as above.
+int amoeba_bar_read(amoeba_nic* nic, uint32_t offset, uint32_t* value, uint64_t limit);
+// Takes the oldest refused write not taken yet. Returns whether there was one.
+int amoeba_take_refused_write(amoeba_nic* nic, uint32_t* offset, uint32_t* response);
+
+// Host memory the NIC may access. amoeba_revoke returns whether there was such a grant.
+void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable);
+int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length);
+// Takes the oldest fault not taken yet. Returns whether there was one.
+int amoeba_take_fault(amoeba_nic* nic, amoeba_fault* fault);
+
+// Queues a frame whose first beat is on offer in `cycle`, or as soon after it as the link is free.
+void amoeba_deliver(amoeba_nic* nic, const uint8_t* data, uint32_t size, uint64_t cycle);
+// Takes the oldest frame sent. Returns its bytes and sets size and the cycle of its last beat, or null.
+const uint8_t* amoeba_take_frame(amoeba_nic* nic, uint32_t* size, uint64_t* cycle);
+
+// Interrupt vectors raised since the last call, one bit each.
+uint64_t amoeba_take_interrupts(amoeba_nic* nic);
+
+void amoeba_trace_enable(amoeba_nic* nic, int enabled);
+// Takes all events recorded. Returns the first of `count` in the order of their cycles.
+const amoeba_trace_event* amoeba_take_trace(amoeba_nic* nic, uint64_t* count);
+
+// Starts a VCD file (one time unit per half cycle). Returns 0, or -1 in a build without waveforms.
+int amoeba_vcd_start(amoeba_nic* nic, const char* path);
+void amoeba_vcd_stop(amoeba_nic* nic);
+
+}  // extern "C"

