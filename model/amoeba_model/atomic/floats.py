@@ -122,11 +122,10 @@ def _recover(fmt: FloatFormat, z: Memory, w: Memory, result: Memory, products_in
     boxed = []
     for index, (factor, number) in enumerate(zip(factors, numbers, strict=True)):
         own, other = (z_infinite, w_infinite) if index < 2 else (w_infinite, z_infinite)
-        overflowed = products_infinite & ~z_infinite & ~w_infinite
         to_one = own & number.infinite
         # C's isnan(x) is x != x, which holds for invalid encodings too.
         unordered = number.nan | number.invalid
-        to_zero = (own & ~number.infinite) | (unordered & (other | overflowed))
+        to_zero = (own & ~number.infinite) | (unordered & (other | products_infinite))
         factor = np.where(to_zero[:, None], _signed(fmt, 0, number.sign), factor)
         boxed.append(np.where(to_one[:, None], _signed(fmt, fmt.one, number.sign), factor))
     a, b, c, d = boxed

@@ -199,10 +199,8 @@ def _round(fmt: FloatFormat, sign: BoolArray, exponent: IntArray, value: Wide) -
     exponent = np.where(kept < np.uint64(fmt.integer_bit), 0, exponent)
 
     stored = kept & np.uint64(fmt.significand_mask)
-    overflow = exponent > fmt.largest_exponent
-    if not fmt.has_infinity:
-        overflow |= (exponent == fmt.largest_exponent) & (stored > np.uint64(fmt.largest_significand))
-    return Fields(sign, exponent, stored).where(overflow, _infinity(fmt, sign))
+    # Without infinities, a result one step above the largest number has the encoding of NaN already.
+    return Fields(sign, exponent, stored).where(exponent > fmt.largest_exponent, _infinity(fmt, sign))
 
 
 def _infinity(fmt: FloatFormat, sign: BoolArray) -> Fields:
