@@ -1,0 +1,37 @@
+"""What all blocks of one NIC share: parameters, clock, counters, trace, own address."""
+
+from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import Counter
+from amoeba_model.trace import Stage, TraceEvent
+
+__all__ = ["NO_CONTEXT", "Core"]
+
+NO_CONTEXT = 0xFF
+"""``context`` of a trace event that concerns none."""
+
+_COUNTER_MASK = 0xFFFF_FFFF
+
+
+class Core:
+    """The state that is no block's own."""
+
+    def __init__(self, parameters: NicParameters) -> None:
+        self.parameters = parameters
+        self.now = 0
+        """The clock, in cycles since reset."""
+        self.mac = 0
+        self.ip = 0
+        self.tracing = False
+        self.events: list[TraceEvent] = []
+        self._counters = [0] * len(Counter)
+
+    def count(self, counter: Counter, amount: int = 1) -> None:
+        self._counters[counter] += amount
+
+    def counter(self, counter: int) -> int:
+        """The counter's value as its register shows it, modulo 2**32."""
+        return self._counters[counter] & _COUNTER_MASK
+
+    def trace(self, cycle: int, stage: Stage, context: int, pdc: int, psn: int, status: int = 0) -> None:
+        """Record one event; callers ask ``tracing`` first, which is cheaper."""
+        self.events.append(TraceEvent(cycle, stage, context, pdc, psn & 0xFFFF_FFFF, status))

@@ -1,0 +1,182 @@
+"""The ``model`` device: the specification as a NIC that runs in process."""
+
+from collections import deque
+
+from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
+from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.nic.capabilities import Capabilities
+from amoeba_model.nic.checker import RequestChecker
+from amoeba_model.nic.completion import CompletionWriter, ResponseHandler
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.frames import FrameReceiver, FrameTransmitter
+from amoeba_model.nic.host import HostMemory
+from amoeba_model.nic.initiator import Initiator
+from amoeba_model.nic.memory import MemoryEngine
+from amoeba_model.nic.pdc import PdcTable
+from amoeba_model.nic.registers import DoorbellPages, RegisterBank, check_offset
+from amoeba_model.nic.responder import Target
+from amoeba_model.nic.tables import Context, KeyTable, Peer
+from amoeba_model.nic.timing import RECEIVE
+from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import DOORBELL_PAGE, Counter
+from amoeba_model.trace import TraceEvent
+
+__all__ = ["ModelDevice"]
+
+
+class ModelDevice(SimulatedDevice):
+    """A transaction-level NIC with the hardware's registers, rings, frames and counters.
+
+    Results are exact, time is nominal (:mod:`amoeba_model.nic.timing`): host memory changes when the clock
+    reaches the frame that causes it, and frames leave at the cycles that the costs add up to.
+
+    While :attr:`tracing` is set, events are recorded for :meth:`take_trace`.
+    """
+
+    def __init__(self, parameters: NicParameters | None = None, *, name: str = "model") -> None:
+        super().__init__()
+        self.parameters = parameters or NicParameters()
+        self._name = f"{name} ({self.parameters.data_width}-bit, {self.parameters.contexts} contexts)"
+        self._closed = False
+        self._arrivals: deque[tuple[int, bytes]] = deque()
+        self._core = core = Core(self.parameters)
+        self._host = host = HostMemory(core)
+        capabilities = Capabilities(self.parameters)
+        self._contexts = [Context(number) for number in range(self.parameters.contexts)]
+        keys = KeyTable(self.parameters.keys)
+        peers = [Peer() for _ in range(self.parameters.peers)]
+        self._transmitter = FrameTransmitter(core)
+        self._receiver = FrameReceiver(core)
+        self._completions = CompletionWriter(core, host)
+        self._initiator = Initiator(
+            core, host, capabilities, self._contexts, peers, self._transmitter, self._completions
+        )
+        self._responses = ResponseHandler(core, host, peers, self._completions)
+        self._target = Target(
+            core,
+            PdcTable(self.parameters.target_pdcs),
+            RequestChecker(core, capabilities, self._contexts, keys),
+            MemoryEngine(core, host),
+            self._transmitter,
+        )
+        self._bank = RegisterBank(core, capabilities, self._contexts, keys, peers)
+        self._doorbells = DoorbellPages(
+            self._contexts,
+            {
+                "transmit_tail": self._initiator.ring_doorbell,
+                "completion_head": self._initiator.consume,
+                "arm": self._completions.arm,
+            },
+        )
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def cycles(self) -> int:
+        return self._core.now
+
+    @property
+    def tracing(self) -> bool:
+        return self._core.tracing
+
+    @tracing.setter
+    def tracing(self, on: bool) -> None:
+        self._core.tracing = on
+
+    def read(self, offset: int) -> int:
+        self._check_open()
+        check_offset(offset)
+        return self._bank.read(offset) if offset < DOORBELL_PAGE else 0
+
+    def write(self, offset: int, value: int) -> None:
+        self._check_open()
+        check_offset(offset)
+        if value >> 32:
+            raise DeviceError(f"a register holds 32 bits, which {value:#x} does not fit")
+        if offset >= DOORBELL_PAGE:
+            self._doorbells.write(offset, value)
+        else:
+            self._bank.write(offset, value)
+
+    def grant(self, address: int, length: int, *, writable: bool = True) -> int:
+        self._check_open()
+        self._host.grant(address, length, writable)
+        return address
+
+    def revoke(self, address: int, length: int) -> None:
+        self._check_open()
+        self._host.revoke(address, length)
+
+    def faults(self) -> list[DmaFault]:
+        self._check_open()
+        faults, self._host.faults = self._host.faults, []
+        return faults
+
+    def counters(self) -> dict[Counter, int]:
+        """All counters, as their registers show them."""
+        self._check_open()
+        return {counter: self._core.counter(counter) for counter in Counter}
+
+    def take_trace(self) -> list[TraceEvent]:
+        """The events recorded since the last call, by cycle."""
+        self._check_open()
+        events, self._core.events = self._core.events, []
+        return sorted(events, key=lambda event: event.cycle)
+
+    def advance(self) -> None:
+        self._check_open()
+        super().advance()
+
+    def wait(self, timeout: float) -> int:
+        self._check_open()
+        return super().wait(timeout)
+
+    def run_until(self, cycle: int) -> None:
+        self._check_open()
+        core = self._core
+        self._initiator.run()
+        arrivals = self._arrivals
+        while arrivals and arrivals[0][0] <= cycle:
+            arrival, frame = arrivals.popleft()
+            core.now = max(core.now, arrival)
+            self._receive(frame)
+        core.now = max(core.now, cycle)
+
+    def _receive(self, frame: bytes) -> None:
+        """A frame's last byte is there."""
+        decoded = self._receiver.receive(frame)
+        if decoded is None:
+            return
+        header, payload = decoded
+        cycle = self._core.now + RECEIVE
+        if header.is_request:
+            self._target.handle(header, payload, cycle)
+            return
+        number = self._responses.handle(header, payload, cycle)
+        if number is not None:
+            self._initiator.schedule(self._contexts[number])
+            self._initiator.run()
+
+    def take_frames(self) -> list[Frame]:
+        self._check_open()
+        return self._transmitter.take()
+
+    def deliver(self, frame: bytes, cycle: int) -> None:
+        self._check_open()
+        self._arrivals.append((cycle, frame))
+
+    def take_interrupts(self) -> int:
+        self._check_open()
+        vectors, self._completions.interrupts = self._completions.interrupts, 0
+        return vectors
+
+    def close(self) -> None:
+        if not self._closed and self.network is not None:
+            self.network.detach(self)
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DeviceClosedError(f"{self._name} is closed")

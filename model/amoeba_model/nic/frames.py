@@ -1,0 +1,72 @@
+"""FrameTransmitter and FrameReceiver: headers and payload to frames and back."""
+
+import heapq
+from typing import NamedTuple
+
+from amoeba_model.network import Frame
+from amoeba_model.nic.core import Core
+from amoeba_model.registers import Counter
+from amoeba_model.trace import Stage
+from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, encode
+
+__all__ = ["Announcement", "FrameReceiver", "FrameTransmitter"]
+
+
+class Announcement(NamedTuple):
+    """The trace event of a frame's first beat, whose cycle is known when it leaves."""
+
+    stage: Stage
+    context: int
+    pdc: int
+    psn: int
+    status: int = 0
+
+
+class FrameTransmitter:
+    """Sends frames one after the other, a beat per cycle, in the order in which they become ready."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._waiting: list[tuple[int, int, bytes, Announcement]] = []
+        self._queued = 0
+        self._free = 0
+        """Cycle at which the line is free again."""
+
+    def send(self, header: FrameHeader, payload: bytes, ready: int, announcement: Announcement) -> None:
+        """Queue a frame whose first beat may leave in cycle ``ready``; frames ready together keep their order."""
+        frame = encode(header, payload, self._core.mac, self._core.ip)
+        self._queued += 1
+        heapq.heappush(self._waiting, (ready, self._queued, frame, announcement))
+
+    def take(self) -> list[Frame]:
+        """The frames whose last beat has left by now."""
+        frames: list[Frame] = []
+        beat_bytes = self._core.parameters.beat_bytes
+        while self._waiting:
+            ready, _, data, announcement = self._waiting[0]
+            start = max(ready, self._free)
+            end = start - (-len(data) // beat_bytes)
+            if end > self._core.now:
+                break
+            heapq.heappop(self._waiting)
+            self._free = end
+            frames.append(Frame(end, data))
+            if self._core.tracing:
+                self._core.trace(start, *announcement)
+        return frames
+
+
+class FrameReceiver:
+    """Decodes and counts; a frame is looked at when its last byte is there."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def receive(self, frame: bytes) -> DecodedFrame | None:
+        """The decoded frame, or None when it was dropped and counted."""
+        decoded = decode(frame, self._core.mac, self._core.ip)
+        if isinstance(decoded, Drop):
+            self._core.count(decoded.cause)
+            return None
+        self._core.count(Counter.FRAMES_RECEIVED)
+        return decoded

@@ -1,0 +1,134 @@
+"""MemoryEngine: reads, writes and atomics on target memory, in order, line by line."""
+
+import ctypes
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from amoeba_model.atomic.element import execute_element
+from amoeba_model.atomic.execute import execute
+from amoeba_model.nic.checker import MemoryRequest
+from amoeba_model.nic.core import NO_CONTEXT, Core
+from amoeba_model.nic.host import HostMemory
+from amoeba_model.nic.timing import EXECUTE, HOST_READ
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.registers import Counter
+from amoeba_model.trace import Requester, Stage
+
+__all__ = ["MemoryEngine", "Outcome"]
+
+
+class Outcome(NamedTuple):
+    """What the memory engine answers."""
+
+    data: bytes | None
+    """The old bytes if they were asked for, else nothing; None if the host refused a line read."""
+    cycle: int
+    """When the answer may leave: all changed lines have been handed to the host."""
+
+
+class MemoryEngine:
+    """Executes checked requests. A request touches memory only if the host lets it read all of it."""
+
+    def __init__(self, core: Core, host: HostMemory) -> None:
+        self._core = core
+        self._host = host
+        self._lines: dict[int, int] = {}
+        """Cycle at which each line in flight is at hand, by address."""
+
+    def execute(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> Outcome:
+        """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace."""
+        if not request.length:
+            return Outcome(b"", cycle)
+        if not self._host.allows(request.address, request.length, False):
+            self._refuse_lines(request)
+            return Outcome(None, cycle + HOST_READ)
+        cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
+        old = ctypes.string_at(request.address, request.length)
+        new = self.compute(request, old)
+        if self._core.tracing:
+            self._core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
+        if new is not None:
+            cycle = self.write_lines(request, new, pdc, cycle)
+        return Outcome(old if request.returns_data else b"", cycle)
+
+    def fetch_lines(self, request: MemoryRequest, pdc: int, cycle: int) -> int:
+        """LineTable: fetch the lines that are not in flight; the cycle at which the last one is at hand."""
+        core = self._core
+        beat_bytes = core.parameters.beat_bytes
+        lines = self._lines
+        at_hand = cycle
+        first = request.address - request.address % beat_bytes
+        beats = range(first, request.address + request.length, beat_bytes)
+        for line in beats:
+            if lines.get(line, -1) >= cycle:
+                core.count(Counter.LINE_HITS)
+            else:
+                if len(lines) >= core.parameters.lines:
+                    self._make_room(cycle)
+                lines[line] = cycle + HOST_READ
+                core.count(Counter.LINE_READS)
+                if core.tracing:
+                    core.trace(cycle, Stage.LINE_READ, NO_CONTEXT, pdc, line)
+            at_hand = max(at_hand, lines[line])
+            cycle += 1
+        if request.op is not None:
+            core.count(Counter.ATOMIC_BEATS, len(beats))
+        return at_hand
+
+    def compute(self, request: MemoryRequest, old: bytes) -> bytes | None:
+        """FastLanes and ArithmeticPipeline: the memory's new bytes; None if the request only reads."""
+        operand = request.operand
+        if operand is None or request.op is None or request.datatype is None:
+            return operand
+        if request.length == request.datatype.size:
+            return execute_element(
+                request.op,
+                request.datatype,
+                old,
+                operand,
+                request.compare,
+                cswap_by_bits=request.cswap_by_bits,
+            )
+        return _execute_vector(request.op, request.datatype, old, operand, request.compare, request.cswap_by_bits)
+
+    def write_lines(self, request: MemoryRequest, new: bytes, pdc: int, cycle: int) -> int:
+        """LineTable: hand the changed lines to the host's ordered write channel; the cycle of the last one."""
+        core = self._core
+        beat_bytes = core.parameters.beat_bytes
+        self._host.write(request.address, new, Requester.LINE_TABLE)
+        first = request.address - request.address % beat_bytes
+        for line in range(first, request.address + request.length, beat_bytes):
+            core.count(Counter.LINE_WRITES)
+            cycle += 1
+            if core.tracing:
+                core.trace(cycle, Stage.LINE_WRITTEN, NO_CONTEXT, pdc, line)
+        return cycle
+
+    def _make_room(self, cycle: int) -> None:
+        """Forget the lines that have left; if all are still in flight, the oldest one."""
+        self._lines = {line: at_hand for line, at_hand in self._lines.items() if at_hand >= cycle}
+        if len(self._lines) >= self._core.parameters.lines:
+            del self._lines[next(iter(self._lines))]
+
+    def _refuse_lines(self, request: MemoryRequest) -> None:
+        """Report the lines that the host does not let the NIC read, clipped to the request."""
+        beat_bytes = self._core.parameters.beat_bytes
+        end = request.address + request.length
+        address = request.address
+        while address < end:
+            size = min(beat_bytes - address % beat_bytes, end - address)
+            if not self._host.allows(address, size, False):
+                self._host.refuse(address, size, False, Requester.LINE_TABLE)
+            address += size
+
+
+def _execute_vector(
+    op: Op, datatype: Datatype, old: bytes, operand: bytes, compare: bytes | None, cswap_by_bits: bool
+) -> bytes:
+    def rows(memory: bytes) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(memory, np.uint8).reshape(-1, datatype.size)
+
+    compares = None if compare is None else rows(compare)
+    return execute(op, datatype, rows(old), rows(operand), compares, cswap_by_bits=cswap_by_bits).tobytes()

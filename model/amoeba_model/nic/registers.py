@@ -1,0 +1,169 @@
+"""RegisterBank and DoorbellPages: the BAR."""
+
+import functools
+from collections.abc import Callable
+
+from amoeba_model.device import DeviceError
+from amoeba_model.layout import Access
+from amoeba_model.nic.capabilities import Capabilities
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.tables import Context, Key, KeyTable, Peer
+from amoeba_model.opcodes import Form, Op
+from amoeba_model.registers import (
+    ABI_VERSION,
+    BAR_SIZE,
+    DOORBELL_PAGE,
+    DOORBELL_PAGE_SIZE,
+    DOORBELL_REGISTERS,
+    ContextControl,
+    PeerFlags,
+    bar_blocks,
+)
+
+__all__ = ["DoorbellPages", "RegisterBank", "check_offset"]
+
+
+class RegisterBank:
+    """The register blocks: storage, capabilities, and the two tables that are written through a window.
+
+    Writes to a read-only or undeclared register have no effect; undeclared registers read as zero.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        capabilities: Capabilities,
+        contexts: list[Context],
+        keys: KeyTable,
+        peers: list[Peer],
+    ) -> None:
+        self._core = core
+        self._contexts = contexts
+        self._keys = keys
+        self._peers = peers
+        self._values: dict[int, int] = {}
+        self._storage: set[int] = set()
+        self._events: dict[int, Callable[[int], None]] = {}
+        self._blocks = {placed.block.name: placed for placed in bar_blocks(core.parameters)}
+        for placed in self._blocks.values():
+            header = placed.block.header(placed.following)
+            self._values.update({placed.offset + offset: value for offset, value in header.items()})
+            for register in placed.block.registers:
+                for index in range(register.count):
+                    address = placed.offset + register.address(index)
+                    self._values[address] = register.reset
+                    if register.access is Access.RW:
+                        self._storage.add(address)
+        self._counters = self._blocks["counters"].address("value")
+        self._counters_end = self._blocks["counters"].offset + self._blocks["counters"].block.length
+        self._present_capabilities(capabilities)
+        for name in ("mac_low", "mac_high", "ip"):
+            self._events[self._blocks["device"].address(name)] = self._load_address
+        for context in contexts:
+            for register in self._blocks["contexts"].block.registers:
+                address = self._blocks["contexts"].address(register.name, context.number)
+                self._events[address] = functools.partial(self._load_context, context)
+        self._events[self._blocks["keys"].address("store")] = self._store_key
+        self._events[self._blocks["peers"].address("store")] = self._store_peer
+
+    def read(self, offset: int) -> int:
+        if self._counters <= offset < self._counters_end:
+            index = (offset - self._counters) // 4
+            return self._core.counter(index) if offset in self._values else 0
+        return self._values.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        if offset in self._storage:
+            self._values[offset] = value
+        if offset in self._events:
+            self._events[offset](value)
+
+    def _value(self, block: str, register: str, index: int = 0) -> int:
+        return self._values[self._blocks[block].address(register, index)]
+
+    def _pair(self, block: str, register: str, index: int = 0) -> int:
+        """The 64-bit number in ``register``_low and ``register``_high."""
+        return self._value(block, f"{register}_high", index) << 32 | self._value(block, f"{register}_low", index)
+
+    def _present_capabilities(self, capabilities: Capabilities) -> None:
+        parameters = self._core.parameters
+        identity = {
+            "abi_version": ABI_VERSION,
+            "data_width": parameters.data_width,
+            "contexts": parameters.contexts,
+            "keys": parameters.keys,
+            "peers": parameters.peers,
+            "window": parameters.window,
+            "payload": parameters.payload,
+            "clock_hz": parameters.clock_hz,
+        }
+        for name, value in identity.items():
+            self._values[self._blocks["device"].address(name)] = value
+        for form in Form:
+            for op in Op:
+                self._values[self._blocks["atomics"].address(form.value, op)] = capabilities.mask(form, op)
+
+    def _load_address(self, _: int) -> None:
+        self._core.mac = (self._value("device", "mac_high") & 0xFFFF) << 32 | self._value("device", "mac_low")
+        self._core.ip = self._value("device", "ip")
+
+    def _load_context(self, context: Context, _: int) -> None:
+        number = context.number
+        control = self._value("contexts", "control", number)
+        context.transmit_base = self._pair("contexts", "transmit_base", number)
+        context.transmit_size = self._value("contexts", "transmit_size", number) & 0xF
+        context.completion_base = self._pair("contexts", "completion_base", number)
+        context.completion_size = self._value("contexts", "completion_size", number) & 0xF
+        context.domain = self._value("contexts", "domain", number) & 0xFF
+        context.job_id = self._value("contexts", "job_id", number) & 0xFF_FFFF
+        context.pid_on_fep = self._value("contexts", "pid_on_fep", number) & 0xFFF
+        context.cswap_by_bits = bool(control & ContextControl.CSWAP_BY_BITS)
+        enable = bool(control & ContextControl.ENABLE)
+        if enable and not context.enabled:
+            context.restart()
+        context.enabled = enable
+
+    def _store_key(self, slot: int) -> None:
+        entry = Key(
+            key=self._pair("keys", "key"),
+            base=self._pair("keys", "base"),
+            length=self._pair("keys", "length"),
+            domain=self._value("keys", "domain") & 0xFF,
+            flags=self._value("keys", "flags"),
+        )
+        self._keys.store(slot, entry)
+
+    def _store_peer(self, index: int) -> None:
+        if index < len(self._peers):
+            self._peers[index] = Peer(
+                mac=(self._value("peers", "mac_high") & 0xFFFF) << 32 | self._value("peers", "mac_low"),
+                ip=self._value("peers", "ip"),
+                job_id=self._value("peers", "job_id") & 0xFF_FFFF,
+                pid_on_fep=self._value("peers", "pid_on_fep") & 0xFFF,
+                resource_index=self._value("peers", "resource_index") & 0xFFF,
+                initial_psn=self._value("peers", "initial_psn"),
+                entropy=self._value("peers", "entropy") & 0xFFFF,
+                valid=bool(self._value("peers", "flags") & PeerFlags.VALID),
+                context=self._value("peers", "context"),
+            )
+
+
+class DoorbellPages:
+    """One page per context; pages of contexts that do not exist swallow writes. Everything reads as zero."""
+
+    def __init__(self, contexts: list[Context], handlers: dict[str, Callable[[Context, int], None]]) -> None:
+        """``handlers`` has a function of (context, 16-bit index) for each of the DOORBELL_REGISTERS."""
+        self._contexts = contexts
+        self._handlers = {register.offset: handlers[register.name] for register in DOORBELL_REGISTERS}
+
+    def write(self, offset: int, value: int) -> None:
+        page, register = divmod(offset - DOORBELL_PAGE, DOORBELL_PAGE_SIZE)
+        handler = self._handlers.get(register)
+        if handler is not None and page < len(self._contexts):
+            handler(self._contexts[page], value & 0xFFFF)
+
+
+def check_offset(offset: int) -> None:
+    """Raises DeviceError unless ``offset`` is that of a 32-bit word of the BAR."""
+    if offset % 4 or not 0 <= offset < BAR_SIZE:
+        raise DeviceError(f"expected a multiple of 4 below {BAR_SIZE:#x} as BAR offset, got {offset:#x}")

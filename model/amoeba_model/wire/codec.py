@@ -1,0 +1,392 @@
+"""Frames to and from bytes: what FrameTransmitter and FrameReceiver do to headers, as two functions."""
+
+import zlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from amoeba_model.registers import Counter
+from amoeba_model.unroll import packer, unpacker
+from amoeba_model.wire.uet import (
+    ATOMIC_EXTENSION,
+    CRC_SIZE,
+    ENCAPSULATION_SIZE,
+    ETHERNET,
+    ETHERTYPE_IPV4,
+    IP_PROTOCOL_UDP,
+    IPV4,
+    PDS_ACK,
+    PDS_REQUEST,
+    SES_REQUEST,
+    SES_RESPONSE,
+    SES_RESPONSE_DATA,
+    UDP,
+    UDP_PORT,
+    NextHeader,
+    PdsFlags,
+    PdsType,
+    RequestOpcode,
+    ResponseOpcode,
+)
+
+__all__ = ["ATOMIC_REQUESTS", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode"]
+
+ATOMIC_REQUESTS = frozenset(
+    {RequestOpcode.ATOMIC, RequestOpcode.FETCHING_ATOMIC, RequestOpcode.AMOEBA_COMPARE_ATOMIC}
+)
+"""Request opcodes whose SES header is followed by the atomic extension."""
+
+
+@dataclass(slots=True)
+class FrameHeader:
+    """Everything a frame says besides its payload, in both directions: ``amoeba_hw``'s FRAME_HEADER.
+
+    ``mac`` and ``ip`` are the other side's: destination when transmitting, source when receiving.
+    """
+
+    mac: int = 0
+    ip: int = 0
+    port: int = 0
+    """UDP source port (entropy)."""
+    is_request: bool = True
+    """ROD request; otherwise an acknowledgement."""
+    psn: int = 0
+    """Of the packet; of an acknowledgement: the packet answered."""
+    clear_psn_offset: int = 0
+    """Signed 16-bit number in two's complement."""
+    spdcid: int = 0
+    dpdcid: int = 0
+    """With ``syn``: psn - first psn."""
+    syn: bool = False
+    opcode: int = 0
+    """Request or response opcode."""
+    version: int = 0
+    flags: int = 0
+    message_id: int = 0
+    job_id: int = 0
+    pid_on_fep: int = 0
+    resource_index: int = 0
+    buffer_offset: int = 0
+    initiator: int = 0
+    memory_key: int = 0
+    header_data: int = 0
+    request_length: int = 0
+    atomic_opcode: int = 0
+    atomic_datatype: int = 0
+    semantic_control: int = 0
+    return_code: int = 0
+    modified_length: int = 0
+    payload_length: int = 0
+    """Bytes after the headers, CRC excluded; :func:`encode` takes it from the payload."""
+
+
+class DecodedFrame(NamedTuple):
+    """A frame that :func:`decode` accepted."""
+
+    header: FrameHeader
+    payload: bytes
+
+
+class Drop(NamedTuple):
+    """A frame that :func:`decode` refused, with the counter that counts it."""
+
+    cause: Counter
+
+
+_DROP_MALFORMED = Drop(Counter.DROPPED_MALFORMED)
+_DROP_ADDRESS = Drop(Counter.DROPPED_ADDRESS)
+_DROP_CHECK = Drop(Counter.DROPPED_CHECK)
+
+_DONT_FRAGMENT = 0x4000
+_FRAGMENT_MASK = 0x3FFF
+"""More-fragments bit and fragment offset: any of them set means this is not a whole packet."""
+
+_IP_CONSTANTS = {
+    "version": 4,
+    "header_words": IPV4.size // 4,
+    "flags_fragment": _DONT_FRAGMENT,
+    "ttl": 64,
+    "protocol": IP_PROTOCOL_UDP,
+}
+_CHECKSUM_BASE = int.from_bytes(IPV4.pack(**_IP_CONSTANTS), "big")
+
+_ENCAPSULATION = (ETHERNET, IPV4, UDP)
+_ENCAPSULATION_CONSTANTS = {
+    "ethernet.ethertype": ETHERTYPE_IPV4,
+    **{f"ipv4.{name}": value for name, value in _IP_CONSTANTS.items()},
+    "udp.destination_port": UDP_PORT,
+}
+_ENCAPSULATION_ARGUMENTS = (
+    "ethernet.destination",
+    "ethernet.source",
+    "ipv4.total_length",
+    "ipv4.checksum",
+    "ipv4.source",
+    "ipv4.destination",
+    "udp.source_port",
+    "udp.length",
+)
+_REQUEST_FIELDS = (
+    "pds_request.clear_psn_offset",
+    "pds_request.psn",
+    "pds_request.spdcid",
+    "pds_request.dpdcid",
+    "ses_request.opcode",
+    "ses_request.version",
+    "ses_request.flags",
+    "ses_request.message_id",
+    "ses_request.job_id",
+    "ses_request.pid_on_fep",
+    "ses_request.resource_index",
+    "ses_request.buffer_offset",
+    "ses_request.initiator",
+    "ses_request.memory_key",
+    "ses_request.header_data",
+    "ses_request.request_length",
+)
+_EXTENSION_FIELDS = (
+    "atomic_extension.opcode",
+    "atomic_extension.datatype",
+    "atomic_extension.semantic_control",
+)
+_PDS_REQUEST_CONSTANTS = {
+    **_ENCAPSULATION_CONSTANTS,
+    "pds_request.type": PdsType.ROD_REQ,
+    "pds_request.next_header": NextHeader.REQUEST_STD,
+}
+_REQUEST_ARGUMENTS = (*_ENCAPSULATION_ARGUMENTS, "pds_request.flags", *_REQUEST_FIELDS)
+_ACK_ARGUMENTS = (*_ENCAPSULATION_ARGUMENTS, "pds_ack.cack_psn", "pds_ack.spdcid", "pds_ack.dpdcid")
+
+_pack_request = packer((*_ENCAPSULATION, PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
+_pack_extension = packer((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
+_pack_response = packer(
+    (*_ENCAPSULATION, PDS_ACK, SES_RESPONSE),
+    (
+        *_ACK_ARGUMENTS,
+        "ses_response.opcode",
+        "ses_response.version",
+        "ses_response.return_code",
+        "ses_response.message_id",
+        "ses_response.job_id",
+        "ses_response.modified_length",
+    ),
+    {**_ENCAPSULATION_CONSTANTS, "pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE},
+)
+_pack_response_data = packer(
+    (*_ENCAPSULATION, PDS_ACK, SES_RESPONSE_DATA),
+    (
+        *_ACK_ARGUMENTS,
+        "ses_response_data.opcode",
+        "ses_response_data.version",
+        "ses_response_data.return_code",
+        "ses_response_data.message_id",
+        "ses_response_data.job_id",
+        "ses_response_data.read_request_message_id",
+        "ses_response_data.payload_length",
+        "ses_response_data.modified_length",
+    ),
+    {**_ENCAPSULATION_CONSTANTS, "pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE_DATA},
+)
+
+_unpack_encapsulation = unpacker(
+    _ENCAPSULATION,
+    (
+        "ethernet.destination",
+        "ethernet.source",
+        "ethernet.ethertype",
+        "ipv4.version",
+        "ipv4.header_words",
+        "ipv4.total_length",
+        "ipv4.flags_fragment",
+        "ipv4.protocol",
+        "ipv4.source",
+        "ipv4.destination",
+        "udp.source_port",
+        "udp.destination_port",
+        "udp.length",
+    ),
+)
+_unpack_prologue = unpacker((PDS_REQUEST,), ("pds_request.type", "pds_request.next_header", "pds_request.flags"))
+_unpack_request = unpacker((PDS_REQUEST, SES_REQUEST), _REQUEST_FIELDS)
+_unpack_extension = unpacker((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
+_unpack_ack = unpacker((PDS_ACK,), ("pds_ack.ack_psn_offset", "pds_ack.cack_psn", "pds_ack.spdcid", "pds_ack.dpdcid"))
+_RESPONSE_FIELDS = ("list", "opcode", "version", "return_code", "message_id", "job_id", "modified_length")
+_unpack_response = unpacker((SES_RESPONSE,), [f"ses_response.{name}" for name in _RESPONSE_FIELDS])
+_unpack_response_data = unpacker(
+    (SES_RESPONSE_DATA,), [f"ses_response_data.{name}" for name in (*_RESPONSE_FIELDS, "payload_length")]
+)
+_REQUEST_OVERHEAD = UDP.size + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
+"""What a request adds to its payload and atomic extension, as UDP counts."""
+
+
+def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> bytes:
+    """The frame, from the Ethernet header to the packet's CRC; nothing is padded.
+
+    ``header.payload_length`` is not looked at. Raises LayoutError when a value does not fit its field.
+    """
+    size = len(payload)
+    if header.is_request:
+        extended = header.opcode in ATOMIC_REQUESTS
+        udp_length = _REQUEST_OVERHEAD + size + (ATOMIC_EXTENSION.size if extended else 0)
+        frame = _pack_request(
+            header.mac,
+            own_mac,
+            udp_length + IPV4.size,
+            _ip_checksum(udp_length + IPV4.size, own_ip, header.ip),
+            own_ip,
+            header.ip,
+            header.port,
+            udp_length,
+            PdsFlags.ACK_REQUEST.value | PdsFlags.SYN.value if header.syn else PdsFlags.ACK_REQUEST.value,
+            header.clear_psn_offset,
+            header.psn,
+            header.spdcid,
+            header.dpdcid,
+            header.opcode,
+            header.version,
+            header.flags,
+            header.message_id,
+            header.job_id,
+            header.pid_on_fep,
+            header.resource_index,
+            header.buffer_offset,
+            header.initiator,
+            header.memory_key,
+            header.header_data,
+            header.request_length,
+        )
+        if extended:
+            frame += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
+    else:
+        with_data = header.opcode == ResponseOpcode.WITH_DATA
+        response_size = SES_RESPONSE_DATA.size if with_data else SES_RESPONSE.size
+        udp_length = UDP.size + PDS_ACK.size + response_size + size + CRC_SIZE
+        encapsulation = (
+            header.mac,
+            own_mac,
+            udp_length + IPV4.size,
+            _ip_checksum(udp_length + IPV4.size, own_ip, header.ip),
+            own_ip,
+            header.ip,
+            header.port,
+            udp_length,
+        )
+        answer = (header.psn, header.spdcid, header.dpdcid, header.opcode, header.version, header.return_code)
+        if with_data:
+            frame = _pack_response_data(
+                *encapsulation,
+                *answer,
+                header.message_id,
+                header.job_id,
+                header.message_id,
+                size,
+                header.modified_length,
+            )
+        else:
+            frame = _pack_response(*encapsulation, *answer, header.message_id, header.job_id, header.modified_length)
+    frame += payload
+    crc = zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:])
+    return frame + crc.to_bytes(CRC_SIZE, "little")
+
+
+def _ip_checksum(total_length: int, source: int, destination: int) -> int:
+    """RFC 791 header checksum; 2**16 is 1 modulo 0xFFFF, so the remainder is the one's complement sum."""
+    return 0xFFFF ^ ((_CHECKSUM_BASE + total_length + source + destination) % 0xFFFF or 0xFFFF)
+
+
+def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) -> DecodedFrame | Drop:
+    """The frame's header and payload, or why it is dropped, checked in the order of the architecture.
+
+    Without ``own_mac`` or ``own_ip`` every destination is accepted. Never raises, whatever the bytes are.
+    """
+    if len(frame) < ENCAPSULATION_SIZE:
+        return _DROP_MALFORMED
+    (
+        destination, mac, ethertype, ip_version, header_words, total_length, fragment, protocol,
+        ip, ip_destination, port, destination_port, udp_length,
+    ) = _unpack_encapsulation(frame, 0)  # fmt: skip
+    if (
+        ethertype != ETHERTYPE_IPV4
+        or ip_version != 4
+        or header_words != 5
+        or protocol != IP_PROTOCOL_UDP
+        or fragment & _FRAGMENT_MASK
+        or destination_port != UDP_PORT
+        or total_length > len(frame) - ETHERNET.size
+        or udp_length != total_length - IPV4.size
+        or udp_length < UDP.size + CRC_SIZE
+        or int.from_bytes(frame[ETHERNET.size : ETHERNET.size + IPV4.size], "big") % 0xFFFF
+    ):
+        return _DROP_MALFORMED
+    if (own_mac is not None and destination != own_mac) or (own_ip is not None and ip_destination != own_ip):
+        return _DROP_ADDRESS
+    end = ETHERNET.size + total_length - CRC_SIZE
+    if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:end]) != int.from_bytes(frame[end : end + CRC_SIZE], "little"):
+        return _DROP_CHECK
+    if end - ENCAPSULATION_SIZE < PDS_ACK.size + SES_RESPONSE.size:
+        return _DROP_MALFORMED
+    kind, next_header, pds_flags = _unpack_prologue(frame, ENCAPSULATION_SIZE)
+    if kind == PdsType.ROD_REQ and next_header == NextHeader.REQUEST_STD:
+        return _decode_request(frame, end, mac, ip, port, pds_flags)
+    if kind == PdsType.ACK and next_header in (NextHeader.RESPONSE, NextHeader.RESPONSE_DATA):
+        return _decode_ack(frame, end, mac, ip, port, next_header == NextHeader.RESPONSE_DATA)
+    return _DROP_MALFORMED
+
+
+def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame | Drop:
+    start = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size
+    if start > end:
+        return _DROP_MALFORMED
+    (
+        clear_psn_offset, psn, spdcid, dpdcid, opcode, version, flags, message_id, job_id, pid_on_fep, resource_index,
+        buffer_offset, initiator, memory_key, header_data, request_length,
+    ) = _unpack_request(frame, ENCAPSULATION_SIZE)  # fmt: skip
+    atomic_opcode = atomic_datatype = semantic_control = 0
+    if opcode in ATOMIC_REQUESTS:
+        if start + ATOMIC_EXTENSION.size > end:
+            return _DROP_MALFORMED
+        atomic_opcode, atomic_datatype, semantic_control = _unpack_extension(frame, start)
+        start += ATOMIC_EXTENSION.size
+    syn = bool(pds_flags & PdsFlags.SYN.value)
+    header = FrameHeader(
+        mac, ip, port, True, psn, clear_psn_offset, spdcid, dpdcid, syn, opcode, version, flags, message_id, job_id,
+        pid_on_fep, resource_index, buffer_offset, initiator, memory_key, header_data, request_length,
+        atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start,
+    )  # fmt: skip
+    return DecodedFrame(header, frame[start:end])
+
+
+def _decode_ack(frame: bytes, end: int, mac: int, ip: int, port: int, with_data: bool) -> DecodedFrame | Drop:
+    offset, cack_psn, spdcid, dpdcid = _unpack_ack(frame, ENCAPSULATION_SIZE)
+    start = ENCAPSULATION_SIZE + PDS_ACK.size
+    if with_data:
+        if start + SES_RESPONSE_DATA.size > end:
+            return _DROP_MALFORMED
+        listed, opcode, version, return_code, message_id, job_id, modified_length, length = _unpack_response_data(
+            frame, start
+        )
+        start += SES_RESPONSE_DATA.size
+        expected = ResponseOpcode.WITH_DATA
+    else:
+        listed, opcode, version, return_code, message_id, job_id, modified_length = _unpack_response(frame, start)
+        start += SES_RESPONSE.size
+        length = 0
+        expected = ResponseOpcode.RESPONSE
+    if listed or version or opcode != expected or length != end - start:
+        return _DROP_MALFORMED
+    signed_offset = offset - (offset >> 15 << 16)
+    header = FrameHeader(
+        mac=mac,
+        ip=ip,
+        port=port,
+        is_request=False,
+        psn=(cack_psn + signed_offset) & 0xFFFF_FFFF,
+        spdcid=spdcid,
+        dpdcid=dpdcid,
+        opcode=opcode,
+        message_id=message_id,
+        job_id=job_id,
+        return_code=return_code,
+        modified_length=modified_length,
+        payload_length=length,
+    )
+    return DecodedFrame(header, frame[start:end])
