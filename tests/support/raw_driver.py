@@ -1,0 +1,266 @@
+"""A driver in its shortest form: rings and registers of any Device, nothing in between.
+
+Tests use it to say exactly what a NIC is told, including what a real driver would never say. It knows the
+declared layouts and no behaviour: everything it reports comes from the device.
+"""
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags
+from amoeba_model.device import Device
+from amoeba_model.network import Network, SimulatedDevice
+from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import (
+    DOORBELL_PAGE,
+    DOORBELL_PAGE_SIZE,
+    DOORBELL_REGISTERS,
+    ContextControl,
+    Counter,
+    KeyFlags,
+    PeerFlags,
+    PlacedBlock,
+    bar_blocks,
+    key_slots,
+)
+
+__all__ = ["Buffer", "Pair", "RawContext", "RawNic", "connect"]
+
+_DOORBELLS = {register.name: register.offset for register in DOORBELL_REGISTERS}
+_PAGE = 4096
+ALL_RIGHTS = KeyFlags.VALID | KeyFlags.REMOTE_READ | KeyFlags.REMOTE_WRITE | KeyFlags.VIRTUAL
+
+
+class Buffer:
+    """Page-aligned process memory, so that nothing else shares a page or a line with it."""
+
+    def __init__(self, size: int, fill: int = 0) -> None:
+        self._storage = ctypes.create_string_buffer(size + _PAGE)
+        self.address = -(-ctypes.addressof(self._storage) // _PAGE) * _PAGE
+        self.size = size
+        ctypes.memset(self.address, fill, size)
+
+    def __getitem__(self, where: slice) -> bytes:
+        start, stop, step = where.indices(self.size)
+        assert step == 1
+        return ctypes.string_at(self.address + start, max(0, stop - start))
+
+    def __setitem__(self, start: int, data: bytes) -> None:
+        assert 0 <= start <= start + len(data) <= self.size
+        ctypes.memmove(self.address + start, bytes(data), len(data))
+
+    def integer(self, start: int, size: int = 8) -> int:
+        return int.from_bytes(self[start : start + size], "little")
+
+
+@dataclass
+class RawContext:
+    """One endpoint context: its rings, and the driver's indices (modulo 2**16)."""
+
+    nic: "RawNic"
+    number: int
+    job_id: int
+    pid_on_fep: int
+    transmit_size: int
+    completion_size: int
+    transmit: Buffer
+    completions: Buffer
+    tail: int = 0
+    head: int = 0
+
+    def put(self, **fields: int) -> int:
+        """Write a descriptor into the ring without ringing the doorbell; its index."""
+        index = self.tail
+        slot = index % (1 << self.transmit_size)
+        self.transmit[slot * TX_DESCRIPTOR.size] = TX_DESCRIPTOR.pack(**fields)
+        self.tail = (index + 1) & 0xFFFF
+        return index
+
+    def ring(self) -> None:
+        self.doorbell("transmit_tail", self.tail)
+
+    def post(self, **fields: int) -> int:
+        """Write a descriptor that asks for a completion (unless ``flags`` is given), and ring the doorbell."""
+        fields.setdefault("flags", DescriptorFlags.COMPLETION)
+        index = self.put(**fields)
+        self.ring()
+        return index
+
+    def doorbell(self, register: str, value: int) -> None:
+        self.nic.device.write(DOORBELL_PAGE + self.number * DOORBELL_PAGE_SIZE + _DOORBELLS[register], value)
+
+    def poll(self, *, release: bool = True) -> dict[str, int] | None:
+        """The next completion, if it is there; ``release`` gives its entry back to the NIC."""
+        slot = self.head % (1 << self.completion_size)
+        start = slot * COMPLETION.size
+        entry = COMPLETION.unpack(self.completions[start : start + COMPLETION.size])
+        first_lap = self.head >> self.completion_size & 1 == 0
+        if bool(entry["flags"] & CompletionFlags.PHASE) != first_lap:
+            return None
+        self.head = (self.head + 1) & 0xFFFF
+        if release:
+            self.release()
+        return entry
+
+    def release(self) -> None:
+        """Tell the NIC how far completions have been consumed."""
+        self.doorbell("completion_head", self.head)
+
+    def completion(self, steps: int = 2000) -> dict[str, int]:
+        """The next completion; lets time pass until it is there, for at most ``steps`` steps."""
+        for _ in range(steps):
+            entry = self.poll()
+            if entry is not None:
+                return entry
+            self.nic.device.advance()
+        raise AssertionError(f"no completion on context {self.number} of {self.nic.device.name} in {steps} steps")
+
+    def execute(self, **fields: int) -> dict[str, int]:
+        """Post one descriptor and wait for its completion."""
+        self.post(**fields)
+        return self.completion()
+
+
+class RawNic:
+    """One device with its address, seen through registers."""
+
+    def __init__(self, device: Device, mac: int, ip: int, parameters: NicParameters) -> None:
+        self.device = device
+        self.mac = mac
+        self.ip = ip
+        self.parameters = parameters
+        self.blocks: dict[str, PlacedBlock] = {placed.block.name: placed for placed in bar_blocks(parameters)}
+        self.set("device", mac_low=mac & 0xFFFF_FFFF, mac_high=mac >> 32, ip=ip)
+        self._slots: dict[int, int] = {}
+
+    def get(self, block: str, register: str, index: int = 0) -> int:
+        return self.device.read(self.blocks[block].address(register, index))
+
+    def set(self, block: str, index: int = 0, **values: int) -> None:
+        for register, value in values.items():
+            self.device.write(self.blocks[block].address(register, index), value)
+
+    def set_wide(self, block: str, index: int = 0, **values: int) -> None:
+        """Write 64-bit values to pairs of registers."""
+        for register, value in values.items():
+            halves = {f"{register}_low": value & 0xFFFF_FFFF, f"{register}_high": value >> 32}
+            self.set(block, index, **halves)
+
+    def counter(self, counter: Counter) -> int:
+        return self.get("counters", "value", counter)
+
+    def buffer(self, size: int, fill: int = 0, *, writable: bool = True) -> Buffer:
+        """Memory that the device may access."""
+        buffer = Buffer(size, fill)
+        self.device.grant(buffer.address, size, writable=writable)
+        return buffer
+
+    def context(
+        self,
+        number: int = 0,
+        *,
+        transmit_size: int = 4,
+        completion_size: int = 4,
+        domain: int = 1,
+        job_id: int = 0xABCDEF,
+        pid_on_fep: int = 0x123,
+        control: int = ContextControl.ENABLE,
+    ) -> RawContext:
+        """Set up and enable a context with fresh rings."""
+        transmit = self.buffer(TX_DESCRIPTOR.size << transmit_size)
+        completions = self.buffer(COMPLETION.size << completion_size)
+        self.set("contexts", number, control=0)
+        self.set_wide("contexts", number, transmit_base=transmit.address, completion_base=completions.address)
+        self.set(
+            "contexts",
+            number,
+            transmit_size=transmit_size,
+            completion_size=completion_size,
+            domain=domain,
+            job_id=job_id,
+            pid_on_fep=pid_on_fep,
+        )
+        self.set("contexts", number, control=control)
+        return RawContext(self, number, job_id, pid_on_fep, transmit_size, completion_size, transmit, completions)
+
+    def key(self, key: int, base: int, length: int, *, domain: int = 1, flags: int = ALL_RIGHTS) -> int:
+        """Register a region under ``key`` in the first slot that no other key holds; the slot."""
+        slot = next(slot for slot in key_slots(key, self.parameters.keys) if self._slots.get(slot, key) == key)
+        self._slots[slot] = key
+        self.set_wide("keys", key=key, base=base, length=length)
+        self.set("keys", domain=domain, flags=flags)
+        self.set("keys", store=slot)
+        return slot
+
+    def peer(
+        self,
+        index: int,
+        remote: RawContext,
+        *,
+        context: int = 0,
+        initial_psn: int = 0x1000,
+        entropy: int = 0xC000,
+        flags: int = PeerFlags.VALID,
+    ) -> None:
+        """Fill a peer table entry with the address of a context of another NIC."""
+        self.set(
+            "peers",
+            mac_low=remote.nic.mac & 0xFFFF_FFFF,
+            mac_high=remote.nic.mac >> 32,
+            ip=remote.nic.ip,
+            job_id=remote.job_id,
+            pid_on_fep=remote.pid_on_fep,
+            resource_index=remote.number,
+            initial_psn=initial_psn,
+            entropy=entropy,
+            flags=flags,
+            context=context,
+        )
+        self.set("peers", store=index)
+
+
+@dataclass
+class Pair:
+    """Two NICs on one network, each with a context 0 that has the other's as peer 0."""
+
+    network: Network
+    initiator: RawNic
+    target: RawNic
+    local: RawContext
+    remote: RawContext
+
+    KEY = 0x1234_5678_9ABC_DEF0
+
+    def memory(self, size: int = 4096, fill: int = 0, **options: int) -> Buffer:
+        """Memory at the target that ``Pair.KEY`` opens; ``options`` are those of RawNic.key."""
+        buffer = self.target.buffer(size, fill)
+        self.target.key(self.KEY, buffer.address, size, **options)
+        return buffer
+
+    def run(self, steps: int = 200) -> None:
+        """Let time pass."""
+        for _ in range(steps):
+            self.network.step()
+
+
+def connect(
+    make_initiator: Callable[[NicParameters], SimulatedDevice],
+    make_target: Callable[[NicParameters], SimulatedDevice],
+    parameters: NicParameters | None = None,
+    latency: int = Network.DEFAULT_LATENCY,
+) -> Pair:
+    """Two devices on a network, with a context and a peer on each side."""
+    parameters = parameters or NicParameters()
+    network = Network(latency)
+    nics = []
+    for number, make in enumerate((make_initiator, make_target), start=1):
+        mac = 0x0200_0000_0000 | number
+        device = make(parameters)
+        network.attach(device, mac.to_bytes(6, "big"))
+        nics.append(RawNic(device, mac, 0x0A00_0000 | number, parameters))
+    initiator, target = nics
+    local, remote = initiator.context(), target.context()
+    initiator.peer(0, remote)
+    target.peer(0, local, initial_psn=0x2000)
+    return Pair(network, initiator, target, local, remote)
