@@ -1,0 +1,142 @@
+"""Runs a cocotb testbench of ``sim/testbenches`` on one Amaranth component, in Verilator."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+import find_libpython
+from amaranth.hdl import Elaboratable
+from cocotb_tools import config
+
+from amoeba_sim.verilate import build_bench, cache_directory
+
+__all__ = ["BenchFailure", "bench_parameters", "run_bench"]
+
+TESTBENCHES = Path(__file__).resolve().parents[1] / "testbenches"
+_TOP = "dut"
+
+
+class BenchFailure(Exception):
+    """A testbench failed, crashed or ran out of time. The message ends with the line that repeats it."""
+
+
+def bench_parameters() -> dict:
+    """Inside a testbench: the ``parameters`` that :func:`run_bench` was given."""
+    return json.loads(os.environ["AMOEBA_BENCH_PARAMETERS"])
+
+
+def run_bench(
+    component: Elaboratable,
+    bench_module: str,
+    *,
+    seed: int = 1,
+    timeout: float = 120,
+    parameters: Mapping[str, object] | None = None,
+    extra_env: Mapping[str, str] | None = None,
+    directory: Path = TESTBENCHES,
+    waves: bool = False,
+) -> None:
+    """Build ``component`` for cocotb, unless it was built before, and run every test of a testbench on it.
+
+    Parameters
+    ----------
+    component : Elaboratable
+        The design; its ports are all that the bench sees, as ``dut.<port>``.
+    bench_module : str
+        Name of the testbench's module in ``directory``.
+    seed : int
+        Seeds Python's ``random`` in the bench. The environment variable ``AMOEBA_SEED`` overrides it.
+    timeout : float
+        Seconds of real time, the build not included.
+    parameters : mapping
+        JSON-able values for the bench (:func:`bench_parameters`).
+    extra_env : mapping
+        Environment variables for the bench.
+    waves : bool
+        Whether to write ``dump.vcd``, in the folder that the message names if the bench fails.
+
+    Raises
+    ------
+    BenchFailure
+        If a test fails, none runs, or the time is over. Says which test, why, and how to repeat it; the folder
+        with the full log is kept.
+    BuildError
+        If the component cannot be built.
+    """
+    seed = int(os.environ.get("AMOEBA_SEED", seed))
+    executable = build_bench(component, _TOP, waves=waves)
+    runs = cache_directory().parent / "benches"
+    runs.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{bench_module}-", dir=runs))
+    environment = {
+        **os.environ,
+        **_cocotb_environment(bench_module, directory, folder, seed),
+        "AMOEBA_BENCH_PARAMETERS": json.dumps(dict(parameters or {})),
+        **(extra_env or {}),
+    }
+    problem = _execute([str(executable), *(["--trace"] if waves else [])], folder, environment, timeout)
+    problem = problem or _failed_tests(folder / "results.xml")
+    if problem is None:
+        if not waves:
+            shutil.rmtree(folder)
+        return
+    raise BenchFailure(f"{bench_module} on {type(component).__name__}: {problem}\n{_reproducer(seed, folder)}")
+
+
+def _cocotb_environment(bench_module: str, directory: Path, folder: Path, seed: int) -> dict[str, str]:
+    """What cocotb's entry point, which the simulator loads, wants to know."""
+    return {
+        "COCOTB_TEST_MODULES": bench_module,
+        "COCOTB_TOPLEVEL": _TOP,
+        "COCOTB_RANDOM_SEED": str(seed),
+        "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
+        # Verilator applies cocotb's writes after the edge that triggered them, as cocotb expects.
+        "COCOTB_TRUST_INERTIAL_WRITES": "1",
+        "GPI_USERS": f"{find_libpython.find_libpython()};{config.pygpi_entry_point()}",
+        "PYGPI_PYTHON_BIN": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(directory), *sys.path]),
+        "TOPLEVEL_LANG": "verilog",
+    }
+
+
+def _execute(command: list[str], folder: Path, environment: dict[str, str], timeout: float) -> str | None:
+    """Run the simulator; returns what went wrong with the process, if anything did."""
+    with (folder / "log").open("w") as log:
+        try:
+            subprocess.run(
+                command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, timeout=timeout
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end after {timeout} seconds\n{_tail(folder)}"
+    if not (folder / "results.xml").exists():
+        return f"the simulation ended without results\n{_tail(folder)}"
+    return None
+
+
+def _failed_tests(results: Path) -> str | None:
+    cases = list(ElementTree.parse(results).getroot().iter("testcase"))
+    if not cases:
+        return "no test was found"
+    lines = []
+    for case in cases:
+        for kind in ("failure", "error"):
+            for failure in case.findall(kind):
+                lines.append(f"{case.get('name')}: {failure.get('error_msg') or failure.get('message')}")
+    return f"{len(lines)} of {len(cases)} tests failed: " + "; ".join(lines) if lines else None
+
+
+def _tail(folder: Path) -> str:
+    return "\n".join((folder / "log").read_text().splitlines()[-20:])
+
+
+def _reproducer(seed: int, folder: Path) -> str:
+    # pytest sets this to "file::test (call)".
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" ", 1)[0]
+    command = f"pytest '{test}'" if test else "the same call"
+    return f"Repeat with: AMOEBA_SEED={seed} {command}   (log: {folder / 'log'})"

@@ -1,0 +1,196 @@
+"""Amaranth streams in cocotb testbenches: sources, sinks and monitors that speak payloads, not signals.
+
+All of them act on the rising edge of ``clk``: there they see the signals as the edge finds them, and what they
+drive takes effect after it. A testbench starts with::
+
+    source = StreamSource(dut, "i", SHAPE, pace=randomly(0.5))
+    sink = StreamSink(dut, "o", SHAPE, pace=randomly(0.3))
+    await start(dut)
+
+Randomness comes from the module ``random``, which cocotb seeds.
+"""
+
+import random
+from collections import deque
+from collections.abc import Iterator
+
+import cocotb
+from amaranth.hdl import Shape
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, Event, RisingEdge
+
+from amoeba_sim.payload import pack, unpack
+
+__all__ = ["StreamMonitor", "StreamSink", "StreamSource", "always", "in_bursts", "randomly", "reset", "start"]
+
+_CLOCK_PERIOD = 4
+"""Nanoseconds: 250 MHz."""
+
+
+async def start(dut):
+    """Start the clock and reset the design."""
+    # The simulator's own clock: cocotb's Python clock makes a bench several times slower.
+    Clock(dut.clk, _CLOCK_PERIOD, unit="ns", impl="gpi").start()
+    await reset(dut)
+
+
+async def reset(dut, cycles=2):
+    """Hold ``rst`` for this many cycles. Streams stop meanwhile; what a source still had to send, it drops."""
+    dut.rst.value = 1
+    await ClockCycles(dut.clk, cycles)
+    dut.rst.value = 0
+    await RisingEdge(dut.clk)
+
+
+# Paces: one bool per cycle, whether a source may offer a new beat, or a sink accepts.
+
+
+def always() -> Iterator[bool]:
+    """Never pause."""
+    while True:
+        yield True
+
+
+def randomly(rate: float) -> Iterator[bool]:
+    """Act in a cycle with probability ``rate``."""
+    while True:
+        yield random.random() < rate
+
+
+def in_bursts(longest: int) -> Iterator[bool]:
+    """Act and pause in turn, for 1 to ``longest`` cycles each."""
+    while True:
+        for act in (True, False):
+            for _ in range(random.randint(1, longest)):
+                yield act
+
+
+class _Stream:
+    """The signals of the stream port ``name`` (an index after two underscores picks from an array)."""
+
+    def __init__(self, dut, name, shape):
+        self.name = name
+        self.shape = shape
+        self._clk, self._rst = dut.clk, dut.rst
+        self._valid, self._ready, self._payload = (
+            getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload")
+        )
+
+
+class StreamSource(_Stream):
+    """Sends payloads into an input stream of the design, in order.
+
+    While it offers nothing, the payload is random bits, so that a design which forgets ``valid`` fails.
+
+    Parameters
+    ----------
+    dut : cocotb handle
+        The design.
+    name : str
+        The stream's port, such as ``i`` or ``i__0``.
+    shape : shape-like
+        Its payload.
+    pace : iterator of bool
+        Whether a new beat may be offered, cycle by cycle.
+    """
+
+    def __init__(self, dut, name, shape, *, pace=None):
+        super().__init__(dut, name, shape)
+        self._pace = pace or always()
+        self._width = Shape.cast(shape).width
+        self._waiting = deque()
+        self._idle = Event()
+        self._idle.set()
+        self._valid.value = 0
+        cocotb.start_soon(self._run())
+
+    def send(self, *payloads):
+        """Queue payloads; they leave as the clock runs."""
+        self._waiting.extend(pack(self.shape, payload) for payload in payloads)
+        if self._waiting:
+            self._idle.clear()
+
+    @property
+    def left(self):
+        """Payloads queued and not accepted yet."""
+        return len(self._waiting)
+
+    async def sent(self):
+        """Wait until everything queued has been accepted, or dropped by a reset."""
+        await self._idle.wait()
+
+    async def _run(self):
+        offering = False
+        while True:
+            await RisingEdge(self._clk)
+            if self._rst.value:
+                offering = False
+                self._waiting.clear()
+            elif offering and self._ready.value:
+                offering = False
+                self._waiting.popleft()
+            if not offering:
+                offering = bool(self._waiting) and next(self._pace)
+                self._payload.value = self._waiting[0] if offering else random.getrandbits(self._width)
+                self._valid.value = offering
+            if not self._waiting:
+                self._idle.set()
+
+
+class StreamMonitor(_Stream):
+    """Collects what passes a stream, and fails the test if its producer breaks the stream contract.
+
+    The contract (RFC 61): once valid, a stream stays valid with the same payload until the transfer.
+    Parameters are those of :class:`StreamSource`.
+    """
+
+    def __init__(self, dut, name, shape):
+        super().__init__(dut, name, shape)
+        self.received = []
+        """Payloads transferred so far. A testbench may empty it."""
+        self._arrival = Event()
+        cocotb.start_soon(self._run())
+
+    async def receive(self, count):
+        """Wait until ``count`` payloads are there; takes them out of :attr:`received`."""
+        while len(self.received) < count:
+            self._arrival.clear()
+            await self._arrival.wait()
+        taken, self.received[:count] = self.received[:count], []
+        return taken
+
+    def _prepare(self):
+        """Set this end's signals for the next cycle."""
+
+    async def _run(self):
+        refused = None
+        while True:
+            await RisingEdge(self._clk)
+            refused = None if self._rst.value else self._observe(refused)
+            self._prepare()
+
+    def _observe(self, refused):
+        """Look at one cycle; returns the payload that has to stay, if any."""
+        valid, ready, bits = bool(self._valid.value), bool(self._ready.value), int(self._payload.value)
+        if refused is not None:
+            assert valid, f"stream {self.name}: valid fell before the transfer"
+            assert bits == refused, f"stream {self.name}: payload changed before the transfer"
+        if not valid:
+            return None
+        if not ready:
+            return bits
+        self.received.append(unpack(self.shape, bits))
+        self._arrival.set()
+        return None
+
+
+class StreamSink(StreamMonitor):
+    """Accepts what an output stream of the design offers. Parameters are those of :class:`StreamSource`."""
+
+    def __init__(self, dut, name, shape, *, pace=None):
+        self._pace = pace or always()
+        super().__init__(dut, name, shape)
+        self._ready.value = 0
+
+    def _prepare(self):
+        self._ready.value = next(self._pace)
