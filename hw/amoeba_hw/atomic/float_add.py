@@ -1,0 +1,187 @@
+"""Sums and differences of floating-point numbers."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.atomic.numbers import (
+    Pack,
+    Unpack,
+    exponent_bits_of,
+    number_layout,
+    precision_of,
+    select_format,
+)
+from amoeba_hw.atomic.shift import count_leading_zeros, shift_left, shift_right_jam
+
+__all__ = ["FloatAdder"]
+
+
+class FloatAdder(wiring.Component):
+    """a + b or a - b in one of several formats: rounded to nearest even, subnormals honoured.
+
+    Fully pipelined, one sum per cycle. NaNs and infinities travel as numbers whose other addend is zero, so
+    that no registers are spent on carrying them past the arithmetic::
+
+        cycle 1   take apart, compare, subtract exponents
+              2   larger and smaller, coarse alignment
+              3   fine alignment, add or subtract
+              4   count leading zeros, but stop at the exponent of the subnormal numbers
+              5   normalise
+              6   round and encode
+
+    Parameters
+    ----------
+    formats : sequence of FloatFormat
+        Served by the same data path, which is as wide as the widest of them.
+    float_format_layout : Layout
+        One-hot, with a member for each format's name.
+
+    Members
+    -------
+    float_format : In
+    subtract : In(1)
+    a, b : In, as wide as the widest format, numbers in the lowest bits
+    result : Out
+        ``LATENCY`` cycles later.
+    """
+
+    LATENCY = 6
+
+    def __init__(self, formats, float_format_layout):
+        self._formats = formats
+        self._layout = float_format_layout
+        self._precision = precision_of(formats)
+        width = max(float_format.width for float_format in formats)
+        super().__init__(
+            {
+                "float_format": In(float_format_layout),
+                "subtract": In(1),
+                "a": In(width),
+                "b": In(width),
+                "result": Out(width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        chosen = [self.float_format]
+        for stage in range(1, self.LATENCY):
+            chosen.append(Signal(self._layout, name=f"float_format_{stage}", reset_less=True))
+            m.d.sync += chosen[stage].eq(chosen[stage - 1])
+        operands = self._take_apart(m)
+        aligned = self._align(m, chosen[1], *operands)
+        total = self._add(m, *aligned)
+        counted = self._count(m, *total)
+        normal = self._normalise(m, chosen[4], *counted)
+        m.submodules.pack = pack = Pack(self._formats, self._layout)
+        m.d.comb += [
+            pack.float_format.eq(chosen[5]),
+            Cat(pack.sign, pack.exponent, pack.significand, pack.exact).eq(Cat(normal)),
+        ]
+        m.d.sync += self.result.eq(pack.word)
+        return m
+
+    def _register(self, m, name, value):
+        register = Signal(len(value), name=name, reset_less=True)
+        m.d.sync += register.eq(value)
+        return register
+
+    def _take_apart(self, m):
+        numbers = []
+        for name, word in (("a", self.a), ("b", self.b)):
+            m.submodules[f"unpack_{name}"] = unpack = Unpack(self._formats, self._layout)
+            m.d.comb += [unpack.float_format.eq(self.float_format), unpack.word.eq(word)]
+            number = Signal(number_layout(self._formats), name=f"number_{name}", reset_less=True)
+            m.d.sync += number.eq(unpack.number)
+            numbers.append((unpack.number, number))
+        (a, a_register), (b, b_register) = numbers
+        # A NaN that is handed on keeps its sign in a difference, too.
+        b_sign = b.sign ^ (self.subtract & ~b.nan)
+        m.d.sync += b_register.sign.eq(b_sign)
+        # Of two equal ones, the positive one is taken for the larger: the x87's choice between two NaNs.
+        magnitude = [Cat(number.significand, number.exponent) for number in (a, b)]
+        smaller = (magnitude[0] - magnitude[1] - (a.sign & ~b.sign))[-1]
+        return (
+            a_register,
+            b_register,
+            self._register(m, "a_is_smaller", smaller),
+            self._register(m, "a_above_b", (a.exponent - b.exponent)[: len(a.exponent)]),
+            self._register(m, "b_above_a", (b.exponent - a.exponent)[: len(a.exponent)]),
+        )
+
+    def _align(self, m, chosen, a, b, a_is_smaller, a_above_b, b_above_a):
+        larger_nan_wins = Cat(chosen[f.name] for f in self._formats if f.larger_nan_wins).any()
+        opposed = a.sign ^ b.sign
+        invalid = (a.infinite & b.infinite & opposed & ~a.nan & ~b.nan) | a.invalid | b.invalid
+        special = a.infinite | a.nan | b.infinite | b.nan | invalid
+        # A NaN has the largest magnitude in its format; only between two of them is there anything to decide.
+        take_b = Signal()
+        m.d.comb += take_b.eq(a_is_smaller & (larger_nan_wins | ~a.nan))
+        quiet = Cat(Const(0, self._precision - 2), a.nan | b.nan, Const(0, 1))
+        largest = select_format(self._formats, chosen, lambda f: Const(f.exponent_mask, f.exponent_bits))
+        default = Const(3 << self._precision - 2, self._precision)
+        large = Mux(invalid, default, Mux(take_b, b.significand, a.significand) | quiet)
+        small = Signal(self._precision)
+        m.d.comb += small.eq(Mux(take_b, a.significand, b.significand) & (~special).replicate(self._precision))
+        distance = Signal.like(a_above_b)
+        m.d.comb += distance.eq(Mux(take_b, b_above_a, a_above_b))
+        shift_bits = (self._precision + 2).bit_length()
+        far = distance[shift_bits:].any()
+        coarse, sticky = shift_right_jam(
+            m, Cat(Const(0, 2), small), Const(0), distance[:shift_bits], steps=range(2, shift_bits, 2)
+        )
+        return (
+            self._register(m, "sign_2", invalid | Mux(take_b, b.sign, a.sign)),
+            self._register(m, "opposed_2", opposed & ~special),
+            self._register(m, "special_2", special),
+            self._register(m, "exponent_2", Mux(invalid, largest, Mux(take_b, b.exponent, a.exponent))),
+            self._register(m, "large_2", large),
+            self._register(m, "small_2", coarse & (~far).replicate(self._precision + 2)),
+            self._register(m, "sticky_2", Mux(far, small.any(), sticky)),
+            self._register(m, "distance_2", distance[:2]),
+        )
+
+    def _add(self, m, sign, opposed, special, exponent, large, small, sticky, distance):
+        small, sticky = shift_right_jam(m, small, sticky, distance, steps=(0,))
+        addend = Cat(sticky, small, Const(0, 1))
+        total = Cat(Const(0, 3), large, Const(0, 1)) + (addend ^ opposed.replicate(len(addend))) + opposed
+        width = self._precision + 4
+        # Shifting further than this would go below the smallest exponent.
+        limit = Cat(exponent == width - 1 - position for position in range(width))
+        return (
+            self._register(m, "sign_3", sign),
+            self._register(m, "opposed_3", opposed),
+            self._register(m, "special_3", special),
+            self._register(m, "exponent_3", exponent),
+            self._register(m, "total_3", total[:width]),
+            self._register(m, "limit_3", limit),
+        )
+
+    def _count(self, m, sign, opposed, special, exponent, total, limit):
+        count, endless = count_leading_zeros(m, total | limit)
+        zero = ~total.any()
+        return (
+            # An exact zero from two different numbers is positive.
+            self._register(m, "sign_4", sign & ~(opposed & zero)),
+            self._register(m, "special_4", special),
+            self._register(m, "zero_4", endless),
+            self._register(m, "exponent_4", exponent),
+            self._register(m, "total_4", total),
+            self._register(m, "count_4", count),
+        )
+
+    def _normalise(self, m, chosen, sign, special, zero, exponent, total, count):
+        shifted = shift_left(m, total, count)
+        significand = Cat(shifted[:3].any(), shifted[3:])
+        # A carry out of the largest exponent: infinity, where there is one. Pack sees to the other formats.
+        last = select_format(self._formats, chosen, lambda f: (exponent == f.largest_exponent) & f.has_infinity)
+        overflow = ~special & last & ~count.any()
+        fraction = significand[:-1] & (~overflow).replicate(len(significand) - 1)
+        below = (exponent - count)[: exponent_bits_of(self._formats)]
+        return (
+            self._register(m, "sign_5", sign),
+            self._register(m, "exponent_5", below & (~zero).replicate(len(below))),
+            self._register(m, "significand_5", Cat(fraction, significand[-1])),
+            self._register(m, "exact_5", special),
+        )

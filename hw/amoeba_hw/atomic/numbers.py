@@ -1,0 +1,189 @@
+"""A number between its encoding and the arithmetic: one shape for all the formats a unit serves."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Pack", "Unpack", "number_layout", "precision_of", "select_format"]
+
+
+def precision_of(formats) -> int:
+    """Significant bits of the most precise format."""
+    return max(float_format.precision for float_format in formats)
+
+
+def exponent_bits_of(formats) -> int:
+    """Exponent bits of the widest format."""
+    return max(float_format.exponent_bits for float_format in formats)
+
+
+def number_layout(formats) -> data.StructLayout:
+    """An encoding taken apart.
+
+    ``exponent`` is biased as its own format has it, but 1 for subnormal numbers: so two numbers of one format
+    are ordered as (exponent, significand) pairs. ``significand`` is left-aligned and includes the integer bit.
+    """
+    return data.StructLayout(
+        {
+            "sign": 1,
+            "exponent": exponent_bits_of(formats),
+            "significand": precision_of(formats),
+            "infinite": 1,
+            "nan": 1,
+            "invalid": 1,
+        }
+    )
+
+
+def select_format(formats, chosen, value) -> Value:
+    """``value(format)`` of the chosen format, zero if none is; ``chosen`` is the one-hot ``float_format``."""
+    result = Const(0)
+    for float_format in formats:
+        candidate = Value.cast(value(float_format))
+        result = result | Mux(chosen[float_format.name], candidate, Const(0, len(candidate)))
+    return result
+
+
+class Unpack(wiring.Component):
+    """Takes an encoding apart; combinational.
+
+    Parameters
+    ----------
+    formats : sequence of FloatFormat
+        What may arrive, each in the lowest bits of ``word``.
+
+    Members
+    -------
+    float_format : In, one-hot member of Control
+    word : In, as wide as the widest format
+    number : Out(number_layout(formats))
+    """
+
+    def __init__(self, formats, float_format_layout):
+        self._formats = formats
+        super().__init__(
+            {
+                "float_format": In(float_format_layout),
+                "word": In(max(float_format.width for float_format in formats)),
+                "number": Out(number_layout(formats)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        number = self.number
+        precision = precision_of(self._formats)
+        fraction_bits = precision - 1
+
+        def pick(value):
+            return select_format(self._formats, self.float_format, value)
+
+        exponent = Signal(len(number.exponent))
+        fraction = Signal(fraction_bits)
+        nonzero = Signal()
+        m.d.comb += [
+            exponent.eq(pick(lambda f: self.word[f.significand_bits : f.width - 1])),
+            fraction.eq(pick(lambda f: self.word[: f.fraction_bits] << (fraction_bits - f.fraction_bits))),
+            nonzero.eq(exponent.any()),
+        ]
+        integer = nonzero
+        invalid = Const(0)
+        for f in self._formats:
+            if f.explicit_integer:
+                stored = self.word[f.fraction_bits]
+                integer = Mux(self.float_format[f.name], stored, nonzero)
+                invalid = self.float_format[f.name] & nonzero & ~stored
+        largest = pick(lambda f: self.word[f.significand_bits : f.width - 1].all())
+        nan = pick(
+            lambda f: self.word[: f.fraction_bits].any() if f.has_infinity else self.word[: f.fraction_bits].all()
+        )
+        infinite = pick(lambda f: ~self.word[: f.fraction_bits].any() if f.has_infinity else Const(0))
+        m.d.comb += [
+            number.sign.eq(pick(lambda f: self.word[f.width - 1])),
+            number.exponent.eq(exponent | ~nonzero),
+            number.significand.eq(Cat(fraction, integer)),
+            number.infinite.eq(largest & infinite & ~invalid),
+            number.nan.eq(largest & nan & ~invalid),
+            number.invalid.eq(invalid),
+        ]
+        return m
+
+
+class Pack(wiring.Component):
+    """Rounds to nearest even and encodes; combinational, one carry chain.
+
+    The chain adds all but one half of the last place below the last place, and the last place itself: its
+    carry is the rounding of IEEE 754 without looking at the bits dropped. Exponent and fraction are
+    neighbours in the chain, so a significand that rounds up to the next power of two, or a subnormal one
+    that becomes normal, finds its exponent by itself; and one that overflows becomes infinity.
+
+    Parameters
+    ----------
+    formats : sequence of FloatFormat
+
+    Members
+    -------
+    float_format : In, one-hot member of Control
+    sign : In(1)
+    exponent : In
+        The biased exponent minus one; the integer bit is added to it. The caller has replaced what overflows
+        before rounding by infinity, or, in a format without one, by an exponent beyond the largest.
+    significand : In(precision + 2)
+        Left-aligned, with the integer bit; a guard and a sticky bit at the end.
+    exact : In(1)
+        Do not round: the significand is a NaN's or infinity's.
+    word : Out, as wide as the widest format
+    """
+
+    def __init__(self, formats, float_format_layout):
+        self._formats = formats
+        super().__init__(
+            {
+                "float_format": In(float_format_layout),
+                "sign": In(1),
+                "exponent": In(exponent_bits_of(formats)),
+                "significand": In(precision_of(formats) + 2),
+                "exact": In(1),
+                "word": Out(max(float_format.width for float_format in formats)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        precision = precision_of(self._formats)
+        fraction = self.significand[:-1]
+        integer = self.significand[-1]
+
+        def last_place(f):
+            return 2 + precision - f.precision
+
+        def pick(value):
+            return select_format(self._formats, self.float_format, value)
+
+        almost_half = pick(lambda f: Const((1 << last_place(f) - 1) - 1, precision + 1))
+        odd = pick(lambda f: self.significand[last_place(f)])
+        rounds = ~self.exact
+        total = Signal(precision + 2 + len(self.exponent))
+        m.d.comb += total.eq(
+            Cat(fraction, self.exponent)
+            + Cat(almost_half & rounds.replicate(precision + 1), integer)
+            + (odd & rounds)
+        )
+        fraction_sum = total[2 : precision + 1]
+        exponent_sum = total[precision + 1 :]
+        # A carry out of the fraction into the integer bit, seen in the exponent's last place.
+        carry = exponent_sum[0] ^ self.exponent[0] ^ integer
+
+        def encode(f):
+            stored = fraction_sum[precision - f.precision :]
+            exponent = exponent_sum[: f.exponent_bits]
+            if f.explicit_integer:
+                stored = Cat(stored, integer | carry)
+            if not f.has_infinity:
+                overflow = exponent_sum[f.exponent_bits]
+                stored = stored | overflow.replicate(len(stored))
+                exponent = exponent | overflow.replicate(len(exponent))
+            return Cat(stored, exponent, self.sign)
+
+        m.d.comb += self.word.eq(pick(encode))
+        return m

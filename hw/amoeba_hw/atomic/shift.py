@@ -1,0 +1,59 @@
+"""Shifting and counting: the pieces of floating-point alignment and normalisation."""
+
+from amaranth.hdl import Cat, Const, Mux, Signal
+
+__all__ = ["count_leading_zeros", "shift_left", "shift_right_jam"]
+
+
+def shift_left(m, value, amount):
+    """``value << amount`` at the width of ``value``, four ways per level."""
+    width = len(value)
+    for low in range(0, len(amount), 2):
+        digit = amount[low : low + 2]
+        value = _share(
+            m,
+            _choose(digit, [Cat(Const(0, min(way << low, width)), value)[:width] for way in range(1 << len(digit))]),
+        )
+    return value
+
+
+def shift_right_jam(m, value, sticky, amount, *, steps):
+    """``value >> amount``, and ``sticky`` or any one shifted out; ``steps`` says which bits of amount apply."""
+    width = len(value)
+    for low in steps:
+        digit = amount[low : low + 2]
+        distances = [min(way << low, width) for way in range(1 << len(digit))]
+        lost = _choose(digit, [value[:distance].any() for distance in distances])
+        sticky = _share(m, sticky | lost)
+        value = _share(m, _choose(digit, [Cat(value[distance:], Const(0, distance)) for distance in distances]))
+    return value, sticky
+
+
+def count_leading_zeros(m, value):
+    """The number of zeros above the highest one, and whether there is none at all (the count is then useless)."""
+    width = 2
+    while width < len(value):
+        width *= 2
+    return _count(m, Cat(Const(0, width - len(value)), value))
+
+
+def _count(m, value):
+    if len(value) == 2:
+        return ~value[1], _share(m, ~value.any())
+    half = len(value) // 2
+    low_count, low_none = _count(m, value[:half])
+    high_count, high_none = _count(m, value[half:])
+    return _share(m, Cat(Mux(high_none, low_count, high_count), high_none)), _share(m, high_none & low_none)
+
+
+def _share(m, value):
+    """The value by a name, so that it is described once however often it is used."""
+    signal = Signal(len(value), name="shared")
+    m.d.comb += signal.eq(value)
+    return signal
+
+
+def _choose(digit, ways):
+    if len(ways) == 2:
+        return Mux(digit, ways[1], ways[0])
+    return Mux(digit[1], Mux(digit[0], ways[3], ways[2]), Mux(digit[0], ways[1], ways[0]))
