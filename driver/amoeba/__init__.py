@@ -1,0 +1,97 @@
+"""Amoeba's driver: libfabric's objects, calls and numbers in Python, on any Amoeba NIC.
+
+Start with :func:`open_cluster` (simulated NICs on one network) or :class:`Fabric` (devices you opened), then
+make a domain, memory regions, an address vector, a completion queue and endpoints from it.
+"""
+
+from amoeba.address import AddressVector, EndpointAddress
+from amoeba.completion import CompletionQueue, CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry
+from amoeba.constants import (
+    FI_ADDR_NOTAVAIL,
+    FI_ADDR_UNSPEC,
+    FI_KEY_NOTAVAIL,
+    AvType,
+    BindFlags,
+    Caps,
+    CqFormat,
+    Datatype,
+    EpType,
+    Errno,
+    MrAccess,
+    MrMode,
+    Op,
+    OpFlags,
+    QueryFlags,
+    WaitObj,
+)
+from amoeba.devices import DEVICE_KINDS, open_cluster, open_device
+from amoeba.domain import AtomicAttr, Domain, MemoryRegion
+from amoeba.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
+from amoeba.errors import (
+    ArgumentError,
+    CanceledError,
+    ClosedError,
+    DeviceFailureError,
+    ErrorAvailableError,
+    FabricError,
+    PeerError,
+    ProtectionError,
+    ResourceError,
+    StateError,
+    TimedOutError,
+    TruncatedError,
+    TryAgainError,
+    UnsupportedError,
+)
+from amoeba.fabric import Fabric
+
+__all__ = [
+    "DEVICE_KINDS",
+    "FI_ADDR_NOTAVAIL",
+    "FI_ADDR_UNSPEC",
+    "FI_KEY_NOTAVAIL",
+    "INJECT_SIZE",
+    "MAX_MESSAGE",
+    "AddressVector",
+    "ArgumentError",
+    "AtomicAttr",
+    "AvType",
+    "BindFlags",
+    "CanceledError",
+    "Caps",
+    "ClosedError",
+    "CompletionQueue",
+    "CqDataEntry",
+    "CqEntry",
+    "CqErrEntry",
+    "CqFormat",
+    "CqMsgEntry",
+    "CqTaggedEntry",
+    "Datatype",
+    "DeviceFailureError",
+    "Domain",
+    "Endpoint",
+    "EndpointAddress",
+    "EpType",
+    "Errno",
+    "ErrorAvailableError",
+    "Fabric",
+    "FabricError",
+    "MemoryRegion",
+    "MrAccess",
+    "MrMode",
+    "Op",
+    "OpFlags",
+    "PeerError",
+    "ProtectionError",
+    "QueryFlags",
+    "ResourceError",
+    "StateError",
+    "TimedOutError",
+    "TruncatedError",
+    "TryAgainError",
+    "UnsupportedError",
+    "WaitObj",
+    "open_cluster",
+    "open_device",
+]

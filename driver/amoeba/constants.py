@@ -1,0 +1,232 @@
+"""libfabric's enumerations and flags, under their own names and numbers (``rdma/fabric.h``, 1.17).
+
+libfabric gives some bits several meanings, one per call; so there is one class per place where bits are used,
+and each class holds what may stand there. Values of different classes combine as in C.
+"""
+
+import enum
+
+from amoeba_model.opcodes import Datatype, Op
+
+__all__ = [
+    "FI_ADDR_NOTAVAIL",
+    "FI_ADDR_UNSPEC",
+    "FI_KEY_NOTAVAIL",
+    "AvType",
+    "BindFlags",
+    "Caps",
+    "CqFormat",
+    "Datatype",
+    "EpType",
+    "Errno",
+    "MrAccess",
+    "MrMode",
+    "Op",
+    "OpFlags",
+    "QueryFlags",
+    "WaitObj",
+]
+
+FI_ADDR_UNSPEC = 2**64 - 1
+"""No particular address."""
+FI_ADDR_NOTAVAIL = 2**64 - 1
+"""An address that could not be inserted."""
+FI_KEY_NOTAVAIL = 2**64 - 1
+"""The key of a region that has none; never a valid key."""
+
+
+class Caps(enum.IntFlag):
+    """Capabilities, and the kind of an operation in the ``flags`` of its completion."""
+
+    FI_MSG = 1 << 1
+    FI_RMA = 1 << 2
+    FI_TAGGED = 1 << 3
+    FI_ATOMIC = 1 << 4
+    FI_MULTICAST = 1 << 5
+    FI_COLLECTIVE = 1 << 6
+    FI_READ = 1 << 8
+    FI_WRITE = 1 << 9
+    FI_RECV = 1 << 10
+    FI_SEND = 1 << 11
+    FI_REMOTE_READ = 1 << 12
+    FI_REMOTE_WRITE = 1 << 13
+    FI_MULTI_RECV = 1 << 16
+    FI_REMOTE_CQ_DATA = 1 << 17
+    FI_TRIGGER = 1 << 20
+    FI_FENCE = 1 << 21
+    FI_HMEM = 1 << 47
+    FI_VARIABLE_MSG = 1 << 48
+    FI_RMA_PMEM = 1 << 49
+    FI_SOURCE_ERR = 1 << 50
+    FI_LOCAL_COMM = 1 << 51
+    FI_REMOTE_COMM = 1 << 52
+    FI_SHARED_AV = 1 << 53
+    FI_RMA_EVENT = 1 << 56
+    FI_SOURCE = 1 << 57
+    FI_NAMED_RX_CTX = 1 << 58
+    FI_DIRECTED_RECV = 1 << 59
+
+
+class OpFlags(enum.IntFlag):
+    """Flags of one operation."""
+
+    FI_REMOTE_CQ_DATA = 1 << 17
+    FI_MORE = 1 << 18
+    """Another request follows at once: the doorbell may wait for it."""
+    FI_PEEK = 1 << 19
+    FI_TRIGGER = 1 << 20
+    FI_FENCE = 1 << 21
+    FI_COMPLETION = 1 << 24
+    """Report success, too, on a queue bound with FI_SELECTIVE_COMPLETION."""
+    FI_INJECT = 1 << 25
+    """The buffers may be reused as soon as the call returns."""
+    FI_INJECT_COMPLETE = 1 << 26
+    FI_TRANSMIT_COMPLETE = 1 << 27
+    FI_DELIVERY_COMPLETE = 1 << 28
+    FI_COMMIT_COMPLETE = 1 << 30
+    FI_MATCH_COMPLETE = 1 << 31
+
+
+class MrAccess(enum.IntFlag):
+    """What a memory region may be used for: locally (SEND, RECV, READ, WRITE) and by peers (REMOTE)."""
+
+    FI_READ = 1 << 8
+    """Receives what this side reads or fetches."""
+    FI_WRITE = 1 << 9
+    """Source of this side's writes and atomics."""
+    FI_RECV = 1 << 10
+    FI_SEND = 1 << 11
+    FI_REMOTE_READ = 1 << 12
+    """Peers may read or fetch."""
+    FI_REMOTE_WRITE = 1 << 13
+    """Peers may write, also by atomics."""
+
+
+class BindFlags(enum.IntFlag):
+    """How an endpoint uses the completion queue it is bound to."""
+
+    FI_RECV = 1 << 10
+    FI_TRANSMIT = 1 << 11
+    FI_SELECTIVE_COMPLETION = 1 << 59
+    """Report successes only of operations with FI_COMPLETION; errors are always reported."""
+
+
+class QueryFlags(enum.IntFlag):
+    """The call family that ``query_atomic`` asks about; none: fi_atomic."""
+
+    FI_TAGGED = 1 << 3
+    FI_FETCH_ATOMIC = 1 << 58
+    FI_COMPARE_ATOMIC = 1 << 59
+
+
+class MrMode(enum.IntFlag):
+    """What memory registration asks of the application."""
+
+    FI_MR_BASIC = 1 << 0
+    FI_MR_SCALABLE = 1 << 1
+    FI_MR_LOCAL = 1 << 2
+    FI_MR_RAW = 1 << 3
+    FI_MR_VIRT_ADDR = 1 << 4
+    """Peers address the region by its virtual address; otherwise by the offset from its start."""
+    FI_MR_ALLOCATED = 1 << 5
+    FI_MR_PROV_KEY = 1 << 6
+    """The domain chooses all keys; otherwise the application may."""
+    FI_MR_MMU_NOTIFY = 1 << 7
+    FI_MR_RMA_EVENT = 1 << 8
+    FI_MR_ENDPOINT = 1 << 9
+    FI_MR_HMEM = 1 << 10
+    FI_MR_COLLECTIVE = 1 << 11
+
+
+class AvType(enum.IntEnum):
+    FI_AV_UNSPEC = 0
+    FI_AV_MAP = 1
+    FI_AV_TABLE = 2
+
+
+class EpType(enum.IntEnum):
+    FI_EP_UNSPEC = 0
+    FI_EP_MSG = 1
+    FI_EP_DGRAM = 2
+    FI_EP_RDM = 3
+
+
+class CqFormat(enum.IntEnum):
+    """Which fields the entries of a completion queue have."""
+
+    FI_CQ_FORMAT_UNSPEC = 0
+    FI_CQ_FORMAT_CONTEXT = 1
+    FI_CQ_FORMAT_MSG = 2
+    FI_CQ_FORMAT_DATA = 3
+    FI_CQ_FORMAT_TAGGED = 4
+
+
+class WaitObj(enum.IntEnum):
+    FI_WAIT_NONE = 0
+    FI_WAIT_UNSPEC = 1
+    FI_WAIT_SET = 2
+    FI_WAIT_FD = 3
+    FI_WAIT_MUTEX_COND = 4
+    FI_WAIT_YIELD = 5
+    FI_WAIT_POLLFD = 6
+
+
+class Errno(enum.IntEnum):
+    """``rdma/fi_errno.h``: Linux's numbers below 256, libfabric's own from there on."""
+
+    FI_SUCCESS = 0
+    FI_EPERM = 1
+    FI_ENOENT = 2
+    FI_EINTR = 4
+    FI_EIO = 5
+    FI_E2BIG = 7
+    FI_EBADF = 9
+    FI_EAGAIN = 11
+    FI_ENOMEM = 12
+    FI_EACCES = 13
+    FI_EFAULT = 14
+    FI_EBUSY = 16
+    FI_ENODEV = 19
+    FI_EINVAL = 22
+    FI_EMFILE = 24
+    FI_ENOSPC = 28
+    FI_ENOSYS = 38
+    FI_ENOMSG = 42
+    FI_ENODATA = 61
+    FI_EOVERFLOW = 75
+    FI_EMSGSIZE = 90
+    FI_ENOPROTOOPT = 92
+    FI_EOPNOTSUPP = 95
+    FI_EADDRINUSE = 98
+    FI_EADDRNOTAVAIL = 99
+    FI_ENETDOWN = 100
+    FI_ENETUNREACH = 101
+    FI_ECONNABORTED = 103
+    FI_ECONNRESET = 104
+    FI_ENOBUFS = 105
+    FI_EISCONN = 106
+    FI_ENOTCONN = 107
+    FI_ESHUTDOWN = 108
+    FI_ETIMEDOUT = 110
+    FI_ECONNREFUSED = 111
+    FI_EHOSTDOWN = 112
+    FI_EHOSTUNREACH = 113
+    FI_EALREADY = 114
+    FI_EINPROGRESS = 115
+    FI_EREMOTEIO = 121
+    FI_ECANCELED = 125
+    FI_EKEYREJECTED = 129
+    FI_EOTHER = 256
+    FI_ETOOSMALL = 257
+    FI_EOPBADSTATE = 258
+    FI_EAVAIL = 259
+    FI_EBADFLAGS = 260
+    FI_ENOEQ = 261
+    FI_EDOMAIN = 262
+    FI_ENOCQ = 263
+    FI_ECRC = 264
+    FI_ETRUNC = 265
+    FI_ENOKEY = 266
+    FI_ENOAV = 267
+    FI_EOVERRUN = 268
+    FI_ENORX = 269

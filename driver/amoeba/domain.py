@@ -1,0 +1,174 @@
+"""Domain and memory region: a NIC opened by an application, and memory that its peers may reach."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from amoeba_model.opcodes import Form
+from amoeba_model.registers import KeyFlags
+
+from amoeba.address import AddressVector
+from amoeba.completion import CompletionQueue
+from amoeba.constants import AvType, CqFormat, Datatype, EpType, Errno, MrAccess, MrMode, Op, QueryFlags
+from amoeba.endpoint import MAX_MESSAGE, Endpoint
+from amoeba.errors import fabric_error
+from amoeba.lifetime import FabricObject
+from amoeba.memory import Buffer, address_of, view_of
+from amoeba.nic import Nic
+
+if TYPE_CHECKING:
+    from amoeba.fabric import Fabric
+
+__all__ = ["DEFAULT_MR_MODE", "AtomicAttr", "Domain", "MemoryRegion"]
+
+DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
+"""Peers use virtual addresses; the application may choose keys."""
+
+_BASE = QueryFlags(0)
+_SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
+_ALL_ACCESS = MrAccess(sum(MrAccess))
+_WRITTEN = MrAccess.FI_READ | MrAccess.FI_RECV | MrAccess.FI_REMOTE_WRITE
+"""Uses that change the memory."""
+
+
+@dataclass(frozen=True)
+class AtomicAttr:
+    """``struct fi_atomic_attr``."""
+
+    count: int
+    """Most elements of one operation."""
+    size: int
+    """Bytes of one element."""
+
+
+class Domain(FabricObject):
+    """A NIC and a protection domain on it: only endpoints of this domain reach its memory regions.
+
+    Parameters
+    ----------
+    mr_mode : MrMode
+        FI_MR_VIRT_ADDR: peers address regions by virtual address, else by offset. FI_MR_PROV_KEY: the domain
+        chooses all keys.
+    job_id, pid_on_fep : int
+        UET identity (24 and 12 bits) of the endpoints; part of their addresses.
+    """
+
+    def __init__(self, fabric: "Fabric", nic: Nic, *, mr_mode: MrMode, job_id: int, pid_on_fep: int) -> None:
+        if int(mr_mode) & ~int(_SUPPORTED_MODES):
+            raise fabric_error(Errno.FI_EINVAL, f"mr_mode can have {_SUPPORTED_MODES!r}, got {mr_mode!r}")
+        if not 0 <= job_id < 1 << 24 or not 0 <= pid_on_fep < 1 << 12:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"job_id has 24 bits and pid_on_fep 12, got {job_id:#x} and {pid_on_fep:#x}"
+            )
+        self.nic = nic
+        self.mr_mode = mr_mode
+        self.job_id = job_id
+        self.pid_on_fep = pid_on_fep
+        self.number = nic.take_domain()
+        super().__init__(fabric)
+
+    def mr_reg(
+        self, buffer: Buffer, access: MrAccess, *, requested_key: int | None = None
+    ) -> "MemoryRegion":
+        """Register memory in place: see :class:`MemoryRegion`."""
+        self._check_open()
+        return MemoryRegion(self, buffer, access, requested_key=requested_key)
+
+    def av_open(self, av_type: AvType = AvType.FI_AV_TABLE) -> AddressVector:
+        self._check_open()
+        return AddressVector(self, av_type)
+
+    def cq_open(self, cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT) -> CompletionQueue:
+        self._check_open()
+        return CompletionQueue(self, cq_format)
+
+    def endpoint(self, ep_type: EpType = EpType.FI_EP_RDM, *, tx_size: int = 256) -> Endpoint:
+        """A reliable connectionless endpoint for up to ``tx_size`` operations at a time (rounded up to 2**n)."""
+        self._check_open()
+        return Endpoint(self, ep_type, tx_size=tx_size)
+
+    def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
+        """What this NIC's capability registers say about an atomic of the call family in ``flags``.
+
+        Raises FI_EOPNOTSUPP if it is not executed, FI_EINVAL for both families at once.
+        """
+        self._check_open()
+        forms = {
+            _BASE: Form.BASE,
+            QueryFlags.FI_FETCH_ATOMIC: Form.FETCH,
+            QueryFlags.FI_COMPARE_ATOMIC: Form.COMPARE,
+        }
+        if flags & QueryFlags.FI_TAGGED:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, "this NIC has no tagged atomics")
+        if flags not in forms:
+            raise fabric_error(Errno.FI_EINVAL, f"flags are FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, got {flags!r}")
+        if not self.nic.supports(forms[flags], op, datatype):
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP, f"{op!r} on {datatype!r} is not among this NIC's {forms[flags]} atomics"
+            )
+        size = Datatype(datatype).size
+        return AtomicAttr(MAX_MESSAGE // size, size)
+
+    def _release(self) -> None:
+        self.nic.return_domain(self.number)
+
+    def __repr__(self) -> str:
+        return f"<Domain {self.number} on {self.nic.device.name}{' closed' if self.closed else ''}>"
+
+
+class MemoryRegion(FabricObject):
+    """Memory registered in place; peers reach it by :attr:`key` from :attr:`address` on until it is closed.
+
+    Parameters
+    ----------
+    buffer : contiguous buffer
+        Kept alive by the region. Must be writable if ``access`` has FI_READ, FI_RECV or FI_REMOTE_WRITE.
+    access : MrAccess
+        What it may be used for, at least one bit.
+    requested_key : int, optional
+        The key to use; ignored with FI_MR_PROV_KEY. Without one, the domain chooses a key nobody can guess.
+
+    Raises FI_EINVAL for unsuitable buffers, FI_ENOKEY if the key is in use, FI_ENOSPC if the key table is full.
+    """
+
+    def __init__(
+        self, domain: Domain, buffer: Buffer, access: MrAccess, *, requested_key: int | None
+    ) -> None:
+        if not int(access) or int(access) & ~int(_ALL_ACCESS):
+            raise fabric_error(Errno.FI_EINVAL, f"access is a combination of {_ALL_ACCESS!r}, got {access!r}")
+        writable = bool(int(access) & int(_WRITTEN))
+        self._view = view_of(buffer, writable=writable)
+        if not self._view.nbytes:
+            raise fabric_error(Errno.FI_EINVAL, "expected a buffer of at least one byte, got an empty one")
+        self.access = access
+        self.start = address_of(self._view)
+        """Virtual address of the first byte."""
+        self.length = self._view.nbytes
+        virtual = bool(domain.mr_mode & MrMode.FI_MR_VIRT_ADDR)
+        self.address = self.start if virtual else 0
+        """What peers give as ``addr`` for the first byte."""
+        flags = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
+        if access & MrAccess.FI_REMOTE_READ:
+            flags |= KeyFlags.REMOTE_READ
+        if access & MrAccess.FI_REMOTE_WRITE:
+            flags |= KeyFlags.REMOTE_WRITE
+        wanted = None if domain.mr_mode & MrMode.FI_MR_PROV_KEY else requested_key
+        self._nic = domain.nic
+        self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, flags)
+        """What peers give as ``key``."""
+        self._nic.device.grant(self.start, self.length, writable=writable)
+        super().__init__(domain)
+
+    def covers(self, address: int, length: int) -> bool:
+        """Whether [address, address + length) lies in the region."""
+        return self.start <= address and address + length <= self.start + self.length
+
+    def _release(self) -> None:
+        if not self._nic.closed:
+            # the key first: a request that arrives now is refused instead of hitting memory without a grant
+            self._nic.remove_key(self.key)
+            self._nic.device.revoke(self.start, self.length)
+        self._view.release()
+
+    def __repr__(self) -> str:
+        return f"<MemoryRegion {self.length} bytes key {self.key:#x}{' closed' if self.closed else ''}>"
+

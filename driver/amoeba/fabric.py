@@ -1,0 +1,57 @@
+"""Fabric: the network, with the NICs through which this process can reach it."""
+
+from collections.abc import Sequence
+
+from amoeba_model.device import Device
+from amoeba_model.network import Network, SimulatedDevice
+
+from amoeba.constants import Errno, MrMode
+from amoeba.domain import DEFAULT_MR_MODE, Domain
+from amoeba.errors import fabric_error
+from amoeba.lifetime import FabricObject
+from amoeba.nic import Nic
+
+__all__ = ["Fabric"]
+
+
+class Fabric(FabricObject):
+    """NICs of one network, opened; closing the fabric closes everything opened through it, and the NICs.
+
+    Parameters
+    ----------
+    devices : sequence of Device
+        From :func:`amoeba.open_device`, or use :func:`amoeba.open_cluster`.
+
+    Raises FabricError with FI_ENODEV or FI_ENOSYS for a device that this driver cannot drive.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self.nics = tuple(Nic(device) for device in devices)
+        super().__init__()
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(nic.device for nic in self.nics)
+
+    @property
+    def network(self) -> Network | None:
+        """The simulated network that joins the NICs; None if they are real, or not attached."""
+        device = self.nics[0].device
+        return device.network if isinstance(device, SimulatedDevice) else None
+
+    def domain(
+        self, nic: int = 0, *, mr_mode: MrMode = DEFAULT_MR_MODE, job_id: int = 1, pid_on_fep: int = 1
+    ) -> Domain:
+        """Open a NIC: see :class:`Domain`. Raises FI_ENODEV if there is no NIC of that index."""
+        self._check_open()
+        if not 0 <= nic < len(self.nics):
+            raise fabric_error(Errno.FI_ENODEV, f"the fabric has {len(self.nics)} NICs, there is no number {nic}")
+        return Domain(self, self.nics[nic], mr_mode=mr_mode, job_id=job_id, pid_on_fep=pid_on_fep)
+
+    def _release(self) -> None:
+        for nic in self.nics:
+            nic.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(nic.device.name for nic in self.nics)
+        return f"<Fabric {names}{' closed' if self.closed else ''}>"

@@ -1,0 +1,305 @@
+"""The NIC below the fabric objects: what its register blocks say, and who uses which entry of its tables.
+
+Nothing here knows libfabric's calls; everything here is one register write or the choice of a free entry.
+"""
+
+import secrets
+import struct
+from dataclasses import dataclass
+
+from amoeba_model.device import Device
+from amoeba_model.layout import Record, RegisterBlock
+from amoeba_model.opcodes import Datatype, Form, Op
+from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import (
+    ABI_VERSION,
+    BAR_SIZE,
+    DOORBELL_PAGE,
+    DOORBELL_PAGE_SIZE,
+    DOORBELL_REGISTERS,
+    ContextControl,
+    Counter,
+    KeyFlags,
+    PeerFlags,
+    PlacedBlock,
+    bar_blocks,
+    key_slots,
+)
+
+from amoeba.address import EndpointAddress
+from amoeba.constants import FI_KEY_NOTAVAIL, Errno
+from amoeba.errors import fabric_error
+
+__all__ = ["ContextSettings", "Nic", "record_struct"]
+
+_KEY_ATTEMPTS = 1000
+"""Random keys tried before the key table counts as full: with one slot of 64 free, all of them miss once in
+10**57 times."""
+_DOMAINS = 256
+
+
+def record_struct(record: Record) -> struct.Struct:
+    """The :mod:`struct` format of a host-memory record; packing one is several times faster than NumPy's way."""
+    record.dtype()  # insists on naturally aligned integers, so that "<" places every field where it belongs
+    return struct.Struct("<" + "".join({8: "B", 16: "H", 32: "I", 64: "Q"}[field.width] for field in record.fields))
+
+
+@dataclass(frozen=True)
+class ContextSettings:
+    """What a context is programmed with when an endpoint is enabled; sizes are log2 of entries."""
+
+    transmit_base: int
+    transmit_size: int
+    completion_base: int
+    completion_size: int
+    domain: int
+    job_id: int
+    pid_on_fep: int
+
+
+class Nic:
+    """One opened device: its register blocks, discovered by walking their list, and its tables.
+
+    Raises FabricError with FI_ENODEV if the device is no Amoeba, FI_ENOSYS if its ABI is not this driver's.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.closed = False
+        self.blocks: tuple[PlacedBlock, ...] = ()
+        """The blocks that this driver knows, in the order of the list."""
+        layouts = {placed.block.kind: placed.block for placed in bar_blocks(NicParameters())}
+        found = self._discover()
+        device_kind = next(kind for kind, block in layouts.items() if block.name == "device")
+        if device_kind not in found:
+            raise fabric_error(Errno.FI_ENODEV, f"{device.name}: no Amoeba register block at BAR offset 0")
+        self._place("device", layouts[device_kind], found)
+        abi = self.read("device", "abi_version")
+        if abi != ABI_VERSION:
+            raise fabric_error(
+                Errno.FI_ENOSYS,
+                f"{device.name} has ABI version {abi}, this driver speaks {ABI_VERSION}: "
+                "install the driver and the NIC of the same release",
+            )
+        self.parameters = self._read_parameters()
+        for placed in bar_blocks(self.parameters):
+            if placed.block.name != "device":
+                self._place(placed.block.name, placed.block, found)
+        self._masks = {form: tuple(self.read("atomics", form.value, op) for op in Op) for form in Form}
+        self._free_contexts = list(range(self.parameters.contexts))
+        self._free_peers = list(range(self.parameters.peers))
+        self._peers_opened = 0
+        self._keys: dict[int, int] = {}
+        self._free_domains = list(range(_DOMAINS))
+
+    def _discover(self) -> dict[int, tuple[int, int, int]]:
+        """(BAR offset, version, following) of every block by kind. The list only ever runs upwards."""
+        found: dict[int, tuple[int, int, int]] = {}
+        offset = 0
+        while True:
+            kind, version, _, following = (self.device.read(offset + at) for at in (0, 4, 8, 12))
+            found.setdefault(kind, (offset, version, following))
+            if following == 0:
+                return found
+            if not offset < following < BAR_SIZE or following % 4:
+                raise fabric_error(
+                    Errno.FI_ENODEV, f"{self.device.name}: register block at {offset:#x} continues at {following:#x}"
+                )
+            offset = following
+
+    def _place(self, name: str, layout: RegisterBlock, found: dict[int, tuple[int, int, int]]) -> None:
+        if layout.kind not in found:
+            raise fabric_error(Errno.FI_ENOSYS, f"{self.device.name} has no register block {name!r}")
+        offset, version, following = found[layout.kind]
+        if version != layout.version:
+            raise fabric_error(
+                Errno.FI_ENOSYS,
+                f"{self.device.name}: register block {name!r} has version {version}, expected {layout.version}",
+            )
+        self.blocks += (PlacedBlock(offset, layout, following),)
+
+    def _read_parameters(self) -> NicParameters:
+        try:
+            return NicParameters(
+                data_width=self.read("device", "data_width"),
+                contexts=self.read("device", "contexts"),
+                keys=self.read("device", "keys"),
+                peers=self.read("device", "peers"),
+                window=self.read("device", "window"),
+                payload=self.read("device", "payload"),
+                clock_hz=self.read("device", "clock_hz"),
+            )
+        except ValueError as error:
+            raise fabric_error(Errno.FI_ENODEV, f"{self.device.name} makes no sense: {error}") from None
+
+    # Registers by name
+
+    def _address(self, block: str, register: str, index: int = 0) -> int:
+        return next(placed for placed in self.blocks if placed.block.name == block).address(register, index)
+
+    def read(self, block: str, register: str, index: int = 0) -> int:
+        return self.device.read(self._address(block, register, index))
+
+    def write(self, block: str, register: str, value: int, index: int = 0) -> None:
+        self.device.write(self._address(block, register, index), value)
+
+    def _write_wide(self, block: str, register: str, value: int, index: int = 0) -> None:
+        self.write(block, f"{register}_low", value & 0xFFFF_FFFF, index)
+        self.write(block, f"{register}_high", value >> 32, index)
+
+    @staticmethod
+    def doorbell(context: int, register: str) -> int:
+        """BAR offset of a register of a context's doorbell page."""
+        offset = next(r.offset for r in DOORBELL_REGISTERS if r.name == register)
+        return DOORBELL_PAGE + context * DOORBELL_PAGE_SIZE + offset
+
+    def atomic_mask(self, form: Form, op: int) -> int:
+        """Datatypes of ``op`` in ``form`` as a bit mask, 0 for an unknown operation: the capability registers."""
+        masks = self._masks[form]
+        return masks[op] if 0 <= op < len(masks) else 0
+
+    def supports(self, form: Form, op: int, datatype: int) -> bool:
+        return datatype >= 0 and bool(self.atomic_mask(form, op) >> datatype & 1)
+
+    def counters(self) -> dict[Counter, int]:
+        """What the NIC has counted since reset."""
+        return {counter: self.read("counters", "value", counter) for counter in Counter}
+
+    # Own network address
+
+    @property
+    def mac(self) -> bytes:
+        return (self.read("device", "mac_high") << 32 | self.read("device", "mac_low")).to_bytes(6, "big")
+
+    @property
+    def ip(self) -> int:
+        return self.read("device", "ip")
+
+    def set_address(self, mac: bytes, ip: int) -> None:
+        self._write_wide("device", "mac", int.from_bytes(mac, "big"))
+        self.write("device", "ip", ip)
+
+    # Domains and contexts
+
+    def take_domain(self) -> int:
+        """A protection domain nobody uses. Raises FI_ENOSPC when there is none."""
+        return _take(self._free_domains, "protection domains", _DOMAINS)
+
+    def return_domain(self, domain: int) -> None:
+        self._free_domains.append(domain)
+
+    def take_context(self) -> int:
+        """A context nobody uses. Raises FI_ENOSPC when there is none."""
+        return _take(self._free_contexts, "endpoint contexts", self.parameters.contexts)
+
+    def return_context(self, context: int) -> None:
+        self._free_contexts.append(context)
+
+    def enable_context(self, context: int, settings: ContextSettings) -> None:
+        """Program and start a context; its ring indices begin at 0."""
+        self._write_wide("contexts", "transmit_base", settings.transmit_base, context)
+        self.write("contexts", "transmit_size", settings.transmit_size, context)
+        self._write_wide("contexts", "completion_base", settings.completion_base, context)
+        self.write("contexts", "completion_size", settings.completion_size, context)
+        self.write("contexts", "domain", settings.domain, context)
+        self.write("contexts", "job_id", settings.job_id, context)
+        self.write("contexts", "pid_on_fep", settings.pid_on_fep, context)
+        self.write("contexts", "control", ContextControl.ENABLE, context)
+
+    def disable_context(self, context: int) -> None:
+        """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""
+        self.write("contexts", "control", 0, context)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Wait until all register writes have arrived: they are posted, and performed before a later read."""
+        self.read("device", "abi_version")
+
+    # Peers
+
+    def open_peer(self, context: int, address: EndpointAddress) -> int:
+        """Open a packet delivery context from ``context`` to ``address``; returns its index in the peer table.
+
+        Raises FI_ENOSPC when the table is full.
+        """
+        peer = _take(self._free_peers, "peer table entries", self.parameters.peers)
+        self._peers_opened += 1
+        self._write_wide("peers", "mac", int.from_bytes(address.mac, "big"))
+        self.write("peers", "ip", address.ip)
+        self.write("peers", "job_id", address.job_id)
+        self.write("peers", "pid_on_fep", address.pid_on_fep)
+        self.write("peers", "resource_index", address.resource_index)
+        # A new start for every opening, so that no late answer of the entry's last user fits; not random, so
+        # that a simulation repeats itself. Source ports from the dynamic range spread flows over equal paths.
+        self.write("peers", "initial_psn", self._peers_opened * 0x9E37_79B1 & 0xFFFF_FFFF)
+        self.write("peers", "entropy", 0xC000 | (self._peers_opened * 0x9E5) & 0x3FFF)
+        self.write("peers", "flags", PeerFlags.VALID)
+        self.write("peers", "context", context)
+        self.write("peers", "store", peer)
+        return peer
+
+    def close_peer(self, peer: int) -> None:
+        """Invalidate an entry and give it back."""
+        self.write("peers", "flags", 0)
+        self.write("peers", "store", peer)
+        self._free_peers.append(peer)
+
+    # Keys
+
+    def store_key(self, key: int | None, base: int, length: int, domain: int, flags: KeyFlags) -> int:
+        """Enter a region into the key table under ``key``, or under an unguessable one if None; returns the key.
+
+        Raises FI_ENOKEY if the key is in use on this NIC, FI_ENOSPC if all slots where it may lie are taken.
+        """
+        if key is None:
+            key = self._choose_key()
+        if not 0 <= key < FI_KEY_NOTAVAIL:
+            raise fabric_error(Errno.FI_EINVAL, f"a key has 64 bits and is not FI_KEY_NOTAVAIL, got {key:#x}")
+        if key in self._keys:
+            raise fabric_error(Errno.FI_ENOKEY, f"key {key:#x} is in use")
+        slot = self._free_slot(key)
+        if slot is None:
+            raise fabric_error(Errno.FI_ENOSPC, f"the key table has no free slot for key {key:#x}")
+        self._keys[key] = slot
+        self._write_key(slot, key, base, length, domain, flags | KeyFlags.VALID)
+        return key
+
+    def remove_key(self, key: int) -> None:
+        """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
+        slot = self._keys.pop(key)
+        self._write_key(slot, 0, 0, 0, 0, KeyFlags(0))
+        self._flush()
+
+    def _choose_key(self) -> int:
+        for _ in range(_KEY_ATTEMPTS):
+            key = secrets.randbits(64)
+            if key not in self._keys and key != FI_KEY_NOTAVAIL and self._free_slot(key) is not None:
+                return key
+        raise fabric_error(Errno.FI_ENOSPC, f"all {self.parameters.keys} slots of the key table are in use")
+
+    def _free_slot(self, key: int) -> int | None:
+        taken = set(self._keys.values())
+        return next((slot for slot in key_slots(key, self.parameters.keys) if slot not in taken), None)
+
+    def _write_key(self, slot: int, key: int, base: int, length: int, domain: int, flags: KeyFlags) -> None:
+        self._write_wide("keys", "key", key)
+        self._write_wide("keys", "base", base)
+        self._write_wide("keys", "length", length)
+        self.write("keys", "domain", domain)
+        self.write("keys", "flags", flags)
+        self.write("keys", "store", slot)
+
+    def supported_datatypes(self, form: Form, op: Op) -> list[Datatype]:
+        mask = self.atomic_mask(form, op)
+        return [datatype for datatype in Datatype if mask >> datatype & 1]
+
+    def close(self) -> None:
+        """Close the device; the tables die with it. Idempotent."""
+        self.closed = True
+        self.device.close()
+
+
+def _take(free: list[int], what: str, total: int) -> int:
+    if not free:
+        raise fabric_error(Errno.FI_ENOSPC, f"all {total} {what} are in use")
+    return free.pop(0)
