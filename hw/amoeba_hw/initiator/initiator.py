@@ -4,19 +4,36 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.initiator.records import DOORBELL, PEER_STORE
+from amoeba_hw.initiator.completion_writer import CompletionWriter
+from amoeba_hw.initiator.descriptor_dispatch import DescriptorDispatch
+from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
+from amoeba_hw.initiator.operand_stage import OperandStage
+from amoeba_hw.initiator.outstanding_table import OutstandingTable
+from amoeba_hw.initiator.packet_numberer import PacketNumberer
+from amoeba_hw.initiator.packetizer import Packetizer
+from amoeba_hw.initiator.peer_table import PeerTable
+from amoeba_hw.initiator.records import COMPLETION_ORDER
+from amoeba_hw.initiator.response_handler import ResponseHandler
+from amoeba_hw.initiator.result_order import ResultOrder
+from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
 from amoeba_hw.interfaces import (
     CONTEXT,
     DMA_COMMAND,
     FRAME_HEADER,
+    PEER_STORE,
     READ_REQUEST,
+    RING_INDEX,
     TRACE_SLOT,
     packet_beat,
     read_beat,
     write_beat,
 )
+from amoeba_hw.stream import RoundRobinArbiter, connect_streams
 
 __all__ = ["Initiator"]
+
+PACKETS = 64
+"""Packets whose operands may be on their way: one every four cycles hides 250 cycles of host latency."""
 
 
 class Initiator(wiring.Component):
@@ -30,7 +47,7 @@ class Initiator(wiring.Component):
     -------
     contexts : array of CONTEXT
         Registers of the contexts. Clearing ``enable`` resets the context's indices.
-    doorbells, completion_heads, arms : DOORBELL streams
+    doorbells, completion_heads, arms : RING_INDEX streams
         Never refused. Writes to a context that is not enabled are ignored.
     peer_stores : PEER_STORE stream
     descriptor_reads, descriptor_data : read client's streams
@@ -61,9 +78,9 @@ count_responses_received, count_dropped_response, count_interrupts : out
         super().__init__(
             {
                 "contexts": In(CONTEXT).array(parameters.contexts),
-                "doorbells": In(stream.Signature(DOORBELL)),
-                "completion_heads": In(stream.Signature(DOORBELL)),
-                "arms": In(stream.Signature(DOORBELL)),
+                "doorbells": In(stream.Signature(RING_INDEX)),
+                "completion_heads": In(stream.Signature(RING_INDEX)),
+                "arms": In(stream.Signature(RING_INDEX)),
                 "peer_stores": In(stream.Signature(PEER_STORE)),
                 "descriptor_reads": Out(stream.Signature(READ_REQUEST)),
                 "descriptor_data": In(stream.Signature(read_beat(width))),
@@ -97,4 +114,135 @@ count_responses_received, count_dropped_response, count_interrupts : out
         )
 
     def elaborate(self, platform):
-        return Module()
+        m = Module()
+        parameters = self._parameters
+        width = parameters.data_width
+        packet_beats = parameters.payload // parameters.beat_bytes
+        # Two packets of the largest size, or one beat for each packet in flight.
+        operand_room = max(2 * packet_beats, PACKETS)
+        # Compare values are half a packet at most.
+        compare_room = max(packet_beats, PACKETS)
+        m.submodules.peers = PeerTable(parameters.peers)
+        m.submodules.outstanding = OutstandingTable(parameters.peers, parameters.window)
+        m.submodules.scheduler = TransmitScheduler(parameters.contexts)
+        m.submodules.fetch = DescriptorFetch(width)
+        m.submodules.dispatch = DescriptorDispatch(parameters)
+        m.submodules.packetizer = Packetizer(parameters, operand_room, compare_room)
+        m.submodules.operands = OperandStage(width, PACKETS, operand_room, compare_room)
+        m.submodules.numberer = PacketNumberer(parameters)
+        m.submodules.responses = ResponseHandler(parameters)
+        m.submodules.results = ResultOrder()
+        m.submodules.completions = CompletionWriter(parameters)
+        m.submodules.finished = RoundRobinArbiter(COMPLETION_ORDER, 2)
+        self._elaborate_requests(m)
+        self._elaborate_tables(m)
+        self._elaborate_completions(m)
+        return m
+
+    def _elaborate_requests(self, m):
+        """From the doorbell to the frame."""
+        scheduler, fetch, dispatch = m.submodules.scheduler, m.submodules.fetch, m.submodules.dispatch
+        packetizer, operands, numberer = m.submodules.packetizer, m.submodules.operands, m.submodules.numberer
+        for producer, consumer in (
+            (wiring.flipped(self.doorbells), scheduler.doorbells),
+            (wiring.flipped(self.completion_heads), scheduler.completion_heads),
+            (scheduler.commands, fetch.commands),
+            (fetch.reads, wiring.flipped(self.descriptor_reads)),
+            (wiring.flipped(self.descriptor_data), fetch.answers),
+            (fetch.descriptors, dispatch.descriptors),
+            (dispatch.requests, packetizer.requests),
+            (packetizer.packets, operands.i),
+            (packetizer.operand_commands, wiring.flipped(self.operand_commands)),
+            (packetizer.compare_commands, wiring.flipped(self.compare_commands)),
+            (wiring.flipped(self.operands), operands.operands),
+            (wiring.flipped(self.compares), operands.compares),
+            (operands.o, numberer.i),
+            (operands.payload, wiring.flipped(self.request_payload)),
+            (numberer.headers, wiring.flipped(self.requests)),
+        ):
+            connect_streams(m, producer, consumer)
+        m.d.comb += [
+            packetizer.operand_freed.eq(operands.operand_freed),
+            packetizer.compare_freed.eq(operands.compare_freed),
+            packetizer.abort.eq(operands.abort),
+            self.trace_doorbell.eq(scheduler.trace_doorbell),
+            self.trace_descriptor.eq(dispatch.trace_descriptor),
+            self.trace_operand.eq(numberer.trace_operand),
+            self.count_descriptors.eq(dispatch.count_descriptors),
+            self.count_requests_sent.eq(self.requests.valid & self.requests.ready),
+        ]
+        for index, context in enumerate(self.contexts):
+            m.d.comb += [
+                scheduler.registers[index].eq(context),
+                numberer.contexts[index].eq(context),
+                dispatch.generations[index].eq(scheduler.generations[index]),
+            ]
+
+    def _elaborate_tables(self, m):
+        peers, outstanding = m.submodules.peers, m.submodules.outstanding
+        dispatch, numberer, responses = m.submodules.dispatch, m.submodules.numberer, m.submodules.responses
+        connect_streams(m, wiring.flipped(self.peer_stores), peers.stores)
+        m.d.comb += [
+            peers.check_index.eq(dispatch.peer_index),
+            dispatch.peer_allowed.eq(peers.check_allowed),
+            dispatch.peer_context.eq(peers.check_context),
+            peers.send_index.eq(numberer.send_index),
+            numberer.send_peer.eq(peers.send_peer),
+            numberer.send_psn.eq(peers.send_psn),
+            numberer.send_answered.eq(peers.send_answered),
+            peers.sent.eq(numberer.sent),
+            peers.sent_index.eq(numberer.sent_index),
+            peers.sent_psn.eq(numberer.sent_psn),
+            peers.answer_index.eq(responses.answer_index),
+            responses.answer_open.eq(peers.answer_open),
+            responses.answer_psn.eq(peers.answer_psn),
+            responses.answer_state.eq(peers.answer_state),
+            peers.answered.eq(responses.answered),
+            peers.answered_index.eq(responses.answered_index),
+            peers.answered_state.eq(responses.answered_state),
+            outstanding.write.eq(numberer.note),
+            outstanding.write_peer.eq(numberer.sent_index),
+            outstanding.write_psn.eq(numberer.send_psn),
+            outstanding.write_entry.eq(numberer.note_entry),
+            outstanding.read_peer.eq(responses.outstanding_peer),
+            outstanding.read_psn.eq(responses.outstanding_psn),
+            responses.outstanding_entry.eq(outstanding.read_entry),
+        ]
+
+    def _elaborate_completions(self, m):
+        """From the answer to the interrupt."""
+        scheduler, dispatch = m.submodules.scheduler, m.submodules.dispatch
+        responses, results = m.submodules.responses, m.submodules.results
+        completions, finished = m.submodules.completions, m.submodules.finished
+        for producer, consumer in (
+            (wiring.flipped(self.responses), responses.responses),
+            (wiring.flipped(self.response_payload), responses.response_payload),
+            (responses.result_commands, wiring.flipped(self.result_commands)),
+            (responses.results, wiring.flipped(self.results)),
+            (responses.answers, results.answers),
+            (results.orders, finished.i[0]),
+            (dispatch.completions, finished.i[1]),
+            (finished.o, completions.orders),
+            (wiring.flipped(self.arms), completions.arms),
+            (completions.writes, wiring.flipped(self.completion_writes)),
+        ):
+            connect_streams(m, producer, consumer)
+        m.d.comb += [
+            results.result_done.eq(self.result_done),
+            scheduler.skipped.eq(completions.skipped),
+            self.interrupts.eq(completions.interrupts),
+            self.trace_result_written.eq(results.trace_result_written),
+            self.trace_completion_written.eq(completions.trace_completion_written),
+            self.trace_interrupt.eq(completions.trace_interrupt),
+            self.count_completions.eq(completions.count_completions),
+            self.count_error_completions.eq(completions.count_error_completions),
+            self.count_responses_received.eq(responses.count_responses_received),
+            self.count_dropped_response.eq(responses.count_dropped_response),
+            self.count_interrupts.eq(completions.count_interrupts),
+        ]
+        for index, context in enumerate(self.contexts):
+            m.d.comb += [
+                completions.contexts[index].eq(context),
+                completions.generations[index].eq(scheduler.generations[index]),
+                responses.generations[index].eq(scheduler.generations[index]),
+            ]

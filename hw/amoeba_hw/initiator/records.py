@@ -3,28 +3,19 @@
 from amaranth.lib import data, enum
 from amoeba_model.descriptors import TX_DESCRIPTOR
 
-from amoeba_hw.interfaces import PEER
 from amoeba_hw.layout import struct_layout
 
 __all__ = [
     "COMPLETION_ORDER",
     "DESCRIPTOR",
-    "DOORBELL",
     "FETCH_COMMAND",
     "GENERATION_BITS",
     "OUTSTANDING",
     "PACKET",
-    "PEER_STORE",
     "REQUEST",
     "TICKET",
     "PayloadKind",
 ]
-
-DOORBELL = data.StructLayout({"context": 8, "value": 16})
-"""A write to a doorbell page: the context whose page it is, and the index written."""
-
-PEER_STORE = data.StructLayout({"index": 16, "peer": PEER})
-"""An entry that the driver stores into the peer table."""
 
 GENERATION_BITS = 4
 """A context's generation changes when it is disabled; what an earlier generation began is not completed. An answer

@@ -1,0 +1,156 @@
+"""What a descriptor asks for, and whether it may."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
+from amoeba_model.opcodes import Datatype, Form, Op
+from amoeba_model.wire.uet import ATOMIC_DATATYPES, ATOMIC_OPCODES, CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode
+
+from amoeba_hw.initiator.records import PayloadKind
+from amoeba_hw.layout import struct_layout
+
+__all__ = ["DescriptorCheck"]
+
+_LONGEST = 1 << 30
+_INLINE_BYTES = 8
+_FORMS = {
+    DescriptorOpcode.ATOMIC: Form.BASE,
+    DescriptorOpcode.FETCH_ATOMIC: Form.FETCH,
+    DescriptorOpcode.COMPARE_ATOMIC: Form.COMPARE,
+}
+_SES_OPCODES = {
+    DescriptorOpcode.WRITE: RequestOpcode.WRITE,
+    DescriptorOpcode.READ: RequestOpcode.READ,
+    DescriptorOpcode.ATOMIC: RequestOpcode.ATOMIC,
+    DescriptorOpcode.FETCH_ATOMIC: RequestOpcode.FETCHING_ATOMIC,
+}
+
+
+class DescriptorCheck(wiring.Component):
+    """Validates and decodes one descriptor; combinational.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+        ``cells()`` says which atomics this build executes.
+
+    Members
+    -------
+    descriptor : in
+    peer_allowed : in
+        The descriptor's peer is in the table, valid, and the context's own.
+    status : ReturnCode
+        OK, or why the descriptor is refused: the first reason in the order of the specification.
+    is_nop : out
+        NOPs need no peer.
+    is_atomic, ses_opcode, atomic_opcode, atomic_datatype, kind, returns_data : out
+        What the request's packets say; undefined unless ``status`` is OK.
+    """
+
+    def __init__(self, parameters):
+        self._parameters = parameters
+        super().__init__(
+            {
+                "descriptor": In(struct_layout(TX_DESCRIPTOR)),
+                "peer_allowed": In(1),
+                "status": Out(8),
+                "is_nop": Out(1),
+                "is_atomic": Out(1),
+                "ses_opcode": Out(6),
+                "atomic_opcode": Out(8),
+                "atomic_datatype": Out(8),
+                "kind": Out(PayloadKind),
+                "returns_data": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        descriptor = self.descriptor
+        malformed = Signal()
+        executed = Signal()
+        one_small_element = Signal()
+        self._elaborate_form(m, malformed, one_small_element)
+        with m.Switch(descriptor.opcode):
+            for opcode, form in _FORMS.items():
+                with m.Case(opcode):
+                    self._elaborate_cells(m, form, executed)
+        m.d.comb += [
+            self.is_nop.eq(descriptor.opcode == DescriptorOpcode.NOP),
+            self.is_atomic.eq(descriptor.opcode.matches(*_FORMS)),
+            self.returns_data.eq(
+                descriptor.opcode.matches(
+                    DescriptorOpcode.READ, DescriptorOpcode.FETCH_ATOMIC, DescriptorOpcode.COMPARE_ATOMIC
+                )
+            ),
+            self.status.eq(ReturnCode.OK),
+        ]
+        with m.If(malformed):
+            m.d.comb += self.status.eq(ReturnCode.LOCAL_BAD_DESCRIPTOR)
+        with m.Elif(self.is_atomic & ~executed):
+            m.d.comb += self.status.eq(ReturnCode.AMO_UNSUPPORTED_OP)
+        with m.Elif(~self.is_nop & ~self.peer_allowed):
+            m.d.comb += self.status.eq(ReturnCode.LOCAL_BAD_PEER)
+        self._elaborate_packet(m, one_small_element)
+        return m
+
+    def _elaborate_form(self, m, malformed, one_small_element):
+        descriptor = self.descriptor
+        flags = sum(DescriptorFlags)
+        fraction = Signal(5)
+        """Bytes that the length exceeds a multiple of the element by; 0 where the datatype is unknown."""
+        with m.Switch(descriptor.datatype):
+            for datatype in Datatype:
+                with m.Case(datatype):
+                    m.d.comb += [
+                        fraction.eq(descriptor.length[:5] & (datatype.size - 1)),
+                        one_small_element.eq(
+                            (descriptor.length == datatype.size) & (datatype.size <= CSWAP_VALUES_SIZE // 2)
+                        ),
+                    ]
+        inline = (descriptor.flags & DescriptorFlags.INLINE).bool()
+        m.d.comb += malformed.eq(
+            ~descriptor.opcode.matches(*DescriptorOpcode)
+            | (descriptor.flags & ~flags & 0xFF).bool()
+            | (inline & (descriptor.length > _INLINE_BYTES))
+            | (descriptor.length > _LONGEST)
+            | (self.is_atomic & ((descriptor.length == 0) | (fraction != 0)))
+        )
+
+    def _elaborate_cells(self, m, form, executed):
+        cells = [cell for cell in self._parameters.cells() if cell.form is form]
+        with m.Switch(self.descriptor.op):
+            for op in sorted({cell.op for cell in cells}):
+                datatypes = [cell.datatype for cell in cells if cell.op is op]
+                with m.Case(op):
+                    m.d.comb += executed.eq(self.descriptor.datatype.matches(*datatypes))
+
+    def _elaborate_packet(self, m, one_small_element):
+        descriptor = self.descriptor
+        with m.Switch(descriptor.opcode):
+            for opcode, ses_opcode in _SES_OPCODES.items():
+                with m.Case(opcode):
+                    m.d.comb += self.ses_opcode.eq(ses_opcode)
+            with m.Case(DescriptorOpcode.COMPARE_ATOMIC):
+                m.d.comb += self.ses_opcode.eq(RequestOpcode.AMOEBA_COMPARE_ATOMIC)
+                with m.If(one_small_element):
+                    m.d.comb += self.ses_opcode.eq(RequestOpcode.FETCHING_ATOMIC)
+        with m.If(self.is_atomic):
+            with m.Switch(descriptor.op):
+                for op in Op:
+                    with m.Case(op):
+                        m.d.comb += self.atomic_opcode.eq(ATOMIC_OPCODES[op])
+            with m.Switch(descriptor.datatype):
+                for datatype in Datatype:
+                    with m.Case(datatype):
+                        m.d.comb += self.atomic_datatype.eq(ATOMIC_DATATYPES[datatype])
+        with m.Switch(descriptor.opcode):
+            with m.Case(DescriptorOpcode.WRITE, DescriptorOpcode.ATOMIC), m.If(descriptor.length != 0):
+                m.d.comb += self.kind.eq(PayloadKind.OPERANDS)
+            with m.Case(DescriptorOpcode.FETCH_ATOMIC), m.If(descriptor.op != Op.FI_ATOMIC_READ):
+                m.d.comb += self.kind.eq(PayloadKind.OPERANDS)
+            with m.Case(DescriptorOpcode.COMPARE_ATOMIC):
+                m.d.comb += self.kind.eq(PayloadKind.VECTORS)
+                with m.If(one_small_element):
+                    m.d.comb += self.kind.eq(PayloadKind.SWAP_PAIR)

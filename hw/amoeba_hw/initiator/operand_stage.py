@@ -1,0 +1,124 @@
+"""Holds packets back until all their operands are here."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.initiator.fork import Fork
+from amoeba_hw.initiator.packet_buffer import PacketBuffer
+from amoeba_hw.initiator.packetizer import ABORT
+from amoeba_hw.initiator.payload_join import PAYLOAD, PayloadJoin
+from amoeba_hw.initiator.records import PACKET, PayloadKind
+from amoeba_hw.interfaces import packet_beat
+from amoeba_hw.stream import Queue, connect_streams
+
+__all__ = ["OperandStage"]
+
+_WAITING_PAYLOADS = 4
+
+
+class OperandStage(wiring.Component):
+    """Passes each packet on when the payload that it needs is stored; makes that payload.
+
+    A packet whose operands or compare values the host refused goes on as the last of its request, with ``fault``
+    set and without payload; the packets of that request behind it are dropped.
+
+    Parameters
+    ----------
+    width : int
+        Bits per beat.
+    depth : int
+        Packets that may wait for their operands.
+    operand_room, compare_room : int
+        Beats stored of operands and of compare values.
+
+    Members
+    -------
+    i : PACKET stream
+    operands, compares : packet streams
+        For the packets whose values are not inline, in the same order. Never refused within the room.
+    operand_freed, compare_freed : out
+        Pulse: room for one more beat.
+    o : PACKET stream
+        Four cycles after its packet's last operand beat; one every cycle.
+    payload : packet stream
+        One packet per packet on ``o`` that has a ``kind`` other than NONE and no ``fault``, in order; complete, but
+        possibly earlier than the packet on ``o``.
+    abort : ABORT
+        While a request's remaining packets are dropped.
+    """
+
+    def __init__(self, width, depth, operand_room, compare_room):
+        self._width = width
+        self._depth = depth
+        self._operand_room = operand_room
+        self._compare_room = compare_room
+        beat = packet_beat(width)
+        super().__init__(
+            {
+                "i": In(stream.Signature(PACKET)),
+                "operands": In(stream.Signature(beat)),
+                "compares": In(stream.Signature(beat)),
+                "operand_freed": Out(1),
+                "compare_freed": Out(1),
+                "o": Out(stream.Signature(PACKET)),
+                "payload": Out(stream.Signature(beat)),
+                "abort": Out(ABORT),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.waiting = waiting = Queue(PACKET, self._depth)
+        m.submodules.operand_buffer = operands = PacketBuffer(self._width, self._operand_room)
+        m.submodules.compare_buffer = compares = PacketBuffer(self._width, self._compare_room)
+        m.submodules.fork = fork = Fork(PACKET, 2)
+        m.submodules.payloads = payloads = Queue(PAYLOAD, _WAITING_PAYLOADS)
+        m.submodules.join = join = PayloadJoin(self._width)
+        connect_streams(m, wiring.flipped(self.i), waiting.i)
+        connect_streams(m, wiring.flipped(self.operands), operands.i)
+        connect_streams(m, wiring.flipped(self.compares), compares.i)
+        connect_streams(m, payloads.o, join.payloads)
+        connect_streams(m, operands.o, join.operands)
+        connect_streams(m, compares.o, join.compares)
+        connect_streams(m, join.o, wiring.flipped(self.payload))
+        connect_streams(m, fork.o[0], wiring.flipped(self.o))
+        m.d.comb += [self.operand_freed.eq(operands.freed), self.compare_freed.eq(compares.freed)]
+        fault = self._elaborate_gate(m, waiting, operands, compares, fork)
+        source = fork.o[1]
+        m.d.comb += [
+            payloads.i.valid.eq(source.valid),
+            source.ready.eq(payloads.i.ready),
+            payloads.i.p.discard.eq(fault | self.abort.valid),
+            *(getattr(payloads.i.p, name).eq(getattr(source.p, name)) for name, _ in PAYLOAD if name != "discard"),
+        ]
+        return m
+
+    def _elaborate_gate(self, m, waiting, operands, compares, fork):
+        packet = waiting.o.payload
+        needs_operands = Signal()
+        needs_compares = Signal()
+        complete = Signal()
+        fault = Signal()
+        passed = Signal()
+        m.d.comb += [
+            needs_operands.eq(~packet.inline & (packet.kind != PayloadKind.NONE)),
+            needs_compares.eq(needs_operands & (packet.kind != PayloadKind.OPERANDS)),
+            complete.eq((~needs_operands | operands.outcomes.valid) & (~needs_compares | compares.outcomes.valid)),
+            fault.eq((needs_operands & operands.outcomes.p.error) | (needs_compares & compares.outcomes.p.error)),
+            fork.i.valid.eq(waiting.o.valid & complete),
+            fork.i.payload.eq(packet),
+            fork.i.p.fault.eq(fault),
+            fork.i.p.last.eq(packet.last | fault),
+            fork.select.eq(Cat(~self.abort.valid, packet.kind != PayloadKind.NONE)),
+            passed.eq(fork.i.valid & fork.i.ready),
+            waiting.o.ready.eq(passed),
+            operands.outcomes.ready.eq(passed & needs_operands),
+            compares.outcomes.ready.eq(passed & needs_compares),
+        ]
+        with m.If(passed):
+            m.d.sync += [
+                self.abort.valid.eq((fault | self.abort.valid) & ~packet.last),
+                self.abort.number.eq(packet.number),
+            ]
+        return fault

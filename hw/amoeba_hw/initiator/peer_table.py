@@ -1,0 +1,128 @@
+"""Whom contexts talk to, and how far the conversation has come."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.interfaces import PEER, PEER_STORE
+
+__all__ = ["ANSWERED", "PeerTable"]
+
+ANSWERED = data.StructLayout({"expected_psn": 32, "established": 1, "dpdcid": 16, "failed": 1, "status": 8})
+"""What the answers of a PDC say: the psn answered next; once there was an answer, the target's PDC; and whether the
+request whose packets are being answered has failed, with the return code that said so first."""
+
+
+class PeerTable(wiring.Component):
+    """The driver's peer entries, and the state of the PDC that each of them is.
+
+    Parameters
+    ----------
+    entries : int
+        A power of two.
+
+    Members
+    -------
+    stores : PEER_STORE stream
+        Waits while a psn is written. Stores an entry and opens its PDC anew; an index outside is ignored.
+    check_index : in; check_allowed, check_context : out
+        Whether the entry is valid, and whose it is, one cycle after ``check_index``.
+    send_index : in; send_peer, send_psn, send_answered : out
+        Everything about a packet to send, one cycle after ``send_index``; as old as ``send_index``.
+    sent : in; sent_index, sent_psn : in
+        Pulse: ``sent_psn`` is the next psn of that PDC.
+    answer_index : in; answer_open, answer_psn, answer_state : out
+        For an answer, one cycle after ``answer_index``: whether the PDC was ever opened, the next psn to send, and
+        ANSWERED.
+    answered : in; answered_index, answered_state : in
+        Pulse: the new ANSWERED of that PDC.
+    """
+
+    def __init__(self, entries):
+        self._entries = entries
+        index = range(entries)
+        super().__init__(
+            {
+                "stores": In(stream.Signature(PEER_STORE)),
+                "check_index": In(index),
+                "check_allowed": Out(1),
+                "check_context": Out(8),
+                "send_index": In(index),
+                "send_peer": Out(PEER),
+                "send_psn": Out(32),
+                "send_answered": Out(ANSWERED),
+                "sent": In(1),
+                "sent_index": In(index),
+                "sent_psn": In(32),
+                "answer_index": In(index),
+                "answer_open": Out(1),
+                "answer_psn": Out(32),
+                "answer_state": Out(ANSWERED),
+                "answered": In(1),
+                "answered_index": In(index),
+                "answered_state": In(ANSWERED),
+            }
+        )
+        self._valid = Signal(entries)
+        """Validity apart from the memory: a reset clears it."""
+        self._open = Signal(entries)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.peers = peers = memory.Memory(shape=PEER, depth=self._entries, init=[])
+        m.submodules.sent_psns = sent_psns = memory.Memory(shape=32, depth=self._entries, init=[])
+        m.submodules.answers = answers = memory.Memory(shape=ANSWERED, depth=self._entries, init=[])
+        store, index = self.stores.payload, self.stores.p.index[: self.sent_index.shape().width]
+        storing = Signal()
+        m.d.comb += [
+            self.stores.ready.eq(~self.sent & ~self.answered),
+            storing.eq(self.stores.valid & self.stores.ready & (store.index < self._entries)),
+        ]
+
+        peer_write, sent_write, answer_write = (table.write_port() for table in (peers, sent_psns, answers))
+        m.d.comb += [
+            peer_write.en.eq(storing),
+            peer_write.addr.eq(index),
+            peer_write.data.eq(store.peer),
+            sent_write.en.eq(storing | self.sent),
+            answer_write.en.eq(storing | self.answered),
+        ]
+        with m.If(self.sent):
+            m.d.comb += [sent_write.addr.eq(self.sent_index), sent_write.data.eq(self.sent_psn)]
+        with m.Else():
+            m.d.comb += [sent_write.addr.eq(index), sent_write.data.eq(store.peer.initial_psn)]
+        with m.If(self.answered):
+            m.d.comb += [answer_write.addr.eq(self.answered_index), answer_write.data.eq(self.answered_state)]
+        with m.Else():
+            m.d.comb += [answer_write.addr.eq(index), answer_write.data.expected_psn.eq(store.peer.initial_psn)]
+        with m.If(storing):
+            m.d.sync += [
+                self._valid.bit_select(index, 1).eq(store.peer.valid),
+                self._open.bit_select(index, 1).eq(1),
+            ]
+        self._elaborate_reads(m, peers, sent_psns, answers)
+        return m
+
+    def _elaborate_reads(self, m, peers, sent_psns, answers):
+        # Reads at the moment of a write give the old content: see the users of each port.
+        check, send_peer = peers.read_port(), peers.read_port()
+        send_psn, answer_psn = sent_psns.read_port(), sent_psns.read_port()
+        send_answered, answer_state = answers.read_port(), answers.read_port()
+        m.d.comb += [
+            check.addr.eq(self.check_index),
+            self.check_context.eq(check.data.context),
+            send_peer.addr.eq(self.send_index),
+            send_psn.addr.eq(self.send_index),
+            send_answered.addr.eq(self.send_index),
+            self.send_peer.eq(send_peer.data),
+            self.send_psn.eq(send_psn.data),
+            self.send_answered.eq(send_answered.data),
+            answer_psn.addr.eq(self.answer_index),
+            answer_state.addr.eq(self.answer_index),
+            self.answer_psn.eq(answer_psn.data),
+            self.answer_state.eq(answer_state.data),
+        ]
+        m.d.sync += [
+            self.check_allowed.eq(self._valid.bit_select(self.check_index, 1)),
+            self.answer_open.eq(self._open.bit_select(self.answer_index, 1)),
+        ]

@@ -1,0 +1,65 @@
+"""Holds completions back until the data they speak of is on its way to the host."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.initiator.records import COMPLETION_ORDER
+from amoeba_hw.initiator.response_handler import ANSWER
+from amoeba_hw.interfaces import TRACE_SLOT
+from amoeba_hw.stream import Queue, connect_streams
+
+__all__ = ["ResultOrder"]
+
+
+class ResultOrder(wiring.Component):
+    """Passes on the completion of a request when all its results, and those before them, were written.
+
+    Parameters
+    ----------
+    depth : int
+        Answers that may wait for their results.
+
+    Members
+    -------
+    answers : ANSWER stream
+    result_done : in
+        Pulse: the results of the next answer that ``writes`` are on the ordered way to the host.
+    orders : COMPLETION_ORDER stream
+        Two cycles after its answer, one cycle after its ``result_done``; one per cycle.
+    trace_result_written : TRACE_SLOT
+    """
+
+    def __init__(self, depth=32):
+        self._depth = depth
+        super().__init__(
+            {
+                "answers": In(stream.Signature(ANSWER)),
+                "result_done": In(1),
+                "orders": Out(stream.Signature(COMPLETION_ORDER)),
+                "trace_result_written": Out(TRACE_SLOT),
+            }
+        )
+        # A command may be done before its answer is in the queue, hence one more.
+        self._done = Signal(range(depth + 2))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.waiting = waiting = Queue(ANSWER, self._depth)
+        connect_streams(m, wiring.flipped(self.answers), waiting.i)
+        answer = waiting.o.payload
+        ready = Signal()
+        passed = Signal()
+        m.d.comb += [
+            ready.eq(waiting.o.valid & (~answer.writes | (self._done != 0))),
+            self.orders.valid.eq(ready & answer.completes),
+            self.orders.payload.eq(answer.order),
+            waiting.o.ready.eq(ready & (self.orders.ready | ~answer.completes)),
+            passed.eq(waiting.o.valid & waiting.o.ready),
+            self.trace_result_written.valid.eq(passed & answer.writes),
+            self.trace_result_written.event.psn.eq(answer.psn),
+            self.trace_result_written.event.pdc.eq(answer.order.ticket.peer),
+            self.trace_result_written.event.context.eq(answer.order.ticket.context),
+        ]
+        m.d.sync += self._done.eq(self._done + self.result_done - (passed & answer.writes))
+        return m

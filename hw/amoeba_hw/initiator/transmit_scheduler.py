@@ -1,0 +1,196 @@
+"""Which descriptors are fetched next."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.initiator.records import FETCH_COMMAND, GENERATION_BITS
+from amoeba_hw.interfaces import CONTEXT, RING_INDEX, TRACE_SLOT
+
+__all__ = ["TransmitScheduler"]
+
+MOST = 4
+"""Descriptors per fetch."""
+
+
+class _Ring(wiring.Component):
+    """Indices of one context: what is in its transmit ring, and what room its completion ring has.
+
+    ``used`` completion entries are those written and not consumed, and those that descriptors in flight may
+    still need: all descriptors taken, less those that needed none, less those consumed.
+    """
+
+    set_tail: In(1)
+    set_head: In(1)
+    value: In(16)
+    take: In(3)
+    """Descriptors taken in this cycle."""
+    skip: In(1)
+    """A descriptor ended without a completion entry."""
+    registers: In(CONTEXT)
+    generation: Out(GENERATION_BITS)
+    eligible: Out(1)
+    """Registered: may be a cycle old."""
+    next: Out(16)
+    count: Out(3)
+    """Descriptors that may be taken now, at most 4; combinational."""
+
+    def __init__(self):
+        super().__init__()
+        self._tail = Signal(16)
+        self._head = Signal(16)
+        self._skipped = Signal(16)
+        self._was_enabled = Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        waiting = Signal(16)
+        used = Signal(16)
+        room = Signal(17)
+        count = Signal(16)
+        m.d.comb += [
+            waiting.eq(self._tail - self.next),
+            used.eq(self.next - self._skipped - self._head),
+            room.eq((1 << self.registers.completion_size) - used),
+            # Without room, or beyond it when the driver moved the head past what was written: nothing.
+            count.eq(Mux(room[16], 0, Mux(waiting < room, waiting, room))),
+            self.count.eq(Mux(count > MOST, MOST, count)),
+        ]
+        m.d.sync += [
+            self.eligible.eq(self.registers.enable & (count != 0)),
+            self._was_enabled.eq(self.registers.enable),
+            self.next.eq(self.next + self.take),
+            self._skipped.eq(self._skipped + self.skip),
+        ]
+        with m.If(self.set_tail):
+            m.d.sync += self._tail.eq(self.value)
+        with m.If(self.set_head):
+            m.d.sync += self._head.eq(self.value)
+        with m.If(~self.registers.enable):
+            m.d.sync += [signal.eq(0) for signal in (self._tail, self._head, self._skipped, self.next)]
+            m.d.sync += self.generation.eq(self.generation + self._was_enabled)
+        return m
+
+
+class TransmitScheduler(wiring.Component):
+    """Takes descriptors from the transmit rings, in turns, as far as completion entries are free for them.
+
+    Parameters
+    ----------
+    contexts : int
+
+    Members
+    -------
+    registers : array of CONTEXT
+        A context that is not enabled has all indices zero; disabling it begins a new generation.
+    doorbells, completion_heads : RING_INDEX streams
+        One per cycle. Ignored for contexts that are not enabled or do not exist. (Both at once for one context: the
+        head waits.)
+    skipped : in, a bit per context
+        Pulse: a descriptor of the current generation ended without a completion entry.
+    commands : FETCH_COMMAND stream
+        At most one every three cycles, of up to 4 descriptors; the first three cycles after its doorbell.
+        A ring's wrap and 4 KiB boundaries end a command.
+    generations : array of GENERATION_BITS
+    trace_doorbell : TRACE_SLOT
+    """
+
+    def __init__(self, contexts):
+        self._contexts = contexts
+        super().__init__(
+            {
+                "registers": In(CONTEXT).array(contexts),
+                "doorbells": In(stream.Signature(RING_INDEX)),
+                "completion_heads": In(stream.Signature(RING_INDEX)),
+                "skipped": In(contexts),
+                "commands": Out(stream.Signature(FETCH_COMMAND)),
+                "generations": Out(GENERATION_BITS).array(contexts),
+                "trace_doorbell": Out(TRACE_SLOT),
+            }
+        )
+        self._chosen = Signal(range(contexts))
+
+    def elaborate(self, platform):
+        m = Module()
+        rings = [_Ring() for _ in range(self._contexts)]
+        take = Signal(3)
+        for index, ring in enumerate(rings):
+            m.submodules[f"ring{index}"] = ring
+            doorbell = Signal(name=f"doorbell{index}")
+            head = Signal(name=f"head{index}")
+            m.d.comb += [
+                doorbell.eq(self.doorbells.valid & (self.doorbells.p.context == index)),
+                head.eq(self.completion_heads.valid & (self.completion_heads.p.context == index)),
+                ring.registers.eq(self.registers[index]),
+                ring.set_tail.eq(doorbell),
+                ring.set_head.eq(head & ~doorbell),
+                ring.value.eq(Mux(doorbell, self.doorbells.p.index, self.completion_heads.p.index)),
+                ring.take.eq(Mux(self._chosen == index, take, 0)),
+                ring.skip.eq(self.skipped[index]),
+                self.generations[index].eq(ring.generation),
+            ]
+        m.d.comb += [
+            self.doorbells.ready.eq(1),
+            self.completion_heads.ready.eq(
+                ~(self.doorbells.valid & (self.doorbells.p.context == self.completion_heads.p.context))
+            ),
+            self.trace_doorbell.valid.eq(self.doorbells.valid),
+            self.trace_doorbell.event.context.eq(self.doorbells.p.context),
+            self.trace_doorbell.event.psn.eq(self.doorbells.p.index),
+        ]
+        self._elaborate_choice(m, rings, take)
+        return m
+
+    def _elaborate_choice(self, m, rings, take):
+        eligible = Cat(ring.eligible for ring in rings)
+        following = Signal(range(self._contexts))
+        m.d.comb += following.eq(self._chosen)
+        with m.Switch(self._chosen):
+            for chosen in range(self._contexts):
+                with m.Case(chosen):
+                    # The last assignment wins: the nearest context after the one chosen before.
+                    for distance in range(self._contexts, 0, -1):
+                        candidate = (chosen + distance) % self._contexts
+                        with m.If(eligible[candidate]):
+                            m.d.comb += following.eq(candidate)
+
+        command = self.commands.payload
+        registers = Array(self.registers)[self._chosen]
+        index = Array(ring.next for ring in rings)[self._chosen]
+        count = Signal(3)
+        limited = self._limit(m, registers, index, Array(ring.count for ring in rings)[self._chosen], command, count)
+        with m.FSM(name="choice"):
+            with m.State("CHOOSE"), m.If(eligible.any()):
+                m.d.sync += self._chosen.eq(following)
+                m.next = "COUNT"
+            with m.State("COUNT"):
+                m.d.sync += [limited, command.context.eq(self._chosen), command.index.eq(index)]
+                m.d.sync += command.generation.eq(Array(ring.generation for ring in rings)[self._chosen])
+                m.next = "CHOOSE"
+                # A context may have been disabled, or served last, since it was eligible.
+                with m.If(registers.enable & (count != 0)):
+                    m.d.comb += take.eq(count)
+                    m.next = "OFFER"
+            with m.State("OFFER"):
+                m.d.comb += self.commands.valid.eq(1)
+                with m.If(self.commands.ready):
+                    m.next = "CHOOSE"
+
+    def _limit(self, m, registers, index, available, command, count):
+        """Cuts ``available`` to one lap and one page, into ``count``; returns what to register of it."""
+        entry = Signal(16)
+        to_wrap = Signal(17)
+        address = Signal(64)
+        to_page = Signal(7)
+        m.d.comb += [
+            entry.eq(index & ((1 << registers.transmit_size) - 1)),
+            to_wrap.eq((1 << registers.transmit_size) - entry),
+            address.eq(registers.transmit_base + Cat(Const(0, 6), entry)),
+            to_page.eq(Const(64, 7) - address[6:12]),
+        ]
+        in_lap = Signal(3)
+        m.d.comb += [
+            in_lap.eq(Mux(available < to_wrap, available, to_wrap)),
+            count.eq(Mux(in_lap < to_page, in_lap, to_page)),
+        ]
+        return [command.address.eq(address), command.count.eq(count)]
