@@ -27,11 +27,11 @@ class _CompletionRing(wiring.Component):
         m = Module()
         armed = Signal()
         threshold = Signal(16)
-        ahead = Signal(16)
-        """Completions written from the threshold's on, modulo 2**16: the upper half is negative."""
+        beyond = Signal(16)
+        """How far the last completion written is beyond the threshold, modulo 2**16: the upper half is negative."""
         m.d.comb += [
-            ahead.eq(self.index - threshold),
-            self.due.eq(armed & (ahead != 0) & ~ahead[15]),
+            beyond.eq(self.index - 1 - threshold),
+            self.due.eq(armed & ~beyond[15]),
         ]
         m.d.sync += self.index.eq(self.index + self.wrote)
         with m.If(self.disarm):

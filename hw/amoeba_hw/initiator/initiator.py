@@ -196,6 +196,7 @@ count_responses_received, count_dropped_response, count_interrupts : out
             peers.answer_index.eq(responses.answer_index),
             responses.answer_open.eq(peers.answer_open),
             responses.answer_psn.eq(peers.answer_psn),
+            responses.answer_ip.eq(peers.answer_ip),
             responses.answer_state.eq(peers.answer_state),
             peers.answered.eq(responses.answered),
             peers.answered_index.eq(responses.answered_index),

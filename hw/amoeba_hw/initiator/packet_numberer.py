@@ -25,7 +25,7 @@ class PacketNumberer(wiring.Component):
         One every two cycles. A packet whose window is full holds up those behind it.
     contexts : array of CONTEXT
     headers : FRAME_HEADER stream
-        Two cycles after its packet. A packet with ``fault`` becomes a NO_OP of length 0 at address 0.
+        Two cycles after its packet. A packet with ``fault`` becomes a NO_OP of length 0.
     send_index, send_peer, send_psn, send_answered; sent, sent_index, sent_psn
         To and from the peer table.
     note, note_entry : out
@@ -108,8 +108,7 @@ class PacketNumberer(wiring.Component):
         message = self.send_psn - peer.initial_psn
         whole = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
         by_bits = Array(self.contexts)[packet.ticket.context].cswap_by_bits
-        names_memory = ~packet.fault
-        is_atomic = names_memory & packet.is_atomic
+        is_atomic = packet.is_atomic & ~packet.fault
         return [
             header.eq(Const(0, FRAME_HEADER.size)),
             header.mac.eq(peer.mac),
@@ -129,9 +128,9 @@ class PacketNumberer(wiring.Component):
             header.pid_on_fep.eq(peer.pid_on_fep),
             header.resource_index.eq(peer.resource_index),
             header.initiator.eq(packet.ticket.context),
-            header.buffer_offset.eq(Mux(names_memory, packet.remote_address, 0)),
-            header.memory_key.eq(Mux(names_memory, packet.remote_key, 0)),
-            header.request_length.eq(Mux(names_memory, packet.length, 0)),
+            header.buffer_offset.eq(packet.remote_address),
+            header.memory_key.eq(packet.remote_key),
+            header.request_length.eq(Mux(packet.fault, 0, packet.length)),
             header.atomic_opcode.eq(Mux(is_atomic, packet.atomic_opcode, 0)),
             header.atomic_datatype.eq(Mux(is_atomic, packet.atomic_datatype, 0)),
             header.semantic_control.eq(Mux(is_atomic & by_bits, SemanticControl.AMOEBA_CSWAP_BY_BITS, 0)),

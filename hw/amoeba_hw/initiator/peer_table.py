@@ -31,9 +31,9 @@ class PeerTable(wiring.Component):
         Everything about a packet to send, one cycle after ``send_index``; as old as ``send_index``.
     sent : in; sent_index, sent_psn : in
         Pulse: ``sent_psn`` is the next psn of that PDC.
-    answer_index : in; answer_open, answer_psn, answer_state : out
-        For an answer, one cycle after ``answer_index``: whether the PDC was ever opened, the next psn to send, and
-        ANSWERED.
+    answer_index : in; answer_open, answer_psn, answer_ip, answer_state : out
+        For an answer, one cycle after ``answer_index``: whether the PDC was ever opened, the next psn to send, the
+        peer's IP address, and ANSWERED.
     answered : in; answered_index, answered_state : in
         Pulse: the new ANSWERED of that PDC.
     """
@@ -57,6 +57,7 @@ class PeerTable(wiring.Component):
                 "answer_index": In(index),
                 "answer_open": Out(1),
                 "answer_psn": Out(32),
+                "answer_ip": Out(32),
                 "answer_state": Out(ANSWERED),
                 "answered": In(1),
                 "answered_index": In(index),
@@ -105,7 +106,7 @@ class PeerTable(wiring.Component):
 
     def _elaborate_reads(self, m, peers, sent_psns, answers):
         # Reads at the moment of a write give the old content: see the users of each port.
-        check, send_peer = peers.read_port(), peers.read_port()
+        check, send_peer, answer_peer = (peers.read_port() for _ in range(3))
         send_psn, answer_psn = sent_psns.read_port(), sent_psns.read_port()
         send_answered, answer_state = answers.read_port(), answers.read_port()
         m.d.comb += [
@@ -117,8 +118,10 @@ class PeerTable(wiring.Component):
             self.send_peer.eq(send_peer.data),
             self.send_psn.eq(send_psn.data),
             self.send_answered.eq(send_answered.data),
+            answer_peer.addr.eq(self.answer_index),
             answer_psn.addr.eq(self.answer_index),
             answer_state.addr.eq(self.answer_index),
+            self.answer_ip.eq(answer_peer.data.ip),
             self.answer_psn.eq(answer_psn.data),
             self.answer_state.eq(answer_state.data),
         ]

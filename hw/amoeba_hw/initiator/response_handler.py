@@ -42,7 +42,7 @@ class ResponseHandler(wiring.Component):
     response_payload : packet stream
     generations : array of GENERATION_BITS
         Data for an earlier generation is not written.
-    answer_index, answer_open, answer_psn, answer_state; answered, answered_index, answered_state
+    answer_index, answer_open, answer_psn, answer_ip, answer_state; answered, answered_index, answered_state
         To and from the peer table.
     outstanding_peer, outstanding_psn : out; outstanding_entry : in
         To and from the outstanding table, which answers one cycle later.
@@ -67,6 +67,7 @@ class ResponseHandler(wiring.Component):
                 "answer_index": Out(index),
                 "answer_open": In(1),
                 "answer_psn": In(32),
+                "answer_ip": In(32),
                 "answer_state": In(ANSWERED),
                 "answered": Out(1),
                 "answered_index": Out(index),
@@ -100,6 +101,7 @@ class ResponseHandler(wiring.Component):
                 & (header.dpdcid < self._parameters.peers)
                 & (header.psn == self.answer_state.expected_psn)
                 & (header.psn != self.answer_psn)
+                & (header.ip == self.answer_ip)
             ),
             fork.i.payload.eq(decision),
             fork.select.eq(select),
@@ -130,7 +132,9 @@ class ResponseHandler(wiring.Component):
         status = Signal(8)
         asked = Signal(14)
         m.d.comb += asked.eq(Mux(entry.returns_data, entry.length, 0))
-        with m.If(header.return_code != ReturnCode.OK):
+        with m.If(entry.fault):
+            m.d.comb += status.eq(ReturnCode.LOCAL_DMA_FAULT)
+        with m.Elif(header.return_code != ReturnCode.OK):
             m.d.comb += status.eq(header.return_code)
         with m.Elif(header.payload_length != asked):
             m.d.comb += status.eq(ReturnCode.UNCOR)
@@ -162,8 +166,7 @@ class ResponseHandler(wiring.Component):
             following.status.eq(Mux(state.failed, state.status, status)),
         ]
         return [
-            # Of the specification's two sentences on the status, the one on refused operands is the special one.
-            decision.answer.order.status.eq(Mux(entry.fault, ReturnCode.LOCAL_DMA_FAULT, following.status)),
+            decision.answer.order.status.eq(following.status),
             decision.answer.order.ticket.eq(ticket),
             decision.answer.writes.eq(writes),
             decision.answer.completes.eq(entry.last),
