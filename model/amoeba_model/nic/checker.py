@@ -24,6 +24,16 @@ __all__ = ["MemoryRequest", "RequestChecker"]
 _OPS = {code.value: op for op, code in ATOMIC_OPCODES.items()}
 _DATATYPES = {code.value: datatype for datatype, code in ATOMIC_DATATYPES.items()}
 _SIZES = [datatype.size for datatype in Datatype]
+_HALF_CSWAP = CSWAP_VALUES_SIZE // 2
+# Members of an enumeration, bound once: looking one up costs more than most of what is done with it.
+_NO_OP = RequestOpcode.NO_OP.value
+_WRITE = RequestOpcode.WRITE.value
+_READ = RequestOpcode.READ.value
+_ATOMIC = RequestOpcode.ATOMIC.value
+_FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
+_AMOEBA_COMPARE_ATOMIC = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_ATOMIC_READ = Op.FI_ATOMIC_READ
+_BASE = Form.BASE
 _WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
 _CSWAP_BY_BITS = SemanticControl.AMOEBA_CSWAP_BY_BITS.value
@@ -35,30 +45,21 @@ _ADDRESS_LIMIT = 1 << 64
 
 @dataclass(slots=True)
 class MemoryRequest:
-    """What the target asks of the memory engine; checked already. Without ``op`` it is RMA."""
+    """What the target asks of the memory engine. Without ``op`` it is RMA."""
 
-    address: int
     length: int
-    op: Op | None
-    datatype: Datatype | None
-    operand: bytes | None
-    """What to write or combine with; None for reads."""
-    compare: bytes | None
-    cswap_by_bits: bool
+    rights: int
+    """What the key must allow: KeyFlags."""
     returns_data: bool
     """The old bytes are wanted."""
-
-
-@dataclass(slots=True)
-class _Meaning:
-    """What a request asks for, before its key has been looked at."""
-
-    rights: int
-    returns_data: bool
+    operand: bytes | None = None
+    """What to write or combine with; None for reads."""
+    compare: bytes | None = None
     op: Op | None = None
     datatype: Datatype | None = None
-    operand: bytes | None = None
-    compare: bytes | None = None
+    cswap_by_bits: bool = False
+    address: int = 0
+    """Virtual address, once the key has been looked at."""
 
 
 class RequestChecker:
@@ -74,7 +75,7 @@ class RequestChecker:
         """RequestChecker: what to do to memory, or the return code; OK means there is nothing to do."""
         if header.version or header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE:
             return ReturnCode.OP_VIOLATION
-        if header.opcode == RequestOpcode.NO_OP or header.flags & _INITIATOR_ERROR:
+        if header.opcode == _NO_OP or header.flags & _INITIATOR_ERROR:
             return ReturnCode.OK
         if header.resource_index >= len(self._contexts):
             return ReturnCode.BAD_INDEX
@@ -85,48 +86,42 @@ class RequestChecker:
             return ReturnCode.BAD_JOB_ID
         if header.pid_on_fep != context.pid_on_fep:
             return ReturnCode.BAD_PID
-        meaning = self._understand(header, payload)
-        if isinstance(meaning, ReturnCode):
-            return meaning
+        request = self._understand(header, payload)
+        if isinstance(request, ReturnCode):
+            return request
         key = self._keys.find(header.memory_key)
         if key is None:
             return ReturnCode.BAD_MKEY
-        if key.domain != context.domain or meaning.rights & ~key.flags:
+        if key.domain != context.domain or request.rights & ~key.flags:
             return ReturnCode.PERM_VIOLATION
         address = _locate(key, header.buffer_offset, header.request_length)
         if address is None:
             return ReturnCode.BAD_ADDR
-        return MemoryRequest(
-            address,
-            header.request_length,
-            meaning.op,
-            meaning.datatype,
-            meaning.operand,
-            meaning.compare,
-            bool(header.semantic_control & _CSWAP_BY_BITS),
-            meaning.returns_data,
-        )
+        request.address = address
+        return request
 
-    def _understand(self, header: FrameHeader, payload: bytes) -> _Meaning | ReturnCode:
+    def _understand(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
         """The checks on opcode, operation, datatype and size."""
         opcode, length = header.opcode, header.request_length
-        if opcode == RequestOpcode.WRITE:
+        if opcode == _WRITE:
             if length > self._payload or len(payload) != length:
                 return ReturnCode.UNSUPPORTED_SIZE
-            return _Meaning(_WRITE_RIGHT, False, operand=payload)
-        if opcode == RequestOpcode.READ:
+            return MemoryRequest(length, _WRITE_RIGHT, False, payload)
+        if opcode == _READ:
             if length > self._payload or payload:
                 return ReturnCode.UNSUPPORTED_SIZE
-            return _Meaning(_READ_RIGHT, True)
-        if opcode == RequestOpcode.ATOMIC:
+            return MemoryRequest(length, _READ_RIGHT, True)
+        if opcode == _ATOMIC:
             return self._understand_atomic(header, payload, Form.BASE)
-        if opcode == RequestOpcode.FETCHING_ATOMIC:
+        if opcode == _FETCHING_ATOMIC:
             return self._understand_atomic(header, payload, None)
-        if opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC:
+        if opcode == _AMOEBA_COMPARE_ATOMIC:
             return self._understand_atomic(header, payload, Form.COMPARE)
         return ReturnCode.UNSUPPORTED_OP
 
-    def _understand_atomic(self, header: FrameHeader, payload: bytes, form: Form | None) -> _Meaning | ReturnCode:
+    def _understand_atomic(
+        self, header: FrameHeader, payload: bytes, form: Form | None
+    ) -> MemoryRequest | ReturnCode:
         """``form`` None: the operation of a FETCHING_ATOMIC decides."""
         op = _OPS.get(header.atomic_opcode)
         if op is None:
@@ -144,26 +139,26 @@ class RequestChecker:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
         operand: bytes | None = payload
         compare: bytes | None = None
-        if op is Op.FI_ATOMIC_READ:
+        if op is _ATOMIC_READ:
             operand, fits = None, not payload
         elif op not in COMPARE_OPS:
             fits = len(payload) == length
         elif fetching:
-            half = CSWAP_VALUES_SIZE // 2
-            fits = length == size <= half and len(payload) == CSWAP_VALUES_SIZE
-            compare, operand = payload[:size], payload[half : half + size]
+            fits = length == size <= _HALF_CSWAP and len(payload) == CSWAP_VALUES_SIZE
+            compare, operand = payload[:size], payload[_HALF_CSWAP : _HALF_CSWAP + size]
         else:
             fits = 2 * length <= self._payload and len(payload) == 2 * length
             operand, compare = payload[:length], payload[length:]
         if not fits:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
-        if form is Form.BASE:
+        if form is _BASE:
             rights = _WRITE_RIGHT
-        elif op is Op.FI_ATOMIC_READ:
+        elif op is _ATOMIC_READ:
             rights = _READ_RIGHT
         else:
             rights = _READ_RIGHT | _WRITE_RIGHT
-        return _Meaning(rights, form is not Form.BASE, op, datatype, operand, compare)
+        by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
+        return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
 
 
 def _locate(key: Key, buffer_offset: int, length: int) -> int | None:

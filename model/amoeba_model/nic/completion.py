@@ -14,10 +14,18 @@ from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["CompletionWriter", "ResponseHandler"]
 
+_COMPLETIONS = Counter.COMPLETIONS.value
+_DROPPED_RESPONSE = Counter.DROPPED_RESPONSE.value
+_ERROR_COMPLETIONS = Counter.ERROR_COMPLETIONS.value
+_INTERRUPTS = Counter.INTERRUPTS.value
+_RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
 _pack_completion = packer(
     (COMPLETION,),
     [f"completion.{name}" for name in ("context", "length", "descriptor", "opcode", "status", "flags")],
 )
+_ENTRY_SIZE = COMPLETION.size
+_COMPLETION_WRITER = Requester.COMPLETION_WRITER
+_RESULT_WRITER = Requester.RESULT_WRITER
 _OK = ReturnCode.OK.value
 _WANTS_COMPLETION = DescriptorFlags.COMPLETION.value
 _PHASE = CompletionFlags.PHASE.value
@@ -52,11 +60,11 @@ class CompletionWriter:
             request.status,
             _PHASE if first_lap else 0,
         )
-        self._host.write(context.completion_base + slot * COMPLETION.size, entry, Requester.COMPLETION_WRITER)
+        self._host.write(context.completion_base + slot * _ENTRY_SIZE, entry, _COMPLETION_WRITER)
         context.written = (index + 1) & 0xFFFF
-        core.count(Counter.COMPLETIONS)
+        core.counters[_COMPLETIONS] += 1
         if request.status != _OK:
-            core.count(Counter.ERROR_COMPLETIONS)
+            core.counters[_ERROR_COMPLETIONS] += 1
         cycle += COMPLETION_COST
         if core.tracing:
             core.trace(cycle, Stage.COMPLETION_WRITTEN, context.number, request.peer, index, request.status)
@@ -72,7 +80,7 @@ class CompletionWriter:
     def _raise_interrupt(self, context: Context, cycle: int) -> None:
         context.armed = None
         self.interrupts |= 1 << context.number
-        self._core.count(Counter.INTERRUPTS)
+        self._core.counters[_INTERRUPTS] += 1
         if self._core.tracing:
             self._core.trace(cycle, Stage.INTERRUPT, context.number, 0, 0)
 
@@ -91,12 +99,12 @@ class ResponseHandler:
         core = self._core
         peer = self._peers[header.dpdcid] if header.dpdcid < len(self._peers) else None
         if peer is None or not peer.outstanding or peer.outstanding[0].psn != header.psn or peer.ip != header.ip:
-            core.count(Counter.DROPPED_RESPONSE)
+            core.counters[_DROPPED_RESPONSE] += 1
             return None
         packet = peer.outstanding.popleft()
         peer.answered += 1
         peer.target_pdc = header.spdcid
-        core.count(Counter.RESPONSES_RECEIVED)
+        core.counters[_RESPONSES_RECEIVED] += 1
         request = packet.request
         if core.tracing:
             core.trace(
@@ -123,8 +131,8 @@ class ResponseHandler:
     def write_result(self, packet: Packet, pdc: int, payload: bytes, cycle: int) -> int:
         """ResultWriter: fetched or read data to host memory; the cycle of its last beat."""
         core = self._core
-        self._host.write(packet.request.result + packet.position, payload, Requester.RESULT_WRITER)
-        cycle += RESULT + len(payload) // core.parameters.beat_bytes
+        self._host.write(packet.request.result + packet.position, payload, _RESULT_WRITER)
+        cycle += RESULT + len(payload) // core.beat_bytes
         if core.tracing:
             core.trace(cycle, Stage.RESULT_WRITTEN, packet.request.context.number, pdc, packet.psn)
         return cycle

@@ -23,14 +23,13 @@ class Core:
         self.ip = 0
         self.tracing = False
         self.events: list[TraceEvent] = []
-        self._counters = [0] * len(Counter)
-
-    def count(self, counter: Counter, amount: int = 1) -> None:
-        self._counters[counter] += amount
+        self.beat_bytes = parameters.beat_bytes
+        self.counters = [0] * len(Counter)
+        """By Counter; registers and people see them modulo 2**32."""
 
     def counter(self, counter: int) -> int:
         """The counter's value as its register shows it, modulo 2**32."""
-        return self._counters[counter] & _COUNTER_MASK
+        return self.counters[counter] & _COUNTER_MASK
 
     def trace(self, cycle: int, stage: Stage, context: int, pdc: int, psn: int, status: int = 0) -> None:
         """Record one event; callers ask ``tracing`` first, which is cheaper."""

@@ -96,9 +96,9 @@ class ModelDevice(SimulatedDevice):
         if value >> 32:
             raise DeviceError(f"a register holds 32 bits, which {value:#x} does not fit")
         if offset >= DOORBELL_PAGE:
-            self._doorbells.write(offset, value)
+            self._doorbells.write(offset, int(value))
         else:
-            self._bank.write(offset, value)
+            self._bank.write(offset, int(value))
 
     def grant(self, address: int, length: int, *, writable: bool = True) -> int:
         self._check_open()

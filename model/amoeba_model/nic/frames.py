@@ -11,6 +11,8 @@ from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, enc
 
 __all__ = ["Announcement", "FrameReceiver", "FrameTransmitter"]
 
+_FRAMES_RECEIVED = Counter.FRAMES_RECEIVED.value
+
 
 class Announcement(NamedTuple):
     """The trace event of a frame's first beat, whose cycle is known when it leaves."""
@@ -41,7 +43,7 @@ class FrameTransmitter:
     def take(self) -> list[Frame]:
         """The frames whose last beat has left by now."""
         frames: list[Frame] = []
-        beat_bytes = self._core.parameters.beat_bytes
+        beat_bytes = self._core.beat_bytes
         while self._waiting:
             ready, _, data, announcement = self._waiting[0]
             start = max(ready, self._free)
@@ -66,7 +68,7 @@ class FrameReceiver:
         """The decoded frame, or None when it was dropped and counted."""
         decoded = decode(frame, self._core.mac, self._core.ip)
         if isinstance(decoded, Drop):
-            self._core.count(decoded.cause)
+            self._core.counters[decoded.cause] += 1
             return None
-        self._core.count(Counter.FRAMES_RECEIVED)
+        self._core.counters[_FRAMES_RECEIVED] += 1
         return decoded

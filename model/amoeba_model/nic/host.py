@@ -57,4 +57,4 @@ class HostMemory:
 
     def refuse(self, address: int, size: int, write: bool, requester: Requester) -> None:
         self.faults.append(DmaFault(address, size, write, requester.name))
-        self._core.count(Counter.DMA_WRITE_ERRORS if write else Counter.DMA_READ_ERRORS)
+        self._core.counters[Counter.DMA_WRITE_ERRORS if write else Counter.DMA_READ_ERRORS] += 1

@@ -28,6 +28,8 @@ from amoeba_model.wire.uet import (
 
 __all__ = ["Initiator"]
 
+_DESCRIPTORS = Counter.DESCRIPTORS.value
+_REQUESTS_SENT = Counter.REQUESTS_SENT.value
 _DESCRIPTOR_FIELDS = [field.name for field in TX_DESCRIPTOR.fields if not field.name.startswith("reserved")]
 """In this order :class:`Request` takes them, too."""
 _unpack_descriptor = unpacker((TX_DESCRIPTOR,), [f"tx_descriptor.{name}" for name in _DESCRIPTOR_FIELDS])
@@ -44,6 +46,17 @@ _LENGTH_LIMIT = 1 << 30
 _WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
 _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
 
+# Members of an enumeration, bound once: looking one up costs more than most of what is done with it.
+_OK = ReturnCode.OK.value
+_FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
+_VENDOR_COMPARE = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_ATOMIC_READ = Op.FI_ATOMIC_READ
+_COMPARE = Form.COMPARE
+_DESCRIPTOR_FETCH = Requester.DESCRIPTOR_FETCH
+_OPERAND_FETCH = Requester.OPERAND_FETCH
+_COMPARE_FETCH = Requester.COMPARE_FETCH
+_SEND_STAGE = Stage.REQUEST_SENT
+_DESCRIPTOR_SIZE = TX_DESCRIPTOR.size
 _NOP = DescriptorOpcode.NOP.value
 _WRITE = DescriptorOpcode.WRITE.value
 _READ = DescriptorOpcode.READ.value
@@ -55,7 +68,7 @@ _SES_OPCODES = {
     _WRITE: RequestOpcode.WRITE.value,
     _READ: RequestOpcode.READ.value,
     DescriptorOpcode.ATOMIC.value: RequestOpcode.ATOMIC.value,
-    DescriptorOpcode.FETCH_ATOMIC.value: RequestOpcode.FETCHING_ATOMIC.value,
+    DescriptorOpcode.FETCH_ATOMIC.value: _FETCHING_ATOMIC,
 }
 
 
@@ -120,7 +133,7 @@ class Initiator:
             if request is None:
                 return True
             status = self.check_descriptor(request)
-            if status != ReturnCode.OK or request.opcode == _NOP:
+            if status != _OK or request.opcode == _NOP:
                 request.status = status
                 self._completions.complete(request, request.ready)
                 return True
@@ -138,13 +151,13 @@ class Initiator:
         index = context.head
         context.head = (index + 1) & 0xFFFF
         context.in_flight += 1
-        core.count(Counter.DESCRIPTORS)
+        core.counters[_DESCRIPTORS] += 1
         start = max(core.now, self._fetch_free)
         self._fetch_free = start + DESCRIPTOR_SPACING
         ready = start + HOST_READ
         slot = index & ((1 << context.transmit_size) - 1)
-        address = context.transmit_base + slot * TX_DESCRIPTOR.size
-        data = self._host.read(address, TX_DESCRIPTOR.size, Requester.DESCRIPTOR_FETCH)
+        address = context.transmit_base + slot * _DESCRIPTOR_SIZE
+        data = self._host.read(address, _DESCRIPTOR_SIZE, _DESCRIPTOR_FETCH)
         if data is None:
             # Nothing of the descriptor is known but its place in the ring.
             request = Request(context, context.epoch, index, ready, *(0,) * len(_DESCRIPTOR_FIELDS))
@@ -168,7 +181,7 @@ class Initiator:
         ):
             return ReturnCode.LOCAL_BAD_DESCRIPTOR.value
         if opcode == _NOP:
-            return ReturnCode.OK.value
+            return _OK
         if form is not None and not self._capabilities.executes(form, request.op, request.datatype):
             return ReturnCode.AMO_UNSUPPORTED_OP.value
         if request.peer >= len(self._peers):
@@ -176,16 +189,16 @@ class Initiator:
         peer = self._peers[request.peer]
         if not peer.valid or peer.context != request.context.number:
             return ReturnCode.LOCAL_BAD_PEER.value
-        return ReturnCode.OK.value
+        return _OK
 
     def send_packet(self, request: Request, peer: Peer) -> bool:
         """Packetizer: send the request's next packet; whether it was the last."""
         core = self._core
         opcode, position = request.opcode, request.position
         form = _FORMS.get(opcode)
-        ses_opcode = _compare_opcode(request) if form is Form.COMPARE else _SES_OPCODES[opcode]
+        ses_opcode = _compare_opcode(request) if form is _COMPARE else _SES_OPCODES[opcode]
         limit = core.parameters.payload
-        if ses_opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC:
+        if ses_opcode == _VENDOR_COMPARE:
             limit //= 2
         size = min(limit, request.length - position)
         request.position = position + size
@@ -230,29 +243,29 @@ class Initiator:
         expected = size if opcode in _RETURNS_DATA and not fault else 0
         peer.outstanding.append(Packet(psn, request, position, expected, is_last, fault))
         peer.sent += 1
-        core.count(Counter.REQUESTS_SENT)
+        core.counters[_REQUESTS_SENT] += 1
         fetched = max(core.now, request.ready)
         if payload and not request.flags & _INLINE:
-            fetched += HOST_READ + len(payload) // core.parameters.beat_bytes
+            fetched += HOST_READ + len(payload) // core.beat_bytes
         if payload and core.tracing:
             core.trace(fetched, Stage.OPERAND, request.context.number, request.peer, psn)
         self._packet_ready = max(self._packet_ready, fetched + PACKETIZE)
-        announcement = Announcement(Stage.REQUEST_SENT, request.context.number, request.peer, psn)
+        announcement = Announcement(_SEND_STAGE, request.context.number, request.peer, psn)
         self._transmitter.send(header, payload, self._packet_ready, announcement)
         return is_last
 
     def fetch_operands(self, request: Request, ses_opcode: int, position: int, size: int) -> bytes | None:
         """OperandFetch: a packet's payload; None if the host refuses any of it."""
         opcode = request.opcode
-        if opcode == _READ or (opcode != _WRITE and request.op == Op.FI_ATOMIC_READ) or not size:
+        if opcode == _READ or (opcode != _WRITE and request.op == _ATOMIC_READ) or not size:
             return b""
-        operands = self._operand(request, request.local, position, size, Requester.OPERAND_FETCH)
+        operands = self._operand(request, request.local, position, size, _OPERAND_FETCH)
         if request.op not in COMPARE_OPS or opcode == _WRITE:
             return operands
-        compares = self._operand(request, request.compare, position, size, Requester.COMPARE_FETCH)
+        compares = self._operand(request, request.compare, position, size, _COMPARE_FETCH)
         if operands is None or compares is None:
             return None
-        if ses_opcode == RequestOpcode.FETCHING_ATOMIC:
+        if ses_opcode == _FETCHING_ATOMIC:
             return compares.ljust(_HALF_CSWAP, b"\0") + operands.ljust(_HALF_CSWAP, b"\0")
         return operands + compares
 
@@ -270,5 +283,5 @@ def _is_whole_elements(datatype: int, length: int) -> bool:
 def _compare_opcode(request: Request) -> int:
     """UET's compare-and-swap extension carries one element of up to 16 bytes; the vendor opcode all else."""
     if request.length == _SIZES[request.datatype] <= _HALF_CSWAP:
-        return RequestOpcode.FETCHING_ATOMIC.value
-    return RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+        return _FETCHING_ATOMIC
+    return _VENDOR_COMPARE

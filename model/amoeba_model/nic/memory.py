@@ -18,6 +18,12 @@ from amoeba_model.trace import Requester, Stage
 
 __all__ = ["MemoryEngine", "Outcome"]
 
+_ATOMIC_BEATS = Counter.ATOMIC_BEATS.value
+_LINE_HITS = Counter.LINE_HITS.value
+_REQUESTER = Requester.LINE_TABLE
+_LINE_READS = Counter.LINE_READS.value
+_LINE_WRITES = Counter.LINE_WRITES.value
+
 
 class Outcome(NamedTuple):
     """What the memory engine answers."""
@@ -56,25 +62,25 @@ class MemoryEngine:
     def fetch_lines(self, request: MemoryRequest, pdc: int, cycle: int) -> int:
         """LineTable: fetch the lines that are not in flight; the cycle at which the last one is at hand."""
         core = self._core
-        beat_bytes = core.parameters.beat_bytes
+        beat_bytes = core.beat_bytes
         lines = self._lines
         at_hand = cycle
         first = request.address - request.address % beat_bytes
         beats = range(first, request.address + request.length, beat_bytes)
         for line in beats:
             if lines.get(line, -1) >= cycle:
-                core.count(Counter.LINE_HITS)
+                core.counters[_LINE_HITS] += 1
             else:
                 if len(lines) >= core.parameters.lines:
                     self._make_room(cycle)
                 lines[line] = cycle + HOST_READ
-                core.count(Counter.LINE_READS)
+                core.counters[_LINE_READS] += 1
                 if core.tracing:
                     core.trace(cycle, Stage.LINE_READ, NO_CONTEXT, pdc, line)
             at_hand = max(at_hand, lines[line])
             cycle += 1
         if request.op is not None:
-            core.count(Counter.ATOMIC_BEATS, len(beats))
+            core.counters[_ATOMIC_BEATS] += len(beats)
         return at_hand
 
     def compute(self, request: MemoryRequest, old: bytes) -> bytes | None:
@@ -96,11 +102,11 @@ class MemoryEngine:
     def write_lines(self, request: MemoryRequest, new: bytes, pdc: int, cycle: int) -> int:
         """LineTable: hand the changed lines to the host's ordered write channel; the cycle of the last one."""
         core = self._core
-        beat_bytes = core.parameters.beat_bytes
-        self._host.write(request.address, new, Requester.LINE_TABLE)
+        beat_bytes = core.beat_bytes
+        self._host.write(request.address, new, _REQUESTER)
         first = request.address - request.address % beat_bytes
         for line in range(first, request.address + request.length, beat_bytes):
-            core.count(Counter.LINE_WRITES)
+            core.counters[_LINE_WRITES] += 1
             cycle += 1
             if core.tracing:
                 core.trace(cycle, Stage.LINE_WRITTEN, NO_CONTEXT, pdc, line)
@@ -114,13 +120,13 @@ class MemoryEngine:
 
     def _refuse_lines(self, request: MemoryRequest) -> None:
         """Report the lines that the host does not let the NIC read, clipped to the request."""
-        beat_bytes = self._core.parameters.beat_bytes
+        beat_bytes = self._core.beat_bytes
         end = request.address + request.length
         address = request.address
         while address < end:
             size = min(beat_bytes - address % beat_bytes, end - address)
             if not self._host.allows(address, size, False):
-                self._host.refuse(address, size, False, Requester.LINE_TABLE)
+                self._host.refuse(address, size, False, _REQUESTER)
             address += size
 
 

@@ -13,6 +13,11 @@ from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
 
 __all__ = ["Target"]
 
+_REFUSED_REQUESTS = Counter.REFUSED_REQUESTS.value
+_REQUESTS_RECEIVED = Counter.REQUESTS_RECEIVED.value
+_RESPONSES_SENT = Counter.RESPONSES_SENT.value
+_WITH_DATA, _WITHOUT_DATA = ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value
+_SEND_STAGE = Stage.RESPONSE_SENT
 _OK = ReturnCode.OK.value
 
 
@@ -40,9 +45,9 @@ class Target:
         core = self._core
         pdc = self._pdcs.accept(header)
         if isinstance(pdc, Counter):
-            core.count(pdc)
+            core.counters[pdc] += 1
             return
-        core.count(Counter.REQUESTS_RECEIVED)
+        core.counters[_REQUESTS_RECEIVED] += 1
         checked = self._checker.check(header, payload)
         data: bytes | None = b""
         if core.tracing:
@@ -57,7 +62,7 @@ class Target:
             data, cycle = self._memory.execute(checked, pdc, header.psn, cycle)
             code = _OK if data is not None else ReturnCode.HOST_UNSUCCESS_CMPL.value
         if code != _OK:
-            core.count(Counter.REFUSED_REQUESTS)
+            core.counters[_REFUSED_REQUESTS] += 1
         self.respond(header, pdc, code, data or b"", cycle + RESPOND)
 
     def respond(self, request: FrameHeader, pdc: int, code: int, data: bytes, ready: int) -> None:
@@ -70,13 +75,13 @@ class Target:
             psn=request.psn,
             spdcid=pdc,
             dpdcid=request.spdcid,
-            opcode=ResponseOpcode.WITH_DATA.value if data else ResponseOpcode.RESPONSE.value,
+            opcode=_WITH_DATA if data else _WITHOUT_DATA,
             message_id=request.message_id,
             job_id=request.job_id,
             return_code=code,
             modified_length=request.request_length if code == _OK else 0,
         )
-        self._core.count(Counter.RESPONSES_SENT)
+        self._core.counters[_RESPONSES_SENT] += 1
         self._answer_ready = max(self._answer_ready, ready)
-        announcement = Announcement(Stage.RESPONSE_SENT, NO_CONTEXT, pdc, request.psn, code)
+        announcement = Announcement(_SEND_STAGE, NO_CONTEXT, pdc, request.psn, code)
         self._transmitter.send(header, data, self._answer_ready, announcement)

@@ -214,6 +214,21 @@ _unpack_response = unpacker((SES_RESPONSE,), [f"ses_response.{name}" for name in
 _unpack_response_data = unpacker(
     (SES_RESPONSE_DATA,), [f"ses_response_data.{name}" for name in (*_RESPONSE_FIELDS, "payload_length")]
 )
+_REQUEST_END = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size
+_RESPONSE_START = ENCAPSULATION_SIZE + PDS_ACK.size
+_IPV4_END = ETHERNET.size + IPV4.size
+_UDP_AND_CRC = UDP.size + CRC_SIZE
+_ETHERNET_SIZE = ETHERNET.size
+_IPV4_SIZE = IPV4.size
+_EXTENSION_SIZE = ATOMIC_EXTENSION.size
+_RESPONSE_SIZE = SES_RESPONSE.size
+_RESPONSE_DATA_SIZE = SES_RESPONSE_DATA.size
+_ROD_REQUEST, _ACK = PdsType.ROD_REQ.value, PdsType.ACK.value
+_REQUEST_STD = NextHeader.REQUEST_STD.value
+_RESPONSE, _RESPONSE_DATA = NextHeader.RESPONSE.value, NextHeader.RESPONSE_DATA.value
+_WITH_DATA, _WITHOUT_DATA = ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value
+_ACK_REQUEST = PdsFlags.ACK_REQUEST.value
+_SYN = PdsFlags.SYN.value
 _REQUEST_OVERHEAD = UDP.size + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
 """What a request adds to its payload and atomic extension, as UDP counts."""
 
@@ -226,17 +241,17 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> by
     size = len(payload)
     if header.is_request:
         extended = header.opcode in ATOMIC_REQUESTS
-        udp_length = _REQUEST_OVERHEAD + size + (ATOMIC_EXTENSION.size if extended else 0)
+        udp_length = _REQUEST_OVERHEAD + size + (_EXTENSION_SIZE if extended else 0)
         frame = _pack_request(
             header.mac,
             own_mac,
-            udp_length + IPV4.size,
-            _ip_checksum(udp_length + IPV4.size, own_ip, header.ip),
+            udp_length + _IPV4_SIZE,
+            _ip_checksum(udp_length + _IPV4_SIZE, own_ip, header.ip),
             own_ip,
             header.ip,
             header.port,
             udp_length,
-            PdsFlags.ACK_REQUEST.value | PdsFlags.SYN.value if header.syn else PdsFlags.ACK_REQUEST.value,
+            _ACK_REQUEST | _SYN if header.syn else _ACK_REQUEST,
             header.clear_psn_offset,
             header.psn,
             header.spdcid,
@@ -257,14 +272,14 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> by
         if extended:
             frame += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
     else:
-        with_data = header.opcode == ResponseOpcode.WITH_DATA
-        response_size = SES_RESPONSE_DATA.size if with_data else SES_RESPONSE.size
-        udp_length = UDP.size + PDS_ACK.size + response_size + size + CRC_SIZE
+        with_data = header.opcode == _WITH_DATA
+        response_size = _RESPONSE_DATA_SIZE if with_data else _RESPONSE_SIZE
+        udp_length = _UDP_AND_CRC + PDS_ACK.size + response_size + size
         encapsulation = (
             header.mac,
             own_mac,
-            udp_length + IPV4.size,
-            _ip_checksum(udp_length + IPV4.size, own_ip, header.ip),
+            udp_length + _IPV4_SIZE,
+            _ip_checksum(udp_length + _IPV4_SIZE, own_ip, header.ip),
             own_ip,
             header.ip,
             header.port,
@@ -311,29 +326,29 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
         or protocol != IP_PROTOCOL_UDP
         or fragment & _FRAGMENT_MASK
         or destination_port != UDP_PORT
-        or total_length > len(frame) - ETHERNET.size
-        or udp_length != total_length - IPV4.size
-        or udp_length < UDP.size + CRC_SIZE
-        or int.from_bytes(frame[ETHERNET.size : ETHERNET.size + IPV4.size], "big") % 0xFFFF
+        or total_length > len(frame) - _ETHERNET_SIZE
+        or udp_length != total_length - _IPV4_SIZE
+        or udp_length < _UDP_AND_CRC
+        or int.from_bytes(frame[_ETHERNET_SIZE:_IPV4_END], "big") % 0xFFFF
     ):
         return _DROP_MALFORMED
     if (own_mac is not None and destination != own_mac) or (own_ip is not None and ip_destination != own_ip):
         return _DROP_ADDRESS
-    end = ETHERNET.size + total_length - CRC_SIZE
+    end = _ETHERNET_SIZE + total_length - CRC_SIZE
     if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:end]) != int.from_bytes(frame[end : end + CRC_SIZE], "little"):
         return _DROP_CHECK
-    if end - ENCAPSULATION_SIZE < PDS_ACK.size + SES_RESPONSE.size:
+    if end < _RESPONSE_START + _RESPONSE_SIZE:
         return _DROP_MALFORMED
     kind, next_header, pds_flags = _unpack_prologue(frame, ENCAPSULATION_SIZE)
-    if kind == PdsType.ROD_REQ and next_header == NextHeader.REQUEST_STD:
+    if kind == _ROD_REQUEST and next_header == _REQUEST_STD:
         return _decode_request(frame, end, mac, ip, port, pds_flags)
-    if kind == PdsType.ACK and next_header in (NextHeader.RESPONSE, NextHeader.RESPONSE_DATA):
-        return _decode_ack(frame, end, mac, ip, port, next_header == NextHeader.RESPONSE_DATA)
+    if kind == _ACK and next_header in (_RESPONSE, _RESPONSE_DATA):
+        return _decode_ack(frame, end, mac, ip, port, next_header == _RESPONSE_DATA)
     return _DROP_MALFORMED
 
 
 def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame | Drop:
-    start = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size
+    start = _REQUEST_END
     if start > end:
         return _DROP_MALFORMED
     (
@@ -342,11 +357,11 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
     ) = _unpack_request(frame, ENCAPSULATION_SIZE)  # fmt: skip
     atomic_opcode = atomic_datatype = semantic_control = 0
     if opcode in ATOMIC_REQUESTS:
-        if start + ATOMIC_EXTENSION.size > end:
+        if start + _EXTENSION_SIZE > end:
             return _DROP_MALFORMED
         atomic_opcode, atomic_datatype, semantic_control = _unpack_extension(frame, start)
-        start += ATOMIC_EXTENSION.size
-    syn = bool(pds_flags & PdsFlags.SYN.value)
+        start += _EXTENSION_SIZE
+    syn = bool(pds_flags & _SYN)
     header = FrameHeader(
         mac, ip, port, True, psn, clear_psn_offset, spdcid, dpdcid, syn, opcode, version, flags, message_id, job_id,
         pid_on_fep, resource_index, buffer_offset, initiator, memory_key, header_data, request_length,
@@ -357,20 +372,20 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
 
 def _decode_ack(frame: bytes, end: int, mac: int, ip: int, port: int, with_data: bool) -> DecodedFrame | Drop:
     offset, cack_psn, spdcid, dpdcid = _unpack_ack(frame, ENCAPSULATION_SIZE)
-    start = ENCAPSULATION_SIZE + PDS_ACK.size
+    start = _RESPONSE_START
     if with_data:
-        if start + SES_RESPONSE_DATA.size > end:
+        if start + _RESPONSE_DATA_SIZE > end:
             return _DROP_MALFORMED
         listed, opcode, version, return_code, message_id, job_id, modified_length, length = _unpack_response_data(
             frame, start
         )
-        start += SES_RESPONSE_DATA.size
-        expected = ResponseOpcode.WITH_DATA
+        start += _RESPONSE_DATA_SIZE
+        expected = _WITH_DATA
     else:
         listed, opcode, version, return_code, message_id, job_id, modified_length = _unpack_response(frame, start)
-        start += SES_RESPONSE.size
+        start += _RESPONSE_SIZE
         length = 0
-        expected = ResponseOpcode.RESPONSE
+        expected = _WITHOUT_DATA
     if listed or version or opcode != expected or length != end - start:
         return _DROP_MALFORMED
     signed_offset = offset - (offset >> 15 << 16)

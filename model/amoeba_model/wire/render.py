@@ -1,0 +1,135 @@
+"""Frames for people: every header field by name, numbers of an enumeration with its names."""
+
+import enum
+from typing import NamedTuple
+
+from amoeba_model.layout import Field, Record
+from amoeba_model.wire.codec import ATOMIC_REQUESTS, DecodedFrame, Drop, decode
+from amoeba_model.wire.uet import (
+    ATOMIC_EXTENSION,
+    CRC_SIZE,
+    ETHERNET,
+    IPV4,
+    PDS_ACK,
+    PDS_REQUEST,
+    SES_REQUEST,
+    SES_RESPONSE,
+    SES_RESPONSE_DATA,
+    UDP,
+    AtomicDatatype,
+    AtomicOpcode,
+    RequestOpcode,
+    ResponseOpcode,
+    ReturnCode,
+)
+
+__all__ = ["FieldText", "Layer", "layers", "summary"]
+
+_SHOWN_BYTES = 32
+"""Payload bytes that are printed; a longer payload ends in an ellipsis."""
+
+
+class FieldText(NamedTuple):
+    """One field of a layer, as text."""
+
+    name: str
+    value: str
+
+
+class Layer(NamedTuple):
+    """One header of a frame, its payload, or its CRC."""
+
+    name: str
+    fields: tuple[FieldText, ...]
+
+    def lines(self) -> list[str]:
+        """The layer as aligned lines, the first one its name."""
+        width = max((len(field.name) for field in self.fields), default=0)
+        return [self.name, *(f"  {field.name:<{width}}  {field.value}" for field in self.fields)]
+
+
+def layers(frame: bytes) -> list[Layer]:
+    """All layers of a frame in wire order; of one that is not Amoeba's, a single layer with the reason and bytes."""
+    decoded = decode(frame)
+    if isinstance(decoded, Drop):
+        return [Layer("undecodable", (FieldText("cause", decoded.cause.name), FieldText("bytes", frame.hex(" "))))]
+    header, payload = decoded
+    records: list[Record] = [ETHERNET, IPV4, UDP]
+    if header.is_request:
+        records += [PDS_REQUEST, SES_REQUEST]
+        if header.opcode in ATOMIC_REQUESTS:
+            records.append(ATOMIC_EXTENSION)
+    else:
+        records += [PDS_ACK, SES_RESPONSE_DATA if header.opcode == ResponseOpcode.WITH_DATA else SES_RESPONSE]
+    shown: list[Layer] = []
+    position = 0
+    for record in records:
+        shown.append(_record_layer(record, frame[position : position + record.size]))
+        position += record.size
+    if payload:
+        shown.append(Layer("payload", (FieldText(f"{len(payload)} bytes", _hex(payload)),)))
+        position += len(payload)
+    crc = int.from_bytes(frame[position : position + CRC_SIZE], "little")
+    shown.append(Layer("crc", (FieldText("crc32", f"{crc:#010x}"),)))
+    return shown
+
+
+def summary(frame: bytes) -> str:
+    """The frame on one line: who to whom, what, and its place in the sequence."""
+    decoded = decode(frame)
+    if isinstance(decoded, Drop):
+        return f"{len(frame)} bytes, {decoded.cause.name}"
+    header = decoded.header
+    source = f"{_ip(header.ip)} PDC {header.spdcid}"
+    what = _request_text(decoded) if header.is_request else _response_text(decoded)
+    return f"{source} psn {header.psn}: {what}"
+
+
+def _request_text(frame: DecodedFrame) -> str:
+    header = frame.header
+    text = _member(RequestOpcode, header.opcode)
+    if header.opcode in ATOMIC_REQUESTS:
+        operation = _member(AtomicOpcode, header.atomic_opcode)
+        text += f" {operation} {_member(AtomicDatatype, header.atomic_datatype)}"
+    text += f", {header.request_length} bytes at {header.buffer_offset:#x}, key {header.memory_key:#x}"
+    text += f", context {header.resource_index}"
+    return f"{text}, {len(frame.payload)} bytes of payload{', SYN' if header.syn else ''}"
+
+
+def _response_text(frame: DecodedFrame) -> str:
+    header = frame.header
+    data = f", {len(frame.payload)} bytes of data" if frame.payload else ""
+    return f"answer {_member(ReturnCode, header.return_code)}, {header.modified_length} bytes concerned{data}"
+
+
+def _record_layer(record: Record, data: bytes) -> Layer:
+    values = record.unpack(data)
+    return Layer(
+        record.name, tuple(FieldText(field.name, _text(field, values[field.name])) for field in record.fields)
+    )
+
+
+def _text(field: Field, value: int) -> str:
+    if field.enum is not None and issubclass(field.enum, enum.IntFlag):
+        names = "|".join(member.name for member in field.enum if member & value and member.name)
+        return f"{value:#x} ({names})" if names else f"{value:#x}"
+    if field.enum is not None:
+        return f"{value} ({_member(field.enum, value)})"
+    if field.width == 48:
+        return value.to_bytes(6, "big").hex(":")
+    if field.width == 32 and field.name in ("source", "destination"):
+        return _ip(value)
+    return f"{value} ({value:#x})" if value > 9 else str(value)
+
+
+def _member(numbers: type[enum.IntEnum], value: int) -> str:
+    """The name of a number, or that it has none."""
+    return numbers(value).name if value in numbers.__members__.values() else f"unknown {value:#x}"
+
+
+def _ip(address: int) -> str:
+    return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
+
+
+def _hex(data: bytes) -> str:
+    return data[:_SHOWN_BYTES].hex(" ") + (" ..." if len(data) > _SHOWN_BYTES else "")
