@@ -68,9 +68,7 @@ def open_cluster(
         raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {_MOST_NICS} NICs, got {len(kinds)}")
     network = Network(latency)
     with contextlib.ExitStack() as opened:
-        devices = [
-            opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds
-        ]
+        devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
         fabric = Fabric(devices)
         for index, (device, nic) in enumerate(zip(devices, fabric.nics, strict=True)):
             mac = (_FIRST_MAC + index).to_bytes(6, "big")

@@ -66,9 +66,7 @@ class Domain(FabricObject):
         self.number = nic.take_domain()
         super().__init__(fabric)
 
-    def mr_reg(
-        self, buffer: Buffer, access: MrAccess, *, requested_key: int | None = None
-    ) -> "MemoryRegion":
+    def mr_reg(self, buffer: Buffer, access: MrAccess, *, requested_key: int | None = None) -> "MemoryRegion":
         """Register memory in place: see :class:`MemoryRegion`."""
         self._check_open()
         return MemoryRegion(self, buffer, access, requested_key=requested_key)
@@ -130,9 +128,7 @@ class MemoryRegion(FabricObject):
     Raises FI_EINVAL for unsuitable buffers, FI_ENOKEY if the key is in use, FI_ENOSPC if the key table is full.
     """
 
-    def __init__(
-        self, domain: Domain, buffer: Buffer, access: MrAccess, *, requested_key: int | None
-    ) -> None:
+    def __init__(self, domain: Domain, buffer: Buffer, access: MrAccess, *, requested_key: int | None) -> None:
         if not int(access) or int(access) & ~int(_ALL_ACCESS):
             raise fabric_error(Errno.FI_EINVAL, f"access is a combination of {_ALL_ACCESS!r}, got {access!r}")
         writable = bool(int(access) & int(_WRITTEN))
@@ -171,4 +167,3 @@ class MemoryRegion(FabricObject):
 
     def __repr__(self) -> str:
         return f"<MemoryRegion {self.length} bytes key {self.key:#x}{' closed' if self.closed else ''}>"
-

@@ -380,9 +380,7 @@ class Endpoint(FabricObject):
         length = given.length
         size = _SIZES[datatype]
         if not length or length % size:
-            raise fabric_error(
-                Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes"
-            )
+            raise fabric_error(Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes")
         for name, other in (("result", fetched), ("compare", compared)):
             if other is not None and other.length != length:
                 raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, {name} has {other.length}")

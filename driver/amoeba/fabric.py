@@ -48,6 +48,18 @@ class Fabric(FabricObject):
             raise fabric_error(Errno.FI_ENODEV, f"the fabric has {len(self.nics)} NICs, there is no number {nic}")
         return Domain(self, self.nics[nic], mr_mode=mr_mode, job_id=job_id, pid_on_fep=pid_on_fep)
 
+    def settle(self) -> None:
+        """Let simulated time pass until the clocks of all NICs agree; nothing on real ones.
+
+        A register read takes time on the NIC that is asked, so after set-up their clocks differ.
+        """
+        self._check_open()
+        network = self.network
+        if network is not None:
+            latest = max(device.cycles for device in self.devices)
+            while network.now < latest:
+                network.step()
+
     def _release(self) -> None:
         for nic in self.nics:
             nic.close()

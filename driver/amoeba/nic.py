@@ -141,7 +141,7 @@ class Nic:
         return self.device.read(self._address(block, register, index))
 
     def write(self, block: str, register: str, value: int, index: int = 0) -> None:
-        self.device.write(self._address(block, register, index), value)
+        self.device.write(self._address(block, register, index), int(value))
 
     def _write_wide(self, block: str, register: str, value: int, index: int = 0) -> None:
         self.write(block, f"{register}_low", value & 0xFFFF_FFFF, index)

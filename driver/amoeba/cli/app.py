@@ -1,0 +1,19 @@
+"""The command line's entry point."""
+
+import typer
+
+from amoeba.cli.gups import gups
+from amoeba.cli.info import info
+from amoeba.cli.trace import trace
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, traces and facts of any Amoeba NIC.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+app.command()(gups)
+app.command()(trace)
+app.command()(info)

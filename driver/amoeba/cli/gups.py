@@ -1,0 +1,90 @@
+"""``amoeba gups``: HPC Challenge RandomAccess."""
+
+import dataclasses
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.devices import open_cluster
+from amoeba.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
+
+__all__ = ["gups"]
+
+
+def gups(
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    ranks: Annotated[int | None, typer.Option(min=1, max=32, help="Ranks, each with a NIC. [default: 2]")] = None,
+    table_size: Annotated[int, typer.Option(min=1, max=30, help="log2 of the table's 64-bit words, all ranks.")] = 12,
+    updates: Annotated[int | None, typer.Option(min=1, help="Updates. [default: 4 per word]")] = None,
+    window: Annotated[int, typer.Option(min=1, max=MOST_LOOKAHEAD, help="Updates that a rank keeps under way.")] = 64,
+    seed: Annotated[int, typer.Option(min=0, help="Where in the stream to begin; 0 is the benchmark's place.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error."""
+    kinds = device_kinds(device, ranks)
+    console = Console(stderr=as_json)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    with readable_errors():
+        with bar:
+            opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)
+            with open_cluster(kinds) as fabric:
+                bar.remove_task(opening)
+                task = bar.add_task("updates", total=4 << table_size if updates is None else updates)
+                result = run_gups(
+                    fabric,
+                    table_bits=table_size,
+                    updates=updates,
+                    window=window,
+                    position=seed,
+                    progress=lambda done: bar.advance(task, done),
+                )
+        if as_json:
+            print(json.dumps(_facts(result), indent=2))
+        else:
+            console.print(_table(result))
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _facts(result: GupsResult) -> dict[str, object]:
+    return {
+        **dataclasses.asdict(result),
+        "faults": [str(fault) for fault in result.faults],
+        "cycles_per_update": result.cycles_per_update,
+        "gups": result.gups,
+        "passed": result.passed,
+    }
+
+
+def _table(result: GupsResult) -> Table:
+    table = Table(title="HPC Challenge RandomAccess", show_header=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    verdict = "[green]0, verified[/]" if result.passed else f"[bold red]{result.errors} of {result.table_words}[/]"
+    for name, value in (
+        ("ranks", f"{len(result.devices)}"),
+        ("devices", "\n".join(result.devices)),
+        ("table", f"{result.table_words:,} words of 64 bits"),
+        ("updates", f"{result.updates:,}, {result.window} under way per rank"),
+        ("errors", verdict),
+        *((f"refused DMA {index}", str(fault)) for index, fault in enumerate(result.faults)),
+        ("cycles", f"{result.cycles:,}"),
+        ("cycles per update", f"{result.cycles_per_update:.2f}"),
+        ("GUPS", f"{result.gups:.4f} at {result.clock_hz / 1e6:g} MHz"),
+        ("host seconds", f"{result.seconds:.2f}"),
+    ):
+        table.add_row(name, value)
+    return table
