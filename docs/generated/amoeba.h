@@ -1,0 +1,609 @@
+/* Generated from amoeba_model.registers, amoeba_model.descriptors, amoeba_model.trace, amoeba_model.opcodes, amoeba_model.wire.uet by python -m amoeba_model.generate; do not edit. */
+
+#ifndef AMOEBA_H
+#define AMOEBA_H
+
+#include <stdint.h>
+
+/* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
+#define AMOEBA_ABI_VERSION 1
+#define AMOEBA_BAR_SIZE 0x40000
+#define AMOEBA_DOORBELL_PAGE 0x20000
+#define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
+#define AMOEBA_KEY_PROBES 8
+
+/* Registers of a doorbell page, from its start. */
+#define AMOEBA_DOORBELL_TRANSMIT_TAIL 0x000 /* W: Producer index of the transmit ring (16 bits): the doorbell. */
+#define AMOEBA_DOORBELL_COMPLETION_HEAD 0x004 /* W: Consumer index of the completion ring (16 bits). */
+#define AMOEBA_DOORBELL_ARM 0x008 /* W: Raise the context's interrupt once at the next completion whose index is the one written or later (16 bits); at once if it has been written already. */
+
+/* Every block begins with these; offsets below are from the start of the block. */
+#define AMOEBA_BLOCK_TYPE 0x000 /* R: Type number of the block. */
+#define AMOEBA_BLOCK_VERSION 0x004 /* R: Version of the block. */
+#define AMOEBA_BLOCK_LENGTH 0x008 /* R: Bytes of the block. */
+#define AMOEBA_BLOCK_NEXT 0x00c /* R: BAR offset of the next block; 0 in the last one. */
+
+/* What this NIC is, and its own network address. */
+#define AMOEBA_DEVICE_TYPE 0x414d0001
+#define AMOEBA_DEVICE_VERSION 1
+#define AMOEBA_DEVICE_ABI_VERSION 0x010 /* R: ABI of registers, descriptors and completions. */
+#define AMOEBA_DEVICE_DATA_WIDTH 0x014 /* R: Bits per beat of the datapath. */
+#define AMOEBA_DEVICE_CONTEXTS 0x018 /* R: Endpoint contexts. */
+#define AMOEBA_DEVICE_KEYS 0x01c /* R: Slots of the key table. */
+#define AMOEBA_DEVICE_PEERS 0x020 /* R: Entries of the peer table. */
+#define AMOEBA_DEVICE_WINDOW 0x024 /* R: Unacknowledged request packets per peer. */
+#define AMOEBA_DEVICE_PAYLOAD 0x028 /* R: Most payload bytes per frame. */
+#define AMOEBA_DEVICE_CLOCK_HZ 0x02c /* R: Frequency of the NIC's clock in Hz. */
+#define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
+#define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
+#define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */
+
+/* Which atomics this build executes; index = libfabric's operation number (20 used). */
+#define AMOEBA_ATOMICS_TYPE 0x414d0002
+#define AMOEBA_ATOMICS_VERSION 1
+#define AMOEBA_ATOMICS_BASE 0x020 /* R: Per operation, the datatypes (bit = libfabric's number) of fi_atomic. */
+#define AMOEBA_ATOMICS_BASE_STRIDE 0x004
+#define AMOEBA_ATOMICS_FETCH 0x0a0 /* R: Per operation, the datatypes (bit = libfabric's number) of fi_fetch_atomic. */
+#define AMOEBA_ATOMICS_FETCH_STRIDE 0x004
+#define AMOEBA_ATOMICS_COMPARE 0x120 /* R: Per operation, the datatypes (bit = libfabric's number) of fi_compare_atomic. */
+#define AMOEBA_ATOMICS_COMPARE_STRIDE 0x004
+
+/* Endpoint contexts: rings, domain, UET identity. */
+#define AMOEBA_CONTEXTS_TYPE 0x414d0003
+#define AMOEBA_CONTEXTS_VERSION 1
+#define AMOEBA_CONTEXTS_CONTROL 0x040 /* RW: Enable and options: ContextControl. */
+#define AMOEBA_CONTEXTS_CONTROL_STRIDE 0x040
+#define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW 0x044 /* RW: Address of the transmit ring, low half; 64-byte aligned. */
+#define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW_STRIDE 0x040
+#define AMOEBA_CONTEXTS_TRANSMIT_BASE_HIGH 0x048 /* RW: Address of the transmit ring, high half. */
+#define AMOEBA_CONTEXTS_TRANSMIT_BASE_HIGH_STRIDE 0x040
+#define AMOEBA_CONTEXTS_TRANSMIT_SIZE 0x04c /* RW: log2 of the transmit ring's entries, 0 to 15. */
+#define AMOEBA_CONTEXTS_TRANSMIT_SIZE_STRIDE 0x040
+#define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW 0x050 /* RW: Address of the completion ring, low half; 64-byte aligned. */
+#define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW_STRIDE 0x040
+#define AMOEBA_CONTEXTS_COMPLETION_BASE_HIGH 0x054 /* RW: Address of the completion ring, high half. */
+#define AMOEBA_CONTEXTS_COMPLETION_BASE_HIGH_STRIDE 0x040
+#define AMOEBA_CONTEXTS_COMPLETION_SIZE 0x058 /* RW: log2 of the completion ring's entries, 0 to 15. */
+#define AMOEBA_CONTEXTS_COMPLETION_SIZE_STRIDE 0x040
+#define AMOEBA_CONTEXTS_DOMAIN 0x05c /* RW: Protection domain (8 bits): only keys of the same domain are accepted. */
+#define AMOEBA_CONTEXTS_DOMAIN_STRIDE 0x040
+#define AMOEBA_CONTEXTS_JOB_ID 0x060 /* RW: UET job (24 bits) whose requests are accepted. */
+#define AMOEBA_CONTEXTS_JOB_ID_STRIDE 0x040
+#define AMOEBA_CONTEXTS_PID_ON_FEP 0x064 /* RW: UET process id (12 bits) whose requests are accepted. */
+#define AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE 0x040
+
+/* The key table, written one slot at a time; a key lies in one of the slots that key_slots() names. */
+#define AMOEBA_KEYS_TYPE 0x414d0004
+#define AMOEBA_KEYS_VERSION 1
+#define AMOEBA_KEYS_KEY_LOW 0x010 /* RW: Key, low half. */
+#define AMOEBA_KEYS_KEY_HIGH 0x014 /* RW: Key, high half. */
+#define AMOEBA_KEYS_BASE_LOW 0x018 /* RW: Virtual address of the region's first byte, low half. */
+#define AMOEBA_KEYS_BASE_HIGH 0x01c /* RW: The same, high half. */
+#define AMOEBA_KEYS_LENGTH_LOW 0x020 /* RW: Length of the region in bytes, low half. */
+#define AMOEBA_KEYS_LENGTH_HIGH 0x024 /* RW: The same, high half. */
+#define AMOEBA_KEYS_DOMAIN 0x028 /* RW: Protection domain (8 bits). */
+#define AMOEBA_KEYS_FLAGS 0x02c /* RW: Rights and addressing: KeyFlags. */
+#define AMOEBA_KEYS_STORE 0x030 /* W: Store the values above into the slot written here. */
+
+/* The peer table, written one entry at a time; each entry is one packet delivery context. */
+#define AMOEBA_PEERS_TYPE 0x414d0005
+#define AMOEBA_PEERS_VERSION 1
+#define AMOEBA_PEERS_MAC_LOW 0x010 /* RW: MAC address of the peer, bytes 5 (least significant) to 2. */
+#define AMOEBA_PEERS_MAC_HIGH 0x014 /* RW: MAC address of the peer, bytes 1 (least significant) and 0. */
+#define AMOEBA_PEERS_IP 0x018 /* RW: IPv4 address of the peer. */
+#define AMOEBA_PEERS_JOB_ID 0x01c /* RW: UET job of the peer (24 bits). */
+#define AMOEBA_PEERS_PID_ON_FEP 0x020 /* RW: UET process id of the peer (12 bits). */
+#define AMOEBA_PEERS_RESOURCE_INDEX 0x024 /* RW: Context of the peer (12 bits). */
+#define AMOEBA_PEERS_INITIAL_PSN 0x028 /* RW: First packet sequence number to use. */
+#define AMOEBA_PEERS_ENTROPY 0x02c /* RW: UDP source port (16 bits). */
+#define AMOEBA_PEERS_FLAGS 0x030 /* RW: PeerFlags. */
+#define AMOEBA_PEERS_CONTEXT 0x034 /* RW: Own context that uses this entry. */
+#define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here; opens a new PDC. */
+
+/* What happened since reset. */
+#define AMOEBA_COUNTERS_TYPE 0x414d0006
+#define AMOEBA_COUNTERS_VERSION 1
+#define AMOEBA_COUNTERS_VALUE 0x010 /* R: Counters, in the order of Counter. */
+#define AMOEBA_COUNTERS_VALUE_STRIDE 0x004
+
+/* One request of a transmit ring, in host memory. */
+struct amoeba_tx_descriptor {
+    uint8_t opcode; /* What to do. */
+    uint8_t op; /* Atomic operation, libfabric's number. */
+    uint8_t datatype; /* Atomic datatype, libfabric's number. */
+    uint8_t flags; /* Modifiers. */
+    uint32_t length; /* Bytes of remote memory concerned; for atomics a multiple of the element size. */
+    uint16_t peer; /* Index into the peer table: whom to talk to. */
+    uint16_t reserved0; /* Zero. */
+    uint32_t reserved1; /* Zero. */
+    uint64_t remote_address; /* Virtual address or offset in the remote region. */
+    uint64_t remote_key; /* Key of the remote region. */
+    uint64_t local; /* Address of the source buffer or of the operands; their value if INLINE. */
+    uint64_t result; /* Address that receives read or fetched data. */
+    uint64_t compare; /* Address of the compare values; their value if INLINE. */
+    uint64_t context; /* The application's context, returned in the completion. */
+};
+
+/* One entry of a completion ring, in host memory; written by a single write, phase byte last. */
+struct amoeba_completion {
+    uint64_t context; /* ``context`` of the descriptor. */
+    uint64_t data; /* Immediate data; zero so far. */
+    uint32_t length; /* ``length`` of the descriptor. */
+    uint16_t descriptor; /* Producer index of the descriptor in its transmit ring (modulo 2**16). */
+    uint8_t opcode; /* ``opcode`` of the descriptor. */
+    uint8_t status; /* Return code: UET's, from 0x30 on Amoeba's own. */
+    uint32_t reserved0; /* Zero. */
+    uint16_t reserved1; /* Zero. */
+    uint8_t reserved2; /* Zero. */
+    uint8_t flags; /* Phase bit. */
+};
+
+/* One slot of the trace port. */
+struct amoeba_trace_event {
+    uint32_t psn; /* Packet sequence number, or what Stage says. */
+    uint16_t pdc; /* PDC: the initiator's on its side (peer index), the target's on the other. */
+    uint8_t context; /* Context concerned; 0xFF where none is. */
+    uint8_t status; /* Return code where one is known. */
+};
+
+enum amoeba_op { /* enum fi_op. FI_DIFF (2.x) is an extension: no manual page lists it among the operations. */
+    AMOEBA_OP_FI_MIN = 0,
+    AMOEBA_OP_FI_MAX = 1,
+    AMOEBA_OP_FI_SUM = 2,
+    AMOEBA_OP_FI_PROD = 3,
+    AMOEBA_OP_FI_LOR = 4,
+    AMOEBA_OP_FI_LAND = 5,
+    AMOEBA_OP_FI_BOR = 6,
+    AMOEBA_OP_FI_BAND = 7,
+    AMOEBA_OP_FI_LXOR = 8,
+    AMOEBA_OP_FI_BXOR = 9,
+    AMOEBA_OP_FI_ATOMIC_READ = 10,
+    AMOEBA_OP_FI_ATOMIC_WRITE = 11,
+    AMOEBA_OP_FI_CSWAP = 12,
+    AMOEBA_OP_FI_CSWAP_NE = 13,
+    AMOEBA_OP_FI_CSWAP_LE = 14,
+    AMOEBA_OP_FI_CSWAP_LT = 15,
+    AMOEBA_OP_FI_CSWAP_GE = 16,
+    AMOEBA_OP_FI_CSWAP_GT = 17,
+    AMOEBA_OP_FI_MSWAP = 18,
+    AMOEBA_OP_FI_DIFF = 19,
+};
+
+enum amoeba_datatype { /* enum fi_datatype. Members from FI_FLOAT16 on (2.x) are extensions. */
+    AMOEBA_DATATYPE_FI_INT8 = 0,
+    AMOEBA_DATATYPE_FI_UINT8 = 1,
+    AMOEBA_DATATYPE_FI_INT16 = 2,
+    AMOEBA_DATATYPE_FI_UINT16 = 3,
+    AMOEBA_DATATYPE_FI_INT32 = 4,
+    AMOEBA_DATATYPE_FI_UINT32 = 5,
+    AMOEBA_DATATYPE_FI_INT64 = 6,
+    AMOEBA_DATATYPE_FI_UINT64 = 7,
+    AMOEBA_DATATYPE_FI_FLOAT = 8,
+    AMOEBA_DATATYPE_FI_DOUBLE = 9,
+    AMOEBA_DATATYPE_FI_FLOAT_COMPLEX = 10,
+    AMOEBA_DATATYPE_FI_DOUBLE_COMPLEX = 11,
+    AMOEBA_DATATYPE_FI_LONG_DOUBLE = 12,
+    AMOEBA_DATATYPE_FI_LONG_DOUBLE_COMPLEX = 13,
+    AMOEBA_DATATYPE_FI_INT128 = 14,
+    AMOEBA_DATATYPE_FI_UINT128 = 15,
+    AMOEBA_DATATYPE_FI_FLOAT16 = 16,
+    AMOEBA_DATATYPE_FI_BFLOAT16 = 17,
+    AMOEBA_DATATYPE_FI_FLOAT8_E4M3 = 18,
+    AMOEBA_DATATYPE_FI_FLOAT8_E5M2 = 19,
+};
+
+enum amoeba_descriptor_opcode { /* What a transmit descriptor asks for. */
+    AMOEBA_DESCRIPTOR_OPCODE_NOP = 0,
+    AMOEBA_DESCRIPTOR_OPCODE_WRITE = 1,
+    AMOEBA_DESCRIPTOR_OPCODE_READ = 2,
+    AMOEBA_DESCRIPTOR_OPCODE_ATOMIC = 3,
+    AMOEBA_DESCRIPTOR_OPCODE_FETCH_ATOMIC = 4,
+    AMOEBA_DESCRIPTOR_OPCODE_COMPARE_ATOMIC = 5,
+};
+
+enum amoeba_descriptor_flags {
+    AMOEBA_DESCRIPTOR_FLAGS_COMPLETION = 0x1,
+    AMOEBA_DESCRIPTOR_FLAGS_INLINE = 0x2,
+};
+
+enum amoeba_completion_flags {
+    AMOEBA_COMPLETION_FLAGS_PHASE = 0x80,
+};
+
+enum amoeba_context_control {
+    AMOEBA_CONTEXT_CONTROL_ENABLE = 0x1,
+    AMOEBA_CONTEXT_CONTROL_CSWAP_BY_BITS = 0x2,
+};
+
+enum amoeba_key_flags { /* flags of a key table entry. */
+    AMOEBA_KEY_FLAGS_VALID = 0x1,
+    AMOEBA_KEY_FLAGS_REMOTE_READ = 0x2,
+    AMOEBA_KEY_FLAGS_REMOTE_WRITE = 0x4,
+    AMOEBA_KEY_FLAGS_VIRTUAL = 0x8,
+};
+
+enum amoeba_peer_flags {
+    AMOEBA_PEER_FLAGS_VALID = 0x1,
+};
+
+enum amoeba_counter { /* What the NIC counts, in the order of the counter block. Each counts modulo 2**32 since reset. */
+    AMOEBA_COUNTER_DESCRIPTORS = 0,
+    AMOEBA_COUNTER_COMPLETIONS = 1,
+    AMOEBA_COUNTER_ERROR_COMPLETIONS = 2,
+    AMOEBA_COUNTER_REQUESTS_SENT = 3,
+    AMOEBA_COUNTER_RESPONSES_SENT = 4,
+    AMOEBA_COUNTER_FRAMES_RECEIVED = 5,
+    AMOEBA_COUNTER_REQUESTS_RECEIVED = 6,
+    AMOEBA_COUNTER_RESPONSES_RECEIVED = 7,
+    AMOEBA_COUNTER_DROPPED_MALFORMED = 8,
+    AMOEBA_COUNTER_DROPPED_CHECK = 9,
+    AMOEBA_COUNTER_DROPPED_ADDRESS = 10,
+    AMOEBA_COUNTER_DROPPED_PDC = 11,
+    AMOEBA_COUNTER_DROPPED_SEQUENCE = 12,
+    AMOEBA_COUNTER_DROPPED_RESPONSE = 13,
+    AMOEBA_COUNTER_REFUSED_REQUESTS = 14,
+    AMOEBA_COUNTER_ATOMIC_BEATS = 15,
+    AMOEBA_COUNTER_LINE_READS = 16,
+    AMOEBA_COUNTER_LINE_WRITES = 17,
+    AMOEBA_COUNTER_LINE_HITS = 18,
+    AMOEBA_COUNTER_DMA_READ_ERRORS = 19,
+    AMOEBA_COUNTER_DMA_WRITE_ERRORS = 20,
+    AMOEBA_COUNTER_INTERRUPTS = 21,
+};
+
+enum amoeba_stage { /* Stages of a request's life, in the order in which a fetching atomic passes them. */
+    AMOEBA_STAGE_DOORBELL = 0,
+    AMOEBA_STAGE_DESCRIPTOR = 1,
+    AMOEBA_STAGE_OPERAND = 2,
+    AMOEBA_STAGE_REQUEST_SENT = 3,
+    AMOEBA_STAGE_REQUEST_RECEIVED = 4,
+    AMOEBA_STAGE_REQUEST_CHECKED = 5,
+    AMOEBA_STAGE_LINE_READ = 6,
+    AMOEBA_STAGE_EXECUTED = 7,
+    AMOEBA_STAGE_LINE_WRITTEN = 8,
+    AMOEBA_STAGE_RESPONSE_SENT = 9,
+    AMOEBA_STAGE_RESPONSE_RECEIVED = 10,
+    AMOEBA_STAGE_RESULT_WRITTEN = 11,
+    AMOEBA_STAGE_COMPLETION_WRITTEN = 12,
+    AMOEBA_STAGE_INTERRUPT = 13,
+};
+
+enum amoeba_requester { /* Components that access host memory; AxUSER on the AXI4 port carries this number. */
+    AMOEBA_REQUESTER_DESCRIPTOR_FETCH = 1,
+    AMOEBA_REQUESTER_OPERAND_FETCH = 2,
+    AMOEBA_REQUESTER_COMPARE_FETCH = 3,
+    AMOEBA_REQUESTER_LINE_TABLE = 4,
+    AMOEBA_REQUESTER_RESULT_WRITER = 5,
+    AMOEBA_REQUESTER_COMPLETION_WRITER = 6,
+};
+
+enum amoeba_pds_type {
+    AMOEBA_PDS_TYPE_TSS = 1,
+    AMOEBA_PDS_TYPE_RUD_REQ = 2,
+    AMOEBA_PDS_TYPE_ROD_REQ = 3,
+    AMOEBA_PDS_TYPE_RUDI_REQ = 4,
+    AMOEBA_PDS_TYPE_RUDI_RESP = 5,
+    AMOEBA_PDS_TYPE_UUD_REQ = 6,
+    AMOEBA_PDS_TYPE_ACK = 7,
+    AMOEBA_PDS_TYPE_ACK_CC = 8,
+    AMOEBA_PDS_TYPE_ACK_CCX = 9,
+    AMOEBA_PDS_TYPE_NACK = 10,
+    AMOEBA_PDS_TYPE_CONTROL = 11,
+    AMOEBA_PDS_TYPE_NACK_CCX = 12,
+    AMOEBA_PDS_TYPE_RUD_CC_REQ = 13,
+    AMOEBA_PDS_TYPE_ROD_CC_REQ = 14,
+};
+
+enum amoeba_pds_flags { /* Prologue flags of requests (7 bits). */
+    AMOEBA_PDS_FLAGS_RETX = 0x10,
+    AMOEBA_PDS_FLAGS_ACK_REQUEST = 0x8,
+    AMOEBA_PDS_FLAGS_SYN = 0x4,
+};
+
+enum amoeba_next_header {
+    AMOEBA_NEXT_HEADER_NONE = 0,
+    AMOEBA_NEXT_HEADER_REQUEST_SMALL = 1,
+    AMOEBA_NEXT_HEADER_REQUEST_MEDIUM = 2,
+    AMOEBA_NEXT_HEADER_REQUEST_STD = 3,
+    AMOEBA_NEXT_HEADER_RESPONSE = 4,
+    AMOEBA_NEXT_HEADER_RESPONSE_DATA = 5,
+    AMOEBA_NEXT_HEADER_RESPONSE_DATA_SMALL = 6,
+};
+
+enum amoeba_request_opcode { /* SES request opcodes. */
+    AMOEBA_REQUEST_OPCODE_NO_OP = 0,
+    AMOEBA_REQUEST_OPCODE_WRITE = 1,
+    AMOEBA_REQUEST_OPCODE_READ = 2,
+    AMOEBA_REQUEST_OPCODE_ATOMIC = 3,
+    AMOEBA_REQUEST_OPCODE_FETCHING_ATOMIC = 4,
+    AMOEBA_REQUEST_OPCODE_SEND = 5,
+    AMOEBA_REQUEST_OPCODE_RENDEZVOUS_SEND = 6,
+    AMOEBA_REQUEST_OPCODE_DATAGRAM_SEND = 7,
+    AMOEBA_REQUEST_OPCODE_DEFERRABLE_SEND = 8,
+    AMOEBA_REQUEST_OPCODE_TAGGED_SEND = 9,
+    AMOEBA_REQUEST_OPCODE_RENDEZVOUS_TSEND = 10,
+    AMOEBA_REQUEST_OPCODE_DEFERRABLE_TSEND = 11,
+    AMOEBA_REQUEST_OPCODE_READY_TO_RESTART = 12,
+    AMOEBA_REQUEST_OPCODE_TSEND_ATOMIC = 13,
+    AMOEBA_REQUEST_OPCODE_TSEND_FETCH_ATOMIC = 14,
+    AMOEBA_REQUEST_OPCODE_MSG_ERROR = 15,
+    AMOEBA_REQUEST_OPCODE_AMOEBA_COMPARE_ATOMIC = 48,
+};
+
+enum amoeba_ses_flags { /* Second byte of the SES request header, below the version. */
+    AMOEBA_SES_FLAGS_DELIVERY_COMPLETE = 0x20,
+    AMOEBA_SES_FLAGS_INITIATOR_ERROR = 0x10,
+    AMOEBA_SES_FLAGS_RELATIVE = 0x8,
+    AMOEBA_SES_FLAGS_HEADER_DATA = 0x4,
+    AMOEBA_SES_FLAGS_END_OF_MESSAGE = 0x2,
+    AMOEBA_SES_FLAGS_START_OF_MESSAGE = 0x1,
+};
+
+enum amoeba_response_opcode {
+    AMOEBA_RESPONSE_OPCODE_DEFAULT = 0,
+    AMOEBA_RESPONSE_OPCODE_RESPONSE = 1,
+    AMOEBA_RESPONSE_OPCODE_WITH_DATA = 2,
+    AMOEBA_RESPONSE_OPCODE_NONE = 3,
+};
+
+enum amoeba_return_code { /* SES return codes; from 0x30 on Amoeba's own, used in completions for errors found at the initiator. */
+    AMOEBA_RETURN_CODE_NULL = 0,
+    AMOEBA_RETURN_CODE_OK = 1,
+    AMOEBA_RETURN_CODE_BAD_GENERATION = 2,
+    AMOEBA_RETURN_CODE_DISABLED = 3,
+    AMOEBA_RETURN_CODE_DISABLED_GEN = 4,
+    AMOEBA_RETURN_CODE_NO_MATCH = 5,
+    AMOEBA_RETURN_CODE_UNSUPPORTED_OP = 6,
+    AMOEBA_RETURN_CODE_UNSUPPORTED_SIZE = 7,
+    AMOEBA_RETURN_CODE_AT_INVALID = 8,
+    AMOEBA_RETURN_CODE_AT_PERM = 9,
+    AMOEBA_RETURN_CODE_AT_ATS_ERROR = 10,
+    AMOEBA_RETURN_CODE_AT_NO_TRANS = 11,
+    AMOEBA_RETURN_CODE_AT_OUT_OF_RANGE = 12,
+    AMOEBA_RETURN_CODE_HOST_POISONED = 13,
+    AMOEBA_RETURN_CODE_HOST_UNSUCCESS_CMPL = 14,
+    AMOEBA_RETURN_CODE_AMO_UNSUPPORTED_OP = 15,
+    AMOEBA_RETURN_CODE_AMO_UNSUPPORTED_DT = 16,
+    AMOEBA_RETURN_CODE_AMO_UNSUPPORTED_SIZE = 17,
+    AMOEBA_RETURN_CODE_AMO_UNALIGNED = 18,
+    AMOEBA_RETURN_CODE_AMO_FP_NAN = 19,
+    AMOEBA_RETURN_CODE_AMO_FP_UNDERFLOW = 20,
+    AMOEBA_RETURN_CODE_AMO_FP_OVERFLOW = 21,
+    AMOEBA_RETURN_CODE_AMO_FP_INEXACT = 22,
+    AMOEBA_RETURN_CODE_PERM_VIOLATION = 23,
+    AMOEBA_RETURN_CODE_OP_VIOLATION = 24,
+    AMOEBA_RETURN_CODE_BAD_INDEX = 25,
+    AMOEBA_RETURN_CODE_BAD_PID = 26,
+    AMOEBA_RETURN_CODE_BAD_JOB_ID = 27,
+    AMOEBA_RETURN_CODE_BAD_MKEY = 28,
+    AMOEBA_RETURN_CODE_BAD_ADDR = 29,
+    AMOEBA_RETURN_CODE_CANCELLED = 30,
+    AMOEBA_RETURN_CODE_UNDELIVERABLE = 31,
+    AMOEBA_RETURN_CODE_UNCOR = 32,
+    AMOEBA_RETURN_CODE_UNCOR_TRNSNT = 33,
+    AMOEBA_RETURN_CODE_TOO_LONG = 34,
+    AMOEBA_RETURN_CODE_INITIATOR_ERROR = 35,
+    AMOEBA_RETURN_CODE_DROPPED = 36,
+    AMOEBA_RETURN_CODE_LOCAL_BAD_DESCRIPTOR = 48,
+    AMOEBA_RETURN_CODE_LOCAL_BAD_PEER = 49,
+    AMOEBA_RETURN_CODE_LOCAL_DMA_FAULT = 50,
+};
+
+enum amoeba_atomic_opcode { /* UET's atomic opcodes; not libfabric's numbers: see ATOMIC_OPCODES. */
+    AMOEBA_ATOMIC_OPCODE_MIN = 0,
+    AMOEBA_ATOMIC_OPCODE_MAX = 1,
+    AMOEBA_ATOMIC_OPCODE_SUM = 2,
+    AMOEBA_ATOMIC_OPCODE_DIFF = 3,
+    AMOEBA_ATOMIC_OPCODE_PROD = 4,
+    AMOEBA_ATOMIC_OPCODE_LOR = 5,
+    AMOEBA_ATOMIC_OPCODE_LAND = 6,
+    AMOEBA_ATOMIC_OPCODE_BOR = 7,
+    AMOEBA_ATOMIC_OPCODE_BAND = 8,
+    AMOEBA_ATOMIC_OPCODE_LXOR = 9,
+    AMOEBA_ATOMIC_OPCODE_BXOR = 10,
+    AMOEBA_ATOMIC_OPCODE_READ = 11,
+    AMOEBA_ATOMIC_OPCODE_WRITE = 12,
+    AMOEBA_ATOMIC_OPCODE_CSWAP = 13,
+    AMOEBA_ATOMIC_OPCODE_CSWAP_NE = 14,
+    AMOEBA_ATOMIC_OPCODE_CSWAP_LE = 15,
+    AMOEBA_ATOMIC_OPCODE_CSWAP_LT = 16,
+    AMOEBA_ATOMIC_OPCODE_CSWAP_GE = 17,
+    AMOEBA_ATOMIC_OPCODE_CSWAP_GT = 18,
+    AMOEBA_ATOMIC_OPCODE_MSWAP = 19,
+    AMOEBA_ATOMIC_OPCODE_INVAL = 20,
+};
+
+enum amoeba_atomic_datatype { /* UET's atomic datatypes; FP8 has none, so vendor numbers stand in. */
+    AMOEBA_ATOMIC_DATATYPE_INT8 = 0,
+    AMOEBA_ATOMIC_DATATYPE_UINT8 = 1,
+    AMOEBA_ATOMIC_DATATYPE_INT16 = 2,
+    AMOEBA_ATOMIC_DATATYPE_UINT16 = 3,
+    AMOEBA_ATOMIC_DATATYPE_INT32 = 4,
+    AMOEBA_ATOMIC_DATATYPE_UINT32 = 5,
+    AMOEBA_ATOMIC_DATATYPE_INT64 = 6,
+    AMOEBA_ATOMIC_DATATYPE_UINT64 = 7,
+    AMOEBA_ATOMIC_DATATYPE_INT128 = 8,
+    AMOEBA_ATOMIC_DATATYPE_UINT128 = 9,
+    AMOEBA_ATOMIC_DATATYPE_FLOAT = 10,
+    AMOEBA_ATOMIC_DATATYPE_DOUBLE = 11,
+    AMOEBA_ATOMIC_DATATYPE_FLOAT_COMPLEX = 12,
+    AMOEBA_ATOMIC_DATATYPE_DOUBLE_COMPLEX = 13,
+    AMOEBA_ATOMIC_DATATYPE_LONG_DOUBLE = 14,
+    AMOEBA_ATOMIC_DATATYPE_LONG_DOUBLE_COMPLEX = 15,
+    AMOEBA_ATOMIC_DATATYPE_BF16 = 16,
+    AMOEBA_ATOMIC_DATATYPE_FP16 = 17,
+    AMOEBA_ATOMIC_DATATYPE_AMOEBA_FLOAT8_E4M3 = 224,
+    AMOEBA_ATOMIC_DATATYPE_AMOEBA_FLOAT8_E5M2 = 225,
+};
+
+enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit positions as in the reference provider. */
+    AMOEBA_SEMANTIC_CONTROL_CACHEABLE = 0x1,
+    AMOEBA_SEMANTIC_CONTROL_CPU_COHERENT = 0x2,
+    AMOEBA_SEMANTIC_CONTROL_AMOEBA_CSWAP_BY_BITS = 0x80,
+};
+
+/* Wire headers, big-endian: OFFSET is in bits from the most significant bit of the first byte. */
+#define AMOEBA_UET_UDP_PORT 4793
+
+/* Ethernet II header. */
+#define AMOEBA_UET_ETHERNET_SIZE 14
+#define AMOEBA_UET_ETHERNET_DESTINATION_OFFSET 0
+#define AMOEBA_UET_ETHERNET_DESTINATION_WIDTH 48
+#define AMOEBA_UET_ETHERNET_SOURCE_OFFSET 48
+#define AMOEBA_UET_ETHERNET_SOURCE_WIDTH 48
+#define AMOEBA_UET_ETHERNET_ETHERTYPE_OFFSET 96
+#define AMOEBA_UET_ETHERNET_ETHERTYPE_WIDTH 16
+
+/* IPv4 header. */
+#define AMOEBA_UET_IPV4_SIZE 20
+#define AMOEBA_UET_IPV4_VERSION_OFFSET 0
+#define AMOEBA_UET_IPV4_VERSION_WIDTH 4
+#define AMOEBA_UET_IPV4_HEADER_WORDS_OFFSET 4
+#define AMOEBA_UET_IPV4_HEADER_WORDS_WIDTH 4
+#define AMOEBA_UET_IPV4_DSCP_ECN_OFFSET 8
+#define AMOEBA_UET_IPV4_DSCP_ECN_WIDTH 8
+#define AMOEBA_UET_IPV4_TOTAL_LENGTH_OFFSET 16
+#define AMOEBA_UET_IPV4_TOTAL_LENGTH_WIDTH 16
+#define AMOEBA_UET_IPV4_IDENTIFICATION_OFFSET 32
+#define AMOEBA_UET_IPV4_IDENTIFICATION_WIDTH 16
+#define AMOEBA_UET_IPV4_FLAGS_FRAGMENT_OFFSET 48
+#define AMOEBA_UET_IPV4_FLAGS_FRAGMENT_WIDTH 16
+#define AMOEBA_UET_IPV4_TTL_OFFSET 64
+#define AMOEBA_UET_IPV4_TTL_WIDTH 8
+#define AMOEBA_UET_IPV4_PROTOCOL_OFFSET 72
+#define AMOEBA_UET_IPV4_PROTOCOL_WIDTH 8
+#define AMOEBA_UET_IPV4_CHECKSUM_OFFSET 80
+#define AMOEBA_UET_IPV4_CHECKSUM_WIDTH 16
+#define AMOEBA_UET_IPV4_SOURCE_OFFSET 96
+#define AMOEBA_UET_IPV4_SOURCE_WIDTH 32
+#define AMOEBA_UET_IPV4_DESTINATION_OFFSET 128
+#define AMOEBA_UET_IPV4_DESTINATION_WIDTH 32
+
+/* UDP header. */
+#define AMOEBA_UET_UDP_SIZE 8
+#define AMOEBA_UET_UDP_SOURCE_PORT_OFFSET 0
+#define AMOEBA_UET_UDP_SOURCE_PORT_WIDTH 16
+#define AMOEBA_UET_UDP_DESTINATION_PORT_OFFSET 16
+#define AMOEBA_UET_UDP_DESTINATION_PORT_WIDTH 16
+#define AMOEBA_UET_UDP_LENGTH_OFFSET 32
+#define AMOEBA_UET_UDP_LENGTH_WIDTH 16
+#define AMOEBA_UET_UDP_CHECKSUM_OFFSET 48
+#define AMOEBA_UET_UDP_CHECKSUM_WIDTH 16
+
+/* PDS header of a reliable ordered (ROD) request. */
+#define AMOEBA_UET_PDS_REQUEST_SIZE 12
+#define AMOEBA_UET_PDS_REQUEST_TYPE_OFFSET 0
+#define AMOEBA_UET_PDS_REQUEST_TYPE_WIDTH 5
+#define AMOEBA_UET_PDS_REQUEST_NEXT_HEADER_OFFSET 5
+#define AMOEBA_UET_PDS_REQUEST_NEXT_HEADER_WIDTH 4
+#define AMOEBA_UET_PDS_REQUEST_FLAGS_OFFSET 9
+#define AMOEBA_UET_PDS_REQUEST_FLAGS_WIDTH 7
+#define AMOEBA_UET_PDS_REQUEST_CLEAR_PSN_OFFSET_OFFSET 16
+#define AMOEBA_UET_PDS_REQUEST_CLEAR_PSN_OFFSET_WIDTH 16
+#define AMOEBA_UET_PDS_REQUEST_PSN_OFFSET 32
+#define AMOEBA_UET_PDS_REQUEST_PSN_WIDTH 32
+#define AMOEBA_UET_PDS_REQUEST_SPDCID_OFFSET 64
+#define AMOEBA_UET_PDS_REQUEST_SPDCID_WIDTH 16
+#define AMOEBA_UET_PDS_REQUEST_DPDCID_OFFSET 80
+#define AMOEBA_UET_PDS_REQUEST_DPDCID_WIDTH 16
+
+/* PDS header of an acknowledgement. */
+#define AMOEBA_UET_PDS_ACK_SIZE 12
+#define AMOEBA_UET_PDS_ACK_TYPE_OFFSET 0
+#define AMOEBA_UET_PDS_ACK_TYPE_WIDTH 5
+#define AMOEBA_UET_PDS_ACK_NEXT_HEADER_OFFSET 5
+#define AMOEBA_UET_PDS_ACK_NEXT_HEADER_WIDTH 4
+#define AMOEBA_UET_PDS_ACK_FLAGS_OFFSET 9
+#define AMOEBA_UET_PDS_ACK_FLAGS_WIDTH 7
+#define AMOEBA_UET_PDS_ACK_ACK_PSN_OFFSET_OFFSET 16
+#define AMOEBA_UET_PDS_ACK_ACK_PSN_OFFSET_WIDTH 16
+#define AMOEBA_UET_PDS_ACK_CACK_PSN_OFFSET 32
+#define AMOEBA_UET_PDS_ACK_CACK_PSN_WIDTH 32
+#define AMOEBA_UET_PDS_ACK_SPDCID_OFFSET 64
+#define AMOEBA_UET_PDS_ACK_SPDCID_WIDTH 16
+#define AMOEBA_UET_PDS_ACK_DPDCID_OFFSET 80
+#define AMOEBA_UET_PDS_ACK_DPDCID_WIDTH 16
+
+/* SES standard request header. */
+#define AMOEBA_UET_SES_REQUEST_SIZE 44
+#define AMOEBA_UET_SES_REQUEST_OPCODE_OFFSET 2
+#define AMOEBA_UET_SES_REQUEST_OPCODE_WIDTH 6
+#define AMOEBA_UET_SES_REQUEST_VERSION_OFFSET 8
+#define AMOEBA_UET_SES_REQUEST_VERSION_WIDTH 2
+#define AMOEBA_UET_SES_REQUEST_FLAGS_OFFSET 10
+#define AMOEBA_UET_SES_REQUEST_FLAGS_WIDTH 6
+#define AMOEBA_UET_SES_REQUEST_MESSAGE_ID_OFFSET 16
+#define AMOEBA_UET_SES_REQUEST_MESSAGE_ID_WIDTH 16
+#define AMOEBA_UET_SES_REQUEST_RI_GENERATION_OFFSET 32
+#define AMOEBA_UET_SES_REQUEST_RI_GENERATION_WIDTH 8
+#define AMOEBA_UET_SES_REQUEST_JOB_ID_OFFSET 40
+#define AMOEBA_UET_SES_REQUEST_JOB_ID_WIDTH 24
+#define AMOEBA_UET_SES_REQUEST_PID_ON_FEP_OFFSET 68
+#define AMOEBA_UET_SES_REQUEST_PID_ON_FEP_WIDTH 12
+#define AMOEBA_UET_SES_REQUEST_RESOURCE_INDEX_OFFSET 84
+#define AMOEBA_UET_SES_REQUEST_RESOURCE_INDEX_WIDTH 12
+#define AMOEBA_UET_SES_REQUEST_BUFFER_OFFSET_OFFSET 96
+#define AMOEBA_UET_SES_REQUEST_BUFFER_OFFSET_WIDTH 64
+#define AMOEBA_UET_SES_REQUEST_INITIATOR_OFFSET 160
+#define AMOEBA_UET_SES_REQUEST_INITIATOR_WIDTH 32
+#define AMOEBA_UET_SES_REQUEST_MEMORY_KEY_OFFSET 192
+#define AMOEBA_UET_SES_REQUEST_MEMORY_KEY_WIDTH 64
+#define AMOEBA_UET_SES_REQUEST_HEADER_DATA_OFFSET 256
+#define AMOEBA_UET_SES_REQUEST_HEADER_DATA_WIDTH 64
+#define AMOEBA_UET_SES_REQUEST_REQUEST_LENGTH_OFFSET 320
+#define AMOEBA_UET_SES_REQUEST_REQUEST_LENGTH_WIDTH 32
+
+/* Follows the SES header of every atomic. */
+#define AMOEBA_UET_ATOMIC_EXTENSION_SIZE 4
+#define AMOEBA_UET_ATOMIC_EXTENSION_OPCODE_OFFSET 0
+#define AMOEBA_UET_ATOMIC_EXTENSION_OPCODE_WIDTH 8
+#define AMOEBA_UET_ATOMIC_EXTENSION_DATATYPE_OFFSET 8
+#define AMOEBA_UET_ATOMIC_EXTENSION_DATATYPE_WIDTH 8
+#define AMOEBA_UET_ATOMIC_EXTENSION_SEMANTIC_CONTROL_OFFSET 16
+#define AMOEBA_UET_ATOMIC_EXTENSION_SEMANTIC_CONTROL_WIDTH 8
+
+/* SES response without data. */
+#define AMOEBA_UET_SES_RESPONSE_SIZE 12
+#define AMOEBA_UET_SES_RESPONSE_LIST_OFFSET 0
+#define AMOEBA_UET_SES_RESPONSE_LIST_WIDTH 2
+#define AMOEBA_UET_SES_RESPONSE_OPCODE_OFFSET 2
+#define AMOEBA_UET_SES_RESPONSE_OPCODE_WIDTH 6
+#define AMOEBA_UET_SES_RESPONSE_VERSION_OFFSET 8
+#define AMOEBA_UET_SES_RESPONSE_VERSION_WIDTH 2
+#define AMOEBA_UET_SES_RESPONSE_RETURN_CODE_OFFSET 10
+#define AMOEBA_UET_SES_RESPONSE_RETURN_CODE_WIDTH 6
+#define AMOEBA_UET_SES_RESPONSE_MESSAGE_ID_OFFSET 16
+#define AMOEBA_UET_SES_RESPONSE_MESSAGE_ID_WIDTH 16
+#define AMOEBA_UET_SES_RESPONSE_RI_GENERATION_OFFSET 32
+#define AMOEBA_UET_SES_RESPONSE_RI_GENERATION_WIDTH 8
+#define AMOEBA_UET_SES_RESPONSE_JOB_ID_OFFSET 40
+#define AMOEBA_UET_SES_RESPONSE_JOB_ID_WIDTH 24
+#define AMOEBA_UET_SES_RESPONSE_MODIFIED_LENGTH_OFFSET 64
+#define AMOEBA_UET_SES_RESPONSE_MODIFIED_LENGTH_WIDTH 32
+
+/* SES response with data. */
+#define AMOEBA_UET_SES_RESPONSE_DATA_SIZE 20
+#define AMOEBA_UET_SES_RESPONSE_DATA_LIST_OFFSET 0
+#define AMOEBA_UET_SES_RESPONSE_DATA_LIST_WIDTH 2
+#define AMOEBA_UET_SES_RESPONSE_DATA_OPCODE_OFFSET 2
+#define AMOEBA_UET_SES_RESPONSE_DATA_OPCODE_WIDTH 6
+#define AMOEBA_UET_SES_RESPONSE_DATA_VERSION_OFFSET 8
+#define AMOEBA_UET_SES_RESPONSE_DATA_VERSION_WIDTH 2
+#define AMOEBA_UET_SES_RESPONSE_DATA_RETURN_CODE_OFFSET 10
+#define AMOEBA_UET_SES_RESPONSE_DATA_RETURN_CODE_WIDTH 6
+#define AMOEBA_UET_SES_RESPONSE_DATA_MESSAGE_ID_OFFSET 16
+#define AMOEBA_UET_SES_RESPONSE_DATA_MESSAGE_ID_WIDTH 16
+#define AMOEBA_UET_SES_RESPONSE_DATA_RI_GENERATION_OFFSET 32
+#define AMOEBA_UET_SES_RESPONSE_DATA_RI_GENERATION_WIDTH 8
+#define AMOEBA_UET_SES_RESPONSE_DATA_JOB_ID_OFFSET 40
+#define AMOEBA_UET_SES_RESPONSE_DATA_JOB_ID_WIDTH 24
+#define AMOEBA_UET_SES_RESPONSE_DATA_READ_REQUEST_MESSAGE_ID_OFFSET 64
+#define AMOEBA_UET_SES_RESPONSE_DATA_READ_REQUEST_MESSAGE_ID_WIDTH 16
+#define AMOEBA_UET_SES_RESPONSE_DATA_PAYLOAD_LENGTH_OFFSET 82
+#define AMOEBA_UET_SES_RESPONSE_DATA_PAYLOAD_LENGTH_WIDTH 14
+#define AMOEBA_UET_SES_RESPONSE_DATA_MODIFIED_LENGTH_OFFSET 96
+#define AMOEBA_UET_SES_RESPONSE_DATA_MODIFIED_LENGTH_WIDTH 32
+#define AMOEBA_UET_SES_RESPONSE_DATA_MESSAGE_OFFSET_OFFSET 128
+#define AMOEBA_UET_SES_RESPONSE_DATA_MESSAGE_OFFSET_WIDTH 32
+
+#endif
