@@ -102,7 +102,7 @@ _MAKE_VARIABLES = ("CXX=g++", "LINK=g++", "AR=ar", "CFG_CXXFLAGS_PCH_I=-include"
 # Amaranth's output is two-valued and fully initialised, so that "fast" loses nothing.
 _VERILATOR_FLAGS = (
     "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--prefix", "Vtop",
-    "-Wno-fatal", "--quiet", "--output-split", "10000",
+    "-Wno-fatal", "-Wno-lint", "--quiet", "--output-split", "10000",
 )  # fmt: skip
 
 
