@@ -1,0 +1,206 @@
+"""The codec against frames built by scapy, struct and zlib, byte by byte; what it drops, and in which order."""
+
+import struct
+import zlib
+from typing import Any
+
+import pytest
+from amoeba_model.registers import Counter
+from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, encode
+from amoeba_model.wire.render import layers, summary
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+MAC_A, MAC_B = 0x02_00_00_00_00_0A, 0x02_00_00_00_00_0B
+IP_A, IP_B = 0x0A_00_00_01, 0x0A_00_00_02
+
+REQUEST_BODY = (
+    struct.pack(">HhIHH", 3 << 11 | 3 << 7 | 0x0C, -2, 0x0001_0003, 5, 3)  # ROD_REQ, std, ackreq+syn; -2; psn; pdcs
+    + struct.pack(">BBHI", 4, 0x03, 0x0203, 0xABCDEF)  # FETCHING_ATOMIC, whole message, message, job
+    + struct.pack(">HH", 0x123, 0x002)  # pid_on_fep, resource_index
+    + struct.pack(">QIQQI", 0x1122334455667788, 1, 0x8877665544332211, 0, 8)
+    + bytes([2, 7, 0, 0])  # SUM, UINT64
+    + struct.pack("<Q", 37)
+)
+REQUEST_HEADER: dict[str, Any] = {
+    "mac": MAC_B,
+    "ip": IP_B,
+    "port": 0xC001,
+    "is_request": True,
+    "psn": 0x0001_0003,
+    "clear_psn_offset": 0xFFFE,
+    "spdcid": 5,
+    "dpdcid": 3,
+    "syn": True,
+    "opcode": 4,
+    "flags": 3,
+    "message_id": 0x0203,
+    "job_id": 0xABCDEF,
+    "pid_on_fep": 0x123,
+    "resource_index": 2,
+    "buffer_offset": 0x1122334455667788,
+    "initiator": 1,
+    "memory_key": 0x8877665544332211,
+    "request_length": 8,
+    "atomic_opcode": 2,
+    "atomic_datatype": 7,
+}
+ACK_DATA_BODY = (
+    struct.pack(">HhIHH", 7 << 11 | 5 << 7, 0, 0x0001_0003, 9, 5)  # ACK, response with data
+    + struct.pack(">BBHI", 2, 1, 0x0203, 0xABCDEF)  # WITH_DATA, OK
+    + struct.pack(">HHII", 0x0203, 8, 8, 0)  # read request, payload length, modified length, offset
+    + struct.pack("<Q", 5)
+)
+ACK_BODY = (
+    struct.pack(">HhIHH", 7 << 11 | 4 << 7, 0, 0xFFFF_FFFF, 9, 5)
+    + struct.pack(">BBHI", 1, 0x1C, 0xFFFF, 0xABCDEF)  # RESPONSE, BAD_MKEY
+    + struct.pack(">I", 0)
+)
+
+
+def mac_text(address: int) -> str:
+    return address.to_bytes(6, "big").hex(":")
+
+
+def frame_of(body: bytes, *, check: int | None = None, **ip_fields: Any) -> bytes:
+    """A frame from A to B around PDS, SES and payload, with everything else by scapy and zlib."""
+    crc = struct.pack("<I", zlib.crc32(body) if check is None else check)
+    ip = IP(src="10.0.0.1", dst="10.0.0.2", id=0, flags="DF", ttl=64, **ip_fields)
+    udp = UDP(sport=0xC001, dport=4793, chksum=0)
+    return bytes(Ether(src=mac_text(MAC_A), dst=mac_text(MAC_B)) / ip / udp / (body + crc))
+
+
+def test_a_request_has_the_bytes_of_the_specification() -> None:
+    payload = struct.pack("<Q", 37)
+    assert encode(FrameHeader(**REQUEST_HEADER), payload, MAC_A, IP_A) == frame_of(REQUEST_BODY)
+
+
+def test_an_answer_with_data_has_the_bytes_of_the_specification() -> None:
+    header = FrameHeader(
+        mac=MAC_B, ip=IP_B, port=0xC001, is_request=False, psn=0x0001_0003, spdcid=9, dpdcid=5, opcode=2,
+        message_id=0x0203, job_id=0xABCDEF, return_code=1, modified_length=8,
+    )  # fmt: skip
+    assert encode(header, struct.pack("<Q", 5), MAC_A, IP_A) == frame_of(ACK_DATA_BODY)
+
+
+def test_an_answer_without_data_has_the_bytes_of_the_specification() -> None:
+    header = FrameHeader(
+        mac=MAC_B, ip=IP_B, port=0xC001, is_request=False, psn=0xFFFF_FFFF, spdcid=9, dpdcid=5, opcode=1,
+        message_id=0xFFFF, job_id=0xABCDEF, return_code=0x1C,
+    )  # fmt: skip
+    assert encode(header, b"", MAC_A, IP_A) == frame_of(ACK_BODY)
+
+
+def test_a_request_is_read_back_with_its_sender() -> None:
+    decoded = decode(frame_of(REQUEST_BODY), MAC_B, IP_B)
+    expected = FrameHeader(**{**REQUEST_HEADER, "mac": MAC_A, "ip": IP_A, "payload_length": 8})
+    assert decoded == DecodedFrame(expected, struct.pack("<Q", 37))
+
+
+@pytest.mark.parametrize(("offset", "psn"), [(0, 0x0001_0003), (-4, 0x0000_FFFF), (5, 0x0001_0008)])
+def test_an_answer_is_read_back_with_the_psn_that_it_answers(offset: int, psn: int) -> None:
+    body = ACK_DATA_BODY[:2] + struct.pack(">h", offset) + ACK_DATA_BODY[4:]
+    decoded = decode(frame_of(body), MAC_B, IP_B)
+    assert isinstance(decoded, DecodedFrame)
+    assert (decoded.header.psn, decoded.header.is_request, decoded.header.return_code) == (psn, False, 1)
+    assert (decoded.header.spdcid, decoded.header.dpdcid, decoded.payload) == (9, 5, struct.pack("<Q", 5))
+
+
+def test_padding_behind_the_ip_packet_is_ignored() -> None:
+    assert decode(frame_of(ACK_BODY) + bytes(20), MAC_B, IP_B) == decode(frame_of(ACK_BODY), MAC_B, IP_B)
+
+
+def replaced(frame: bytes, offset: int, data: bytes) -> bytes:
+    """The frame with some bytes changed, and a right IP header checksum."""
+    changed = bytearray(frame)
+    changed[offset : offset + len(data)] = data
+    header = bytearray(changed[14:34])
+    header[10:12] = b"\0\0"
+    total = sum(struct.unpack(">10H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    changed[24:26] = struct.pack(">H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
+    return bytes(changed)
+
+
+GOOD = frame_of(REQUEST_BODY)
+
+
+def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
+    return frame_of(body[:offset] + data + body[offset + len(data) :])
+
+
+@pytest.mark.parametrize(
+    ("frame", "cause"),
+    [
+        (b"", Counter.DROPPED_MALFORMED),
+        (GOOD[:41], Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 12, b"\x86\xdd"), Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 14, b"\x65"), Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 14, b"\x46"), Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 20, b"\x20"), Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 21, b"\x01"), Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 23, b"\x06"), Counter.DROPPED_MALFORMED),
+        (GOOD[:24] + b"\0\0" + GOOD[26:], Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 36, b"\x12\xba"), Counter.DROPPED_MALFORMED),
+        (replaced(GOOD, 38, struct.pack(">H", len(GOOD) - 33)), Counter.DROPPED_MALFORMED),
+        (GOOD[:-1], Counter.DROPPED_MALFORMED),
+        (frame_of(b"")[:-1], Counter.DROPPED_MALFORMED),
+        (frame_of(b""), Counter.DROPPED_MALFORMED),
+        (frame_of(b"", check=1), Counter.DROPPED_CHECK),
+        (replaced(GOOD, 0, b"\x03"), Counter.DROPPED_ADDRESS),
+        (replaced(GOOD, 33, b"\x03"), Counter.DROPPED_ADDRESS),
+        (frame_of(REQUEST_BODY, check=zlib.crc32(REQUEST_BODY) ^ 1), Counter.DROPPED_CHECK),
+        (GOOD[:60] + b"\xff" + GOOD[61:], Counter.DROPPED_CHECK),
+        (body_with(0, b"\x11"), Counter.DROPPED_MALFORMED),
+        (body_with(0, struct.pack(">H", 3 << 11 | 2 << 7 | 12)), Counter.DROPPED_MALFORMED),
+        (frame_of(REQUEST_BODY[:55]), Counter.DROPPED_MALFORMED),
+        (frame_of(REQUEST_BODY[:59]), Counter.DROPPED_MALFORMED),
+        (frame_of(ACK_BODY[:23]), Counter.DROPPED_MALFORMED),
+        (frame_of(ACK_DATA_BODY[:31]), Counter.DROPPED_MALFORMED),
+        (frame_of(ACK_DATA_BODY[:-1]), Counter.DROPPED_MALFORMED),
+        (frame_of(ACK_BODY + b"\0"), Counter.DROPPED_MALFORMED),
+        (body_with(0, struct.pack(">H", 7 << 11 | 6 << 7), ACK_BODY), Counter.DROPPED_MALFORMED),
+        (body_with(12, b"\x41", ACK_BODY), Counter.DROPPED_MALFORMED),
+        (body_with(12, b"\x02", ACK_BODY), Counter.DROPPED_MALFORMED),
+        (body_with(13, b"\x5c", ACK_BODY), Counter.DROPPED_MALFORMED),
+    ],
+)
+def test_a_bad_frame_is_dropped_for_the_first_thing_wrong_with_it(frame: bytes, cause: Counter) -> None:
+    assert decode(frame, MAC_B, IP_B) == Drop(cause)
+
+
+def test_the_receiver_checks_in_the_documented_order() -> None:
+    everything = replaced(frame_of(b"\xff" * 80, check=1), 0, b"\x03")
+    assert decode(replaced(everything, 12, b"\x86\xdd"), MAC_B, IP_B) == Drop(Counter.DROPPED_MALFORMED)
+    assert decode(everything, MAC_B, IP_B) == Drop(Counter.DROPPED_ADDRESS)
+    assert decode(everything) == Drop(Counter.DROPPED_CHECK)
+    assert decode(frame_of(b"\xff" * 80)) == Drop(Counter.DROPPED_MALFORMED)
+
+
+def test_a_request_is_rendered_with_the_names_of_its_numbers() -> None:
+    shown = {layer.name: dict(layer.fields) for layer in layers(GOOD)}
+    assert shown["ethernet"]["source"] == "02:00:00:00:00:0a"
+    assert shown["ipv4"]["destination"] == "10.0.0.2"
+    assert shown["pds_request"]["type"] == "3 (ROD_REQ)"
+    assert shown["pds_request"]["flags"] == "0xc (ACK_REQUEST|SYN)"
+    assert shown["ses_request"]["opcode"] == "4 (FETCHING_ATOMIC)"
+    assert shown["atomic_extension"]["datatype"] == "7 (UINT64)"
+    assert shown["payload"] == {"8 bytes": "25 00 00 00 00 00 00 00"}
+    assert shown["crc"] == {"crc32": f"{zlib.crc32(REQUEST_BODY):#010x}"}
+    assert "FETCHING_ATOMIC SUM UINT64, 8 bytes at 0x1122334455667788" in summary(GOOD)
+
+
+def test_an_answer_is_rendered_with_its_return_code() -> None:
+    shown = {layer.name: dict(layer.fields) for layer in layers(frame_of(ACK_BODY))}
+    assert shown["ses_response"]["return_code"] == "28 (BAD_MKEY)"
+    assert "answer BAD_MKEY" in summary(frame_of(ACK_BODY))
+    assert "answer OK, 8 bytes concerned, 8 bytes of data" in summary(frame_of(ACK_DATA_BODY))
+
+
+def test_numbers_without_a_name_and_foreign_frames_are_rendered_as_such() -> None:
+    shown = {layer.name: dict(layer.fields) for layer in layers(body_with(56, b"\x77"))}
+    assert shown["atomic_extension"]["opcode"] == "119 (unknown 0x77)"
+    assert [layer.lines() for layer in layers(b"\x01\x02")] == [
+        ["undecodable", "  cause  DROPPED_MALFORMED", "  bytes  01 02"]
+    ]
+    assert summary(b"\x01\x02") == "2 bytes, DROPPED_MALFORMED"

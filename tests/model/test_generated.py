@@ -1,0 +1,103 @@
+"""The generated files are those that are checked in, and say what was declared."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from amoeba_model.generate import generated_files
+from amoeba_model.generate.__main__ import main
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "generated"
+
+
+def test_checked_in_files_are_fresh_and_no_other_file_lies_there() -> None:
+    on_disk = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    assert on_disk == dict(generated_files())
+
+
+def test_check_fails_on_a_stale_or_missing_file_and_writing_repairs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--check", str(tmp_path)]) == 1
+    assert main([str(tmp_path)]) == 0
+    assert main(["--check", str(tmp_path)]) == 0
+    (tmp_path / "amoeba.h").write_text("stale")
+    capsys.readouterr()
+    assert main(["--check", str(tmp_path)]) == 1
+    assert "amoeba.h is stale" in capsys.readouterr().err
+    assert (tmp_path / "amoeba.h").read_text() == "stale"
+
+
+def test_every_file_says_from_what_it_was_generated() -> None:
+    for name, text in generated_files().items():
+        assert "Generated from amoeba_model." in text, name
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
+def test_the_c_header_compiles_and_lays_structures_out_as_specified(tmp_path: Path) -> None:
+    program = tmp_path / "layout.c"
+    program.write_text(
+        """
+        #include <stddef.h>
+        #include "amoeba.h"
+        _Static_assert(sizeof(struct amoeba_tx_descriptor) == 64, "descriptor");
+        _Static_assert(offsetof(struct amoeba_tx_descriptor, length) == 4, "length");
+        _Static_assert(offsetof(struct amoeba_tx_descriptor, peer) == 8, "peer");
+        _Static_assert(offsetof(struct amoeba_tx_descriptor, context) == 56, "context");
+        _Static_assert(sizeof(struct amoeba_completion) == 32, "completion");
+        _Static_assert(offsetof(struct amoeba_completion, status) == 23, "status");
+        _Static_assert(offsetof(struct amoeba_completion, flags) == 31, "flags");
+        _Static_assert(AMOEBA_CONTEXTS_PID_ON_FEP == 0x64 && AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE == 0x40, "context");
+        _Static_assert(AMOEBA_KEYS_STORE == 0x30 && AMOEBA_DOORBELL_ARM == 8, "registers");
+        _Static_assert(AMOEBA_OP_FI_MSWAP == 18 && AMOEBA_ATOMIC_OPCODE_MSWAP == 0x13, "enumerations");
+        _Static_assert(AMOEBA_UET_SES_REQUEST_SIZE == 44, "header");
+        _Static_assert(AMOEBA_UET_SES_REQUEST_PID_ON_FEP_OFFSET == 68, "pid_on_fep");
+        """
+    )
+    subprocess.run(
+        [
+            "gcc",
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            f"-I{FOLDER}",
+            "-c",
+            program,
+            "-o",
+            "/dev/null",
+        ],
+        check=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{ name = "psn", start = 4, length = 4,',
+        'ProtoField.uint8("amoeba_uet.pds_request.type", "type", base.DEC, enums.PdsType, 0xf8)',
+        'ProtoField.uint16("amoeba_uet.pds_request.next_header", "next_header", base.DEC, enums.NextHeader, 0x780)',
+        'ProtoField.uint16("amoeba_uet.ses_request.resource_index", "resource_index", base.DEC, nil, 0xfff)',
+        'ProtoField.bool("amoeba_uet.pds_request.flags.syn", "SYN", 8, nil, 0x4)',
+        '[28] = "BAD_MKEY",',
+        "local UDP_PORT = 4793",
+    ],
+)
+def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
+    assert line in generated_files()["amoeba_uet.lua"]
+
+
+@pytest.mark.parametrize(
+    ("page", "row"),
+    [
+        ("registers.md", "| 0x03030 | `store` | w |  | Store the values above into the slot written here. |"),
+        ("descriptors.md", "| 16 | 64 | `remote_address` | Virtual address or offset in the remote region. |"),
+        ("completions.md", "| 31 | 8 | `flags` | Phase bit. CompletionFlags. |"),
+        ("wire.md", "| 8:3.. | 12 | `pid_on_fep` | Addressed process. |"),
+        ("trace.md", "| 4 | `REQUEST_RECEIVED` | Request frame complete, CRC right. |"),
+    ],
+)
+def test_pages_state_places_and_meanings(page: str, row: str) -> None:
+    assert row in generated_files()[page].splitlines()

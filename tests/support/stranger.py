@@ -1,0 +1,81 @@
+"""An initiator that is no NIC: it says to a target exactly what a test wants, right or wrong."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from amoeba_model.network import SimulatedDevice
+from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
+from amoeba_model.wire.uet import RequestOpcode, SesFlags
+
+from support.raw_driver import Pair, RawContext
+
+__all__ = ["Stranger"]
+
+WHOLE = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
+
+
+@dataclass
+class Stranger:
+    """Sends hand-made frames to the target of a pair, and picks its answers off the network."""
+
+    pair: Pair
+    mac: int = 0x0200_0000_00AA
+    ip: int = 0x0A00_00AA
+    spdcid: int = 7
+    psn: int = 500
+    first_psn: int = 500
+    _seen: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        self.pair.network.recording = True
+
+    @property
+    def device(self) -> SimulatedDevice:
+        device = self.pair.target.device
+        assert isinstance(device, SimulatedDevice)
+        return device
+
+    def header(self, context: RawContext | None = None, **fields: Any) -> FrameHeader:
+        """A good WRITE of 0 bytes, save for the ``fields`` given; the next psn of an open PDC."""
+        context = context or self.pair.remote
+        values: dict[str, Any] = {
+            "mac": self.pair.target.mac,
+            "ip": self.pair.target.ip,
+            "port": 0xC123,
+            "psn": self.psn,
+            "spdcid": self.spdcid,
+            "syn": True,
+            "dpdcid": self.psn - self.first_psn,
+            "opcode": RequestOpcode.WRITE,
+            "flags": WHOLE,
+            "message_id": self.psn & 0xFFFF,
+            "job_id": context.job_id,
+            "pid_on_fep": context.pid_on_fep,
+            "resource_index": context.number,
+            "memory_key": Pair.KEY,
+            "header_data": 0,
+        }
+        return FrameHeader(**{**values, **fields})
+
+    def frame(self, header: FrameHeader, payload: bytes = b"") -> bytes:
+        return encode(header, payload, self.mac, self.ip)
+
+    def send(self, frame: bytes) -> None:
+        """Deliver a frame to the target, and let enough time pass for any answer."""
+        self.device.deliver(frame, 0)
+        self.pair.run(20)
+
+    def answers(self) -> list[DecodedFrame]:
+        """What the target has sent to this stranger since the last call."""
+        log = self.pair.network.log[self._seen :]
+        self._seen = len(self.pair.network.log)
+        frames = [decode(frame.data) for _, frame in log if frame.data[:6] == self.mac.to_bytes(6, "big")]
+        assert all(isinstance(frame, DecodedFrame) for frame in frames)
+        return [frame for frame in frames if isinstance(frame, DecodedFrame)]
+
+    def ask(self, payload: bytes = b"", **fields: Any) -> DecodedFrame:
+        """Send the next packet of the PDC; its only answer."""
+        self.send(self.frame(self.header(**fields), payload))
+        self.psn += 1
+        (answer,) = self.answers()
+        return answer
