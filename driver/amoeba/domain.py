@@ -50,9 +50,21 @@ class Domain(FabricObject):
         chooses all keys.
     job_id, pid_on_fep : int
         UET identity (24 and 12 bits) of the endpoints; part of their addresses.
+    cswap_by_bits : bool
+        FI_CSWAP that the domain's endpoints send compares floating point by bits, as libfabric builds with
+        compiler atomics do; else by value, as fi_atomic(3) says.
     """
 
-    def __init__(self, fabric: "Fabric", nic: Nic, *, mr_mode: MrMode, job_id: int, pid_on_fep: int) -> None:
+    def __init__(
+        self,
+        fabric: "Fabric",
+        nic: Nic,
+        *,
+        mr_mode: MrMode,
+        job_id: int,
+        pid_on_fep: int,
+        cswap_by_bits: bool = False,
+    ) -> None:
         if int(mr_mode) & ~int(_SUPPORTED_MODES):
             raise fabric_error(Errno.FI_EINVAL, f"mr_mode can have {_SUPPORTED_MODES!r}, got {mr_mode!r}")
         if not 0 <= job_id < 1 << 24 or not 0 <= pid_on_fep < 1 << 12:
@@ -63,6 +75,7 @@ class Domain(FabricObject):
         self.mr_mode = mr_mode
         self.job_id = job_id
         self.pid_on_fep = pid_on_fep
+        self.cswap_by_bits = cswap_by_bits
         self.number = nic.take_domain()
         super().__init__(fabric)
 
@@ -79,10 +92,30 @@ class Domain(FabricObject):
         self._check_open()
         return CompletionQueue(self, cq_format)
 
-    def endpoint(self, ep_type: EpType = EpType.FI_EP_RDM, *, tx_size: int = 256) -> Endpoint:
-        """A reliable connectionless endpoint for up to ``tx_size`` operations at a time (rounded up to 2**n)."""
+    def endpoint(
+        self,
+        ep_type: EpType = EpType.FI_EP_RDM,
+        *,
+        tx_size: int = 256,
+        cq: CompletionQueue | None = None,
+        av: AddressVector | None = None,
+    ) -> Endpoint:
+        """A reliable connectionless endpoint for up to ``tx_size`` operations at a time (rounded up to 2**n).
+
+        With a queue and an address vector it is bound to them and enabled at once.
+        """
         self._check_open()
-        return Endpoint(self, ep_type, tx_size=tx_size)
+        endpoint = Endpoint(self, ep_type, tx_size=tx_size)
+        try:
+            for resource in (cq, av):
+                if resource is not None:
+                    endpoint.bind(resource)
+            if cq is not None and av is not None:
+                endpoint.enable()
+        except BaseException:
+            endpoint.close()
+            raise
+        return endpoint
 
     def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
         """What this NIC's capability registers say about an atomic of the call family in ``flags``.

@@ -187,6 +187,7 @@ class Endpoint(FabricObject):
                 domain=domain.number,
                 job_id=domain.job_id,
                 pid_on_fep=domain.pid_on_fep,
+                cswap_by_bits=domain.cswap_by_bits,
             ),
         )
         self._name = EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)

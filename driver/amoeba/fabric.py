@@ -40,13 +40,26 @@ class Fabric(FabricObject):
         return device.network if isinstance(device, SimulatedDevice) else None
 
     def domain(
-        self, nic: int = 0, *, mr_mode: MrMode = DEFAULT_MR_MODE, job_id: int = 1, pid_on_fep: int = 1
+        self,
+        nic: int = 0,
+        *,
+        mr_mode: MrMode = DEFAULT_MR_MODE,
+        job_id: int = 1,
+        pid_on_fep: int = 1,
+        cswap_by_bits: bool = False,
     ) -> Domain:
         """Open a NIC: see :class:`Domain`. Raises FI_ENODEV if there is no NIC of that index."""
         self._check_open()
         if not 0 <= nic < len(self.nics):
             raise fabric_error(Errno.FI_ENODEV, f"the fabric has {len(self.nics)} NICs, there is no number {nic}")
-        return Domain(self, self.nics[nic], mr_mode=mr_mode, job_id=job_id, pid_on_fep=pid_on_fep)
+        return Domain(
+            self,
+            self.nics[nic],
+            mr_mode=mr_mode,
+            job_id=job_id,
+            pid_on_fep=pid_on_fep,
+            cswap_by_bits=cswap_by_bits,
+        )
 
     def settle(self) -> None:
         """Let simulated time pass until the clocks of all NICs agree; nothing on real ones.

@@ -78,5 +78,7 @@ class FabricObject:
 
     def __del__(self) -> None:
         if not self._closed:
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-            self.close()
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            finally:  # also when warnings are errors
+                self.close()

@@ -55,6 +55,7 @@ class ContextSettings:
     domain: int
     job_id: int
     pid_on_fep: int
+    cswap_by_bits: bool = False
 
 
 class Nic:
@@ -204,7 +205,10 @@ class Nic:
         self.write("contexts", "domain", settings.domain, context)
         self.write("contexts", "job_id", settings.job_id, context)
         self.write("contexts", "pid_on_fep", settings.pid_on_fep, context)
-        self.write("contexts", "control", ContextControl.ENABLE, context)
+        control = ContextControl.ENABLE
+        if settings.cswap_by_bits:
+            control |= ContextControl.CSWAP_BY_BITS
+        self.write("contexts", "control", control, context)
 
     def disable_context(self, context: int) -> None:
         """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""

@@ -129,10 +129,7 @@ class _Rank:
         self.region = exits.enter_context(domain.mr_reg(table, MrAccess.FI_REMOTE_WRITE))
         self.queue = exits.enter_context(domain.cq_open())
         self.peers = exits.enter_context(domain.av_open())
-        self.endpoint = exits.enter_context(domain.endpoint(tx_size=window))
-        self.endpoint.bind(self.queue)
-        self.endpoint.bind(self.peers)
-        self.endpoint.enable()
+        self.endpoint = exits.enter_context(domain.endpoint(tx_size=window, cq=self.queue, av=self.peers))
         self.table = table
         self.window = window
         self.under_way = 0

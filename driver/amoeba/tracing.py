@@ -118,16 +118,10 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
         source, target = (exits.enter_context(fabric.domain(nic)) for nic in (0, len(fabric.nics) - 1))
         region = exits.enter_context(target.mr_reg(counter, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE))
         result = exits.enter_context(source.mr_reg(fetched, MrAccess.FI_READ))
-        endpoints = []
-        for domain in (source, target):
-            queue, vector = domain.cq_open(), domain.av_open()
-            endpoint = exits.enter_context(domain.endpoint(tx_size=4))
-            endpoint.bind(queue)
-            endpoint.bind(vector)
-            endpoint.enable()
-            endpoints.append((endpoint, queue, vector))
-        endpoint, queue, vector = endpoints[0]
-        peer = vector.insert(endpoints[1][0].getname())
+        queue, peers = source.cq_open(), source.av_open()
+        endpoint = exits.enter_context(source.endpoint(tx_size=4, cq=queue, av=peers))
+        served = exits.enter_context(target.endpoint(tx_size=4, cq=target.cq_open(), av=target.av_open()))
+        peer = peers.insert(served.getname())
         fabric.settle()
         with _recording(fabric) as frames:
             endpoint.fetch_atomic(

@@ -4,6 +4,8 @@ import typer
 
 from amoeba.cli.gups import gups
 from amoeba.cli.info import info
+from amoeba.cli.matrix import matrix
+from amoeba.cli.replay import replay
 from amoeba.cli.trace import trace
 
 __all__ = ["app"]
@@ -17,3 +19,5 @@ app = typer.Typer(
 app.command()(gups)
 app.command()(trace)
 app.command()(info)
+app.command()(matrix)
+app.command()(replay)

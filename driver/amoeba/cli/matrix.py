@@ -1,0 +1,74 @@
+"""``amoeba matrix``: which atomics a device executes, as its capability registers say."""
+
+import json
+from typing import Annotated
+
+import typer
+from amoeba_model.atomic.matrix import cells
+from amoeba_model.opcodes import Form
+from rich.console import Console
+from rich.table import Table
+
+from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.constants import Datatype, Op
+from amoeba.devices import open_device
+from amoeba.nic import Nic
+
+__all__ = ["matrix"]
+
+_LETTERS = {Form.BASE: "b", Form.FETCH: "f", Form.COMPARE: "c"}
+_SHORT = {
+    Datatype.FI_FLOAT: "F",
+    Datatype.FI_DOUBLE: "D",
+    Datatype.FI_FLOAT_COMPLEX: "FC",
+    Datatype.FI_DOUBLE_COMPLEX: "DC",
+    Datatype.FI_LONG_DOUBLE: "LD",
+    Datatype.FI_LONG_DOUBLE_COMPLEX: "LDC",
+    Datatype.FI_FLOAT16: "F16",
+    Datatype.FI_BFLOAT16: "BF16",
+    Datatype.FI_FLOAT8_E4M3: "E4M3",
+    Datatype.FI_FLOAT8_E5M2: "E5M2",
+}
+
+
+def matrix(
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the operation x datatype matrix of a device."""
+    # A matrix in a narrow terminal would be folded beyond recognition.
+    console = Console(width=None if Console().width >= 112 else 112)
+    for kind in dict.fromkeys(device_kinds(device, None)):
+        with readable_errors(), open_device(kind) as opened:
+            nic = Nic(opened)
+            executed = {
+                cell for cell in cells(extensions=True) if nic.atomic_mask(cell.form, cell.op) >> cell.datatype & 1
+            }
+            named = [cell for cell in cells() if cell in executed]
+            if as_json:
+                print(json.dumps({"device": opened.name, "cells": sorted(map(str, executed))}, indent=2))
+                continue
+            console.print(_table(nic))
+            console.print(
+                f"{len(named)} of {len(cells())} cells of fi_atomic(3), and {len(executed) - len(named)} of "
+                f"{len(cells(extensions=True)) - len(cells())} extensions. b: fi_atomic, f: fi_fetch_atomic, "
+                "c: fi_compare_atomic"
+            )
+
+
+def _table(nic: Nic) -> Table:
+    table = Table(title=nic.device.name, padding=(0, 0), pad_edge=False)
+    table.add_column("")
+    for datatype in Datatype:
+        table.add_column(_short(datatype), justify="center", no_wrap=True)
+    for op in Op:
+        row = [op.name.removeprefix("FI_")]
+        for datatype in Datatype:
+            row.append("".join(_LETTERS[form] for form in Form if nic.atomic_mask(form, op) >> datatype & 1))
+        table.add_row(*row)
+    return table
+
+
+def _short(datatype: Datatype) -> str:
+    """Column titles as libfabric people abbreviate them: I8, U8, F, D, FC, ..."""
+    return _SHORT.get(datatype) or datatype.name.removeprefix("FI_").replace("UINT", "U").replace("INT", "I")

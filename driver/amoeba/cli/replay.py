@@ -1,0 +1,105 @@
+"""``amoeba replay``: recorded results of the real libfabric, against a device."""
+
+import fnmatch
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from amoeba_model.atomic.vectors import CellResult, RecordedCell, check, load
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.devices import open_cluster
+from amoeba.replay import EndpointExecutor
+
+__all__ = ["replay"]
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Recording: see tests/data/README.md.")],
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    cells: Annotated[str, typer.Option(help="Only cells of this form/OPERATION/DATATYPE pattern.")] = "*",
+    vector: Annotated[int, typer.Option(min=1, max=1024, help="Elements per request.")] = 16,
+    offset: Annotated[int, typer.Option(min=0, max=63, help="Bytes by which the target is misaligned.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Execute every recorded vector through the endpoint API, and compare. Exit status 1 on any mismatch."""
+    kinds = device_kinds(device, 2)
+    console = Console(stderr=as_json)
+    with readable_errors():
+        try:
+            recorded = [entry for entry in load(file) if fnmatch.fnmatchcase(str(entry.cell), cells)]
+        except ValueError as error:
+            raise typer.BadParameter(f"{file} is no recording: {error}", param_hint="FILE") from None
+        if not recorded:
+            raise typer.BadParameter(f"no cell of {file} matches {cells!r}", param_hint="--cells")
+        started = time.perf_counter()
+        results = _run(recorded, kinds, vector, offset, console)
+    seconds = time.perf_counter() - started
+    if as_json:
+        print(json.dumps([_facts(result) for result in results], indent=2))
+    else:
+        console.print(_table(results))
+    wrong = [result for result in results if result.mismatches]
+    for result in wrong[:5]:
+        for example in result.examples:
+            console.print(escape(f"{result.cell} {example}"), soft_wrap=True)
+    vectors, mismatches = sum(result.vectors for result in results), sum(result.mismatches for result in results)
+    verdict = "[bold red]" if wrong else "[green]"
+    console.print(
+        f"{verdict}{len(results)} cells, {vectors:,} vectors, {mismatches:,} mismatches[/] "
+        f"on {', '.join(kinds)} in {seconds:.1f} s"
+    )
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _run(
+    recorded: list[RecordedCell], kinds: list[str], vector: int, offset: int, console: Console
+) -> list[CellResult]:
+    results = []
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(f"opening {', '.join(kinds)}", total=sum(len(entry) for entry in recorded))
+        with open_cluster(kinds) as fabric, EndpointExecutor(fabric, vector=vector, offset=offset) as executor:
+            for entry in recorded:
+                bar.update(task, description=str(entry.cell))
+                results.append(check(entry, executor))
+                bar.advance(task, len(entry))
+    return results
+
+
+def _table(results: list[CellResult]) -> Table:
+    """One row per operation and form; datatypes side by side would not fit a terminal."""
+    table = Table(title="replay")
+    for title in ("form", "operation", "datatype"):
+        table.add_column(title)
+    for title in ("vectors", "mismatches"):
+        table.add_column(title, justify="right")
+    for result in results:
+        bad = f"[bold red]{result.mismatches:,}[/]" if result.mismatches else "0"
+        cell = result.cell
+        table.add_row(cell.form.value, cell.op.name, cell.datatype.name, f"{result.vectors:,}", bad)
+    return table
+
+
+def _facts(result: CellResult) -> dict[str, object]:
+    return {
+        "cell": str(result.cell),
+        "vectors": result.vectors,
+        "mismatches": result.mismatches,
+        "examples": [str(example) for example in result.examples],
+    }
