@@ -6,6 +6,16 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.interfaces import MEMORY_REQUEST, READ_REQUEST, TRACE_SLOT, packet_beat, read_beat, write_beat
+from amoeba_hw.memory.delivery_gate import DeliveryGate
+from amoeba_hw.memory.executor import Executor
+from amoeba_hw.memory.line_fetcher import LineFetcher
+from amoeba_hw.memory.line_store import LineStore
+from amoeba_hw.memory.line_table import LineTable
+from amoeba_hw.memory.operations import line_result, queued_operation
+from amoeba_hw.memory.result_packer import ResultPacker
+from amoeba_hw.memory.splitter import RequestSplitter
+from amoeba_hw.memory.write_back import WriteBack
+from amoeba_hw.stream import Queue, connect_streams
 
 __all__ = ["MemoryEngine"]
 
@@ -57,4 +67,69 @@ class MemoryEngine(wiring.Component):
         )
 
     def elaborate(self, platform):
-        return Module()
+        m = Module()
+        parameters = self._parameters
+        results_depth = 2 * parameters.lines + 16
+        m.submodules.splitter = splitter = RequestSplitter(parameters)
+        m.submodules.table = table = LineTable(parameters)
+        m.submodules.operations = operations = Queue(queued_operation(parameters), 2 * parameters.lines)
+        m.submodules.fetcher = fetcher = LineFetcher(parameters)
+        m.submodules.store = store = LineStore(parameters)
+        m.submodules.executor = executor = Executor(parameters)
+        m.submodules.write_back = write_back = WriteBack(parameters)
+        m.submodules.results = results = Queue(line_result(parameters), results_depth)
+        # Next to what the queue of results holds, the packer and the executor's last stages hold a few.
+        m.submodules.gate = gate = DeliveryGate(parameters, results_depth + 16)
+        m.submodules.packer = packer = ResultPacker(parameters)
+
+        for name in ("requests", "operands", "compares"):
+            connect_streams(m, wiring.flipped(getattr(self, name)), getattr(splitter, name))
+        connect_streams(m, splitter.o, table.i)
+        connect_streams(m, table.o, operations.i)
+        connect_streams(m, operations.o, executor.i)
+        connect_streams(m, table.fetches, fetcher.i)
+        connect_streams(m, fetcher.line_reads, wiring.flipped(self.line_reads))
+        connect_streams(m, wiring.flipped(self.line_data), fetcher.line_data)
+        connect_streams(m, write_back.line_writes, wiring.flipped(self.line_writes))
+        connect_streams(m, results.o, packer.i)
+        connect_streams(m, packer.o, wiring.flipped(self.results))
+        for other in (fetcher, store, write_back):
+            m.d.comb += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.allocated_entry)]
+        m.d.comb += [
+            write_back.allocated_line.eq(table.allocated_line),
+            store.fill.eq(fetcher.fill),
+            store.fill_entry.eq(fetcher.fill_entry),
+            store.fill_data.eq(fetcher.fill_data),
+            executor.present.eq(fetcher.present),
+            executor.refused.eq(fetcher.refused),
+            store.read.eq(executor.read),
+            store.read_entry.eq(executor.read_entry),
+            executor.read_data.eq(store.read_data),
+            store.commit.eq(executor.commit),
+            write_back.commit.eq(executor.commit),
+            table.retired.eq(executor.commit.valid),
+            table.retired_entry.eq(executor.commit.entry),
+            table.held.eq(write_back.held),
+            store.copy.eq(write_back.copy),
+            store.copy_entry.eq(write_back.copy_entry),
+            write_back.copy_data.eq(store.copy_data),
+        ]
+        m.d.comb += [
+            results.i.p.eq(executor.result),
+            results.i.valid.eq(executor.result_valid),
+            executor.room.eq(results.level <= results_depth - 8),
+            gate.finished.eq(executor.finished),
+            gate.finished_writes.eq(executor.finished_writes),
+            gate.queued.eq(write_back.queued),
+            gate.accepted.eq(write_back.accepted),
+            packer.open.eq(gate.open),
+            gate.leaves.eq(packer.leaves),
+            self.trace_line_read.eq(fetcher.trace_line_read),
+            self.trace_executed.eq(executor.trace_executed),
+            self.trace_line_written.eq(write_back.trace_line_written),
+            self.count_atomic_beats.eq(executor.count_atomic_beats),
+            self.count_line_reads.eq(fetcher.trace_line_read.valid),
+            self.count_line_writes.eq(write_back.trace_line_written.valid),
+            self.count_line_hits.eq(table.hit),
+        ]
+        return m

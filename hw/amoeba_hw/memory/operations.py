@@ -1,0 +1,117 @@
+"""What travels inside the memory engine: operations on one line each, their commits and their results."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amoeba_model.parameters import NicParameters
+
+__all__ = [
+    "byte_rotate_left",
+    "commit_of",
+    "line_address_bits",
+    "line_operation",
+    "line_result",
+    "merge",
+    "queued_operation",
+    "thermometer",
+]
+
+
+def line_address_bits(parameters: NicParameters) -> int:
+    """Bits of an address within a line."""
+    return parameters.beat_bytes.bit_length() - 1
+
+
+def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
+    offset_bits = line_address_bits(parameters)
+    return data.StructLayout(
+        where
+        | {
+            "touches": 1,  # works on a line; otherwise neither the line nor the strobe mean anything
+            "fetches": 1,  # needs the line's old bytes
+            "writes": 1,
+            "gather": 1,  # step of a misaligned element: copies a part of it from a line
+            "compute": 1,  # step of a misaligned element: executes the operation on it
+            "scatter": 1,  # step of a misaligned element: copies a part of it to a line
+            "starts_element": 1,  # with gather: the first part
+            "settle": 1,  # must not begin before the steps of misaligned elements before it have ended
+            "half": 1,  # which half of an element wider than a beat
+            "turn": offset_bits,  # with gather: bytes that the line turns left to get in place in the element
+            "op": 5,
+            "datatype": 5,
+            "cswap_by_bits": 1,
+            "atomic": 1,
+            "pipelined": 1,  # the arithmetic takes the pipeline
+            "returns_data": 1,  # the old bytes go to the result
+            "result_last": 1,  # the last one of its request with bytes of the result
+            "finishes": 1,  # the last one of its request
+            "request_writes": 1,  # its request writes memory
+            "offset": offset_bits,  # first byte
+            "count": offset_bits + 1,  # number of bytes
+            "strobe": parameters.beat_bytes,
+            "operand": parameters.data_width,
+            "compare": parameters.data_width,
+            "pdc": 16,
+            "psn": 32,
+        }
+    )
+
+
+def line_operation(parameters: NicParameters) -> data.StructLayout:
+    """An operation on (a part of) the line with the number ``line``."""
+    return _operation(parameters, {"line": 64 - line_address_bits(parameters)})
+
+
+def queued_operation(parameters: NicParameters) -> data.StructLayout:
+    """An operation on (a part of) the line that the line table holds in ``entry``."""
+    return _operation(parameters, {"entry": range(parameters.lines)})
+
+
+def commit_of(parameters: NicParameters) -> data.StructLayout:
+    """The end of an operation on a line: with bytes to store if any ``strobe`` is set. Never waits."""
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "entry": range(parameters.lines),
+            "strobe": parameters.beat_bytes,
+            "data": parameters.data_width,
+        }
+    )
+
+
+def line_result(parameters: NicParameters) -> data.StructLayout:
+    """The old value of a line, of which ``count`` bytes from ``offset`` belong to the result."""
+    offset_bits = line_address_bits(parameters)
+    return data.StructLayout(
+        {
+            "data": parameters.data_width,
+            "offset": offset_bits,
+            "count": offset_bits + 1,
+            "last": 1,
+            "error": 1,
+        }
+    )
+
+
+def byte_rotate_left(m: Module, name: str, value: Value, amount: Value, unit: int = 8) -> Signal:
+    """``value``, whose bytes (of ``unit`` bits) move up by ``amount`` places; those above the top come in below."""
+    width = len(value)
+    for bit in range(len(amount)):
+        shift = unit << bit
+        turned = Signal(width, name=f"{name}_turn_{1 << bit}")
+        m.d.comb += turned.eq(Mux(amount[bit], Cat(value[width - shift :], value[: width - shift]), value))
+        value = turned
+    return value
+
+
+def thermometer(m: Module, name: str, count: Value, length: int) -> Signal:
+    """``length`` bits of which the lowest ``count`` are ones."""
+    bits = Signal(length, name=name)
+    m.d.comb += bits.eq(Cat(count > position for position in range(min(length, (1 << len(count)) - 1))))
+    return bits
+
+
+def merge(strobe: Value, new: Value, old: Value) -> Value:
+    """Bytes of ``new`` where the strobe has ones, of ``old`` elsewhere. The arguments are signals."""
+    return Cat(
+        Mux(strobe[byte], new.word_select(byte, 8), old.word_select(byte, 8)) for byte in range(len(strobe))
+    )

@@ -1,0 +1,179 @@
+"""Cuts requests into operations on single lines."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import NicParameters
+
+from amoeba_hw.atomic.decode import DecodeOperation
+from amoeba_hw.interfaces import MEMORY_REQUEST, MemoryKind, packet_beat
+from amoeba_hw.memory.operations import (
+    byte_rotate_left,
+    line_address_bits,
+    line_operation,
+    merge,
+    thermometer,
+)
+from amoeba_hw.memory.walks import STEP, ElementWalk, LineWalk
+
+__all__ = ["RequestSplitter"]
+
+
+class RequestSplitter(wiring.Component):
+    """Cuts requests into line operations and turns their operands to the place in the line where they belong.
+
+    Requests on whole or naturally aligned elements become one operation per line. Atomics on misaligned
+    elements, and on elements wider than a line, become several per element: its parts are gathered, the
+    operation is executed, the parts of the result are scattered (:class:`ElementWalk`).
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    requests : stream of MEMORY_REQUEST
+    operands, compares : packet_beat streams
+        One packet of ``length`` bytes for each request that has them.
+    o : stream of line_operation
+        Latency two cycles, one line per cycle, also across requests. A request without bytes is one
+        operation that touches no line.
+    """
+
+    def __init__(self, parameters: NicParameters):
+        self._parameters = parameters
+        width = parameters.data_width
+        super().__init__(
+            {
+                "requests": In(stream.Signature(MEMORY_REQUEST)),
+                "operands": In(stream.Signature(packet_beat(width))),
+                "compares": In(stream.Signature(packet_beat(width))),
+                "o": Out(stream.Signature(line_operation(parameters))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        request = self.requests.p
+        size = Signal(6)
+        by_elements = Signal()
+        m.d.comb += [size.eq(_element_size(m, request.datatype)), by_elements.eq(self._goes_by_elements(size))]
+
+        m.submodules.lines = lines = LineWalk(self._parameters)
+        m.submodules.elements = elements = ElementWalk(self._parameters)
+        step = Signal(STEP(self._parameters))
+        m.d.comb += [
+            step.eq(Mux(by_elements, elements.step.as_value(), lines.step.as_value())),
+            elements.size.eq(size),
+        ]
+        advance = Signal()
+        fire = Signal()
+        needed = [
+            ~(step.takes_beat & has) | source.valid
+            for has, source in ((request.has_operand, self.operands), (request.has_compare, self.compares))
+        ]
+        m.d.comb += [
+            advance.eq(~self.o.valid | self.o.ready),
+            fire.eq(self.requests.valid & needed[0] & needed[1] & advance),
+            self.requests.ready.eq(fire & step.finishes),
+            self.operands.ready.eq(fire & step.drops_beat & request.has_operand),
+            self.compares.ready.eq(fire & step.drops_beat & request.has_compare),
+        ]
+        for walk, chosen in ((lines, ~by_elements), (elements, by_elements)):
+            m.d.comb += [
+                walk.address.eq(request.address),
+                walk.length.eq(request.length),
+                walk.advance.eq(fire & chosen),
+            ]
+
+        # Two stages move together: operands are turned in the first, put together with those before in the second.
+        turned = Signal(line_operation(self._parameters))
+        turned_valid = Signal()
+        operation = Signal(line_operation(self._parameters))
+        m.submodules.decode = decode = DecodeOperation(self._parameters.datatypes, self._parameters.ops)
+        m.d.comb += [decode.op.eq(request.op), decode.datatype.eq(request.datatype)]
+        m.d.comb += self._describe(operation, request, step, decode.control.pipelined)
+        with m.If(advance):
+            m.d.sync += [
+                turned.eq(operation),
+                turned_valid.eq(fire),
+                self.o.p.eq(turned),
+                self.o.valid.eq(turned_valid),
+            ]
+            end = Signal(range(self._parameters.beat_bytes + 1))
+            m.d.comb += end.eq(turned.offset + turned.count)
+            m.d.sync += self.o.p.strobe.eq(
+                thermometer(m, "to_end", end, self._parameters.beat_bytes)
+                & ~thermometer(m, "to_offset", turned.offset, self._parameters.beat_bytes)
+            )
+            for name, source in (("operand", self.operands), ("compare", self.compares)):
+                self._align(m, name, source.p.data, step, turned, fire, turned_valid)
+        return m
+
+    def _goes_by_elements(self, size):
+        request = self.requests.p
+        misaligned = (request.address[:5] & (size - 1)[:5]).any() | (size > self._parameters.beat_bytes)
+        return (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ) & misaligned
+
+    def _describe(self, operation, request, step, pipelined):
+        """Everything of the operation but its operands and its strobe."""
+        atomic = (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ)
+        writes = (request.kind == MemoryKind.WRITE) | atomic
+        # Writes, and the parts of a result, pass the arithmetic as bytes that replace what was there.
+        calculates = atomic & ~step.gather & ~step.scatter
+        return [
+            operation.line.eq(step.line),
+            operation.touches.eq(step.touches),
+            operation.fetches.eq(step.touches & (request.kind != MemoryKind.WRITE)),
+            operation.writes.eq(writes & step.touches & ~step.gather),
+            operation.gather.eq(step.gather),
+            operation.compute.eq(step.compute),
+            operation.scatter.eq(step.scatter),
+            operation.starts_element.eq(step.starts_element),
+            operation.settle.eq(step.settle),
+            operation.half.eq(step.half),
+            operation.turn.eq(step.turn),
+            operation.op.eq(Mux(calculates, request.op, Op.FI_ATOMIC_WRITE)),
+            operation.datatype.eq(Mux(calculates, request.datatype, Datatype.FI_UINT8)),
+            operation.cswap_by_bits.eq(request.cswap_by_bits),
+            operation.atomic.eq(calculates),
+            operation.pipelined.eq(calculates & pipelined),
+            operation.returns_data.eq(request.returns_data & ~step.gather & ~step.scatter & (request.length != 0)),
+            operation.result_last.eq(step.result_last),
+            operation.finishes.eq(step.finishes),
+            operation.request_writes.eq(writes),
+            operation.offset.eq(step.offset),
+            operation.count.eq(step.count),
+            operation.pdc.eq(request.pdc),
+            operation.psn.eq(request.psn),
+        ]
+
+    def _align(self, m, name, beat, step, turned, fire, turned_valid):
+        """Both stages of one operand; called where they may move on."""
+        offset_bits = line_address_bits(self._parameters)
+        rotated = Signal(self._parameters.data_width, name=f"{name}_rotated")
+        before = Signal(self._parameters.data_width, name=f"{name}_before")
+        place = Signal(offset_bits, name=f"{name}_place")
+        is_new = Signal(name=f"{name}_is_new")
+        m.d.sync += is_new.eq(fire & step.takes_beat)
+        with m.If(fire & step.takes_beat):
+            m.d.sync += rotated.eq(byte_rotate_left(m, name, beat, step.place))
+        with m.If(fire):
+            m.d.sync += place.eq(step.place)
+        with m.If(turned_valid & is_new):
+            m.d.sync += before.eq(rotated)
+        # What the rotation brought below `place` belongs to the next line; there the line before left its own.
+        below = thermometer(m, f"{name}_below", Mux(turned.compute, 0, place), self._parameters.beat_bytes)
+        m.d.sync += self.o.p[name].eq(merge(below, before, rotated))
+
+
+def _element_size(m, datatype):
+    """Bytes per element, from the datatype's number; 1 for unknown ones."""
+    size = Signal(6, init=1)
+    m.d.comb += size.eq(1)
+    with m.Switch(datatype):
+        for known in Datatype:
+            with m.Case(known):
+                m.d.comb += size.eq(known.size)
+    return size

@@ -1,0 +1,191 @@
+"""The two ways through a request: line by line, and element by element."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.parameters import NicParameters
+
+from amoeba_hw.memory.operations import line_address_bits
+
+__all__ = ["STEP", "ElementWalk", "LineWalk"]
+
+ELEMENT_BYTES = 32
+"""The widest element, FI_LONG_DOUBLE_COMPLEX."""
+
+
+def STEP(parameters: NicParameters) -> data.StructLayout:
+    """One step of a walk; members as in line_operation, and what becomes of the operand beat on offer."""
+    offset_bits = line_address_bits(parameters)
+    return data.StructLayout(
+        {
+            "line": 64 - offset_bits,
+            "touches": 1,
+            "offset": offset_bits,
+            "count": offset_bits + 1,
+            "takes_beat": 1,  # needs the operand beat on offer
+            "drops_beat": 1,  # and is the last to need it
+            "place": offset_bits,  # bytes that the operand beat turns left
+            "gather": 1,
+            "compute": 1,
+            "scatter": 1,
+            "starts_element": 1,
+            "settle": 1,
+            "half": 1,
+            "turn": offset_bits,
+            "result_last": 1,
+            "finishes": 1,
+        }
+    )
+
+
+class LineWalk(wiring.Component):
+    """Goes through the bytes from ``address`` line by line.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    address, length : in
+        The request; must hold from its first step to its last.
+    advance : in
+        The step on offer is taken.
+    step : out
+        Combinational from the request. The step with ``finishes`` set ends the walk.
+    """
+
+    def __init__(self, parameters: NicParameters):
+        self._parameters = parameters
+        super().__init__({"address": In(64), "length": In(14), "advance": In(1), "step": Out(STEP(parameters))})
+
+    def elaborate(self, platform):
+        m = Module()
+        step = self.step
+        beat_bytes = self._parameters.beat_bytes
+        offset_bits = line_address_bits(self._parameters)
+        inside = Signal()
+        next_line = Signal(64 - offset_bits)
+        left = Signal(14)
+        remaining = Signal(14)
+        first_offset = self.address[:offset_bits]
+        m.d.comb += [
+            remaining.eq(Mux(inside, left, self.length)),
+            step.line.eq(Mux(inside, next_line, self.address[offset_bits:])),
+            step.offset.eq(Mux(inside, 0, first_offset)),
+            step.touches.eq(self.length != 0),
+        ]
+        room = Signal(offset_bits + 1)
+        last = Signal()
+        takes = Signal()
+        m.d.comb += [
+            room.eq(beat_bytes - step.offset),
+            last.eq(remaining <= room),
+            step.count.eq(Mux(last, remaining[: offset_bits + 1], room)),
+            # The last line may do with what the beat before left over.
+            takes.eq(Mux(inside, remaining > first_offset, self.length != 0)),
+            step.takes_beat.eq(takes),
+            step.drops_beat.eq(takes),
+            step.place.eq(first_offset),
+            step.result_last.eq(last),
+            step.finishes.eq(last),
+        ]
+        with m.If(self.advance):
+            m.d.sync += [
+                inside.eq(~last),
+                left.eq(remaining - room),
+                next_line.eq(step.line + 1),
+            ]
+        return m
+
+
+class ElementWalk(wiring.Component):
+    """Goes through misaligned elements: gathers the parts of one, computes, scatters the parts of the result.
+
+    Parts end where lines end, and at the half of an element that is wider than a beat. Such an element is
+    computed in two steps, one for each beat of its operands.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    address, length, advance, step
+        As for LineWalk; ``length`` is a positive multiple of ``size``.
+    size : in
+        Bytes per element: a power of two.
+    """
+
+    def __init__(self, parameters: NicParameters):
+        self._parameters = parameters
+        super().__init__(
+            {
+                "address": In(64),
+                "length": In(14),
+                "size": In(6),
+                "advance": In(1),
+                "step": Out(STEP(parameters)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        step = self.step
+        beat_bytes = self._parameters.beat_bytes
+        offset_bits = line_address_bits(self._parameters)
+        before = Signal(14)  # bytes of the elements that are finished
+        done = Signal(6)  # bytes of this element that this phase has dealt with
+        cursor = Signal(64)
+        left = Signal(6)
+        room = Signal(offset_bits + 1)
+        count = Signal(offset_bits + 1)
+        element_ends = Signal()
+        m.d.comb += [
+            cursor.eq(self.address + before + done),
+            left.eq(self.size - done),
+            step.line.eq(cursor[offset_bits:]),
+            step.offset.eq(Mux(step.compute, 0, cursor[:offset_bits])),
+        ]
+        # Room in the line, and in this half of the element.
+        in_line = beat_bytes - step.offset
+        in_half = beat_bytes - done[:offset_bits]
+        m.d.comb += [
+            room.eq(Mux((in_half < in_line), in_half, in_line)),
+            element_ends.eq(left <= room),
+            count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
+            step.count.eq(count),
+            step.touches.eq(~step.compute),
+            step.half.eq(done[offset_bits:].any() if offset_bits < 5 else 0),
+            step.turn.eq(done[:offset_bits] - cursor[:offset_bits]),
+            step.starts_element.eq(done == 0),
+        ]
+        last_element = Signal()
+        m.d.comb += [
+            last_element.eq(before + self.size == self.length),
+            step.takes_beat.eq(step.compute),
+            # The operand of element n of a beat turns right to the beat's start.
+            step.place.eq(-(before + done)[:offset_bits]),
+            step.drops_beat.eq(
+                step.compute & (last_element & element_ends | ~(before + done + count)[:offset_bits].any())
+            ),
+            step.result_last.eq(step.compute & element_ends & last_element),
+            step.finishes.eq(step.scatter & element_ends & last_element),
+        ]
+        with m.If(self.advance):
+            m.d.sync += done.eq(Mux(element_ends, 0, done + count))
+        with m.FSM():
+            with m.State("Gather"):
+                m.d.comb += step.gather.eq(1)
+                with m.If(self.advance & element_ends):
+                    m.next = "Compute"
+            with m.State("Compute"):
+                m.d.comb += [step.compute.eq(1), step.settle.eq(done == 0)]
+                with m.If(self.advance & element_ends):
+                    m.next = "Scatter"
+            with m.State("Scatter"):
+                m.d.comb += [step.scatter.eq(1), step.settle.eq(done == 0)]
+                with m.If(self.advance & element_ends):
+                    m.d.sync += before.eq(Mux(last_element, 0, before + self.size))
+                    m.next = "Gather"
+        return m
