@@ -1,0 +1,149 @@
+"""Objects close what was made from them, say so when they are used afterwards, and warn when they leak."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from amoeba import ClosedError, Errno, MrAccess, Op, open_cluster
+from conftest import ALL_ACCESS, make_side
+
+
+def test_closing_the_fabric_closes_everything_youngest_first(fabric, keep):
+    side = keep(make_side(fabric.domain(0)))
+    region = keep(side.domain.mr_reg(bytearray(8), ALL_ACCESS))
+    fabric.close()
+    assert all(o.closed for o in (side.domain, side.queue, side.peers, side.endpoint, region, fabric))
+
+
+def test_close_is_idempotent(pair):
+    for side in pair:
+        for thing in (side.endpoint, side.queue, side.peers, side.domain):
+            thing.close()
+            thing.close()
+            assert thing.closed
+
+
+@pytest.mark.parametrize("resource", ["queue", "peers"])
+def test_closing_what_an_endpoint_is_bound_to_closes_the_endpoint(pair, resource):
+    getattr(pair[0], resource).close()
+    assert pair[0].endpoint.closed
+    assert not pair[0].domain.closed
+
+
+def test_a_closed_endpoint_returns_its_context(fabric, keep):
+    domain = keep(fabric.domain(0))
+    for _ in range(3 * fabric.nics[0].parameters.contexts):
+        keep(make_side(domain)).endpoint.close()
+
+
+def test_operations_under_way_finish_before_an_endpoint_is_closed(pair, target):
+    memory, region = target
+    for _ in range(10):
+        pair[0].endpoint.atomic(np.uint64(1), 0, region.address, region.key, Op.FI_SUM)
+    pair[0].endpoint.close()
+    assert memory[0] == 10
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda side: side.endpoint.write(b"x", 0, 0, 0), id="write"),
+        pytest.param(lambda side: side.endpoint.read(bytearray(1), 0, 0, 0), id="read"),
+        pytest.param(lambda side: side.endpoint.atomic(np.uint64(1), 0, 0, 0, Op.FI_SUM), id="atomic"),
+        pytest.param(lambda side: side.endpoint.getname(), id="getname"),
+        pytest.param(lambda side: side.endpoint.enable(), id="enable"),
+        pytest.param(lambda side: side.endpoint.bind(side.queue), id="bind"),
+        pytest.param(lambda side: side.endpoint.__enter__(), id="with"),
+        pytest.param(lambda side: side.queue.read(), id="cq.read"),
+        pytest.param(lambda side: side.queue.sread(timeout=0), id="cq.sread"),
+        pytest.param(lambda side: side.queue.readerr(), id="cq.readerr"),
+        pytest.param(lambda side: side.peers.insert(bytes(18)), id="av.insert"),
+        pytest.param(lambda side: side.peers.lookup(0), id="av.lookup"),
+        pytest.param(lambda side: side.peers.remove(0), id="av.remove"),
+        pytest.param(lambda side: side.domain.mr_reg(bytearray(8), MrAccess.FI_READ), id="mr_reg"),
+        pytest.param(lambda side: side.domain.cq_open(), id="cq_open"),
+        pytest.param(lambda side: side.domain.av_open(), id="av_open"),
+        pytest.param(lambda side: side.domain.endpoint(), id="endpoint"),
+        pytest.param(lambda side: side.domain.query_atomic(7, Op.FI_SUM), id="query_atomic"),
+    ],
+)
+def test_use_after_close_says_so(pair, use):
+    pair[0].domain.close()
+    with pytest.raises(ClosedError) as caught:
+        use(pair[0])
+    assert caught.value.errno == Errno.FI_EBADF
+    assert "closed" in str(caught.value)
+
+
+def test_a_closed_fabric_opens_no_domain(fabric):
+    fabric.close()
+    with pytest.raises(ClosedError):
+        fabric.domain(0)
+
+
+def test_a_closed_region_cannot_be_a_desc(pair, target):
+    _, region = target
+    local = pair[0].domain.mr_reg(bytearray(16), ALL_ACCESS)
+    local.close()
+    with pytest.raises(ClosedError):
+        pair[0].endpoint.write(bytes(16), pair[0].peer, region.address, region.key, desc=local)
+
+
+def test_an_object_that_is_dropped_open_warns_and_is_closed(fabric, keep):
+    domain = keep(fabric.domain(0))
+    contexts = fabric.nics[0].parameters.contexts
+    for _ in range(contexts + 1):  # one more than there are: each must have been given back
+        side = make_side(domain)
+        for thing in ("endpoint", "queue", "peers"):
+            with pytest.warns(ResourceWarning, match="unclosed <"):
+                setattr(side, thing, None)
+
+
+def test_a_dropped_region_stops_serving(pair, target):
+    memory, region = target
+    address, key = region.address, region.key
+    extra = pair[1].domain.mr_reg(memory, ALL_ACCESS)
+    other_key = extra.key
+    with pytest.warns(ResourceWarning, match="MemoryRegion"):
+        del extra
+    pair[0].endpoint.write(bytes(8), pair[0].peer, address, other_key)
+    assert pair[0].failure().err == Errno.FI_ENOKEY
+    pair[0].endpoint.write(bytes(8), pair[0].peer, address, key)
+    pair[0].finish()
+
+
+def test_closing_properly_does_not_warn(recwarn):
+    with open_cluster(["model"]) as fabric, fabric.domain(0) as domain:
+        side = make_side(domain)
+        assert not side.endpoint.closed
+    del side, domain, fabric
+    gc.collect()
+    assert [w for w in recwarn if w.category is ResourceWarning] == []
+
+
+def test_buffers_live_until_their_operation_completes(pair, target):
+    _, region = target
+    result = np.zeros(64, np.uint64)
+    gone = weakref.ref(result)
+    pair[0].endpoint.read(result, pair[0].peer, region.address, region.key)
+    del result
+    gc.collect()
+    assert gone() is not None
+    pair[0].finish()
+    gc.collect()
+    assert gone() is None
+
+
+def test_device_access_to_a_buffer_ends_with_its_operation(fabric, pair, target, monkeypatch):
+    _, region = target
+    granted = []
+    device = fabric.devices[0]
+    grant, revoke = device.grant, device.revoke
+    monkeypatch.setattr(device, "grant", lambda a, n, **options: (granted.append((a, n)), grant(a, n, **options))[1])
+    monkeypatch.setattr(device, "revoke", lambda a, n: (granted.remove((a, n)), revoke(a, n))[1])
+    result = np.zeros(64, np.uint64)
+    pair[0].endpoint.read(result, pair[0].peer, region.address, region.key)
+    assert granted == [(result.ctypes.data, 512)]
+    pair[0].finish()
+    assert granted == []

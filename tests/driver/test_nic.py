@@ -1,0 +1,171 @@
+"""Discovery: what the driver accepts as an Amoeba; and the tables of the NIC, full and empty."""
+
+import pytest
+from amoeba import DeviceFailureError, Errno, Fabric, FabricError, MrAccess, MrMode, open_cluster
+from amoeba.nic import Nic
+from amoeba_model.nic.device import ModelDevice
+from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import Counter, bar_blocks
+from conftest import ALL_ACCESS, connect, make_side
+
+
+class Doctored(ModelDevice):
+    """A model whose registers read as ``values`` says."""
+
+    def __init__(self, values: dict[int, int]) -> None:
+        super().__init__()
+        self.values = values
+
+    def read(self, offset: int) -> int:
+        return self.values[offset] if offset in self.values else super().read(offset)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        NicParameters(),
+        NicParameters(contexts=1, keys=8, peers=4),
+        NicParameters(contexts=32, data_width=512, payload=8192),
+    ],
+)
+def test_discovery_finds_all_blocks_and_sizes_of_any_build(parameters):
+    with ModelDevice(parameters) as device:
+        nic = Nic(device)
+        assert nic.blocks == bar_blocks(parameters)
+        for name in ("data_width", "contexts", "keys", "peers", "window", "payload", "clock_hz"):
+            assert getattr(nic.parameters, name) == getattr(parameters, name)
+
+
+@pytest.mark.parametrize(
+    ("values", "number", "message"),
+    [
+        pytest.param({0: 0, 12: 0}, Errno.FI_ENODEV, "no Amoeba", id="nothing there"),
+        pytest.param({0: 0xFFFFFFFF, 12: 0xFFFFFFFF}, Errno.FI_ENODEV, "continues at 0xffffffff", id="dead bus"),
+        pytest.param({0x10: 2}, Errno.FI_ENOSYS, "ABI version 2, this driver speaks 1", id="other ABI"),
+        pytest.param({0x100C: 0x1000}, Errno.FI_ENODEV, "0x1000 continues at 0x1000", id="list in a circle"),
+        pytest.param({0x100C: 0}, Errno.FI_ENOSYS, "no register block 'contexts'", id="block missing"),
+        pytest.param({0x3004: 9}, Errno.FI_ENOSYS, "'keys' has version 9, expected 1", id="other block version"),
+        pytest.param({0x14: 77}, Errno.FI_ENODEV, "data_width", id="senseless size"),
+    ],
+)
+def test_what_is_not_our_nic_is_refused_with_the_reason(values, number, message):
+    with Doctored(values) as device, pytest.raises(FabricError, match=message) as caught:
+        Fabric([device])
+    assert caught.value.errno == number
+
+
+def test_unknown_blocks_are_skipped():
+    # a later release puts a block of a kind this driver has never heard of behind ours
+    unknown = {0x500C: 0x6000, 0x6000: 0x414D_7777, 0x6004: 1, 0x6008: 0x40, 0x600C: 0}
+    with Doctored(unknown) as device:
+        assert [placed.block.name for placed in Nic(device).blocks][-1] == "counters"
+
+
+def test_own_address_reads_back(fabric):
+    assert [nic.mac.hex(":") for nic in fabric.nics] == ["02:00:00:00:00:01", "02:00:00:00:00:02"]
+    assert [nic.ip for nic in fabric.nics] == [0x0A000001, 0x0A000002]
+
+
+def test_counters_count_what_happened(fabric, pair, target):
+    _, region = target
+    pair[0].endpoint.write(bytes(8), pair[0].peer, region.address, region.key)
+    pair[0].finish()
+    pair[0].endpoint.write(bytes(8), pair[0].peer, region.address, region.key + 1)
+    pair[0].failure()
+    sender, receiver = (nic.counters() for nic in fabric.nics)
+    assert (sender[Counter.DESCRIPTORS], sender[Counter.COMPLETIONS]) == (2, 2)
+    assert sender[Counter.ERROR_COMPLETIONS] == 1
+    assert (receiver[Counter.REQUESTS_RECEIVED], receiver[Counter.REFUSED_REQUESTS]) == (2, 1)
+
+
+def test_a_key_in_use_is_refused_on_the_whole_nic(fabric, keep):
+    one, other = keep(fabric.domain(0)), keep(fabric.domain(0))
+    keep(one.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ, requested_key=77))
+    with pytest.raises(FabricError) as caught:
+        other.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ, requested_key=77)
+    assert caught.value.errno == Errno.FI_ENOKEY
+
+
+def test_a_key_whose_slots_are_all_taken_is_refused_and_others_are_not(fabric, keep):
+    domain = keep(fabric.domain(0))
+    # the halfwords of these keys cancel each other out, so all begin at slot 0, and a key has 8 slots
+    for key in range(1, 9):
+        keep(domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ, requested_key=key << 16 | key))
+    with pytest.raises(FabricError) as caught:
+        domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ, requested_key=9 << 16 | 9)
+    assert caught.value.errno == Errno.FI_ENOSPC
+    assert keep(domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ, requested_key=9)).key == 9
+
+
+def test_all_slots_of_the_key_table_can_be_used_and_are_returned(fabric, keep):
+    domain = keep(fabric.domain(0))
+    for _ in range(2):
+        regions = [
+            domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ) for _ in range(fabric.nics[0].parameters.keys)
+        ]
+        assert len({region.key for region in regions}) == len(regions)
+        with pytest.raises(FabricError) as caught:
+            domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ)
+        assert caught.value.errno == Errno.FI_ENOSPC
+        for region in regions:
+            region.close()
+
+
+@pytest.mark.parametrize("key", [-1, 2**64 - 1, 2**64])
+def test_impossible_keys_are_refused(fabric, key):
+    with pytest.raises(FabricError) as caught, fabric.domain(0) as domain:
+        domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ, requested_key=key)
+    assert caught.value.errno == Errno.FI_EINVAL
+
+
+def test_the_domain_chooses_keys_with_prov_key(fabric, keep):
+    domain = keep(fabric.domain(0, mr_mode=MrMode.FI_MR_PROV_KEY))
+    assert keep(domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ, requested_key=77)).key != 77
+
+
+def test_contexts_run_out_with_an_error_and_come_back(fabric, keep):
+    domain = keep(fabric.domain(0))
+    sides = [keep(make_side(domain)) for _ in range(fabric.nics[0].parameters.contexts)]
+    with pytest.raises(FabricError, match="endpoint contexts") as caught:
+        make_side(domain)
+    assert caught.value.errno == Errno.FI_ENOSPC
+    sides[0].endpoint.close()
+    keep(make_side(domain))
+
+
+def test_peer_entries_run_out_with_an_error_and_come_back():
+    with open_cluster(["model", "model"], NicParameters(peers=2)) as fabric:
+        client, server = make_side(fabric.domain(0)), make_side(fabric.domain(1))
+        connect(client, server)
+        second = client.peers.insert(server.endpoint.getname())
+        with pytest.raises(FabricError, match="peer table") as caught:
+            client.peers.insert(server.endpoint.getname())
+        assert caught.value.errno == Errno.FI_ENOSPC
+        assert len(client.peers) == 2
+        client.peers.remove(second)
+        client.peer = client.peers.insert(server.endpoint.getname())
+        region = server.domain.mr_reg(bytearray(8), ALL_ACCESS)
+        client.endpoint.write(bytes(8), client.peer, region.address, region.key)
+        client.finish()
+
+
+def test_an_endpoint_that_finds_no_peer_entry_gives_its_context_back():
+    with open_cluster(["model"], NicParameters(peers=1, contexts=2)) as fabric:
+        domain = fabric.domain(0)
+        first = make_side(domain)
+        first.peers.insert(first.endpoint.getname())
+        queue = domain.cq_open()
+        with pytest.raises(FabricError, match="peer table"):
+            domain.endpoint(cq=queue, av=first.peers)
+        with make_side(domain).endpoint as second:
+            assert second.getname() != first.endpoint.getname()
+
+
+def test_a_device_failure_is_what_a_wrong_completion_raises(pair, target):
+    _, region = target
+    side = pair[0]
+    side.endpoint.write(bytes(8), side.peer, region.address, region.key)
+    side.endpoint._rings._pending = [None] * side.endpoint.tx_size
+    with pytest.raises(DeviceFailureError, match="never posted"):
+        side.queue.sread(timeout=30)
+    side.endpoint._rings._free = list(range(side.endpoint.tx_size))  # nothing to wait for at close
