@@ -3,10 +3,10 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 import numpy as np
-from amoeba_model.network import Frame
+from amoeba_model.network import Frame, SimulatedDevice
 from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
 
@@ -14,7 +14,7 @@ from amoeba.constants import Errno, MrAccess, Op
 from amoeba.errors import fabric_error
 from amoeba.fabric import Fabric
 
-__all__ = ["COMPONENTS", "Step", "Traced", "TracingDevice", "trace_fetch_atomic"]
+__all__ = ["COMPONENTS", "Step", "Traced", "trace_fetch_atomic"]
 
 COMPONENTS = {
     Stage.DOORBELL: "DoorbellPages",
@@ -35,17 +35,6 @@ COMPONENTS = {
 """Who reports a stage: names of components in ``amoeba_hw`` and of their counterparts in the model."""
 
 _TIMEOUT = 60.0
-
-
-@runtime_checkable
-class TracingDevice(Protocol):
-    """What a simulated device has besides :class:`amoeba_model.device.Device`."""
-
-    tracing: bool
-    """Events are recorded."""
-
-    def trace_events(self) -> list[TraceEvent]:
-        """Events recorded since the last call, by cycle."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +99,7 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
     or the operation's own error.
     """
     for device in fabric.devices:
-        if not isinstance(device, TracingDevice):
+        if not isinstance(device, SimulatedDevice):
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"{device.name} reports no trace")
     counter = np.array([initial], np.uint64)
     fetched = np.zeros(1, np.uint64)
@@ -132,7 +121,7 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
             events = [
                 (nic, event)
                 for nic, device in enumerate(fabric.devices)
-                for event in cast(TracingDevice, device).trace_events()
+                for event in cast(SimulatedDevice, device).trace_events()
             ]
         if not done:
             raise fabric_error(Errno.FI_ETIMEDOUT, f"the atomic did not finish in {_TIMEOUT:g} s")
@@ -145,7 +134,7 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
 @contextlib.contextmanager
 def _recording(fabric: Fabric) -> Iterator[list[tuple[int, Frame]]]:
     """Record events and frames; the list that is yielded holds the frames."""
-    devices = [cast(TracingDevice, device) for device in fabric.devices]
+    devices = [cast(SimulatedDevice, device) for device in fabric.devices]
     network = fabric.network
     assert network is not None  # devices that trace are simulated, and a fabric of them has a network
     for device in devices:

@@ -9,6 +9,7 @@ import abc
 from dataclasses import dataclass
 
 from amoeba_model.device import Device, DeviceError
+from amoeba_model.trace import TraceEvent
 
 __all__ = ["Frame", "Network", "SimulatedDevice"]
 
@@ -43,6 +44,19 @@ class SimulatedDevice(Device):
     @abc.abstractmethod
     def take_interrupts(self) -> int:
         """Interrupt vectors raised since the last call, as a bit mask."""
+
+    @property
+    @abc.abstractmethod
+    def tracing(self) -> bool:
+        """Whether events are recorded; can be set at any time."""
+
+    @tracing.setter
+    @abc.abstractmethod
+    def tracing(self, enabled: bool) -> None: ...
+
+    @abc.abstractmethod
+    def trace_events(self) -> list[TraceEvent]:
+        """Events recorded since the last call, by cycle and, within a cycle, by stage."""
 
     def advance(self) -> None:
         if self.network is not None:

@@ -136,6 +136,7 @@ class RtlDevice(SimulatedDevice):
         options = _Options(host_latency, int(stall * 256), seed)
         self._nic = self._library.amoeba_create(ctypes.byref(options))
         self._finalizer = weakref.finalize(self, self._library.amoeba_destroy, self._nic)
+        self._tracing = trace
         self._library.amoeba_trace_enable(self._nic, trace)
 
     def _stage(self, index: int) -> Stage:
@@ -256,12 +257,16 @@ class RtlDevice(SimulatedDevice):
             faults.append(DmaFault(fault.address, fault.size, bool(fault.write), _requester_name(fault.requester)))
         return faults
 
-    def trace(self, enabled: bool) -> None:
-        """Start or stop recording events."""
+    @property
+    def tracing(self) -> bool:
+        return self._tracing
+
+    @tracing.setter
+    def tracing(self, enabled: bool) -> None:
         self._library.amoeba_trace_enable(self._open, enabled)
+        self._tracing = enabled
 
     def trace_events(self) -> list[TraceEvent]:
-        """Events recorded since the last call, by cycle and, within a cycle, by stage."""
         count = ctypes.c_uint64()
         events = self._library.amoeba_take_trace(self._open, ctypes.byref(count))
         recorded = [

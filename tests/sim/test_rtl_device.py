@@ -324,7 +324,7 @@ def test_events_are_recorded_only_while_enabled(device):
     grant(device, memory)
     copy(device, memory.ctypes.data, memory.ctypes.data, 32)
     assert device.trace_events() == []
-    device.trace(True)
+    device.tracing = True
     copy(device, memory.ctypes.data, memory.ctypes.data, 48)
     events = device.trace_events()
     assert [event.stage for event in events] == [Stage.DOORBELL, Stage.DESCRIPTOR] + [Stage.OPERAND] * 2
@@ -366,7 +366,7 @@ def test_a_closed_device_refuses_every_call(library):
         device.take_frames,
         device.take_interrupts,
         device.trace_events,
-        lambda: device.trace(True),
+        lambda: setattr(device, "tracing", True),
         lambda: device.start_vcd("x.vcd"),
         device.stop_vcd,
     ]

@@ -30,7 +30,7 @@ class ModelDevice(SimulatedDevice):
     Results are exact, time is nominal (:mod:`amoeba_model.nic.timing`): host memory changes when the clock
     reaches the frame that causes it, and frames leave at the cycles that the costs add up to.
 
-    While :attr:`tracing` is set, events are recorded for :meth:`take_trace`.
+    While :attr:`tracing` is set, events are recorded for :meth:`trace_events`.
     """
 
     def __init__(self, parameters: NicParameters | None = None, *, name: str = "model") -> None:
@@ -119,11 +119,10 @@ class ModelDevice(SimulatedDevice):
         self._check_open()
         return {counter: self._core.counter(counter) for counter in Counter}
 
-    def take_trace(self) -> list[TraceEvent]:
-        """The events recorded since the last call, by cycle."""
+    def trace_events(self) -> list[TraceEvent]:
         self._check_open()
         events, self._core.events = self._core.events, []
-        return sorted(events, key=lambda event: event.cycle)
+        return sorted(events, key=lambda event: (event.cycle, event.stage))
 
     def advance(self) -> None:
         self._check_open()
