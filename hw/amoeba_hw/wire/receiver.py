@@ -1,19 +1,52 @@
 """Ethernet frames in, checked headers and payloads out."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, flipped
 
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT, packet_beat
+from amoeba_hw.stream import connect_streams
+from amoeba_hw.wire.frame_store import FrameStore
+from amoeba_hw.wire.headers import NO_CONTEXT
+from amoeba_hw.wire.parser import FrameParser, frame_limit
 
-__all__ = ["FrameReceiver"]
+__all__ = ["UNKNOWN_PDC", "FrameReceiver"]
+
+UNKNOWN_PDC = 0xFFFF
+"""In the trace, of a request with SYN: its PDC has not been looked up yet."""
 
 
 class FrameReceiver(wiring.Component):
-    """Stores each frame until its last byte is there, and hands on what is right and meant for this NIC."""
+    """Stores each frame until its last byte is there, and hands on what is right and meant for this NIC.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    mac, ip : In
+        Own addresses.
+    frames : :func:`packet_beat` stream
+        Whole Ethernet frames without FCS; ``error`` on the last beat: bad FCS, counted as a wrong CRC. Anything
+        else that is not a frame for this NIC is dropped and counted, too; longer ones than :func:`frame_limit` are
+        malformed. ``ready`` falls only while the stores are almost full.
+    requests, responses : FRAME_HEADER streams
+        Fields that a frame does not have are zero. A kind that is not taken holds up the other only when its store
+        is full: 12 headers, or two full payloads.
+    request_payload, response_payload : :func:`packet_beat` streams
+        One packet of ``payload_length`` bytes for each header that has any. Does not wait for the header's transfer.
+    trace_request_received, trace_response_received : TRACE_SLOT
+        ``pdc`` is the receiver's, UNKNOWN_PDC with SYN.
+    count_frames_received, count_dropped_malformed, count_dropped_check, count_dropped_address : Out(1)
+        One pulse of one of them for each frame.
+
+    One beat per cycle, no idle cycle between frames. The header is offered five cycles after its last beat.
+    """
 
     def __init__(self, parameters):
-        self._width = width = parameters.data_width
+        self._parameters = parameters
+        width = parameters.data_width
         super().__init__(
             {
                 "mac": In(48),
@@ -33,4 +66,48 @@ class FrameReceiver(wiring.Component):
         )
 
     def elaborate(self, platform):
-        return Module()
+        m = Module()
+        width = self._parameters.data_width
+        beats = 2 * -(-frame_limit(self._parameters) // self._parameters.beat_bytes)
+        m.submodules.parser = parser = FrameParser(self._parameters)
+        m.submodules.request_store = request_store = FrameStore(width, beats)
+        m.submodules.response_store = response_store = FrameStore(width, beats)
+        connect_streams(m, flipped(self.frames), parser.frames)
+        connect_streams(m, request_store.headers, flipped(self.requests))
+        connect_streams(m, request_store.payload, flipped(self.request_payload))
+        connect_streams(m, response_store.headers, flipped(self.responses))
+        connect_streams(m, response_store.payload, flipped(self.response_payload))
+        m.d.comb += [
+            parser.mac.eq(self.mac),
+            parser.ip.eq(self.ip),
+            parser.stall.eq(request_store.stall | response_store.stall),
+            self.count_frames_received.eq(parser.accepted),
+            self.count_dropped_malformed.eq(parser.malformed),
+            self.count_dropped_check.eq(parser.corrupt),
+            self.count_dropped_address.eq(parser.misdirected),
+        ]
+        for store, chosen in ((request_store, parser.is_request), (response_store, ~parser.is_request)):
+            m.d.comb += [
+                store.beat_valid.eq(parser.payload_valid & chosen),
+                store.beat.eq(parser.payload),
+                store.header.eq(parser.header),
+                store.accept.eq(parser.accepted & chosen),
+                store.reject.eq(parser.malformed | parser.misdirected | parser.corrupt),
+            ]
+        self._elaborate_trace(m, parser)
+        return m
+
+    def _elaborate_trace(self, m, parser):
+        header = parser.header
+        request, response = self.trace_request_received, self.trace_response_received
+        m.d.comb += [
+            request.valid.eq(parser.accepted & parser.is_request),
+            request.event.psn.eq(header.psn),
+            request.event.pdc.eq(Mux(header.syn, UNKNOWN_PDC, header.dpdcid)),
+            request.event.context.eq(header.resource_index[:8]),
+            response.valid.eq(parser.accepted & ~parser.is_request),
+            response.event.psn.eq(header.psn),
+            response.event.pdc.eq(header.dpdcid),
+            response.event.context.eq(NO_CONTEXT),
+            response.event.status.eq(header.return_code),
+        ]

@@ -1,16 +1,52 @@
 """Headers and payloads in, Ethernet frames out."""
 
-from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, flipped
 
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT, packet_beat
+from amoeba_hw.stream import Queue, RoundRobinArbiter, connect_streams
+from amoeba_hw.wire.assembler import FrameAssembler
+from amoeba_hw.wire.crc_appender import CrcAppender
+from amoeba_hw.wire.headers import HeaderBuilder
 
 __all__ = ["FrameTransmitter"]
 
+_DEPARTURE = data.StructLayout({"is_request": 1, "context": 8, "pdc": 16, "psn": 32, "status": 8})
+"""What the trace says of a frame."""
+
+_FRAMES_INSIDE = 8
+"""More than the stages between assembler and output can hold frames."""
+
 
 class FrameTransmitter(wiring.Component):
-    """Builds a frame from every header, with the payload that belongs to it, and the CRC behind it."""
+    """Builds a frame from every header, with the payload that belongs to it, and its CRC.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    mac, ip : In
+        Own addresses.
+    requests, responses : FRAME_HEADER streams
+        Frame by frame; when both wait they alternate, and responses go first. ``is_request`` must be that of the
+        stream, ``payload_length`` above 0 only where the frame may have a payload; a response has one if its opcode
+        is WITH_DATA. ``job_id``, ``message_id`` and all else are sent as given.
+    request_payload, response_payload : :func:`packet_beat` streams
+        One packet of ``payload_length`` bytes for every header with a payload, in the order of the headers. Once a
+        header is there its payload must follow without waiting for the other kind's frames.
+    frames : :func:`packet_beat` stream
+        Whole Ethernet frames without FCS.
+    trace_request_sent, trace_response_sent : TRACE_SLOT
+        With the first beat of a frame. ``pdc`` is the sender's.
+    count_responses_sent : Out(1)
+        Pulse with the first beat of a response.
+
+    One beat per cycle, no idle cycle between frames; a frame whose CRC reaches into a beat of its own takes that
+    cycle, too. The first beat leaves 7 cycles after its header was taken.
+    """
 
     def __init__(self, parameters):
         self._width = width = parameters.data_width
@@ -28,6 +64,43 @@ class FrameTransmitter(wiring.Component):
                 "count_responses_sent": Out(1),
             }
         )
+        self._inside = Signal()
+        """A frame's first beat has left, its last has not."""
 
     def elaborate(self, platform):
-        return Module()
+        m = Module()
+        # The arbiter begins with its first input.
+        m.submodules.arbiter = arbiter = RoundRobinArbiter(FRAME_HEADER, 2)
+        m.submodules.builder = builder = HeaderBuilder()
+        m.submodules.assembler = assembler = FrameAssembler(self._width)
+        m.submodules.appender = appender = CrcAppender(self._width)
+        m.submodules.departures = departures = Queue(_DEPARTURE, _FRAMES_INSIDE)
+        connect_streams(m, flipped(self.responses), arbiter.i[0])
+        connect_streams(m, flipped(self.requests), arbiter.i[1])
+        connect_streams(m, arbiter.o, builder.i)
+        connect_streams(m, builder.o, assembler.headers)
+        connect_streams(m, flipped(self.request_payload), assembler.request_payload)
+        connect_streams(m, flipped(self.response_payload), assembler.response_payload)
+        connect_streams(m, assembler.o, appender.i)
+        connect_streams(m, appender.o, flipped(self.frames))
+        m.d.comb += [builder.mac.eq(self.mac), builder.ip.eq(self.ip)]
+        m.d.comb += [
+            departures.i.valid.eq(assembler.begins),
+            *(departures.i.p[name].eq(assembler.headers.p[name]) for name, _ in _DEPARTURE),
+        ]
+        self._elaborate_trace(m, departures)
+        return m
+
+    def _elaborate_trace(self, m, departures):
+        leaves = Signal()
+        departure = departures.o.p
+        m.d.comb += [
+            leaves.eq(self.frames.valid & self.frames.ready & ~self._inside),
+            departures.o.ready.eq(leaves),
+            self.count_responses_sent.eq(leaves & ~departure.is_request),
+        ]
+        for slot, kind in ((self.trace_request_sent, 1), (self.trace_response_sent, 0)):
+            m.d.comb += slot.valid.eq(leaves & (departure.is_request == kind))
+            m.d.comb += [slot.event[name].eq(departure[name]) for name in ("psn", "pdc", "context", "status")]
+        with m.If(self.frames.valid & self.frames.ready):
+            m.d.sync += self._inside.eq(~self.frames.p.last)

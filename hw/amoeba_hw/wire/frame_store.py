@@ -1,0 +1,74 @@
+"""Holds received frames of one kind until their consumer takes them."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, flipped
+
+from amoeba_hw.commit_queue import CommitQueue
+from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
+from amoeba_hw.stream import Queue, connect_streams
+
+__all__ = ["FrameStore"]
+
+_HEADERS = 16
+_IN_FLIGHT = 4
+"""Beats, and so frames, that can still arrive after ``stall``."""
+
+
+class FrameStore(wiring.Component):
+    """A queue of headers and a queue of payloads; a frame is kept or forgotten at its end.
+
+    Parameters
+    ----------
+    width : int
+        Bits per beat.
+    beats : int
+        Payload beats to hold, at least.
+
+    Members
+    -------
+    stall : Out(1)
+        There is room for four more beats and headers, but not for more: send nothing new.
+    beat_valid, beat : In, :func:`packet_beat`
+        A beat of payload to store.
+    header : In(FRAME_HEADER)
+        With ``accept``.
+    accept, reject : In(1)
+        The frame ends, with the beat of this cycle if there is one.
+    headers : FRAME_HEADER stream
+    payload : :func:`packet_beat` stream
+        The accepted frames; two cycles after ``accept`` at the earliest.
+    """
+
+    def __init__(self, width, beats):
+        self._beat = packet_beat(width)
+        self._depth = 1 << (beats + _IN_FLIGHT - 1).bit_length()
+        super().__init__(
+            {
+                "stall": Out(1),
+                "beat_valid": In(1),
+                "beat": In(self._beat),
+                "header": In(FRAME_HEADER),
+                "accept": In(1),
+                "reject": In(1),
+                "headers": Out(stream.Signature(FRAME_HEADER)),
+                "payload": Out(stream.Signature(self._beat)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.waiting_headers = headers = Queue(FRAME_HEADER, _HEADERS)
+        m.submodules.waiting_payload = payload = CommitQueue(self._beat, self._depth)
+        m.d.comb += [
+            self.stall.eq((payload.room < _IN_FLIGHT) | (headers.level > _HEADERS - _IN_FLIGHT)),
+            payload.i.valid.eq(self.beat_valid),
+            payload.i.p.eq(self.beat),
+            payload.commit.eq(self.accept),
+            payload.rollback.eq(self.reject),
+            headers.i.valid.eq(self.accept),
+            headers.i.p.eq(self.header),
+        ]
+        connect_streams(m, headers.o, flipped(self.headers))
+        connect_streams(m, payload.o, flipped(self.payload))
+        return m

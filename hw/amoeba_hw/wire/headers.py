@@ -1,0 +1,262 @@
+"""Where the headers of a frame lie, and how they become a FRAME_HEADER and back.
+
+A frame has one of four shapes; everything variable about it follows from the shape and the payload's length.
+"""
+
+import enum
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.wire import uet
+
+from amoeba_hw.interfaces import FRAME_HEADER
+from amoeba_hw.layout import pack_wire, unpack_wire
+from amoeba_hw.packed import select
+
+__all__ = [
+    "BUILT_HEADER",
+    "HEADER_MAXIMUM",
+    "NO_CONTEXT",
+    "FrameShape",
+    "HeaderBuilder",
+    "is_atomic_opcode",
+    "parse_headers",
+]
+
+
+class FrameShape(enum.Enum):
+    """Which headers a frame has behind UDP's, in order."""
+
+    RESPONSE = (uet.PDS_ACK, uet.SES_RESPONSE)
+    RESPONSE_DATA = (uet.PDS_ACK, uet.SES_RESPONSE_DATA)
+    REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST)
+    ATOMIC_REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST, uet.ATOMIC_EXTENSION)
+
+    @property
+    def records(self):
+        """All headers, Ethernet's first."""
+        return (uet.ETHERNET, uet.IPV4, uet.UDP, *self.value)
+
+    @property
+    def header_bytes(self):
+        """Bytes of all headers: where the payload begins."""
+        return sum(record.size for record in self.records)
+
+    @property
+    def packet_overhead(self):
+        """Bytes of the IP packet that are not payload."""
+        return self.header_bytes - uet.ETHERNET.size + uet.CRC_SIZE
+
+
+HEADER_MAXIMUM = max(shape.header_bytes for shape in FrameShape)
+"""Bytes of the longest headers."""
+
+_ATOMIC_OPCODES = (
+    uet.RequestOpcode.ATOMIC,
+    uet.RequestOpcode.FETCHING_ATOMIC,
+    uet.RequestOpcode.AMOEBA_COMPARE_ATOMIC,
+)
+
+
+def is_atomic_opcode(opcode):
+    """Whether a request opcode has the atomic extension."""
+    return opcode.matches(*(int(code) for code in _ATOMIC_OPCODES))
+
+
+NO_CONTEXT = 0xFF
+"""In the trace, of a response: the frame does not say."""
+
+BUILT_HEADER = data.StructLayout(
+    {
+        "bytes": 8 * HEADER_MAXIMUM,
+        "kind": len(FrameShape),  # one bit is set: the place of the shape in FrameShape
+        "payload_length": 14,
+        "is_request": 1,
+        "context": 8,
+        "pdc": 16,
+        "psn": 32,
+        "status": 8,
+    }
+)
+"""All headers of a frame as they travel, first byte in the low bits, and what the trace wants to know."""
+
+_IPV4_CONSTANTS = {
+    "version": 4,
+    "header_words": 5,
+    "flags_fragment": 0x4000,
+    "ttl": 64,
+    "protocol": uet.IP_PROTOCOL_UDP,
+}
+
+
+def _shape_of(header):
+    """One bit per FrameShape: the one that a FRAME_HEADER asks for."""
+    with_data = header.opcode == int(uet.ResponseOpcode.WITH_DATA)
+    atomic = is_atomic_opcode(header.opcode)
+    return Cat(
+        ~header.is_request & ~with_data,
+        ~header.is_request & with_data,
+        header.is_request & ~atomic,
+        header.is_request & atomic,
+    )
+
+
+def _ses_values(record, header):
+    """Values of a SES header's fields: those of equal name, and those of another name or fixed."""
+    shared = {field.name for field in record.fields} & {name for name, _ in FRAME_HEADER}
+    values = {name: header[name] for name in shared}
+    if record is uet.SES_RESPONSE_DATA:
+        values["read_request_message_id"] = header.message_id
+    if record is uet.ATOMIC_EXTENSION:
+        values |= {"opcode": header.atomic_opcode, "datatype": header.atomic_datatype}
+    return values
+
+
+def _pds_header(shape, header):
+    """The PDS header of a shape as it travels."""
+    record = shape.value[0]
+    if record is uet.PDS_REQUEST:
+        values = {
+            "type": uet.PdsType.ROD_REQ,
+            "next_header": uet.NextHeader.REQUEST_STD,
+            "flags": Mux(header.syn, int(uet.PdsFlags.SYN), 0) | int(uet.PdsFlags.ACK_REQUEST),
+            "clear_psn_offset": header.clear_psn_offset,
+            "psn": header.psn,
+        }
+    else:
+        with_data = shape is FrameShape.RESPONSE_DATA
+        values = {
+            "type": uet.PdsType.ACK,
+            "next_header": uet.NextHeader.RESPONSE_DATA if with_data else uet.NextHeader.RESPONSE,
+            "cack_psn": header.psn,
+        }
+    return pack_wire(record, values | {"spdcid": header.spdcid, "dpdcid": header.dpdcid})
+
+
+class HeaderBuilder(wiring.Component):
+    """Turns FRAME_HEADERs into bytes.
+
+    Members
+    -------
+    mac, ip : In
+        Own addresses.
+    i : FRAME_HEADER stream
+    o : BUILT_HEADER stream
+        Latency two cycles (the IPv4 checksum is summed in the first and folded in the second), one header per
+        cycle. ``i.ready`` depends on ``o.ready`` combinationally.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "mac": In(48),
+                "ip": In(32),
+                "i": In(stream.Signature(FRAME_HEADER)),
+                "o": Out(stream.Signature(BUILT_HEADER)),
+            }
+        )
+        self._header = Signal(FRAME_HEADER)
+        self._shape = Signal(len(FrameShape))
+        self._total_length = Signal(16)
+        self._sum = Signal(19)
+        self._valid = Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        advance = Signal()
+        total_length = Signal(16)
+        shape = Signal(len(FrameShape))
+        m.d.comb += [
+            advance.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(advance),
+            shape.eq(_shape_of(self.i.p)),
+            total_length.eq(
+                select(14, ((shape[n], Const(s.packet_overhead, 14)) for n, s in enumerate(FrameShape)))
+                + self.i.p.payload_length
+            ),
+        ]
+        with m.If(advance):
+            m.d.sync += [
+                self._valid.eq(self.i.valid),
+                self._header.eq(self.i.p),
+                self._shape.eq(shape),
+                self._total_length.eq(total_length),
+                self._sum.eq(self._checksum_sum(total_length)),
+                self.o.valid.eq(self._valid),
+            ]
+            m.d.sync += self._assemble(m)
+        return m
+
+    def _checksum_sum(self, total_length):
+        """Sum of the 16-bit words of the IPv4 header."""
+        fixed = uet.IPV4.pack(**_IPV4_CONSTANTS)
+        constant = sum(int.from_bytes(fixed[at : at + 2], "big") for at in range(0, len(fixed), 2))
+        other = self.i.p.ip
+        return ((self.ip[:16] + self.ip[16:]) + (other[:16] + other[16:])) + (total_length + Const(constant, 18))
+
+    def _assemble(self, m):
+        """Statements that put the second stage's header together."""
+        header, built = self._header, self.o.p
+        folded = Signal(17)
+        checksum = Signal(16)
+        m.d.comb += [
+            folded.eq(self._sum[:16] + self._sum[16:]),
+            checksum.eq(~(folded[:16] + folded[16])),
+        ]
+        common = Cat(
+            pack_wire(
+                uet.ETHERNET,
+                {"destination": header.mac, "source": self.mac, "ethertype": uet.ETHERTYPE_IPV4},
+            ),
+            pack_wire(
+                uet.IPV4,
+                _IPV4_CONSTANTS
+                | {
+                    "total_length": self._total_length,
+                    "checksum": checksum,
+                    "source": self.ip,
+                    "destination": header.ip,
+                },
+            ),
+            pack_wire(
+                uet.UDP,
+                {
+                    "source_port": header.port,
+                    "destination_port": uet.UDP_PORT,
+                    "length": (self._total_length - uet.IPV4.size)[:16],
+                },
+            ),
+        )
+        transport = []
+        for shape in FrameShape:
+            ses = [pack_wire(record, _ses_values(record, header)) for record in shape.value[1:]]
+            transport.append(Cat(_pds_header(shape, header), *ses))
+        width = 8 * HEADER_MAXIMUM - len(common)
+        return [
+            built.bytes.eq(
+                Cat(common, select(width, ((self._shape[n], part) for n, part in enumerate(transport))))
+            ),
+            built.kind.eq(self._shape),
+            built.payload_length.eq(header.payload_length),
+            built.is_request.eq(header.is_request),
+            built.context.eq(Mux(header.is_request, header.initiator[:8], NO_CONTEXT)),
+            built.pdc.eq(header.spdcid),
+            built.psn.eq(header.psn),
+            built.status.eq(Mux(header.is_request, 0, header.return_code)),
+        ]
+
+
+def parse_headers(travelled):
+    """Fields of all headers that a frame might have, from its first bytes: a dict of dicts by record name.
+
+    Only those of the frame's shape mean anything.
+    """
+    fields = {}
+    for shape in FrameShape:
+        position = 0
+        for record in shape.records:
+            bits = travelled[8 * position : 8 * (position + record.size)]
+            fields[record.name] = unpack_wire(record, bits)
+            position += record.size
+    return fields

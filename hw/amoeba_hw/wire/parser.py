@@ -1,0 +1,372 @@
+"""Takes frames apart while they arrive, and judges them when they are complete."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.wire import uet
+
+from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
+from amoeba_hw.layout import unpack_wire
+from amoeba_hw.packed import funnel, masked, select
+from amoeba_hw.wire.crc import RESIDUE, apply, contribution, power, register_after
+from amoeba_hw.wire.crc_appender import covered
+from amoeba_hw.wire.headers import HEADER_MAXIMUM, FrameShape, is_atomic_opcode, parse_headers
+
+__all__ = ["FrameParser", "frame_limit"]
+
+_FRAGMENT = 0x3FFF
+"""More-fragments bit and fragment offset."""
+
+_VERDICT = data.StructLayout({"encapsulation": 1, "address": 1, "check": 1, "transport": 1})
+"""What is wrong with a frame, in the order in which it counts."""
+
+
+def frame_limit(parameters):
+    """Bytes of the longest frame that is received: any headers, a full payload and the CRC."""
+    return HEADER_MAXIMUM + parameters.payload + uet.CRC_SIZE
+
+
+class FrameParser(wiring.Component):
+    """Splits a frame into header and payload, and says at its end whether it is to be believed.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    mac, ip : In
+        Own addresses.
+    frames : :func:`packet_beat` stream
+        Whole Ethernet frames without FCS. ``error`` with the last beat: wrong FCS, counted as a wrong CRC.
+    stall : In(1)
+        Take nothing more; what has been taken still leads to up to three beats of payload and three verdicts.
+    payload_valid, payload : Out, :func:`packet_beat`
+        A beat of the frame's payload, or of what would be its payload if the frame were right. Cannot be refused.
+    is_request : Out(1)
+        Kind of the frame that ``payload`` and the verdict belong to.
+    header : Out(FRAME_HEADER)
+        With ``accepted``. Fields that the frame does not have are zero.
+    accepted, malformed, misdirected, corrupt : Out(1)
+        The verdict: a pulse of one of them for each frame, with the frame's last beat of payload or after it, and
+        before the next frame's first.
+
+    One beat per cycle. The verdict comes three cycles after the last beat.
+
+    ::
+
+        stage     arrived              held                        judged
+        work      CRC: matrix times    headers complete: shape,    CRC register complete:
+                  beat                 lengths, addresses;         verdict
+                                       payload realigned
+    """
+
+    def __init__(self, parameters):
+        self._line_bytes = parameters.beat_bytes
+        self._limit = frame_limit(parameters)
+        beat = packet_beat(parameters.data_width)
+        super().__init__(
+            {
+                "mac": In(48),
+                "ip": In(32),
+                "frames": In(stream.Signature(beat)),
+                "stall": In(1),
+                "payload_valid": Out(1),
+                "payload": Out(beat),
+                "is_request": Out(1),
+                "header": Out(FRAME_HEADER),
+                "accepted": Out(1),
+                "malformed": Out(1),
+                "misdirected": Out(1),
+                "corrupt": Out(1),
+            }
+        )
+        # One beyond the limit stands for everything longer.
+        index = range(-(-self._limit // self._line_bytes) + 1)
+        self._arrived = Signal(beat)
+        self._arrived_valid = Signal()
+        self._arrived_index = Signal(index)
+        self._held = Signal(beat)
+        self._held_valid = Signal()
+        self._held_index = Signal(index)
+        self._leaves = Signal()
+        """The held beat moves on: the next one is there, or none follows."""
+        self._headers = Signal(data.ArrayLayout(parameters.data_width, -(-HEADER_MAXIMUM // self._line_bytes)))
+        """First beats of the frame, up to the held one."""
+        self._product = Signal(32)
+        self._product_counts = Signal()
+        self._register = Signal(32)
+        self._padding = Signal(range(self._line_bytes))
+        self._checksum = Signal(20)
+        self._delivered = Signal(14)
+        self._judged = Signal()
+        self._wrong = Signal(_VERDICT)
+
+    def elaborate(self, platform):
+        m = Module()
+        self._fields = parse_headers(Cat(*self._headers))
+        self._elaborate_stages(m)
+        shape, payload_length, too_short = self._elaborate_shape(m)
+        self._elaborate_register(m)
+        self._elaborate_payload(m, shape, payload_length)
+        self._elaborate_encapsulation(m)
+        self._elaborate_transport(m, shape, payload_length, too_short)
+        self._elaborate_header(m, shape, payload_length)
+        self._elaborate_verdict(m)
+        return m
+
+    def _elaborate_stages(self, m):
+        limit_index = -(-self._limit // self._line_bytes)
+        m.d.comb += [
+            self.frames.ready.eq(~self.stall),
+            self._leaves.eq(self._held_valid & (self._held.last | self._arrived_valid)),
+        ]
+        taken = self.frames.valid & self.frames.ready
+        m.d.sync += self._arrived_valid.eq(taken)
+        with m.If(taken):
+            m.d.sync += self._arrived.eq(self.frames.p)
+        # The beat in ``arrived`` always moves on: either ``held`` is empty, or this is what it waits for.
+        with m.If(self._arrived_valid):
+            m.d.sync += [
+                self._held.eq(self._arrived),
+                self._held_index.eq(self._arrived_index),
+                self._arrived_index.eq(
+                    Mux(self._arrived.last, 0, self._arrived_index + (self._arrived_index != limit_index))
+                ),
+            ]
+            with m.Switch(self._arrived_index):
+                for index in range(len(self._headers)):
+                    with m.Case(index):
+                        m.d.sync += self._headers[index].eq(self._arrived.data)
+        with m.If(self._arrived_valid | self._leaves):
+            m.d.sync += self._held_valid.eq(self._arrived_valid)
+
+    def _elaborate_shape(self, m):
+        """Shape of the held frame (one bit each, or none), payload's length, and whether that is negative."""
+        prologue = self._fields["pds_request"]
+        atomic = is_atomic_opcode(self._fields["ses_request"]["opcode"])
+        is_request = (prologue["type"] == int(uet.PdsType.ROD_REQ)) & (
+            prologue["next_header"] == int(uet.NextHeader.REQUEST_STD)
+        )
+        is_response = prologue["type"] == int(uet.PdsType.ACK)
+        shape = Signal(len(FrameShape))
+        difference = Signal(17)
+        overhead = select(8, ((shape[n], Const(s.packet_overhead, 8)) for n, s in enumerate(FrameShape)))
+        m.d.comb += [
+            shape.eq(
+                Cat(
+                    is_response & (prologue["next_header"] == int(uet.NextHeader.RESPONSE)),
+                    is_response & (prologue["next_header"] == int(uet.NextHeader.RESPONSE_DATA)),
+                    is_request & ~atomic,
+                    is_request & atomic,
+                )
+            ),
+            difference.eq(self._fields["ipv4"]["total_length"] - overhead),
+        ]
+        return shape, difference[:14], difference[16]
+
+    def _elaborate_register(self, m):
+        """The CRC register over everything up to the packet's end, and how many zero bytes came after it."""
+        line_bytes = self._line_bytes
+        line_bits = line_bytes.bit_length() - 1
+        end = Signal(17)
+        """Of the packet, from the frame's first byte, as known with the held beat: right before it matters."""
+        arrived_end = Signal(17)
+        left = Signal(18)
+        """Bytes from the arrived beat's first to the packet's end; negative beyond it."""
+        visible = Signal(range(line_bytes + 1))
+        m.d.comb += [
+            end.eq(self._fields["ipv4"]["total_length"] + uet.ETHERNET.size),
+            arrived_end.eq(end),
+            left.eq(arrived_end - (self._arrived_index << line_bits)),
+            visible.eq(Mux(left[17], 0, Mux(left[:17] > line_bytes, line_bytes, left))),
+        ]
+        if line_bytes > uet.ENCAPSULATION_SIZE:
+            # The packet begins, and may end, in the very beat that says where it ends.
+            with m.If(self._arrived_index == 0):
+                ipv4_end = uet.ETHERNET.size + uet.IPV4.size
+                ipv4 = unpack_wire(uet.IPV4, self._arrived.data[8 * uet.ETHERNET.size : 8 * ipv4_end])
+                m.d.comb += arrived_end.eq(ipv4["total_length"] + uet.ETHERNET.size)
+        beat = Signal(8 * line_bytes)
+        entering = Signal(8 * line_bytes)
+        m.d.comb += [
+            beat.eq(masked(self._arrived.data, visible)),
+            entering.eq(covered(beat, self._arrived_index)),
+        ]
+        with m.If(self._arrived_valid):
+            m.d.sync += [
+                self._product.eq(contribution(entering)),
+                self._product_counts.eq(visible != 0),
+            ]
+        with m.If(self._leaves):
+            previous = apply(power(line_bytes), self._register)
+            with m.If(self._held_index == 0):
+                m.d.sync += self._register.eq(self._product)
+            with m.Elif(self._product_counts):
+                m.d.sync += self._register.eq(self._product ^ previous)
+            m.d.sync += self._padding.eq(-end[:line_bits])
+
+    def _elaborate_payload(self, m, shape, payload_length):
+        """The payload's beats, each when the frame's beat after the one it begins in has arrived."""
+        line_bytes = self._line_bytes
+        remaining = Signal(14)
+        gives = Signal()
+        starts = Signal()
+        offset = Signal(range(line_bytes))
+        offsets = [s.header_bytes % line_bytes for s in FrameShape]
+        m.d.comb += [
+            remaining.eq(payload_length - self._delivered),
+            starts.eq(
+                Cat(
+                    shape[n] & (self._held_index >= s.header_bytes // line_bytes)
+                    for n, s in enumerate(FrameShape)
+                ).any()
+            ),
+            offset.eq(select(len(offset), ((shape[n], Const(at, len(offset))) for n, at in enumerate(offsets)))),
+            gives.eq(
+                self._leaves
+                & starts
+                & (self._delivered < payload_length)
+                & (self._held_index != -(-self._limit // line_bytes))
+            ),
+        ]
+        m.d.sync += [
+            self.payload_valid.eq(gives),
+            self.payload.data.eq(funnel(self._held.data, self._arrived.data, offset, offsets)),
+            self.payload.last.eq(remaining <= line_bytes),
+            self.payload.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
+            self.is_request.eq(shape[2:].any()),
+        ]
+        with m.If(self._leaves & self._held.last):
+            m.d.sync += self._delivered.eq(0)
+        with m.Elif(gives):
+            m.d.sync += self._delivered.eq(self._delivered + line_bytes)
+
+    def _elaborate_encapsulation(self, m):
+        """The checks of Ethernet, IPv4 and UDP, complete with the held frame's last beat."""
+        ethernet, ipv4, udp = (self._fields[name] for name in ("ethernet", "ipv4", "udp"))
+        line_bits = self._line_bytes.bit_length() - 1
+        received = Signal(16)
+        folded = Signal(17)
+        words = Cat(*self._headers)[8 * uet.ETHERNET.size : 8 * (uet.ETHERNET.size + uet.IPV4.size)]
+        # Complete one cycle after the last word: a frame that is long enough has one more beat.
+        m.d.sync += self._checksum.eq(_sum_of_words(words))
+        m.d.comb += [
+            received.eq((self._held_index << line_bits) + self._held.count),
+            folded.eq(self._checksum[:16] + self._checksum[16:]),
+        ]
+        faults = [
+            received < uet.ENCAPSULATION_SIZE + uet.CRC_SIZE,
+            received > self._limit,
+            ethernet["ethertype"] != uet.ETHERTYPE_IPV4,
+            ipv4["version"] != 4,
+            ipv4["header_words"] != uet.IPV4.size // 4,
+            ipv4["protocol"] != uet.IP_PROTOCOL_UDP,
+            (ipv4["flags_fragment"] & _FRAGMENT) != 0,
+            (folded[:16] + folded[16])[:16] != 0xFFFF,
+            udp["destination_port"] != uet.UDP_PORT,
+            udp["length"] + uet.IPV4.size != ipv4["total_length"],
+            udp["length"] < uet.UDP.size + uet.CRC_SIZE,
+            ipv4["total_length"] + uet.ETHERNET.size > received,
+        ]
+        m.d.sync += [
+            self._judged.eq(self._leaves & self._held.last),
+            self._wrong.encapsulation.eq(Cat(faults).any()),
+            self._wrong.address.eq((ethernet["destination"] != self.mac) | (ipv4["destination"] != self.ip)),
+            self._wrong.check.eq(self._held.error),
+        ]
+
+    def _elaborate_transport(self, m, shape, payload_length, too_short):
+        """The checks of PDS and SES."""
+        response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
+        faults = [
+            shape == 0,
+            too_short,
+            shape[:2].any() & ((response["list"] != 0) | (response["version"] != 0)),
+            shape[0] & ((response["opcode"] != int(uet.ResponseOpcode.RESPONSE)) | (payload_length != 0)),
+            shape[1]
+            & (
+                (with_data["opcode"] != int(uet.ResponseOpcode.WITH_DATA))
+                | (with_data["payload_length"] != payload_length)
+            ),
+        ]
+        m.d.sync += self._wrong.transport.eq(Cat(faults).any())
+
+    def _elaborate_header(self, m, shape, payload_length):
+        ethernet, ipv4, udp = (self._fields[name] for name in ("ethernet", "ipv4", "udp"))
+        pds, ack, ses = (self._fields[name] for name in ("pds_request", "pds_ack", "ses_request"))
+        response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
+        extension = self._fields["atomic_extension"]
+        is_request, is_atomic = shape[2:].any(), shape[3]
+        offset = ack["ack_psn_offset"].as_signed()
+        both = {
+            "mac": ethernet["source"],
+            "ip": ipv4["source"],
+            "port": udp["source_port"],
+            "is_request": is_request,
+            "psn": Mux(is_request, pds["psn"], ack["cack_psn"] + offset),
+            "spdcid": pds["spdcid"],
+            "dpdcid": pds["dpdcid"],
+            "opcode": ses["opcode"],
+            "message_id": ses["message_id"],
+            "job_id": ses["job_id"],
+            "payload_length": payload_length,
+        }
+        of_requests = {
+            "clear_psn_offset": pds["clear_psn_offset"],
+            "syn": (pds["flags"] & int(uet.PdsFlags.SYN)) != 0,
+            **{name: ses[name] for name in _REQUEST_FIELDS},
+        }
+        of_atomics = {
+            "atomic_opcode": extension["opcode"],
+            "atomic_datatype": extension["datatype"],
+            "semantic_control": extension["semantic_control"],
+        }
+        of_responses = {
+            "return_code": response["return_code"],
+            "modified_length": Mux(shape[1], with_data["modified_length"], response["modified_length"]),
+        }
+        # What pds_request and pds_ack, and the three kinds of SES headers, have in the same place is read once.
+        groups = ((both, None), (of_requests, is_request), (of_atomics, is_atomic), (of_responses, ~is_request))
+        for fields, present in groups:
+            for name, value in fields.items():
+                m.d.sync += self.header[name].eq(value if present is None else Mux(present, value, 0))
+
+    def _elaborate_verdict(self, m):
+        # What the register holds after a right packet, for each number of zero bytes that came behind it.
+        expected = Array(Const(register_after(RESIDUE, count), 32) for count in range(self._line_bytes))
+        corrupt = self._wrong.check | (self._register != expected[self._padding])
+        with m.If(self._judged):
+            with m.If(self._wrong.encapsulation):
+                m.d.comb += self.malformed.eq(1)
+            with m.Elif(self._wrong.address):
+                m.d.comb += self.misdirected.eq(1)
+            with m.Elif(corrupt):
+                m.d.comb += self.corrupt.eq(1)
+            with m.Elif(self._wrong.transport):
+                m.d.comb += self.malformed.eq(1)
+            with m.Else():
+                m.d.comb += self.accepted.eq(1)
+
+
+_REQUEST_FIELDS = (
+    "version",
+    "flags",
+    "pid_on_fep",
+    "resource_index",
+    "buffer_offset",
+    "initiator",
+    "memory_key",
+    "header_data",
+    "request_length",
+)
+"""Fields of ses_request that FRAME_HEADER has under the same name, and responses do not have."""
+
+
+def _sum_of_words(travelled):
+    """Sum of the big-endian 16-bit words, as a balanced tree."""
+    terms = [Cat(travelled[at + 8 : at + 16], travelled[at : at + 8]) for at in range(0, len(travelled), 16)]
+    while len(terms) > 1:
+        odd = terms[-1:] if len(terms) % 2 else []
+        terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=False)] + odd
+    return terms[0]

@@ -1,0 +1,192 @@
+"""Frames for testbenches, built without the model's layouts: scapy up to UDP, then bytes typed by hand.
+
+A frame is described by a dictionary with the fields of FRAME_HEADER, and its payload.
+"""
+
+import random
+import struct
+import zlib
+
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+__all__ = [
+    "MAC",
+    "OWN_IP",
+    "OWN_MAC",
+    "beats_of",
+    "frame",
+    "network_bytes",
+    "packets_of",
+    "random_header",
+    "random_request",
+    "random_response",
+    "transport_bytes",
+]
+
+OWN_MAC = 0x02_00_00_00_00_07
+OWN_IP = 0x0A_00_00_07
+MAC, PEER_IP = 0x02_AB_CD_EF_01_02, 0x0A_00_FF_FE
+
+ATOMIC, FETCHING_ATOMIC, COMPARE_ATOMIC = 3, 4, 0x30
+
+
+def _mac(number):
+    return number.to_bytes(6, "big").hex(":")
+
+
+def _ip(number):
+    return ".".join(str(byte) for byte in number.to_bytes(4, "big"))
+
+
+def transport_bytes(header, payload):
+    """PDS, SES and payload of a frame, without CRC."""
+    h = header
+    if not h["is_request"]:
+        with_data = h["opcode"] == 2
+        prologue = 7 << 11 | (5 if with_data else 4) << 7
+        pds = struct.pack(">HHIHH", prologue, 0, h["psn"], h["spdcid"], h["dpdcid"])
+        ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
+        if with_data:
+            ses += struct.pack(">HH", h["message_id"], len(payload))
+        ses += struct.pack(">I", h["modified_length"]) + (b"\0\0\0\0" if with_data else b"")
+        return pds + ses + payload
+    prologue = 3 << 11 | 3 << 7 | (0x0C if h["syn"] else 0x08)
+    pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], h["spdcid"], h["dpdcid"])
+    ses = struct.pack(
+        ">BBHIHHQIQQI",
+        h["opcode"],
+        h["version"] << 6 | h["flags"],
+        h["message_id"],
+        h["job_id"],
+        h["pid_on_fep"],
+        h["resource_index"],
+        h["buffer_offset"],
+        h["initiator"],
+        h["memory_key"],
+        h["header_data"],
+        h["request_length"],
+    )
+    if h["opcode"] in (ATOMIC, FETCHING_ATOMIC, COMPARE_ATOMIC):
+        ses += bytes([h["atomic_opcode"], h["atomic_datatype"], h["semantic_control"], 0])
+    return pds + ses + payload
+
+
+def network_bytes(transport, source, destination, port, crc=None, padding=b"", ip=None, udp=None, ether=None):
+    """The Ethernet frame around PDS, SES and payload; ``source`` and ``destination`` are (MAC, IP).
+
+    ``ip``, ``udp`` and ``ether`` override fields by scapy's names; ``crc`` overrides the packet's CRC.
+    """
+    if crc is None:
+        crc = struct.pack("<I", zlib.crc32(transport))
+    packet = (
+        Ether(**{"src": _mac(source[0]), "dst": _mac(destination[0]), "type": 0x0800} | (ether or {}))
+        / IP(**{"src": _ip(source[1]), "dst": _ip(destination[1]), "flags": "DF", "id": 0, "ttl": 64} | (ip or {}))
+        / UDP(**{"sport": port, "dport": 4793, "chksum": 0} | (udp or {}))
+        / Raw(transport + crc)
+    )
+    return bytes(packet) + padding
+
+
+def frame(header, payload, own=(OWN_MAC, OWN_IP), *, received, **overrides):
+    """The whole frame of a FRAME_HEADER that was ``received`` by ``own``, or sent by it."""
+    ends = ((header["mac"], header["ip"]), own)
+    source, destination = ends if received else ends[::-1]
+    return network_bytes(transport_bytes(header, payload), source, destination, header["port"], **overrides)
+
+
+def _addressed(payload):
+    return {
+        "mac": random.getrandbits(48),
+        "ip": random.getrandbits(32),
+        "port": random.getrandbits(16),
+        "psn": random.choice([random.getrandbits(32), 0, 0xFFFF_FFFF]),
+        "spdcid": random.getrandbits(16),
+        "dpdcid": random.getrandbits(16),
+        "message_id": random.getrandbits(16),
+        "job_id": random.getrandbits(24),
+        "payload_length": len(payload),
+    }
+
+
+_REQUEST_WIDTHS = {
+    "clear_psn_offset": 16,
+    "syn": 1,
+    "version": 2,
+    "flags": 6,
+    "pid_on_fep": 12,
+    "resource_index": 12,
+    "buffer_offset": 64,
+    "initiator": 32,
+    "memory_key": 64,
+    "header_data": 64,
+    "request_length": 32,
+}
+_ATOMIC_WIDTHS = {"atomic_opcode": 8, "atomic_datatype": 8, "semantic_control": 8}
+_RESPONSE_WIDTHS = {"return_code": 6, "modified_length": 32}
+
+
+def _random_fields(widths, used):
+    return {name: random.getrandbits(width) if used else 0 for name, width in widths.items()}
+
+
+def random_request(payload):
+    opcode = random.choice([0, 1, 2, 3, 4, 4, 5, 0x30, 0x3F])
+    return {
+        **_addressed(payload),
+        **_random_fields(_REQUEST_WIDTHS, True),
+        **_random_fields(_ATOMIC_WIDTHS, opcode in (ATOMIC, FETCHING_ATOMIC, COMPARE_ATOMIC)),
+        **_random_fields(_RESPONSE_WIDTHS, False),
+        "is_request": 1,
+        "opcode": opcode,
+    }
+
+
+def random_response(payload):
+    return {
+        **_addressed(payload),
+        **_random_fields(_REQUEST_WIDTHS, False),
+        **_random_fields(_ATOMIC_WIDTHS, False),
+        **_random_fields(_RESPONSE_WIDTHS, True),
+        "is_request": 0,
+        "opcode": 2 if payload else 1,
+    }
+
+
+def random_header(payload):
+    return random.choice([random_request, random_response])(payload)
+
+
+def beats_of(packet, width, error=False):
+    """The :func:`packet_beat` values of a packet; what lies beyond ``count`` is random."""
+    line_bytes = width // 8
+    beats = []
+    for at in range(0, max(len(packet), 1), line_bytes):
+        part = packet[at : at + line_bytes]
+        filled = part + random.randbytes(line_bytes - len(part))
+        last = at + line_bytes >= len(packet)
+        beats.append(
+            {
+                "data": int.from_bytes(filled, "little"),
+                "count": len(part),
+                "last": int(last),
+                "error": int(error and last),
+            }
+        )
+    return beats
+
+
+def packets_of(beats, width):
+    """The packets that a list of complete packets' beats holds; checks that they are packed."""
+    line_bytes = width // 8
+    packets, current = [], b""
+    for beat in beats:
+        assert beat["count"] == line_bytes or beat["last"], "only a packet's last beat may be partial"
+        assert beat["count"] or not current, "an empty beat in a packet with bytes"
+        current += beat["data"].to_bytes(line_bytes, "little")[: beat["count"]]
+        if beat["last"]:
+            packets.append(current)
+            current = b""
+    assert not current, "the last packet has no end"
+    return packets
