@@ -41,7 +41,7 @@ def read_beat(width: int) -> data.StructLayout:
 def write_beat(width: int) -> data.StructLayout:
     """One beat of a host write burst: aligned consecutive lines, not crossing a 4 KiB boundary.
 
-    ``address`` (line-aligned) and ``beats`` (number of lines, 1 to 128) are valid with ``first``. ``strobe`` has a bit
+    ``address`` (line-aligned) and ``beats`` (lines, 1 to 128) are valid with ``first``. ``strobe`` has a bit
     per byte. Writes are performed in order, across all clients, as accepted.
     """
     return data.StructLayout(

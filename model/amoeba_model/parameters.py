@@ -56,4 +56,6 @@ class NicParameters:
 
     def cells(self) -> tuple[Cell, ...]:
         """The (form, operation, datatype) cells that a NIC built with these parameters executes."""
-        return tuple(cell for cell in cells(extensions=True) if cell.op in self.ops and cell.datatype in self.datatypes)
+        return tuple(
+            cell for cell in cells(extensions=True) if cell.op in self.ops and cell.datatype in self.datatypes
+        )
