@@ -1,0 +1,258 @@
+"""The arithmetic that takes more than one cycle."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.opcodes import Datatype, Op
+
+from amoeba_hw.atomic.control import Control, check_datatypes, restrict
+from amoeba_hw.atomic.partial_products import COMPLEX_PARTS, PartialProducts, exchange_neighbours, pairs_of
+from amoeba_hw.atomic.products import Products
+from amoeba_hw.atomic.recovery import Recovery
+from amoeba_hw.atomic.schedule import LATENCIES, PARTS_ADDED, TWICE, Schedule, kind_of
+from amoeba_hw.atomic.sums import FloatSums
+
+__all__ = ["ArithmeticPipeline"]
+
+
+class ArithmeticPipeline(wiring.Component):
+    """Executes the ``pipelined`` cells on every element of a beat.
+
+    ::
+
+        target, operand --+-> products --+--> merge -----------+
+                          |              +--> parts --+        |
+                          +---------------------------+-> sums -> mux -> result
+
+    A beat enters when ``i_valid & ~busy``, and its result leaves ``latency(op, datatype)`` cycles later.
+    Kinds of different latency overtake each other; ``busy`` keeps their results out of each other's way.
+
+    ====================================  =======  ===================
+    beat of                               latency  cycles at the input
+    ====================================  =======  ===================
+    sums, real and complex                      6                    1
+    sums of 8-bit numbers                       8                    2
+    integer products to 64 bits                 8                    1
+    128-bit integer products                    9                    2
+    real products                              10                    1
+    products of 8-bit numbers                  11                    2
+    complex products                           18                    2
+    ====================================  =======  ===================
+
+    Parameters
+    ----------
+    data_width : int
+        Bits of a beat: 128, 256 or 512.
+    datatypes : iterable of Datatype
+        What to build; a datatype wider than a beat is refused.
+    ops : iterable of Op
+        What to build.
+
+    Members
+    -------
+    i_valid : In(1)
+    control : In(Control)
+        From DecodeOperation, registered.
+    target, operand : In(data_width)
+    busy : Out(1)
+        A beat of this ``control`` cannot enter in this cycle; depends on ``control`` but not on ``i_valid``.
+    o_valid : Out(1)
+    result : Out(data_width)
+    """
+
+    LATENCY = max(LATENCIES.values())
+
+    def __init__(self, data_width, datatypes=tuple(Datatype), ops=tuple(Op)):
+        self._datatypes = tuple(datatypes)
+        self._ops = tuple(ops)
+        check_datatypes(data_width, self._datatypes)
+        super().__init__(
+            {
+                "i_valid": In(1),
+                "control": In(Control),
+                "target": In(data_width),
+                "operand": In(data_width),
+                "busy": Out(1),
+                "o_valid": Out(1),
+                "result": Out(data_width),
+            }
+        )
+
+    @staticmethod
+    def latency(op: Op, datatype: Datatype) -> int:
+        """Cycles from the entry of a beat to its result."""
+        return LATENCIES[kind_of(op, datatype)]
+
+    def elaborate(self, platform):
+        m = Module()
+        control = restrict(m, self.control, self._datatypes, self._ops)
+        m.submodules.schedule = schedule = Schedule()
+        m.d.comb += [
+            schedule.i_valid.eq(self.i_valid),
+            schedule.control.eq(control),
+            self.busy.eq(schedule.busy),
+            self.o_valid.eq(schedule.o_valid),
+        ]
+        events = self._events(m, control, schedule.issue)
+        products = self._products(m, control, schedule.issue, events)
+        sums = self._sums(m, control, schedule.issue, events, products)
+        merged = Signal(len(self.result), reset_less=True)
+        m.d.sync += merged.eq(self._merge(m, events, products, sums))
+        # The lower halves of 8-bit sums leave the adders, too, but are no results yet.
+        direct = events["add"][FloatSums.LATENCY] | events["multiply_complex"][LATENCIES["multiply_complex"]]
+        m.d.comb += self.result.eq(Mux(direct, sums.result, merged))
+        return m
+
+    def _events(self, m, control, issue):
+        """Bit n of ``events[kind]``: a beat of this kind entered n cycles ago; complex ones by part, too."""
+        complex_kinds = {name: issue.multiply_complex & control.component[name] for name in COMPLEX_PARTS}
+        events = {}
+        for kind, now in ({name: issue[name] for name in LATENCIES} | complex_kinds).items():
+            past = Signal(max(LATENCIES.values()), name=f"{kind}_past")
+            events[kind] = Cat(now, past)
+            m.d.sync += past.eq(events[kind])
+        return events
+
+    def _products(self, m, control, issue, events):
+        m.submodules.products = products = Products(len(self.target), self._datatypes)
+        again = Signal()
+        float_format = Signal.like(control.float_format)
+        again_control = Signal.like(products.control, reset_less=True)
+        again_a = Signal.like(self.target, reset_less=True)
+        again_b = Signal.like(self.target, reset_less=True)
+        floating = issue.multiply | issue.multiply_bytes | issue.multiply_complex
+        m.d.sync += [
+            again.eq(Cat(issue[kind] for kind in TWICE if kind != "add_bytes").any()),
+            again_control.eq(control),
+            again_a.eq(
+                Mux(
+                    control.component.b1,
+                    self.target >> 8,
+                    Mux(control.component.b16, exchange_neighbours(self.target, 8), self.target),
+                )
+            ),
+            again_b.eq(Mux(control.component.b1, self.operand >> 8, self.operand)),
+        ]
+        for name, size in COMPLEX_PARTS.items():
+            with m.If(control.complex & control.component[name]):
+                m.d.sync += again_b.eq(exchange_neighbours(self.operand, size))
+        # Without a format the units for floating-point numbers return zero.
+        with m.If(again):
+            m.d.comb += float_format.eq(again_control.float_format)
+        with m.Elif(floating):
+            m.d.comb += float_format.eq(control.float_format)
+        m.d.comb += [
+            products.control.eq(Mux(again, again_control, control)),
+            products.float_format.eq(float_format),
+            products.a.eq(Mux(again, again_a, self.target)),
+            products.b.eq(Mux(again, again_b, self.operand)),
+        ]
+        return products
+
+    def _sums(self, m, control, issue, events, products):
+        """Sums of beats that just entered, of the other halves of 8-bit numbers, and of partial products."""
+        m.submodules.sums = sums = FloatSums(len(self.target), self._datatypes)
+        partial = self._partial_products(m, events, products)
+        everywhere = len(sums.subtract)
+        later = Signal()
+        later_format = Signal.like(control.float_format)
+        later_a = Signal.like(self.target, reset_less=True)
+        later_b = Signal.like(self.target, reset_less=True)
+        later_subtract = Signal.like(sums.subtract, reset_less=True)
+        for port, register, beat, added in (
+            (sums.a, later_a, self.target, partial.a),
+            (sums.b, later_b, self.operand, partial.b),
+        ):
+            m.d.sync += register.eq(((beat >> 8) & issue.add_bytes.replicate(len(beat))) | added)
+            m.d.comb += port.eq(Mux(later, register, beat))
+        m.d.sync += [
+            later.eq(issue.add_bytes),
+            later_format.eq(Mux(issue.add_bytes, control.float_format, 0)),
+            later_subtract.eq(control.subtract.replicate(everywhere)),
+        ]
+        for pair in pairs_of(len(self.target), self._datatypes):
+            with m.If(partial.component[pair.component]):
+                m.d.sync += [
+                    later.eq(1),
+                    later_format[pair.float_format.name].eq(1),
+                    later_subtract[pair.real].eq(1),
+                    later_subtract[pair.imaginary].eq(0),
+                ]
+        m.d.comb += sums.subtract.eq(Mux(later, later_subtract, control.subtract.replicate(everywhere)))
+        with m.If(later):
+            m.d.comb += sums.float_format.eq(later_format)
+        with m.Elif(issue.add | issue.add_bytes):
+            m.d.comb += sums.float_format.eq(control.float_format)
+        return sums
+
+    def _partial_products(self, m, events, products):
+        m.submodules.partial_products = partial = PartialProducts(len(self.target), self._datatypes)
+        m.d.comb += partial.products.eq(products.result)
+        for name in COMPLEX_PARTS:
+            m.d.comb += partial.component[name].eq(events[name][PARTS_ADDED - 1])
+        for index, pair in enumerate(pairs_of(len(self.target), self._datatypes)):
+            m.submodules[f"recovery_{index}"] = recovery = Recovery(pair.float_format)
+            numbers = [products.factors[slot].numbers for slot in (pair.real, pair.imaginary)]
+            for port, number in (
+                (recovery.a, numbers[0][0]),
+                (recovery.b, numbers[1][0]),
+                (recovery.c, numbers[0][1]),
+                (recovery.d, numbers[1][1]),
+            ):
+                precision = pair.float_format.precision
+                m.d.comb += [
+                    port[name].eq(number[name]) for name in ("sign", "exponent", "infinite", "nan", "invalid")
+                ]
+                m.d.comb += port.significand.eq(number.significand[-precision:])
+            outcome = recovery.outcome.as_value()
+            # The numbers are those of the cycle after entry.
+            for cycle in range(1 + Recovery.LATENCY, PARTS_ADDED - 1):
+                delayed = Signal.like(outcome, name=f"outcome_{index}_{cycle}", reset_less=True)
+                m.d.sync += delayed.eq(outcome)
+                outcome = delayed
+            m.d.comb += partial.outcomes[index].as_value().eq(outcome)
+        return partial
+
+    def _merge(self, m, events, products, sums):
+        """Everything but the sums of one cycle, one cycle before it is the result."""
+        previous_product, previous_sum, previous_integers = (
+            Signal(len(value), name=f"previous_{name}", reset_less=True)
+            for name, value in (("product", products.result), ("sum", sums.result), ("integers", products.integers))
+        )
+        m.d.sync += [
+            previous_product.eq(products.result),
+            previous_sum.eq(sums.result),
+            previous_integers.eq(products.integers),
+        ]
+        merged = Const(0, len(self.result))
+        for event, value in (
+            (events["multiply"][9], products.result),
+            (events["multiply_bytes"][10], previous_product | (products.result << 8)),
+            (events["add_bytes"][7], previous_sum | (sums.result << 8)),
+            (events["multiply_integer"][7], _lower_halves(products.integers, products.integer_size)),
+            (events["multiply_wide"][8], _wide_products(previous_integers, products.integers)),
+        ):
+            merged = merged | (value[: len(self.result)] & event.replicate(len(self.result)))
+        return merged
+
+
+def _lower_halves(products, size):
+    """From double-length products, side by side, products of the operands' size."""
+    lanes = []
+    for first in range(0, len(products), 128):
+        lane = products[first : first + 128]
+        halves = Const(0, 64)
+        for name, bits in (("b1", 64), ("b2", 16), ("b4", 32), ("b8", 64)):
+            half = Cat(lane[2 * start : 2 * start + bits] for start in range(0, 64, bits))
+            halves = halves | (half & size[name].replicate(64))
+        lanes.append(halves)
+    return Cat(lanes)
+
+
+def _wide_products(first, second):
+    """From a0*b0 in the even lanes, then a1*b0 and a0*b1 in both: the lower 128 bits of a*b."""
+    words = []
+    for start in range(0, len(first), 256):
+        low, cross = first[start : start + 128], second[start : start + 256]
+        words.append(Cat(low[:64], (low[64:] + cross[:64] + cross[128:192])[:64]))
+    return Cat(words)

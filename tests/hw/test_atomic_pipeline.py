@@ -1,0 +1,124 @@
+"""ArithmeticPipeline against the golden model: every pipelined cell, alone and mixed."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_hw.atomic.decode import DecodeOperation
+from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_model.atomic.execute import execute
+from amoeba_model.atomic.formats import is_float
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_sim.vector_bench import VectorBench
+from atomic_operands import operands
+
+BEATS = 1500
+ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
+
+
+class DecodedPipeline(wiring.Component):
+    """ArithmeticPipeline under the operation and datatype themselves."""
+
+    def __init__(self, data_width, datatypes):
+        self._decode = DecodeOperation(datatypes)
+        self._pipeline = ArithmeticPipeline(data_width, datatypes)
+        super().__init__(
+            {
+                "i_valid": In(1),
+                "op": In(5),
+                "datatype": In(5),
+                "target": In(data_width),
+                "operand": In(data_width),
+                "busy": Out(1),
+                "o_valid": Out(1),
+                "result": Out(data_width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.decode = decode = self._decode
+        m.submodules.pipeline = pipeline = self._pipeline
+        m.d.comb += [
+            decode.op.eq(self.op),
+            decode.datatype.eq(self.datatype),
+            pipeline.control.eq(decode.control),
+            pipeline.i_valid.eq(self.i_valid),
+            pipeline.target.eq(self.target),
+            pipeline.operand.eq(self.operand),
+            self.busy.eq(pipeline.busy),
+            self.o_valid.eq(pipeline.o_valid),
+            self.result.eq(pipeline.result),
+        ]
+        return m
+
+
+def pipelined_cells(datatypes):
+    return [(op, datatype) for datatype in datatypes for op in ARITHMETIC if is_float(datatype) or op is Op.FI_PROD]
+
+
+@pytest.fixture(scope="module", params=[128, 256])
+def pipeline(request):
+    datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= request.param]
+    with VectorBench(DecodedPipeline(request.param, datatypes), f"pipeline{request.param}") as bench:
+        bench.data_width = request.param
+        bench.datatypes = datatypes
+        yield bench
+
+
+def run(bench, ops, datatypes, target, operand, valid=None):
+    """Feeds a beat per row and returns (entered, results in order of entry)."""
+    drain = 24
+    rows = len(target)
+    zeros = np.zeros((drain, target.shape[1]), np.uint8)
+    valid = np.ones(rows, bool) if valid is None else valid
+    shown = bench.run(
+        i_valid=np.concatenate([valid, np.zeros(drain, bool)]),
+        op=np.concatenate([ops, np.zeros(drain, int)]),
+        datatype=np.concatenate([datatypes, np.zeros(drain, int)]),
+        target=np.concatenate([target, zeros]),
+        operand=np.concatenate([operand, zeros]),
+    )
+    entered = np.flatnonzero(valid & (shown["busy"][:rows] == 0))
+    latencies = np.array(
+        [ArithmeticPipeline.latency(Op(int(ops[row])), Datatype(int(datatypes[row]))) for row in entered]
+    )
+    leaves = entered + latencies
+    assert sorted(leaves) == np.flatnonzero(shown["o_valid"]).tolist()
+    return entered, shown["result"][leaves]
+
+
+@pytest.mark.parametrize("datatype", Datatype, ids=lambda datatype: datatype.name)
+def test_every_pipelined_cell_is_the_models(pipeline, datatype):
+    if datatype not in pipeline.datatypes:
+        pytest.skip("wider than a beat")
+    for op, _ in pipelined_cells([datatype]):
+        seed = 1000 * op + datatype
+        rng = np.random.default_rng(seed)
+        count = BEATS * pipeline.data_width // 8 // datatype.size
+        target, operand = operands(datatype, count, rng, 2)
+        expected = execute(op, datatype, target, operand).reshape(BEATS, -1)
+        entered, result = run(
+            pipeline,
+            np.full(BEATS, op),
+            np.full(BEATS, datatype),
+            target.reshape(BEATS, -1),
+            operand.reshape(BEATS, -1),
+        )
+        assert len(entered) >= BEATS // 2
+        size = datatype.size
+        difference = (result != expected[entered]).reshape(-1, size).any(axis=1)
+        wrong = np.flatnonzero(difference)
+        assert not len(wrong), (
+            f"{op.name} {datatype.name} seed={seed}: {len(wrong)} of {len(difference)} differ, first: "
+            + " ".join(
+                f"{name}={array.reshape(-1, size)[wrong[0]][::-1].tobytes().hex()}"
+                for name, array in [
+                    ("target", target.reshape(BEATS, -1)[entered]),
+                    ("operand", operand.reshape(BEATS, -1)[entered]),
+                    ("expected", expected[entered]),
+                    ("result", result),
+                ]
+            )
+        )
