@@ -2,6 +2,7 @@
 """Frames: transmitter and receiver, in Verilator."""
 
 import pytest
+from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
@@ -19,5 +20,15 @@ def test_frames_sent_are_uet_frames(width):
     run_bench(
         FrameTransmitter(parameters),
         "frame_transmitter",
+        parameters={"width": width, "payload": parameters.payload},
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_frames_received_are_understood_or_dropped(width):
+    parameters = parameters_of(width)
+    run_bench(
+        FrameReceiver(parameters),
+        "frame_receiver",
         parameters={"width": width, "payload": parameters.payload},
     )
