@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import pytest
 from amoeba import ClosedError, Errno, MrAccess, Op, open_cluster
-from conftest import ALL_ACCESS, make_side
+from sides import ALL_ACCESS, make_side
 
 
 def test_closing_the_fabric_closes_everything_youngest_first(fabric, keep):

@@ -6,7 +6,7 @@ from amoeba.nic import Nic
 from amoeba_model.nic.device import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
-from conftest import ALL_ACCESS, connect, make_side
+from sides import ALL_ACCESS, connect, make_side
 
 
 class Doctored(ModelDevice):
