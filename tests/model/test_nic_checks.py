@@ -73,7 +73,7 @@ WIRE_CHECKS: list[tuple[str, ReturnCode, dict[str, Any], bytes]] = [
     ("READ with payload", ReturnCode.UNSUPPORTED_SIZE, {"opcode": RequestOpcode.READ, "request_length": 8}, EIGHT),
     ("atomic of nothing", ReturnCode.AMO_UNSUPPORTED_SIZE, {**ATOMIC, "request_length": 0}, b""),
     ("half an element", ReturnCode.AMO_UNSUPPORTED_SIZE, {**ATOMIC, "request_length": 12}, EIGHT + EIGHT[:4]),
-    ("atomic above payload", ReturnCode.AMO_UNSUPPORTED_SIZE, {**ATOMIC, "request_length": 4104}, b"\x11" * 4104),
+    ("atomic above payload", ReturnCode.AMO_UNSUPPORTED_SIZE, {**ATOMIC, "request_length": 4104}, b"\x11" * 4096),
     ("atomic short", ReturnCode.AMO_UNSUPPORTED_SIZE, {**ATOMIC, "request_length": 16}, EIGHT),
     ("fetch long", ReturnCode.AMO_UNSUPPORTED_SIZE, {**FETCH, "request_length": 8}, SIXTEEN),
     ("READ with operands", ReturnCode.AMO_UNSUPPORTED_SIZE, {**READ_ATOMIC, "request_length": 8}, EIGHT),
@@ -82,7 +82,7 @@ WIRE_CHECKS: list[tuple[str, ReturnCode, dict[str, Any], bytes]] = [
     ("CSWAP of 32-byte element", ReturnCode.AMO_UNSUPPORTED_SIZE,
      {**CSWAP, "atomic_datatype": AtomicDatatype.LONG_DOUBLE_COMPLEX, "request_length": 32}, THIRTY_TWO),
     ("vendor short", ReturnCode.AMO_UNSUPPORTED_SIZE, {**VENDOR, "request_length": 16}, SIXTEEN),
-    ("vendor above half", ReturnCode.AMO_UNSUPPORTED_SIZE, {**VENDOR, "request_length": 2056}, b"\x11" * 4112),
+    ("vendor above half", ReturnCode.AMO_UNSUPPORTED_SIZE, {**VENDOR, "request_length": 2056}, b"\x11" * 4096),
     ("key", ReturnCode.BAD_MKEY, {"memory_key": Pair.KEY + 1, "request_length": 8}, EIGHT),
     ("key of nothing", ReturnCode.BAD_MKEY, {"memory_key": 0, "request_length": 0}, b""),
 ]  # fmt: skip
@@ -219,6 +219,17 @@ def counted(stranger: Stranger, cause: Counter, frame: bytes) -> None:
     stranger.send(frame)
     assert stranger.pair.target.counter(cause) == before + 1
     assert stranger.answers() == []
+
+
+def test_a_frame_longer_than_headers_and_payload_can_be_is_dropped(stranger: Stranger, region: Buffer) -> None:
+    fields = {"buffer_offset": region.address, "request_length": 8}
+    frame = stranger.frame(stranger.header(**fields), EIGHT)
+    longest = 14 + 20 + 8 + 12 + 44 + 4 + 4096 + 4
+    counted(stranger, Counter.DROPPED_MALFORMED, frame + bytes(longest + 1 - len(frame)))
+    stranger.send(frame + bytes(longest - len(frame)))
+    stranger.psn += 1
+    assert [answer.header.return_code for answer in stranger.answers()] == [ReturnCode.OK]
+    assert_usable(stranger, region)
 
 
 def test_packets_out_of_sequence_are_dropped(stranger: Stranger, region: Buffer) -> None:

@@ -8,10 +8,13 @@ from amoeba_model.nic.core import Core
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Stage
 from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, encode
+from amoeba_model.wire.uet import ATOMIC_EXTENSION, CRC_SIZE, ENCAPSULATION_SIZE, PDS_REQUEST, SES_REQUEST
 
 __all__ = ["Announcement", "FrameReceiver", "FrameTransmitter"]
 
 _FRAMES_RECEIVED = Counter.FRAMES_RECEIVED.value
+_DROPPED_MALFORMED = Counter.DROPPED_MALFORMED.value
+_HEADER_MAXIMUM = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + ATOMIC_EXTENSION.size
 
 
 class Announcement(NamedTuple):
@@ -59,13 +62,21 @@ class FrameTransmitter:
 
 
 class FrameReceiver:
-    """Decodes and counts; a frame is looked at when its last byte is there."""
+    """Decodes and counts; a frame is looked at when its last byte is there.
+
+    It stores frames up to :attr:`limit` bytes, those with any headers and a full payload; longer ones are
+    malformed.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self.limit = _HEADER_MAXIMUM + core.parameters.payload + CRC_SIZE
 
     def receive(self, frame: bytes) -> DecodedFrame | None:
         """The decoded frame, or None when it was dropped and counted."""
+        if len(frame) > self.limit:
+            self._core.counters[_DROPPED_MALFORMED] += 1
+            return None
         decoded = decode(frame, self._core.mac, self._core.ip)
         if isinstance(decoded, Drop):
             self._core.counters[decoded.cause] += 1

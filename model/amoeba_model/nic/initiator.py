@@ -164,9 +164,10 @@ class Initiator:
             request.status = ReturnCode.LOCAL_DMA_FAULT.value
             self._completions.complete(request, ready)
             return None
+        request = Request(context, context.epoch, index, ready, *_unpack_descriptor(data, 0))
         if core.tracing:
-            core.trace(ready, Stage.DESCRIPTOR, context.number, 0, index)
-        return Request(context, context.epoch, index, ready, *_unpack_descriptor(data, 0))
+            core.trace(ready, Stage.DESCRIPTOR, context.number, request.peer, index)
+        return request
 
     def check_descriptor(self, request: Request) -> int:
         """What is wrong with a descriptor before anything is sent, in the architecture's order; else OK."""
