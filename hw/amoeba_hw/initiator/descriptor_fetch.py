@@ -25,7 +25,8 @@ class DescriptorFetch(wiring.Component):
     width : int
         Bits per beat: 128, 256 or 512.
     depth : int
-        Descriptors that may be asked for and not yet delivered, at least 4; all of them have room here.
+        Descriptors that may be asked for and not yet delivered, at least 4; all of them have room here. The default
+        keeps a descriptor every two cycles coming through 250 cycles of host latency.
 
     Members
     -------
@@ -38,7 +39,7 @@ class DescriptorFetch(wiring.Component):
         refused the read, all descriptors of the command say ``error``.
     """
 
-    def __init__(self, width, depth=64):
+    def __init__(self, width, depth=128):
         if depth < _MOST:
             raise ValueError(f"Expected room for at least {_MOST} descriptors, got {depth}")
         self._width = width

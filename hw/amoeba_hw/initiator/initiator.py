@@ -32,8 +32,8 @@ from amoeba_hw.stream import RoundRobinArbiter, connect_streams
 
 __all__ = ["Initiator"]
 
-PACKETS = 64
-"""Packets whose operands may be on their way: one every four cycles hides 250 cycles of host latency."""
+PACKETS = 128
+"""Packets whose operands may be on their way: at one every two cycles, enough for 250 cycles of host latency."""
 
 
 class Initiator(wiring.Component):

@@ -1,0 +1,19 @@
+# amaranth: UnusedElaboratable=no
+"""The initiator: from descriptors to frames and from answers to completions, in Verilator."""
+
+import pytest
+from amoeba_hw.initiator.initiator import Initiator
+from amoeba_model.parameters import NicParameters
+from amoeba_sim.cocotb_runner import run_bench
+
+
+@pytest.mark.parametrize("data_width", [128, 256, 512])
+def test_the_initiator_at_every_width(data_width):
+    parameters = NicParameters(data_width=data_width, contexts=3, peers=8, window=8, payload=256)
+    run_bench(Initiator(parameters), "initiator", timeout=300, parameters={"data_width": data_width})
+
+
+@pytest.mark.parametrize("data_width", [256, 512])
+def test_the_initiator_keeps_up_with_the_line(data_width):
+    parameters = NicParameters(data_width=data_width, contexts=2, peers=4, window=64)
+    run_bench(Initiator(parameters), "initiator_pace", timeout=300, parameters={"data_width": data_width})
