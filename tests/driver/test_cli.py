@@ -1,0 +1,157 @@
+"""The ``amoeba`` command, as typed."""
+
+import json
+import sys
+
+import pytest
+from amoeba import open_cluster, random_access
+from amoeba.cli import app
+from amoeba.tracing import COMPONENTS, trace_fetch_atomic
+from amoeba_model.trace import Stage
+from typer.testing import CliRunner
+
+SMALL = ["--table-size", "6"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+
+
+def test_gups_prints_a_verified_result():
+    result = run("gups", *SMALL)
+    assert result.exit_code == 0
+    for words in ("0, verified", "cycles per update", "GUPS", "64 words", "256, 64 under way", "at 250 MHz"):
+        assert words in result.output
+
+
+def test_gups_prints_json_and_nothing_else():
+    result = run("gups", *SMALL, "--json", "--ranks", 3, "--updates", 100, "--window", 5, "--seed", 9)
+    assert result.exit_code == 0
+    facts = json.loads(result.stdout)
+    assert (facts["errors"], facts["faults"], facts["passed"]) == (0, [], True)
+    assert (facts["updates"], facts["window"], len(facts["devices"])) == (100, 5, 3)
+    assert facts["cycles_per_update"] == facts["cycles"] / 100
+
+
+def test_gups_exits_with_1_on_any_error(monkeypatch):
+    # a verification that applies another part of the stream must find the table wrong
+    apply = random_access.apply_stream
+    monkeypatch.setattr(random_access, "apply_stream", lambda table, at, n: apply(table, at + 1, n))
+    result = run("gups", *SMALL)
+    assert result.exit_code == 1
+    assert "of 64" in result.output
+
+
+def test_failures_are_one_line_and_status_1():
+    result = run("gups", "--table-size", 1, "--ranks", 3)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: FI_EINVAL: ")
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gups", "--device", "fpga"),
+        ("gups", "--device", "model,model", "--ranks", 3),
+        ("gups", "--window", 2000),
+        ("gups", "--ranks", 0),
+        ("trace", "--vcd", "x.vcd"),
+        ("info", "--device", "abacus"),
+    ],
+)
+def test_wrong_options_are_usage_errors(arguments):
+    assert run(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("devices", [["-d", "model,model,model"], ["-d", "model", "-d", "model", "-d", "model"]])
+def test_devices_are_listed_or_repeated(devices):
+    assert len(json.loads(run("gups", *SMALL, "--json", *devices).stdout)["devices"]) == 3
+
+
+def test_the_rtl_without_its_simulator_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "amoeba_sim.rtl", None)
+    result = run("gups", "--device", "rtl")
+    assert result.exit_code == 1
+    assert "FI_ENOSYS" in result.stderr
+    assert 'pip install "amoeba-nic[sim]"' in result.stderr
+
+
+def test_info_says_what_the_device_is():
+    result = run("info")
+    assert result.exit_code == 0
+    for words in ("model (256-bit, 4 contexts)", "250 MHz", "4096 bytes", "0x414d0002", "MSWAP", "FLOAT8_E5M2"):
+        assert words in result.output
+
+
+def test_info_as_json():
+    facts = json.loads(run("info", "--json").stdout)
+    assert (facts["contexts"], facts["keys"], facts["blocks"]["atomics"]) == (4, 64, 0x1000)
+    assert facts["atomics"]["compare"]["FI_MSWAP"][-2:] == ["FI_INT128", "FI_UINT128"]
+    assert "FI_ATOMIC_READ" not in facts["atomics"]["base"]
+
+
+# The trace
+
+
+def test_the_trace_passes_every_stage_in_order_on_the_right_nic():
+    with open_cluster(["model", "model"]) as fabric:
+        traced = trace_fetch_atomic(fabric, initial=41, operand=1)
+    assert (traced.fetched, traced.stored) == (41, 42)
+    stages = [step.event.stage for step in traced.steps]
+    assert set(stages) == set(Stage)
+    assert stages[0] is Stage.DOORBELL
+    assert traced.steps[0].cycle == 0
+    cycles = [step.cycle for step in traced.steps]
+    assert cycles == sorted(cycles)
+    at_the_target = {
+        Stage.REQUEST_RECEIVED,
+        Stage.REQUEST_CHECKED,
+        Stage.LINE_READ,
+        Stage.EXECUTED,
+        Stage.LINE_WRITTEN,
+        Stage.RESPONSE_SENT,
+    }
+    assert {step.event.stage for step in traced.steps if step.nic == 1} == at_the_target
+    assert [sender for sender, _ in traced.frames] == [0, 1]
+
+
+def test_recording_ends_with_the_trace():
+    with open_cluster(["model", "model"]) as fabric:
+        trace_fetch_atomic(fabric)
+        assert not any(device.tracing for device in fabric.devices)
+        assert not fabric.network.recording
+
+
+def test_every_stage_has_a_component():
+    assert set(COMPONENTS) == set(Stage)
+
+
+def test_trace_prints_stages_and_frames():
+    result = run("trace")
+    assert result.exit_code == 0
+    for words in (
+        "found 41, left 42",
+        "RequestChecker",
+        "completion written",
+        "FETCHING_ATOMIC",
+        "02:00:00:00:00:01",
+    ):
+        assert words in result.output
+
+
+def test_trace_writes_frames_that_others_can_read(tmp_path):
+    scapy = pytest.importorskip("scapy.all")
+    path = tmp_path / "atomic.pcapng"
+    assert run("trace", "--pcapng", path).exit_code == 0
+    request, answer = scapy.rdpcap(str(path))
+    assert (request["IP"].src, request["IP"].dst, request["UDP"].dport) == ("10.0.0.1", "10.0.0.2", 4793)
+    assert (answer["IP"].src, answer["IP"].dst, answer["UDP"].dport) == ("10.0.0.2", "10.0.0.1", 4793)
+    assert request.time < answer.time
+
+
+def test_pcapng_without_scapy_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scapy.utils", None)
+    result = run("trace", "--pcapng", tmp_path / "atomic.pcapng")
+    assert result.exit_code == 1
+    assert 'pip install "amoeba-nic[sim]"' in result.stderr
