@@ -1,77 +1,145 @@
-"""The atomic unit as the executor sees it: one cycle for most operations, a fixed latency for the others."""
+"""The atomic unit as the executor sees it: single-cycle lanes, and a pipeline whose results come later."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.opcodes import Datatype, Op
-from amoeba_model.parameters import NicParameters
+from amoeba_model.atomic.formats import is_float
+from amoeba_model.atomic.matrix import is_valid
+from amoeba_model.opcodes import Datatype, Form, Op
 
-from amoeba_hw.atomic.control import Control
+from amoeba_hw.atomic.control import EFFECTS, Control
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_hw.atomic.schedule import Schedule
 
-__all__ = ["Arithmetic"]
+__all__ = ["ISSUE_TO_COMPUTE", "Arithmetic"]
+
+ISSUE_TO_COMPUTE = 2
+"""Cycles from the issue of an operation to its operands."""
 
 
 class Arithmetic(wiring.Component):
-    """Decodes an operation in one cycle and executes it in the next.
+    """Decodes operations, admits them, and executes them two cycles after their issue.
+
+    The pipeline's schedule exists twice: here as the operations are issued, so that none has to wait later,
+    and in the pipeline two cycles later.
 
     Parameters
     ----------
-    parameters : NicParameters
-        FI_ATOMIC_WRITE of FI_UINT8 is there in every build: writes pass as that.
+    width : int
+        Bits of a beat.
+    datatypes, ops
+        What to build. FI_ATOMIC_WRITE of FI_UINT8 is there in every build: writes pass as that.
 
     Members
     -------
     op, datatype, cswap_by_bits : in
-        Of the operation whose operands come in the next cycle.
-    target, operand, compare : in
+        To be decoded.
+    decoded, latency : out
+        Their controls, and the cycles from operands to result, 0 for an operation that is not pipelined.
+        Combinational.
+    control : in
+        Of the operation that might be issued.
+    issue : in
+        It is, and is pipelined; only while not ``busy``.
+    busy : out
+        A pipelined operation cannot be issued now. Depends on ``control``.
+    late_is_due : out
+        An operation issued now would execute in the cycle of ``late_result``.
+    compute_control, target, operand, compare : in
+        Two cycles after the issue.
     result : out
         Combinational, of an operation that is not pipelined.
+    late_target : in
+        The target of a pipelined operation.
     start : in
         The operation is pipelined.
     late_result : out
-        Of the pipelined operation that was started ``latency`` cycles ago.
+        Of the operation that was started its latency ago.
 
     Attributes
     ----------
-    latency : int
+    latencies : tuple of int
+        All that ``latency`` can be but 0, in ascending order.
     """
 
-    def __init__(self, parameters: NicParameters):
-        width = parameters.data_width
-        self.latency = 1
-        self._ops = tuple(sorted({*parameters.ops, Op.FI_ATOMIC_WRITE}))
-        fitting = {datatype for datatype in parameters.datatypes if datatype.size <= parameters.beat_bytes}
-        self._datatypes = tuple(sorted({*fitting, Datatype.FI_UINT8}))
+    def __init__(self, width: int, datatypes, ops):
+        self._ops = tuple(sorted({*ops, Op.FI_ATOMIC_WRITE}))
+        self._datatypes = tuple(sorted({*datatypes, Datatype.FI_UINT8}))
+        self._cells = [cell for cell in self._all_cells() if _is_pipelined(*cell)]
+        self.latencies = tuple(sorted({ArithmeticPipeline.latency(*cell) for cell in self._cells}))
         super().__init__(
             {
                 "op": In(5),
                 "datatype": In(5),
                 "cswap_by_bits": In(1),
+                "decoded": Out(Control),
+                "latency": Out(5),
+                "control": In(Control),
+                "issue": In(1),
+                "busy": Out(1),
+                "late_is_due": Out(1),
+                "compute_control": In(Control),
                 "target": In(width),
                 "operand": In(width),
                 "compare": In(width),
                 "result": Out(width),
+                "late_target": In(width),
                 "start": In(1),
                 "late_result": Out(width),
             }
         )
 
+    def _all_cells(self):
+        return [
+            (op, datatype)
+            for op in self._ops
+            for datatype in self._datatypes
+            if any(is_valid(op, datatype, form) for form in Form)
+        ]
+
     def elaborate(self, platform):
         m = Module()
         m.submodules.decode = decode = DecodeOperation(self._datatypes, self._ops)
         m.submodules.lanes = lanes = FastLanes(len(self.target), self._datatypes, self._ops)
-        control = Signal(Control)
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
-            lanes.control.eq(control),
+            self.decoded.eq(decode.control),
+            lanes.control.eq(self.compute_control),
             lanes.target.eq(self.target),
             lanes.operand.eq(self.operand),
             lanes.compare.eq(self.compare),
             self.result.eq(lanes.result),
         ]
-        m.d.sync += control.eq(decode.control)
+        if self._cells:
+            self._elaborate_pipeline(m)
         return m
+
+    def _elaborate_pipeline(self, m):
+        m.submodules.schedule = schedule = Schedule()
+        m.submodules.pipeline = pipeline = ArithmeticPipeline(len(self.target), self._datatypes, self._ops)
+        m.d.comb += [
+            schedule.control.eq(self.control),
+            schedule.i_valid.eq(self.issue),
+            self.busy.eq(schedule.busy),
+            self.late_is_due.eq(schedule.o_valid),
+            pipeline.control.eq(self.compute_control),
+            pipeline.i_valid.eq(self.start),
+            pipeline.target.eq(self.late_target),
+            pipeline.operand.eq(self.operand),
+            self.late_result.eq(pipeline.result),
+        ]
+        with m.Switch(self.op):
+            for op in sorted({op for op, _ in self._cells}):
+                with m.Case(op), m.Switch(self.datatype):
+                    for cell_op, datatype in self._cells:
+                        if cell_op == op:
+                            with m.Case(datatype):
+                                m.d.comb += self.latency.eq(ArithmeticPipeline.latency(op, datatype))
+
+
+def _is_pipelined(op: Op, datatype: Datatype) -> bool:
+    return "multiply" in EFFECTS[op] or ("add" in EFFECTS[op] and is_float(datatype))

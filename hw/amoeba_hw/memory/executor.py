@@ -7,37 +7,47 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
+from amoeba_hw.atomic.control import Control
 from amoeba_hw.interfaces import TRACE_SLOT
-from amoeba_hw.memory.arithmetic import Arithmetic
+from amoeba_hw.memory.arithmetic import ISSUE_TO_COMPUTE, Arithmetic
 from amoeba_hw.memory.element_buffer import ElementBuffer
+from amoeba_hw.memory.finish_line import FinishLine
 from amoeba_hw.memory.operations import commit_of, line_result, merge, queued_operation
 
 __all__ = ["Executor"]
 
+COMMITTED = 4
+"""Age at which an operation that is not pipelined has been committed."""
+
+STEP_SETTLES = 3
+"""Cycles after a step of a misaligned element in which one that has to settle may not be issued."""
+
 
 class Executor(wiring.Component):
-    """Takes operations from the queue in order, and ends them in order or later, but never out of order on a byte.
+    """Takes operations from the queue in order and executes them, never out of order on a byte.
 
     ::
 
-        age        0           1            2            3           3 + latency
-                +-------+   +-------+   +---------+   +--------+   +---------------+
-        queue --| issue |---| line  |---| compute |---| commit |   | commit of the |
-                +-------+   +-------+   +---------+   +--------+   | pipeline      |
-                    |           ^            ^ |  bypass  |        +---------------+
-                 store.read     +------------|-|----------+
-                                             +-|----------+
+        age          0           1           2            3
+        +------+  +-------+  +-------+  +---------+  +--------+
+        |decode|--| issue |--| line  |--| compute |--| commit |---+--> store
+        +------+  +-------+  +-------+  +---------+  +--------+   |
+                      |         ^ ^          ^ ^--------bypass----+
+                  store.read ---+ +----------|--------------------+
+                                             +----> pipeline --> commit
 
     Nothing stops once it is issued. An operation is issued when
 
     - its line is there,
-    - no byte that it touches waits for the pipeline,
-    - the pipeline will not commit when it will, for there is one commit per cycle,
-    - the steps of misaligned elements before it have ended, if it has to ``settle``,
+    - no byte that it touches will still be in the pipeline when it computes,
+    - the pipeline can take it, or will not commit when it will: there is one commit per cycle,
+    - the steps of misaligned elements before it have had their effect, if it has to ``settle``,
     - and its result will find room.
 
-    Bytes committed by the operation before come from the commit register at age 2, those of the one before that
-    at age 1; older ones come from the store. So operations on one line follow each other at one per cycle.
+    Bytes of the operation before come from the commit register at age 2, those of the one before that at age 1;
+    older ones come from the store. A pipelined operation also takes bytes that leave the pipeline just when it
+    computes. So operations on one line follow each other at one per cycle, and a chain of pipelined ones takes
+    their latency each.
 
     Parameters
     ----------
@@ -83,176 +93,224 @@ class Executor(wiring.Component):
                 "count_atomic_beats": Out(1),
             }
         )
-        self._arithmetic = Arithmetic(parameters)
+        fitting = [datatype for datatype in parameters.datatypes if datatype.size <= parameters.beat_bytes]
+        self._arithmetic = Arithmetic(parameters.data_width, fitting, parameters.ops)
         self._elements = ElementBuffer(parameters)
-        # What becomes of an operation, by its age; age 0 is the one being issued.
-        flight = data.StructLayout(
-            {
-                "valid": 1,
-                "pipelined": 1,
-                "in_steps": 1,
-                "compute": 1,
-                "touches": 1,
-                "entry": entry,
-                "touched": parameters.beat_bytes,
-                "strobe": parameters.beat_bytes,
-                "error": 1,
-                "finishes": 1,
-                "request_writes": 1,
-            }
+        operation = queued_operation(parameters)
+        # By age; age 0 is the one that might be issued.
+        self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
+        self._controls = [Signal(Control, name=f"control_{age}") for age in range(3)]
+        self._valid = [Signal(name=f"valid_{age}") for age in range(4)]
+        self._errors = [Signal(name=f"error_{age}") for age in range(4)]
+        self._latency = Signal(5)
+        # Operations in the pipeline, and on their way to it, by the cycles that are left until their result.
+        late = data.StructLayout(
+            {"valid": 1, "compute": 1, "touches": 1, "entry": entry, "strobe": parameters.beat_bytes}
         )
-        self._flights = [
-            Signal(flight, name=f"age_{age}") for age in range(self._arithmetic.latency + 5)
-        ]
+        longest = max(self._arithmetic.latencies, default=1)
+        self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
+        self._longest = longest
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.arithmetic = self._arithmetic
         m.submodules.elements = self._elements
-        self._issue(m)
-        for younger, older in pairwise(self._flights):
-            m.d.sync += older.eq(younger)
-        line = self._fetch_line(m)
-        self._compute(m, line)
-        ended = self._flights[-1]
-        m.d.comb += [
-            self.finished.eq(ended.valid & ended.finishes),
-            self.finished_writes.eq(ended.request_writes),
-        ]
+        issue = Signal()
+        self._decode(m, issue)
+        error = self._issue(m, issue)
+        self._pass_on(m, issue, error)
+        target = self._fetch_line(m)
+        self._compute(m, target)
+        self._deliver(m)
         return m
 
-    def _issue(self, m):
-        operation = self.i.p
-        flights = self._flights
-        latency = self._arithmetic.latency
-        in_steps = operation.gather | operation.compute | operation.scatter
-        waits = Signal()
-        m.d.comb += waits.eq(
-            Cat(
-                ~self.room,
-                operation.fetches & ~Array(self.present)[operation.entry],
-                operation.settle & Cat(flight.valid & flight.in_steps for flight in flights[1:]).any(),
-                ~operation.pipelined & flights[latency].valid & flights[latency].pipelined,
-                operation.touches
-                & Cat(
-                    flight.valid
-                    & flight.pipelined
-                    & flight.touches
-                    & (flight.entry == operation.entry)
-                    & (flight.touched & operation.strobe).any()
-                    for flight in flights[1 : latency + 1]
-                ).any(),
-            ).any()
-        )
-        error = Mux(
-            operation.compute | operation.scatter,
-            self._elements.error,
-            operation.fetches & Array(self.refused)[operation.entry],
-        )
-        new = flights[0]
+    def _decode(self, m, issue):
+        """The operation at the queue's end becomes, decoded, the one that might be issued."""
+        arithmetic = self._arithmetic
         m.d.comb += [
-            self.i.ready.eq(~waits),
-            self.read.eq(self.i.valid & ~waits),
-            self.read_entry.eq(operation.entry),
-            new.valid.eq(self.i.valid & ~waits),
-            new.pipelined.eq(operation.pipelined),
-            new.in_steps.eq(in_steps),
-            new.compute.eq(operation.compute),
-            new.touches.eq(operation.touches),
-            new.entry.eq(operation.entry),
-            new.touched.eq(operation.strobe),
-            new.error.eq(error),
-            new.strobe.eq(Mux(operation.writes & ~error, operation.strobe, 0)),
-            new.finishes.eq(operation.finishes),
-            new.request_writes.eq(operation.request_writes),
+            arithmetic.op.eq(self.i.p.op),
+            arithmetic.datatype.eq(self.i.p.datatype),
+            arithmetic.cswap_by_bits.eq(self.i.p.cswap_by_bits),
+            arithmetic.control.eq(self._controls[0]),
+            self.i.ready.eq(~self._valid[0] | issue),
         ]
+        with m.If(self.i.ready):
+            m.d.sync += [
+                self._valid[0].eq(self.i.valid),
+                self._operations[0].eq(self.i.p),
+                self._controls[0].eq(arithmetic.decoded),
+                self._latency.eq(arithmetic.latency),
+            ]
+
+    def _issue(self, m, issue):
+        """Decides whether the operation is issued; returns whether it cannot be executed."""
+        operation = self._operations[0]
+        arithmetic = self._arithmetic
+        pipelined = self._latency != 0
+        unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
+        waits = Cat(
+            ~self.room,
+            operation.fetches & ~Array(self.present)[operation.entry],
+            operation.settle & (unsettled != 0),
+            Mux(pipelined, arithmetic.busy, arithmetic.late_is_due),
+            operation.touches & self._is_late(operation),
+        ).any()
+        m.d.comb += [
+            issue.eq(self._valid[0] & ~waits),
+            arithmetic.issue.eq(issue & pipelined),
+            self.read.eq(issue),
+            self.read_entry.eq(operation.entry),
+        ]
+        with m.If(issue & (operation.gather | operation.compute | operation.scatter)):
+            m.d.sync += unsettled.eq(STEP_SETTLES + self._latency)
+        with m.Elif(unsettled != 0):
+            m.d.sync += unsettled.eq(unsettled - 1)
+
+        m.submodules.finish_line = finish_line = FinishLine(COMMITTED, self._longest)
+        m.d.comb += [
+            finish_line.start.eq(issue & operation.finishes),
+            finish_line.writes.eq(operation.request_writes),
+            finish_line.extra.eq(self._latency),
+            self.finished.eq(finish_line.finished),
+            self.finished_writes.eq(finish_line.finished_writes),
+        ]
+        error = Signal()
+        m.d.comb += error.eq(
+            Mux(
+                operation.compute | operation.scatter,
+                self._elements.error,
+                operation.fetches & Array(self.refused)[operation.entry],
+            )
+        )
+        return error
+
+    def _is_late(self, operation):
+        """Whether bytes that the operation touches will come from the pipeline too late for it.
+
+        What comes at the time at which it would compute is early enough for a pipelined operation; another
+        one is not issued then anyway, since it could not commit.
+        """
+        return Cat(
+            late.valid & late.touches & (late.entry == operation.entry) & (late.strobe & operation.strobe).any()
+            for late in self._late[ISSUE_TO_COMPUTE + 1 :]
+        ).any()
+
+    def _pass_on(self, m, issue, error):
+        operation = self._operations[0]
+        for older, younger in ((self._operations, 1), (self._controls, 1), (self._valid, 2), (self._errors, 2)):
+            for before, after in pairwise(older[younger - 1 :]):
+                m.d.sync += after.eq(before)
+        m.d.comb += self._errors[0].eq(error)
+        m.d.sync += [self._valid[1].eq(issue), self._errors[1].eq(error)]
+        for sooner, later in pairwise(self._late):
+            m.d.sync += sooner.eq(later)
+        m.d.sync += self._late[-1].eq(0)
+        for latency in self._arithmetic.latencies:
+            # One cycle of the time to the result is over when the register shows it.
+            entering = self._late[ISSUE_TO_COMPUTE + latency - 1]
+            with m.If(issue & (self._latency == latency)):
+                m.d.sync += [
+                    entering.valid.eq(1),
+                    entering.compute.eq(operation.compute),
+                    entering.touches.eq(operation.touches),
+                    entering.entry.eq(operation.entry),
+                    entering.strobe.eq(Mux(error, 0, operation.strobe)),
+                ]
 
     def _fetch_line(self, m):
-        """Ages 1 and 2 of the operation and its line; returns what age 2 works with."""
-        operation = Signal(queued_operation(self._parameters), name="operation_1")
-        m.d.sync += operation.eq(self.i.p)
+        """Age 1: puts together what age 2 starts from."""
+        operation = self._operations[1]
         commit = self.commit
         newer = Signal(self._parameters.beat_bytes)
-        same = commit.valid & operation.touches & (commit.entry == operation.entry)
-        m.d.comb += [
-            newer.eq(Mux(same, commit.strobe, 0)),
-            self._elements.scatter_turn.eq(operation.turn),
-            self._arithmetic.op.eq(operation.op),
-            self._arithmetic.datatype.eq(operation.datatype),
-            self._arithmetic.cswap_by_bits.eq(operation.cswap_by_bits),
-        ]
-        newest = merge(newer, commit.data, self.read_data)
-        computing = Signal(queued_operation(self._parameters), name="operation_2")
         target = Signal(self._parameters.data_width)
-        m.d.sync += [
-            computing.eq(operation),
-            computing.operand.eq(Mux(operation.scatter, self._elements.scattered, operation.operand)),
-            target.eq(Mux(operation.compute, self._elements.element, newest)),
-        ]
-        return operation, computing, target
+        same = commit.valid & operation.touches & (commit.entry == operation.entry)
+        m.d.comb += [newer.eq(Mux(same, commit.strobe, 0)), self._elements.scatter_turn.eq(operation.turn)]
+        m.d.sync += target.eq(
+            Mux(operation.compute, self._elements.element, merge(newer, commit.data, self.read_data))
+        )
+        with m.If(operation.scatter):
+            m.d.sync += self._operations[2].operand.eq(self._elements.scattered)
+        return target
 
-    def _compute(self, m, line):
-        operation, computing, target = line
+    def _compute(self, m, target):
+        """Age 2, and the choice of what commits next."""
+        following, operation = self._operations[1:3]
         arithmetic = self._arithmetic
-        flights = self._flights
-        due = flights[2 + arithmetic.latency]
-        from_pipeline = Signal()
-        ending = Signal.like(due)
-        next_commit = Signal(commit_of(self._parameters))
+        pipelined = Signal(2, name="pipelined_by_age")
+        ends = self._late[0]
+        commit = Signal(commit_of(self._parameters), name="next_commit")
+        touches = Signal()
+        strobe = Signal(self._parameters.beat_bytes)
         forward = Signal(self._parameters.beat_bytes)
-        old = Signal(self._parameters.data_width)
+        forward_late = Signal(self._parameters.beat_bytes)
+        known = Signal(self._parameters.data_width)
+        self._old = Signal(self._parameters.data_width)
+        m.d.sync += pipelined.eq(Cat((self._latency != 0), pipelined[0]))
+        m.d.comb += [
+            known.eq(merge(forward, self.commit.data, target)),
+            self._old.eq(merge(forward_late, arithmetic.late_result, known)),
+            arithmetic.start.eq(self._valid[2] & pipelined[1]),
+            arithmetic.compute_control.eq(self._controls[2]),
+            arithmetic.target.eq(known),
+            arithmetic.late_target.eq(self._old),
+            arithmetic.operand.eq(operation.operand),
+            arithmetic.compare.eq(operation.compare),
+            strobe.eq(Mux(operation.writes & ~self._errors[2], operation.strobe, 0)),
+        ]
         stores_element = Signal()
-        m.d.comb += [
-            from_pipeline.eq(due.valid & due.pipelined),
-            ending.eq(Mux(from_pipeline, due.as_value(), flights[2].as_value())),
-            next_commit.valid.eq(from_pipeline | (flights[2].valid & ~flights[2].pipelined)),
-            next_commit.entry.eq(ending.entry),
-            next_commit.strobe.eq(ending.strobe),
-            next_commit.data.eq(Mux(from_pipeline, arithmetic.late_result, arithmetic.result)),
-            old.eq(merge(forward, self.commit.data, target)),
-            arithmetic.start.eq(flights[2].valid & flights[2].pipelined),
-            arithmetic.target.eq(old),
-            arithmetic.operand.eq(computing.operand),
-            arithmetic.compare.eq(computing.compare),
-        ]
-        forwards = next_commit.valid & ending.touches & operation.touches & (ending.entry == operation.entry)
+        with m.If(ends.valid):
+            m.d.comb += [
+                touches.eq(ends.touches),
+                stores_element.eq(ends.compute),
+                commit.entry.eq(ends.entry),
+                commit.strobe.eq(ends.strobe),
+                commit.data.eq(arithmetic.late_result),
+            ]
+        with m.Else():
+            ends_now = self._valid[2] & ~pipelined[1]
+            m.d.comb += [
+                touches.eq(ends_now & operation.touches),
+                stores_element.eq(ends_now & operation.compute),
+                commit.entry.eq(operation.entry),
+                commit.strobe.eq(strobe),
+                commit.data.eq(arithmetic.result),
+            ]
+        m.d.comb += commit.valid.eq(touches)
+        soon = self._late[1]
+        forwards = touches & following.touches & (commit.entry == following.entry)
+        forwards_late = soon.valid & soon.touches & following.touches & (soon.entry == following.entry)
         m.d.sync += [
-            forward.eq(Mux(forwards, next_commit.strobe, 0)),
-            self.commit.eq(next_commit),
-            self.commit.valid.eq(next_commit.valid & ending.touches),
-            stores_element.eq(next_commit.valid & ending.compute),
+            forward.eq(Mux(forwards, commit.strobe, 0)),
+            forward_late.eq(Mux(forwards_late, soon.strobe, 0)),
+            self.commit.eq(commit),
+            self._elements.store.eq(stores_element),
         ]
-        m.d.comb += [self._elements.store.eq(stores_element), self._elements.store_data.eq(self.commit.data)]
-        self._deliver(m, computing, old)
+        m.d.comb += self._elements.store_data.eq(self.commit.data)
 
-    def _deliver(self, m, computing, old):
+    def _deliver(self, m):
         """Age 3: the old value goes to the result, or to the element that is being gathered."""
-        flight = self._flights[2]
-        executed = Signal(queued_operation(self._parameters), name="operation_3")
-        delivers = flight.valid & ~computing.gather & ~computing.scatter
-        event = self.trace_executed.event
+        operation, executed = self._operations[2:4]
         elements = self._elements
-        gathers = Signal()
+        event = self.trace_executed.event
+        delivers = self._valid[2] & ~operation.gather & ~operation.scatter
         m.d.sync += [
-            executed.eq(computing),
-            self.result.data.eq(old),
-            self.result.offset.eq(computing.offset),
-            self.result.count.eq(Mux(computing.returns_data, computing.count, 0)),
-            self.result.last.eq(computing.result_last),
-            self.result.error.eq(flight.error),
-            self.result_valid.eq(delivers & (computing.returns_data | computing.result_last | flight.error)),
-            self.trace_executed.valid.eq(delivers & computing.result_last),
-            event.psn.eq(computing.psn),
-            event.pdc.eq(computing.pdc),
+            self.result.data.eq(self._old),
+            self.result.offset.eq(operation.offset),
+            self.result.count.eq(Mux(operation.returns_data, operation.count, 0)),
+            self.result.last.eq(operation.result_last),
+            self.result.error.eq(self._errors[2]),
+            self.result_valid.eq(delivers & (operation.returns_data | operation.result_last | self._errors[2])),
+            self.trace_executed.valid.eq(delivers & operation.result_last),
+            event.psn.eq(operation.psn),
+            event.pdc.eq(operation.pdc),
             event.context.eq(Const(0xFF, 8)),
-            self.count_atomic_beats.eq(flight.valid & computing.atomic),
-            gathers.eq(flight.valid & computing.gather),
+            self.count_atomic_beats.eq(self._valid[2] & operation.atomic),
         ]
         m.d.comb += [
-            elements.gather.eq(gathers),
+            elements.gather.eq(self._valid[3] & executed.gather),
             elements.gather_line.eq(self.result.data),
             elements.gather_strobe.eq(executed.strobe),
             elements.gather_turn.eq(executed.turn),
             elements.gather_starts.eq(executed.starts_element),
-            elements.gather_error.eq(self.result.error),
+            elements.gather_error.eq(self._errors[3]),
         ]
