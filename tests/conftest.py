@@ -20,6 +20,20 @@ PAIRS = ("model-model",)
 """Kinds of initiator and target on which the tests of a whole NIC run."""
 
 
+@pytest.fixture(params=tuple(DEVICES))
+def make_device(request: pytest.FixtureRequest) -> Iterator[Callable[..., SimulatedDevice]]:
+    """A function of optional parameters that makes a device without a network; closed after the test."""
+    devices: list[SimulatedDevice] = []
+
+    def make(parameters: NicParameters | None = None) -> SimulatedDevice:
+        devices.append(DEVICES[request.param](parameters or NicParameters()))
+        return devices[-1]
+
+    yield make
+    for device in devices:
+        device.close()
+
+
 @pytest.fixture(params=PAIRS)
 def make_pair(request: pytest.FixtureRequest) -> Iterator[Callable[..., Pair]]:
     """A function of (parameters, latency), both optional, that connects two fresh devices; closed after the test."""
