@@ -7,10 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
-import find_libpython
 from amaranth.hdl import Elaboratable
 from cocotb_tools import config
 
@@ -94,6 +94,16 @@ def _runs_directory() -> Path:
     return cache_directory().parent / "benches"
 
 
+@cache
+def _libpython() -> str:
+    """The shared library of this Python, which the simulator loads; raises BenchFailure if it has none."""
+    command = [sys.executable, "-m", "cocotb_tools.config", "--libpython"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    if found.returncode != 0:
+        raise BenchFailure("cocotb needs Python's shared library; found none (Debian package: libpython3-dev)")
+    return found.stdout.strip()
+
+
 def _cocotb_environment(bench_module: str, directory: Path, folder: Path, seed: int) -> dict[str, str]:
     """What cocotb's entry point, which the simulator loads, wants to know."""
     return {
@@ -103,7 +113,7 @@ def _cocotb_environment(bench_module: str, directory: Path, folder: Path, seed: 
         "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
         # Verilator applies cocotb's writes after the edge that triggered them, as cocotb expects.
         "COCOTB_TRUST_INERTIAL_WRITES": "1",
-        "GPI_USERS": f"{find_libpython.find_libpython()};{config.pygpi_entry_point()}",
+        "GPI_USERS": f"{_libpython()};{config.pygpi_entry_point()}",
         "PYGPI_PYTHON_BIN": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(directory), *sys.path]),
         "TOPLEVEL_LANG": "verilog",
