@@ -168,7 +168,9 @@ class MemoryRegion(FabricObject):
         self._view = view_of(buffer, writable=writable)
         if not self._view.nbytes:
             raise fabric_error(Errno.FI_EINVAL, "expected a buffer of at least one byte, got an empty one")
-        self.access = access
+        self.access = MrAccess(access)
+        self.access_bits = int(access)
+        """The same as a plain number, which is several times faster to test."""
         self.start = address_of(self._view)
         """Virtual address of the first byte."""
         self.length = self._view.nbytes
@@ -176,9 +178,9 @@ class MemoryRegion(FabricObject):
         self.address = self.start if virtual else 0
         """What peers give as ``addr`` for the first byte."""
         flags = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
-        if access & MrAccess.FI_REMOTE_READ:
+        if self.access & MrAccess.FI_REMOTE_READ:
             flags |= KeyFlags.REMOTE_READ
-        if access & MrAccess.FI_REMOTE_WRITE:
+        if self.access & MrAccess.FI_REMOTE_WRITE:
             flags |= KeyFlags.REMOTE_WRITE
         wanted = None if domain.mr_mode & MrMode.FI_MR_PROV_KEY else requested_key
         self._nic = domain.nic

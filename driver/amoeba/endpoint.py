@@ -48,6 +48,8 @@ _ALLOWED_FLAGS = (
 _NO_FLAGS = OpFlags(0)
 _INLINE = int(DescriptorFlags.INLINE)
 
+_READ = int(MrAccess.FI_READ)
+_WRITE = int(MrAccess.FI_WRITE)
 _SIZES = tuple(datatype.size for datatype in Datatype)
 _CQ_WRITE = int(Caps.FI_RMA | Caps.FI_WRITE)
 _CQ_READ = int(Caps.FI_RMA | Caps.FI_READ)
@@ -66,13 +68,14 @@ class _Local:
         self.view = view
         self.desc = desc
         self.writable = writable
-        self.length = view.nbytes
-        self.address = address_of(view)
+        self.length = length = view.nbytes
+        # a source that fits into the descriptor is copied there, wherever it lies
+        self.address = address_of(view) if writable or length > INJECT_SIZE or desc is not None else 0
         if desc is None:
             return
         desc._check_open()
-        needed = MrAccess.FI_READ if writable else MrAccess.FI_WRITE
-        if not desc.access & needed:
+        if not desc.access_bits & (_READ if writable else _WRITE):
+            needed = MrAccess.FI_READ if writable else MrAccess.FI_WRITE
             raise fabric_error(Errno.FI_EACCES, f"the region's access is {desc.access!r}, this use needs {needed!r}")
         if self.length and not desc.covers(self.address, self.length):
             raise fabric_error(Errno.FI_EINVAL, f"a buffer of {self.length} bytes lies outside the region in desc")

@@ -9,7 +9,7 @@ import numpy as np
 from amoeba.constants import Datatype, Errno
 from amoeba.errors import fabric_error
 
-__all__ = ["Buffer", "address_of", "allocate_ring", "datatype_of", "view_of"]
+__all__ = ["Buffer", "address_of", "allocate", "datatype_of", "view_of"]
 
 Buffer: TypeAlias = Any
 """Any object with the buffer protocol (``collections.abc.Buffer`` from Python 3.12 on)."""
@@ -69,8 +69,6 @@ def address_of(view: memoryview) -> int:
     return addressof(c_char.from_buffer(view))
 
 
-def allocate_ring(entries: int, entry_size: int) -> tuple[memoryview, int, int]:
-    """Zeroed, page-aligned memory for a ring: (view, address, bytes granted in whole pages)."""
-    length = -(-entries * entry_size // mmap.PAGESIZE) * mmap.PAGESIZE
-    view = memoryview(mmap.mmap(-1, length))
-    return view, address_of(view), length
+def allocate(size: int) -> memoryview:
+    """Zeroed, page-aligned memory in whole pages, at least ``size`` bytes."""
+    return memoryview(mmap.mmap(-1, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE))

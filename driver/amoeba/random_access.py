@@ -19,6 +19,7 @@ from amoeba_model.device import DmaFault
 from amoeba.constants import Datatype, Errno, MrAccess, Op, OpFlags
 from amoeba.errors import ErrorAvailableError, fabric_error
 from amoeba.fabric import Fabric
+from amoeba.memory import allocate
 
 __all__ = ["MOST_LOOKAHEAD", "PERIOD", "POLYNOMIAL", "GupsResult", "apply_stream", "run_gups", "starts", "stream"]
 
@@ -121,6 +122,13 @@ class GupsResult:
         return self.updates / (self.cycles / self.clock_hz) / 1e9
 
 
+def _table(begin: int, end: int) -> Words:
+    """A rank's words, page-aligned: so the words that share a line, and with them the cycles, are always the same."""
+    table = np.frombuffer(allocate(8 * (end - begin)), np.uint64)[: end - begin]
+    table[:] = np.arange(begin, end, dtype=np.uint64)
+    return table
+
+
 class _Rank:
     """One rank: its part of the table, its endpoint, and its part of the stream."""
 
@@ -219,7 +227,7 @@ def run_gups(
     # the first (words mod count) ranks own one word more, as in the reference implementation
     bounds = np.array([rank * (words // count) + min(rank, words % count) for rank in range(count + 1)], np.uint64)
     with contextlib.ExitStack() as exits:
-        tables = [np.arange(bounds[r], bounds[r + 1], dtype=np.uint64) for r in range(count)]
+        tables = [_table(int(bounds[rank]), int(bounds[rank + 1])) for rank in range(count)]
         ranks = [_Rank(fabric, number, table, window, exits) for number, table in enumerate(tables)]
         for rank in ranks:
             for other in ranks:

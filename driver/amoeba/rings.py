@@ -12,7 +12,7 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.constants import Errno
 from amoeba.errors import fabric_error
-from amoeba.memory import allocate_ring
+from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
 
 __all__ = ["Completed", "ContextRings", "Operation"]
@@ -56,9 +56,13 @@ class ContextRings:
         self.nic = nic
         self.context = context
         self.entries = entries
-        self._transmit, self.transmit_base, transmit_length = allocate_ring(entries, TX_DESCRIPTOR.size)
-        self._completion, self.completion_base, completion_length = allocate_ring(entries, COMPLETION.size)
-        self._grants = ((self.transmit_base, transmit_length), (self.completion_base, completion_length))
+        self._transmit = allocate(entries * TX_DESCRIPTOR.size)
+        self._completion = allocate(entries * COMPLETION.size)
+        self.transmit_base, self.completion_base = address_of(self._transmit), address_of(self._completion)
+        self._grants = (
+            (self.transmit_base, self._transmit.nbytes),
+            (self.completion_base, self._completion.nbytes),
+        )
         device = nic.device
         device.grant(*self._grants[0], writable=False)
         device.grant(*self._grants[1])
