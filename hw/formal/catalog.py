@@ -1,0 +1,156 @@
+"""All proofs, each with what it says in one sentence."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from amaranth.lib import wiring
+from amoeba_hw.commit_queue import CommitQueue
+from amoeba_hw.host.axi_dma import AxiDma
+from amoeba_hw.memory.delivery_gate import DeliveryGate
+from amoeba_hw.memory.line_table import LineTable
+from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
+from amoeba_model.atomic.formats import is_integer
+from amoeba_model.opcodes import Datatype
+from amoeba_sim.formal import Outcome, prove
+
+from formal.axi import AxiWriteSpec
+from formal.lanes import IntegerLanesSpec
+from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, LineTableSpec, WriteBackSpec
+from formal.reset import WarmResetSpec
+from formal.streams import (
+    PACKET,
+    ArbiterSpec,
+    CommitQueueSpec,
+    DemuxSpec,
+    QueueSpec,
+    RegisterSliceSpec,
+    SkidBufferSpec,
+)
+
+__all__ = ["PROOFS", "Proof"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One run of the solver: ``build`` makes the specification; the rest is as for ``amoeba_sim.formal.prove``."""
+
+    name: str
+    says: str
+    build: Callable[[], wiring.Component]
+    mode: str
+    depth: int
+    any_power_up: bool = False
+
+    def run(self) -> Outcome:
+        return prove(
+            self.build(), self.name, mode=self.mode, depth=self.depth, any_power_up=self.any_power_up, timeout=300
+        )
+
+
+def _with_covers(name, says, build, mode, depth, cover_depth=10):
+    """A proof, and that the situations it is about can come about at all."""
+    return [Proof(name, says, build, mode, depth), Proof(f"{name}_reached", "", build, "cover", cover_depth)]
+
+
+def _warm_reset(name, build, **rules):
+    says = f"one cycle of reset brings {name} from any state to the same behaviour"
+    return Proof(f"reset_{name}", says, lambda: WarmResetSpec(build, **rules), "bmc", 10, any_power_up=True)
+
+
+_LINE_TABLE_OUTPUTS = {"allocated_entry": "allocated", "allocated_line": "allocated"}
+
+PROOFS = [
+    *_with_covers(
+        "queue",
+        "Queue of 3: first in, first out; no loss; `level`; takes a beat per cycle; out within two; stream contract",
+        lambda: QueueSpec(3),
+        "bmc",
+        14,
+    ),
+    *_with_covers("register_slice", "RegisterSlice: a queue of one; stream contract", RegisterSliceSpec, "prove", 3),
+    *_with_covers(
+        "skid_buffer",
+        "SkidBuffer: a queue of one that may be passed by; `i.ready` from a register; stream contract",
+        SkidBufferSpec,
+        "prove",
+        3,
+    ),
+    *_with_covers(
+        "arbiter",
+        "RoundRobinArbiter of 3: nothing lost, made up or mixed; packets whole; at most one packet of each other "
+        "input goes before a waiting one; stream contract",
+        ArbiterSpec,
+        "prove",
+        4,
+    ),
+    *_with_covers(
+        "demux",
+        "Demux to 3: a packet whole to the one output named, or nowhere; stream contract",
+        DemuxSpec,
+        "prove",
+        3,
+    ),
+    *_with_covers(
+        "commit_queue",
+        "CommitQueue of 2: delivers what was committed, in order, within two cycles, and nothing taken back; `room`",
+        CommitQueueSpec,
+        "bmc",
+        12,
+    ),
+    *_with_covers(
+        "axi_writes",
+        "AxiDma's writes: AW and W stable; every burst its AWLEN + 1 beats with WLAST on the last; data and strobes "
+        "of the beats that came in; no 4 KiB boundary crossed",
+        AxiWriteSpec,
+        "prove",
+        3,
+    ),
+    *_with_covers(
+        "forwarding",
+        "Executor with LineStore, naive arithmetic: every operation gets the newest value of its byte, at any "
+        "distance and through either way; a result after three cycles; one commit, one end each",
+        ForwardingSpec,
+        "bmc",
+        9,
+        cover_depth=12,
+    ),
+    *_with_covers(
+        "line_table",
+        "LineTable of 2: no operation lost or overtaken; a line in one entry; an entry never reused while referred "
+        "to or held; fetched once; no deadlock",
+        LineTableSpec,
+        "bmc",
+        10,
+    ),
+    *_with_covers("line_store", "LineStore of 2: reads and copies return the newest bytes", LineStoreSpec, "bmc", 7),
+    *_with_covers(
+        "write_back",
+        "WriteBack of 2: every committed byte reaches the host, the newest last, `held` until then; no "
+        "other byte does",
+        WriteBackSpec,
+        "bmc",
+        10,
+    ),
+    *(
+        Proof(
+            f"lanes_{datatype.name.removeprefix('FI_').lower()}",
+            f"FastLanes, 128 bits, every datatype built: all 19 single-cycle operations on {datatype.name}, for all "
+            "operands",
+            lambda datatype=datatype: IntegerLanesSpec(datatype),
+            "combinational",
+            1,
+        )
+        for datatype in Datatype
+        if is_integer(datatype)
+    ),
+    _warm_reset("Queue", lambda: Queue(2, 3)),
+    _warm_reset("RegisterSlice", lambda: RegisterSlice(4)),
+    _warm_reset("SkidBuffer", lambda: SkidBuffer(4)),
+    _warm_reset("RoundRobinArbiter", lambda: RoundRobinArbiter(PACKET, 3), qualified={"grant": "o.valid"}),
+    _warm_reset("Demux", lambda: Demux(PACKET, 3)),
+    _warm_reset("CommitQueue", lambda: CommitQueue(2, 2), assuming=lambda ports: ~(ports.commit & ports.rollback)),
+    _warm_reset("AxiDma", lambda: AxiDma(32)),
+    _warm_reset("LineTable", lambda: LineTable(SMALL), qualified=_LINE_TABLE_OUTPUTS),
+    _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
+]
+"""In the order of the table in docs/verification.md."""

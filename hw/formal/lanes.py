@@ -1,0 +1,98 @@
+"""The integer operations of FastLanes against each element on its own, in Amaranth's plain arithmetic."""
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amoeba_hw.atomic.decode import DecodeOperation
+from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_model.atomic.formats import is_signed
+from amoeba_model.opcodes import Datatype, Op
+
+__all__ = ["LANE_OPS", "IntegerLanesSpec"]
+
+
+def _truth(condition):
+    return Mux(condition, 1, 0)
+
+
+NAIVE = {
+    Op.FI_MIN: lambda target, operand, compare: Mux(operand < target, operand, target),
+    Op.FI_MAX: lambda target, operand, compare: Mux(operand > target, operand, target),
+    Op.FI_SUM: lambda target, operand, compare: target + operand,
+    Op.FI_DIFF: lambda target, operand, compare: target - operand,
+    Op.FI_LOR: lambda target, operand, compare: _truth((target != 0) | (operand != 0)),
+    Op.FI_LAND: lambda target, operand, compare: _truth((target != 0) & (operand != 0)),
+    Op.FI_LXOR: lambda target, operand, compare: _truth((target != 0) ^ (operand != 0)),
+    Op.FI_BOR: lambda target, operand, compare: target | operand,
+    Op.FI_BAND: lambda target, operand, compare: target & operand,
+    Op.FI_BXOR: lambda target, operand, compare: target ^ operand,
+    Op.FI_ATOMIC_READ: lambda target, operand, compare: target,
+    Op.FI_ATOMIC_WRITE: lambda target, operand, compare: operand,
+    Op.FI_CSWAP: lambda target, operand, compare: Mux(compare == target, operand, target),
+    Op.FI_CSWAP_NE: lambda target, operand, compare: Mux(compare != target, operand, target),
+    Op.FI_CSWAP_LE: lambda target, operand, compare: Mux(compare <= target, operand, target),
+    Op.FI_CSWAP_LT: lambda target, operand, compare: Mux(compare < target, operand, target),
+    Op.FI_CSWAP_GE: lambda target, operand, compare: Mux(compare >= target, operand, target),
+    Op.FI_CSWAP_GT: lambda target, operand, compare: Mux(compare > target, operand, target),
+    Op.FI_MSWAP: lambda target, operand, compare: (operand & compare) | (target & ~compare),
+}
+"""What fi_atomic(3) says of one element. FI_PROD is not here: a pipeline multiplies."""
+
+LANE_OPS = tuple(NAIVE)
+
+
+class IntegerLanesSpec(wiring.Component):
+    """Every operation on an integer datatype gives in every element what it gives in that element alone.
+
+    Combinational: one cycle proves it for all time. The lanes are those of a NIC with every datatype that fits
+    the beat, so that what floating point adds to them is proven harmless here.
+    """
+
+    def __init__(self, datatype: Datatype, data_width=128):
+        self._datatype = datatype
+        self._data_width = data_width
+        super().__init__(
+            {
+                "op": In(5),
+                "cswap_by_bits": In(1),
+                "target": In(data_width),
+                "operand": In(data_width),
+                "compare": In(data_width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= self._data_width]
+        m.submodules.decode = decode = DecodeOperation(datatypes)
+        m.submodules.lanes = lanes = FastLanes(self._data_width, datatypes)
+        m.d.comb += [
+            decode.op.eq(self.op),
+            decode.datatype.eq(Const(self._datatype, 5)),
+            decode.cswap_by_bits.eq(self.cswap_by_bits),
+            lanes.control.eq(decode.control),
+            lanes.target.eq(self.target),
+            lanes.operand.eq(self.operand),
+            lanes.compare.eq(self.compare),
+            Assume(self.op.matches(*LANE_OPS)),
+            Assert(decode.control.supported & ~decode.control.pipelined),
+        ]
+        bits = 8 * self._datatype.size
+        expected = Signal(self._data_width)
+        with m.Switch(self.op):
+            for op, naive in NAIVE.items():
+                with m.Case(op):
+                    m.d.comb += expected.eq(
+                        Cat(self._element(m, naive, index) for index in range(len(expected) // bits))
+                    )
+        m.d.comb += Assert(lanes.result == expected)
+        return m
+
+    def _element(self, m, naive, index):
+        bits = 8 * self._datatype.size
+        parts = [beat.word_select(index, bits) for beat in (self.target, self.operand, self.compare)]
+        if is_signed(self._datatype):
+            parts = [part.as_signed() for part in parts]
+        element = Signal(bits, name=f"element_{index}")
+        m.d.comb += element.eq(naive(*parts))
+        return element

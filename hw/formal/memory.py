@@ -1,0 +1,441 @@
+# amaranth: UnusedElaboratable=no
+"""The memory engine's hazards: forwarding, the line table, and what is written back."""
+
+from itertools import pairwise
+from unittest import mock
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amoeba_hw.memory.arithmetic import Arithmetic
+from amoeba_hw.memory.executor import Executor
+from amoeba_hw.memory.line_store import LineStore
+from amoeba_hw.memory.line_table import LineTable
+from amoeba_hw.memory.write_back import WriteBack
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import NicParameters
+
+from formal.rules import StreamRules, never_reset
+
+__all__ = ["ForwardingSpec", "LineStoreSpec", "LineTableSpec", "WriteBackSpec"]
+
+SMALL = NicParameters(data_width=128, lines=2, datatypes=(Datatype.FI_UINT8,), ops=(Op.FI_SUM,))
+"""Two lines: enough for every conflict between one and another."""
+
+BITS = 2
+"""Low bits of the data that are free; the others are zero, for the hardware treats all alike."""
+
+
+def _data(value):
+    return Cat(value, Const(0, SMALL.data_width - len(value)))
+
+
+class LineStoreSpec(wiring.Component):
+    """A read of LineStore returns, one cycle later, the newest value of a byte, this cycle's commit included."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "allocated": In(1),
+                "fill": In(1),
+                "fill_data": In(BITS),
+                "commit": In(1),
+                "commit_entry": In(1),
+                "commit_data": In(BITS),
+                "strobe": In(2),
+                "read": In(1),
+                "read_entry": In(1),
+                "copy": In(1),
+                "allocated_entry": In(1),
+                "fill_entry": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = LineStore(SMALL)
+        m.d.comb += [
+            dut.allocated.eq(self.allocated),
+            dut.allocated_entry.eq(self.allocated_entry),
+            dut.fill.eq(self.fill),
+            dut.fill_entry.eq(self.fill_entry),
+            dut.fill_data.eq(_data(self.fill_data)),
+            dut.commit.valid.eq(self.commit),
+            dut.commit.entry.eq(self.commit_entry),
+            dut.commit.strobe.eq(self.strobe),
+            dut.commit.data.eq(_data(self.commit_data)),
+            dut.read.eq(self.read),
+            dut.read_entry.eq(self.read_entry),
+            dut.copy.eq(self.copy),
+            dut.copy_entry.eq(self.read_entry),
+            # An entry is allocated before anything is committed to it.
+            Assume(~(self.allocated & self.commit & (self.allocated_entry == self.commit_entry))),
+        ]
+        newest, known, dirty = [], [], []
+        for entry in range(2):
+            value = Signal(BITS, name=f"value_{entry}")
+            is_known = Signal(name=f"known_{entry}")
+            is_dirty = Signal(name=f"dirty_{entry}")
+            filled = self.fill & (self.fill_entry == entry)
+            written = self.commit & (self.commit_entry == entry) & self.strobe[0]
+            cleared = self.allocated & (self.allocated_entry == entry)
+            next_value = Mux(written, self.commit_data, value)
+            with m.If(written):
+                m.d.sync += [value.eq(self.commit_data), is_known.eq(1), is_dirty.eq(1)]
+            with m.Elif(cleared):
+                m.d.sync += [is_known.eq(0), is_dirty.eq(0)]
+            with m.Elif(filled & ~is_dirty):
+                m.d.sync += [value.eq(self.fill_data), is_known.eq(1)]
+            # What was written since the allocation is newer than the host's line, whenever that comes.
+            newest.append(next_value)
+            known.append((is_known | written) & ~cleared & ~(filled & ~is_dirty & ~written))
+            dirty.append((value, is_dirty))
+        expected = Signal(BITS)
+        check_read, check_copy = Signal(), Signal()
+        expected_copy = Signal(BITS)
+        m.d.sync += [
+            check_read.eq(self.read & Mux(self.read_entry, known[1], known[0])),
+            expected.eq(Mux(self.read_entry, newest[1], newest[0])),
+            check_copy.eq(self.copy & Mux(self.read_entry, dirty[1][1], dirty[0][1])),
+            expected_copy.eq(Mux(self.read_entry, dirty[1][0], dirty[0][0])),
+        ]
+        m.d.comb += [
+            Assert(~check_read | (dut.read_data[:BITS] == expected)),
+            Assert(~check_copy | (dut.copy_data[:BITS] == expected_copy)),
+            Cover(check_read & (expected == 2)),
+            Cover(check_copy & (expected_copy == 1)),
+        ]
+        return m
+
+
+class LineTableSpec(wiring.Component):
+    """LineTable: a line is in one entry at most, no operation is lost or overtaken, no entry leaves too early.
+
+    - Operations leave in the order in which they came, each once, with the entry that holds their line.
+    - An entry takes a new line only when no operation refers to the old one and none of its bytes is held.
+    - A line is fetched exactly once per allocation, by the first operation that needs it.
+    - Nobody waits for ever: with everything retired and taken, an operation leaves within four cycles.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "valid": In(1),
+                "line": In(2),
+                "touches": In(1),
+                "wants": In(1),
+                "tag": In(2),
+                "o_ready": In(1),
+                "fetches_ready": In(1),
+                "retired": In(1),
+                "retired_entry": In(1),
+                "held": In(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = LineTable(SMALL)
+        m.d.comb += [
+            dut.i.valid.eq(self.valid),
+            dut.i.p.line.eq(self.line),
+            dut.i.p.touches.eq(self.touches),
+            dut.i.p.fetches.eq(self.wants & self.touches),
+            dut.i.p.psn.eq(self.tag),
+            dut.o.ready.eq(self.o_ready),
+            dut.fetches.ready.eq(self.fetches_ready),
+            dut.retired.eq(self.retired),
+            dut.retired_entry.eq(self.retired_entry),
+            dut.held.eq(self.held),
+        ]
+        m.submodules.environment = StreamRules(dut.i, Assume)
+        waiting = self._prove_order(m, dut)
+        self._prove_entries(m, dut, waiting)
+        return m
+
+    def _prove_order(self, m, dut):
+        """One operation waits inside at most; returns it, with whether there is one."""
+        inside = Signal()
+        line, touches, wants, tag = Signal(2), Signal(), Signal(), Signal(2)
+        arrives, departs = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready
+        m.d.sync += inside.eq((inside & ~departs) | arrives)
+        with m.If(arrives):
+            m.d.sync += [line.eq(self.line), touches.eq(self.touches), wants.eq(self.wants), tag.eq(self.tag)]
+        with m.If(dut.o.valid):
+            m.d.comb += [Assert(inside), Assert(dut.o.p.psn == tag), Assert(dut.o.p.touches == touches)]
+        m.d.comb += [Assert(~arrives | ~inside | departs), Assert(dut.i.ready | inside)]
+        return inside, line, touches, touches & wants
+
+    def _prove_entries(self, m, dut, waiting):
+        inside, line, touches, wants = waiting
+        departs = dut.o.valid & dut.o.ready
+        fetched_now = dut.fetches.valid & dut.fetches.ready
+        m.d.comb += [
+            Assert(~fetched_now | (departs & wants)),
+            Assert(~fetched_now | ((dut.fetches.p.line == line) & (dut.fetches.p.entry == dut.o.p.entry))),
+            Assert(~dut.allocated | (departs & touches & (dut.allocated_line == line))),
+            Assert(~dut.allocated | (dut.allocated_entry == dut.o.p.entry)),
+            Assert(dut.hit == (departs & touches & ~dut.allocated)),
+            Assert(~(dut._valid.all() & (dut._lines[0] == dut._lines[1]))),
+        ]
+        busy = []
+        for entry in range(2):
+            references = Signal(2, name=f"uses_{entry}")
+            holds = Signal(name=f"holds_{entry}")
+            its_line = Signal(2, name=f"its_line_{entry}")
+            fetched = Signal(name=f"is_fetched_{entry}")
+            was_held = Signal(name=f"was_held_{entry}")
+            was_retired = Signal(name=f"was_retired_{entry}")
+            mine = departs & touches & (dut.o.p.entry == entry)
+            retires = self.retired & (self.retired_entry == entry)
+            m.d.sync += [
+                references.eq(references + mine - retires),
+                was_held.eq(self.held[entry]),
+                was_retired.eq(retires),
+            ]
+            m.d.comb += [
+                # The environment: what retires was given, and bytes become held by what just retired.
+                Assume(~retires | (references != 0)),
+                Assume((references != 3) | ~mine),
+                Assume(~self.held[entry] | was_held | was_retired),
+            ]
+            with m.If(mine):
+                with m.If(dut.allocated):
+                    m.d.comb += [Assert(references == 0), Assert(~self.held[entry]), Assert(fetched_now == wants)]
+                    m.d.sync += [holds.eq(1), its_line.eq(line), fetched.eq(wants)]
+                with m.Else():
+                    m.d.comb += [Assert(holds & (its_line == line)), Assert(fetched_now == (wants & ~fetched))]
+                    m.d.sync += fetched.eq(fetched | wants)
+            with m.If((references != 0) | self.held[entry]):
+                m.d.comb += [Assert(dut._valid[entry]), Assert(dut._lines[entry] == its_line)]
+            busy.append((references != 0) | self.held[entry] | was_held | was_retired)
+        patience = Signal(3)
+        quiet = self.o_ready & self.fetches_ready & ~Cat(busy).any()
+        m.d.sync += patience.eq(Mux(inside & quiet & ~departs, patience + 1, 0))
+        m.d.comb += [
+            Assert(patience < 4),
+            Cover(dut.hit & fetched_now),
+            Cover(dut.allocated & dut._valid.any() & dut.allocated_entry),
+            Cover(inside & touches & ~dut.o.valid & self.o_ready & self.fetches_ready),
+        ]
+
+
+class WriteBackSpec(wiring.Component):
+    """WriteBack: every committed byte reaches the host, newest last, and is ``held`` until it has; no other does."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "commit": In(1),
+                "entry": In(1),
+                "strobe": In(2),
+                "value": In(BITS),
+                "ready": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.store = store = LineStore(SMALL)
+        m.submodules.dut = dut = WriteBack(SMALL)
+        started = Signal(2)
+        m.d.sync += started.eq(Mux(started == 2, 2, started + 1))
+        writes = dut.line_writes
+        commit = Signal.like(dut.commit)
+        m.d.comb += [
+            # Lines 4 and 5 in entries 0 and 1, allocated in the first two cycles and kept.
+            dut.allocated.eq(started != 2),
+            dut.allocated_entry.eq(started[0]),
+            dut.allocated_line.eq(4 + started[0]),
+            store.allocated.eq(dut.allocated),
+            store.allocated_entry.eq(dut.allocated_entry),
+            commit.valid.eq(self.commit & (started == 2)),
+            commit.entry.eq(self.entry),
+            commit.strobe.eq(self.strobe),
+            commit.data.eq(_data(self.value)),
+            dut.commit.eq(commit),
+            store.commit.eq(commit),
+            store.copy.eq(dut.copy),
+            store.copy_entry.eq(dut.copy_entry),
+            dut.copy_data.eq(store.copy_data),
+            writes.ready.eq(self.ready),
+        ]
+        m.submodules.contract = StreamRules(_StoredBytes(writes), Assert)
+        accepted = writes.valid & writes.ready
+        m.d.comb += [
+            Assert(~writes.valid | ((writes.p.beats == 1) & writes.p.first & writes.p.last)),
+            Assert(~writes.valid | writes.p.strobe.any()),
+            Assert(~writes.valid | ((writes.p.address >> 5) == 2)),
+            Assert(writes.p.strobe[2:] == 0),
+        ]
+        patience = Signal(4)
+        m.d.sync += patience.eq(Mux(dut.held.any() & self.ready & ~accepted & ~commit.valid, patience + 1, 0))
+        m.d.comb += Assert(patience < 6)
+        for entry in range(2):
+            newest, host = Signal(BITS, name=f"newest_{entry}"), Signal(BITS, name=f"host_{entry}")
+            changed, reached = Signal(name=f"changed_{entry}"), Signal(name=f"reached_{entry}")
+            with m.If(commit.valid & (commit.entry == entry) & commit.strobe[0]):
+                m.d.sync += [newest.eq(self.value), changed.eq(1)]
+            with m.If(accepted & (writes.p.address[4] == entry) & writes.p.strobe[0]):
+                m.d.sync += [host.eq(writes.p.data[:BITS]), reached.eq(1)]
+                # Never a byte that nobody wrote.
+                m.d.comb += Assert(changed)
+            with m.If(~dut.held[entry]):
+                m.d.comb += [Assert(reached == changed), Assert(~changed | (host == newest))]
+            m.d.comb += Cover(reached & (host == newest) & (host == 3))
+        with m.If(~dut.held.any()):
+            m.d.comb += Assert(dut.queued == dut.accepted)
+        return m
+
+
+class _StoredBytes:
+    """``line_writes`` with the bytes it does not store left out: they mean nothing and may change."""
+
+    def __init__(self, writes):
+        self.valid, self.ready = writes.valid, writes.ready
+        mask = writes.p.strobe[0].replicate(BITS)
+        self.payload = Cat(writes.p.address, writes.p.strobe, writes.p.data[:BITS] & mask)
+
+
+class _NaiveArithmetic(wiring.Component):
+    """Stands in for the atomic unit: adds, or replaces; at once, or after either of two latencies.
+
+    Members are those of ``Arithmetic``. The datatype's bit 0 asks for the pipeline, bit 1 for its longer way.
+    """
+
+    latencies = (2, 4)
+
+    def __init__(self, width, datatypes, ops):
+        super().__init__(Arithmetic(width, datatypes, ops).signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        short, long = self.latencies
+        result = Signal(BITS)
+        late = Signal(BITS)
+        due = Signal(long + 1)
+        past = [Signal(BITS, name=f"late_in_{cycles}") for cycles in range(long)]
+        m.d.comb += [
+            self.decoded.add.eq(self.op == Op.FI_SUM),
+            self.decoded.pipelined.eq(self.datatype[0]),
+            self.decoded.multiply.eq(self.datatype[1]),
+            self.latency.eq(Mux(self.datatype[0], Mux(self.datatype[1], long, short), 0)),
+            self.busy.eq(Mux(self.control.multiply, due[long], due[short])),
+            self.late_is_due.eq(due[0]),
+            result.eq(Mux(self.compute_control.add, self.target[:BITS], 0) + self.operand[:BITS]),
+            late.eq(Mux(self.compute_control.add, self.late_target[:BITS], 0) + self.operand[:BITS]),
+            self.result.eq(result),
+            self.late_result.eq(past[0]),
+        ]
+        entered = Mux(self.issue, Mux(self.control.multiply, 1 << long, 1 << short), 0)
+        m.d.sync += [due.eq((due | entered) >> 1), *(sooner.eq(later) for sooner, later in pairwise(past))]
+        with m.If(self.start & self.compute_control.multiply):
+            m.d.sync += past[long - 1].eq(late)
+        with m.If(self.start & ~self.compute_control.multiply):
+            m.d.sync += past[short - 1].eq(late)
+        return m
+
+
+class ForwardingSpec(wiring.Component):
+    """Executor and LineStore together: every operation sees the result of the one before it on the same byte.
+
+    One byte of each of two lines, followed by a shadow that changes at once when an operation is accepted: the
+    old value that comes out three cycles after the issue is the shadow's, whatever the distance to the operation
+    before (so that it comes from the commit register, the bypass, the pipeline's end, or the store), and whether
+    either went through the pipeline. The arithmetic is replaced by a naive one: its correctness is another
+    proof's.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "valid": In(1),
+                "entry": In(1),
+                "adds": In(1),
+                "way": In(2),
+                "writes": In(1),
+                "operand": In(BITS),
+                "strobe": In(1),
+                "room": In(1),
+                "present": In(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        with mock.patch("amoeba_hw.memory.executor.Arithmetic", _NaiveArithmetic):
+            dut = Executor(SMALL)
+        m.submodules.dut = dut
+        m.submodules.store = store = LineStore(SMALL)
+        operation = dut.i.p
+        m.d.comb += [
+            store.commit.eq(dut.commit),
+            store.read.eq(dut.read),
+            store.read_entry.eq(dut.read_entry),
+            dut.read_data.eq(store.read_data),
+            dut.present.eq(self.present),
+            dut.room.eq(self.room),
+            dut.i.valid.eq(self.valid),
+            operation.touches.eq(1),
+            operation.fetches.eq(1),
+            operation.entry.eq(self.entry),
+            operation.op.eq(Mux(self.adds, Op.FI_SUM, Op.FI_ATOMIC_WRITE)),
+            operation.datatype.eq(self.way),
+            operation.writes.eq(self.writes),
+            operation.strobe.eq(self.strobe),
+            operation.operand.eq(_data(self.operand)),
+            operation.count.eq(1),
+            operation.returns_data.eq(1),
+            operation.result_last.eq(1),
+            operation.finishes.eq(1),
+            # Whatever takes the pipeline writes.
+            Assume(self.writes | ~self.way[0]),
+        ]
+        m.submodules.environment = StreamRules(dut.i, Assume)
+        accepted = dut.i.valid & dut.i.ready
+        shadows = [Signal(BITS, name=f"shadow_{entry}") for entry in range(2)]
+        old = Signal(BITS)
+        m.d.comb += old.eq(Mux(self.entry, shadows[1], shadows[0]))
+        for entry, shadow in enumerate(shadows):
+            with m.If(accepted & self.writes & self.strobe & (self.entry == entry)):
+                m.d.sync += shadow.eq(Mux(self.adds, old, 0) + self.operand)
+        self._prove_results(m, dut, accepted, old)
+        return m
+
+    def _prove_results(self, m, dut, accepted, old):
+        pending, pending_looked, pending_old = Signal(), Signal(), Signal(BITS)
+        issued = dut.read
+        m.d.sync += pending.eq(accepted | (pending & ~issued))
+        with m.If(accepted):
+            m.d.sync += [pending_looked.eq(self.strobe), pending_old.eq(old)]
+        ages = 3
+        valid, looked, expected = Signal(ages), Signal(ages), Signal(BITS * ages)
+        m.d.sync += [
+            valid.eq(Cat(issued, valid)),
+            looked.eq(Cat(pending_looked, looked)),
+            expected.eq(Cat(pending_old, expected)),
+        ]
+        stuck, commits, ends = Signal(4), Signal(4), Signal(4)
+        m.d.sync += [
+            stuck.eq(Mux(pending & self.room & self.present.all() & ~issued, stuck + 1, 0)),
+            commits.eq(commits + issued - dut.commit.valid),
+            ends.eq(ends + issued - dut.finished),
+        ]
+        m.d.comb += [
+            Assert(~issued | pending),
+            Assert(~accepted | ~pending | issued),
+            # A result comes three cycles after its operation was issued, never at another time.
+            Assert(dut.result_valid == valid[-1]),
+            Assert(~(valid[-1] & looked[-1]) | (dut.result.data[:BITS] == expected[-BITS:])),
+            # One commit and one end for each operation, the end not before the commit.
+            Assert(~dut.commit.valid | (commits != 0)),
+            Assert(~dut.finished | (ends > commits)),
+            # With room and lines there, the pipeline is all that anybody waits for.
+            Assert(stuck < 2 * max(_NaiveArithmetic.latencies)),
+            Cover(valid.all() & looked.all() & (expected[:BITS] == 3) & (expected[-BITS:] == 1)),
+            Cover(stuck == 2),
+        ]

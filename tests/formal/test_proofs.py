@@ -1,0 +1,15 @@
+"""Every proof of the catalogue holds."""
+
+import pytest
+from formal.catalog import PROOFS
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_holds(proof):
+    assert proof.run().name == proof.name
+
+
+def test_names_are_unique():
+    names = [proof.name for proof in PROOFS]
+    assert len(names) == len(set(names))
