@@ -1,8 +1,10 @@
 """Domain and memory region: a NIC opened by an application, and memory that its peers may reach."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from amoeba_model.device import DeviceClosedError
 from amoeba_model.opcodes import Form
 from amoeba_model.registers import KeyFlags
 
@@ -186,7 +188,7 @@ class MemoryRegion(FabricObject):
         self._nic = domain.nic
         self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, flags)
         """What peers give as ``key``."""
-        self._nic.device.grant(self.start, self.length, writable=writable)
+        self._nic.dma.grant(self.start, self.length, writable=writable)
         super().__init__(domain)
 
     def covers(self, address: int, length: int) -> bool:
@@ -194,10 +196,10 @@ class MemoryRegion(FabricObject):
         return self.start <= address and address + length <= self.start + self.length
 
     def _release(self) -> None:
-        if not self._nic.closed:
+        with contextlib.suppress(DeviceClosedError):
             # the key first: a request that arrives now is refused instead of hitting memory without a grant
             self._nic.remove_key(self.key)
-            self._nic.device.revoke(self.start, self.length)
+            self._nic.dma.revoke(self.start, self.length)
         self._view.release()
 
     def __repr__(self) -> str:

@@ -4,10 +4,12 @@ Every call checks its arguments completely, then writes one descriptor and rings
 it raises before anything is posted; what goes wrong later arrives as an error entry of the completion queue.
 """
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.device import DeviceClosedError
 from amoeba_model.opcodes import Form
 
 from amoeba.address import AddressVector, EndpointAddress
@@ -452,7 +454,7 @@ class Endpoint(FabricObject):
         grants: tuple[tuple[int, int], ...] = ()
         for buffer in used:
             if buffer.desc is None and buffer.length:
-                self._nic.device.grant(buffer.address, buffer.length, writable=buffer.writable)
+                self._nic.dma.grant(buffer.address, buffer.length, writable=buffer.writable)
                 grants += ((buffer.address, buffer.length),)
         rings.post(
             Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), grants),
@@ -494,18 +496,19 @@ class Endpoint(FabricObject):
         if rings in self._cq._rings:
             self._cq._rings.remove(rings)
         self._av._detach(self._peer_map)
-        nic = self._nic
-        if nic.closed:
-            return
+        with contextlib.suppress(DeviceClosedError):
+            self._give_back(rings, self._peer_map)
+
+    def _give_back(self, rings: ContextRings, peers: PeerMap) -> None:
         deadline = time.monotonic() + _DRAIN_TIME
         rings.announce()
         while rings.under_way and time.monotonic() < deadline:
             if not rings.poll(rings.entries):
-                nic.device.advance()
-        nic.disable_context(rings.context)
+                self._nic.device.advance()
+        self._nic.disable_context(rings.context)
         if not rings.under_way:
-            self._peer_map.clear()
-            nic.return_context(rings.context)
+            peers.clear()
+            self._nic.return_context(rings.context)
         rings.release()
 
     def __repr__(self) -> str:

@@ -26,6 +26,8 @@ class Fabric(FabricObject):
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
+        if not devices:
+            raise fabric_error(Errno.FI_EINVAL, "a fabric has at least one NIC")
         self.nics = tuple(Nic(device) for device in devices)
         super().__init__()
 

@@ -28,6 +28,7 @@ from amoeba_model.registers import (
 
 from amoeba.address import EndpointAddress
 from amoeba.constants import FI_KEY_NOTAVAIL, Errno
+from amoeba.dma import DmaMap
 from amoeba.errors import fabric_error
 
 __all__ = ["ContextSettings", "Nic", "record_struct"]
@@ -66,7 +67,7 @@ class Nic:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.closed = False
+        self.dma = DmaMap(device)
         self.blocks: tuple[PlacedBlock, ...] = ()
         """The blocks that this driver knows, in the order of the list."""
         layouts = {placed.block.kind: placed.block for placed in bar_blocks(NicParameters())}
@@ -299,7 +300,6 @@ class Nic:
 
     def close(self) -> None:
         """Close the device; the tables die with it. Idempotent."""
-        self.closed = True
         self.device.close()
 
 

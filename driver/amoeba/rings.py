@@ -63,10 +63,9 @@ class ContextRings:
             (self.transmit_base, self._transmit.nbytes),
             (self.completion_base, self._completion.nbytes),
         )
-        device = nic.device
-        device.grant(*self._grants[0], writable=False)
-        device.grant(*self._grants[1])
-        self._ring_doorbell = device.write
+        nic.dma.grant(*self._grants[0], writable=False)
+        nic.dma.grant(*self._grants[1], writable=True)
+        self._ring_doorbell = nic.device.write
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
         self._arm_register = nic.doorbell(context, "arm")
@@ -182,14 +181,12 @@ class ContextRings:
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings and to the buffers of operations that never completed."""
-        if self.nic.closed:
-            return
         for operation in self._pending:
             if operation is not None:
                 self._revoke(operation)
         for address, length in self._grants:
-            self.nic.device.revoke(address, length)
+            self.nic.dma.revoke(address, length)
 
     def _revoke(self, operation: Operation) -> None:
         for address, length in operation.grants:
-            self.nic.device.revoke(address, length)
+            self.nic.dma.revoke(address, length)

@@ -18,6 +18,7 @@ from amoeba import (
     Op,
     OpFlags,
 )
+from amoeba_model.registers import Counter
 from sides import connect, make_side
 
 WRITTEN = Caps.FI_RMA | Caps.FI_WRITE
@@ -90,6 +91,14 @@ def test_waiting_ends_with_its_time(pair):
     begin = time.monotonic()
     assert pair[0].queue.sread(timeout=0.05) == []
     assert 0.05 <= time.monotonic() - begin < 5
+
+
+def test_waiting_sleeps_until_the_interrupt(fabric, pair, target):
+    _, region = target
+    for turn in range(1, 4):
+        pair[0].endpoint.write(bytes(8), pair[0].peer, region.address, region.key)
+        pair[0].finish()
+        assert fabric.nics[0].counters()[Counter.INTERRUPTS] == turn
 
 
 def test_completions_come_in_order_and_no_more_than_asked_for(pair, target):

@@ -1,11 +1,15 @@
 """Objects close what was made from them, say so when they are used afterwards, and warn when they leak."""
 
 import gc
+import itertools
 import weakref
 
 import numpy as np
 import pytest
-from amoeba import ClosedError, Errno, MrAccess, Op, open_cluster
+from amoeba import ClosedError, EndpointAddress, Errno, Fabric, FabricError, MrAccess, Op, open_cluster
+from amoeba.dma import DmaMap
+from amoeba_model.device import DeviceClosedError
+from amoeba_model.nic.device import ModelDevice
 from sides import ALL_ACCESS, make_side
 
 
@@ -147,3 +151,57 @@ def test_device_access_to_a_buffer_ends_with_its_operation(fabric, pair, target,
     assert granted == [(result.ctypes.data, 512)]
     pair[0].finish()
     assert granted == []
+
+
+def test_an_operation_on_a_registered_buffer_does_not_end_the_registration(fabric, pair, target, keep):
+    client, server = pair
+    memory, region = target
+    buffer = np.arange(100, 164, dtype=np.uint64)
+    own = keep(client.domain.mr_reg(buffer, ALL_ACCESS))
+    client.endpoint.write(buffer, client.peer, region.address, region.key)  # without desc: an access of its own
+    client.finish()
+    assert memory.tolist() == buffer.tolist()
+    server.endpoint.write(np.zeros(64, np.uint64), server.peer, own.address, own.key)
+    server.finish()
+    assert not buffer.any()
+
+
+@pytest.mark.parametrize("uses", itertools.product([False, True], repeat=3), ids=str)
+def test_a_range_is_accessible_as_long_as_somebody_uses_it(uses):
+    with ModelDevice() as device:
+        dma, allows = DmaMap(device), device._host._grants.allows
+        for count, writable in enumerate(uses, 1):
+            dma.grant(4096, 64, writable=writable)
+            assert allows(4096, 64, False)
+            assert allows(4096, 64, True) == any(uses[:count])
+        for left in (2, 1, 0):
+            dma.revoke(4096, 64)
+            assert allows(4096, 64, False) == bool(left)
+            assert allows(4096, 64, True) == (any(uses) and bool(left))
+
+
+def test_what_the_peer_never_answers_does_not_hold_up_close_for_long(fabric, pair, target, keep):
+    memory, region = target
+    client = pair[0]
+    fabric.network.detach(fabric.devices[1])
+    client.endpoint.atomic(np.uint64(1), client.peer, region.address, region.key, Op.FI_SUM)
+    client.endpoint.close()
+    assert memory[0] == 0
+    # its context might still get an answer, so the next endpoint has another one
+    following = keep(make_side(client.domain))
+    assert EndpointAddress.unpack(following.endpoint.getname()).resource_index == 1
+
+
+def test_objects_can_be_closed_after_their_device(fabric, pair, target):
+    for device in fabric.devices:
+        device.close()
+    with pytest.raises(DeviceClosedError):
+        pair[0].queue.read()
+    fabric.close()
+    assert target[1].closed
+    assert pair[0].endpoint.closed
+
+
+def test_a_fabric_needs_a_nic():
+    with pytest.raises(FabricError, match=r"^FI_EINVAL"):
+        Fabric([])
