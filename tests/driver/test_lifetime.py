@@ -166,7 +166,7 @@ def test_an_operation_on_a_registered_buffer_does_not_end_the_registration(fabri
     assert not buffer.any()
 
 
-@pytest.mark.parametrize("uses", itertools.product([False, True], repeat=3), ids=str)
+@pytest.mark.parametrize("uses", list(itertools.product([False, True], repeat=3)), ids=str)
 def test_a_range_is_accessible_as_long_as_somebody_uses_it(uses):
     with ModelDevice() as device:
         dma, allows = DmaMap(device), device._host._grants.allows
