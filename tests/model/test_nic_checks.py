@@ -432,11 +432,14 @@ def test_a_result_buffer_that_the_host_refuses_is_not_written(device_pair: Pair,
 
 def test_memory_is_out_of_reach_once_its_grant_is_revoked(device_pair: Pair, region: Buffer) -> None:
     pair = device_pair
-    fields = {
-        "opcode": DescriptorOpcode.WRITE, "flags": INLINE, "length": 8, "remote_address": region.address,
-        "remote_key": Pair.KEY,
-    }  # fmt: skip
-    assert pair.local.execute(local=1, **fields)["status"] == ReturnCode.OK
+    fields = {"flags": INLINE, "length": 8, "remote_address": region.address, "remote_key": Pair.KEY}
+    write = {**fields, "opcode": DescriptorOpcode.WRITE}
+    assert pair.local.execute(local=1, **write)["status"] == ReturnCode.OK
     pair.target.device.revoke(region.address, SIZE)
-    assert pair.local.execute(local=2, **fields)["status"] == ReturnCode.HOST_UNSUCCESS_CMPL
+    add = {**fields, "opcode": DescriptorOpcode.ATOMIC, "op": Op.FI_SUM, "datatype": Datatype.FI_UINT64}
+    assert pair.local.execute(local=2, **add)["status"] == ReturnCode.HOST_UNSUCCESS_CMPL
+    assert set(faults_of(pair.target.device.faults())) == {("LINE_TABLE", False)}
+    pair.local.execute(local=3, **write)
+    assert set(faults_of(pair.target.device.faults())) == {("LINE_TABLE", True)}
+    assert pair.target.counter(Counter.DMA_WRITE_ERRORS) == 1
     assert region.integer(0) == 1

@@ -35,7 +35,11 @@ class Outcome(NamedTuple):
 
 
 class MemoryEngine:
-    """Executes checked requests. A request touches memory only if the host lets it read all of it."""
+    """Executes checked requests.
+
+    RMA writes need no old bytes and read no line. Any other request touches memory only if the host lets the NIC
+    read all of it. Writes are posted: that the host refused one is counted and listed, and not answered.
+    """
 
     def __init__(self, core: Core, host: HostMemory) -> None:
         self._core = core
@@ -47,12 +51,16 @@ class MemoryEngine:
         """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace."""
         if not request.length:
             return Outcome(b"", cycle)
-        if not self._host.allows(request.address, request.length, False):
+        old, new = b"", request.operand
+        if request.op is None and new is not None:
+            cycle += EXECUTE
+        elif self._host.allows(request.address, request.length, False):
+            cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
+            old = ctypes.string_at(request.address, request.length)
+            new = self.compute(request, old)
+        else:
             self._refuse_lines(request)
             return Outcome(None, cycle + HOST_READ)
-        cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
-        old = ctypes.string_at(request.address, request.length)
-        new = self.compute(request, old)
         if self._core.tracing:
             self._core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
         if new is not None:
@@ -87,7 +95,7 @@ class MemoryEngine:
         """FastLanes and ArithmeticPipeline: the memory's new bytes; None if the request only reads."""
         operand = request.operand
         if operand is None or request.op is None or request.datatype is None:
-            return operand
+            return None
         if request.length == request.datatype.size:
             return execute_element(
                 request.op,
