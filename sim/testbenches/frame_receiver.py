@@ -7,6 +7,7 @@ import random
 import struct
 import zlib
 from collections import Counter
+from itertools import pairwise
 
 import cocotb
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT, packet_beat
@@ -50,6 +51,8 @@ class Bench:
         }
         self.counts = Counter()
         self.traced = {"request": [], "response": []}
+        self.first_end = self.first_header = None
+        """Cycles in which the first frame's last beat was taken, and its header was offered."""
         self.verdicts = []
         """Cycle of each verdict."""
         cocotb.start_soon(self._watch())
@@ -59,6 +62,10 @@ class Bench:
         while True:
             await RisingEdge(dut.clk)
             cycle += 1
+            if dut.frames__valid.value and dut.frames__ready.value and self.first_end is None:
+                self.first_end = cycle if unpack(BEAT, int(dut.frames__payload.value))["last"] else None
+            if dut.requests__valid.value and self.first_header is None:
+                self.first_header = cycle
             for kind, events in self.traced.items():
                 slot = unpack(TRACE_SLOT, int(getattr(dut, f"trace_{kind}_received").value))
                 if slot["valid"]:
@@ -78,10 +85,8 @@ class Bench:
         quiet = 0
         while quiet < 20:
             await RisingEdge(self.dut.clk)
-            quiet += 1
-            for name, sink in self.sinks.items():
-                if getattr(self.dut, f"{name}__valid").value and sink is not None:
-                    quiet = 0
+            busy = any(getattr(self.dut, f"{name}__valid").value for name in self.sinks)
+            quiet = 0 if busy else quiet + 1
 
     def accepted(self, kind):
         """(header, payload) of all frames of a kind that came out so far."""
@@ -288,7 +293,8 @@ async def small_frames_are_received_without_idle_cycles(dut):
     await bench.judged(30)
     beats = -(-114 // (WIDTH // 8))
     assert bench.counts == {"frames_received": 30}
-    assert [b - a for a, b in zip(bench.verdicts, bench.verdicts[1:], strict=False)] == [beats] * 29
+    assert [b - a for a, b in pairwise(bench.verdicts)] == [beats] * 29
+    assert bench.first_header - bench.first_end == 5
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

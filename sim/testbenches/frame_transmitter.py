@@ -4,6 +4,7 @@ Parameters: ``width``, ``payload``.
 """
 
 import random
+from itertools import pairwise
 
 import cocotb
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT, packet_beat
@@ -32,6 +33,9 @@ class Bench:
         self.sink = StreamSink(dut, "frames", BEAT, pace=sink_pace())
         self.received = []
         self.sent_requests, self.sent_responses, self.counted = [], [], 0
+        self.began = []
+        """Cycle in which each request header was taken."""
+        self.first_beat = None
         self.finished = []
         """Cycle in which each frame's last beat left."""
         cocotb.start_soon(self._watch())
@@ -49,6 +53,10 @@ class Bench:
                 if traced["valid"]:
                     events.append(traced["event"])
             self.counted += int(dut.count_responses_sent.value)
+            if dut.requests__valid.value and dut.requests__ready.value:
+                self.began.append(cycle)
+            if dut.frames__valid.value and self.first_beat is None:
+                self.first_beat = cycle
             if dut.frames__valid.value and dut.frames__ready.value:
                 beat = unpack(BEAT, int(dut.frames__payload.value))
                 self.received.append(beat)
@@ -124,7 +132,8 @@ async def small_frames_leave_one_after_the_other_without_idle_cycles(dut):
     frames = await bench.frames(20)
     beats = -(-114 // (WIDTH // 8))
     assert {len(f) for f in frames} == {114}
-    assert [b - a for a, b in zip(bench.finished, bench.finished[1:], strict=False)] == [beats] * 19
+    assert [b - a for a, b in pairwise(bench.finished)] == [beats] * 19
+    assert bench.first_beat - bench.began[0] == 6
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

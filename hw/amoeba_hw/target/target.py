@@ -46,8 +46,8 @@ class Target(wiring.Component):
         For each request that a PDC accepted.
     count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence : Out(1)
 
-    Two cycles per request at best. A request reaches ``memory_requests`` 8 cycles after its header was offered, if
-    its key is in the first slot and its PDC needs no search.
+    Three cycles per request, and a request is on ``memory_requests`` 6 cycles after its header was offered, if its
+    key is in the first slot and its PDC needs no search.
     """
 
     def __init__(self, parameters):

@@ -45,7 +45,7 @@ class FrameTransmitter(wiring.Component):
         Pulse with the first beat of a response.
 
     One beat per cycle, no idle cycle between frames; a frame whose CRC reaches into a beat of its own takes that
-    cycle, too. The first beat leaves 7 cycles after its header was taken.
+    cycle, too. The first beat is on offer 6 cycles after its header was taken.
     """
 
     def __init__(self, parameters):
