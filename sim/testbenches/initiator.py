@@ -30,7 +30,8 @@ REFUSED = 0x5_0000_0000
 RESULT_SPACING = 0x1003
 
 OK = ReturnCode.OK
-LAST_ANSWERS = (OK, OK, OK, OK, ReturnCode.BAD_MKEY, ReturnCode.BAD_ADDR)
+FETCHING = (RequestOpcode.READ, RequestOpcode.FETCHING_ATOMIC, RequestOpcode.AMOEBA_COMPARE_ATOMIC)
+RETURN_CODES = (OK, OK, OK, OK, ReturnCode.BAD_MKEY, ReturnCode.BAD_ADDR)
 
 
 def registers(number, **changes):
@@ -61,11 +62,7 @@ def peer(index, context, **changes):
 
 def well(header, payload):
     """Answers every request with OK and data derived from its psn."""
-    if header["opcode"] not in (
-        RequestOpcode.READ,
-        RequestOpcode.FETCHING_ATOMIC,
-        RequestOpcode.AMOEBA_COMPARE_ATOMIC,
-    ):
+    if header["opcode"] not in FETCHING:
         return OK, b""
     return OK, random.Random(header["psn"]).randbytes(header["request_length"])
 
@@ -74,7 +71,7 @@ def as_it_comes(header, payload):
     """Answers deterministically with errors, and now and then with a wrong amount of data."""
     dice = random.Random(header["psn"] << 8 | header["spdcid"])
     _, content = well(header, payload)
-    code = dice.choice(LAST_ANSWERS)
+    code = dice.choice(RETURN_CODES)
     if header["opcode"] == RequestOpcode.NO_OP:
         code = OK
     if code != OK:

@@ -1,4 +1,4 @@
-"""What the initiator's bench puts around it: host memory with its DMA engines, the wire, and the model's initiator."""
+"""What the initiator's bench puts around it: host memory and DMA engines, the wire, and the model's initiator."""
 
 import dataclasses
 import random
@@ -88,9 +88,11 @@ class Environment:
         Makes a pace for each stream.
     host_latency, wire_latency : int
         Cycles to a DMA answer, and to the answer to a frame.
+    done_rate : float
+        Probability that a cycle sees one more result on its way to the host.
     """
 
-    def __init__(self, dut, parameters, answer, pace=always, host_latency=10, wire_latency=20):
+    def __init__(self, dut, parameters, answer, pace=always, host_latency=10, wire_latency=20, done_rate=0.1):
         self.dut = dut
         self.parameters = parameters
         self.width = parameters.data_width
@@ -110,6 +112,7 @@ class Environment:
         self._answer = answer
         self._due = deque()
         self._done = deque()
+        self._done_rate = done_rate
         self._latencies = (host_latency, wire_latency)
         self._make_streams(pace)
         dut.result_done.value = 0
@@ -215,8 +218,10 @@ class Environment:
             # There is room for everything that was asked for.
             for stream in ("descriptor_data", "operands", "compares"):
                 assert getattr(self.dut, f"{stream}__ready").value, f"{stream} refused"
-            self.dut.result_done.value = bool(self._done)
-            if self._done:
+            # In order, but after any time.
+            done = bool(self._done) and random.random() < self._done_rate
+            self.dut.result_done.value = done
+            if done:
                 address, content = self._done.popleft()
                 self.memory.write(address, content)
                 self.written[address] = self.cycle
@@ -290,7 +295,7 @@ class Environment:
                 (command,) = await self.result_commands.receive(1)
                 content = await self._packet(self.results)
                 assert len(content) == command["length"]
-                self._after(random.randint(0, 30), lambda c=command, d=content: self._done.append((c["address"], d)))
+                self._done.append((command["address"], content))
 
         self._serve(serve())
 
@@ -318,18 +323,19 @@ class Environment:
         address = min(written)
         assert sorted(written) == list(range(address, address + 32))
         fields = COMPLETION.unpack(bytes(written[address + i] for i in range(32)))
-        for number, registers in self.contexts.items():
-            slot, rest = divmod(address - registers["completion_base"], 32)
-            if 0 <= slot < 1 << registers["completion_size"]:
-                break
-        else:
-            raise AssertionError(f"completion at {address:#x} is in no ring")
-        assert rest == 0
+        (number,) = (n for n, settings in self.contexts.items() if address in completion_ring(settings))
         index = sum(1 for context, *_ in self.completions if context == number)
-        assert slot == index % (1 << registers["completion_size"]), "completion in the wrong entry"
+        ring = completion_ring(self.contexts[number])
+        assert address == ring[index % len(ring)], "completion in the wrong entry"
         self.completions.append((number, index, {**fields, "cycle": self.cycle}))
         if self.consumes:
             self.heads.send({"context": number, "index": (index + 1) & 0xFFFF})
+
+
+def completion_ring(registers):
+    """Addresses of the entries of a context's completion ring."""
+    base = registers["completion_base"]
+    return range(base, base + (32 << registers["completion_size"]), 32)
 
 
 def response(header, return_code, content):

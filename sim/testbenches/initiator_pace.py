@@ -32,6 +32,7 @@ async def environment_with(dut, host_latency, wire_latency):
         lambda header, payload: (ReturnCode.OK, bytes(header["request_length"])),
         host_latency=host_latency,
         wire_latency=wire_latency,
+        done_rate=1,
     )
     for address in (TRANSMIT, COMPLETIONS, OPERANDS, RESULTS):
         environment.memory.grant(address, 1 << 24)

@@ -1,0 +1,136 @@
+# amaranth: UnusedElaboratable=no
+"""The initiator's components, each on its own."""
+
+import random
+
+import pytest
+from amaranth.sim import Simulator
+from amoeba_hw.initiator.descriptor_check import DescriptorCheck
+from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
+from amoeba_hw.initiator.fork import Fork
+from amoeba_hw.initiator.payload_join import PayloadJoin
+from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
+from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
+from amoeba_model.nic.capabilities import Capabilities
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.initiator import Initiator as ModelInitiator
+from amoeba_model.nic.tables import Context, Peer, Request
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import NicParameters
+from amoeba_model.wire.uet import ReturnCode
+from amoeba_sim.cocotb_runner import run_bench
+
+
+@pytest.mark.parametrize("data_width", [128, 256, 512])
+def test_payload_join(data_width):
+    run_bench(PayloadJoin(data_width), "payload_join", parameters={"data_width": data_width})
+
+
+@pytest.mark.parametrize("data_width", [128, 256, 512])
+def test_descriptor_fetch(data_width):
+    parameters = {"data_width": data_width, "depth": 8}
+    run_bench(DescriptorFetch(data_width, depth=8), "descriptor_fetch", parameters=parameters)
+
+
+@pytest.mark.parametrize("contexts", [1, 3])
+def test_transmit_scheduler(contexts):
+    run_bench(TransmitScheduler(contexts), "transmit_scheduler", parameters={"contexts": contexts})
+
+
+def test_a_fetch_needs_room_for_a_whole_command():
+    with pytest.raises(ValueError, match="at least 4 descriptors, got 3"):
+        DescriptorFetch(256, depth=3)
+
+
+SMALL = NicParameters(
+    datatypes=(Datatype.FI_UINT64, Datatype.FI_DOUBLE, Datatype.FI_LONG_DOUBLE_COMPLEX),
+    ops=(Op.FI_SUM, Op.FI_MIN, Op.FI_BXOR, Op.FI_ATOMIC_READ, Op.FI_CSWAP, Op.FI_MSWAP),
+)
+
+
+def likely_descriptor(rng):
+    datatype = rng.choice([*Datatype, *Datatype, 20, 255])
+    size = Datatype(datatype).size if datatype < len(Datatype) else 8
+    return {
+        "opcode": rng.choice([*DescriptorOpcode, *DescriptorOpcode, 6, 128]),
+        "op": rng.choice([*Op, *Op, 20, 255]),
+        "datatype": datatype,
+        "flags": rng.choice([0, 1, DescriptorFlags.INLINE, 3, 4, 0x80]),
+        "length": rng.choice([0, 1, 8, 9, 16, 32, size, size, 2 * size, size + 1, 1 << 30, (1 << 30) + size]),
+        "peer": rng.choice([0, 0, 0, 1, 32, 0x8000]),
+    }
+
+
+@pytest.mark.parametrize("parameters", [NicParameters(), SMALL], ids=["everything", "few operations"])
+def test_descriptors_are_refused_for_the_model_s_reason(parameters):
+    rng = random.Random(5)
+    core = Core(parameters)
+    context = Context(0)
+    peers = [Peer(valid=True, context=0), *(Peer() for _ in range(31))]
+    model = ModelInitiator(core, None, Capabilities(parameters), [context], peers, None, None)
+    check = DescriptorCheck(parameters)
+    seen = set()
+
+    async def compare(ctx):
+        for _ in range(1500):
+            fields = likely_descriptor(rng)
+            names = ("remote_address", "remote_key", "local", "result", "compare", "user_context")
+            request = Request(context, 0, 0, 0, **fields, **dict.fromkeys(names, 0))
+            ctx.set(check.descriptor.as_value(), int.from_bytes(TX_DESCRIPTOR.pack(**fields), "little"))
+            ctx.set(check.peer_allowed, fields["peer"] == 0)
+            await ctx.delay(1e-9)
+            status = ctx.get(check.status)
+            assert status == model.check_descriptor(request), fields
+            assert ctx.get(check.is_nop) == (fields["opcode"] == DescriptorOpcode.NOP)
+            seen.add(ReturnCode(status))
+
+    simulator = Simulator(check)
+    simulator.add_testbench(compare)
+    simulator.run()
+    assert seen == {
+        ReturnCode.OK,
+        ReturnCode.LOCAL_BAD_DESCRIPTOR,
+        ReturnCode.AMO_UNSUPPORTED_OP,
+        ReturnCode.LOCAL_BAD_PEER,
+    }
+
+
+def test_a_fork_serves_each_selected_output_once_and_none_waits_for_another():
+    fork = Fork(8, 3)
+    rng = random.Random(3)
+    sent = [(rng.getrandbits(8), rng.getrandbits(3)) for _ in range(200)]
+    received = [[], [], []]
+
+    async def source(ctx):
+        for payload, select in sent:
+            ctx.set(fork.i.payload, payload)
+            ctx.set(fork.select, select)
+            ctx.set(fork.i.valid, 1)
+            await ctx.tick().until(fork.i.ready)
+            ctx.set(fork.i.valid, 0)
+            if rng.random() < 0.3:
+                await ctx.tick()
+
+    async def sinks(ctx):
+        while True:
+            for output in fork.o:
+                ctx.set(output.ready, rng.random() < 0.4)
+            values = [(output.valid, output.ready, output.payload) for output in fork.o]
+            _, _, *sampled = await ctx.tick().sample(*(value for triple in values for value in triple))
+            for index, seen in enumerate(received):
+                valid, ready, payload = sampled[3 * index : 3 * index + 3]
+                if valid and ready:
+                    seen.append(payload)
+
+    simulator = Simulator(fork)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(source)
+    simulator.add_testbench(sinks, background=True)
+    simulator.run()
+    for index, seen in enumerate(received):
+        assert seen == [payload for payload, select in sent if select >> index & 1]
+
+
+def test_a_fork_needs_an_output():
+    with pytest.raises(ValueError, match="at least one output, got 0"):
+        Fork(8, 0)
