@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_hw.atomic.schedule import TWICE, kind_of
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
@@ -122,3 +123,27 @@ def test_every_pipelined_cell_is_the_models(pipeline, datatype):
                 ]
             )
         )
+
+
+def test_mixed_beats_leave_after_their_own_latency(pipeline):
+    seed = 5
+    rng = np.random.default_rng(seed)
+    cells = pipelined_cells(pipeline.datatypes)
+    rows = 4000
+    chosen = [cells[index] for index in rng.integers(0, len(cells), rows)]
+    ops, datatypes = (np.array(column) for column in zip(*chosen, strict=True))
+    target, operand = (rng.integers(0, 256, (rows, pipeline.data_width // 8), dtype=np.uint8) for _ in range(2))
+    entered, result = run(pipeline, ops, datatypes, target, operand, valid=rng.random(rows) < 0.8)
+    assert len(entered) > rows // 4
+    for row, shown in zip(entered, result, strict=True):
+        op, datatype = chosen[row]
+        expected = execute(op, datatype, *(beat[row].reshape(-1, datatype.size) for beat in (target, operand)))
+        assert (shown == expected.reshape(-1)).all(), f"row {row} of seed {seed}: {op.name} {datatype.name}"
+
+
+def test_beats_of_one_kind_enter_at_the_documented_rate(pipeline):
+    rows = 100
+    beats = np.zeros((rows, pipeline.data_width // 8), np.uint8)
+    for op, datatype in pipelined_cells(pipeline.datatypes):
+        entered, _ = run(pipeline, np.full(rows, op), np.full(rows, datatype), beats, beats)
+        assert len(entered) == (rows // 2 if kind_of(op, datatype) in TWICE else rows), (op, datatype)

@@ -5,51 +5,49 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.atomic.control import ELEMENTS, Control, restrict, starts
-from amoeba_hw.atomic.measure import any_per_component, select_component
+from amoeba_hw.atomic.measure import any_per_component, magnitudes, select_component
 from amoeba_hw.atomic.segments import SegmentedAdder
 
 __all__ = ["Compare"]
+
+_BYTES_PER_CHAIN = 8
+"""Borrow chains twice as long would be slower than putting 16-byte numbers together from two."""
 
 
 class Compare(wiring.Component):
     """Decides for every element whether the operand replaces the target; combinational.
 
-    One borrow chain tells greater from not greater, on all bits as if unsigned. What depends on sign, kind of
-    number, equality and NaN is worked out next to it, once for either answer, so that a single multiplexer
-    follows the chain. Only complex numbers need no chain: they have no order.
+    Two borrow chains tell greater, less, or neither, on all bits as if unsigned. What depends on sign, zero and
+    NaN is worked out next to them, once for each of the three answers, so that one multiplexer follows the
+    chains.
 
     Parameters
     ----------
     data_width : int
     datatypes : iterable of Datatype
     ops : iterable of Op
-    bytes_per_chain : int
-        Length of the borrow chains, 8 or 16; wider numbers are put together from several.
 
     Members
     -------
     control : In(Control)
     target, other : In(data_width)
         The relation is "target is ... than other".
-    target_nonzero, target_nan, other_nonzero, other_nan : In(data_width // 8)
+    target_nan, other_nan : In(data_width // 8)
         From Measure.
     replace : Out(data_width // 8)
         Bit n: the condition holds for the element whose top byte is n.
     """
 
-    def __init__(self, data_width, datatypes, ops, bytes_per_chain=8):
+    def __init__(self, data_width, datatypes, ops):
         self._datatypes = datatypes
         self._ops = ops
-        self._bytes_per_chain = bytes_per_chain
         lanes = data_width // 8
         super().__init__(
             {
                 "control": In(Control),
                 "target": In(data_width),
                 "other": In(data_width),
-                "target_nonzero": In(lanes),
                 "target_nan": In(lanes),
-                "other_nonzero": In(lanes),
                 "other_nan": In(lanes),
                 "replace": Out(lanes),
             }
@@ -65,63 +63,69 @@ class Compare(wiring.Component):
             target.eq(_canonical(control, self.target)),
             other.eq(_canonical(control, self.other)),
         ]
-        m.submodules.chain = chain = SegmentedAdder(8 * lanes, self._bytes_per_chain)
-        m.d.comb += [
-            chain.a.eq(target),
-            chain.b.eq(~other),
-            chain.starts.eq(starts(control, lanes)),
-            chain.carry_in.eq(0),
-        ]
-        bytes_differ = Signal(lanes)
-        same = Signal(lanes)
-        unordered = Signal(lanes)
-        equal = Signal(lanes)
-        m.d.comb += [
-            bytes_differ.eq(Cat(target.word_select(byte, 8) != other.word_select(byte, 8) for byte in range(lanes))),
-            equal.eq(same & ~unordered),
-        ]
-        differ = any_per_component(m, bytes_differ)
+        above, below = self._relate(m, control, target, other)
+        zero, unordered, equal = (Signal(lanes, name=name) for name in ("zero", "unordered", "equal"))
+        nonzero = any_per_component(m, magnitudes(m, control, self.target | self.other))
         for byte in range(lanes):
-            both_zero = ~self.target_nonzero[byte] & ~self.other_nonzero[byte]
             m.d.comb += [
+                zero[byte].eq(control.floating & ~select_component(control, nonzero, byte)),
                 unordered[byte].eq(control.floating & (self.target_nan[byte] | self.other_nan[byte])),
-                same[byte].eq(~select_component(control, differ, byte) | (control.floating & both_zero)),
+                equal[byte].eq(~unordered[byte] & (zero[byte] | ~(above[byte] | below[byte]))),
             ]
         for byte in range(lanes):
-            fixed, fixed_answer = Signal(name=f"fixed_{byte}"), Signal(name=f"fixed_answer_{byte}")
-            m.d.comb += Cat(fixed, fixed_answer).eq(Cat(self._without_order(control, equal, unordered, byte)))
-            target_sign, other_sign = self.target[8 * byte + 7], self.other[8 * byte + 7]
-            # Taken as unsigned, numbers of different sign come out in the wrong order, and so do two negative
-            # floating-point numbers, being sign and magnitude.
-            reverse = Signal(name=f"reverse_{byte}")
-            m.d.comb += reverse.eq(
-                Mux(control.floating, target_sign | other_sign, control.signed & (target_sign ^ other_sign))
-            )
-            if_above = Mux(fixed, fixed_answer, Mux(reverse, control.on_less, control.on_greater))
-            if_not = Mux(fixed, fixed_answer, Mux(reverse, control.on_greater, control.on_less))
-            above = self._above(control, chain.carries, differ, byte)
-            m.d.comb += self.replace[byte].eq(Mux(above, if_above, if_not))
+            if_above, if_below, if_equal = self._answers(m, control, zero[byte], unordered[byte], byte)
+            ordered = Mux(above[byte], if_above, Mux(below[byte], if_below, if_equal))
+            m.d.comb += self.replace[byte].eq(self._of_pairs(control, equal, byte, ordered))
         return m
 
-    def _above(self, control, carries, differ, byte):
-        """Whether the target's number that ends at ``byte`` is greater, as an unsigned one."""
-        upper = {15: "b8", 9: "b2"}
-        if self._bytes_per_chain >= 16 or byte % 16 not in upper:
-            return carries[byte]
-        wide = control.component["b16" if byte % 16 == 15 else "x87"]
-        return Mux(wide & ~differ[upper[byte % 16]][byte], carries[byte - byte % 16 + 7], carries[byte])
+    def _relate(self, m, control, target, other):
+        """One flag per number, at its top byte, each: above and below, as unsigned numbers."""
+        lanes = len(self.replace)
+        carries, relations = [], []
+        for name, left, right in (("above", target, other), ("below", other, target)):
+            m.submodules[name] = chain = SegmentedAdder(8 * lanes, _BYTES_PER_CHAIN)
+            m.d.comb += [
+                chain.a.eq(left),
+                chain.b.eq(~right),
+                chain.starts.eq(starts(control, lanes)),
+                chain.carry_in.eq(0),
+            ]
+            carries.append(chain.carries)
+        for own, opposite in (carries, reversed(carries)):
+            relation = Signal(lanes)
+            m.d.comb += relation.eq(own)
+            for byte in range(lanes):
+                if byte % 16 in (9, 15):
+                    wide = control.component.b16 if byte % 16 == 15 else control.component.x87
+                    lower = own[byte - byte % 16 + 7]
+                    m.d.comb += relation[byte].eq(own[byte] | (wide & ~opposite[byte] & lower))
+            relations.append(relation)
+        return relations
 
-    def _without_order(self, control, equal, unordered, byte):
-        """Whether the relation is known without the borrow chain, and then the answer."""
-        fixed = unordered[byte] | equal[byte] | control.complex
-        answer = Mux(unordered[byte], control.on_unordered, control.on_equal)
+    def _answers(self, m, control, zero, unordered, byte):
+        """Whether to replace if the target is above, below, or neither, as an unsigned number."""
+        target_sign, other_sign = self.target[8 * byte + 7], self.other[8 * byte + 7]
+        # Taken as unsigned, numbers of different sign come out in the wrong order, and so do two negative
+        # floating-point numbers, being sign and magnitude.
+        reverse, known, answer = (Signal(name=f"{name}_{byte}") for name in ("reverse", "known", "answer"))
+        m.d.comb += [
+            reverse.eq(Mux(control.floating, target_sign | other_sign, control.signed & (target_sign ^ other_sign))),
+            known.eq(unordered | zero),
+            answer.eq(Mux(unordered, control.on_unordered, control.on_equal)),
+        ]
+        return (
+            Mux(known, answer, Mux(reverse, control.on_less, control.on_greater)),
+            Mux(known, answer, Mux(reverse, control.on_greater, control.on_less)),
+            answer,
+        )
+
+    def _of_pairs(self, control, equal, byte, ordered):
+        """The answer for a complex number that ends at ``byte``, if one may: it has no order, but equality."""
         for name, distance in (("b4", 4), ("b8", 8), ("x87", 16)):
             if ELEMENTS["x87_pair" if name == "x87" else f"b{2 * distance}"].ends_at(byte):
-                pair = equal[byte] & equal[byte - distance]
-                answer = Mux(
-                    control.complex & control.component[name], Mux(pair, control.on_equal, control.on_greater), answer
-                )
-        return fixed, answer
+                pair = Mux(equal[byte] & equal[byte - distance], control.on_equal, control.on_greater)
+                ordered = Mux(control.complex & control.component[name], pair, ordered)
+        return ordered
 
 
 def _canonical(control, beat):

@@ -86,13 +86,12 @@ class FastLanes(wiring.Component):
             relation.control.eq(self.control),
             relation.target.eq(self.target),
             relation.other.eq(other),
-            relation.target_nonzero.eq(measure_target.nonzero),
             relation.target_nan.eq(measure_target.nan),
-            relation.other_nonzero.eq(measure_other.nonzero),
             relation.other_nan.eq(measure_other.nan),
         ]
-        # `ones` and `replace` exclude each other, so one flag per element serves both.
-        true = _truth(control, measure_target.nonzero, measure_other.nonzero)
+        # No operation decides by truth and by relation, so one flag per element serves both.
+        both = measure_target.nonzero & measure_other.nonzero
+        one = measure_target.nonzero ^ measure_other.nonzero
         decided = Signal(lanes)
         replace = Signal(lanes)
         instead = Signal(width)
@@ -100,7 +99,9 @@ class FastLanes(wiring.Component):
         stays = (other & control.masked.replicate(width)) ^ control.keep.replicate(width)
         merged = operand & control.merge.replicate(width) & (other | control.merge_all.replicate(width))
         m.d.comb += [
-            decided.eq(Mux(control.truth, true, relation.replace)),
+            decided.eq(
+                (both & control.on_both.replicate(lanes)) | (one & control.on_one.replicate(lanes)) | relation.replace
+            ),
             replace.eq(_spread(control, decided)),
             instead.eq(Mux(control.truth, _ones(control, width), operand)),
             otherwise.eq((self.target & stays) ^ merged),
@@ -120,20 +121,6 @@ def _without_padding(control, beat):
         beat[first : first + 128] & Cat(Const((1 << 80) - 1, 80), keep.replicate(48))
         for first in range(0, len(beat), 128)
     )
-
-
-def _truth(control, target, other):
-    """One flag per element, at its top byte: what LOR, LAND or LXOR make of the two truth values."""
-    flags = []
-    for byte in range(len(target)):
-        left, right = target[byte], other[byte]
-        for name, distance in (("b4", 4), ("b8", 8), ("x87", 16)):
-            if ELEMENTS["x87_pair" if name == "x87" else f"b{2 * distance}"].ends_at(byte):
-                pair = control.complex & control.component[name]
-                left |= pair & target[byte - distance]
-                right |= pair & other[byte - distance]
-        flags.append((control.on_both & left & right) | (control.on_one & (left ^ right)))
-    return Cat(flags)
 
 
 def _spread(control, flags):

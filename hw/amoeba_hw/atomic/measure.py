@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.atomic.control import COMPONENTS, FORMATS, Control, restrict
+from amoeba_hw.atomic.control import COMPONENTS, ELEMENTS, FORMATS, Control, restrict
 
-__all__ = ["Measure", "any_per_component", "select_component"]
+__all__ = ["Measure", "any_per_component", "magnitudes", "select_component"]
 
 
 def any_per_component(m, bits):
@@ -37,6 +37,16 @@ def select_component(control, flags, byte):
     ).any()
 
 
+def magnitudes(m, control, beat):
+    """One flag per byte: a bit other than a floating-point number's sign is set."""
+    flags = Signal(len(beat) // 8, name="magnitudes")
+    for byte in range(len(flags)):
+        signs = Cat(control.component[name] for name, span in COMPONENTS.items() if span.ends_at(byte))
+        bits = beat.word_select(byte, 8)
+        m.d.comb += flags[byte].eq(bits[:7].any() | (bits[7] & ~(control.floating & signs.any())))
+    return flags
+
+
 class Measure(wiring.Component):
     """Finds the zeros and the NaNs of a beat; combinational.
 
@@ -51,7 +61,7 @@ class Measure(wiring.Component):
     control : In(Control)
     value : In(data_width)
     nonzero : Out(data_width // 8)
-        Bit n: the number that ends at byte n is not zero; -0 is zero, NaN is not. Bits elsewhere are meaningless.
+        Bit n: the element that ends at byte n is not zero; -0 is zero, NaN is not. Bits elsewhere are meaningless.
     nan : Out(data_width // 8)
         Bit n: the number that ends at byte n compares with nothing, being a NaN or no valid encoding.
     """
@@ -74,14 +84,14 @@ class Measure(wiring.Component):
                     number = self.value[8 * (byte + 1) - float_format.width : 8 * (byte + 1)]
                     nans.append(control.float_format[float_format.name] & _is_nan(float_format, number))
             m.d.comb += self.nan[byte].eq(Cat(nans).any())
-        nonzero = Signal(lanes)
+        flags = any_per_component(m, magnitudes(m, control, self.value))
+        pairs = flags["x87"]
+        flags["x87_pair"] = {byte: pairs[byte] | pairs[byte - 16] for byte in range(25, lanes, 32)}
         for byte in range(lanes):
-            signs = Cat(control.component[name] for name, span in COMPONENTS.items() if span.ends_at(byte))
-            bits = self.value.word_select(byte, 8)
-            magnitude = Cat(bits[:7], bits[7] & ~(control.floating & signs.any()))
-            m.d.comb += nonzero[byte].eq(magnitude.any())
-        flags = any_per_component(m, nonzero)
-        m.d.comb += [self.nonzero[byte].eq(select_component(control, flags, byte)) for byte in range(lanes)]
+            of_element = Cat(
+                control.element[name] & flags[name][byte] for name, span in ELEMENTS.items() if span.ends_at(byte)
+            )
+            m.d.comb += self.nonzero[byte].eq(of_element.any())
         return m
 
 

@@ -51,12 +51,13 @@ class Recovery(wiring.Component):
         m = Module()
         factors = ((self.a, self.b), (self.c, self.d))
         infinite = [first.infinite | second.infinite for first, second in factors]
-        zero, invalid = [], []
+        zero = []
         for whole, parts in zip(infinite, factors, strict=True):
             for part in parts:
-                vanishes = Mux(whole, ~part.infinite, part.nan)
+                # What C's isnan() says of a part, that is, including invalid encodings.
+                unordered = part.nan | part.invalid
+                vanishes = Mux(whole, ~part.infinite, unordered)
                 zero.append(vanishes | ~(part.significand.any() | part.infinite))
-                invalid.append(part.invalid & ~vanishes)
         signs = [part.sign for parts in factors for part in parts]
         # Of an infinite factor both parts that are left are 1, so that the other one's parts are to be compared.
         first, second = (
@@ -64,12 +65,11 @@ class Recovery(wiring.Component):
             for own, other in zip(*factors, strict=True)
         )
         registered = Signal(
-            data.StructLayout({"certain": 1, "invalid": 1, "zero": 4, "sign": 4, "above": 1, "equal": 1, "left": 1}),
+            data.StructLayout({"certain": 1, "zero": 4, "sign": 4, "above": 1, "equal": 1, "left": 1}),
             reset_less=True,
         )
         m.d.sync += [
             registered.certain.eq(Cat(infinite).any()),
-            registered.invalid.eq(Cat(invalid).any()),
             registered.zero.eq(Cat(zero)),
             registered.sign.eq(Cat(signs)),
             registered.above.eq(first > second),
@@ -93,6 +93,6 @@ class Recovery(wiring.Component):
         first_sign = parts.sign[first[0]] ^ parts.sign[first[1]]
         second_sign = parts.sign[second[0]] ^ parts.sign[second[1]] ^ subtract
         cancels = (first_sign != second_sign) & parts.equal & ~none[0] & ~none[1]
-        nan = parts.invalid | (none[0] & none[1]) | cancels
+        nan = (none[0] & none[1]) | cancels
         take_second = none[0] | (~none[1] & ~first_is_larger)
         return Cat(nan, nan | Mux(take_second, second_sign, first_sign))
