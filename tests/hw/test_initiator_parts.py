@@ -5,6 +5,7 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+from amoeba_hw.initiator.completion_writer import CompletionWriter
 from amoeba_hw.initiator.descriptor_check import DescriptorCheck
 from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
 from amoeba_hw.initiator.fork import Fork
@@ -30,6 +31,12 @@ def test_payload_join(data_width):
 def test_descriptor_fetch(data_width):
     parameters = {"data_width": data_width, "depth": 8}
     run_bench(DescriptorFetch(data_width, depth=8), "descriptor_fetch", parameters=parameters)
+
+
+@pytest.mark.parametrize("data_width", [128, 256, 512])
+def test_completion_writer(data_width):
+    parameters = NicParameters(data_width=data_width, contexts=3)
+    run_bench(CompletionWriter(parameters), "completion_writer", parameters={"data_width": data_width})
 
 
 @pytest.mark.parametrize("contexts", [1, 3])
