@@ -16,25 +16,28 @@ class ElementBuffer(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
+    halves : int
+        2 if elements may be twice as wide as a line, else 1 and the members ``..._half`` are ignored.
 
     Members
     -------
     gather : in, pulse
         A part of an element: the bytes of ``gather_line`` that ``gather_strobe`` marks, turned left by
-        ``gather_turn`` bytes. ``gather_starts``: the first part. ``gather_error``: the element cannot be used.
-        Takes effect two cycles later.
+        ``gather_turn`` bytes, in this half. ``gather_starts``: the first part. ``gather_error``: the element
+        cannot be used. Takes effect two cycles later.
     element, error : out
-        What has been gathered, from byte 0. Other bytes are meaningless.
+        What has been gathered, from byte 0, the half that ``element_half`` chooses. Other bytes are meaningless.
     store, store_data : in
         Pulse: the element's result.
-    scatter_turn : in
-        Bytes by which ``gather`` turned the part.
+    scatter_turn, scatter_half : in
+        Bytes by which ``gather`` turned the part, and where it put it.
     scattered : out
         Combinational from ``scatter_turn``: the result turned back.
     """
 
-    def __init__(self, parameters: NicParameters):
+    def __init__(self, parameters: NicParameters, halves: int = 1):
         self._parameters = parameters
+        self._halves = halves
         width = parameters.data_width
         turn = line_address_bits(parameters)
         super().__init__(
@@ -45,11 +48,14 @@ class ElementBuffer(wiring.Component):
                 "gather_turn": In(turn),
                 "gather_starts": In(1),
                 "gather_error": In(1),
+                "gather_half": In(1),
                 "element": Out(width),
+                "element_half": In(1),
                 "error": Out(1),
                 "store": In(1),
-                "store_data": In(width),
+                "store_data": In(width * halves),
                 "scatter_turn": In(turn),
+                "scatter_half": In(1),
                 "scattered": Out(width),
             }
         )
@@ -65,15 +71,23 @@ class ElementBuffer(wiring.Component):
                 Mux(self.gather, byte_rotate_left(m, "strobe", self.gather_strobe, self.gather_turn, unit=1), 0)
             ),
         ]
-        m.d.sync += self.element.eq(merge(marked, turned, self.element))
+        halves = [Signal(width, name=f"gathered_{half}") for half in range(self._halves)]
+        marked_half = Signal()
+        m.d.sync += marked_half.eq(self.gather_half)
+        for half, gathered in enumerate(halves):
+            with m.If((marked_half == half) | (self._halves == 1)):
+                m.d.sync += gathered.eq(merge(marked, turned, gathered))
         with m.If(self.gather):
             m.d.sync += self.error.eq(self.gather_error | (self.error & ~self.gather_starts))
-        result = Signal(width)
+        result = Signal(width * self._halves)
         with m.If(self.store):
             m.d.sync += result.eq(self.store_data)
         back = Signal(len(self.scatter_turn))
+        chosen = Signal(width)
         m.d.comb += [
+            self.element.eq(Mux(self.element_half, halves[-1], halves[0])),
             back.eq(-self.scatter_turn),
-            self.scattered.eq(byte_rotate_left(m, "result", result, back)),
+            chosen.eq(Mux(self.scatter_half, result[-width:], result[:width])),
+            self.scattered.eq(byte_rotate_left(m, "result", chosen, back)),
         ]
         return m

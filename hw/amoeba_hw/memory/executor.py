@@ -13,6 +13,7 @@ from amoeba_hw.memory.arithmetic import ISSUE_TO_COMPUTE, Arithmetic
 from amoeba_hw.memory.element_buffer import ElementBuffer
 from amoeba_hw.memory.finish_line import FinishLine
 from amoeba_hw.memory.operations import commit_of, line_result, merge, queued_operation
+from amoeba_hw.memory.wide_arithmetic import WideArithmetic
 
 __all__ = ["Executor"]
 
@@ -95,7 +96,11 @@ class Executor(wiring.Component):
         )
         fitting = [datatype for datatype in parameters.datatypes if datatype.size <= parameters.beat_bytes]
         self._arithmetic = Arithmetic(parameters.data_width, fitting, parameters.ops)
-        self._elements = ElementBuffer(parameters)
+        # Elements wider than a beat have an arithmetic of their own.
+        self._wide = None
+        if any(datatype.size > parameters.beat_bytes for datatype in parameters.datatypes):
+            self._wide = WideArithmetic(parameters.data_width, parameters.ops)
+        self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
@@ -110,6 +115,8 @@ class Executor(wiring.Component):
         longest = max(self._arithmetic.latencies, default=1)
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
+        self._stores_element = Signal()
+        self._old = Signal(parameters.data_width)
 
     def elaborate(self, platform):
         m = Module()
@@ -122,7 +129,13 @@ class Executor(wiring.Component):
         target = self._fetch_line(m)
         self._compute(m, target)
         self._deliver(m)
+        if self._wide:
+            self._compute_wide(m)
         return m
+
+    def _is_wide(self, operation):
+        """Whether the step computes (half of) an element wider than a beat."""
+        return operation.compute & operation.datatype.matches(*WideArithmetic.DATATYPES) if self._wide else Const(0)
 
     def _decode(self, m, issue):
         """The operation at the queue's end becomes, decoded, the one that might be issued."""
@@ -147,7 +160,8 @@ class Executor(wiring.Component):
         operation = self._operations[0]
         arithmetic = self._arithmetic
         pipelined = self._latency != 0
-        unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
+        wide_latency = self._wide.latency if self._wide else 0
+        unsettled = Signal(range(STEP_SETTLES + max(self._longest, wide_latency) + 1))
         waits = Cat(
             ~self.room,
             operation.fetches & ~Array(self.present)[operation.entry],
@@ -162,7 +176,8 @@ class Executor(wiring.Component):
             self.read_entry.eq(operation.entry),
         ]
         with m.If(issue & (operation.gather | operation.compute | operation.scatter)):
-            m.d.sync += unsettled.eq(STEP_SETTLES + self._latency)
+            extra = Mux(self._is_wide(operation), wide_latency, self._latency)
+            m.d.sync += unsettled.eq(STEP_SETTLES + extra)
         with m.Elif(unsettled != 0):
             m.d.sync += unsettled.eq(unsettled - 1)
 
@@ -225,6 +240,7 @@ class Executor(wiring.Component):
         target = Signal(self._parameters.data_width)
         same = commit.valid & operation.touches & (commit.entry == operation.entry)
         m.d.comb += [newer.eq(Mux(same, commit.strobe, 0)), self._elements.scatter_turn.eq(operation.turn)]
+        m.d.comb += [self._elements.element_half.eq(operation.half), self._elements.scatter_half.eq(operation.half)]
         m.d.sync += target.eq(
             Mux(operation.compute, self._elements.element, merge(newer, commit.data, self.read_data))
         )
@@ -244,7 +260,6 @@ class Executor(wiring.Component):
         forward = Signal(self._parameters.beat_bytes)
         forward_late = Signal(self._parameters.beat_bytes)
         known = Signal(self._parameters.data_width)
-        self._old = Signal(self._parameters.data_width)
         m.d.sync += pipelined.eq(Cat((self._latency != 0), pipelined[0]))
         m.d.comb += [
             known.eq(merge(forward, self.commit.data, target)),
@@ -270,7 +285,7 @@ class Executor(wiring.Component):
             ends_now = self._valid[2] & ~pipelined[1]
             m.d.comb += [
                 touches.eq(ends_now & operation.touches),
-                stores_element.eq(ends_now & operation.compute),
+                stores_element.eq(ends_now & operation.compute & ~self._is_wide(operation)),
                 commit.entry.eq(operation.entry),
                 commit.strobe.eq(strobe),
                 commit.data.eq(arithmetic.result),
@@ -283,9 +298,26 @@ class Executor(wiring.Component):
             forward.eq(Mux(forwards, commit.strobe, 0)),
             forward_late.eq(Mux(forwards_late, soon.strobe, 0)),
             self.commit.eq(commit),
-            self._elements.store.eq(stores_element),
+            self._stores_element.eq(stores_element),
         ]
-        m.d.comb += self._elements.store_data.eq(self.commit.data)
+        m.d.comb += [self._elements.store.eq(self._stores_element), self._elements.store_data.eq(self.commit.data)]
+
+    def _compute_wide(self, m):
+        """Age 2 of the steps on elements wider than a beat."""
+        operation = self._operations[2]
+        wide = self._wide
+        m.submodules.wide = wide
+        m.d.comb += [
+            wide.load.eq(self._valid[2] & self._is_wide(operation)),
+            wide.half.eq(operation.half),
+            wide.op.eq(operation.op),
+            wide.cswap_by_bits.eq(operation.cswap_by_bits),
+            wide.target.eq(self._old),
+            wide.operand.eq(operation.operand),
+            wide.compare.eq(operation.compare),
+        ]
+        with m.If(wide.done):
+            m.d.comb += [self._elements.store.eq(1), self._elements.store_data.eq(wide.result)]
 
     def _deliver(self, m):
         """Age 3: the old value goes to the result, or to the element that is being gathered."""
@@ -311,6 +343,7 @@ class Executor(wiring.Component):
             elements.gather_line.eq(self.result.data),
             elements.gather_strobe.eq(executed.strobe),
             elements.gather_turn.eq(executed.turn),
+            elements.gather_half.eq(executed.half),
             elements.gather_starts.eq(executed.starts_element),
             elements.gather_error.eq(self._errors[3]),
         ]

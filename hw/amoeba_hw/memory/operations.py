@@ -40,7 +40,6 @@ def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
             "datatype": 5,
             "cswap_by_bits": 1,
             "atomic": 1,
-            "pipelined": 1,  # the arithmetic takes the pipeline
             "returns_data": 1,  # the old bytes go to the result
             "result_last": 1,  # the last one of its request with bytes of the result
             "finishes": 1,  # the last one of its request

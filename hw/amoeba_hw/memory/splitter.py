@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
-from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.interfaces import MEMORY_REQUEST, MemoryKind, packet_beat
 from amoeba_hw.memory.operations import (
     byte_rotate_left,
@@ -91,9 +90,7 @@ class RequestSplitter(wiring.Component):
         turned = Signal(line_operation(self._parameters))
         turned_valid = Signal()
         operation = Signal(line_operation(self._parameters))
-        m.submodules.decode = decode = DecodeOperation(self._parameters.datatypes, self._parameters.ops)
-        m.d.comb += [decode.op.eq(request.op), decode.datatype.eq(request.datatype)]
-        m.d.comb += self._describe(operation, request, step, decode.control.pipelined)
+        m.d.comb += self._describe(operation, request, step)
         with m.If(advance):
             m.d.sync += [
                 turned.eq(operation),
@@ -116,7 +113,7 @@ class RequestSplitter(wiring.Component):
         misaligned = (request.address[:5] & (size - 1)[:5]).any() | (size > self._parameters.beat_bytes)
         return (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ) & misaligned
 
-    def _describe(self, operation, request, step, pipelined):
+    def _describe(self, operation, request, step):
         """Everything of the operation but its operands and its strobe."""
         atomic = (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ)
         writes = (request.kind == MemoryKind.WRITE) | atomic
@@ -138,7 +135,6 @@ class RequestSplitter(wiring.Component):
             operation.datatype.eq(Mux(calculates, request.datatype, Datatype.FI_UINT8)),
             operation.cswap_by_bits.eq(request.cswap_by_bits),
             operation.atomic.eq(calculates),
-            operation.pipelined.eq(calculates & pipelined),
             operation.returns_data.eq(request.returns_data & ~step.gather & ~step.scatter & (request.length != 0)),
             operation.result_last.eq(step.result_last),
             operation.finishes.eq(step.finishes),

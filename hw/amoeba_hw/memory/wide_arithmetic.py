@@ -1,0 +1,98 @@
+"""The arithmetic of elements that are wider than a beat: FI_LONG_DOUBLE_COMPLEX on a datapath of 128 bits."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.opcodes import Datatype
+
+from amoeba_hw.atomic.control import EFFECTS, Control
+from amoeba_hw.atomic.decode import DecodeOperation
+from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+
+__all__ = ["WideArithmetic"]
+
+
+class WideArithmetic(wiring.Component):
+    """Takes an element half by half, executes one operation at a time, and gives back the whole result.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a half.
+    ops
+        What to build.
+
+    Members
+    -------
+    load, half : in
+        Pulse: take the first half, or the second, which starts the operation.
+    op, cswap_by_bits : in
+        With each half.
+    target, operand, compare : in
+        The half.
+    done : out, pulse
+        ``result`` is valid, at most ``latency`` cycles after the second half was loaded.
+    result : out
+
+    Attributes
+    ----------
+    latency : int
+    """
+
+    DATATYPES = (Datatype.FI_LONG_DOUBLE_COMPLEX,)
+
+    def __init__(self, width: int, ops):
+        self._ops = tuple(ops)
+        pipelined = [op for op in self._ops if {"add", "multiply"} & set(EFFECTS[op])]
+        self._has_pipeline = bool(pipelined)
+        self.latency = 1 + max((ArithmeticPipeline.latency(op, self.DATATYPES[0]) for op in pipelined), default=0)
+        super().__init__(
+            {
+                "load": In(1),
+                "half": In(1),
+                "op": In(5),
+                "cswap_by_bits": In(1),
+                "target": In(width),
+                "operand": In(width),
+                "compare": In(width),
+                "done": Out(1),
+                "result": Out(2 * width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        width = len(self.target)
+        m.submodules.decode = decode = DecodeOperation(self.DATATYPES, self._ops)
+        m.submodules.lanes = lanes = FastLanes(2 * width, self.DATATYPES, self._ops)
+        start = Signal()
+        control = Signal(Control)
+        m.d.comb += [
+            decode.op.eq(self.op),
+            decode.datatype.eq(self.DATATYPES[0]),
+            decode.cswap_by_bits.eq(self.cswap_by_bits),
+            lanes.control.eq(control),
+            self.done.eq(start & ~control.pipelined),
+            self.result.eq(lanes.result),
+        ]
+        m.d.sync += start.eq(self.load & self.half)
+        with m.If(self.load):
+            m.d.sync += control.eq(decode.control)
+        for name in ("target", "operand", "compare"):
+            element = Signal(2 * width, name=name)
+            m.d.comb += getattr(lanes, name).eq(element)
+            for half in range(2):
+                with m.If(self.load & (self.half == half)):
+                    m.d.sync += element.word_select(half, width).eq(getattr(self, name))
+        if self._has_pipeline:
+            m.submodules.pipeline = pipeline = ArithmeticPipeline(2 * width, self.DATATYPES, self._ops)
+            m.d.comb += [
+                pipeline.control.eq(control),
+                pipeline.i_valid.eq(start & control.pipelined),
+                pipeline.target.eq(lanes.target),
+                pipeline.operand.eq(lanes.operand),
+            ]
+            with m.If(pipeline.o_valid):
+                m.d.comb += [self.done.eq(1), self.result.eq(pipeline.result)]
+        return m

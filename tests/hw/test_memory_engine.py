@@ -1,0 +1,227 @@
+"""The memory engine against a memory that performs the same requests one after the other."""
+
+import random
+import struct
+from functools import cache
+
+import numpy as np
+import pytest
+from amoeba_model.atomic import is_valid
+from amoeba_model.opcodes import Datatype, Form, Op
+from amoeba_model.parameters import NicParameters
+from amoeba_sim.memory_bench import MemoryBench, MemoryRequest, expected_results
+
+SIZE = 1 << 16
+INTEGERS = (Datatype.FI_INT8, Datatype.FI_UINT16, Datatype.FI_INT32, Datatype.FI_UINT64)
+FAST_OPS = tuple(op for op in Op if op is not Op.FI_PROD)
+STREAMS = ("request", "operand", "result", "read", "data", "write")
+
+
+@cache
+def bench(width, lines, datatypes=INTEGERS, ops=FAST_OPS):
+    return MemoryBench(NicParameters(data_width=width, lines=lines, datatypes=datatypes, ops=ops))
+
+
+def run_and_compare(engine, requests, seed=1, **settings):
+    memory = np.random.default_rng(seed).integers(0, 256, SIZE, dtype=np.uint8)
+    expected_memory = memory.copy()
+    expected = expected_results(requests, expected_memory, engine.base)
+    outcome = engine.run(requests, memory, seed=seed, **settings)
+    for index, (payload, error, _) in enumerate(outcome.packets):
+        told = f"seed {seed}, request {index}: {requests[index]}"
+        assert not error, told
+        assert payload == expected[index], f"{told}: got {payload.hex()}, expected {expected[index].hex()}"
+    wrong = np.nonzero(memory != expected_memory)[0]
+    assert not len(wrong), f"seed {seed}: memory differs at {wrong[:8]}"
+    return outcome
+
+
+def random_operands(r, datatype, count):
+    size = datatype.size
+    corners = (bytes(size), b"\xff" * size, bytes(size - 1) + b"\x80", b"\x01" + bytes(size - 1))
+    return b"".join(r.choice(corners) if r.random() < 0.3 else r.randbytes(size) for _ in range(count))
+
+
+def random_atomic(r, base, span, parameters, misaligned):
+    datatype = r.choice(parameters.datatypes)
+    op = r.choice([op for op in parameters.ops if any(is_valid(op, datatype, form) for form in Form)])
+    address = base + r.randrange(span)
+    if r.random() >= misaligned:
+        address -= address % datatype.size
+    count = r.choice((1, 1, 1, 2, 3, r.randrange(1, 40)))
+    if op is Op.FI_ATOMIC_READ:
+        return MemoryRequest.atomic(op, datatype, address, b"", count=count, fetch=True)
+    compare = b"" if is_valid(op, datatype, Form.FETCH) else random_operands(r, datatype, count)
+    return MemoryRequest.atomic(
+        op, datatype, address, random_operands(r, datatype, count), compare,
+        fetch=r.random() < 0.6, cswap_by_bits=r.random() < 0.3,
+    )  # fmt: skip
+
+
+def random_requests(r, engine, count, misaligned):
+    """Reads, writes and atomics on a few hot lines or spread out, whole runs of which may be alike."""
+    hot = r.choice((0, 16, 64, 128))
+    requests = []
+    while len(requests) < count:
+        span = hot or r.choice((64, 256, 1024, 16384))
+        address = engine.base + r.randrange(span)
+        length = r.choice((0, 1, 2, 8, 16, 31, 32, 33, 64, 100, r.randrange(400)))
+        kind = r.random()
+        if kind < 0.2:
+            request = MemoryRequest.read(address, length)
+        elif kind < 0.4:
+            request = MemoryRequest.write(address, r.randbytes(length))
+        else:
+            request = random_atomic(r, engine.base, span, engine.parameters, misaligned)
+        requests += [request] * r.choice((1, 1, 1, 5))
+    return requests
+
+
+def random_settings(r):
+    return {
+        "latency": r.choice((0, 1, 3, 20, 250)),
+        "chances": {name: r.choice((100, 100, 70, 30, 10)) for name in STREAMS},
+    }
+
+
+def check_random(engine, seeds, misaligned, count=300):
+    for seed in seeds:
+        r = random.Random(seed)
+        run_and_compare(engine, random_requests(r, engine, count, misaligned), seed, **random_settings(r))
+
+
+@pytest.mark.parametrize(("width", "lines"), [(128, 8), (256, 64), (512, 4)])
+def test_random_requests_leave_the_memory_and_the_answers_of_a_serial_memory(width, lines):
+    check_random(bench(width, lines), range(30), misaligned=0.2)
+
+
+def test_misaligned_elements_are_atomic_among_other_requests():
+    check_random(bench(128, 8), range(100, 120), misaligned=1)
+
+
+def test_pipelined_operations_keep_the_order_on_every_byte():
+    datatypes = (Datatype.FI_INT32, Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT_COMPLEX)
+    engine = bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX), tuple(Op))
+    check_random(engine, range(40), misaligned=0.3)
+
+
+def test_everything_begins_anew_after_a_reset_in_mid_traffic():
+    engine = bench(128, 8)
+    for seed in range(10):
+        r = random.Random(seed)
+        requests = random_requests(r, engine, 150, misaligned=0.2)
+        run_and_compare(engine, requests, seed, reset_at=r.randrange(50, 800), **random_settings(r))
+
+
+def sums(engine, addresses, datatype=Datatype.FI_UINT64, operand=bytes(7) + b"\x01", fetch=True):
+    places = [engine.base + address for address in addresses]
+    return [MemoryRequest.atomic(Op.FI_SUM, datatype, place, operand, fetch=fetch) for place in places]
+
+
+def cycles_of(outcome):
+    """From the first execution to the last, and from the first answer to the last."""
+    ends = [cycle for _, _, cycle in outcome.packets]
+    return outcome.executed[-1] - outcome.executed[0], ends[-1] - ends[0]
+
+
+@pytest.mark.parametrize("fetch", [False, True])
+def test_sums_on_one_address_run_at_one_per_cycle(fetch):
+    outcome = run_and_compare(bench(256, 64), sums(bench(256, 64), [64] * 1000, fetch=fetch), latency=250)
+    assert cycles_of(outcome) == (999, 999)
+    assert outcome.counts["line_reads"] == 1
+    assert outcome.counts["line_hits"] == 999
+    assert outcome.counts["atomic_beats"] == 1000
+
+
+def test_64_independent_lines_are_in_flight():
+    engine = bench(256, 64)
+    outcome = run_and_compare(engine, sums(engine, range(0, 32 * 1000, 32)), latency=250)
+    assert outcome.most_reads == 64
+    assert outcome.counts["line_reads"] == outcome.counts["line_writes"] == 1000
+
+
+def test_independent_lines_run_at_one_per_cycle_while_their_latency_is_covered():
+    engine = bench(256, 64)
+    outcome = run_and_compare(engine, sums(engine, range(0, 32 * 1000, 32)), latency=40)
+    assert cycles_of(outcome) == (999, 999)
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_rma_moves_a_line_per_cycle_also_across_requests(offset):
+    engine = bench(256, 64)
+    starts = [engine.base + offset + 4096 * index for index in range(8)]
+    lines = 8 * (128 + (offset > 0))
+    writes = run_and_compare(engine, [MemoryRequest.write(start, bytes(range(256)) * 16) for start in starts])
+    # The time between the first line of the first request and the last line of the last.
+    assert writes.writes[-1][0] - writes.writes[0][0] <= lines - 1
+    reads = run_and_compare(engine, [MemoryRequest.read(start, 4096) for start in starts], latency=40)
+    first_of_all = reads.packets[0][2] - 127
+    assert reads.packets[-1][2] - first_of_all <= lines - 1
+
+
+def test_a_chain_of_double_sums_takes_six_cycles_each_and_independent_ones_one():
+    datatypes = (Datatype.FI_INT32, Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT_COMPLEX)
+    engine = bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX), tuple(Op))
+    half = struct.pack("<d", 0.5)
+    chain = run_and_compare(engine, sums(engine, [64] * 200, Datatype.FI_DOUBLE, half))
+    assert cycles_of(chain) == (6 * 199, 6 * 199)
+    # Six addresses, also within one line.
+    spread = run_and_compare(engine, sums(engine, [8 * (n % 6) for n in range(300)], Datatype.FI_DOUBLE, half))
+    assert cycles_of(spread) == (299, 299)
+
+
+def test_an_answer_leaves_only_when_its_writes_were_accepted():
+    engine = bench(256, 64)
+    r = random.Random(5)
+    addresses = r.sample(range(0, SIZE, 512), 60)
+    requests = [MemoryRequest.write(engine.base + address, r.randbytes(200)) for address in addresses]
+    outcome = run_and_compare(engine, requests, chances={"write": 30})
+    for request, (_, _, answered) in zip(requests, outcome.packets, strict=True):
+        accepted = {line: cycle for cycle, line in outcome.writes}
+        assert max(accepted[line] for line in request.lines(32)) < answered
+    blocked = run_and_compare(
+        engine, [MemoryRequest.read(engine.base, 32), *requests[:3]], writes_blocked_until=700
+    )
+    ends = [cycle for _, _, cycle in blocked.packets]
+    assert ends[0] < 100
+    assert min(ends[1:]) > 700
+
+
+def test_refused_lines_make_errors_and_are_not_written():
+    engine = bench(128, 8)
+    base = engine.base
+    refused = range(base + 1024, base + 1024 + 64)
+    for seed in range(20):
+        r = random.Random(seed)
+        requests = [
+            random_atomic(r, base + 960, 192, engine.parameters, misaligned=0.5)
+            if r.random() < 0.7
+            else MemoryRequest.read(base + 960 + r.randrange(192), r.randrange(100))
+            for _ in range(200)
+        ]
+        memory = np.random.default_rng(seed).integers(0, 256, SIZE, dtype=np.uint8)
+        expected = memory.copy()
+        answers = []
+        for request in requests:
+            before = expected.copy()
+            answers += expected_results([request], expected, base)
+            for start in range(request.address, request.address + request.length, request.datatype.size):
+                element = range(start, start + request.datatype.size)
+                lines = range(start // 16 * 16, element.stop, 16)
+                if any(line in refused for line in lines):
+                    expected[start - base : element.stop - base] = before[start - base : element.stop - base]
+        outcome = engine.run(
+            requests, memory, seed=seed, refused=(refused.start, refused.stop), **random_settings(r)
+        )
+        for request, answer, (payload, error, _) in zip(requests, answers, outcome.packets, strict=True):
+            assert error == any(line in refused for line in request.lines(16)), f"seed {seed}: {request}"
+            assert error or payload == answer, f"seed {seed}: {request}"
+        assert np.array_equal(memory, expected), f"seed {seed}"
+
+
+def test_writes_do_not_read_and_reads_do_not_write():
+    engine = bench(256, 64)
+    writes = run_and_compare(engine, [MemoryRequest.write(engine.base + 7, bytes(1000))])
+    assert (writes.counts["line_reads"], writes.counts["line_writes"]) == (0, 32)
+    reads = run_and_compare(engine, [MemoryRequest.read(engine.base + 7, 1000)])
+    assert (reads.counts["line_reads"], reads.counts["line_writes"]) == (32, 0)
