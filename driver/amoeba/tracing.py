@@ -68,6 +68,8 @@ class Step:
                 return f"PDC {event.pdc}, PSN {event.psn:#x}, {_status(event.status)}"
             case Stage.INTERRUPT:
                 return f"context {event.context}"
+            case Stage.REQUEST_RECEIVED:  # its PDC is looked up behind this stage
+                return f"PSN {event.psn:#x}"
             case _:
                 return f"PDC {event.pdc}, PSN {event.psn:#x}"
 
