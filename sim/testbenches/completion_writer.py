@@ -122,7 +122,7 @@ async def requests_without_an_entry_are_reported_and_stale_ones_forgotten(dut):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def contexts_due_together_interrupt_one_after_the_other(dut):
-    orders, arms, writes = await started(dut, always)
+    orders, arms, _ = await started(dut, always)
     for number in range(CONTEXTS):
         orders.send({"ticket": {"context": number, "generation": 4, "wants_completion": 1}, "status": ReturnCode.OK})
     await orders.sent()

@@ -456,6 +456,29 @@ async def results_are_on_their_way_before_their_completion(dut, pace):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_full_window_stops_the_packets_and_their_operands_have_room(dut):
+    environment = await started(dut, lambda header, payload: None)
+    environment.store_peer(0, **peer(0, 0, initial_psn=0))
+    await environment.peer_stores.sent()
+    packets = OPERANDS_SIZE // PARAMETERS.payload
+    write = TX_DESCRIPTOR.pack(
+        opcode=DescriptorOpcode.WRITE, flags=DescriptorFlags.COMPLETION, length=OPERANDS_SIZE, local=OPERANDS
+    )
+    environment.post(0, 0, [write])
+    # The environment insists meanwhile that every operand is taken at once.
+    await ClockCycles(dut.clk, 2500)
+    assert len(environment.frames) == PARAMETERS.window
+    environment.answer = well
+    for header, payload in environment.frames:
+        environment.respond(header, *well(header, payload))
+    await environment.completed(1)
+    assert environment.completions[0][2]["status"] == OK
+    assert [header["psn"] for header, _ in environment.frames] == list(range(packets))
+    content = b"".join(payload for _, payload in environment.frames)
+    assert content == environment.memory.peek(OPERANDS, OPERANDS_SIZE)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def an_armed_context_interrupts_once_after_the_completion(dut):
     environment = await started(dut)
     tail = environment.post(1, 0, [nop()])
