@@ -78,6 +78,7 @@ def expected_results(requests, memory, base):
         if request.kind == MemoryKind.WRITE:
             memory[start : start + request.length] = np.frombuffer(request.operand, np.uint8)
         elif request.kind == MemoryKind.ATOMIC and request.op not in _OPERAND_LESS and request.length:
+
             def rows(raw, size=request.datatype.size):
                 return np.frombuffer(raw, np.uint8).reshape(-1, size)
 
@@ -100,10 +101,7 @@ class _Setup(ctypes.Structure):
         *((name, _Stream) for name in ("requests", "operands", "compares")),
         ("memory", ctypes.c_void_p),
         *((name, ctypes.c_uint64) for name in ("base", "size", "refused_from", "refused_to", "latency", "seed")),
-        *(
-            (f"{name}_chance", ctypes.c_uint32)
-            for name in ("request", "operand", "result", "read", "data", "write")
-        ),
+        *((f"{name}_chance", ctypes.c_uint32) for name in ("request", "operand", "result", "read", "data", "write")),
         *((name, ctypes.c_uint64) for name in ("writes_blocked_until", "reset_at", "limit", "answers")),
     )
 
@@ -208,14 +206,25 @@ class MemoryBench:
         room = sum(request.length // (width // 8) + 2 for request in requests)
         executed_room, writes_room = len(requests) + 1, 4 * room + 64
         results = np.zeros((room, beat_size), np.uint8)
-        arrays = {name: np.zeros(size, np.uint64) for name, size in
-                  (("result", room), ("write", writes_room), ("lines", writes_room), ("executed", executed_room))}
+        arrays = {
+            name: np.zeros(size, np.uint64)
+            for name, size in (
+                ("result", room),
+                ("write", writes_room),
+                ("lines", writes_room),
+                ("executed", executed_room),
+            )
+        }
         rates = dict.fromkeys(("request", "operand", "result", "read", "data", "write"), chance) | (chances or {})
-        buffers = [ctypes.create_string_buffer(beats, max(1, len(beats)))
-                   for beats in (request_beats, operand_beats, compare_beats)]
+        buffers = [
+            ctypes.create_string_buffer(beats, max(1, len(beats)))
+            for beats in (request_beats, operand_beats, compare_beats)
+        ]
         sizes = (_bytes(MEMORY_REQUEST), beat_size, beat_size)
-        streams = [_Stream(ctypes.addressof(buffer), len(beats) // size) for buffer, beats, size in
-                   zip(buffers, (request_beats, operand_beats, compare_beats), sizes, strict=True)]
+        streams = [
+            _Stream(ctypes.addressof(buffer), len(beats) // size)
+            for buffer, beats, size in zip(buffers, (request_beats, operand_beats, compare_beats), sizes, strict=True)
+        ]
         setup = _Setup(
             *streams, memory.ctypes.data, self.base, len(memory), refused[0], refused[1], latency, seed,
             *rates.values(), writes_blocked_until, reset_at, limit, len(requests),

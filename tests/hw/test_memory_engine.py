@@ -22,6 +22,11 @@ def bench(width, lines, datatypes=INTEGERS, ops=FAST_OPS):
     return MemoryBench(NicParameters(data_width=width, lines=lines, datatypes=datatypes, ops=ops))
 
 
+def pipelined_bench():
+    datatypes = (Datatype.FI_INT32, Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT_COMPLEX)
+    return bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX), tuple(Op))
+
+
 def run_and_compare(engine, requests, seed=1, **settings):
     memory = np.random.default_rng(seed).integers(0, 256, SIZE, dtype=np.uint8)
     expected_memory = memory.copy()
@@ -100,9 +105,29 @@ def test_misaligned_elements_are_atomic_among_other_requests():
 
 
 def test_pipelined_operations_keep_the_order_on_every_byte():
-    datatypes = (Datatype.FI_INT32, Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT_COMPLEX)
-    engine = bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX), tuple(Op))
-    check_random(engine, range(40), misaligned=0.3)
+    check_random(pipelined_bench(), range(40), misaligned=0.3)
+
+
+def test_elements_wider_than_a_beat_are_atomic_at_any_address():
+    engine = pipelined_bench()
+    for seed in range(200, 220):
+        r = random.Random(seed)
+        requests = random_requests(r, engine, 100, misaligned=0.3)
+        for _ in range(100):
+            op = r.choice([op for op in Op if op is not Op.FI_ATOMIC_READ and is_long_double_complex(op)])
+            address = engine.base + r.choice((r.randrange(128), 16 * r.randrange(8)))
+            operands = random_operands(r, Datatype.FI_LONG_DOUBLE_COMPLEX, r.randrange(1, 6))
+            compares = random_operands(r, Datatype.FI_LONG_DOUBLE_COMPLEX, len(operands) // 32)
+            compare = compares if is_valid(op, Datatype.FI_LONG_DOUBLE_COMPLEX, Form.COMPARE) else b""
+            requests.insert(
+                r.randrange(len(requests)),
+                MemoryRequest.atomic(op, Datatype.FI_LONG_DOUBLE_COMPLEX, address, operands, compare, fetch=True),
+            )
+        run_and_compare(engine, requests, seed, **random_settings(r))
+
+
+def is_long_double_complex(op):
+    return any(is_valid(op, Datatype.FI_LONG_DOUBLE_COMPLEX, form) for form in Form)
 
 
 def test_everything_begins_anew_after_a_reset_in_mid_traffic():
@@ -160,14 +185,22 @@ def test_rma_moves_a_line_per_cycle_also_across_requests(offset):
 
 
 def test_a_chain_of_double_sums_takes_six_cycles_each_and_independent_ones_one():
-    datatypes = (Datatype.FI_INT32, Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT_COMPLEX)
-    engine = bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX), tuple(Op))
+    engine = pipelined_bench()
     half = struct.pack("<d", 0.5)
     chain = run_and_compare(engine, sums(engine, [64] * 200, Datatype.FI_DOUBLE, half))
     assert cycles_of(chain) == (6 * 199, 6 * 199)
     # Six addresses, also within one line.
     spread = run_and_compare(engine, sums(engine, [8 * (n % 6) for n in range(300)], Datatype.FI_DOUBLE, half))
     assert cycles_of(spread) == (299, 299)
+
+
+def test_sums_of_elements_wider_than_a_beat_take_a_cycle_per_beat():
+    engine = pipelined_bench()
+    one = (0x3FFF << 64 | 1 << 63).to_bytes(16, "little")
+    # Three elements in six lines, so that a line's turn comes again when its sum is through the pipeline.
+    operand = (one + bytes(16)) * 3
+    request = MemoryRequest.atomic(Op.FI_SUM, Datatype.FI_LONG_DOUBLE_COMPLEX, engine.base, operand, fetch=True)
+    assert cycles_of(run_and_compare(engine, [request] * 100)) == (6 * 99, 6 * 99)
 
 
 def test_an_answer_leaves_only_when_its_writes_were_accepted():
@@ -179,9 +212,7 @@ def test_an_answer_leaves_only_when_its_writes_were_accepted():
     for request, (_, _, answered) in zip(requests, outcome.packets, strict=True):
         accepted = {line: cycle for cycle, line in outcome.writes}
         assert max(accepted[line] for line in request.lines(32)) < answered
-    blocked = run_and_compare(
-        engine, [MemoryRequest.read(engine.base, 32), *requests[:3]], writes_blocked_until=700
-    )
+    blocked = run_and_compare(engine, [MemoryRequest.read(engine.base, 32), *requests[:3]], writes_blocked_until=700)
     ends = [cycle for _, _, cycle in blocked.packets]
     assert ends[0] < 100
     assert min(ends[1:]) > 700
@@ -210,9 +241,7 @@ def test_refused_lines_make_errors_and_are_not_written():
                 lines = range(start // 16 * 16, element.stop, 16)
                 if any(line in refused for line in lines):
                     expected[start - base : element.stop - base] = before[start - base : element.stop - base]
-        outcome = engine.run(
-            requests, memory, seed=seed, refused=(refused.start, refused.stop), **random_settings(r)
-        )
+        outcome = engine.run(requests, memory, seed=seed, refused=(refused.start, refused.stop), **random_settings(r))
         for request, answer, (payload, error, _) in zip(requests, answers, outcome.packets, strict=True):
             assert error == any(line in refused for line in request.lines(16)), f"seed {seed}: {request}"
             assert error or payload == answer, f"seed {seed}: {request}"

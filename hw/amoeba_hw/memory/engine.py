@@ -11,7 +11,7 @@ from amoeba_hw.memory.executor import Executor
 from amoeba_hw.memory.line_fetcher import LineFetcher
 from amoeba_hw.memory.line_store import LineStore
 from amoeba_hw.memory.line_table import LineTable
-from amoeba_hw.memory.operations import line_result, queued_operation
+from amoeba_hw.memory.operations import line_result, operations_queued, queued_operation
 from amoeba_hw.memory.result_packer import ResultPacker
 from amoeba_hw.memory.splitter import RequestSplitter
 from amoeba_hw.memory.write_back import WriteBack
@@ -22,6 +22,25 @@ __all__ = ["MemoryEngine"]
 
 class MemoryEngine(wiring.Component):
     """Performs RMA reads, RMA writes and atomics on host memory, in order, line by line.
+
+    ::
+
+        requests --> RequestSplitter --> LineTable --> operation queue --> Executor --> results --> ResultPacker
+        operands --^                        |                               |    ^        ^ queue        |
+        compares --^                   LineFetcher --> LineStore <----------+    |        |           results
+                                            |              |            Arithmetic  DeliveryGate
+                                       line_reads,     WriteBack                          |
+                                       line_data           +--> line_writes --------------+
+
+    A request becomes operations on one line each. The first operation on a line gets it an entry in the line
+    table and has it fetched; later ones, while it is there, join in. The executor takes the operations in order,
+    each from the newest value of its line, while the lines of those behind are on their way. Lines that were
+    changed are written back one after the other, again and again if they stay in use.
+
+    Throughput: one line per cycle for reads, writes and atomics, on one line or many, as long as
+    ``parameters.lines`` cover the host's latency and some 20 cycles. A chain of pipelined operations on the same
+    bytes takes their latency (ArithmeticPipeline) each. Misaligned elements take about 10 cycles each, and the
+    latency. An answer takes 18 cycles from its request plus the host's latency.
 
     Parameters
     ----------
@@ -72,7 +91,7 @@ class MemoryEngine(wiring.Component):
         results_depth = 2 * parameters.lines + 16
         m.submodules.splitter = splitter = RequestSplitter(parameters)
         m.submodules.table = table = LineTable(parameters)
-        m.submodules.operations = operations = Queue(queued_operation(parameters), 2 * parameters.lines)
+        m.submodules.operations = operations = Queue(queued_operation(parameters), operations_queued(parameters))
         m.submodules.fetcher = fetcher = LineFetcher(parameters)
         m.submodules.store = store = LineStore(parameters)
         m.submodules.executor = executor = Executor(parameters)

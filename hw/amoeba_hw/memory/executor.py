@@ -5,6 +5,7 @@ from itertools import pairwise
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.opcodes import Datatype
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.atomic.control import Control
@@ -95,11 +96,12 @@ class Executor(wiring.Component):
             }
         )
         fitting = [datatype for datatype in parameters.datatypes if datatype.size <= parameters.beat_bytes]
-        self._arithmetic = Arithmetic(parameters.data_width, fitting, parameters.ops)
-        # Elements wider than a beat have an arithmetic of their own.
+        # Elements wider than a beat, if they do not fall into parts, have an arithmetic of their own.
         self._wide = None
         if any(datatype.size > parameters.beat_bytes for datatype in parameters.datatypes):
             self._wide = WideArithmetic(parameters.data_width, parameters.ops)
+            fitting.append(Datatype.FI_LONG_DOUBLE)
+        self._arithmetic = Arithmetic(parameters.data_width, fitting, parameters.ops)
         self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
         # By age; age 0 is the one that might be issued.
@@ -160,12 +162,12 @@ class Executor(wiring.Component):
         operation = self._operations[0]
         arithmetic = self._arithmetic
         pipelined = self._latency != 0
-        wide_latency = self._wide.latency if self._wide else 0
-        unsettled = Signal(range(STEP_SETTLES + max(self._longest, wide_latency) + 1))
+        unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
+        unfinished = self._wide.busy if self._wide else Const(0)
         waits = Cat(
             ~self.room,
             operation.fetches & ~Array(self.present)[operation.entry],
-            operation.settle & (unsettled != 0),
+            operation.settle & ((unsettled != 0) | unfinished),
             Mux(pipelined, arithmetic.busy, arithmetic.late_is_due),
             operation.touches & self._is_late(operation),
         ).any()
@@ -176,8 +178,7 @@ class Executor(wiring.Component):
             self.read_entry.eq(operation.entry),
         ]
         with m.If(issue & (operation.gather | operation.compute | operation.scatter)):
-            extra = Mux(self._is_wide(operation), wide_latency, self._latency)
-            m.d.sync += unsettled.eq(STEP_SETTLES + extra)
+            m.d.sync += unsettled.eq(STEP_SETTLES + self._latency)
         with m.Elif(unsettled != 0):
             m.d.sync += unsettled.eq(unsettled - 1)
 

@@ -5,7 +5,12 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
-from amoeba_hw.memory.operations import line_address_bits, line_operation, queued_operation
+from amoeba_hw.memory.operations import (
+    line_address_bits,
+    line_operation,
+    operations_in_flight,
+    queued_operation,
+)
 
 __all__ = ["LineTable", "line_fetch", "one_hot"]
 
@@ -82,8 +87,10 @@ class LineTable(wiring.Component):
         self._valid = Signal(parameters.lines)
         self._fetched = Signal(parameters.lines)
         self._lines = [Signal(line, name=f"line_{index}") for index in range(parameters.lines)]
-        # The operation queue, the executor and the pipeline together hold fewer than 2**10 operations.
-        self._references = [Signal(10, name=f"references_{index}") for index in range(parameters.lines)]
+        self._references = [
+            Signal(range(operations_in_flight(parameters) + 1), name=f"references_{index}")
+            for index in range(parameters.lines)
+        ]
 
     def elaborate(self, platform):
         m = Module()

@@ -11,9 +11,21 @@ __all__ = [
     "line_operation",
     "line_result",
     "merge",
+    "operations_in_flight",
+    "operations_queued",
     "queued_operation",
     "thermometer",
 ]
+
+
+def operations_queued(parameters: NicParameters) -> int:
+    """Depth of the operation queue: room for operations on all lines, and as many that hit them."""
+    return 2 * parameters.lines
+
+
+def operations_in_flight(parameters: NicParameters) -> int:
+    """More operations than the queue, the executor and the pipeline can hold together."""
+    return operations_queued(parameters) + 32
 
 
 def line_address_bits(parameters: NicParameters) -> int:
@@ -111,6 +123,4 @@ def thermometer(m: Module, name: str, count: Value, length: int) -> Signal:
 
 def merge(strobe: Value, new: Value, old: Value) -> Value:
     """Bytes of ``new`` where the strobe has ones, of ``old`` elsewhere. The arguments are signals."""
-    return Cat(
-        Mux(strobe[byte], new.word_select(byte, 8), old.word_select(byte, 8)) for byte in range(len(strobe))
-    )
+    return Cat(Mux(strobe[byte], new.word_select(byte, 8), old.word_select(byte, 8)) for byte in range(len(strobe)))

@@ -15,6 +15,7 @@ from amoeba_hw.memory.operations import (
     thermometer,
 )
 from amoeba_hw.memory.walks import STEP, ElementWalk, LineWalk
+from amoeba_hw.memory.wide_arithmetic import PART_BY_PART
 
 __all__ = ["RequestSplitter"]
 
@@ -57,7 +58,12 @@ class RequestSplitter(wiring.Component):
         request = self.requests.p
         size = Signal(6)
         by_elements = Signal()
-        m.d.comb += [size.eq(_element_size(m, request.datatype)), by_elements.eq(self._goes_by_elements(size))]
+        datatype = Signal.like(request.datatype)
+        m.d.comb += [
+            datatype.eq(self._as_fitting(request)),
+            size.eq(_element_size(m, datatype)),
+            by_elements.eq(self._goes_by_elements(size)),
+        ]
 
         m.submodules.lines = lines = LineWalk(self._parameters)
         m.submodules.elements = elements = ElementWalk(self._parameters)
@@ -90,7 +96,7 @@ class RequestSplitter(wiring.Component):
         turned = Signal(line_operation(self._parameters))
         turned_valid = Signal()
         operation = Signal(line_operation(self._parameters))
-        m.d.comb += self._describe(operation, request, step)
+        m.d.comb += self._describe(operation, request, datatype, step)
         with m.If(advance):
             m.d.sync += [
                 turned.eq(operation),
@@ -113,7 +119,14 @@ class RequestSplitter(wiring.Component):
         misaligned = (request.address[:5] & (size - 1)[:5]).any() | (size > self._parameters.beat_bytes)
         return (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ) & misaligned
 
-    def _describe(self, operation, request, step):
+    def _as_fitting(self, request):
+        """The datatype; instead of one wider than a beat its parts', where they do not depend on each other."""
+        if Datatype.FI_LONG_DOUBLE_COMPLEX.size <= self._parameters.beat_bytes:
+            return request.datatype
+        by_parts = request.op.matches(*PART_BY_PART) & (request.datatype == Datatype.FI_LONG_DOUBLE_COMPLEX)
+        return Mux(by_parts, Datatype.FI_LONG_DOUBLE, request.datatype)
+
+    def _describe(self, operation, request, datatype, step):
         """Everything of the operation but its operands and its strobe."""
         atomic = (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ)
         writes = (request.kind == MemoryKind.WRITE) | atomic
@@ -132,7 +145,7 @@ class RequestSplitter(wiring.Component):
             operation.half.eq(step.half),
             operation.turn.eq(step.turn),
             operation.op.eq(Mux(calculates, request.op, Op.FI_ATOMIC_WRITE)),
-            operation.datatype.eq(Mux(calculates, request.datatype, Datatype.FI_UINT8)),
+            operation.datatype.eq(Mux(calculates, datatype, Datatype.FI_UINT8)),
             operation.cswap_by_bits.eq(request.cswap_by_bits),
             operation.atomic.eq(calculates),
             operation.returns_data.eq(request.returns_data & ~step.gather & ~step.scatter & (request.length != 0)),

@@ -3,18 +3,23 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.opcodes import Datatype
+from amoeba_model.opcodes import Datatype, Op
 
 from amoeba_hw.atomic.control import EFFECTS, Control
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 
-__all__ = ["WideArithmetic"]
+__all__ = ["PART_BY_PART", "WideArithmetic"]
+
+PART_BY_PART = (Op.FI_SUM, Op.FI_DIFF, Op.FI_ATOMIC_READ, Op.FI_ATOMIC_WRITE)
+"""Operations that treat the parts of a complex number as numbers of their own."""
 
 
 class WideArithmetic(wiring.Component):
     """Takes an element half by half, executes one operation at a time, and gives back the whole result.
+
+    Only for operations that need both parts of the number at once; others see two elements of half the size.
 
     Parameters
     ----------
@@ -26,27 +31,23 @@ class WideArithmetic(wiring.Component):
     Members
     -------
     load, half : in
-        Pulse: take the first half, or the second, which starts the operation.
+        Pulse: take the first half, or the second, which starts the operation. None while one is executed.
     op, cswap_by_bits : in
         With each half.
     target, operand, compare : in
         The half.
     done : out, pulse
-        ``result`` is valid, at most ``latency`` cycles after the second half was loaded.
+        ``result`` is valid.
+    busy : out
+        An operation is being executed, from the load of its second half on.
     result : out
-
-    Attributes
-    ----------
-    latency : int
     """
 
     DATATYPES = (Datatype.FI_LONG_DOUBLE_COMPLEX,)
 
     def __init__(self, width: int, ops):
-        self._ops = tuple(ops)
-        pipelined = [op for op in self._ops if {"add", "multiply"} & set(EFFECTS[op])]
-        self._has_pipeline = bool(pipelined)
-        self.latency = 1 + max((ArithmeticPipeline.latency(op, self.DATATYPES[0]) for op in pipelined), default=0)
+        self._ops = tuple(op for op in ops if op not in PART_BY_PART)
+        self._has_pipeline = any("multiply" in EFFECTS[op] for op in self._ops)
         super().__init__(
             {
                 "load": In(1),
@@ -57,6 +58,7 @@ class WideArithmetic(wiring.Component):
                 "operand": In(width),
                 "compare": In(width),
                 "done": Out(1),
+                "busy": Out(1),
                 "result": Out(2 * width),
             }
         )
@@ -67,6 +69,7 @@ class WideArithmetic(wiring.Component):
         m.submodules.decode = decode = DecodeOperation(self.DATATYPES, self._ops)
         m.submodules.lanes = lanes = FastLanes(2 * width, self.DATATYPES, self._ops)
         start = Signal()
+        runs = Signal()
         control = Signal(Control)
         m.d.comb += [
             decode.op.eq(self.op),
@@ -75,8 +78,9 @@ class WideArithmetic(wiring.Component):
             lanes.control.eq(control),
             self.done.eq(start & ~control.pipelined),
             self.result.eq(lanes.result),
+            self.busy.eq(runs | (self.load & self.half)),
         ]
-        m.d.sync += start.eq(self.load & self.half)
+        m.d.sync += [start.eq(self.load & self.half), runs.eq(self.busy & ~self.done)]
         with m.If(self.load):
             m.d.sync += control.eq(decode.control)
         for name in ("target", "operand", "compare"):
