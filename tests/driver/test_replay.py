@@ -4,12 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amoeba_model.atomic.vectors import check, load
-from typer.testing import CliRunner
-
 from amoeba.cli import app
 from amoeba.devices import open_cluster
 from amoeba.replay import EndpointExecutor
+from amoeba_model.atomic.vectors import check, load
+from typer.testing import CliRunner
 
 SOCKETS = Path(__file__).parent.parent / "data" / "libfabric-1.17-sockets.npz"
 WIDE = Path(__file__).parents[2] / ".." / "shared" / "vectors" / "libfabric-1.17-wide-types.npz"

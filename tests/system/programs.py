@@ -59,8 +59,8 @@ class Session:
         self.queue = source.cq_open(amoeba.CqFormat.FI_CQ_FORMAT_MSG)
         self.peers = source.av_open()
         self.endpoint = source.endpoint(tx_size=64, cq=self.queue, av=self.peers)
-        served = target.endpoint(cq=target.cq_open(), av=target.av_open())
-        self.peer = self.peers.insert(served.getname())
+        self.served = target.endpoint(cq=target.cq_open(), av=target.av_open())
+        self.peer = self.peers.insert(self.served.getname())
         self.completions: list[tuple[Any, ...]] = []
         self.results: list[np.ndarray] = []
         self.posted = 0

@@ -9,10 +9,10 @@ from .conftest import PAIRS
 from .programs import Outcome, Session, random_program
 
 
-def run(kinds: str, seed: int, operations: int, **rtl: float) -> Outcome:
+def run(kinds: str, program_seed: int, operations: int, **rtl: float) -> Outcome:
     with contextlib.ExitStack() as exits:
         session = Session(kinds, exits, **rtl)
-        random_program(session, seed, operations)
+        random_program(session, program_seed, operations)
         return session.finish()
 
 
