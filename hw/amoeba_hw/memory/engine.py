@@ -50,7 +50,8 @@ class MemoryEngine(wiring.Component):
     -------
     requests : stream of MEMORY_REQUEST
     operands, compares : packet_beat streams
-        One packet of exactly ``length`` bytes for every request with ``has_operand`` or ``has_compare``.
+        One packet of exactly ``length`` bytes for every request with ``has_operand`` or ``has_compare``; none for a
+        request of 0 bytes.
     results : packet_beat stream
         One packet for every request, in order: the old bytes, or one beat without bytes. Its last beat leaves
         when everything that the request wrote has been accepted by ``line_writes``; ``error`` on it says that
