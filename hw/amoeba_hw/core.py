@@ -27,6 +27,9 @@ READERS = (
     Requester.COMPARE_FETCH,
     Requester.LINE_TABLE,
 )
+DESCRIPTOR_READS = 128
+"""Descriptors that the initiator fetches ahead, and operand fetches under way: with 250 cycles of host latency, one
+request every 3 cycles (the wire's own pace at 256 bits) needs more than 83."""
 WRITERS = (Requester.RESULT_WRITER, Requester.COMPLETION_WRITER, Requester.LINE_TABLE)
 
 
@@ -138,9 +141,11 @@ class Core(wiring.Component):
 
     def _connect_reads(self, m):
         width, initiator = self._parameters.data_width, self.initiator
-        m.submodules.read_hub = hub = ReadHub(width, READERS)
-        m.submodules.operand_reader = operand_reader = PackedReader(width)
-        m.submodules.compare_reader = compare_reader = PackedReader(width)
+        m.submodules.read_hub = hub = ReadHub(
+            width, READERS, outstanding=2 * DESCRIPTOR_READS + 2 * self._parameters.lines
+        )
+        m.submodules.operand_reader = operand_reader = PackedReader(width, DESCRIPTOR_READS)
+        m.submodules.compare_reader = compare_reader = PackedReader(width, DESCRIPTOR_READS)
         connect_streams(m, initiator.operand_commands, operand_reader.commands)
         connect_streams(m, operand_reader.packets, initiator.operands)
         connect_streams(m, initiator.compare_commands, compare_reader.commands)
