@@ -17,22 +17,22 @@ from amoeba.fabric import Fabric
 __all__ = ["COMPONENTS", "Step", "Traced", "trace_fetch_atomic"]
 
 COMPONENTS = {
-    Stage.DOORBELL: "DoorbellPages",
-    Stage.DESCRIPTOR: "DescriptorFetch",
-    Stage.OPERAND: "OperandFetch",
+    Stage.DOORBELL: "TransmitScheduler",
+    Stage.DESCRIPTOR: "DescriptorDispatch",
+    Stage.OPERAND: "PacketNumberer",
     Stage.REQUEST_SENT: "FrameTransmitter",
     Stage.REQUEST_RECEIVED: "FrameReceiver",
     Stage.REQUEST_CHECKED: "RequestChecker",
-    Stage.LINE_READ: "LineTable",
-    Stage.EXECUTED: "MemoryEngine",
-    Stage.LINE_WRITTEN: "LineTable",
+    Stage.LINE_READ: "LineFetcher",
+    Stage.EXECUTED: "Executor",
+    Stage.LINE_WRITTEN: "WriteBack",
     Stage.RESPONSE_SENT: "FrameTransmitter",
     Stage.RESPONSE_RECEIVED: "FrameReceiver",
-    Stage.RESULT_WRITTEN: "ResultWriter",
+    Stage.RESULT_WRITTEN: "ResultOrder",
     Stage.COMPLETION_WRITTEN: "CompletionWriter",
     Stage.INTERRUPT: "CompletionWriter",
 }
-"""Who reports a stage: names of components in ``amoeba_hw`` and of their counterparts in the model."""
+"""Which component of ``amoeba_hw`` reports a stage."""
 
 _TIMEOUT = 60.0
 
