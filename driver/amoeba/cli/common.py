@@ -8,11 +8,12 @@ import typer
 from amoeba_model.device import DeviceError
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from amoeba.devices import DEVICE_KINDS
 from amoeba.errors import FabricError
 
-__all__ = ["DeviceOption", "device_kinds", "readable_errors"]
+__all__ = ["DeviceOption", "device_kinds", "progress_bar", "readable_errors"]
 
 DeviceOption = Annotated[
     list[str],
@@ -31,6 +32,19 @@ def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
     if ranks not in (None, len(kinds)):
         raise typer.BadParameter(f"{len(kinds)} devices are listed for {ranks} ranks", param_hint="--ranks")
     return kinds
+
+
+def progress_bar(console: Console) -> Progress:
+    """A bar with counts and times, which is gone when it is done."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
 
 
 @contextlib.contextmanager

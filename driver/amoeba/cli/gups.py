@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.cli.common import DeviceOption, device_kinds, progress_bar, readable_errors
 from amoeba.devices import open_cluster
 from amoeba.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
 
@@ -28,15 +27,7 @@ def gups(
     """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error."""
     kinds = device_kinds(device, ranks)
     console = Console(stderr=as_json)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
+    bar = progress_bar(console)
     with readable_errors():
         with bar:
             opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)

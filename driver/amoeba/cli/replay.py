@@ -10,10 +10,9 @@ import typer
 from amoeba_model.atomic.vectors import CellResult, RecordedCell, check, load
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.cli.common import DeviceOption, device_kinds, progress_bar, readable_errors
 from amoeba.devices import open_cluster
 from amoeba.replay import EndpointExecutor
 
@@ -63,15 +62,7 @@ def _run(
     recorded: list[RecordedCell], kinds: list[str], vector: int, offset: int, console: Console
 ) -> list[CellResult]:
     results = []
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
+    bar = progress_bar(console)
     with bar:
         task = bar.add_task(f"opening {', '.join(kinds)}", total=sum(len(entry) for entry in recorded))
         with open_cluster(kinds) as fabric, EndpointExecutor(fabric, vector=vector, offset=offset) as executor:
