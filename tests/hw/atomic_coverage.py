@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from amoeba_model.atomic.classes import class_names, classify, classify_parts, missing_classes, part_class_names
 from amoeba_model.atomic.execute import execute
-from amoeba_model.atomic.formats import is_complex, is_float
+from amoeba_model.atomic.formats import float_format, is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS, cells
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_sim.coverage import Cover
@@ -101,8 +101,31 @@ def _count(cover, point, codes, names):
         cover.hit(point, names[code], int(count))
 
 
+def single_bits(datatype: Datatype):
+    """Pairs of elements that differ in one bit, for every bit: around zero, and around infinity and NaN or all ones.
+
+    A NaN with one fraction bit is told from infinity by that bit alone; random payloads never are.
+    """
+    if is_float(datatype):
+        fmt = float_format(datatype)
+        width, size = fmt.width, fmt.storage_bytes
+        significands = {fmt.nan_significand, fmt.infinity_significand if fmt.has_infinity else 0}
+        bases = [0, *(fmt.encode(0, fmt.exponent_mask, significand) for significand in sorted(significands))]
+    else:
+        width, size = 8 * datatype.size, datatype.size
+        bases = [0, (1 << width) - 1]
+    numbers = [(base, base ^ 1 << bit) for base in bases for bit in range(width)]
+    plain, changed = (
+        np.array([list(pair[side].to_bytes(size, "little")) for pair in numbers], np.uint8) for side in (0, 1)
+    )
+    if is_complex(datatype):
+        either = [np.concatenate(parts, axis=1) for parts in ((changed, plain), (plain, changed))]
+        plain, changed = np.tile(plain, (2, 2)), np.concatenate(either)
+    return np.concatenate([plain, changed]), np.concatenate([changed, plain])
+
+
 def triples(datatype: Datatype):
-    """Target, operand and compare: two of every pair of classes in the first and either of the others."""
+    """Target, operand and compare: two of every pair of classes in the first and in both others; single bits."""
     generator = np.random.default_rng(int(datatype))
     pool = np.concatenate([corners(datatype), *operands(datatype, 4000, seed=1)])
     if is_complex(datatype):
@@ -126,10 +149,13 @@ def triples(datatype: Datatype):
     def draw(order):
         return np.stack([pool[members[code][generator.integers(len(members[code]))]] for code in order])
 
-    per_beat = DATA_WIDTH // 8 // datatype.size
-    padding = -len(first) % per_beat
-    first, second = (np.concatenate([order, order[:padding]]) for order in (first, second))
-    return draw(first), draw(second), draw(second)
+    target, operand, compare = draw(first), draw(second), draw(second)
+    # In every place of a beat: each has its own gates.
+    places = DATA_WIDTH // 8 // datatype.size
+    one, other = (np.repeat(elements, places, axis=0) for elements in single_bits(datatype))
+    arrays = [np.concatenate(both) for both in ((target, one), (operand, other), (compare, other))]
+    padding = -len(arrays[0]) % places
+    return tuple(np.concatenate([array, array[:padding]]) for array in arrays)
 
 
 def execute_on_rtl(lanes, pipeline, op, datatype, by_bits, arrays):
