@@ -95,6 +95,10 @@ class AxiWriteSpec(wiring.Component):
         """What ``writes`` promises; returns whether it is inside a burst, and how many beats that still has."""
         beat = self.writes
         m.submodules.environment = StreamRules(beat, Assume)
+        m.submodules.read_environment = StreamRules(self.reads, Assume)
+        read_user, read_waiting = Signal(8), Signal()
+        m.d.sync += [read_user.eq(self.read_user), read_waiting.eq(self.reads.valid & ~self.reads.ready)]
+        m.d.comb += Assume(~read_waiting | (read_user == self.read_user))
         inside = Signal()
         left = Signal(8)
         user = Signal(8)
