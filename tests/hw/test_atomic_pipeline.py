@@ -147,3 +147,25 @@ def test_beats_of_one_kind_enter_at_the_documented_rate(pipeline):
     for op, datatype in pipelined_cells(pipeline.datatypes):
         entered, _ = run(pipeline, np.full(rows, op), np.full(rows, datatype), beats, beats)
         assert len(entered) == (rows // 2 if kind_of(op, datatype) in TWICE else rows), (op, datatype)
+
+
+@pytest.mark.parametrize(
+    "datatypes",
+    [
+        [Datatype.FI_INT64, Datatype.FI_UINT64],
+        [Datatype.FI_FLOAT],
+        [Datatype.FI_FLOAT8_E4M3, Datatype.FI_INT128],
+        [Datatype.FI_DOUBLE_COMPLEX],
+    ],
+    ids=lambda datatypes: "-".join(datatype.name for datatype in datatypes),
+)
+def test_a_build_for_few_datatypes_computes_these(datatypes):
+    with VectorBench(DecodedPipeline(128, datatypes), "pipeline_partial") as bench:
+        for op, datatype in pipelined_cells(datatypes):
+            rng = np.random.default_rng(7)
+            target, operand = operands(datatype, 200 * 16 // datatype.size, rng, 2)
+            expected = execute(op, datatype, target, operand).reshape(200, 16)
+            entered, result = run(
+                bench, np.full(200, op), np.full(200, datatype), target.reshape(200, 16), operand.reshape(200, 16)
+            )
+            assert (result == expected[entered]).all(), (op, datatype)

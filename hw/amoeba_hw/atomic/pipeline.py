@@ -98,7 +98,8 @@ class ArithmeticPipeline(wiring.Component):
         sums = self._sums(m, control, schedule.issue, events, products)
         merged = Signal(len(self.result), reset_less=True)
         m.d.sync += merged.eq(self._merge(m, events, products, sums))
-        # The lower halves of 8-bit sums leave the adders, too, but are no results yet.
+        # The units compute whatever stands at the input, so that they need not wait for `busy`; what nobody asked
+        # for, and the lower halves of 8-bit sums, leave them unseen.
         direct = events["add"][FloatSums.LATENCY] | events["multiply_complex"][LATENCIES["multiply_complex"]]
         m.d.comb += self.result.eq(Mux(direct, sums.result, merged))
         return m
@@ -116,11 +117,9 @@ class ArithmeticPipeline(wiring.Component):
     def _products(self, m, control, issue, events):
         m.submodules.products = products = Products(len(self.target), self._datatypes)
         again = Signal()
-        float_format = Signal.like(control.float_format)
         again_control = Signal.like(products.control, reset_less=True)
         again_a = Signal.like(self.target, reset_less=True)
         again_b = Signal.like(self.target, reset_less=True)
-        floating = issue.multiply | issue.multiply_bytes | issue.multiply_complex
         m.d.sync += [
             again.eq(Cat(issue[kind] for kind in TWICE if kind != "add_bytes").any()),
             again_control.eq(control),
@@ -136,14 +135,8 @@ class ArithmeticPipeline(wiring.Component):
         for name, size in COMPLEX_PARTS.items():
             with m.If(control.complex & control.component[name]):
                 m.d.sync += again_b.eq(exchange_neighbours(self.operand, size))
-        # Without a format the units for floating-point numbers return zero.
-        with m.If(again):
-            m.d.comb += float_format.eq(again_control.float_format)
-        with m.Elif(floating):
-            m.d.comb += float_format.eq(control.float_format)
         m.d.comb += [
             products.control.eq(Mux(again, again_control, control)),
-            products.float_format.eq(float_format),
             products.a.eq(Mux(again, again_a, self.target)),
             products.b.eq(Mux(again, again_b, self.operand)),
         ]
@@ -159,30 +152,29 @@ class ArithmeticPipeline(wiring.Component):
         later_a = Signal.like(self.target, reset_less=True)
         later_b = Signal.like(self.target, reset_less=True)
         later_subtract = Signal.like(sums.subtract, reset_less=True)
-        for port, register, beat, added in (
+        parts_arrive = partial.component.as_value().any()
+        for port, register, beat, parts in (
             (sums.a, later_a, self.target, partial.a),
             (sums.b, later_b, self.operand, partial.b),
         ):
-            m.d.sync += register.eq(((beat >> 8) & issue.add_bytes.replicate(len(beat))) | added)
+            m.d.sync += register.eq(Mux(parts_arrive, parts, beat >> 8))
             m.d.comb += port.eq(Mux(later, register, beat))
         m.d.sync += [
-            later.eq(issue.add_bytes),
-            later_format.eq(Mux(issue.add_bytes, control.float_format, 0)),
+            later.eq(issue.add_bytes | parts_arrive),
+            later_format.eq(Mux(parts_arrive, 0, control.float_format)),
             later_subtract.eq(control.subtract.replicate(everywhere)),
         ]
         for pair in pairs_of(len(self.target), self._datatypes):
             with m.If(partial.component[pair.component]):
                 m.d.sync += [
-                    later.eq(1),
                     later_format[pair.float_format.name].eq(1),
                     later_subtract[pair.real].eq(1),
                     later_subtract[pair.imaginary].eq(0),
                 ]
-        m.d.comb += sums.subtract.eq(Mux(later, later_subtract, control.subtract.replicate(everywhere)))
-        with m.If(later):
-            m.d.comb += sums.float_format.eq(later_format)
-        with m.Elif(issue.add | issue.add_bytes):
-            m.d.comb += sums.float_format.eq(control.float_format)
+        m.d.comb += [
+            sums.subtract.eq(Mux(later, later_subtract, control.subtract.replicate(everywhere))),
+            sums.float_format.eq(Mux(later, later_format, control.float_format)),
+        ]
         return sums
 
     def _partial_products(self, m, events, products):

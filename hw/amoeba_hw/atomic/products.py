@@ -30,9 +30,7 @@ class Products(wiring.Component):
     Members
     -------
     control : In(Control)
-        Its ``component`` and ``floating``.
-    float_format : In, one-hot
-        That of ``control``, or none: then ``result`` is zero.
+        Its ``component``, ``floating`` and ``float_format``.
     a, b : In(data_width)
     result : Out(data_width)
         Floating-point products, ``LATENCY`` cycles later.
@@ -55,7 +53,6 @@ class Products(wiring.Component):
         super().__init__(
             {
                 "control": In(Control),
-                "float_format": In(LAYOUT),
                 "a": In(data_width),
                 "b": In(data_width),
                 "result": Out(data_width),
@@ -75,13 +72,13 @@ class Products(wiring.Component):
             component.b8 | component.b16 | component.x87,
         )
         sizes = self._delay(m, "size", size, self.INTEGER_LATENCY)
-        formats = self._delay(m, "float_format", self.float_format.as_value(), self.INTEGER_LATENCY)
+        formats = self._delay(m, "float_format", self.control.float_format.as_value(), self.INTEGER_LATENCY)
         raw = self._delay(m, "raw", Cat(self.a, self.b), FloatFactors.LATENCY)[-1]
         for slot in self._slots:
             m.submodules[f"factors_{slot.index}"] = factors = self.factors[slot.index]
             part = slice(slot.first, slot.first + slot.width)
             m.d.comb += [
-                factors.float_format.eq(chosen_for(slot, self.float_format)),
+                factors.float_format.eq(chosen_for(slot, self.control.float_format)),
                 factors.a.eq(self.a[part]),
                 factors.b.eq(self.b[part]),
             ]

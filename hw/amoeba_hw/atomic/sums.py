@@ -25,7 +25,7 @@ class FloatSums(wiring.Component):
 
     Members
     -------
-    float_format : In, one-hot; nothing set makes the result zero
+    float_format : In, one-hot
     subtract : In(data_width // 16)
         Bit n: the number that begins at bit 16*n is subtracted.
     a, b : In(data_width)
