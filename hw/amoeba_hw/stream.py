@@ -76,7 +76,8 @@ class Queue(wiring.Component):
     -------
     i, o : stream of ``shape``
         A beat appears on ``o`` two cycles after it entered an empty queue (the memory's read and the output
-        register); one beat per cycle in and out from then on. ``i.ready`` does not depend on ``o.ready``.
+        register); one beat per cycle in and out from then on if the depth is at least 3. ``i.ready`` does not
+        depend on ``o.ready``.
     level : range(depth + 1)
         Beats inside, those on offer at ``o`` included.
     """
