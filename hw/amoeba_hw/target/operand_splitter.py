@@ -7,7 +7,7 @@ from amoeba_model.wire.uet import CSWAP_VALUES_SIZE
 
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.packed import CUT, Realign
-from amoeba_hw.stream import Queue, connect_streams
+from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
 from amoeba_hw.target.records import OPERAND_JOB
 
 __all__ = ["OperandSplitter"]
@@ -30,8 +30,9 @@ class OperandSplitter(wiring.Component):
         One for each payload, in order. The payload must have the bytes of the parts.
     payload : :func:`packet_beat` stream
     operands, compares : :func:`packet_beat` streams
-        One beat per cycle each. The compare values may stand behind all operands, so the queue of operands holds
-        a whole payload: a consumer may wait for both.
+        One beat per cycle each. A consumer may wait for both: compare values may stand behind all operands, so
+        the queue of operands holds a whole payload; a single one may stand a beat before its operand, so a
+        register takes it.
     """
 
     def __init__(self, parameters, jobs=16):
@@ -59,13 +60,15 @@ class OperandSplitter(wiring.Component):
         m.submodules.operand_cutter = operand_cutter = Realign(width, skips)
         m.submodules.compare_cutter = compare_cutter = Realign(width)
         m.submodules.waiting = waiting = Queue(self._beat, self._parameters.payload // self._parameters.beat_bytes)
+        m.submodules.first_compare = first_compare = RegisterSlice(self._beat)
         self._elaborate_jobs(m, uses, {"operand": operand_cuts, "compare": compare_cuts})
         self._elaborate_fork(m, uses, {"operand": operand_cutter, "compare": compare_cutter})
         connect_streams(m, operand_cuts.o, operand_cutter.cuts)
         connect_streams(m, compare_cuts.o, compare_cutter.cuts)
         connect_streams(m, operand_cutter.o, waiting.i)
         connect_streams(m, waiting.o, flipped(self.operands))
-        connect_streams(m, compare_cutter.o, flipped(self.compares))
+        connect_streams(m, compare_cutter.o, first_compare.i)
+        connect_streams(m, first_compare.o, flipped(self.compares))
         return m
 
     def _elaborate_jobs(self, m, uses, cuts):
