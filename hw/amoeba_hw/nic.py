@@ -3,11 +3,13 @@
 from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.trace import Requester
 
 from amoeba_hw.core import Core, TraceSignature
 from amoeba_hw.host.axi import Axi4LiteSignature, Axi4Signature, AxiStreamSignature
 from amoeba_hw.host.axi_dma import AxiDma
 from amoeba_hw.host.axi_lite import AxiLite
+from amoeba_hw.host.line_order import LineOrder
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH
 from amoeba_hw.stream import connect_streams
 
@@ -59,12 +61,20 @@ class Nic(wiring.Component):
         connect_streams(m, registers_bus.accesses, core.accesses)
         connect_streams(m, core.read_data, registers_bus.read_data)
 
-        connect_streams(m, core.reads, dma.reads)
+        m.submodules.line_order = order = LineOrder(self._parameters.data_width, Requester.LINE_TABLE)
+        connect_streams(m, core.reads, order.i)
+        connect_streams(m, order.o, dma.reads)
         connect_streams(m, dma.read_data, core.read_answers)
         connect_streams(m, core.writes, dma.writes)
         wiring.connect(m, dma.bus, wiring.flipped(self.host))
         m.d.comb += [
-            dma.read_user.eq(core.read_user),
+            order.i_user.eq(core.read_user),
+            order.write_valid.eq(core.writes.valid),
+            order.write_ready.eq(dma.writes.ready),
+            order.write_beat.eq(core.writes.p),
+            order.write_user.eq(core.write_user),
+            order.answered.eq(dma.bus.bvalid & dma.bus.bready),
+            dma.read_user.eq(order.o_user),
             dma.write_user.eq(core.write_user),
             core.write_error.eq(dma.write_error),
             self.irq.eq(core.irq),

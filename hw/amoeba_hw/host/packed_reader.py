@@ -90,6 +90,7 @@ class PackedReader(wiring.Component):
         """A first line is held."""
         remaining = Signal(14)
         in_held = Signal(range(line_bytes + 1))
+        arriving = Signal(self._width)
         window = Signal(self._width)
         needs_line = Signal()
         takes_line = Signal()
@@ -101,7 +102,9 @@ class PackedReader(wiring.Component):
             packet.p.last.eq(remaining <= Mux(inside, line_bytes, in_held)),
             packet.p.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
             packet.p.error.eq(failed | (needs_line & line.p.error)),
-            window.eq(Mux(inside, Cat(held, line.p.data), line.p.data) >> (job.p.offset << 3)),
+            # What is not part of the packet may change while ``packets`` waits.
+            arriving.eq(Mux(needs_line, line.p.data, 0)),
+            window.eq(Mux(inside, Cat(held, arriving), arriving) >> (job.p.offset << 3)),
             packet.p.data.eq(window),
             packet.valid.eq(job.valid & (inside | packet.p.last) & (line.valid | ~needs_line)),
             # The first line of several is only stored.
