@@ -39,7 +39,10 @@ class SimulatedDevice(Device):
 
     @abc.abstractmethod
     def deliver(self, frame: bytes, cycle: int) -> None:
-        """Queue a frame to arrive at ``cycle``, or now if the clock is already past that. FIFO per NIC."""
+        """Queue a frame to arrive at ``cycle``, or now if the clock is already past that. FIFO per NIC.
+
+        Raises DeviceError for a frame of no bytes, which no link can carry.
+        """
 
     @abc.abstractmethod
     def take_interrupts(self) -> int:

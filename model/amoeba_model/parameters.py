@@ -7,6 +7,9 @@ from amoeba_model.opcodes import Datatype, Op
 
 __all__ = ["NicParameters"]
 
+_MOST_SYN_PACKETS = 1 << 12
+"""Until the first answer, a packet's offset from the first one travels in 12 bits."""
+
 
 def _power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
@@ -27,7 +30,7 @@ class NicParameters:
     target_pdcs: int = 64
     """Packet delivery contexts kept for initiators elsewhere."""
     window: int = 64
-    """Request packets a PDC may have unacknowledged; a power of two."""
+    """Request packets a PDC may have unacknowledged; a power of two, at most 4096."""
     payload: int = 4096
     """Most payload bytes in one frame; a multiple of 64."""
     lines: int = 64
@@ -45,6 +48,8 @@ class NicParameters:
         for name in ("keys", "peers", "target_pdcs", "window", "lines"):
             if not _power_of_two(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
+        if self.window > _MOST_SYN_PACKETS:
+            raise ValueError(f"window must be at most {_MOST_SYN_PACKETS}, got {self.window}")
         if not 1 <= self.contexts <= 32:
             raise ValueError(f"contexts must be 1 to 32, got {self.contexts}")
         if self.payload % 64 or not 64 <= self.payload <= 8192:

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 from amoeba_model.layout import Field, Record
 
-__all__ = ["TRACE_EVENT", "Requester", "Stage", "TraceEvent"]
+__all__ = ["NO_CONTEXT", "TRACE_EVENT", "UNKNOWN_PDC", "Requester", "Stage", "TraceEvent"]
+
+NO_CONTEXT = 0xFF
+"""``context`` of an event that concerns none."""
+UNKNOWN_PDC = 0xFFFF
+"""``pdc`` of an event before the PDC has been looked up."""
 
 
 class Stage(enum.IntEnum):
@@ -26,7 +31,8 @@ class Stage(enum.IntEnum):
     REQUEST_SENT = 3
     """First beat of the request frame leaves."""
     REQUEST_RECEIVED = 4
-    """Request frame complete, CRC right."""
+    """Request frame complete, headers and CRC right; its PDC has not been looked up yet, and may drop it:
+    pdc = 0xFFFF with SYN, else the frame's dpdcid."""
     REQUEST_CHECKED = 5
     """Sequence, key, bounds and rights checked; status = return code."""
     LINE_READ = 6
@@ -34,11 +40,13 @@ class Stage(enum.IntEnum):
     EXECUTED = 7
     """Last beat of the request went through the atomic unit."""
     LINE_WRITTEN = 8
-    """Line written back to host memory; psn = low 32 bits of the line address."""
+    """Line written back to host memory, with the changes of one or more requests; pdc = 0; psn = low 32 bits of
+    the line address."""
     RESPONSE_SENT = 9
-    """First beat of the acknowledge frame leaves; status = return code."""
+    """First beat of the acknowledge frame leaves; no context; status = return code."""
     RESPONSE_RECEIVED = 10
-    """Acknowledge frame complete, CRC right; status = return code."""
+    """Acknowledge frame complete, headers and CRC right, whether or not it was expected; no context; pdc = the
+    frame's dpdcid; status = return code."""
     RESULT_WRITTEN = 11
     """Last beat of fetched or read data handed to the host bus."""
     COMPLETION_WRITTEN = 12

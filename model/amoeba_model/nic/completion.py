@@ -106,10 +106,6 @@ class ResponseHandler:
         peer.target_pdc = header.spdcid
         core.counters[_RESPONSES_RECEIVED] += 1
         request = packet.request
-        if core.tracing:
-            core.trace(
-                cycle, Stage.RESPONSE_RECEIVED, request.context.number, header.dpdcid, packet.psn, header.return_code
-            )
         status = self._outcome(packet, header, payload)
         if status == _OK and payload and request.is_live():
             cycle = self.write_result(packet, header.dpdcid, payload, cycle)

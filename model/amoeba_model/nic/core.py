@@ -4,10 +4,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Stage, TraceEvent
 
-__all__ = ["NO_CONTEXT", "Core"]
-
-NO_CONTEXT = 0xFF
-"""``context`` of a trace event that concerns none."""
+__all__ = ["Core"]
 
 _COUNTER_MASK = 0xFFFF_FFFF
 

@@ -145,11 +145,11 @@ class ModelDevice(SimulatedDevice):
 
     def _receive(self, frame: bytes) -> None:
         """A frame's last byte is there."""
-        decoded = self._receiver.receive(frame)
+        cycle = self._core.now + RECEIVE
+        decoded = self._receiver.receive(frame, cycle)
         if decoded is None:
             return
         header, payload = decoded
-        cycle = self._core.now + RECEIVE
         if header.is_request:
             self._target.handle(header, payload, cycle)
             return
@@ -164,6 +164,8 @@ class ModelDevice(SimulatedDevice):
 
     def deliver(self, frame: bytes, cycle: int) -> None:
         self._check_open()
+        if not frame:
+            raise DeviceError("a frame has at least one byte, got none")
         self._arrivals.append((cycle, frame))
 
     def take_interrupts(self) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from amoeba_model.network import Frame
 from amoeba_model.nic.core import Core
 from amoeba_model.registers import Counter
-from amoeba_model.trace import Stage
+from amoeba_model.trace import NO_CONTEXT, UNKNOWN_PDC, Stage
 from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, encode
 from amoeba_model.wire.uet import ATOMIC_EXTENSION, CRC_SIZE, ENCAPSULATION_SIZE, PDS_REQUEST, SES_REQUEST
 
@@ -72,8 +72,8 @@ class FrameReceiver:
         self._core = core
         self.limit = _HEADER_MAXIMUM + core.parameters.payload + CRC_SIZE
 
-    def receive(self, frame: bytes) -> DecodedFrame | None:
-        """The decoded frame, or None when it was dropped and counted."""
+    def receive(self, frame: bytes, cycle: int) -> DecodedFrame | None:
+        """The decoded frame, or None when it was dropped and counted; ``cycle`` is for the trace."""
         if len(frame) > self.limit:
             self._core.counters[_DROPPED_MALFORMED] += 1
             return None
@@ -82,4 +82,15 @@ class FrameReceiver:
             self._core.counters[decoded.cause] += 1
             return None
         self._core.counters[_FRAMES_RECEIVED] += 1
+        if self._core.tracing:
+            self._trace(decoded.header, cycle)
         return decoded
+
+    def _trace(self, header: FrameHeader, cycle: int) -> None:
+        if header.is_request:
+            pdc = UNKNOWN_PDC if header.syn else header.dpdcid
+            self._core.trace(cycle, Stage.REQUEST_RECEIVED, header.resource_index & 0xFF, pdc, header.psn)
+        else:
+            self._core.trace(
+                cycle, Stage.RESPONSE_RECEIVED, NO_CONTEXT, header.dpdcid, header.psn, header.return_code
+            )

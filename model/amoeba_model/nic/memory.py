@@ -9,12 +9,12 @@ import numpy.typing as npt
 from amoeba_model.atomic.element import execute_element
 from amoeba_model.atomic.execute import execute
 from amoeba_model.nic.checker import MemoryRequest
-from amoeba_model.nic.core import NO_CONTEXT, Core
+from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.timing import EXECUTE, HOST_READ
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
-from amoeba_model.trace import Requester, Stage
+from amoeba_model.trace import NO_CONTEXT, Requester, Stage
 
 __all__ = ["MemoryEngine", "Outcome"]
 
@@ -64,7 +64,7 @@ class MemoryEngine:
         if self._core.tracing:
             self._core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
         if new is not None:
-            cycle = self.write_lines(request, new, pdc, cycle)
+            cycle = self.write_lines(request, new, cycle)
         return Outcome(old if request.returns_data else b"", cycle)
 
     def fetch_lines(self, request: MemoryRequest, pdc: int, cycle: int) -> int:
@@ -107,7 +107,7 @@ class MemoryEngine:
             )
         return _execute_vector(request.op, request.datatype, old, operand, request.compare, request.cswap_by_bits)
 
-    def write_lines(self, request: MemoryRequest, new: bytes, pdc: int, cycle: int) -> int:
+    def write_lines(self, request: MemoryRequest, new: bytes, cycle: int) -> int:
         """LineTable: hand the changed lines to the host's ordered write channel; the cycle of the last one."""
         core = self._core
         beat_bytes = core.beat_bytes
@@ -117,7 +117,7 @@ class MemoryEngine:
             core.counters[_LINE_WRITES] += 1
             cycle += 1
             if core.tracing:
-                core.trace(cycle, Stage.LINE_WRITTEN, NO_CONTEXT, pdc, line)
+                core.trace(cycle, Stage.LINE_WRITTEN, NO_CONTEXT, 0, line)
         return cycle
 
     def _make_room(self, cycle: int) -> None:

@@ -1,13 +1,13 @@
 """The target: PDC, checks, memory and, at its end, the Responder."""
 
 from amoeba_model.nic.checker import RequestChecker
-from amoeba_model.nic.core import NO_CONTEXT, Core
+from amoeba_model.nic.core import Core
 from amoeba_model.nic.frames import Announcement, FrameTransmitter
 from amoeba_model.nic.memory import MemoryEngine
 from amoeba_model.nic.pdc import PdcTable
 from amoeba_model.nic.timing import CHECK, RESPOND
 from amoeba_model.registers import Counter
-from amoeba_model.trace import Stage
+from amoeba_model.trace import NO_CONTEXT, Stage
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
 
@@ -52,7 +52,6 @@ class Target:
         data: bytes | None = b""
         if core.tracing:
             context = header.resource_index & 0xFF
-            core.trace(cycle, Stage.REQUEST_RECEIVED, context, pdc, header.psn)
             status = checked if isinstance(checked, ReturnCode) else _OK
             core.trace(cycle + CHECK, Stage.REQUEST_CHECKED, context, pdc, header.psn, status)
         cycle += CHECK

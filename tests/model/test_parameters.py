@@ -1,0 +1,31 @@
+"""Which sizes fit together to a NIC."""
+
+import pytest
+from amoeba_model.parameters import NicParameters
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("data_width", 64),
+        ("data_width", 1024),
+        ("contexts", 0),
+        ("contexts", 33),
+        ("keys", 48),
+        ("peers", 0),
+        ("target_pdcs", -1),
+        ("lines", 3),
+        ("window", 48),
+        ("window", 8192),  # the offset of a packet with SYN has 12 bits
+        ("payload", 0),
+        ("payload", 100),
+        ("payload", 8256),
+    ],
+)
+def test_sizes_that_no_nic_can_have_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"^{name} must be .*, got {value}$"):
+        NicParameters(**{name: value})
+
+
+def test_the_largest_window_is_what_a_packet_with_syn_can_count():
+    assert NicParameters(window=4096).window == 4096
