@@ -7,26 +7,35 @@ from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.nic import ModelDevice
 from amoeba_model.parameters import NicParameters
 from hypothesis import settings
+from support.pairs import PAIRS
 from support.raw_driver import Pair, connect
 
 # A shared or busy machine must not fail a property; slowness is what pytest's own timeout is for.
 settings.register_profile("amoeba", deadline=None)
 settings.load_profile("amoeba")
 
-DEVICES: dict[str, Callable[[NicParameters], SimulatedDevice]] = {"model": ModelDevice}
+
+def _open_rtl(parameters: NicParameters) -> SimulatedDevice:
+    # Imported when it is needed: tests of the model run without the simulator.
+    from amoeba_sim.rtl import open_rtl
+
+    # A quick host leaves fewer cycles to simulate, and nothing that these tests look at depends on it.
+    return open_rtl(parameters, host_latency=40)
+
+
+DEVICES: dict[str, Callable[[NicParameters], SimulatedDevice]] = {"model": ModelDevice, "rtl": _open_rtl}
 """How to make each kind of simulated device."""
 
-PAIRS = ("model-model",)
-"""Kinds of initiator and target on which the tests of a whole NIC run."""
+MakePair = Callable[..., Pair]
 
 
 @pytest.fixture(params=tuple(DEVICES))
-def make_device(request: pytest.FixtureRequest) -> Iterator[Callable[..., SimulatedDevice]]:
-    """A function of optional parameters that makes a device without a network; closed after the test."""
+def make_device(request: pytest.FixtureRequest) -> Iterator[Callable[[], SimulatedDevice]]:
+    """A function that makes a device without a network; closed after the test."""
     devices: list[SimulatedDevice] = []
 
-    def make(parameters: NicParameters | None = None) -> SimulatedDevice:
-        devices.append(DEVICES[request.param](parameters or NicParameters()))
+    def make() -> SimulatedDevice:
+        devices.append(DEVICES[request.param](NicParameters()))
         return devices[-1]
 
     yield make
@@ -34,10 +43,8 @@ def make_device(request: pytest.FixtureRequest) -> Iterator[Callable[..., Simula
         device.close()
 
 
-@pytest.fixture(params=PAIRS)
-def make_pair(request: pytest.FixtureRequest) -> Iterator[Callable[..., Pair]]:
-    """A function of (parameters, latency), both optional, that connects two fresh devices; closed after the test."""
-    initiator, target = request.param.split("-")
+def _pairs(kinds: str) -> Iterator[MakePair]:
+    initiator, target = kinds.split(",")
     pairs: list[Pair] = []
 
     def make(parameters: NicParameters | None = None, latency: int = Network.DEFAULT_LATENCY) -> Pair:
@@ -50,7 +57,23 @@ def make_pair(request: pytest.FixtureRequest) -> Iterator[Callable[..., Pair]]:
         pair.target.device.close()
 
 
+@pytest.fixture(params=PAIRS)
+def make_pair(request: pytest.FixtureRequest) -> Iterator[MakePair]:
+    """A function of (parameters, latency), both optional, that connects two fresh devices; closed after the test.
+
+    Other parameters than the default need another build of the RTL, of minutes: tests that vary them take
+    :func:`make_model_pair`.
+    """
+    yield from _pairs(request.param)
+
+
 @pytest.fixture
-def device_pair(make_pair: Callable[..., Pair]) -> Pair:
+def make_model_pair() -> Iterator[MakePair]:
+    """:func:`make_pair` on two models."""
+    yield from _pairs("model,model")
+
+
+@pytest.fixture
+def device_pair(make_pair: MakePair) -> Pair:
     """Two devices with default parameters on one network, a context and a peer on each side."""
     return make_pair()

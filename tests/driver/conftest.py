@@ -6,6 +6,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from amoeba import Fabric, open_cluster
+from amoeba.devices import DEVICE_KINDS
 from sides import ALL_ACCESS, Side, connect, make_side
 
 T = TypeVar("T")
@@ -23,9 +24,10 @@ def keep() -> Callable[[T], T]:
     return hold
 
 
-@pytest.fixture
-def fabric(keep) -> Iterator[Fabric]:
-    with open_cluster(["model", "model"]) as opened:
+@pytest.fixture(params=DEVICE_KINDS)
+def fabric(request, keep) -> Iterator[Fabric]:
+    """Two NICs of the same kind."""
+    with open_cluster([request.param] * 2, rtl_options={"host_latency": 40}) as opened:
         yield opened
         if not opened.closed:
             assert [fault for device in opened.devices for fault in device.faults()] == []

@@ -83,7 +83,9 @@ def test_an_empty_queue_reads_as_an_empty_list(pair):
 
 def test_reading_an_empty_queue_lets_time_pass(fabric, pair):
     before = fabric.devices[0].cycles
-    pair[0].queue.read()
+    # The clock of an RTL NIC is ahead of the network's by what the register reads of the set-up took.
+    for _ in range(20):
+        pair[0].queue.read()
     assert fabric.devices[0].cycles > before
 
 

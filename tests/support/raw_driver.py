@@ -147,6 +147,10 @@ class RawNic:
             halves = {f"{register}_low": value & 0xFFFF_FFFF, f"{register}_high": value >> 32}
             self.set(block, index, **halves)
 
+    def settle(self) -> None:
+        """Let the register writes so far take effect: they are posted, and a read waits for them."""
+        self.device.read(0)
+
     def counter(self, counter: Counter) -> int:
         return self.get("counters", "value", counter)
 
@@ -191,6 +195,7 @@ class RawNic:
         self.set_wide("keys", key=key, base=base, length=length)
         self.set("keys", domain=domain, flags=flags)
         self.set("keys", store=slot)
+        self.settle()
         return slot
 
     def peer(
@@ -263,4 +268,6 @@ def connect(
     local, remote = initiator.context(), target.context()
     initiator.peer(0, remote)
     target.peer(0, local, initial_psn=0x2000)
+    initiator.settle()
+    target.settle()
     return Pair(network, initiator, target, local, remote)

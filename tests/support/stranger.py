@@ -11,6 +11,8 @@ from support.raw_driver import Pair, RawContext
 
 __all__ = ["Stranger"]
 
+_STEPS = 20
+"""Of the network: longer than any request takes."""
 WHOLE = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
 
 
@@ -62,8 +64,12 @@ class Stranger:
 
     def send(self, frame: bytes) -> None:
         """Deliver a frame to the target, and let enough time pass for any answer."""
+        self._deliver(frame)
+        self.pair.run(_STEPS)
+
+    def _deliver(self, frame: bytes) -> None:
+        self.pair.target.settle()
         self.device.deliver(frame, 0)
-        self.pair.run(20)
 
     def answers(self) -> list[DecodedFrame]:
         """What the target has sent to this stranger since the last call."""
@@ -74,8 +80,13 @@ class Stranger:
         return [frame for frame in frames if isinstance(frame, DecodedFrame)]
 
     def ask(self, payload: bytes = b"", **fields: Any) -> DecodedFrame:
-        """Send the next packet of the PDC; its only answer."""
-        self.send(self.frame(self.header(**fields), payload))
+        """Send the next packet of the PDC; its only answer. One too many would be found by the next call."""
+        self._deliver(self.frame(self.header(**fields), payload))
         self.psn += 1
-        (answer,) = self.answers()
-        return answer
+        for _ in range(_STEPS):
+            self.pair.network.step()
+            answers = self.answers()
+            if answers:
+                (answer,) = answers
+                return answer
+        raise AssertionError(f"no answer in {_STEPS} steps")

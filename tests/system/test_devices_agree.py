@@ -4,8 +4,8 @@ import contextlib
 from functools import cache
 
 import pytest
+from support.pairs import PAIRS
 
-from .conftest import PAIRS
 from .programs import Outcome, Session, random_program
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
-from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import ContextControl, Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode
@@ -184,33 +183,27 @@ def test_cswap_compares_floating_point_as_the_context_says(device_pair: Pair, by
 @pytest.mark.parametrize(
     ("opcode", "op", "ses_opcode", "length", "lengths", "payloads"),
     [
-        (DescriptorOpcode.WRITE, 0, RequestOpcode.WRITE, 300, [128, 128, 44], [128, 128, 44]),
-        (DescriptorOpcode.READ, 0, RequestOpcode.READ, 300, [128, 128, 44], [0, 0, 0]),
-        (DescriptorOpcode.ATOMIC, Op.FI_SUM, RequestOpcode.ATOMIC, 264, [128, 128, 8], [128, 128, 8]),
-        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, RequestOpcode.FETCHING_ATOMIC, 136, [128, 8], [0, 0]),
+        (DescriptorOpcode.WRITE, 0, RequestOpcode.WRITE, 9600, [4096, 4096, 1408], [4096, 4096, 1408]),
+        (DescriptorOpcode.READ, 0, RequestOpcode.READ, 9600, [4096, 4096, 1408], [0, 0, 0]),
+        (DescriptorOpcode.ATOMIC, Op.FI_SUM, RequestOpcode.ATOMIC, 8200, [4096, 4096, 8], [4096, 4096, 8]),
+        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, RequestOpcode.FETCHING_ATOMIC, 4104, [4096, 8], [0, 0]),
         (
             DescriptorOpcode.COMPARE_ATOMIC,
             Op.FI_CSWAP,
             RequestOpcode.AMOEBA_COMPARE_ATOMIC,
-            136,
-            [64, 64, 8],
-            [128, 128, 16],
+            4104,
+            [2048, 2048, 8],
+            [4096, 4096, 16],
         ),
         (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP, RequestOpcode.FETCHING_ATOMIC, 8, [8], [32]),
     ],
 )
 def test_long_requests_are_cut_at_the_payload_limit(
-    make_pair: Callable[..., Pair],
-    opcode: int,
-    op: int,
-    ses_opcode: int,
-    length: int,
-    lengths: list[int],
-    payloads: list[int],
+    device_pair: Pair, opcode: int, op: int, ses_opcode: int, length: int, lengths: list[int], payloads: list[int]
 ) -> None:
-    pair = make_pair(NicParameters(payload=128))
-    target = pair.memory()
-    local, compare, result = (pair.initiator.buffer(4096) for _ in range(3))
+    pair = device_pair
+    target = pair.memory(12288)
+    local, compare, result = (pair.initiator.buffer(12288) for _ in range(3))
     pair.network.recording = True
     completion = pair.local.execute(
         opcode=opcode, op=op, datatype=Datatype.FI_UINT64, length=length, local=local.address,
@@ -306,18 +299,22 @@ def test_four_contexts_work_back_to_back_on_one_counter(device_pair: Pair) -> No
     assert pair.initiator.counter(Counter.COMPLETIONS) == 60
 
 
-def test_a_small_window_limits_unanswered_packets(make_pair: Callable[..., Pair]) -> None:
-    pair = make_pair(NicParameters(window=2))
+def test_the_window_limits_unanswered_packets(make_pair: Callable[..., Pair]) -> None:
+    pair = make_pair(latency=1500)
     target = pair.memory()
-    for _ in range(8):
-        pair.local.put(
-            opcode=DescriptorOpcode.WRITE, flags=INLINE, length=8, remote_address=target.address, remote_key=Pair.KEY
-        )
-    pair.local.ring()
+    context = pair.initiator.context(1, transmit_size=8, completion_size=8)
+    pair.initiator.peer(1, pair.remote, context=1)
+    window, count = pair.initiator.parameters.window, 150
+    for _ in range(count):
+        context.put(
+            opcode=DescriptorOpcode.WRITE, flags=INLINE, length=8, peer=1, remote_address=target.address,
+            remote_key=Pair.KEY,
+        )  # fmt: skip
+    context.ring()
     unanswered = []
-    for _ in range(200):
+    for _ in range(12):
         pair.network.step()
         sent = pair.initiator.counter(Counter.REQUESTS_SENT)
         unanswered.append(sent - pair.initiator.counter(Counter.RESPONSES_RECEIVED))
-    assert max(unanswered) == 2
-    assert [pair.local.completion()["status"] for _ in range(8)] == [OK] * 8
+    assert max(unanswered) == window
+    assert [context.completion()["status"] for _ in range(count)] == [OK] * count

@@ -10,6 +10,7 @@ from amoeba_model.registers import Counter
 from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
 from support.raw_driver import Pair, RawNic
+from support.stranger import Stranger
 
 FETCH_ADD = {"opcode": DescriptorOpcode.FETCH_ATOMIC, "op": Op.FI_SUM, "datatype": Datatype.FI_UINT64, "length": 8}
 
@@ -58,6 +59,53 @@ def test_a_fetching_atomic_passes_every_stage_in_order(device_pair: Pair) -> Non
     line = region.address & ~31 & 0xFFFF_FFFF
     assert at[Stage.LINE_READ].psn == at[Stage.LINE_WRITTEN].psn == line
     assert at[Stage.REQUEST_CHECKED].status == at[Stage.COMPLETION_WRITTEN].status == ReturnCode.OK
+
+
+def test_events_say_whom_they_concern(device_pair: Pair) -> None:
+    """(stage, context, pdc, psn, status) of all events, as Stage describes them."""
+    region = device_pair.memory()
+    device_pair.initiator.peer(5, device_pair.remote, initial_psn=0x3000)
+    Stranger(device_pair).ask()  # has the target's PDC 0
+    events = traced(device_pair, peer=5, remote_address=region.address, remote_key=Pair.KEY)
+    initiator, target = (
+        [(event.stage, event.context, event.pdc, event.psn, event.status) for event in side] for side in events
+    )
+    assert initiator == [
+        (Stage.DOORBELL, 0, 0, 1, 0),
+        (Stage.DESCRIPTOR, 0, 5, 0, 0),
+        (Stage.OPERAND, 0, 5, 0x3000, 0),
+        (Stage.REQUEST_SENT, 0, 5, 0x3000, 0),
+        (Stage.RESPONSE_RECEIVED, 0xFF, 5, 0x3000, ReturnCode.OK),
+        (Stage.RESULT_WRITTEN, 0, 5, 0x3000, 0),
+        (Stage.COMPLETION_WRITTEN, 0, 5, 0, ReturnCode.OK),
+        (Stage.INTERRUPT, 0, 0, 0, 0),
+    ]
+    line = region.address & 0xFFFF_FFFF
+    assert target == [
+        (Stage.REQUEST_RECEIVED, 0, 0xFFFF, 0x3000, 0),
+        (Stage.REQUEST_CHECKED, 0, 1, 0x3000, ReturnCode.OK),
+        (Stage.LINE_READ, 0xFF, 1, line, 0),
+        (Stage.EXECUTED, 0xFF, 1, 0x3000, 0),
+        (Stage.LINE_WRITTEN, 0xFF, 0, line, 0),
+        (Stage.RESPONSE_SENT, 0xFF, 1, 0x3000, ReturnCode.OK),
+    ]
+
+
+def test_frames_are_traced_before_anyone_asks_whether_they_were_expected(device_pair: Pair) -> None:
+    stranger = Stranger(device_pair)
+    stranger.device.tracing = True
+    stranger.send(stranger.frame(stranger.header(syn=False, dpdcid=77)))
+    stranger.send(stranger.frame(stranger.header(dpdcid=9)))
+    answer = stranger.header(is_request=False, opcode=1, version=0, dpdcid=31, return_code=ReturnCode.BAD_MKEY)
+    stranger.send(stranger.frame(answer))
+    events = stranger.device.trace_events()
+    assert [(event.stage, event.context, event.pdc, event.psn, event.status) for event in events] == [
+        (Stage.REQUEST_RECEIVED, 0, 77, 500, 0),
+        (Stage.REQUEST_RECEIVED, 0, 0xFFFF, 500, 0),
+        (Stage.RESPONSE_RECEIVED, 0xFF, 31, 500, ReturnCode.BAD_MKEY),
+    ]
+    assert device_pair.target.counter(Counter.DROPPED_PDC) == 2
+    assert device_pair.target.counter(Counter.DROPPED_RESPONSE) == 1
 
 
 def test_a_refused_request_is_traced_with_its_code_and_reaches_no_line(device_pair: Pair) -> None:

@@ -263,12 +263,17 @@ def test_a_syn_packet_with_offset_zero_opens_a_pdc_anew(stranger: Stranger, regi
     assert (again.header.return_code, again.header.spdcid, again.header.psn) == (ReturnCode.OK, first, 9000)
 
 
-def test_no_more_pdcs_are_opened_than_there_are(make_pair: Callable[..., Pair]) -> None:
-    pair = make_pair(NicParameters(target_pdcs=2))
-    pair.memory(SIZE)
-    strangers = [Stranger(pair, mac=0x0200_0000_00A0 + number, spdcid=number) for number in range(3)]
-    assert [stranger.ask().header.spdcid for stranger in strangers[:2]] == [0, 1]
-    counted(strangers[2], Counter.DROPPED_PDC, strangers[2].frame(strangers[2].header()))
+def test_no_more_pdcs_are_opened_than_there_are(stranger: Stranger, region: Buffer) -> None:
+    size = stranger.pair.target.parameters.target_pdcs
+    for number in range(size):
+        stranger.device.deliver(stranger.frame(stranger.header(spdcid=100 + number)), 0)
+    stranger.pair.run(100)
+    assert sorted(answer.header.dpdcid for answer in stranger.answers()) == [100 + number for number in range(size)]
+    counted(stranger, Counter.DROPPED_PDC, stranger.frame(stranger.header(spdcid=100 + size)))
+    stranger.spdcid = 100 + size - 1
+    stranger.psn = 9000
+    stranger.first_psn = 9000
+    assert_usable(stranger, region)
 
 
 def test_answers_that_nobody_waits_for_are_dropped(device_pair: Pair, region: Buffer) -> None:
@@ -291,6 +296,48 @@ def test_answers_that_nobody_waits_for_are_dropped(device_pair: Pair, region: Bu
     assert result[:] == b"\xee" * 64
     assert pair.local.execute(**fields)["status"] == ReturnCode.OK
     assert result[:16] == b"\xa5" * 8 + b"\xee" * 8
+
+
+def test_an_answer_comes_from_the_peers_ip_address(make_pair: Callable[..., Pair]) -> None:
+    pair = make_pair(latency=1000)
+    region = pair.memory(SIZE, fill=0xA5)
+    result = pair.initiator.buffer(64, fill=0xEE)
+    pair.local.post(
+        opcode=DescriptorOpcode.READ, length=8, result=result.address, remote_address=region.address,
+        remote_key=Pair.KEY,
+    )  # fmt: skip
+    while pair.initiator.counter(Counter.REQUESTS_SENT) == 0:
+        pair.network.step()
+    liar = Stranger(pair, mac=pair.target.mac)
+    header = liar.header(
+        mac=pair.initiator.mac, ip=pair.initiator.ip, is_request=False, opcode=2, version=0, psn=0x1000, dpdcid=0,
+        return_code=ReturnCode.OK, modified_length=8,
+    )  # fmt: skip
+    pair.initiator.device.deliver(liar.frame(header, EIGHT), 0)  # type: ignore[attr-defined]
+    assert pair.local.completion()["status"] == ReturnCode.OK
+    assert pair.initiator.counter(Counter.DROPPED_RESPONSE) == 1
+    assert result[:] == b"\xa5" * 8 + b"\xee" * 56
+
+
+def test_storing_a_peer_forgets_what_is_outstanding_on_it(make_pair: Callable[..., Pair]) -> None:
+    pair = make_pair(latency=1000)
+    region = pair.memory(SIZE)
+    result = pair.initiator.buffer(64, fill=0xEE)
+    fields = {
+        "opcode": DescriptorOpcode.READ, "length": 8, "result": result.address, "remote_address": region.address,
+        "remote_key": Pair.KEY,
+    }  # fmt: skip
+    pair.local.post(**fields)
+    while pair.initiator.counter(Counter.REQUESTS_SENT) == 0:
+        pair.network.step()
+    pair.initiator.peer(0, pair.remote, initial_psn=0x7000)
+    pair.run(5)
+    assert pair.initiator.counter(Counter.DROPPED_RESPONSE) == 1
+    assert pair.local.poll() is None
+    assert result[:] == b"\xee" * 64
+    again = pair.initiator.context(0)
+    assert again.execute(**fields)["status"] == ReturnCode.OK
+    assert result[:] == bytes(8) + b"\xee" * 56
 
 
 BAD_DESCRIPTORS: list[tuple[str, int, dict[str, int]]] = [
@@ -332,8 +379,10 @@ def test_the_initiator_refuses_a_descriptor_before_anything_is_sent(
     assert region[:9] == b"\xa6" + b"\xa5" * 8
 
 
-def test_a_build_without_an_operation_says_so_and_refuses_it_on_both_sides(make_pair: Callable[..., Pair]) -> None:
-    pair = make_pair(NicParameters(ops=(Op.FI_SUM,), datatypes=(Datatype.FI_UINT64, Datatype.FI_DOUBLE)))
+def test_a_build_without_an_operation_says_so_and_refuses_it_on_both_sides(
+    make_model_pair: Callable[..., Pair],
+) -> None:
+    pair = make_model_pair(NicParameters(ops=(Op.FI_SUM,), datatypes=(Datatype.FI_UINT64, Datatype.FI_DOUBLE)))
     region = pair.memory(SIZE)
     assert [pair.target.get("atomics", "fetch", op) for op in Op] == [0, 0, 1 << 7 | 1 << 9] + [0] * 17
     fields = {"opcode": 4, "flags": INLINE, "length": 8, "remote_address": region.address, "remote_key": Pair.KEY}
@@ -373,18 +422,30 @@ def test_operands_that_the_host_refuses_end_the_request(device_pair: Pair, regio
     assert pair.local.execute(length=8, local=source.address, **fields)["status"] == ReturnCode.OK
 
 
-def test_a_request_whose_second_packet_cannot_be_read_is_not_sent_further(make_pair: Callable[..., Pair]) -> None:
-    pair = make_pair(NicParameters(payload=64))
-    region = pair.memory(SIZE, fill=0xA5)
-    source = Buffer(4096, fill=0x11)
-    pair.initiator.device.grant(source.address, 64)
+def test_a_request_whose_second_packet_cannot_be_read_is_not_sent_further(device_pair: Pair) -> None:
+    pair = device_pair
+    region = pair.memory(4 * SIZE, fill=0xA5)
+    source = Buffer(4 * SIZE, fill=0x11)
+    pair.initiator.device.grant(source.address, 4096)
     completion = pair.local.execute(
-        opcode=DescriptorOpcode.WRITE, length=256, local=source.address, remote_address=region.address,
+        opcode=DescriptorOpcode.WRITE, length=4 * SIZE, local=source.address, remote_address=region.address,
         remote_key=Pair.KEY,
     )  # fmt: skip
     assert completion["status"] == ReturnCode.LOCAL_DMA_FAULT
     assert pair.initiator.counter(Counter.REQUESTS_SENT) == 2
-    assert region[:] == b"\x11" * 64 + b"\xa5" * (SIZE - 64)
+    assert region[:] == b"\x11" * 4096 + b"\xa5" * (4 * SIZE - 4096)
+
+
+def test_the_first_status_in_packet_order_is_that_of_the_request(device_pair: Pair, region: Buffer) -> None:
+    pair = device_pair
+    source = Buffer(8192, fill=0x11)
+    pair.initiator.device.grant(source.address, 4096)
+    completion = pair.local.execute(
+        opcode=DescriptorOpcode.WRITE, length=8192, local=source.address, remote_address=region.address,
+        remote_key=Pair.KEY + 1,
+    )  # fmt: skip
+    assert completion["status"] == ReturnCode.BAD_MKEY
+    assert set(faults_of(pair.initiator.device.faults())) == {("OPERAND_FETCH", False)}
 
 
 def test_compare_values_that_the_host_refuses_end_the_request(device_pair: Pair, region: Buffer) -> None:
@@ -417,12 +478,47 @@ def test_a_region_that_the_host_does_not_grant_is_reported_to_the_initiator(devi
     assert result[:8] == b"\xa5" * 8
 
 
+def test_a_request_over_partly_granted_memory_leaves_what_was_refused_alone(device_pair: Pair) -> None:
+    """What the granted lines hold afterwards is open, element by element: the old value or the new one."""
+    pair = device_pair
+    memory = Buffer(8192, fill=0xA5)
+    pair.target.device.grant(memory.address, 4096)
+    pair.target.key(Pair.KEY, memory.address, 8192)
+    result = pair.initiator.buffer(4096, fill=0xEE)
+    operands = pair.initiator.buffer(128, fill=0x11)
+    fields = {
+        "op": Op.FI_SUM, "datatype": Datatype.FI_UINT64, "local": operands.address, "length": 128,
+        "result": result.address, "remote_address": memory.address + 4096 - 64, "remote_key": Pair.KEY,
+    }  # fmt: skip
+    for opcode, status, new in (
+        (DescriptorOpcode.READ, ReturnCode.HOST_UNSUCCESS_CMPL, 0xA5),
+        (DescriptorOpcode.FETCH_ATOMIC, ReturnCode.HOST_UNSUCCESS_CMPL, 0xB6),
+        (DescriptorOpcode.ATOMIC, ReturnCode.HOST_UNSUCCESS_CMPL, 0xB6),
+        (DescriptorOpcode.WRITE, ReturnCode.OK, 0x11),
+    ):
+        memory[0] = b"\xa5" * 4096
+        assert pair.local.execute(opcode=opcode, **fields)["status"] == status
+        faults = pair.target.device.faults()
+        assert set(faults_of(faults)) == {("LINE_TABLE", opcode == DescriptorOpcode.WRITE)}
+        assert all(fault.address + fault.size > memory.address + 4096 for fault in faults)
+        assert memory[: 4096 - 64] == b"\xa5" * (4096 - 64)
+        assert memory[4096:] == b"\xa5" * 4096
+        for place in range(4096 - 64, 4096, 8):
+            assert memory[place : place + 8] in (b"\xa5" * 8, bytes([new]) * 8)
+    assert result[:] == b"\xee" * 4096
+    memory[0] = b"\xa5" * 4096
+    fields |= {"remote_address": memory.address, "length": 8}
+    assert pair.local.execute(opcode=DescriptorOpcode.FETCH_ATOMIC, **fields)["status"] == ReturnCode.OK
+    assert memory[:16] == b"\xb6" * 8 + b"\xa5" * 8
+    assert result[:8] == b"\xa5" * 8
+
+
 def test_a_result_buffer_that_the_host_refuses_is_not_written(device_pair: Pair, region: Buffer) -> None:
     pair = device_pair
     result = Buffer(4096, fill=0xEE)
     pair.initiator.device.grant(result.address, 4096, writable=False)
     fields = {"opcode": DescriptorOpcode.READ, "length": 8, "remote_address": region.address, "remote_key": Pair.KEY}
-    pair.local.execute(result=result.address, **fields)
+    assert pair.local.execute(result=result.address, **fields)["status"] == ReturnCode.OK  # writes are posted
     (fault,) = pair.initiator.device.faults()
     assert (fault.requester, fault.write) == ("RESULT_WRITER", True)
     assert fault.address <= result.address < fault.address + fault.size
@@ -439,7 +535,7 @@ def test_memory_is_out_of_reach_once_its_grant_is_revoked(device_pair: Pair, reg
     add = {**fields, "opcode": DescriptorOpcode.ATOMIC, "op": Op.FI_SUM, "datatype": Datatype.FI_UINT64}
     assert pair.local.execute(local=2, **add)["status"] == ReturnCode.HOST_UNSUCCESS_CMPL
     assert set(faults_of(pair.target.device.faults())) == {("LINE_TABLE", False)}
-    pair.local.execute(local=3, **write)
+    assert pair.local.execute(local=3, **write)["status"] == ReturnCode.OK  # writes are posted
     assert set(faults_of(pair.target.device.faults())) == {("LINE_TABLE", True)}
     assert pair.target.counter(Counter.DMA_WRITE_ERRORS) == 1
     assert region.integer(0) == 1

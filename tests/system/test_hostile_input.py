@@ -1,9 +1,12 @@
 """Frames and register writes from hell: a NIC never raises, never strays, and works on afterwards."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.device import DeviceError
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, Drop, decode
@@ -62,13 +65,13 @@ def test_damaged_frames_are_dropped_and_counted(device_pair: Pair, seed: int) ->
         frame = bytearray(generator.choice(samples))
         match generator.randrange(3):
             case 0:
-                frame = frame[: generator.randrange(len(frame))]
+                frame = frame[: generator.randrange(1, len(frame))]
             case 1:
                 # Behind the headers that the CRC does not cover, any single burst is found.
                 place = generator.randrange(42, len(frame))
                 frame[place] ^= generator.randrange(1, 256)
             case 2:
-                frame = bytearray(generator.randbytes(generator.randrange(300)))
+                frame = bytearray(generator.randbytes(generator.randrange(1, 300)))
         for nic in (pair.initiator, pair.target):
             nic.device.deliver(bytes(frame), 0)  # type: ignore[attr-defined]
         pair.network.step()
@@ -80,6 +83,11 @@ def test_damaged_frames_are_dropped_and_counted(device_pair: Pair, seed: int) ->
         assert nic.device.faults() == []
     assert region[:] == b"\xa5" * SIZE
     assert_works(pair, region)
+
+
+def test_a_frame_has_at_least_one_byte(make_device: Callable[[], SimulatedDevice]) -> None:
+    with pytest.raises(DeviceError, match="at least one byte"):
+        make_device().deliver(b"", 0)
 
 
 OPCODES = [*RequestOpcode, 0x3F, *[1, 2, 3, 4, 0x30] * 8]

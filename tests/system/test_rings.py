@@ -8,9 +8,10 @@ from amoeba_model.descriptors import COMPLETION, DescriptorFlags, DescriptorOpco
 from amoeba_model.device import DeviceClosedError, DeviceError
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
-from support.raw_driver import Buffer, Pair
+from support.raw_driver import Buffer, Pair, RawNic
 
 OK = ReturnCode.OK
 NOP = {"opcode": DescriptorOpcode.NOP}
@@ -100,9 +101,9 @@ def test_rings_of_one_entry_work(device_pair: Pair) -> None:
         assert context.execute(**NOP, context=index)["context"] == index
 
 
-def test_indices_wrap_around_at_two_to_the_sixteenth(device_pair: Pair) -> None:
-    pair = device_pair
-    context = pair.initiator.context(1, transmit_size=15, completion_size=15)
+def test_indices_wrap_around_at_two_to_the_sixteenth(make_device: Callable[[], SimulatedDevice]) -> None:
+    nic = RawNic(make_device(), 0x0200_0000_0009, 0x0A00_0009, NicParameters())
+    context = nic.context(1, transmit_size=15, completion_size=15)
     for _ in range(5):
         for index in range(1 << 14):
             context.put(**NOP, flags=DescriptorFlags.COMPLETION, context=index)
@@ -110,12 +111,12 @@ def test_indices_wrap_around_at_two_to_the_sixteenth(device_pair: Pair) -> None:
         for index in range(1 << 14):
             entry = context.poll(release=False)
             while entry is None:
-                pair.network.step()
+                nic.device.advance()
                 entry = context.poll(release=False)
             assert entry["context"] == index
         context.release()
     assert (context.tail, context.head) == (1 << 14, 1 << 14)
-    assert pair.initiator.counter(Counter.COMPLETIONS) == 5 << 14
+    assert nic.counter(Counter.COMPLETIONS) == 5 << 14
 
 
 def test_descriptors_wait_for_a_free_completion_entry(device_pair: Pair) -> None:
@@ -165,8 +166,8 @@ def test_a_disabled_context_takes_nothing_and_enabling_starts_its_rings_anew(dev
     assert again.execute(**NOP, context=8)["descriptor"] == 0
 
 
-def test_requests_of_an_earlier_enabling_write_nothing_into_the_next(device_pair: Pair) -> None:
-    pair = device_pair
+def test_requests_of_an_earlier_enabling_write_nothing_into_the_next(make_pair: Callable[..., Pair]) -> None:
+    pair = make_pair(latency=1000)  # no answer comes before the context is enabled anew
     target = pair.memory(fill=0xA5)
     context = pair.initiator.context(1)
     pair.initiator.peer(1, pair.remote, context=1)
@@ -175,10 +176,11 @@ def test_requests_of_an_earlier_enabling_write_nothing_into_the_next(device_pair
         opcode=DescriptorOpcode.READ, length=8, peer=1, result=result.address, remote_address=target.address,
         remote_key=Pair.KEY,
     )  # fmt: skip
-    pair.network.step()
-    assert pair.initiator.counter(Counter.DESCRIPTORS) == 1
+    while pair.initiator.counter(Counter.REQUESTS_SENT) == 0:
+        pair.network.step()
     again = pair.initiator.context(1)
-    pair.run(50)
+    assert pair.initiator.counter(Counter.RESPONSES_RECEIVED) == 0
+    pair.run(5)
     assert pair.initiator.counter(Counter.RESPONSES_RECEIVED) == 1
     assert result[:] == bytes(64)
     assert again.poll() is None
@@ -202,6 +204,19 @@ def test_a_transmit_ring_that_the_host_refuses_gives_an_error_completion(device_
     assert (fault.requester, fault.address, fault.size) == ("DESCRIPTOR_FETCH", pair.local.transmit.address, 64)
     pair.initiator.device.grant(pair.local.transmit.address, 16 * 64)
     assert pair.local.execute(**NOP, context=9)["context"] == 9
+
+
+def test_every_descriptor_of_a_refused_read_has_its_error_completion(device_pair: Pair) -> None:
+    pair = device_pair
+    pair.initiator.device.revoke(pair.local.transmit.address, 16 * 64)
+    for index in range(3):
+        pair.local.put(**NOP, context=index)
+    pair.local.ring()
+    entries = [pair.local.completion() for _ in range(3)]
+    assert [(entry["status"], entry["descriptor"], entry["context"]) for entry in entries] == [
+        (ReturnCode.LOCAL_DMA_FAULT, index, 0) for index in range(3)
+    ]
+    assert {fault.requester for fault in pair.initiator.device.faults()} == {"DESCRIPTOR_FETCH"}
 
 
 def test_a_completion_ring_that_the_host_refuses_is_reported(device_pair: Pair) -> None:
