@@ -1,0 +1,172 @@
+"""``python -m bench``: cycles of the RTL, which are exact, and ratios for everything that is timed.
+
+Shows tables and writes all figures to build/bench.json. With --publish it also puts the tables of the benches that
+ran into docs/benchmarks.md. Exits with 1 if a cell takes more cycles than its limit, unless that is known.
+"""
+
+import argparse
+import datetime
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amoeba_model.parameters import NicParameters
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench import driver_rate, nic
+from bench.engine import measure_cells
+from bench.peer import request_response_rate
+from bench.report import Grid, cycles_grid, misses_grid, replace_section
+from bench.simulation import simulation_speed
+
+_ROOT = Path(__file__).resolve().parents[1]
+_RESULTS = _ROOT / "build" / "bench.json"
+_PAGE = _ROOT / "docs" / "benchmarks.md"
+
+
+@dataclass
+class Outcome:
+    """What a bench found: for the JSON file, for people, and whether all limits were kept."""
+
+    figures: Any
+    grids: list[Grid]
+    kept: bool = True
+
+
+def cells(progress: Progress) -> Outcome:
+    """Cycles per beat of every cell."""
+    task = progress.add_task("cells", total=len(NicParameters().cells()))
+    measured = measure_cells(progress=lambda: progress.advance(task))
+    figures = {
+        str(cell.cell): {
+            "independent": cell.independent, "chain": cell.chain, "pipeline": cell.latency, "above_limit": cell.misses
+        }
+        for cell in measured
+    }  # fmt: skip
+    missed = misses_grid(measured)
+    return Outcome(
+        figures, [cycles_grid(measured), *([missed] if missed.rows else [])], all(cell.accepted for cell in measured)
+    )
+
+
+def whole_nic(progress: Progress) -> Outcome:
+    """Rates of two NICs that nothing but themselves and host memory holds up."""
+    progress.add_task("whole NIC", total=None)
+    atomics, transfers = nic.fetching_atomics(), nic.transfers()
+    rows = [
+        *((f"8-byte fetching atomic, {name}", cycles, "cycles each") for name, cycles in atomics.items()),
+        *((f"64 KiB {name}", payload, "payload bytes per cycle") for name, payload in transfers.items()),
+    ]
+    grid = Grid("two whole NICs (exact)", ("what", "figure", "unit"), rows)
+    return Outcome({"fetching atomics": atomics, "transfers": transfers}, [grid])
+
+
+def latency(progress: Progress) -> Outcome:
+    """One fetching atomic, nothing else going on."""
+    progress.add_task("latency", total=None)
+    stages = nic.unloaded_latency()
+    cycles = [cycle for *_, cycle in stages]
+    rows = [(*stage, stage[-1] - before) for stage, before in zip(stages, [0, *cycles[:-1]], strict=True)]
+    title = "one fetching atomic, unloaded: cycles since the doorbell, and since the stage before (exact)"
+    return Outcome(
+        [{"component": component, "stage": stage, "cycle": cycle} for component, stage, cycle in stages],
+        [Grid(title, ("component", "stage", "cycle", "step"), rows)],
+    )
+
+
+def simulation(progress: Progress) -> Outcome:
+    """Simulated cycles per second."""
+    progress.add_task("simulation", total=None)
+    speeds = simulation_speed()
+    return Outcome(
+        speeds, [Grid("simulated cycles per second of CPU time", ("what", "figure"), list(speeds.items()))]
+    )
+
+
+def driver(progress: Progress) -> Outcome:
+    """Operations per second on the model device, beside the cheapest remote operation without a NIC."""
+    progress.add_task("driver", total=None)
+    rates = driver_rate.measure()
+    peer = request_response_rate(10 * rates["operations"], rates["window"])
+    rows = [
+        (name, call["per_second"], call["per_second"] / peer, call["call_ns"], f"{call['driver_share']:.0%}")
+        for name, call in rates["calls"].items()
+    ]
+    rows.append(("8 bytes there and back over UDP", round(peer), 1.0, round(1e9 / peer), "100%"))
+    header = ("operation", "per CPU second", "ratio to UDP", "ns in the call", "share of the call")
+    return Outcome(
+        {**rates, "udp_per_second": round(peer)}, [Grid("driver on two model devices, in one process", header, rows)]
+    )
+
+
+_BENCHES: dict[str, Callable[[Progress], Outcome]] = {
+    "cells": cells,
+    "nic": whole_nic,
+    "latency": latency,
+    "simulation": simulation,
+    "driver": driver,
+}
+
+
+def _origin() -> str:
+    """Date and commit, and whether what was measured differs from it; the date alone outside a repository."""
+    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(_ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        commit = git("rev-parse", "--short=9", "HEAD")
+        changed = git("status", "--porcelain", "--", "hw", "model", "sim", "driver")
+    except (OSError, subprocess.CalledProcessError):
+        return today
+    return f"{today}, commit {commit}{', with changes' if changed else ''}"
+
+
+def _publish(outcomes: dict[str, Outcome]) -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    for name, outcome in outcomes.items():
+        tables = "\n".join(f"{grid.title[0].upper()}{grid.title[1:]}:\n\n{grid.markdown()}" for grid in outcome.grids)
+        page = replace_section(page, name, f"Measured {_origin()}.\n\n{tables}")
+    _PAGE.write_text(page, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit status: 1 if a limit was missed that is not known to be."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("only", nargs="*", metavar="BENCH", help=f"{', '.join(_BENCHES)}; all by default")
+    parser.add_argument("--publish", action="store_true", help="put the tables into docs/benchmarks.md")
+    options = parser.parse_args(arguments)
+    unknown = set(options.only) - set(_BENCHES)
+    if unknown:
+        parser.error(f"no bench {', '.join(sorted(unknown))}; there are {', '.join(_BENCHES)}")
+    console = Console()
+    outcomes = {}
+    for name in options.only or _BENCHES:
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+            outcomes[name] = _BENCHES[name](progress)
+        for grid in outcomes[name].grids:
+            console.print(grid.console(), "")
+    results = {"measured": _origin(), "python": platform.python_version(), "machine": platform.machine()}
+    results |= {name: outcome.figures for name, outcome in outcomes.items()}
+    _RESULTS.parent.mkdir(exist_ok=True)
+    _RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    console.print(f"All figures are in {_RESULTS.relative_to(_ROOT)}.")
+    if options.publish:
+        _publish(outcomes)
+    missed = [name for name, outcome in outcomes.items() if not outcome.kept]
+    if missed:
+        console.print(f"[red]Above the limits: {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

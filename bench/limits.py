@@ -1,0 +1,63 @@
+"""What the atomic unit may take: cycles per beat that every cell is held to."""
+
+from dataclasses import dataclass
+
+from amoeba_model.atomic.formats import is_complex, is_integer
+from amoeba_model.atomic.matrix import Cell
+from amoeba_model.opcodes import Datatype, Op
+
+__all__ = ["Limit", "is_accepted_miss", "limit_of"]
+
+_ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
+_REAL = (Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT16, Datatype.FI_BFLOAT16)
+_X87 = (Datatype.FI_LONG_DOUBLE, Datatype.FI_LONG_DOUBLE_COMPLEX)
+_LONGEST_SUM = 6
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Most cycles per beat; None where nothing was asked for."""
+
+    independent: float | None
+    """Beats on lines of their own."""
+    chain: float | None
+    """One element again and again, each operation waiting for the one before."""
+
+    def misses(self, independent: float, chain: float) -> list[str]:
+        """What of the two measured figures is above the limit, in words."""
+        pairs = {"independent": (independent, self.independent), "chain": (chain, self.chain)}
+        return [
+            f"{name} {measured:g} instead of {limit:g}"
+            for name, (measured, limit) in pairs.items()
+            if limit is not None and measured > limit
+        ]
+
+
+def limit_of(cell: Cell, latency: int) -> Limit:
+    """The limit of a cell.
+
+    Integer, bitwise, logical, swap and MIN/MAX operations: a beat per cycle, on one address or many. SUM, DIFF and
+    PROD of binary16 to binary64 and bfloat16: a beat per cycle when independent, the pipeline's ``latency`` in a
+    chain, and in sums of 32 and 64 bits at most 6. Complex products and everything on 80 bits: four cycles per
+    beat, and the latency in a chain. Nothing is asked of complex sums and 8-bit floating point.
+    """
+    op, datatype = cell.op, cell.datatype
+    if datatype in _X87:
+        return Limit(4, max(4, latency))
+    if is_integer(datatype) or op not in _ARITHMETIC:
+        return Limit(1, 1)
+    if is_complex(datatype):
+        return Limit(4, max(4, latency)) if op is Op.FI_PROD else Limit(None, None)
+    if datatype not in _REAL:
+        return Limit(None, None)
+    if op is not Op.FI_PROD and datatype.size >= 4:
+        return Limit(1, min(latency, _LONGEST_SUM))
+    return Limit(1, latency)
+
+
+def is_accepted_miss(cell: Cell) -> bool:
+    """Integer products: they pass through the multiplier's pipeline, and 128-bit ones twice.
+
+    A multiplier of 64 bits in one cycle would set the clock of the whole NIC.
+    """
+    return cell.op is Op.FI_PROD and is_integer(cell.datatype)

@@ -1,0 +1,133 @@
+"""Cycles of two whole RTL NICs, from their own trace ports. Exact: equal RTL gives equal figures."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import amoeba
+import numpy as np
+import numpy.typing as npt
+from amoeba.constants import Datatype, MrAccess, Op, OpFlags
+from amoeba.fabric import Fabric
+from amoeba.memory import allocate
+from amoeba.tracing import trace_fetch_atomic
+from amoeba_model.network import SimulatedDevice
+from amoeba_model.trace import Stage
+
+__all__ = ["HOST_LATENCY", "LINK_LATENCY", "fetching_atomics", "transfers", "unloaded_latency"]
+
+HOST_LATENCY = 250
+LINK_LATENCY = 250
+"""Cycles one way: a round trip of 500."""
+RING = 1024
+"""Operations that the endpoint keeps posted; as packets under way, at most 64 for each peer."""
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass
+class _Pair:
+    """An endpoint, and memory behind another NIC. Buffers are page-aligned, so that lines are always the same."""
+
+    fabric: Fabric
+    endpoint: amoeba.Endpoint
+    queue: amoeba.CompletionQueue
+    peers: list[int]
+    """Endpoints of the other NIC, each a PDC of its own."""
+    memory: Words
+    region: amoeba.MemoryRegion
+    results: Words
+    result_region: amoeba.MemoryRegion
+
+
+def _cluster(kind: str) -> Fabric:
+    return amoeba.open_cluster([kind, kind], latency=LINK_LATENCY, rtl_options={"host_latency": HOST_LATENCY})
+
+
+@contextlib.contextmanager
+def _pair(kind: str, words: int, peers: int = 1) -> Iterator[_Pair]:
+    with _cluster(kind) as fabric:
+        source, target = fabric.domain(0), fabric.domain(1)
+        memory, results = (np.frombuffer(allocate(8 * words), np.uint64)[:words] for _ in range(2))
+        region = target.mr_reg(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
+        result_region = source.mr_reg(results, MrAccess.FI_READ | MrAccess.FI_WRITE)
+        queue, addresses = source.cq_open(), source.av_open()
+        endpoint = source.endpoint(tx_size=RING, cq=queue, av=addresses)
+        served = [target.endpoint(cq=target.cq_open(), av=target.av_open()) for _ in range(peers)]
+        numbers = [addresses.insert(server.getname()) for server in served]
+        fabric.settle()
+        yield _Pair(fabric, endpoint, queue, numbers, memory, region, results, result_region)
+
+
+def _cycles_each(pair: _Pair, count: int, post: Callable[[int, OpFlags], None]) -> float:
+    """Keep the ring full until ``count`` operations are done; cycles per operation in the middle half of them."""
+    device = cast(SimulatedDevice, pair.fabric.devices[0])
+    device.tracing = True
+    posted = done = 0
+    while done < count:
+        room = min(RING - (posted - done), count - posted)
+        for index in range(posted, posted + room):
+            post(index, OpFlags(0) if index == posted + room - 1 else OpFlags.FI_MORE)
+        posted += room
+        done += len(pair.queue.read(RING))
+    cycles = [event.cycle for event in device.trace_events() if event.stage is Stage.COMPLETION_WRITTEN]
+    assert len(cycles) == count, f"{len(cycles)} completions of {count} operations"
+    first, last = count // 4, count - count // 4
+    return (cycles[last] - cycles[first]) / (last - first)
+
+
+def fetching_atomics(count: int = 4096, kind: str = "rtl") -> dict[str, float]:
+    """Cycles per 8-byte fetching sum of one endpoint, to one peer and to four, whose windows add up.
+
+    All on one word, and each on a line of its own, in random order.
+    """
+    rates = {}
+    operand = np.ones(1, np.uint64)
+    spread = 32 * np.random.default_rng(1).permutation(4 * count)[:count]
+    for peers, label in ((1, "1 peer"), (4, "4 peers")):
+        for name, offsets in (("one address", np.zeros(count, int)), ("random addresses", spread)):
+            with _pair(kind, 16 * count, peers) as pair:
+
+                def post(
+                    index: int, flags: OpFlags, pair: _Pair = pair, offsets: npt.NDArray[np.int_] = offsets
+                ) -> None:
+                    address = pair.region.address + int(offsets[index])
+                    pair.endpoint.fetch_atomic(
+                        operand, pair.results[index : index + 1], pair.peers[index % len(pair.peers)], address,
+                        pair.region.key, Op.FI_SUM, Datatype.FI_UINT64, result_desc=pair.result_region, flags=flags,
+                    )  # fmt: skip
+
+                rates[f"{name}, {label}"] = _cycles_each(pair, count, post)
+                assert pair.memory.sum() == count
+                found = np.arange(count) if name == "one address" else np.zeros(count)
+                assert np.array_equal(np.sort(pair.results[:count]), found)
+    return rates
+
+
+def transfers(size: int = 1 << 16, count: int = 16, kind: str = "rtl") -> dict[str, float]:
+    """Payload bytes per cycle of RMA writes and reads of ``size`` bytes, by one endpoint."""
+    rates = {}
+    for name in ("write", "read"):
+        with _pair(kind, size // 8) as pair:
+            source, sink = (pair.results, pair.memory) if name == "write" else (pair.memory, pair.results)
+            source[:] = np.arange(len(source))
+
+            def post(index: int, flags: OpFlags, pair: _Pair = pair, name: str = name) -> None:
+                call = pair.endpoint.write if name == "write" else pair.endpoint.read
+                (peer,), region = pair.peers, pair.region
+                call(pair.results, peer, region.address, region.key, desc=pair.result_region, flags=flags)
+
+            rates[name] = size / _cycles_each(pair, count, post)
+            assert np.array_equal(source, sink)
+    return rates
+
+
+def unloaded_latency(kind: str = "rtl") -> list[tuple[str, str, int]]:
+    """(NIC and component, stage, cycle since the doorbell) of one fetching atomic with nothing else going on."""
+    with _cluster(kind) as fabric:
+        traced = trace_fetch_atomic(fabric)
+    return [
+        (f"NIC {step.nic}, {step.component}", step.event.stage.name.lower().replace("_", " "), step.cycle)
+        for step in traced.steps
+    ]

@@ -1,0 +1,143 @@
+"""What ``make bench`` does with its measurements, and that it measures; no limits in time, no large builds."""
+
+import pytest
+from amoeba_model.atomic.matrix import Cell
+from amoeba_model.opcodes import Datatype, Form, Op
+from amoeba_model.parameters import NicParameters
+
+from bench import driver_rate, nic
+from bench.engine import CellCycles, measure_cells
+from bench.limits import Limit, limit_of
+from bench.peer import request_response_rate
+from bench.report import Grid, cycles_grid, misses_grid, number, replace_section
+
+
+def cycles(form, op, datatype, independent=1.0, chain=1.0, latency=0):
+    return CellCycles(Cell(form, op, datatype), independent, chain, latency)
+
+
+@pytest.mark.parametrize(
+    ("op", "datatype", "latency", "independent", "chain"),
+    [
+        (Op.FI_SUM, Datatype.FI_INT64, 1, 1, 1),
+        (Op.FI_PROD, Datatype.FI_UINT128, 9, 1, 1),
+        (Op.FI_BXOR, Datatype.FI_UINT8, 1, 1, 1),
+        (Op.FI_MIN, Datatype.FI_DOUBLE, 1, 1, 1),
+        (Op.FI_LOR, Datatype.FI_FLOAT_COMPLEX, 1, 1, 1),
+        (Op.FI_SUM, Datatype.FI_DOUBLE, 7, 1, 6),
+        (Op.FI_DIFF, Datatype.FI_FLOAT, 5, 1, 5),
+        (Op.FI_SUM, Datatype.FI_BFLOAT16, 7, 1, 7),
+        (Op.FI_PROD, Datatype.FI_FLOAT16, 10, 1, 10),
+        (Op.FI_PROD, Datatype.FI_DOUBLE_COMPLEX, 18, 4, 18),
+        (Op.FI_SUM, Datatype.FI_DOUBLE_COMPLEX, 6, None, None),
+        (Op.FI_MAX, Datatype.FI_LONG_DOUBLE, 1, 4, 4),
+        (Op.FI_SUM, Datatype.FI_LONG_DOUBLE_COMPLEX, 6, 4, 6),
+        (Op.FI_SUM, Datatype.FI_FLOAT8_E4M3, 8, None, None),
+    ],
+)
+def test_the_limits_are_those_that_were_asked_for(op, datatype, latency, independent, chain):
+    assert limit_of(Cell(Form.BASE, op, datatype), latency) == Limit(independent, chain)
+
+
+def test_a_limit_that_is_missed_says_by_how_much():
+    assert Limit(1, 6).misses(1.0, 6.0) == []
+    assert Limit(1, 6).misses(1.25, 7.0) == ["independent 1.25 instead of 1", "chain 7 instead of 6"]
+    assert Limit(None, None).misses(100, 100) == []
+
+
+def test_slow_cells_are_accepted_only_where_they_are_known():
+    assert not cycles(Form.BASE, Op.FI_SUM, Datatype.FI_INT8, chain=2.0).accepted
+    assert not cycles(Form.BASE, Op.FI_PROD, Datatype.FI_DOUBLE, independent=2.0, latency=10).accepted
+    assert cycles(Form.BASE, Op.FI_PROD, Datatype.FI_INT8, chain=8.0, latency=8).accepted
+
+
+def test_cells_with_equal_figures_share_rows_and_columns():
+    measured = [
+        cycles(form, op, datatype)
+        for form in (Form.BASE, Form.FETCH)
+        for op in (Op.FI_MIN, Op.FI_MAX)
+        for datatype in (Datatype.FI_INT8, Datatype.FI_INT16)
+    ]
+    measured += [
+        cycles(Form.BASE, Op.FI_SUM, Datatype.FI_INT8, 1.0, 1.0),
+        cycles(Form.FETCH, Op.FI_SUM, Datatype.FI_INT8, 1.5, 2.0),
+        cycles(Form.BASE, Op.FI_SUM, Datatype.FI_FLOAT, 1.0, 6.0),
+    ]
+    grid = cycles_grid(measured)
+    assert list(grid.header) == ["operations", "INT8", "INT16", "FLOAT"]
+    assert grid.rows == [
+        ("MIN, MAX", "1 / 1", "1 / 1", ""),
+        ("SUM", "base 1 / 1; fetch 1.5 / 2", "", "1 / 6"),
+    ]
+
+
+def test_misses_are_listed_once_for_cells_that_miss_alike():
+    measured = [
+        cycles(form, Op.FI_PROD, datatype, chain=8.0, latency=8)
+        for form in (Form.BASE, Form.FETCH)
+        for datatype in (Datatype.FI_INT8, Datatype.FI_UINT8)
+    ]
+    assert misses_grid(measured).rows == [("PROD", "INT8, UINT8", "chain 8 instead of 1")]
+
+
+def test_a_grid_becomes_markdown_with_numbers_to_the_right():
+    grid = Grid("t", ("what", "figure"), [("a", 1.0), ("b", 12345)])
+    assert grid.markdown() == "| what | figure |\n| --- | ---: |\n| a | 1 |\n| b | 12,345 |\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.012345, "0.0123"), (1.0, "1"), (30.476, "30.5"), (123456.7, "123,457"), (7, "7"), ("x", "x")],
+)
+def test_figures_have_the_digits_that_mean_something(value, text):
+    assert number(value) == text
+
+
+def test_a_section_of_the_page_is_replaced_and_the_rest_stays():
+    page = "head\n<!-- begin x -->\nold\n<!-- end x -->\ntail\n"
+    assert replace_section(page, "x", "new\n") == "head\n<!-- begin x -->\nnew\n<!-- end x -->\ntail\n"
+
+
+@pytest.mark.parametrize("page", ["", "<!-- end x -->\n<!-- begin x -->\n", "<!-- begin x -->\n<!-- end x -->\n" * 2])
+def test_a_page_without_the_section_once_is_refused(page):
+    with pytest.raises(ValueError, match="expected one <!-- begin x -->"):
+        replace_section(page, "x", "new\n")
+
+
+def test_every_stage_of_an_atomic_is_timed_from_the_doorbell():
+    stages = nic.unloaded_latency(kind="model")
+    assert stages[0][1:] == ("doorbell", 0)
+    assert stages[-1][1] in ("completion written", "interrupt")
+    cycles_since = [cycle for *_, cycle in stages]
+    assert cycles_since == sorted(cycles_since)
+    assert ("NIC 1, Executor", "executed") in [stage[:2] for stage in stages]
+
+
+def test_atomics_and_transfers_are_measured_between_their_completions():
+    rates = nic.fetching_atomics(count=300, kind="model")
+    assert len(rates) == 4
+    assert all(rate >= 1 for rate in rates.values()), rates
+    assert set(nic.transfers(count=4, kind="model")) == {"write", "read"}
+
+
+def test_driver_and_peer_report_positive_rates():
+    measured = driver_rate.measure(operations=128)
+    assert {"atomic", "fetch_atomic", "write, 8 bytes"} <= set(measured["calls"])
+    assert all(call["per_second"] > 0 for call in measured["calls"].values())
+    assert request_response_rate(operations=100, window=16) > 0
+
+
+def test_integer_cells_take_one_cycle_per_beat():
+    # The parameters of tests/hw/test_memory_engine.py, so that both use one build.
+    integers = (Datatype.FI_INT8, Datatype.FI_UINT16, Datatype.FI_INT32, Datatype.FI_UINT64)
+    ops = tuple(op for op in Op if op is not Op.FI_PROD)
+    cells = [
+        Cell(Form.BASE, Op.FI_SUM, Datatype.FI_UINT64),
+        Cell(Form.FETCH, Op.FI_MIN, Datatype.FI_INT32),
+        Cell(Form.FETCH, Op.FI_ATOMIC_READ, Datatype.FI_UINT16),
+        Cell(Form.COMPARE, Op.FI_CSWAP, Datatype.FI_INT8),
+        Cell(Form.COMPARE, Op.FI_MSWAP, Datatype.FI_UINT64),
+    ]
+    measured = measure_cells(cells, NicParameters(data_width=256, lines=64, datatypes=integers, ops=ops))
+    assert [(cell.cell, cell.independent, cell.chain) for cell in measured] == [(cell, 1, 1) for cell in cells]
+    assert all(not cell.misses and cell.latency == 0 for cell in measured)
