@@ -28,6 +28,7 @@ from amoeba_hw.target.target import Target
 from amoeba_hw.ultrascale import estimate_ultrascale
 from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
+from amoeba_model.opcodes import Datatype
 from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -38,14 +39,21 @@ PAGE = DOCS / "synthesis.md"
 ECP5_WIDTH, ULTRASCALE_WIDTH = 128, 512
 
 Block = Callable[[NicParameters], wiring.Component]
+
+
+def _fitting(parameters: NicParameters) -> tuple[Datatype, ...]:
+    """Datatypes whose elements fit into a beat; wider ones the memory engine handles in another way."""
+    return tuple(datatype for datatype in parameters.datatypes if datatype.size <= parameters.beat_bytes)
+
+
 BLOCKS: dict[str, tuple[str, Block]] = {
     "FastLanes": (
         "single-cycle lanes of the atomic unit, all datatypes",
-        lambda p: FastLanes(p.data_width, p.datatypes, p.ops),
+        lambda p: FastLanes(p.data_width, _fitting(p), p.ops),
     ),
     "ArithmeticPipeline": (
         "sums and products of the atomic unit, all datatypes",
-        lambda p: ArithmeticPipeline(p.data_width, p.datatypes, p.ops),
+        lambda p: ArithmeticPipeline(p.data_width, _fitting(p), p.ops),
     ),
     "MemoryEngine": ("the atomic unit: line table, lanes, pipeline, write-back", MemoryEngine),
     "Initiator": ("descriptors to requests, answers to completions", Initiator),
