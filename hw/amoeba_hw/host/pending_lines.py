@@ -71,9 +71,7 @@ class PendingLines(wiring.Component):
             write.en.eq(self.begins & self.remembered),
             write.data.number.eq(self._sent),
             write.data.tag.eq(_tag(self.line)),
-            write.data.any.eq(
-                self._waits(old, outstanding) & (old.data.any | (old.data.tag != _tag(self.line)))
-            ),
+            write.data.any.eq(self._waits(old, outstanding) & (old.data.any | (old.data.tag != _tag(self.line)))),
         ]
         with m.If(write.en):
             m.d.sync += self._used.bit_select(place, 1).eq(1)

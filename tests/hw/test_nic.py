@@ -1,0 +1,24 @@
+# amaranth: UnusedElaboratable=no
+"""The whole NIC on its standard buses, in Verilator."""
+
+import pytest
+from amoeba_hw.nic import Nic
+from amoeba_model.opcodes import Datatype
+from amoeba_model.parameters import NicParameters
+from amoeba_sim.cocotb_runner import run_bench
+
+
+@pytest.mark.parametrize("width", [128, 512])
+def test_the_nic_serves_and_asks_and_survives(width):
+    parameters = NicParameters(
+        data_width=width,
+        payload=256,
+        contexts=2,
+        keys=16,
+        peers=4,
+        target_pdcs=4,
+        window=8,
+        lines=8,
+        datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
+    )
+    run_bench(Nic(parameters), "nic", timeout=400, parameters={"width": width, "payload": parameters.payload})
