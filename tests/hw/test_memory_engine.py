@@ -203,6 +203,48 @@ def test_sums_of_elements_wider_than_a_beat_take_a_cycle_per_beat():
     assert cycles_of(run_and_compare(engine, [request] * 100)) == (6 * 99, 6 * 99)
 
 
+WIDE = Datatype.FI_LONG_DOUBLE_COMPLEX
+WIDE_CHAINS = {
+    Op.FI_PROD: 22,
+    Op.FI_LOR: 4,
+    Op.FI_LAND: 4,
+    Op.FI_LXOR: 4,
+    Op.FI_CSWAP: 4,
+    Op.FI_CSWAP_NE: 4,
+}
+"""Operations that need both beats of an element at once, and their cycles per element of a chain on one address."""
+
+
+def wide_requests(engine, op, addresses, elements=1):
+    """The same request at each address, of numbers near one, so that none is a special case for long."""
+    one = (0x3FFF << 64 | 1 << 63).to_bytes(16, "little")
+    operand = (one + bytes(16)) * elements
+    compare = operand if is_valid(op, WIDE, Form.COMPARE) else b""
+    return [
+        MemoryRequest.atomic(op, WIDE, engine.base + address, operand, compare, fetch=True) for address in addresses
+    ]
+
+
+@pytest.mark.parametrize("op", WIDE_CHAINS)
+def test_operations_on_whole_elements_of_two_beats_take_a_cycle_per_beat(op):
+    engine = bench(128, 64, (WIDE,), tuple(Op))
+    # One address after the other while the pipeline works, from lines that are there and from lines that are not.
+    for start in (0, 16):
+        hot = wide_requests(engine, op, [start + 32 * (n % 12) for n in range(300)])
+        assert cycles_of(run_and_compare(engine, hot)) == (2 * 299, 2 * 299)
+        cold = wide_requests(engine, op, range(start, 32 * 1000, 32))
+        assert cycles_of(run_and_compare(engine, cold)) == (2 * 999, 2 * 999)
+    vectors = wide_requests(engine, op, [0] * 10, elements=100)
+    assert cycles_of(run_and_compare(engine, vectors)) == (200 * 9, 200 * 9)
+
+
+@pytest.mark.parametrize(("op", "cycles"), WIDE_CHAINS.items())
+def test_a_chain_of_elements_of_two_beats_takes_the_latency_of_their_arithmetic(op, cycles):
+    engine = bench(128, 64, (WIDE,), tuple(Op))
+    chain = wide_requests(engine, op, [64] * 100)
+    assert cycles_of(run_and_compare(engine, chain)) == (cycles * 99, cycles * 99)
+
+
 def test_an_answer_leaves_only_when_its_writes_were_accepted():
     engine = bench(256, 64)
     r = random.Random(5)
@@ -218,8 +260,15 @@ def test_an_answer_leaves_only_when_its_writes_were_accepted():
     assert min(ends[1:]) > 700
 
 
-def test_refused_lines_make_errors_and_are_not_written():
-    engine = bench(128, 8)
+def size_written_whole(request):
+    """Bytes that change together or not at all."""
+    parts_are_numbers = request.datatype is WIDE and request.op in (Op.FI_SUM, Op.FI_DIFF, Op.FI_ATOMIC_WRITE)
+    return 16 if parts_are_numbers else request.datatype.size
+
+
+@pytest.mark.parametrize("engine_of", [lambda: bench(128, 8), pipelined_bench], ids=["integers", "all widths"])
+def test_refused_lines_make_errors_and_are_not_written(engine_of):
+    engine = engine_of()
     base = engine.base
     refused = range(base + 1024, base + 1024 + 64)
     for seed in range(20):
@@ -236,8 +285,8 @@ def test_refused_lines_make_errors_and_are_not_written():
         for request in requests:
             before = expected.copy()
             answers += expected_results([request], expected, base)
-            for start in range(request.address, request.address + request.length, request.datatype.size):
-                element = range(start, start + request.datatype.size)
+            for start in range(request.address, request.address + request.length, size_written_whole(request)):
+                element = range(start, start + size_written_whole(request))
                 lines = range(start // 16 * 16, element.stop, 16)
                 if any(line in refused for line in lines):
                     expected[start - base : element.stop - base] = before[start - base : element.stop - base]

@@ -39,8 +39,9 @@ class MemoryEngine(wiring.Component):
 
     Throughput: one line per cycle for reads, writes and atomics, on one line or many, as long as
     ``parameters.lines`` cover the host's latency and some 20 cycles. A chain of pipelined operations on the same
-    bytes takes their latency (ArithmeticPipeline) each. Misaligned elements take about 10 cycles each, and the
-    latency. An answer takes 18 cycles from its request plus the host's latency.
+    bytes takes their latency (ArithmeticPipeline) each. Elements of two beats take two cycles if they begin where
+    a line does; in a chain on one address 4 each, products 22. Misaligned elements take about 10 cycles each, those
+    of two beats 19, and the latency. An answer takes 18 cycles from its request plus the host's latency.
 
     Parameters
     ----------

@@ -51,6 +51,10 @@ class Executor(wiring.Component):
     computes. So operations on one line follow each other at one per cycle, and a chain of pipelined ones takes
     their latency each.
 
+    Elements of two beats come as two operations, one for each half. Both deliver their old value as all others
+    do; the new one is computed when the second has brought its half (WideArithmetic), and committed in two
+    consecutive cycles. Like pipelined operations, they wait for bytes that are on their way, and are waited for.
+
     Parameters
     ----------
     parameters : NicParameters
@@ -112,9 +116,19 @@ class Executor(wiring.Component):
         self._latency = Signal(5)
         # Operations in the pipeline, and on their way to it, by the cycles that are left until their result.
         late = data.StructLayout(
-            {"valid": 1, "compute": 1, "touches": 1, "entry": entry, "strobe": parameters.beat_bytes}
+            {
+                "valid": 1,
+                "compute": 1,
+                "touches": 1,
+                "wide": 1,  # comes from WideArithmetic, and is this half of its result
+                "half": 1,
+                "entry": entry,
+                "strobe": parameters.beat_bytes,
+            }
         )
-        longest = max(self._arithmetic.latencies, default=1)
+        # Of the second half, whose part of the result comes a cycle after the first's.
+        self._wide_latencies = [latency + 1 for latency in self._wide.latencies] if self._wide else []
+        longest = max([*self._arithmetic.latencies, *self._wide_latencies], default=1)
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
         self._stores_element = Signal()
@@ -136,8 +150,12 @@ class Executor(wiring.Component):
         return m
 
     def _is_wide(self, operation):
-        """Whether the step computes (half of) an element wider than a beat."""
-        return operation.compute & operation.datatype.matches(*WideArithmetic.DATATYPES) if self._wide else Const(0)
+        """Whether the operation computes half of an element wider than a beat."""
+        return operation.datatype.matches(*WideArithmetic.DATATYPES) if self._wide else Const(0)
+
+    def _is_pipelined(self):
+        """Whether the operation that might be issued takes the pipeline of elements that fit a beat."""
+        return (self._latency != 0) & ~self._is_wide(self._operations[0])
 
     def _decode(self, m, issue):
         """The operation at the queue's end becomes, decoded, the one that might be issued."""
@@ -156,24 +174,25 @@ class Executor(wiring.Component):
                 self._controls[0].eq(arithmetic.decoded),
                 self._latency.eq(arithmetic.latency),
             ]
+            if self._wide:
+                with m.If(self._is_wide(self.i.p)):
+                    m.d.sync += self._latency.eq(Mux(self.i.p.half, self._wide.latency(self.i.p.op) + 1, 0))
 
     def _issue(self, m, issue):
         """Decides whether the operation is issued; returns whether it cannot be executed."""
         operation = self._operations[0]
         arithmetic = self._arithmetic
-        pipelined = self._latency != 0
         unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
-        unfinished = self._wide.busy if self._wide else Const(0)
         waits = Cat(
             ~self.room,
             operation.fetches & ~Array(self.present)[operation.entry],
-            operation.settle & ((unsettled != 0) | unfinished),
-            Mux(pipelined, arithmetic.busy, arithmetic.late_is_due),
+            operation.settle & (unsettled != 0),
+            self._cannot_commit(),
             operation.touches & self._is_late(operation),
         ).any()
         m.d.comb += [
             issue.eq(self._valid[0] & ~waits),
-            arithmetic.issue.eq(issue & pipelined),
+            arithmetic.issue.eq(issue & self._is_pipelined()),
             self.read.eq(issue),
             self.read_entry.eq(operation.entry),
         ]
@@ -200,15 +219,35 @@ class Executor(wiring.Component):
         )
         return error
 
+    def _cannot_commit(self):
+        """Whether the pipeline cannot take the operation, or its commit would fall together with another's."""
+        arithmetic = self._arithmetic
+        in_the_way = Mux(self._is_pipelined(), arithmetic.busy, arithmetic.late_is_due)
+        if not self._wide:
+            return in_the_way
+        # The arithmetic of elements that fit a beat does not know of the others.
+        is_wide = self._is_wide(self._operations[0])
+        due = [late.valid for late in self._late[ISSUE_TO_COMPUTE:]] + [Const(0)]
+        fitting = Cat((self._latency == latency) & due[latency] for latency in (0, *self._arithmetic.latencies))
+        halves = Cat(
+            (self._latency == latency) & (due[latency - 1] | due[latency]) for latency in self._wide_latencies
+        )
+        return Mux(is_wide, halves.any(), in_the_way | fitting.any())
+
     def _is_late(self, operation):
         """Whether bytes that the operation touches will come from the pipeline too late for it.
 
         What comes at the time at which it would compute is early enough for a pipelined operation; another
-        one is not issued then anyway, since it could not commit.
+        one is not issued then anyway, since it could not commit. Only halves of wide elements are too late
+        then: they are passed on from the commit register, not from where they come out.
         """
         return Cat(
-            late.valid & late.touches & (late.entry == operation.entry) & (late.strobe & operation.strobe).any()
-            for late in self._late[ISSUE_TO_COMPUTE + 1 :]
+            late.valid
+            & late.touches
+            & (late.entry == operation.entry)
+            & (late.strobe & operation.strobe).any()
+            & (late.wide if cycles == 0 else 1)
+            for cycles, late in enumerate(self._late[ISSUE_TO_COMPUTE:])
         ).any()
 
     def _pass_on(self, m, issue, error):
@@ -224,7 +263,7 @@ class Executor(wiring.Component):
         for latency in self._arithmetic.latencies:
             # One cycle of the time to the result is over when the register shows it.
             entering = self._late[ISSUE_TO_COMPUTE + latency - 1]
-            with m.If(issue & (self._latency == latency)):
+            with m.If(issue & self._is_pipelined() & (self._latency == latency)):
                 m.d.sync += [
                     entering.valid.eq(1),
                     entering.compute.eq(operation.compute),
@@ -232,6 +271,33 @@ class Executor(wiring.Component):
                     entering.entry.eq(operation.entry),
                     entering.strobe.eq(Mux(error, 0, operation.strobe)),
                 ]
+        if self._wide:
+            self._pass_on_wide(m, issue, error)
+
+    def _pass_on_wide(self, m, issue, error):
+        """With the second half of an element, both get their places among the results to come.
+
+        Nothing is issued between the two, so nobody can miss the first meanwhile.
+        """
+        operation = self._operations[0]
+        is_wide = self._is_wide(operation)
+        first_entry = Signal.like(operation.entry)
+        first_error = Signal()
+        with m.If(issue & is_wide & ~operation.half):
+            m.d.sync += [first_entry.eq(operation.entry), first_error.eq(error)]
+        for latency in self._wide_latencies:
+            for half, entry in enumerate((first_entry, operation.entry)):
+                entering = self._late[ISSUE_TO_COMPUTE + latency - 2 + half]
+                with m.If(issue & is_wide & (self._latency == latency)):
+                    m.d.sync += [
+                        entering.valid.eq(1),
+                        entering.compute.eq(operation.compute),
+                        entering.touches.eq(operation.touches),
+                        entering.wide.eq(1),
+                        entering.half.eq(half),
+                        entering.entry.eq(entry),
+                        entering.strobe.eq(Mux(error | first_error, 0, operation.strobe)),
+                    ]
 
     def _fetch_line(self, m):
         """Age 1: puts together what age 2 starts from."""
@@ -261,7 +327,8 @@ class Executor(wiring.Component):
         forward = Signal(self._parameters.beat_bytes)
         forward_late = Signal(self._parameters.beat_bytes)
         known = Signal(self._parameters.data_width)
-        m.d.sync += pipelined.eq(Cat((self._latency != 0), pipelined[0]))
+        late_result = Signal(self._parameters.data_width)
+        m.d.sync += pipelined.eq(Cat(self._is_pipelined(), pipelined[0]))
         m.d.comb += [
             known.eq(merge(forward, self.commit.data, target)),
             self._old.eq(merge(forward_late, arithmetic.late_result, known)),
@@ -272,21 +339,25 @@ class Executor(wiring.Component):
             arithmetic.operand.eq(operation.operand),
             arithmetic.compare.eq(operation.compare),
             strobe.eq(Mux(operation.writes & ~self._errors[2], operation.strobe, 0)),
+            late_result.eq(arithmetic.late_result),
         ]
+        if self._wide:
+            with m.If(ends.wide):
+                m.d.comb += late_result.eq(self._wide.result.word_select(ends.half, self._parameters.data_width))
         stores_element = Signal()
         with m.If(ends.valid):
             m.d.comb += [
                 touches.eq(ends.touches),
-                stores_element.eq(ends.compute),
+                stores_element.eq(ends.compute & ~ends.wide),
                 commit.entry.eq(ends.entry),
                 commit.strobe.eq(ends.strobe),
-                commit.data.eq(arithmetic.late_result),
+                commit.data.eq(late_result),
             ]
         with m.Else():
-            ends_now = self._valid[2] & ~pipelined[1]
+            ends_now = self._valid[2] & ~pipelined[1] & ~self._is_wide(operation)
             m.d.comb += [
                 touches.eq(ends_now & operation.touches),
-                stores_element.eq(ends_now & operation.compute & ~self._is_wide(operation)),
+                stores_element.eq(ends_now & operation.compute),
                 commit.entry.eq(operation.entry),
                 commit.strobe.eq(strobe),
                 commit.data.eq(arithmetic.result),
@@ -304,8 +375,9 @@ class Executor(wiring.Component):
         m.d.comb += [self._elements.store.eq(self._stores_element), self._elements.store_data.eq(self.commit.data)]
 
     def _compute_wide(self, m):
-        """Age 2 of the steps on elements wider than a beat."""
+        """Age 2 of operations on halves of elements, and the end of those that were misaligned."""
         operation = self._operations[2]
+        ends = self._late[0]
         wide = self._wide
         m.submodules.wide = wide
         m.d.comb += [
@@ -317,7 +389,7 @@ class Executor(wiring.Component):
             wide.operand.eq(operation.operand),
             wide.compare.eq(operation.compare),
         ]
-        with m.If(wide.done):
+        with m.If(ends.valid & ends.wide & ends.compute):
             m.d.comb += [self._elements.store.eq(1), self._elements.store_data.eq(wide.result)]
 
     def _deliver(self, m):

@@ -46,7 +46,7 @@ def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
             "scatter": 1,  # step of a misaligned element: copies a part of it to a line
             "starts_element": 1,  # with gather: the first part
             "settle": 1,  # must not begin before the steps of misaligned elements before it have ended
-            "half": 1,  # which half of an element wider than a beat
+            "half": 1,  # which half of an element wider than a beat, if its datatype is that wide
             "turn": offset_bits,  # with gather: bytes that the line turns left to get in place in the element
             "op": 5,
             "datatype": 5,

@@ -23,9 +23,9 @@ __all__ = ["RequestSplitter"]
 class RequestSplitter(wiring.Component):
     """Cuts requests into line operations and turns their operands to the place in the line where they belong.
 
-    Requests on whole or naturally aligned elements become one operation per line. Atomics on misaligned
-    elements, and on elements wider than a line, become several per element: its parts are gathered, the
-    operation is executed, the parts of the result are scattered (:class:`ElementWalk`).
+    Requests on whole or naturally aligned elements become one operation per line; that includes elements of
+    two lines that begin where a line does. Atomics on misaligned elements become several per element: its parts
+    are gathered, the operation is executed, the parts of the result are scattered (:class:`ElementWalk`).
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class RequestSplitter(wiring.Component):
 
     def _goes_by_elements(self, size):
         request = self.requests.p
-        misaligned = (request.address[:5] & (size - 1)[:5]).any() | (size > self._parameters.beat_bytes)
+        misaligned = (request.address & (size - 1))[: line_address_bits(self._parameters)].any()
         return (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ) & misaligned
 
     def _as_fitting(self, request):

@@ -87,6 +87,8 @@ class LineWalk(wiring.Component):
             step.takes_beat.eq(takes),
             step.drops_beat.eq(takes),
             step.place.eq(first_offset),
+            # Elements of two lines, if that is what the request is made of: before the second an odd number remain.
+            step.half.eq(remaining[offset_bits]),
             step.result_last.eq(last),
             step.finishes.eq(last),
         ]

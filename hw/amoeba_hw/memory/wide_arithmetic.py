@@ -1,6 +1,6 @@
 """The arithmetic of elements that are wider than a beat: FI_LONG_DOUBLE_COMPLEX on a datapath of 128 bits."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
@@ -17,9 +17,16 @@ PART_BY_PART = (Op.FI_SUM, Op.FI_DIFF, Op.FI_ATOMIC_READ, Op.FI_ATOMIC_WRITE)
 
 
 class WideArithmetic(wiring.Component):
-    """Takes an element half by half, executes one operation at a time, and gives back the whole result.
+    """Takes an element half by half and gives back the whole result, ``latency`` cycles after the second half.
+
+    ::
+
+        load     | lower | upper | lower | upper |
+        element          | lower | whole |  ...
+        result                           | whole | whole |     one that is not pipelined: latency 2
 
     Only for operations that need both parts of the number at once; others see two elements of half the size.
+    Throughput: an element every two cycles. No two may have their results within two cycles; who loads sees to it.
 
     Parameters
     ----------
@@ -31,23 +38,28 @@ class WideArithmetic(wiring.Component):
     Members
     -------
     load, half : in
-        Pulse: take the first half, or the second, which starts the operation. None while one is executed.
+        Pulse: take the first half, or the second, which starts the operation.
     op, cswap_by_bits : in
         With each half.
     target, operand, compare : in
         The half.
-    done : out, pulse
-        ``result`` is valid.
-    busy : out
-        An operation is being executed, from the load of its second half on.
     result : out
+        In two cycles, from ``latency`` cycles after the second half on.
+
+    Attributes
+    ----------
+    latencies : tuple of int
+        All that ``latency`` can be, in ascending order.
     """
 
     DATATYPES = (Datatype.FI_LONG_DOUBLE_COMPLEX,)
 
     def __init__(self, width: int, ops):
         self._ops = tuple(op for op in ops if op not in PART_BY_PART)
-        self._has_pipeline = any("multiply" in EFFECTS[op] for op in self._ops)
+        self._pipelined = tuple(op for op in self._ops if "multiply" in EFFECTS[op])
+        through_pipeline = [ArithmeticPipeline.latency(op, *self.DATATYPES) for op in self._pipelined]
+        # The registers of the element and of the result come on top.
+        self.latencies = tuple(sorted({2, *(2 + latency for latency in through_pipeline)}))
         super().__init__(
             {
                 "load": In(1),
@@ -57,11 +69,13 @@ class WideArithmetic(wiring.Component):
                 "target": In(width),
                 "operand": In(width),
                 "compare": In(width),
-                "done": Out(1),
-                "busy": Out(1),
                 "result": Out(2 * width),
             }
         )
+
+    def latency(self, op):
+        """Cycles from the second half to the result, for a signal ``op``."""
+        return Mux(op.matches(*self._pipelined), self.latencies[-1], self.latencies[0])
 
     def elaborate(self, platform):
         m = Module()
@@ -69,18 +83,14 @@ class WideArithmetic(wiring.Component):
         m.submodules.decode = decode = DecodeOperation(self.DATATYPES, self._ops)
         m.submodules.lanes = lanes = FastLanes(2 * width, self.DATATYPES, self._ops)
         start = Signal()
-        runs = Signal()
         control = Signal(Control)
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.DATATYPES[0]),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
             lanes.control.eq(control),
-            self.done.eq(start & ~control.pipelined),
-            self.result.eq(lanes.result),
-            self.busy.eq(runs | (self.load & self.half)),
         ]
-        m.d.sync += [start.eq(self.load & self.half), runs.eq(self.busy & ~self.done)]
+        m.d.sync += start.eq(self.load & self.half)
         with m.If(self.load):
             m.d.sync += control.eq(decode.control)
         for name in ("target", "operand", "compare"):
@@ -89,7 +99,9 @@ class WideArithmetic(wiring.Component):
             for half in range(2):
                 with m.If(self.load & (self.half == half)):
                     m.d.sync += element.word_select(half, width).eq(getattr(self, name))
-        if self._has_pipeline:
+        with m.If(start & ~control.pipelined):
+            m.d.sync += self.result.eq(lanes.result)
+        if self._pipelined:
             m.submodules.pipeline = pipeline = ArithmeticPipeline(2 * width, self.DATATYPES, self._ops)
             m.d.comb += [
                 pipeline.control.eq(control),
@@ -98,5 +110,5 @@ class WideArithmetic(wiring.Component):
                 pipeline.operand.eq(lanes.operand),
             ]
             with m.If(pipeline.o_valid):
-                m.d.comb += [self.done.eq(1), self.result.eq(pipeline.result)]
+                m.d.sync += self.result.eq(pipeline.result)
         return m
