@@ -109,6 +109,19 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
             )
     lines += [
         "",
+        "### Parts of the atomic unit, placed and routed",
+        "128 bits, one seed each, expect some 7 % either way; `amoeba_hw.synthesis.synthesize(component)` repeats",
+        "them. *In its loop*: the result fed back to the target, as in the one-cycle read-modify-write. The pipeline's",
+        "full matrix was taken before its floating-point units stopped waiting for the schedule; the smaller build after.",
+        "",
+        "| part | LUT4 | MULT18 | MHz |",
+        "|---|---|---|---|",
+    ]
+    for name, row in store.get("ecp5 parts", {}).items():
+        multipliers = "" if row["multipliers"] is None else row["multipliers"]
+        lines.append(f"| {name} | {row['luts']:,} | {multipliers} | {row['frequency_mhz']} |")
+    lines += [
+        "",
         f"## UltraScale+, {ULTRASCALE_WIDTH}-bit datapath",
         "Yosys `synth_xilinx -family xcup`: primitives, no place and route, so no frequency.",
         "",
