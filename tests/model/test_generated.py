@@ -96,7 +96,7 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ("descriptors.md", "| 16 | 64 | `remote_address` | Virtual address or offset in the remote region. |"),
         ("completions.md", "| 31 | 8 | `flags` | Phase bit. CompletionFlags. |"),
         ("wire.md", "| 8:3.. | 12 | `pid_on_fep` | Addressed process. |"),
-        ("trace.md", "| 4 | `REQUEST_RECEIVED` | Request frame complete, CRC right. |"),
+        ("trace.md", "| 5 | `REQUEST_CHECKED` | Sequence, key, bounds and rights checked; status = return code. |"),
     ],
 )
 def test_pages_state_places_and_meanings(page: str, row: str) -> None:
