@@ -66,10 +66,14 @@ BLOCKS: dict[str, tuple[str, Block]] = {
 
 
 def commit() -> str:
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True, cwd=DOCS
-    )
-    return described.stdout.strip()
+    """The commit that the hardware is from; marked where hw/ or model/ differ from it."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, check=True, cwd=DOCS.parent
+        ).stdout.strip()
+
+    return git("rev-parse", "--short", "HEAD") + ("-dirty" if git("status", "--porcelain", "hw", "model") else "")
 
 
 def measure(name: str, family: str, route: bool) -> dict[str, Any]:
