@@ -6,6 +6,7 @@ Chandy and Misra 1979).
 """
 
 import abc
+import time
 from dataclasses import dataclass
 
 from amoeba_model.device import Device, DeviceError
@@ -69,8 +70,6 @@ class SimulatedDevice(Device):
             self.take_frames()
 
     def wait(self, timeout: float) -> int:
-        import time
-
         deadline = time.monotonic() + timeout
         while not (vectors := self.take_interrupts()):
             self.advance()
