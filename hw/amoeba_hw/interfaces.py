@@ -18,6 +18,7 @@ __all__ = [
     "PEER",
     "PEER_STORE",
     "READ_REQUEST",
+    "RETRANSMISSION",
     "RING_INDEX",
     "TRACE_SLOT",
     "MemoryKind",
@@ -68,9 +69,13 @@ FRAME_HEADER = data.StructLayout(
         "mac": 48,
         "ip": 32,
         "port": 16,  # UDP source port (entropy)
-        "is_request": 1,  # ROD request; otherwise an acknowledgement
+        "is_request": 1,  # to the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, or NACK
+        "is_control": 1,  # CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload
+        "retx": 1,  # PDS: the packet, or the one answered, was sent again
+        "nack_code": 8,  # of a NACK
+        "cack_psn": 32,  # of an ACK: cumulative
         # PDS
-        "psn": 32,  # of the packet; of an ACK: cack_psn + ack_psn_offset
+        "psn": 32,  # of the packet; of an ACK: the packet answered; of a NACK: nack_psn
         "clear_psn_offset": 16,
         "spdcid": 16,
         "dpdcid": 16,  # with syn: psn - first psn
@@ -146,6 +151,9 @@ KEY_STORE = data.StructLayout({"slot": 16, "entry": KEY_ENTRY})
 PEER_STORE = data.StructLayout({"index": 16, "peer": PEER})
 """A table entry that the driver stored, and where."""
 
+RETRANSMISSION = data.StructLayout({"timeout": 32, "limit": 8})
+"""The registers retransmit_timeout and retransmit_limit."""
+
 RING_INDEX = data.StructLayout({"context": 8, "index": 16})
 """A write to a doorbell page: the context whose page it is, and the ring index written."""
 
@@ -157,6 +165,8 @@ CONTEXT = data.StructLayout(
         "transmit_size": 4,  # log2 of entries
         "completion_base": 64,
         "completion_size": 4,
+        "event_base": 64,  # 0: none
+        "event_size": 4,
         "domain": 8,
         "job_id": 24,
         "pid_on_fep": 12,

@@ -23,17 +23,17 @@ class NicParameters:
     """Bits per beat of the datapath, the host bus and the link: 128, 256 or 512."""
     contexts: int = 4
     """Endpoint contexts, each with a transmit ring, a completion ring and a doorbell page."""
-    keys: int = 64
+    keys: int = 1024
     """Slots of the key table; a power of two."""
     peers: int = 32
     """Peer table entries, each an initiator's packet delivery context (PDC)."""
     target_pdcs: int = 64
     """Packet delivery contexts kept for initiators elsewhere."""
-    window: int = 64
-    """Request packets a PDC may have unacknowledged; a power of two, at most 4096."""
+    window: int = 256
+    """Request packets a PDC may have unacknowledged, and answers a target PDC keeps; a power of two, at most 4096."""
     payload: int = 4096
     """Most payload bytes in one frame; a multiple of 64."""
-    lines: int = 64
+    lines: int = 256
     """Lines (of ``data_width`` bits) that the memory pipeline holds in flight."""
     datatypes: tuple[Datatype, ...] = tuple(Datatype)
     """Datatypes that the atomic unit implements."""

@@ -19,6 +19,8 @@ __all__ = [
     "DOORBELL_PAGE_SIZE",
     "DOORBELL_REGISTERS",
     "KEY_PROBES",
+    "RETRANSMIT_LIMIT",
+    "RETRANSMIT_TIMEOUT",
     "ContextControl",
     "Counter",
     "KeyFlags",
@@ -28,12 +30,16 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
 DOORBELL_PAGE_SIZE = 0x1000
 BAR_SIZE = 0x4_0000
+
+RETRANSMIT_TIMEOUT = 1 << 14
+"""Cycles: 66 microseconds at 250 MHz, several times a round trip with full queues."""
+RETRANSMIT_LIMIT = 8
 
 KEY_PROBES = 8
 """Slots of the key table in which one key may lie: see :func:`key_slots`."""
@@ -107,6 +113,20 @@ class Counter(enum.IntEnum):
     """Host writes that the host refused."""
     INTERRUPTS = 21
     """Interrupts raised."""
+    RETRANSMISSIONS = 22
+    """Of the request frames sent, those sent again."""
+    TIMEOUTS = 23
+    """Times that a PDC heard nothing for its retransmission timeout."""
+    FAILED_PDCS = 24
+    """PDCs given up: too many timeouts in a row, or a NACK that says so."""
+    NACKS_SENT = 25
+    """Negative acknowledgements sent."""
+    NACKS_RECEIVED = 26
+    """Negative acknowledgements that an open PDC took note of."""
+    DUPLICATES = 27
+    """Requests received again; answered from the kept answer if there is one yet."""
+    EVENTS = 28
+    """Event entries written."""
 
 
 DOORBELL_REGISTERS = (
@@ -119,6 +139,8 @@ DOORBELL_REGISTERS = (
         "Raise the context's interrupt once at the next completion whose index is the one written or later "
         "(16 bits); at once if it has been written already.",
     ),
+    Register("event_head", 0xC, Access.W, "Consumer index of the event ring (16 bits)."),
+    Register("event_arm", 0x10, Access.W, "As arm, for the event ring; the same interrupt."),
 )
 """Registers of one doorbell page; context c has its page at DOORBELL_PAGE + c * DOORBELL_PAGE_SIZE."""
 
@@ -166,6 +188,20 @@ def _device_block() -> RegisterBlock:
             _ro("window", 0x24, "Unacknowledged request packets per peer."),
             _ro("payload", 0x28, "Most payload bytes per frame."),
             _ro("clock_hz", 0x2C, "Frequency of the NIC's clock in Hz."),
+            _ro("target_pdcs", 0x3C, "Packet delivery contexts kept for initiators elsewhere."),
+            _rw(
+                "retransmit_timeout",
+                0x40,
+                "Cycles without progress until packets are sent again; doubles from timeout to timeout.",
+                reset=RETRANSMIT_TIMEOUT,
+            ),
+            _rw("retransmit_limit", 0x44, "Timeouts in a row after which a PDC is given up.", reset=RETRANSMIT_LIMIT),
+            _rw(
+                "answer_base_low",
+                0x48,
+                "Answer memory: target_pdcs * window * payload bytes of host memory; 4 KiB aligned, 0: none.",
+            ),
+            _rw("answer_base_high", 0x4C, "The same, high half."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),
@@ -190,7 +226,7 @@ def _atomics_block() -> RegisterBlock:
     )
 
 
-CONTEXT_STRIDE = 0x40
+CONTEXT_STRIDE = 0x80
 
 
 def _context_block(contexts: int) -> RegisterBlock:
@@ -213,6 +249,9 @@ def _context_block(contexts: int) -> RegisterBlock:
             each("domain", 0x1C, "Protection domain (8 bits): only keys of the same domain are accepted."),
             each("job_id", 0x20, "UET job (24 bits) whose requests are accepted."),
             each("pid_on_fep", 0x24, "UET process id (12 bits) whose requests are accepted."),
+            each("event_base_low", 0x28, "Address of the event ring, low half; 64-byte aligned, 0: none."),
+            each("event_base_high", 0x2C, "Address of the event ring, high half."),
+            each("event_size", 0x30, "log2 of the event ring's entries, 3 to 15."),
         ),
         "Endpoint contexts: rings, domain, UET identity.",
     )

@@ -53,6 +53,8 @@ class Stage(enum.IntEnum):
     """Completion entry handed to the host bus; psn = its index in the ring; status = its status."""
     INTERRUPT = 13
     """Interrupt raised."""
+    EVENT_WRITTEN = 14
+    """Event entry handed to the host bus; psn = its index in the ring; status = its status."""
 
 
 TRACE_EVENT = Record(
@@ -77,6 +79,9 @@ class Requester(enum.IntEnum):
     LINE_TABLE = 4
     RESULT_WRITER = 5
     COMPLETION_WRITER = 6
+    EVENT_WRITER = 7
+    ANSWER_WRITER = 8
+    ANSWER_FETCH = 9
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,16 @@ class FrameHeader:
     port: int = 0
     """UDP source port (entropy)."""
     is_request: bool = True
-    """ROD request; otherwise an acknowledgement."""
+    """To the target: ROD request, or CLOSE_COMMAND; otherwise to the initiator: ACK, or NACK."""
+    is_control: bool = False
+    """CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload."""
+    retx: bool = False
+    """The packet, or the one answered, was sent again."""
+    nack_code: int = 0
+    cack_psn: int = 0
+    """Of an acknowledgement: cumulative."""
     psn: int = 0
-    """Of the packet; of an acknowledgement: the packet answered."""
+    """Of the packet; of an acknowledgement: the packet answered; of a NACK: nack_psn."""
     clear_psn_offset: int = 0
     """Signed 16-bit number in two's complement."""
     spdcid: int = 0

@@ -74,6 +74,51 @@ class RequestOpcode(enum.IntEnum):
     operands, then all compare values."""
 
 
+class ControlType(enum.IntEnum):
+    """What a PDS control packet says (``next_header`` of its prologue)."""
+
+    NOOP = 0
+    ACK_REQUEST = 1
+    CLEAR_COMMAND = 2
+    CLEAR_REQUEST = 3
+    CLOSE_COMMAND = 4
+    CLOSE_REQUEST = 5
+    PROBE = 6
+    CREDIT = 7
+    CREDIT_REQUEST = 8
+    NEGOTIATION = 9
+
+
+class NackCode(enum.IntEnum):
+    """Why a packet was not accepted."""
+
+    TRIMMED = 1
+    TRIMMED_LASTHOP = 2
+    TRIMMED_ACK = 3
+    NO_PDC_AVAIL = 4
+    NO_CCC_AVAIL = 5
+    NO_BITMAP = 6
+    NO_PKT_BUFFER = 7
+    NO_GTD_DEL_AVAIL = 8
+    NO_SES_MSG_AVAIL = 9
+    NO_RESOURCE = 0xA
+    PSN_OOR_WINDOW = 0xB
+    ROD_OOO = 0xD
+    INV_DPDCID = 0xE
+    PDC_HDR_MISMATCH = 0xF
+    CLOSING = 0x10
+    CLOSING_IN_ERR = 0x11
+    PKT_NOT_RCVD = 0x12
+    GTD_RESP_UNAVAIL = 0x13
+    ACK_WITH_DATA = 0x14
+    INVALID_SYN = 0x15
+    PDC_MODE_MISMATCH = 0x16
+    NEW_START_PSN = 0x17
+    RCVD_SES_PROCG = 0x18
+    UNEXP_EVENT = 0x19
+    RCVR_INFER_LOSS = 0x1A
+
+
 class ResponseOpcode(enum.IntEnum):
     DEFAULT = 0
     RESPONSE = 1
@@ -127,6 +172,8 @@ class ReturnCode(enum.IntEnum):
     """The descriptor names a peer table entry that is not valid, or is another context's."""
     LOCAL_DMA_FAULT = 0x32
     """The host refused the NIC's access to a local buffer."""
+    LOCAL_PDC_FAILED = 0x33
+    """The peer does not answer, or no longer knows this PDC; whether the request was executed is unknown."""
 
 
 class AtomicOpcode(enum.IntEnum):
@@ -201,6 +248,21 @@ class PdsFlags(enum.IntFlag):
     RETX = 0x10
     ACK_REQUEST = 0x08
     SYN = 0x04
+
+
+class ControlFlags(enum.IntFlag):
+    """Prologue flags of control packets (7 bits)."""
+
+    IS_ROD = 0x20
+    RETX = 0x10
+    ACK_REQUEST = 0x08
+    SYN = 0x04
+
+
+class AckFlags(enum.IntFlag):
+    """Prologue flags of acknowledgements and negative ones (7 bits)."""
+
+    RETX = 0x10
 
 
 class SesFlags(enum.IntFlag):
@@ -290,13 +352,48 @@ PDS_ACK = Record(
     (
         Field("type", 5, "ACK.", PdsType),
         Field("next_header", 4, "What follows.", NextHeader),
-        Field("flags", 7, "Zero so far."),
+        Field("flags", 7, "Whether the request answered had RETX.", AckFlags),
         Field("ack_psn_offset", 16, "Signed, relative to cack_psn: the packet answered."),
-        Field("cack_psn", 32, "Everything up to here has been received."),
+        Field("cack_psn", 32, "Executed up to here; what has no answer of its own was OK, without data."),
         Field("spdcid", 16, "Sender's PDC."),
         Field("dpdcid", 16, "Receiver's PDC."),
     ),
     "PDS header of an acknowledgement.",
+    "big",
+)
+
+PDS_NACK = Record(
+    "pds_nack",
+    16,
+    (
+        Field("type", 5, "NACK.", PdsType),
+        Field("next_header", 4, "NONE.", NextHeader),
+        Field("flags", 7, "Whether the request refused had RETX.", AckFlags),
+        Field("nack_code", 8, "Why.", NackCode),
+        Field("vendor_code", 8, "Zero."),
+        Field("nack_psn", 32, "The packet to go on from; with ROD_OOO the one expected."),
+        Field("spdcid", 16, "Sender's PDC; zero where there is none."),
+        Field("dpdcid", 16, "Receiver's PDC."),
+        Field("payload", 32, "Zero."),
+    ),
+    "PDS header of a negative acknowledgement; nothing but the CRC follows.",
+    "big",
+)
+
+PDS_CONTROL = Record(
+    "pds_control",
+    16,
+    (
+        Field("type", 5, "CONTROL.", PdsType),
+        Field("control_type", 4, "CLOSE_COMMAND.", ControlType),
+        Field("flags", 7, "ROD, retransmission, acknowledge request, SYN.", ControlFlags),
+        Field("probe_opaque", 16, "Zero."),
+        Field("psn", 32, "Packet sequence number: control packets take one."),
+        Field("spdcid", 16, "Sender's PDC."),
+        Field("dpdcid", 16, "Receiver's PDC; with SYN as in a request."),
+        Field("payload", 32, "Decision: clear_psn_offset, sign extended; there is no field of its own."),
+    ),
+    "PDS header of a control packet; nothing but the CRC follows.",
     "big",
 )
 
