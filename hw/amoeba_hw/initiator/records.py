@@ -47,6 +47,7 @@ TICKET = data.StructLayout(
         "length": 32,
         "opcode": 8,
         "wants_completion": 1,  # on success, too
+        "chained": 1,  # the next descriptor continues the request: no completion, the status is handed on
     }
 )
 """What a request's completion says of its descriptor."""
@@ -76,6 +77,9 @@ _REQUEST = {
     "kind": PayloadKind,
     "inline": 1,  # local and compare are values, not addresses
     "returns_data": 1,
+    "is_close": 1,  # CLOSE_COMMAND instead of a request
+    "fence": 1,  # its first packet waits until all before it are answered
+    "immediate": 1,  # compare holds immediate data for the last packet
     "remote_address": 64,
     "remote_key": 64,
     "result": 64,
@@ -93,6 +97,8 @@ PACKET = data.StructLayout(
         "number": 8,  # of the request, modulo 256
         "last": 1,  # of its request
         "fault": 1,  # the host refused the operands: send a NO_OP instead
+        "resend": 1,  # not new: psn is given
+        "psn": 32,
     }
 )
 """One packet of a request; addresses are the packet's own."""
