@@ -7,7 +7,7 @@ Parameters: ``contexts``.
 import random
 
 import cocotb
-from amoeba_hw.interfaces import CONTEXT, KEY_STORE, PEER_STORE, RING_INDEX
+from amoeba_hw.interfaces import CONTEXT, KEY_STORE, PEER_STORE, RETRANSMISSION, RING_INDEX
 from amoeba_model.layout import Access
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
@@ -20,17 +20,18 @@ from cocotbext.axi import AxiResp
 
 CONTEXTS = bench_parameters()["contexts"]
 BLOCKS = {placed.block.name: placed for placed in bar_blocks(NicParameters(contexts=CONTEXTS))}
-STORAGE = [
-    placed.address(register.name, index)
+STORAGE = {
+    placed.address(register.name, index): register.reset
     for placed in BLOCKS.values()
     for register in placed.block.registers
     if register.access is Access.RW
     for index in range(register.count)
-]
+}
+"""Every register that keeps what is written, with its value after reset."""
+DOORBELLS = ["transmit_tails", "completion_heads", "arms", "event_heads", "event_arms"]
+"""In the order of their registers, from the start of a doorbell page."""
 EVENTS = {
-    "transmit_tails": RING_INDEX,
-    "completion_heads": RING_INDEX,
-    "arms": RING_INDEX,
+    **dict.fromkeys(DOORBELLS, RING_INDEX),
     "key_stores": KEY_STORE,
     "peer_stores": PEER_STORE,
 }
@@ -79,8 +80,9 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 1,
+        ("device", "abi_version", 0): 2,
         ("device", "data_width", 0): 256,
+        ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
         ("atomics", "base", 2): 0xFFFFF,  # SUM on all datatypes
         ("atomics", "fetch", 10): 0xFFFFF,  # READ is fetching only
@@ -102,10 +104,10 @@ async def every_writable_register_keeps_its_own_value_and_no_other(dut, pace):
     bench = Bench(dut, PACES[pace])
     await start(dut)
     assert len(STORAGE) > 30
-    values = dict.fromkeys(STORAGE, 0)
+    values = dict(STORAGE)
 
     async def writer():
-        for address in random.sample(STORAGE, len(STORAGE)) + random.choices(STORAGE, k=50):
+        for address in random.sample(sorted(STORAGE), len(STORAGE)) + random.choices(sorted(STORAGE), k=50):
             value = random.getrandbits(32)
             changing[address] = (values[address], value)
             if random.random() < 0.2:
@@ -122,7 +124,7 @@ async def every_writable_register_keeps_its_own_value_and_no_other(dut, pace):
     changing = {}
     writing = cocotb.start_soon(writer())
     while not writing.done():
-        address = random.choice(STORAGE)
+        address = random.choice(sorted(STORAGE))
         before = values[address]
         possible = {before, *changing.get(address, ())}
         value = await bench.read(address)
@@ -136,7 +138,10 @@ async def every_writable_register_keeps_its_own_value_and_no_other(dut, pace):
 async def contexts_and_own_address_are_shown(dut):
     bench = Bench(dut)
     await start(dut)
+    assert unpack(RETRANSMISSION, int(dut.retransmission.value)) == {"timeout": 16384, "limit": 8}
     await bench.set("device", mac_low=0xCCDD_EEFF, mac_high=0xAABB, ip=0x0A00_0001)
+    await bench.set("device", retransmit_timeout=0x1_0002, retransmit_limit=0x103)
+    await bench.set("device", answer_base_low=0xABCD_E000, answer_base_high=0x7FFF)
     await bench.set(
         "contexts",
         1,
@@ -146,6 +151,9 @@ async def contexts_and_own_address_are_shown(dut):
         completion_base_low=0x80,
         completion_base_high=0x2,
         completion_size=15,
+        event_base_low=0xC0,
+        event_base_high=0x3,
+        event_size=0x19,
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
@@ -153,7 +161,9 @@ async def contexts_and_own_address_are_shown(dut):
     )
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
+    assert int(dut.answer_base.value) == 0x7FFF_ABCD_E000
     # Bits that a value does not have are cut off.
+    assert unpack(RETRANSMISSION, int(dut.retransmission.value)) == {"timeout": 0x1_0002, "limit": 3}
     assert unpack(CONTEXT, int(dut.contexts__1.value)) == {
         "enable": 1,
         "cswap_by_bits": 1,
@@ -161,6 +171,8 @@ async def contexts_and_own_address_are_shown(dut):
         "transmit_size": 7,
         "completion_base": 0x2_0000_0080,
         "completion_size": 15,
+        "event_base": 0x3_0000_00C0,
+        "event_size": 9,
         "domain": 0xFF,
         "job_id": 0xAB_CDEF,
         "pid_on_fep": 0x123,
@@ -185,11 +197,11 @@ async def doorbells_and_stores_become_events_in_order(dut, pace, event_pace):
         expected["key_stores"].append({"slot": slot, "entry": {**key, **narrow}})
         for _ in range(3):
             # There is one context more than the NIC has.
-            context, number = random.randint(0, CONTEXTS), random.randrange(3)
+            context, number = random.randint(0, CONTEXTS), random.randrange(len(DOORBELLS))
             index = random.getrandbits(32)
             await bench.write(0x2_0000 + 0x1000 * context + 4 * number, index)
             if context < CONTEXTS:
-                expected[list(EVENTS)[number]].append({"context": context, "index": index & 0xFFFF})
+                expected[DOORBELLS[number]].append({"context": context, "index": index & 0xFFFF})
     peer = {
         "ip": 0x0A00_0002,
         "job_id": 0xAB_CDEF,
@@ -255,7 +267,7 @@ async def reset_in_mid_traffic_clears_everything(dut):
     bench = Bench(dut, PACES["randomly"], NEVER)
     await start(dut)
     for _ in range(10):
-        for address in random.choices(STORAGE, k=10):
+        for address in random.choices(sorted(STORAGE), k=10):
             bench.port.init_write(address, random.randbytes(4))
             bench.port.init_write(0x2_0000, random.randbytes(4))
             bench.port.init_read(address, 4)
@@ -263,8 +275,9 @@ async def reset_in_mid_traffic_clears_everything(dut):
         await ClockCycles(dut.clk, random.randint(1, 150))
         dut.counts.value = 0
         await reset(dut)
-        for address in (*random.sample(STORAGE, 5), BLOCKS["counters"].address("value", 3)):
-            assert await bench.read(address) == 0
+        for address in random.sample(sorted(STORAGE), 5):
+            assert await bench.read(address) == STORAGE[address]
+        assert await bench.read(BLOCKS["counters"].address("value", 3)) == 0
         assert not any(getattr(dut, f"{name}__valid").value for name in EVENTS)
         await bench.set("device", ip=0x0A00_0009)
         assert await bench.read(BLOCKS["device"].address("ip")) == 0x0A00_0009

@@ -13,6 +13,15 @@ from amoeba_sim.cocotb_runner import run_bench
 
 CONTEXTS = 2
 OWN_PORTS = ("accesses", "read_data")
+STREAMS = (
+    "transmit_tails",
+    "completion_heads",
+    "arms",
+    "event_heads",
+    "event_arms",
+    "key_stores",
+    "peer_stores",
+)
 
 
 class Bar(wiring.Component):
@@ -30,11 +39,17 @@ class Bar(wiring.Component):
         wiring.connect(m, flipped(self.bar), adapter.bus)
         connect_streams(m, adapter.accesses, bank.accesses)
         connect_streams(m, bank.read_data, adapter.read_data)
-        for name in ("transmit_tails", "completion_heads", "arms", "key_stores", "peer_stores"):
+        for name in STREAMS:
             connect_streams(m, getattr(bank, name), flipped(getattr(self, name)))
         for index in range(CONTEXTS):
             m.d.comb += Value.cast(self.contexts[index]).eq(Value.cast(bank.contexts[index]))
-        m.d.comb += [bank.counts.eq(self.counts), self.mac.eq(bank.mac), self.ip.eq(bank.ip)]
+        m.d.comb += [
+            bank.counts.eq(self.counts),
+            self.mac.eq(bank.mac),
+            self.ip.eq(bank.ip),
+            Value.cast(self.retransmission).eq(Value.cast(bank.retransmission)),
+            self.answer_base.eq(bank.answer_base),
+        ]
         return m
 
 

@@ -18,13 +18,22 @@ from amoeba_model.registers import (
 )
 
 from amoeba_hw.host.axi_lite import register_access
-from amoeba_hw.interfaces import CONTEXT, KEY_ENTRY, KEY_STORE, PEER, PEER_STORE, RING_INDEX
+from amoeba_hw.interfaces import CONTEXT, KEY_ENTRY, KEY_STORE, PEER, PEER_STORE, RETRANSMISSION, RING_INDEX
 from amoeba_hw.stream import Queue, connect_streams
 
 __all__ = ["ADDRESS_WIDTH", "RegisterBank"]
 
 ADDRESS_WIDTH = (BAR_SIZE - 1).bit_length()
 EVENT_DEPTH = 16
+
+_DOORBELLS = {
+    "transmit_tails": "transmit_tail",
+    "completion_heads": "completion_head",
+    "arms": "arm",
+    "event_heads": "event_head",
+    "event_arms": "event_arm",
+}
+"""Doorbell register behind each RING_INDEX stream."""
 
 
 class RegisterBank(wiring.Component):
@@ -43,7 +52,10 @@ class RegisterBank(wiring.Component):
     contexts : array of CONTEXT
     mac, ip
         Own addresses.
-    transmit_tails, completion_heads, arms : RING_INDEX streams
+    retransmission : RETRANSMISSION
+    answer_base : Out(64)
+        Where the answer memory lies in host memory, or 0.
+    transmit_tails, completion_heads, arms, event_heads, event_arms : RING_INDEX streams
     key_stores, peer_stores : streams
     """
 
@@ -58,9 +70,9 @@ class RegisterBank(wiring.Component):
                 "contexts": Out(CONTEXT).array(parameters.contexts),
                 "mac": Out(48),
                 "ip": Out(32),
-                "transmit_tails": Out(stream.Signature(RING_INDEX)),
-                "completion_heads": Out(stream.Signature(RING_INDEX)),
-                "arms": Out(stream.Signature(RING_INDEX)),
+                "retransmission": Out(RETRANSMISSION),
+                "answer_base": Out(64),
+                **{name: Out(stream.Signature(RING_INDEX)) for name in _DOORBELLS},
                 "key_stores": Out(stream.Signature(KEY_STORE)),
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
             }
@@ -157,9 +169,9 @@ class RegisterBank(wiring.Component):
         pages_end = DOORBELL_PAGE + self._parameters.contexts * DOORBELL_PAGE_SIZE
         in_pages = (address >= DOORBELL_PAGE) & (address < pages_end)
         context = (address - DOORBELL_PAGE)[page_bits:]
-        outputs = ("transmit_tails", "completion_heads", "arms")
-        for name, register in zip(outputs, DOORBELL_REGISTERS, strict=True):
-            selected = in_pages & (address[:page_bits] == register.offset)
+        offsets = {register.name: register.offset for register in DOORBELL_REGISTERS}
+        for name, register in _DOORBELLS.items():
+            selected = in_pages & (address[:page_bits] == offsets[register])
             yield name, selected, {"context": context, "index": value}
         blocks = {placed.block.name: placed for placed in self._blocks}
         for name, number, record, entry in (
@@ -189,13 +201,22 @@ class RegisterBank(wiring.Component):
         return Cat(*(values[name][: Shape.cast(layout.members[name]).width] for name in layout.members))
 
     def _elaborate_outputs(self, m):
-        m.d.comb += [self.mac.eq(self._wide("device", "mac")), self.ip.eq(self._register("device", "ip"))]
+        m.d.comb += [
+            self.mac.eq(self._wide("device", "mac")),
+            self.ip.eq(self._register("device", "ip")),
+            self.answer_base.eq(self._wide("device", "answer_base")),
+            self.retransmission.timeout.eq(self._register("device", "retransmit_timeout")),
+            self.retransmission.limit.eq(self._register("device", "retransmit_limit")),
+        ]
         for index in range(self._parameters.contexts):
             own = {
                 name: self._register("contexts", name, index)
-                for name in ("transmit_size", "completion_size", "domain", "job_id", "pid_on_fep")
+                for name in ("transmit_size", "completion_size", "event_size", "domain", "job_id", "pid_on_fep")
             }
-            wide = {name: self._wide("contexts", name, index) for name in ("transmit_base", "completion_base")}
+            wide = {
+                name: self._wide("contexts", name, index)
+                for name in ("transmit_base", "completion_base", "event_base")
+            }
             control = self._register("contexts", "control", index)
             flags = {
                 "enable": (control & ContextControl.ENABLE).any(),
