@@ -29,10 +29,10 @@ class Stage(enum.IntEnum):
     OPERAND = 2
     """Last operand byte at hand."""
     REQUEST_SENT = 3
-    """First beat of the request frame leaves."""
+    """First beat of the request or CLOSE_COMMAND leaves."""
     REQUEST_RECEIVED = 4
     """Request frame complete, headers and CRC right; its PDC has not been looked up yet, and may drop it:
-    pdc = 0xFFFF with SYN, else the frame's dpdcid."""
+    pdc = 0xFFFF with SYN, else the frame's dpdcid; a CLOSE_COMMAND has no context."""
     REQUEST_CHECKED = 5
     """Sequence, key, bounds and rights checked; status = return code."""
     LINE_READ = 6
@@ -43,10 +43,10 @@ class Stage(enum.IntEnum):
     """Line written back to host memory, with the changes of one or more requests; pdc = 0; psn = low 32 bits of
     the line address."""
     RESPONSE_SENT = 9
-    """First beat of the acknowledge frame leaves; no context; status = return code."""
+    """First beat of the acknowledge frame or NACK leaves; no context; status = return code, 0 of a NACK."""
     RESPONSE_RECEIVED = 10
-    """Acknowledge frame complete, headers and CRC right, whether or not it was expected; no context; pdc = the
-    frame's dpdcid; status = return code."""
+    """Acknowledge frame or NACK complete, headers and CRC right, whether or not it was expected; no context; pdc =
+    the frame's dpdcid; status = return code, 0 of a NACK."""
     RESULT_WRITTEN = 11
     """Last beat of fetched or read data handed to the host bus."""
     COMPLETION_WRITTEN = 12

@@ -10,7 +10,7 @@ from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, randomly, start
 from cocotb.triggers import RisingEdge
-from uet_frames import OWN_IP, OWN_MAC, beats_of, packets_of, random_request, random_response
+from uet_frames import OWN_IP, OWN_MAC, beats_of, packets_of, random_to_initiator, random_to_target
 
 PARAMETERS = bench_parameters()
 WIDTH, PAYLOAD = PARAMETERS["width"], PARAMETERS["payload"]
@@ -26,13 +26,11 @@ STREAMS = {
 async def headers_and_payloads_come_back(dut, rate):
     dut.mac.value, dut.ip.value = OWN_MAC, OWN_IP
     sources = {name: StreamSource(dut, name, shape, pace=randomly(rate)) for name, shape in STREAMS.items()}
-    sinks = {
-        name: StreamSink(dut, f"received_{name}", shape, pace=randomly(rate)) for name, shape in STREAMS.items()
-    }
+    sinks = {name: StreamSink(dut, f"received_{name}", shape, pace=randomly(rate)) for name, shape in STREAMS.items()}
     await start(dut)
     headers, payloads = {"request": [], "response": []}, {"request": [], "response": []}
     for _ in range(60):
-        for kind, make in (("request", random_request), ("response", random_response)):
+        for kind, make in (("request", random_to_target), ("response", random_to_initiator)):
             payload = random.randbytes(random.choice([0, 8, random.randint(0, 100), random.randint(0, PAYLOAD)]))
             header = make(payload) | {"mac": OWN_MAC, "ip": OWN_IP}
             sources[f"{kind}s"].send(header)

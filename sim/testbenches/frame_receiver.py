@@ -24,7 +24,9 @@ from uet_frames import (
     frame,
     network_bytes,
     packets_of,
+    random_close,
     random_header,
+    random_nack,
     random_request,
     random_response,
     transport_bytes,
@@ -142,9 +144,10 @@ def wrong_transports():
     atomic = transport_bytes(random_request(b"") | {"opcode": 4}, b"")
     answer = transport_bytes(random_response(b""), b"")
     data = transport_bytes(random_response(bytes(20)), bytes(20))
+    nack, close = transport_bytes(random_nack(), b""), transport_bytes(random_close(), b"")
 
-    def prologue(transport, kind, next_header):
-        return struct.pack(">H", kind << 11 | next_header << 7) + transport[2:]
+    def prologue(transport, kind, next_header, flags=0):
+        return struct.pack(">H", kind << 11 | next_header << 7 | flags) + transport[2:]
 
     return {
         **{f"type {kind}": wrapped(prologue(request, kind, 3)) for kind in range(32) if kind != 3},
@@ -154,6 +157,13 @@ def wrong_transports():
         **{f"atomic of {n} bytes": wrapped(atomic[:n]) for n in (56, 59)},
         **{f"answer of {n} bytes": wrapped(answer[:n]) for n in (0, 12, 23)},
         **{f"data of {n} bytes": wrapped(data[:n]) for n in (24, 31, 51)},
+        **{f"control packet of type {n}": wrapped(prologue(close, 11, n, 0x28)) for n in range(16) if n != 4},
+        **{f"NACK with next header {n}": wrapped(prologue(nack, 10, n)) for n in range(1, 16)},
+        **{f"NACK of {n} bytes": wrapped(nack[:n]) for n in (2, 12, 15)},
+        **{f"CLOSE of {n} bytes": wrapped(close[:n]) for n in (2, 12, 15)},
+        **{f"NACK with {n} bytes more": wrapped(nack + bytes(n)) for n in (1, 8, 40)},
+        **{f"CLOSE with {n} bytes more": wrapped(close + bytes(n)) for n in (1, 8, 40)},
+        "CLOSE of a PDC that is not ROD": wrapped(prologue(close, 11, 4, 0x1C)),
         "answer with a payload": wrapped(answer + b"x"),
         "data with more than it says": wrapped(data + b"x"),
         "answer's list": wrapped(answer[:12] + bytes([answer[12] | 0x40]) + answer[13:]),
@@ -179,7 +189,9 @@ async def right_frames_come_out_as_they_were_meant(dut, pace, sink_pace):
     assert bench.counts == {"frames_received": 80}
     for kind in expected:
         assert bench.accepted(kind) == expected[kind]
-    assert [e["psn"] for e in bench.traced["request"]] == [h["psn"] for h, _ in expected["request"]]
+    assert [(e["psn"], e["context"]) for e in bench.traced["request"]] == [
+        (h["psn"], 0xFF if h["is_control"] else h["resource_index"] & 0xFF) for h, _ in expected["request"]
+    ]
     assert [(e["psn"], e["pdc"], e["status"]) for e in bench.traced["response"]] == [
         (h["psn"], h["dpdcid"], h["return_code"]) for h, _ in expected["response"]
     ]
@@ -295,6 +307,37 @@ async def small_frames_are_received_without_idle_cycles(dut):
     assert bench.counts == {"frames_received": 30}
     assert [b - a for a, b in pairwise(bench.verdicts)] == [beats] * 29
     assert bench.first_header - bench.first_end == 5
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def nacks_and_closes_are_received_without_idle_cycles(dut):
+    bench = Bench(dut)
+    await start(dut)
+    expected = {"request": [], "response": []}
+    for _ in range(15):
+        for kind, make in (("request", random_close), ("response", random_nack)):
+            expected[kind].append((make(), b""))
+            bench.send(frame(*expected[kind][-1], received=True))
+    await bench.judged(30)
+    assert [b - a for a, b in pairwise(bench.verdicts)] == [-(-62 // (WIDTH // 8))] * 29
+    for kind in expected:
+        assert bench.accepted(kind) == expected[kind]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_wrong_ip_checksum_is_found_in_frames_of_any_length(dut):
+    # Shortest first: with 64 bytes per beat a NACK is one beat long, and its checksum is judged with that beat.
+    bench = Bench(dut)
+    await start(dut)
+    verdicts = []
+    for header, payload in [(random_nack(), b"")] * 4 + [(random_response(b""), b""), (random_request(b"xy"), b"xy")]:
+        for checksum in ({}, {"ip": {"chksum": random.getrandbits(16)}}, {}):
+            data = frame(header, payload, received=True, **checksum)
+            bench.send(data)
+            verdicts.append(isinstance(decode(data, OWN_MAC, OWN_IP), Drop))
+    await bench.judged(len(verdicts))
+    assert bench.counts == {"frames_received": verdicts.count(False), "dropped_malformed": verdicts.count(True)}
+    assert verdicts.count(True) == 6
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -12,7 +12,19 @@ from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
 from amoeba_sim.payload import unpack
 from cocotb.triggers import ClockCycles, RisingEdge
-from uet_frames import OWN_IP, OWN_MAC, beats_of, frame, packets_of, random_request, random_response
+from uet_frames import (
+    OWN_IP,
+    OWN_MAC,
+    beats_of,
+    frame,
+    packets_of,
+    random_close,
+    random_nack,
+    random_request,
+    random_response,
+    random_to_initiator,
+    random_to_target,
+)
 
 PARAMETERS = bench_parameters()
 WIDTH, PAYLOAD = PARAMETERS["width"], PARAMETERS["payload"]
@@ -86,15 +98,15 @@ async def every_frame_is_what_scapy_and_zlib_make(dut, pace, sink_pace):
     await start(dut)
     expected = {"request": [], "response": []}
     for _ in range(40):
-        for kind, make in (("request", random_request), ("response", random_response)):
+        for kind, make in (("request", random_to_target), ("response", random_to_initiator)):
             payload = random_payload()
             header = make(payload)
             expected[kind].append(frame(header, payload, received=False))
             bench.send(kind, header, payload)
     frames = await bench.frames(80)
-    # An acknowledgement's PDS prologue begins with type 7 in five bits.
-    assert [f for f in frames if f[42] >> 3 == 3] == expected["request"]
-    assert [f for f in frames if f[42] >> 3 == 7] == expected["response"]
+    # The PDS prologue begins with the type in five bits: ROD_REQ or CONTROL, ACK or NACK.
+    assert [f for f in frames if f[42] >> 3 in (3, 11)] == expected["request"]
+    assert [f for f in frames if f[42] >> 3 in (7, 10)] == expected["response"]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -137,24 +149,45 @@ async def small_frames_leave_one_after_the_other_without_idle_cycles(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def nacks_and_closes_leave_one_after_the_other_without_idle_cycles(dut):
+    bench = Bench(dut)
+    await start(dut)
+    for _ in range(20):
+        bench.send("request", random_close(), b"")
+        bench.send("response", random_nack(), b"")
+    frames = await bench.frames(40)
+    assert {len(f) for f in frames} == {62}
+    assert [b - a for a, b in pairwise(bench.finished)] == [-(-62 // (WIDTH // 8))] * 39
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def trace_and_counter_tell_every_frame_once(dut):
     bench = Bench(dut, sink_pace=PACES["randomly"])
     await start(dut)
     requests, responses = [], []
     for _ in range(20):
         payload = random_payload()
-        requests.append(random_request(payload))
+        requests.append(random_to_target(payload) | {"initiator": random.getrandbits(32)})
         bench.send("request", requests[-1], payload)
         payload = random_payload()
-        responses.append(random_response(payload))
+        responses.append(random_to_initiator(payload))
         bench.send("response", responses[-1], payload)
-    await bench.frames(40)
-    assert bench.counted == 20
+    # What a NACK does not say is not looked at.
+    responses.append(random_nack() | {"return_code": 5})
+    bench.send("response", responses[-1], b"")
+    await bench.frames(41)
+    assert bench.counted == sum(not h["is_control"] for h in responses)
     assert bench.sent_requests == [
         {"psn": h["psn"], "pdc": h["spdcid"], "context": h["initiator"] & 0xFF, "status": 0} for h in requests
     ]
     assert bench.sent_responses == [
-        {"psn": h["psn"], "pdc": h["spdcid"], "context": 0xFF, "status": h["return_code"]} for h in responses
+        {
+            "psn": h["psn"],
+            "pdc": h["spdcid"],
+            "context": 0xFF,
+            "status": 0 if h["is_control"] else h["return_code"],
+        }
+        for h in responses
     ]
 
 

@@ -19,9 +19,13 @@ __all__ = [
     "frame",
     "network_bytes",
     "packets_of",
+    "random_close",
     "random_header",
+    "random_nack",
     "random_request",
     "random_response",
+    "random_to_initiator",
+    "random_to_target",
     "transport_bytes",
 ]
 
@@ -43,16 +47,25 @@ def _ip(number):
 def transport_bytes(header, payload):
     """PDS, SES and payload of a frame, without CRC."""
     h = header
+    retx = 0x10 if h["retx"] else 0
+    flags = (0x0C if h["syn"] else 0x08) | retx
+    if h["is_control"] and h["is_request"]:
+        prologue = 11 << 11 | 4 << 7 | 0x20 | flags
+        offset = h["clear_psn_offset"] - (h["clear_psn_offset"] >> 15 << 16)
+        return struct.pack(">HHIHHi", prologue, 0, h["psn"], h["spdcid"], h["dpdcid"], offset)
+    if h["is_control"]:
+        return struct.pack(">HBBIHHI", 10 << 11 | retx, h["nack_code"], 0, h["psn"], h["spdcid"], h["dpdcid"], 0)
     if not h["is_request"]:
         with_data = h["opcode"] == 2
-        prologue = 7 << 11 | (5 if with_data else 4) << 7
-        pds = struct.pack(">HHIHH", prologue, 0, h["psn"], h["spdcid"], h["dpdcid"])
+        prologue = 7 << 11 | (5 if with_data else 4) << 7 | retx
+        offset = (h["psn"] - h["cack_psn"]) & 0xFFFF
+        pds = struct.pack(">HHIHH", prologue, offset, h["cack_psn"], h["spdcid"], h["dpdcid"])
         ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
         if with_data:
             ses += struct.pack(">HH", h["message_id"], len(payload))
         ses += struct.pack(">I", h["modified_length"]) + (b"\0\0\0\0" if with_data else b"")
         return pds + ses + payload
-    prologue = 3 << 11 | 3 << 7 | (0x0C if h["syn"] else 0x08)
+    prologue = 3 << 11 | 3 << 7 | flags
     pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], h["spdcid"], h["dpdcid"])
     ses = struct.pack(
         ">BBHIHHQIQQI",
@@ -96,7 +109,7 @@ def frame(header, payload, own=(OWN_MAC, OWN_IP), *, received, **overrides):
     return network_bytes(transport_bytes(header, payload), source, destination, header["port"], **overrides)
 
 
-def _addressed(payload):
+def _addressed():
     return {
         "mac": random.getrandbits(48),
         "ip": random.getrandbits(32),
@@ -104,15 +117,13 @@ def _addressed(payload):
         "psn": random.choice([random.getrandbits(32), 0, 0xFFFF_FFFF]),
         "spdcid": random.getrandbits(16),
         "dpdcid": random.getrandbits(16),
-        "message_id": random.getrandbits(16),
-        "job_id": random.getrandbits(24),
-        "payload_length": len(payload),
+        "retx": random.getrandbits(1),
     }
 
 
+_TO_TARGET_WIDTHS = {"clear_psn_offset": 16, "syn": 1}
+_SES_WIDTHS = {"message_id": 16, "job_id": 24}
 _REQUEST_WIDTHS = {
-    "clear_psn_offset": 16,
-    "syn": 1,
     "version": 2,
     "flags": 6,
     "pid_on_fep": 12,
@@ -125,37 +136,78 @@ _REQUEST_WIDTHS = {
 }
 _ATOMIC_WIDTHS = {"atomic_opcode": 8, "atomic_datatype": 8, "semantic_control": 8}
 _RESPONSE_WIDTHS = {"return_code": 6, "modified_length": 32}
+_NACK_WIDTHS = {"nack_code": 8}
 
 
-def _random_fields(widths, used):
+def _random_fields(widths, used=True):
     return {name: random.getrandbits(width) if used else 0 for name, width in widths.items()}
+
+
+_NOTHING = _random_fields(
+    {
+        **_TO_TARGET_WIDTHS,
+        **_SES_WIDTHS,
+        **_REQUEST_WIDTHS,
+        **_ATOMIC_WIDTHS,
+        **_RESPONSE_WIDTHS,
+        **_NACK_WIDTHS,
+        "is_request": 1,
+        "is_control": 1,
+        "opcode": 6,
+        "cack_psn": 32,
+        "payload_length": 14,
+    },
+    used=False,
+)
+"""Every field that some frame does not have, as it is there: zero."""
 
 
 def random_request(payload):
     opcode = random.choice([0, 1, 2, 3, 4, 4, 5, 0x30, 0x3F])
     return {
-        **_addressed(payload),
-        **_random_fields(_REQUEST_WIDTHS, True),
+        **_NOTHING,
+        **_addressed(),
+        **_random_fields(_TO_TARGET_WIDTHS | _SES_WIDTHS | _REQUEST_WIDTHS),
         **_random_fields(_ATOMIC_WIDTHS, opcode in (ATOMIC, FETCHING_ATOMIC, COMPARE_ATOMIC)),
-        **_random_fields(_RESPONSE_WIDTHS, False),
         "is_request": 1,
         "opcode": opcode,
+        "payload_length": len(payload),
     }
 
 
 def random_response(payload):
+    addressed = _addressed()
+    offset = random.choice([0, 1, random.randint(0, 0x7FFF), random.randint(-0x8000, 0x7FFF), 0x7FFF, -0x8000])
     return {
-        **_addressed(payload),
-        **_random_fields(_REQUEST_WIDTHS, False),
-        **_random_fields(_ATOMIC_WIDTHS, False),
-        **_random_fields(_RESPONSE_WIDTHS, True),
-        "is_request": 0,
+        **_NOTHING,
+        **addressed,
+        **_random_fields(_SES_WIDTHS | _RESPONSE_WIDTHS),
         "opcode": 2 if payload else 1,
+        "cack_psn": (addressed["psn"] - offset) % (1 << 32),
+        "payload_length": len(payload),
     }
 
 
+def random_nack():
+    return {**_NOTHING, **_addressed(), **_random_fields(_NACK_WIDTHS), "is_control": 1}
+
+
+def random_close():
+    return {**_NOTHING, **_addressed(), **_random_fields(_TO_TARGET_WIDTHS), "is_request": 1, "is_control": 1}
+
+
+def random_to_target(payload):
+    """A request, or a CLOSE_COMMAND where there is no payload."""
+    return random_request(payload) if payload or random.random() < 0.5 else random_close()
+
+
+def random_to_initiator(payload):
+    """An ACK, or a NACK where there is no payload."""
+    return random_response(payload) if payload or random.random() < 0.5 else random_nack()
+
+
 def random_header(payload):
-    return random.choice([random_request, random_response])(payload)
+    return random.choice([random_to_target, random_to_initiator])(payload)
 
 
 def beats_of(packet, width, error=False):

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.packed import funnel, masked, select
-from amoeba_hw.wire.headers import BUILT_HEADER, HEADER_MAXIMUM, FrameShape
+from amoeba_hw.wire.headers import BUILT_HEADER, HEADER_MAXIMUM, FrameShape, by_shape
 
 __all__ = ["FrameAssembler"]
 
@@ -72,21 +72,18 @@ class FrameAssembler(wiring.Component):
         shift = Signal(range(line_bytes + 1))
         """Where in the two payload beats this beat begins."""
         shifts = {shape: line_bytes - shape.header_bytes % line_bytes for shape in FrameShape}
-        beats = len(Const(0, self._beat.shape()))
         m.d.comb += [
-            header_bytes.eq(self._by_shape(lambda shape: shape.header_bytes)),
-            shift.eq(self._by_shape(shifts.get)),
-            reaches_payload.eq(self._beat >= self._by_shape(lambda shape: shape.header_bytes // line_bytes)[:beats]),
+            header_bytes.eq(by_shape(header.kind, len(header_bytes), lambda kind: kind.header_bytes)),
+            shift.eq(by_shape(header.kind, len(shift), shifts.get)),
+            reaches_payload.eq(
+                self._beat >= by_shape(header.kind, len(self._beat), lambda kind: kind.header_bytes // line_bytes)
+            ),
             remaining.eq(header_bytes + header.payload_length - self._sent),
             needs_payload.eq(reaches_payload & (self._taken < header.payload_length)),
             payload.eq(Mux(header.is_request, self.request_payload.p, self.response_payload.p)),
-            payload_valid.eq(
-                Mux(header.is_request, self.request_payload.valid, self.response_payload.valid)
-            ),
+            payload_valid.eq(Mux(header.is_request, self.request_payload.valid, self.response_payload.valid)),
             current.eq(Mux(needs_payload, masked(payload.data, payload.count), 0)),
-            self.o.p.data.eq(
-                self._header_beat() | funnel(self._previous, current, shift, shifts.values())
-            ),
+            self.o.p.data.eq(self._header_beat() | funnel(self._previous, current, shift, shifts.values())),
             self.o.p.last.eq(remaining <= line_bytes),
             self.o.p.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
             self.o.valid.eq(self.headers.valid & (payload_valid | ~needs_payload)),
@@ -107,24 +104,12 @@ class FrameAssembler(wiring.Component):
                 self._beat.eq(Mux(self._beat == self._header_beats, self._beat, self._beat + 1)),
             ]
         with m.If(self.headers.ready):
-            m.d.sync += [
-                register.eq(0) for register in (self._sent, self._taken, self._previous, self._beat)
-            ]
+            m.d.sync += [register.eq(0) for register in (self._sent, self._taken, self._previous, self._beat)]
         return m
 
     @property
     def _header_beats(self):
         return -(-HEADER_MAXIMUM // self._line_bytes)
-
-    def _by_shape(self, property_of):
-        """A constant that depends on the header's shape."""
-        return select(
-            8,
-            (
-                (self.headers.p.kind[index], Const(property_of(shape), 8))
-                for index, shape in enumerate(FrameShape)
-            ),
-        )
 
     def _header_beat(self):
         """The part of the headers that belongs to this beat."""

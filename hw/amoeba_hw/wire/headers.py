@@ -1,6 +1,6 @@
 """Where the headers of a frame lie, and how they become a FRAME_HEADER and back.
 
-A frame has one of four shapes; everything variable about it follows from the shape and the payload's length.
+A frame has one of six shapes; everything variable about it follows from the shape and the payload's length.
 """
 
 import enum
@@ -18,8 +18,10 @@ __all__ = [
     "BUILT_HEADER",
     "HEADER_MAXIMUM",
     "NO_CONTEXT",
+    "SHAPE",
     "FrameShape",
     "HeaderBuilder",
+    "by_shape",
     "is_atomic_opcode",
     "parse_headers",
 ]
@@ -30,8 +32,10 @@ class FrameShape(enum.Enum):
 
     RESPONSE = (uet.PDS_ACK, uet.SES_RESPONSE)
     RESPONSE_DATA = (uet.PDS_ACK, uet.SES_RESPONSE_DATA)
+    NACK = (uet.PDS_NACK,)
     REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST)
     ATOMIC_REQUEST = (uet.PDS_REQUEST, uet.SES_REQUEST, uet.ATOMIC_EXTENSION)
+    CLOSE = (uet.PDS_CONTROL,)
 
     @property
     def records(self):
@@ -52,6 +56,15 @@ class FrameShape(enum.Enum):
 HEADER_MAXIMUM = max(shape.header_bytes for shape in FrameShape)
 """Bytes of the longest headers."""
 
+SHAPE = data.StructLayout({shape.name.lower(): 1 for shape in FrameShape})
+"""A bit per FrameShape, of which at most one is set."""
+
+
+def by_shape(shape, width, value_of):
+    """A constant of ``width`` bits that depends on a SHAPE: ``value_of`` its FrameShape; zero without any."""
+    return select(width, ((shape[kind.name.lower()], Const(value_of(kind), width)) for kind in FrameShape))
+
+
 _ATOMIC_OPCODES = (
     uet.RequestOpcode.ATOMIC,
     uet.RequestOpcode.FETCHING_ATOMIC,
@@ -65,14 +78,15 @@ def is_atomic_opcode(opcode):
 
 
 NO_CONTEXT = 0xFF
-"""In the trace, of a response: the frame does not say."""
+"""In the trace, of a response and of a received CLOSE_COMMAND: the frame does not say."""
 
 BUILT_HEADER = data.StructLayout(
     {
         "bytes": 8 * HEADER_MAXIMUM,
-        "kind": len(FrameShape),  # one bit is set: the place of the shape in FrameShape
+        "kind": SHAPE,
         "payload_length": 14,
         "is_request": 1,
+        "is_control": 1,
         "context": 8,
         "pdc": 16,
         "psn": 32,
@@ -90,16 +104,19 @@ _IPV4_CONSTANTS = {
 }
 
 
-def _shape_of(header):
-    """One bit per FrameShape: the one that a FRAME_HEADER asks for."""
+def _choose_shape(m, shape, header):
+    """Drive ``shape`` with the one that a FRAME_HEADER asks for."""
     with_data = header.opcode == int(uet.ResponseOpcode.WITH_DATA)
     atomic = is_atomic_opcode(header.opcode)
-    return Cat(
-        ~header.is_request & ~with_data,
-        ~header.is_request & with_data,
-        header.is_request & ~atomic,
-        header.is_request & atomic,
-    )
+    request, response = header.is_request & ~header.is_control, ~header.is_request & ~header.is_control
+    m.d.comb += [
+        shape.response.eq(response & ~with_data),
+        shape.response_data.eq(response & with_data),
+        shape.nack.eq(~header.is_request & header.is_control),
+        shape.request.eq(request & ~atomic),
+        shape.atomic_request.eq(request & atomic),
+        shape.close.eq(header.is_request & header.is_control),
+    ]
 
 
 def _ses_values(record, header):
@@ -116,20 +133,41 @@ def _ses_values(record, header):
 def _pds_header(shape, header):
     """The PDS header of a shape as it travels."""
     record = shape.value[0]
+    # A flag has the same place in all packets that have it.
+    retx = Mux(header.retx, int(uet.PdsFlags.RETX), 0)
+    of_requests = Mux(header.syn, int(uet.PdsFlags.SYN), 0) | int(uet.PdsFlags.ACK_REQUEST) | retx
     if record is uet.PDS_REQUEST:
         values = {
             "type": uet.PdsType.ROD_REQ,
             "next_header": uet.NextHeader.REQUEST_STD,
-            "flags": Mux(header.syn, int(uet.PdsFlags.SYN), 0) | int(uet.PdsFlags.ACK_REQUEST),
+            "flags": of_requests,
             "clear_psn_offset": header.clear_psn_offset,
             "psn": header.psn,
+        }
+    elif record is uet.PDS_CONTROL:
+        values = {
+            "type": uet.PdsType.CONTROL,
+            "control_type": uet.ControlType.CLOSE_COMMAND,
+            "flags": of_requests | int(uet.ControlFlags.IS_ROD),
+            "psn": header.psn,
+            "payload": Cat(header.clear_psn_offset, header.clear_psn_offset[-1].replicate(16)),
+        }
+    elif record is uet.PDS_NACK:
+        values = {
+            "type": uet.PdsType.NACK,
+            "next_header": uet.NextHeader.NONE,
+            "flags": retx,
+            "nack_code": header.nack_code,
+            "nack_psn": header.psn,
         }
     else:
         with_data = shape is FrameShape.RESPONSE_DATA
         values = {
             "type": uet.PdsType.ACK,
             "next_header": uet.NextHeader.RESPONSE_DATA if with_data else uet.NextHeader.RESPONSE,
-            "cack_psn": header.psn,
+            "flags": retx,
+            "ack_psn_offset": (header.psn - header.cack_psn)[:16],
+            "cack_psn": header.cack_psn,
         }
     return pack_wire(record, values | {"spdcid": header.spdcid, "dpdcid": header.dpdcid})
 
@@ -157,7 +195,7 @@ class HeaderBuilder(wiring.Component):
             }
         )
         self._header = Signal(FRAME_HEADER)
-        self._shape = Signal(len(FrameShape))
+        self._shape = Signal(SHAPE)
         self._total_length = Signal(16)
         self._sum = Signal(19)
         self._valid = Signal()
@@ -166,15 +204,12 @@ class HeaderBuilder(wiring.Component):
         m = Module()
         advance = Signal()
         total_length = Signal(16)
-        shape = Signal(len(FrameShape))
+        shape = Signal(SHAPE)
+        _choose_shape(m, shape, self.i.p)
         m.d.comb += [
             advance.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(advance),
-            shape.eq(_shape_of(self.i.p)),
-            total_length.eq(
-                select(14, ((shape[n], Const(s.packet_overhead, 14)) for n, s in enumerate(FrameShape)))
-                + self.i.p.payload_length
-            ),
+            total_length.eq(by_shape(shape, 14, lambda kind: kind.packet_overhead) + self.i.p.payload_length),
         ]
         with m.If(advance):
             m.d.sync += [
@@ -229,21 +264,19 @@ class HeaderBuilder(wiring.Component):
             ),
         )
         transport = []
-        for shape in FrameShape:
-            ses = [pack_wire(record, _ses_values(record, header)) for record in shape.value[1:]]
-            transport.append(Cat(_pds_header(shape, header), *ses))
-        width = 8 * HEADER_MAXIMUM - len(common)
+        for kind in FrameShape:
+            ses = [pack_wire(record, _ses_values(record, header)) for record in kind.value[1:]]
+            transport.append((self._shape[kind.name.lower()], Cat(_pds_header(kind, header), *ses)))
         return [
-            built.bytes.eq(
-                Cat(common, select(width, ((self._shape[n], part) for n, part in enumerate(transport))))
-            ),
+            built.bytes.eq(Cat(common, select(8 * HEADER_MAXIMUM - len(common), transport))),
             built.kind.eq(self._shape),
             built.payload_length.eq(header.payload_length),
             built.is_request.eq(header.is_request),
+            built.is_control.eq(header.is_control),
             built.context.eq(Mux(header.is_request, header.initiator[:8], NO_CONTEXT)),
             built.pdc.eq(header.spdcid),
             built.psn.eq(header.psn),
-            built.status.eq(Mux(header.is_request, 0, header.return_code)),
+            built.status.eq(Mux(header.is_request | header.is_control, 0, header.return_code)),
         ]
 
 

@@ -7,10 +7,10 @@ from amoeba_model.wire import uet
 
 from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
 from amoeba_hw.layout import unpack_wire
-from amoeba_hw.packed import funnel, masked, select
+from amoeba_hw.packed import funnel, masked
 from amoeba_hw.wire.crc import RESIDUE, apply, contribution, power, register_after
 from amoeba_hw.wire.crc_appender import covered
-from amoeba_hw.wire.headers import HEADER_MAXIMUM, FrameShape, is_atomic_opcode, parse_headers
+from amoeba_hw.wire.headers import HEADER_MAXIMUM, SHAPE, FrameShape, by_shape, is_atomic_opcode, parse_headers
 
 __all__ = ["FrameParser", "frame_limit"]
 
@@ -18,7 +18,7 @@ _FRAGMENT = 0x3FFF
 """More-fragments bit and fragment offset."""
 
 _VERDICT = data.StructLayout({"encapsulation": 1, "address": 1, "check": 1, "transport": 1})
-"""What is wrong with a frame, in the order in which it counts."""
+"""What is wrong with a frame, in the order in which it counts; the two checksums are judged later."""
 
 
 def frame_limit(parameters):
@@ -142,26 +142,27 @@ class FrameParser(wiring.Component):
             m.d.sync += self._held_valid.eq(self._arrived_valid)
 
     def _elaborate_shape(self, m):
-        """Shape of the held frame (one bit each, or none), payload's length, and whether that is negative."""
+        """SHAPE of the held frame, payload's length, and whether that is negative."""
         prologue = self._fields["pds_request"]
         atomic = is_atomic_opcode(self._fields["ses_request"]["opcode"])
-        is_request = (prologue["type"] == int(uet.PdsType.ROD_REQ)) & (
-            prologue["next_header"] == int(uet.NextHeader.REQUEST_STD)
-        )
-        is_response = prologue["type"] == int(uet.PdsType.ACK)
-        shape = Signal(len(FrameShape))
+        is_rod = (self._fields["pds_control"]["flags"] & int(uet.ControlFlags.IS_ROD)) != 0
+
+        def is_kind(kind, following):
+            return (prologue["type"] == int(kind)) & (prologue["next_header"] == int(following))
+
+        shape = Signal(SHAPE)
         difference = Signal(17)
-        overhead = select(8, ((shape[n], Const(s.packet_overhead, 8)) for n, s in enumerate(FrameShape)))
+        is_request = is_kind(uet.PdsType.ROD_REQ, uet.NextHeader.REQUEST_STD)
         m.d.comb += [
-            shape.eq(
-                Cat(
-                    is_response & (prologue["next_header"] == int(uet.NextHeader.RESPONSE)),
-                    is_response & (prologue["next_header"] == int(uet.NextHeader.RESPONSE_DATA)),
-                    is_request & ~atomic,
-                    is_request & atomic,
-                )
+            shape.response.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.RESPONSE)),
+            shape.response_data.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.RESPONSE_DATA)),
+            shape.nack.eq(is_kind(uet.PdsType.NACK, uet.NextHeader.NONE)),
+            shape.request.eq(is_request & ~atomic),
+            shape.atomic_request.eq(is_request & atomic),
+            shape.close.eq(is_kind(uet.PdsType.CONTROL, uet.ControlType.CLOSE_COMMAND) & is_rod),
+            difference.eq(
+                self._fields["ipv4"]["total_length"] - by_shape(shape, 8, lambda kind: kind.packet_overhead)
             ),
-            difference.eq(self._fields["ipv4"]["total_length"] - overhead),
         ]
         return shape, difference[:14], difference[16]
 
@@ -213,16 +214,12 @@ class FrameParser(wiring.Component):
         gives = Signal()
         starts = Signal()
         offset = Signal(range(line_bytes))
-        offsets = [s.header_bytes % line_bytes for s in FrameShape]
+        offsets = [kind.header_bytes % line_bytes for kind in FrameShape]
+        first = by_shape(shape, len(self._held_index), lambda kind: kind.header_bytes // line_bytes)
         m.d.comb += [
             remaining.eq(payload_length - self._delivered),
-            starts.eq(
-                Cat(
-                    shape[n] & (self._held_index >= s.header_bytes // line_bytes)
-                    for n, s in enumerate(FrameShape)
-                ).any()
-            ),
-            offset.eq(select(len(offset), ((shape[n], Const(at, len(offset))) for n, at in enumerate(offsets)))),
+            starts.eq(shape.as_value().any() & (self._held_index >= first)),
+            offset.eq(by_shape(shape, len(offset), lambda kind: kind.header_bytes % line_bytes)),
             gives.eq(
                 self._leaves
                 & starts
@@ -235,7 +232,7 @@ class FrameParser(wiring.Component):
             self.payload.data.eq(funnel(self._held.data, self._arrived.data, offset, offsets)),
             self.payload.last.eq(remaining <= line_bytes),
             self.payload.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
-            self.is_request.eq(shape[2:].any()),
+            self.is_request.eq(shape.request | shape.atomic_request | shape.close),
         ]
         with m.If(self._leaves & self._held.last):
             m.d.sync += self._delivered.eq(0)
@@ -247,14 +244,9 @@ class FrameParser(wiring.Component):
         ethernet, ipv4, udp = (self._fields[name] for name in ("ethernet", "ipv4", "udp"))
         line_bits = self._line_bytes.bit_length() - 1
         received = Signal(16)
-        folded = Signal(17)
         words = Cat(*self._headers)[8 * uet.ETHERNET.size : 8 * (uet.ETHERNET.size + uet.IPV4.size)]
-        # Complete one cycle after the last word: a frame that is long enough has one more beat.
         m.d.sync += self._checksum.eq(_sum_of_words(words))
-        m.d.comb += [
-            received.eq((self._held_index << line_bits) + self._held.count),
-            folded.eq(self._checksum[:16] + self._checksum[16:]),
-        ]
+        m.d.comb += received.eq((self._held_index << line_bits) + self._held.count)
         faults = [
             received < uet.ENCAPSULATION_SIZE + uet.CRC_SIZE,
             received > self._limit,
@@ -263,7 +255,6 @@ class FrameParser(wiring.Component):
             ipv4["header_words"] != uet.IPV4.size // 4,
             ipv4["protocol"] != uet.IP_PROTOCOL_UDP,
             (ipv4["flags_fragment"] & _FRAGMENT) != 0,
-            (folded[:16] + folded[16])[:16] != 0xFFFF,
             udp["destination_port"] != uet.UDP_PORT,
             udp["length"] + uet.IPV4.size != ipv4["total_length"],
             udp["length"] < uet.UDP.size + uet.CRC_SIZE,
@@ -280,11 +271,12 @@ class FrameParser(wiring.Component):
         """The checks of PDS and SES."""
         response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
         faults = [
-            shape == 0,
+            ~shape.as_value().any(),
             too_short,
-            shape[:2].any() & ((response["list"] != 0) | (response["version"] != 0)),
-            shape[0] & ((response["opcode"] != int(uet.ResponseOpcode.RESPONSE)) | (payload_length != 0)),
-            shape[1]
+            (shape.response | shape.response_data) & ((response["list"] != 0) | (response["version"] != 0)),
+            (shape.response | shape.nack | shape.close) & (payload_length != 0),
+            shape.response & (response["opcode"] != int(uet.ResponseOpcode.RESPONSE)),
+            shape.response_data
             & (
                 (with_data["opcode"] != int(uet.ResponseOpcode.WITH_DATA))
                 | (with_data["payload_length"] != payload_length)
@@ -294,50 +286,68 @@ class FrameParser(wiring.Component):
 
     def _elaborate_header(self, m, shape, payload_length):
         ethernet, ipv4, udp = (self._fields[name] for name in ("ethernet", "ipv4", "udp"))
-        pds, ack, ses = (self._fields[name] for name in ("pds_request", "pds_ack", "ses_request"))
-        response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
+        pds, ack, nack, close = (self._fields[f"pds_{name}"] for name in ("request", "ack", "nack", "control"))
+        ses, response, with_data = (self._fields[f"ses_{name}"] for name in ("request", "response", "response_data"))
         extension = self._fields["atomic_extension"]
-        is_request, is_atomic = shape[2:].any(), shape[3]
-        offset = ack["ack_psn_offset"].as_signed()
-        both = {
-            "mac": ethernet["source"],
-            "ip": ipv4["source"],
-            "port": udp["source_port"],
-            "is_request": is_request,
-            "psn": Mux(is_request, pds["psn"], ack["cack_psn"] + offset),
-            "spdcid": pds["spdcid"],
-            "dpdcid": pds["dpdcid"],
-            "opcode": ses["opcode"],
-            "message_id": ses["message_id"],
-            "job_id": ses["job_id"],
-            "payload_length": payload_length,
-        }
-        of_requests = {
-            "clear_psn_offset": pds["clear_psn_offset"],
-            "syn": (pds["flags"] & int(uet.PdsFlags.SYN)) != 0,
-            **{name: ses[name] for name in _REQUEST_FIELDS},
-        }
-        of_atomics = {
-            "atomic_opcode": extension["opcode"],
-            "atomic_datatype": extension["datatype"],
-            "semantic_control": extension["semantic_control"],
-        }
-        of_responses = {
-            "return_code": response["return_code"],
-            "modified_length": Mux(shape[1], with_data["modified_length"], response["modified_length"]),
-        }
-        # What pds_request and pds_ack, and the three kinds of SES headers, have in the same place is read once.
-        groups = ((both, None), (of_requests, is_request), (of_atomics, is_atomic), (of_responses, ~is_request))
-        for fields, present in groups:
+        has_request = shape.request | shape.atomic_request
+        has_response = shape.response | shape.response_data
+        is_request = has_request | shape.close
+        # What several PDS headers, or SES headers, have in the same place is read once.
+        groups = (
+            (
+                None,
+                {
+                    "mac": ethernet["source"],
+                    "ip": ipv4["source"],
+                    "port": udp["source_port"],
+                    "is_request": is_request,
+                    "is_control": shape.nack | shape.close,
+                    "retx": (pds["flags"] & int(uet.PdsFlags.RETX)) != 0,
+                    "psn": pds["psn"] + Mux(has_response, ack["ack_psn_offset"], 0).as_signed(),
+                    "clear_psn_offset": Mux(
+                        has_request, pds["clear_psn_offset"], Mux(shape.close, close["payload"][:16], 0)
+                    ),
+                    "spdcid": pds["spdcid"],
+                    "dpdcid": pds["dpdcid"],
+                    "payload_length": payload_length,
+                },
+            ),
+            (is_request, {"syn": (pds["flags"] & int(uet.PdsFlags.SYN)) != 0}),
+            (shape.nack, {"nack_code": nack["nack_code"]}),
+            (has_request | has_response, {name: ses[name] for name in ("opcode", "message_id", "job_id")}),
+            (has_request, {name: ses[name] for name in _REQUEST_FIELDS}),
+            (
+                shape.atomic_request,
+                {
+                    "atomic_opcode": extension["opcode"],
+                    "atomic_datatype": extension["datatype"],
+                    "semantic_control": extension["semantic_control"],
+                },
+            ),
+            (
+                has_response,
+                {
+                    "cack_psn": ack["cack_psn"],
+                    "return_code": response["return_code"],
+                    "modified_length": Mux(
+                        shape.response_data, with_data["modified_length"], response["modified_length"]
+                    ),
+                },
+            ),
+        )
+        for present, fields in groups:
             for name, value in fields.items():
                 m.d.sync += self.header[name].eq(value if present is None else Mux(present, value, 0))
 
     def _elaborate_verdict(self, m):
         # What the register holds after a right packet, for each number of zero bytes that came behind it.
         expected = Array(Const(register_after(RESIDUE, count), 32) for count in range(self._line_bytes))
+        # Ten words sum up to 0xFFFF in one's complement if their sum is a multiple of that: k * 2**16 - k.
+        low, high = self._checksum[:16], self._checksum[16:]
+        checksum_wrong = ~low[4:].all() | (low[:4] != ~high)
         corrupt = self._wrong.check | (self._register != expected[self._padding])
         with m.If(self._judged):
-            with m.If(self._wrong.encapsulation):
+            with m.If(self._wrong.encapsulation | checksum_wrong):
                 m.d.comb += self.malformed.eq(1)
             with m.Elif(self._wrong.address):
                 m.d.comb += self.misdirected.eq(1)

@@ -32,12 +32,13 @@ class FrameReceiver(wiring.Component):
         else that is not a frame for this NIC is dropped and counted, too; longer ones than :func:`frame_limit` are
         malformed. ``ready`` falls only while the stores are almost full.
     requests, responses : FRAME_HEADER streams
+        To the target: requests and CLOSE_COMMANDs; to the initiator: ACKs and NACKs.
         Fields that a frame does not have are zero. A kind that is not taken holds up the other only when its store
         is full: 12 headers, or two full payloads.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for each header that has any. Does not wait for the header's transfer.
     trace_request_received, trace_response_received : TRACE_SLOT
-        ``pdc`` is the receiver's, UNKNOWN_PDC with SYN.
+        ``pdc`` is the receiver's, UNKNOWN_PDC with SYN; ``status`` of a NACK is 0.
     count_frames_received, count_dropped_malformed, count_dropped_check, count_dropped_address : Out(1)
         One pulse of one of them for each frame.
 
@@ -104,7 +105,7 @@ class FrameReceiver(wiring.Component):
             request.valid.eq(parser.accepted & parser.is_request),
             request.event.psn.eq(header.psn),
             request.event.pdc.eq(Mux(header.syn, UNKNOWN_PDC, header.dpdcid)),
-            request.event.context.eq(header.resource_index[:8]),
+            request.event.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index[:8])),
             response.valid.eq(parser.accepted & ~parser.is_request),
             response.event.psn.eq(header.psn),
             response.event.pdc.eq(header.dpdcid),

@@ -12,7 +12,7 @@ from amoeba_hw.wire.headers import HeaderBuilder
 
 __all__ = ["FrameTransmitter"]
 
-_DEPARTURE = data.StructLayout({"is_request": 1, "context": 8, "pdc": 16, "psn": 32, "status": 8})
+_DEPARTURE = data.StructLayout({"is_request": 1, "is_control": 1, "context": 8, "pdc": 16, "psn": 32, "status": 8})
 """What the trace says of a frame."""
 
 _FRAMES_INSIDE = 8
@@ -32,17 +32,18 @@ class FrameTransmitter(wiring.Component):
         Own addresses.
     requests, responses : FRAME_HEADER streams
         Frame by frame; when both wait they alternate, and responses go first. ``is_request`` must be that of the
-        stream, ``payload_length`` above 0 only where the frame may have a payload; a response has one if its opcode
-        is WITH_DATA. ``job_id``, ``message_id`` and all else are sent as given.
+        stream, ``payload_length`` above 0 only where the frame may have a payload: not with ``is_control``, and a
+        response has one if its opcode is WITH_DATA. An ACK's ``psn`` lies within 16 signed bits of its ``cack_psn``.
+        ``job_id``, ``message_id`` and all else are sent as given.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for every header with a payload, in the order of the headers. Once a
         header is there its payload must follow without waiting for the other kind's frames.
     frames : :func:`packet_beat` stream
         Whole Ethernet frames without FCS.
     trace_request_sent, trace_response_sent : TRACE_SLOT
-        With the first beat of a frame. ``pdc`` is the sender's.
+        With the first beat of a frame. ``pdc`` is the sender's; ``status`` of a NACK is 0.
     count_responses_sent : Out(1)
-        Pulse with the first beat of a response.
+        Pulse with the first beat of an ACK.
 
     One beat per cycle, no idle cycle between frames; a frame whose CRC reaches into a beat of its own takes that
     cycle, too. The first beat is on offer 6 cycles after its header was taken.
@@ -97,7 +98,7 @@ class FrameTransmitter(wiring.Component):
         m.d.comb += [
             leaves.eq(self.frames.valid & self.frames.ready & ~self._inside),
             departures.o.ready.eq(leaves),
-            self.count_responses_sent.eq(leaves & ~departure.is_request),
+            self.count_responses_sent.eq(leaves & ~departure.is_request & ~departure.is_control),
         ]
         for slot, kind in ((self.trace_request_sent, 1), (self.trace_response_sent, 0)):
             m.d.comb += slot.valid.eq(leaves & (departure.is_request == kind))

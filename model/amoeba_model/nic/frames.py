@@ -89,7 +89,8 @@ class FrameReceiver:
     def _trace(self, header: FrameHeader, cycle: int) -> None:
         if header.is_request:
             pdc = UNKNOWN_PDC if header.syn else header.dpdcid
-            self._core.trace(cycle, Stage.REQUEST_RECEIVED, header.resource_index & 0xFF, pdc, header.psn)
+            context = NO_CONTEXT if header.is_control else header.resource_index & 0xFF
+            self._core.trace(cycle, Stage.REQUEST_RECEIVED, context, pdc, header.psn)
         else:
             self._core.trace(
                 cycle, Stage.RESPONSE_RECEIVED, NO_CONTEXT, header.dpdcid, header.psn, header.return_code
