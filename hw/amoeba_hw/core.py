@@ -8,6 +8,7 @@ from amoeba_model.trace import TRACE_EVENT, Requester, Stage
 
 from amoeba_hw.host.axi_lite import register_access
 from amoeba_hw.host.hubs import ReadHub, WriteHub
+from amoeba_hw.host.interrupts import InterruptMerger
 from amoeba_hw.host.packed_reader import PackedReader
 from amoeba_hw.host.packed_writer import PackedWriter
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH, RegisterBank
@@ -26,11 +27,18 @@ READERS = (
     Requester.OPERAND_FETCH,
     Requester.COMPARE_FETCH,
     Requester.LINE_TABLE,
+    Requester.ANSWER_FETCH,
 )
 DESCRIPTOR_READS = 128
 """Descriptors that the initiator fetches ahead, and operand fetches under way: with 250 cycles of host latency, one
 request every 3 cycles (the wire's own pace at 256 bits) needs more than 83."""
-WRITERS = (Requester.RESULT_WRITER, Requester.COMPLETION_WRITER, Requester.LINE_TABLE)
+WRITERS = (
+    Requester.RESULT_WRITER,
+    Requester.COMPLETION_WRITER,
+    Requester.LINE_TABLE,
+    Requester.ANSWER_WRITER,
+    Requester.EVENT_WRITER,
+)
 
 
 class TraceSignature(wiring.Signature):
@@ -85,6 +93,7 @@ class Core(wiring.Component):
         self.memory = MemoryEngine(parameters)
         self.transmitter = FrameTransmitter(parameters)
         self.receiver = FrameReceiver(parameters)
+        self.interrupts = InterruptMerger(parameters.contexts, 2)
         self._blocks = {
             "registers": self.registers,
             "initiator": self.initiator,
@@ -92,6 +101,7 @@ class Core(wiring.Component):
             "memory": self.memory,
             "transmitter": self.transmitter,
             "receiver": self.receiver,
+            "interrupts": self.interrupts,
         }
 
     def elaborate(self, platform):
@@ -115,6 +125,12 @@ class Core(wiring.Component):
         connect_streams(m, registers.arms, initiator.arms)
         connect_streams(m, registers.peer_stores, initiator.peer_stores)
         connect_streams(m, registers.key_stores, target.key_stores)
+        connect_streams(m, registers.event_heads, target.event_heads)
+        connect_streams(m, registers.event_arms, target.event_arms)
+        m.d.comb += [
+            Value.cast(initiator.retransmission).eq(Value.cast(registers.retransmission)),
+            target.answer_base.eq(registers.answer_base),
+        ]
         for context in range(self._parameters.contexts):
             m.d.comb += [
                 Value.cast(initiator.contexts[context]).eq(Value.cast(registers.contexts[context])),
@@ -155,6 +171,7 @@ class Core(wiring.Component):
             Requester.OPERAND_FETCH: (operand_reader.requests, operand_reader.answers),
             Requester.COMPARE_FETCH: (compare_reader.requests, compare_reader.answers),
             Requester.LINE_TABLE: (self.memory.line_reads, self.memory.line_data),
+            Requester.ANSWER_FETCH: (self.target.answer_reads, self.target.answer_data),
         }
         for index, user in enumerate(READERS):
             requests, answers = clients[user]
@@ -175,6 +192,8 @@ class Core(wiring.Component):
             Requester.RESULT_WRITER: result_writer.writes,
             Requester.COMPLETION_WRITER: initiator.completion_writes,
             Requester.LINE_TABLE: self.memory.line_writes,
+            Requester.ANSWER_WRITER: self.target.answer_writes,
+            Requester.EVENT_WRITER: self.target.event_writes,
         }
         for index, user in enumerate(WRITERS):
             connect_streams(m, clients[user], hub.writes[index])
@@ -183,7 +202,11 @@ class Core(wiring.Component):
 
     def _connect_observers(self, m):
         """Interrupts, the trace port and the counters: blocks name their outputs after what they report."""
-        m.d.comb += self.irq.eq(self.initiator.interrupts)
+        m.d.comb += [
+            self.interrupts.sources[0].eq(self.initiator.interrupts),
+            self.interrupts.sources[1].eq(self.target.event_interrupts),
+            self.irq.eq(self.interrupts.interrupts),
+        ]
         for stage in Stage:
             slot = self._observed(f"trace_{stage.name.lower()}")
             port = getattr(self.trace, stage.name.lower())

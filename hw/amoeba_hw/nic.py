@@ -61,7 +61,12 @@ class Nic(wiring.Component):
         connect_streams(m, registers_bus.accesses, core.accesses)
         connect_streams(m, core.read_data, registers_bus.read_data)
 
-        m.submodules.line_order = order = LineOrder(self._parameters.data_width, Requester.LINE_TABLE)
+        m.submodules.line_order = order = LineOrder(
+            self._parameters.data_width,
+            lines=Requester.LINE_TABLE,
+            writer=Requester.ANSWER_WRITER,
+            reader=Requester.ANSWER_FETCH,
+        )
         connect_streams(m, core.reads, order.i)
         connect_streams(m, order.o, dma.reads)
         connect_streams(m, dma.read_data, core.read_answers)

@@ -2,7 +2,8 @@
 
 The design has two readers and two writers of packets (``read_commands``, ``read_packets``, ``write_commands``,
 ``write_packets``: arrays of streams) and one client that reads and writes single lines (``line_reads``,
-``line_data``, ``line_writes``), all behind the hubs on one port ``host``.
+``line_data``, ``line_writes``), all behind the hubs on one port ``host``. The second reader is kept in order
+behind the second writer.
 Parameters: ``width``; ``users``, the AxUSER numbers of the packet clients, then of the line client.
 """
 
@@ -202,6 +203,28 @@ async def a_line_read_after_it_was_written_is_new(dut, answers):
         for address in asked:
             (beat,) = await bench.line_data.receive(1)
             assert beat["data"].to_bytes(LINE, "little") == newest[address], f"line {address:#x} is old"
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+@cocotb.parametrize(answers=["at once", "late"])
+async def a_packet_read_after_its_writer_was_done_is_new(dut, answers):
+    bench = Bench(dut, PACES["always"])
+    if answers == "late":
+        bench.port.write_if.b_channel.set_pause_generator(iter(lambda: random.random() < 0.97, None))
+    await start(dut)
+    for number in range(1, 61):
+        # Other bursts before and behind: the reader waits for its writer's only, and for them by their number.
+        if random.random() < 0.5:
+            bench.write(0, BASE + 0x1000, random.randbytes(random.randint(1, 100)))
+        address = BASE + 0x3000 + random.choice([0, LINE, random.randrange(0x400)])
+        content = random.randbytes(random.choice([1, 8, LINE, 3 * LINE, random.randint(17, 1200)]))
+        bench.write(1, address, content)
+        while bench.done[1] < number:
+            await RisingEdge(dut.clk)
+        if random.random() < 0.5:
+            bench.line_write(BASE + 0x2000, random.randbytes(LINE))
+        bench.read_commands[1].send({"address": address, "length": len(content)})
+        assert await bench.packet(1) == (content, 0), f"packet {number} at {address:#x} is old"
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")

@@ -19,7 +19,10 @@ USERS = (0xA5, 0x5A, 0x3C)
 
 
 class HostPorts(wiring.Component):
-    """Two readers, two writers and one client of lines behind hubs, on one AXI4 port."""
+    """Two readers, two writers and one client of lines behind hubs, on one AXI4 port.
+
+    The second reader sees what the second writer wrote, without software between them.
+    """
 
     def __init__(self, width):
         self._width = width
@@ -42,7 +45,7 @@ class HostPorts(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.dma = dma = AxiDma(self._width)
-        m.submodules.order = order = LineOrder(self._width, USERS[2])
+        m.submodules.order = order = LineOrder(self._width, lines=USERS[2], writer=USERS[1], reader=USERS[1])
         m.submodules.read_hub = read_hub = ReadHub(self._width, USERS)
         m.submodules.write_hub = write_hub = WriteHub(self._width, USERS)
         for index in range(2):

@@ -7,11 +7,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["PendingLines"]
+__all__ = ["NUMBER_BITS", "PendingLines"]
 
 _INDEX_BITS = 10
 _TAG_BITS = 10
-_NUMBER_BITS = 16
+NUMBER_BITS = 16
 
 
 class PendingLines(wiring.Component):
@@ -36,6 +36,11 @@ class PendingLines(wiring.Component):
         The oldest burst was answered.
     asked, waits : in, out
         Whether a line's write waits, in the same cycle; one that begins in this cycle does not count yet.
+    number : out
+        Of the burst that begins next.
+    asked_number, number_waits : in, out
+        Whether the burst of a number waits; of one that was answered long ago this may be true, too, but never for
+        longer than some burst waits.
     """
 
     def __init__(self, line_bits):
@@ -47,23 +52,28 @@ class PendingLines(wiring.Component):
                 "answered": In(1),
                 "asked": In(line_bits),
                 "waits": Out(1),
+                "number": Out(NUMBER_BITS),
+                "asked_number": In(NUMBER_BITS),
+                "number_waits": Out(1),
             }
         )
-        self._sent = Signal(_NUMBER_BITS)
-        self._done = Signal(_NUMBER_BITS)
+        self._sent = Signal(NUMBER_BITS)
+        self._done = Signal(NUMBER_BITS)
         self._used = Signal(1 << _INDEX_BITS)
         """Places of the table that were written since the last reset."""
 
     def elaborate(self, platform):
         m = Module()
-        entry = data.StructLayout({"number": _NUMBER_BITS, "tag": _TAG_BITS, "any": 1})
+        entry = data.StructLayout({"number": NUMBER_BITS, "tag": _TAG_BITS, "any": 1})
         m.submodules.table = table = memory.Memory(shape=entry, depth=1 << _INDEX_BITS, init=[])
         write = table.write_port()
         old, found = table.read_port(domain="comb"), table.read_port(domain="comb")
-        outstanding = Signal(_NUMBER_BITS)
+        outstanding = Signal(NUMBER_BITS)
         place = self.line[:_INDEX_BITS]
         m.d.comb += [
             outstanding.eq(self._sent - self._done),
+            self.number.eq(self._sent),
+            self.number_waits.eq((self.asked_number - self._done)[:NUMBER_BITS] < outstanding),
             found.addr.eq(self.asked[:_INDEX_BITS]),
             self.waits.eq(self._stands_for(found, self.asked, outstanding)),
             old.addr.eq(place),
@@ -84,7 +94,7 @@ class PendingLines(wiring.Component):
 
     def _waits(self, port, outstanding):
         used = self._used.bit_select(port.addr, 1)
-        return used & ((port.data.number - self._done)[:_NUMBER_BITS] < outstanding)
+        return used & ((port.data.number - self._done)[:NUMBER_BITS] < outstanding)
 
     def _stands_for(self, port, line, outstanding):
         return self._waits(port, outstanding) & (port.data.any | (port.data.tag == _tag(line)))
