@@ -9,12 +9,15 @@ __all__ = [
     "COMPLETION_ORDER",
     "DESCRIPTOR",
     "FETCH_COMMAND",
+    "FLUSH",
     "GENERATION_BITS",
-    "OUTSTANDING",
+    "LOGGED_PACKET",
     "PACKET",
+    "RECOVERY",
     "REQUEST",
     "TICKET",
     "PayloadKind",
+    "RecoveryKind",
 ]
 
 GENERATION_BITS = 4
@@ -90,20 +93,40 @@ _REQUEST = {
 REQUEST = data.StructLayout({**_REQUEST, "length": 32})
 """A descriptor that passed its checks."""
 
+_LOGGED = {
+    **_REQUEST,
+    "length": 14,  # bytes of remote memory
+    "last": 1,  # of its request
+    "fault": 1,  # the host refused the operands: send a NO_OP instead
+}
+
+LOGGED_PACKET = data.StructLayout(_LOGGED)
+"""What is kept of an unanswered packet: what its answer is for, and what it takes to send it again."""
+
 PACKET = data.StructLayout(
     {
-        **_REQUEST,
-        "length": 14,  # bytes of remote memory
+        **_LOGGED,
         "number": 8,  # of the request, modulo 256
-        "last": 1,  # of its request
-        "fault": 1,  # the host refused the operands: send a NO_OP instead
         "resend": 1,  # not new: psn is given
         "psn": 32,
     }
 )
 """One packet of a request; addresses are the packet's own."""
 
-OUTSTANDING = data.StructLayout(
-    {"ticket": TICKET, "result": 64, "length": 14, "returns_data": 1, "last": 1, "fault": 1}
-)
-"""What an unanswered packet's answer is for."""
+
+class RecoveryKind(enum.Enum, shape=2):
+    """What an answer may ask of a PDC besides what it answers."""
+
+    AT_ONCE = 0
+    """Go back to a psn; at most once until a packet is answered."""
+    LATER = 1
+    """Go back to a psn after a quarter of the retransmission timeout."""
+    FAIL = 2
+    """Give the PDC up."""
+
+
+RECOVERY = data.StructLayout({"kind": RecoveryKind, "peer": 16, "psn": 32})
+"""Packets of a PDC are to be sent again, or never."""
+
+FLUSH = data.StructLayout({"peer": 16})
+"""A failed PDC that has unanswered packets."""
