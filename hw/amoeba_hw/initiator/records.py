@@ -6,10 +6,12 @@ from amoeba_model.descriptors import TX_DESCRIPTOR
 from amoeba_hw.layout import struct_layout
 
 __all__ = [
+    "ABORT",
     "COMPLETION_ORDER",
     "DESCRIPTOR",
     "FETCH_COMMAND",
     "GENERATION_BITS",
+    "HEAD",
     "OUTSTANDING",
     "PACKET",
     "REQUEST",
@@ -90,18 +92,33 @@ _REQUEST = {
 REQUEST = data.StructLayout({**_REQUEST, "length": 32})
 """A descriptor that passed its checks."""
 
+HEAD = data.StructLayout(
+    {
+        "present": 1,
+        "known": 1,  # what follows is valid
+        "generation": GENERATION_BITS,
+        "peer": 16,
+        "barrier": 1,  # begins only when all before it are answered
+    }
+)
+"""What decides whether the first request of a context's queue may go on."""
+
 PACKET = data.StructLayout(
     {
         **_REQUEST,
         "length": 14,  # bytes of remote memory
-        "number": 8,  # of the request, modulo 256
+        "number": 8,  # of the request in its context, modulo 256
         "last": 1,  # of its request
         "fault": 1,  # the host refused the operands: send a NO_OP instead
         "resend": 1,  # not new: psn is given
         "psn": 32,
     }
 )
-"""One packet of a request; addresses are the packet's own."""
+"""One packet of a request; addresses are the packet's own, but with ``immediate``, which only the last packet has,
+``compare`` is its header data. ``number`` counts the requests of a context."""
+
+ABORT = data.StructLayout({"valid": 1, "number": 8})
+"""While valid: no more packets of the context's request with this number are wanted."""
 
 OUTSTANDING = data.StructLayout(
     {"ticket": TICKET, "result": 64, "length": 14, "returns_data": 1, "last": 1, "fault": 1}
