@@ -6,11 +6,13 @@ from amoeba_model.descriptors import TX_DESCRIPTOR
 from amoeba_hw.layout import struct_layout
 
 __all__ = [
+    "ABORT",
     "COMPLETION_ORDER",
     "DESCRIPTOR",
     "FETCH_COMMAND",
     "FLUSH",
     "GENERATION_BITS",
+    "HEAD",
     "LOGGED_PACKET",
     "PACKET",
     "RECOVERY",
@@ -93,6 +95,17 @@ _REQUEST = {
 REQUEST = data.StructLayout({**_REQUEST, "length": 32})
 """A descriptor that passed its checks."""
 
+HEAD = data.StructLayout(
+    {
+        "present": 1,
+        "known": 1,  # what follows is valid
+        "generation": GENERATION_BITS,
+        "peer": 16,
+        "barrier": 1,  # begins only when all before it are answered
+    }
+)
+"""What decides whether the first request of a context's queue may go on."""
+
 _LOGGED = {
     **_REQUEST,
     "length": 14,  # bytes of remote memory
@@ -106,12 +119,16 @@ LOGGED_PACKET = data.StructLayout(_LOGGED)
 PACKET = data.StructLayout(
     {
         **_LOGGED,
-        "number": 8,  # of the request, modulo 256
+        "number": 8,  # of the request in its context, modulo 256
         "resend": 1,  # not new: psn is given
         "psn": 32,
     }
 )
-"""One packet of a request; addresses are the packet's own."""
+"""One packet of a request; addresses are the packet's own, but with ``immediate``, which only the last packet has,
+``compare`` is its header data. ``number`` counts the requests of a context."""
+
+ABORT = data.StructLayout({"valid": 1, "number": 8})
+"""While valid: no more packets of the context's request with this number are wanted."""
 
 
 class RecoveryKind(enum.Enum, shape=2):
