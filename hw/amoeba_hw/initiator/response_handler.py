@@ -316,10 +316,9 @@ class ResponseHandler(wiring.Component):
         order = decision.answer.order
         return [
             self._state.eq(self.answered_state),
+            # A piece of a chain that another continues hands its status on.
             order.status.eq(Mux(ticket.chained, ReturnCode.OK, self.answered_state.status)),
             order.ticket.eq(ticket),
-            # A piece of a chain gives its completion entry back.
-            order.ticket.wants_completion.eq(ticket.wants_completion & ~ticket.chained),
             decision.answer.writes.eq(writes),
             decision.answer.completes.eq(completes),
             decision.answer.psn.eq(self._state.oldest_psn),
