@@ -11,6 +11,7 @@ from amoeba_hw.interfaces import (
     FRAME_HEADER,
     PEER_STORE,
     READ_REQUEST,
+    RETRANSMISSION,
     RING_INDEX,
     packet_beat,
     read_beat,
@@ -116,6 +117,7 @@ class Environment:
         self._latencies = (host_latency, wire_latency)
         self._make_streams(pace)
         dut.result_done.value = 0
+        self.set_retransmission()
         for index in range(parameters.contexts):
             getattr(dut, f"contexts__{index}").value = 0
         self._services = []
@@ -171,6 +173,9 @@ class Environment:
         """Write a context's registers; an enabled one's rings are granted."""
         self.contexts[number] = registers
         getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, registers)
+
+    def set_retransmission(self, timeout=1 << 20, limit=8):
+        self.dut.retransmission.value = pack(RETRANSMISSION, {"timeout": timeout, "limit": limit})
 
     def store_peer(self, index, **fields):
         self.peer_stores.send({"index": index, "peer": fields})
@@ -347,6 +352,7 @@ def response(header, return_code, content):
         "port": header["port"],
         "psn": header["psn"],
         "spdcid": header["spdcid"] + TARGET_PDC,
+        "cack_psn": (header["psn"] + header["clear_psn_offset"] - (header["clear_psn_offset"] >> 15 << 16)) & 0xFFFF_FFFF,
         "dpdcid": header["spdcid"],
         "opcode": ResponseOpcode.WITH_DATA if content else ResponseOpcode.RESPONSE,
         "message_id": header["message_id"],

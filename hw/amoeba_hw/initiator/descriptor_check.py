@@ -44,6 +44,7 @@ class DescriptorCheck(wiring.Component):
         OK, or why the descriptor is refused: the first reason in the order of the specification.
     is_nop : out
         NOPs need no peer.
+    is_close : out
     is_atomic, ses_opcode, atomic_opcode, atomic_datatype, kind, returns_data : out
         What the request's packets say; undefined unless ``status`` is OK.
     """
@@ -56,6 +57,7 @@ class DescriptorCheck(wiring.Component):
                 "peer_allowed": In(1),
                 "status": Out(8),
                 "is_nop": Out(1),
+                "is_close": Out(1),
                 "is_atomic": Out(1),
                 "ses_opcode": Out(6),
                 "atomic_opcode": Out(8),
@@ -78,6 +80,7 @@ class DescriptorCheck(wiring.Component):
                     self._elaborate_cells(m, form, executed)
         m.d.comb += [
             self.is_nop.eq(descriptor.opcode == DescriptorOpcode.NOP),
+            self.is_close.eq(descriptor.opcode == DescriptorOpcode.CLOSE),
             self.is_atomic.eq(descriptor.opcode.matches(*_FORMS)),
             self.returns_data.eq(
                 descriptor.opcode.matches(
@@ -110,10 +113,15 @@ class DescriptorCheck(wiring.Component):
                         ),
                     ]
         inline = (descriptor.flags & DescriptorFlags.INLINE).bool()
+        # Both would be in ``compare``.
+        two_compares = (descriptor.flags & DescriptorFlags.IMMEDIATE).bool() & (
+            descriptor.opcode == DescriptorOpcode.COMPARE_ATOMIC
+        )
         m.d.comb += malformed.eq(
             ~descriptor.opcode.matches(*DescriptorOpcode)
             | (descriptor.flags & ~flags & 0xFF).bool()
             | (inline & (descriptor.length > _INLINE_BYTES))
+            | two_compares
             | (descriptor.length > _LONGEST)
             | (self.is_atomic & ((descriptor.length == 0) | (fraction != 0)))
         )

@@ -30,12 +30,15 @@ class DescriptorDispatch(wiring.Component):
     requests : REQUEST stream
     completions : COMPLETION_ORDER stream
         NOPs and refused descriptors.
+    ended : out, a bit per context
+        Pulse: a descriptor was taken that does not become a request.
     trace_descriptor : TRACE_SLOT
     count_descriptors : out
     """
 
     def __init__(self, parameters):
         self._parameters = parameters
+        self._contexts = parameters.contexts
         super().__init__(
             {
                 "descriptors": In(stream.Signature(DESCRIPTOR)),
@@ -45,6 +48,7 @@ class DescriptorDispatch(wiring.Component):
                 "peer_context": In(8),
                 "requests": Out(stream.Signature(REQUEST)),
                 "completions": Out(stream.Signature(COMPLETION_ORDER)),
+                "ended": Out(self._contexts),
                 "trace_descriptor": Out(TRACE_SLOT),
                 "count_descriptors": Out(1),
             }
@@ -85,6 +89,10 @@ class DescriptorDispatch(wiring.Component):
                     m.next = "LOOK_UP"
                     m.d.comb += self.count_descriptors.eq(1)
                     m.d.comb += self.trace_descriptor.valid.eq(1)
+                    m.d.comb += [
+                        ended.eq((descriptor.context == index) & ~(goes_out & current))
+                        for index, ended in enumerate(self.ended)
+                    ]
         with m.If(self.requests.ready):
             m.d.sync += self.requests.valid.eq(0)
         with m.If(self.completions.ready):
@@ -107,7 +115,7 @@ class DescriptorDispatch(wiring.Component):
 
     def _ticket(self, ticket, known):
         """The ticket of the descriptor; of one that could not be read all fields are zero."""
-        descriptor, fields = self.descriptors.payload, self.descriptors.p.fields
+        descriptor, fields, flagged = self.descriptors.payload, self.descriptors.p.fields, self._flagged
         return [
             ticket.context.eq(descriptor.context),
             ticket.generation.eq(descriptor.generation),
@@ -116,8 +124,13 @@ class DescriptorDispatch(wiring.Component):
             ticket.user_context.eq(Mux(known, fields.context, 0)),
             ticket.length.eq(Mux(known, fields.length, 0)),
             ticket.opcode.eq(Mux(known, fields.opcode, 0)),
-            ticket.wants_completion.eq((fields.flags & DescriptorFlags.COMPLETION).bool()),
+            # On success: what continues a request says nothing of its own.
+            ticket.wants_completion.eq(flagged(DescriptorFlags.COMPLETION) & ~flagged(DescriptorFlags.CHAINED)),
+            ticket.chained.eq(known & flagged(DescriptorFlags.CHAINED)),
         ]
+
+    def _flagged(self, flag):
+        return (self.descriptors.p.fields.flags & flag).bool()
 
     def _request(self, check):
         request, fields = self.requests.payload, self.descriptors.p.fields
@@ -128,12 +141,16 @@ class DescriptorDispatch(wiring.Component):
             request.atomic_opcode.eq(check.atomic_opcode),
             request.atomic_datatype.eq(check.atomic_datatype),
             request.kind.eq(check.kind),
-            request.inline.eq((fields.flags & DescriptorFlags.INLINE).bool()),
+            request.inline.eq(self._flagged(DescriptorFlags.INLINE)),
+            request.is_close.eq(check.is_close),
+            request.fence.eq(self._flagged(DescriptorFlags.FENCE)),
+            request.immediate.eq(self._flagged(DescriptorFlags.IMMEDIATE) & ~check.is_close),
             request.returns_data.eq(check.returns_data),
             request.remote_address.eq(fields.remote_address),
             request.remote_key.eq(fields.remote_key),
             request.result.eq(fields.result),
             request.local.eq(fields.local),
             request.compare.eq(fields.compare),
-            request.length.eq(fields.length),
+            # A CLOSE is one packet, whatever its length.
+            request.length.eq(Mux(check.is_close, 0, fields.length)),
         ]

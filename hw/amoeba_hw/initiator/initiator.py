@@ -7,21 +7,28 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.initiator.completion_writer import CompletionWriter
 from amoeba_hw.initiator.descriptor_dispatch import DescriptorDispatch
 from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
+from amoeba_hw.initiator.operand_requester import OperandRequester
 from amoeba_hw.initiator.operand_stage import OperandStage
-from amoeba_hw.initiator.outstanding_table import OutstandingTable
+from amoeba_hw.initiator.packet_log import PacketLog
 from amoeba_hw.initiator.packet_numberer import PacketNumberer
 from amoeba_hw.initiator.packetizer import Packetizer
+from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.peer_table import PeerTable
-from amoeba_hw.initiator.records import COMPLETION_ORDER
+from amoeba_hw.initiator.records import COMPLETION_ORDER, RecoveryKind
+from amoeba_hw.initiator.request_queues import RequestQueues
 from amoeba_hw.initiator.response_handler import ResponseHandler
 from amoeba_hw.initiator.result_order import ResultOrder
+from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
+from amoeba_hw.initiator.retransmitter import Retransmitter
 from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
+from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.interfaces import (
     CONTEXT,
     DMA_COMMAND,
     FRAME_HEADER,
     PEER_STORE,
     READ_REQUEST,
+    RETRANSMISSION,
     RING_INDEX,
     TRACE_SLOT,
     packet_beat,
@@ -50,6 +57,7 @@ class Initiator(wiring.Component):
     doorbells, completion_heads, arms : RING_INDEX streams
         Never refused. Writes to a context that is not enabled are ignored.
     peer_stores : PEER_STORE stream
+    retransmission : RETRANSMISSION
     descriptor_reads, descriptor_data : read client's streams
         Data is always taken at once.
     operand_commands, operands; compare_commands, compares : streams to and from a PackedReader each
@@ -67,8 +75,9 @@ class Initiator(wiring.Component):
         One-cycle pulses, after the completion was accepted on ``completion_writes``.
     trace_doorbell, trace_descriptor, trace_operand, trace_result_written, trace_completion_written, \
 trace_interrupt : TRACE_SLOT
-    count_descriptors, count_completions, count_error_completions, count_requests_sent, \
-count_responses_received, count_dropped_response, count_interrupts : out
+    count_descriptors, count_completions, count_error_completions, count_requests_sent, count_retransmissions, \
+count_responses_received, count_dropped_response, count_nacks_received, count_timeouts, count_failed_pdcs, \
+count_interrupts : out
         Pulses for the counters.
     """
 
@@ -82,6 +91,7 @@ count_responses_received, count_dropped_response, count_interrupts : out
                 "completion_heads": In(stream.Signature(RING_INDEX)),
                 "arms": In(stream.Signature(RING_INDEX)),
                 "peer_stores": In(stream.Signature(PEER_STORE)),
+                "retransmission": In(RETRANSMISSION),
                 "descriptor_reads": Out(stream.Signature(READ_REQUEST)),
                 "descriptor_data": In(stream.Signature(read_beat(width))),
                 "operand_commands": Out(stream.Signature(DMA_COMMAND)),
@@ -107,8 +117,12 @@ count_responses_received, count_dropped_response, count_interrupts : out
                 "count_completions": Out(1),
                 "count_error_completions": Out(1),
                 "count_requests_sent": Out(1),
+                "count_retransmissions": Out(1),
                 "count_responses_received": Out(1),
                 "count_dropped_response": Out(1),
+                "count_nacks_received": Out(1),
+                "count_timeouts": Out(1),
+                "count_failed_pdcs": Out(1),
                 "count_interrupts": Out(1),
             }
         )
@@ -118,31 +132,39 @@ count_responses_received, count_dropped_response, count_interrupts : out
         parameters = self._parameters
         width = parameters.data_width
         packet_beats = parameters.payload // parameters.beat_bytes
-        # Two packets of the largest size, or one beat for each packet in flight.
-        operand_room = max(2 * packet_beats, PACKETS)
-        # Compare values are half a packet at most.
-        compare_room = max(packet_beats, PACKETS)
+        # Four packets of the largest size, or one beat for each in flight; of compare values half a packet each.
+        operand_room = max(4 * packet_beats, PACKETS)
+        compare_room = max(2 * packet_beats, PACKETS)
         m.submodules.peers = PeerTable(parameters.peers)
-        m.submodules.outstanding = OutstandingTable(parameters.peers, parameters.window)
+        m.submodules.credits = WindowCredits(parameters.peers, parameters.window)
+        m.submodules.log = PacketLog(parameters.peers, parameters.window)
         m.submodules.scheduler = TransmitScheduler(parameters.contexts)
         m.submodules.fetch = DescriptorFetch(width)
         m.submodules.dispatch = DescriptorDispatch(parameters)
-        m.submodules.packetizer = Packetizer(parameters, operand_room, compare_room)
-        m.submodules.operands = OperandStage(width, PACKETS, operand_room, compare_room)
+        m.submodules.queues = RequestQueues(parameters.contexts)
+        m.submodules.packetizer = Packetizer(parameters)
+        m.submodules.requester = OperandRequester(parameters, operand_room, compare_room)
+        m.submodules.operands = OperandStage(parameters, PACKETS, operand_room, compare_room)
         m.submodules.numberer = PacketNumberer(parameters)
+        m.submodules.gate = PayloadGate(width)
+        m.submodules.retransmitter = Retransmitter(parameters.peers)
+        m.submodules.timers = RetransmissionTimers(parameters.peers)
         m.submodules.responses = ResponseHandler(parameters)
         m.submodules.results = ResultOrder()
         m.submodules.completions = CompletionWriter(parameters)
         m.submodules.finished = RoundRobinArbiter(COMPLETION_ORDER, 2)
-        self._elaborate_requests(m)
+        self._elaborate_descriptors(m)
+        self._elaborate_packets(m)
         self._elaborate_tables(m)
+        self._elaborate_window(m)
+        self._elaborate_recovery(m)
         self._elaborate_completions(m)
         return m
 
-    def _elaborate_requests(self, m):
-        """From the doorbell to the frame."""
+    def _elaborate_descriptors(self, m):
+        """From the doorbell to the queue of checked requests."""
         scheduler, fetch, dispatch = m.submodules.scheduler, m.submodules.fetch, m.submodules.dispatch
-        packetizer, operands, numberer = m.submodules.packetizer, m.submodules.operands, m.submodules.numberer
+        queues, packetizer, peers = m.submodules.queues, m.submodules.packetizer, m.submodules.peers
         for producer, consumer in (
             (wiring.flipped(self.doorbells), scheduler.doorbells),
             (wiring.flipped(self.completion_heads), scheduler.completion_heads),
@@ -150,42 +172,74 @@ count_responses_received, count_dropped_response, count_interrupts : out
             (fetch.reads, wiring.flipped(self.descriptor_reads)),
             (wiring.flipped(self.descriptor_data), fetch.answers),
             (fetch.descriptors, dispatch.descriptors),
-            (dispatch.requests, packetizer.requests),
-            (packetizer.packets, operands.i),
-            (packetizer.operand_commands, wiring.flipped(self.operand_commands)),
-            (packetizer.compare_commands, wiring.flipped(self.compare_commands)),
-            (wiring.flipped(self.operands), operands.operands),
-            (wiring.flipped(self.compares), operands.compares),
-            (operands.o, numberer.i),
-            (operands.payload, wiring.flipped(self.request_payload)),
-            (numberer.headers, wiring.flipped(self.requests)),
+            (dispatch.requests, queues.i),
         ):
             connect_streams(m, producer, consumer)
         m.d.comb += [
-            packetizer.operand_freed.eq(operands.operand_freed),
-            packetizer.compare_freed.eq(operands.compare_freed),
-            packetizer.abort.eq(operands.abort),
+            scheduler.ended.eq(dispatch.ended),
+            scheduler.left.eq(queues.left),
+            queues.head_context.eq(packetizer.head_context),
+            queues.pop.eq(packetizer.pop),
+            packetizer.request.eq(queues.request),
+            peers.check_index.eq(dispatch.peer_index),
+            dispatch.peer_allowed.eq(peers.check_allowed),
+            dispatch.peer_context.eq(peers.check_context),
             self.trace_doorbell.eq(scheduler.trace_doorbell),
             self.trace_descriptor.eq(dispatch.trace_descriptor),
-            self.trace_operand.eq(numberer.trace_operand),
             self.count_descriptors.eq(dispatch.count_descriptors),
-            self.count_requests_sent.eq(self.requests.valid & self.requests.ready),
         ]
         for index, context in enumerate(self.contexts):
             m.d.comb += [
                 scheduler.registers[index].eq(context),
-                numberer.contexts[index].eq(context),
                 dispatch.generations[index].eq(scheduler.generations[index]),
+                packetizer.generations[index].eq(scheduler.generations[index]),
+                packetizer.heads[index].eq(queues.heads[index]),
+            ]
+
+    def _elaborate_packets(self, m):
+        """From the packet to its frame."""
+        packetizer, requester = m.submodules.packetizer, m.submodules.requester
+        operands, numberer, gate = m.submodules.operands, m.submodules.numberer, m.submodules.gate
+        for producer, consumer in (
+            (packetizer.packets, requester.new),
+            (m.submodules.retransmitter.resends, requester.resends),
+            (requester.packets, operands.i),
+            (requester.operand_commands, wiring.flipped(self.operand_commands)),
+            (requester.compare_commands, wiring.flipped(self.compare_commands)),
+            (wiring.flipped(self.operands), operands.operands),
+            (wiring.flipped(self.compares), operands.compares),
+            (operands.o, numberer.i),
+            (operands.payload, gate.i),
+            (gate.o, wiring.flipped(self.request_payload)),
+            (numberer.headers, wiring.flipped(self.requests)),
+        ):
+            connect_streams(m, producer, consumer)
+        leaves = self.requests.valid & self.requests.ready
+        m.d.comb += [
+            requester.operand_freed.eq(operands.operand_freed),
+            requester.compare_freed.eq(operands.compare_freed),
+            gate.route.eq(numberer.route),
+            gate.swallow.eq(numberer.swallow),
+            numberer.room.eq(gate.room),
+            self.trace_operand.eq(numberer.trace_operand),
+            self.count_requests_sent.eq(leaves),
+            self.count_retransmissions.eq(leaves & self.requests.p.retx),
+        ]
+        for index, context in enumerate(self.contexts):
+            m.d.comb += [
+                numberer.contexts[index].eq(context),
+                packetizer.aborts[index].eq(operands.aborts[index]),
             ]
 
     def _elaborate_tables(self, m):
-        peers, outstanding = m.submodules.peers, m.submodules.outstanding
-        dispatch, numberer, responses = m.submodules.dispatch, m.submodules.numberer, m.submodules.responses
+        """Who reads and writes what is known of a PDC and of its packets."""
+        peers, log = m.submodules.peers, m.submodules.log
+        numberer, responses, retransmitter = m.submodules.numberer, m.submodules.responses, m.submodules.retransmitter
         connect_streams(m, wiring.flipped(self.peer_stores), peers.stores)
         m.d.comb += [
-            peers.check_index.eq(dispatch.peer_index),
-            dispatch.peer_allowed.eq(peers.check_allowed),
-            dispatch.peer_context.eq(peers.check_context),
+            peers.occupied.eq(numberer.occupied | responses.occupied),
+            numberer.storing.eq(peers.storing),
+            responses.storing.eq(peers.storing),
             peers.send_index.eq(numberer.send_index),
             numberer.send_peer.eq(peers.send_peer),
             numberer.send_psn.eq(peers.send_psn),
@@ -201,13 +255,78 @@ count_responses_received, count_dropped_response, count_interrupts : out
             peers.answered.eq(responses.answered),
             peers.answered_index.eq(responses.answered_index),
             peers.answered_state.eq(responses.answered_state),
-            outstanding.write.eq(numberer.note),
-            outstanding.write_peer.eq(numberer.sent_index),
-            outstanding.write_psn.eq(numberer.send_psn),
-            outstanding.write_entry.eq(numberer.note_entry),
-            outstanding.read_peer.eq(responses.outstanding_peer),
-            outstanding.read_psn.eq(responses.outstanding_psn),
-            responses.outstanding_entry.eq(outstanding.read_entry),
+            peers.resend_index.eq(retransmitter.resend_index),
+            retransmitter.resend_oldest.eq(peers.resend_oldest),
+            retransmitter.resend_end.eq(peers.resend_end),
+            log.write.eq(numberer.log),
+            log.write_peer.eq(numberer.log_peer),
+            log.write_psn.eq(numberer.log_psn),
+            log.write_entry.eq(numberer.log_entry),
+            log.answer_read.eq(responses.log_read),
+            log.answer_peer.eq(responses.log_peer),
+            log.answer_psn.eq(responses.log_psn),
+            responses.log_entry.eq(log.entry),
+            log.resend_peer.eq(retransmitter.log_peer),
+            log.resend_psn.eq(retransmitter.log_psn),
+            retransmitter.log_granted.eq(log.resend_granted),
+            retransmitter.log_entry.eq(log.entry),
+        ]
+
+    def _elaborate_window(self, m):
+        """When the next packet of a PDC may be cut."""
+        credits, retransmitter, packetizer = m.submodules.credits, m.submodules.retransmitter, m.submodules.packetizer
+        operands, numberer = m.submodules.operands, m.submodules.numberer
+        peers, responses = m.submodules.peers, m.submodules.responses
+        m.d.comb += [
+            credits.cut.eq(packetizer.cut),
+            credits.cut_peer.eq(packetizer.cut_peer),
+            credits.cut_close.eq(packetizer.cut_close),
+            credits.dropped.eq(operands.dropped),
+            credits.dropped_peer.eq(operands.dropped_peer),
+            credits.numbered.eq(numberer.sent),
+            credits.numbered_peer.eq(numberer.sent_index),
+            credits.answered.eq(responses.answered),
+            credits.answered_peer.eq(responses.answered_index),
+            credits.closed.eq(responses.closed),
+            credits.opened.eq(peers.opened),
+            credits.opened_peer.eq(peers.opened_peer),
+            packetizer.may_send.eq(credits.room & ~retransmitter.sending_again & ~retransmitter.held),
+            packetizer.all_answered.eq(credits.all_answered),
+            packetizer.failed.eq(retransmitter.failed),
+        ]
+
+    def _elaborate_recovery(self, m):
+        """What makes a PDC send again, or no more."""
+        timers, retransmitter, responses = m.submodules.timers, m.submodules.retransmitter, m.submodules.responses
+        credits, peers = m.submodules.credits, m.submodules.peers
+        connect_streams(m, timers.flushes, responses.flushes)
+        for consumer in (timers, retransmitter):
+            m.d.comb += [consumer.opened.eq(peers.opened), consumer.opened_peer.eq(peers.opened_peer)]
+        m.d.comb += [
+            timers.settings.eq(self.retransmission),
+            timers.unanswered.eq(credits.unanswered),
+            timers.sending_again.eq(retransmitter.sending_again),
+            timers.held.eq(retransmitter.held),
+            timers.failed.eq(retransmitter.failed),
+            timers.alive.eq(responses.answered),
+            timers.alive_peer.eq(responses.answered_index),
+            timers.hold.eq(responses.recover & (responses.recovery.kind == RecoveryKind.LATER)),
+            timers.hold_peer.eq(responses.recovery.peer),
+            timers.stall.eq(responses.recover),
+            retransmitter.recover.eq(responses.recover),
+            retransmitter.recovery.eq(responses.recovery),
+            retransmitter.timer_peer.eq(timers.peer),
+            retransmitter.expired.eq(timers.expired),
+            retransmitter.given_up.eq(timers.given_up),
+            retransmitter.released.eq(timers.released),
+            retransmitter.answered.eq(responses.answered),
+            retransmitter.answered_peer.eq(responses.answered_index),
+            retransmitter.settled.eq(credits.settled),
+            m.submodules.numberer.failed.eq(retransmitter.failed),
+            responses.failed.eq(retransmitter.failed),
+            self.count_nacks_received.eq(responses.count_nacks_received),
+            self.count_timeouts.eq(timers.count_timeouts),
+            self.count_failed_pdcs.eq(retransmitter.count_failed_pdcs),
         ]
 
     def _elaborate_completions(self, m):

@@ -1,14 +1,13 @@
 """Holds packets back until all their operands are here."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.packet_buffer import PacketBuffer
-from amoeba_hw.initiator.packetizer import ABORT
 from amoeba_hw.initiator.payload_join import PAYLOAD, PayloadJoin
-from amoeba_hw.initiator.records import PACKET, PayloadKind
+from amoeba_hw.initiator.records import ABORT, PACKET, PayloadKind
 from amoeba_hw.interfaces import packet_beat
 from amoeba_hw.stream import Queue, connect_streams
 
@@ -20,13 +19,13 @@ _WAITING_PAYLOADS = 4
 class OperandStage(wiring.Component):
     """Passes each packet on when the payload that it needs is stored; makes that payload.
 
-    A packet whose operands or compare values the host refused goes on as the last of its request, with ``fault``
-    set and without payload; the packets of that request behind it are dropped.
+    A packet whose operands or compare values the host refused goes on with ``fault`` set and without payload. If it
+    is new, it is the last of its request, and the packets of that request behind it are dropped; a packet sent again
+    keeps its place. A packet that comes with ``fault`` has no operands.
 
     Parameters
     ----------
-    width : int
-        Bits per beat.
+    parameters : NicParameters
     depth : int
         Packets that may wait for their operands.
     operand_room, compare_room : int
@@ -36,7 +35,8 @@ class OperandStage(wiring.Component):
     -------
     i : PACKET stream
     operands, compares : packet streams
-        For the packets whose values are not inline, in the same order. Never refused within the room.
+        For the packets without ``fault`` whose values are not inline, in the same order. Never refused within the
+        room.
     operand_freed, compare_freed : out
         Pulse: room for one more beat.
     o : PACKET stream
@@ -44,12 +44,15 @@ class OperandStage(wiring.Component):
     payload : packet stream
         One packet per packet on ``o`` that has a ``kind`` other than NONE and no ``fault``, in order; complete, but
         possibly earlier than the packet on ``o``.
-    abort : ABORT
-        While a request's remaining packets are dropped.
+    aborts : array of ABORT
+        For each context, from a refused packet on until one of another request passes.
+    dropped, dropped_peer : out
+        Pulse: a packet that was cut for this peer will not be sent.
     """
 
-    def __init__(self, width, depth, operand_room, compare_room):
-        self._width = width
+    def __init__(self, parameters, depth, operand_room, compare_room):
+        self._width = width = parameters.data_width
+        self._contexts = parameters.contexts
         self._depth = depth
         self._operand_room = operand_room
         self._compare_room = compare_room
@@ -63,7 +66,9 @@ class OperandStage(wiring.Component):
                 "compare_freed": Out(1),
                 "o": Out(stream.Signature(PACKET)),
                 "payload": Out(stream.Signature(beat)),
-                "abort": Out(ABORT),
+                "aborts": Out(ABORT).array(self._contexts),
+                "dropped": Out(1),
+                "dropped_peer": Out(range(parameters.peers)),
             }
         )
 
@@ -84,12 +89,12 @@ class OperandStage(wiring.Component):
         connect_streams(m, join.o, wiring.flipped(self.payload))
         connect_streams(m, fork.o[0], wiring.flipped(self.o))
         m.d.comb += [self.operand_freed.eq(operands.freed), self.compare_freed.eq(compares.freed)]
-        fault = self._elaborate_gate(m, waiting, operands, compares, fork)
+        discard = self._elaborate_gate(m, waiting, operands, compares, fork)
         source = fork.o[1]
         m.d.comb += [
             payloads.i.valid.eq(source.valid),
             source.ready.eq(payloads.i.ready),
-            payloads.i.p.discard.eq(fault | self.abort.valid),
+            payloads.i.p.discard.eq(discard),
             *(getattr(payloads.i.p, name).eq(getattr(source.p, name)) for name, _ in PAYLOAD if name != "discard"),
         ]
         return m
@@ -99,26 +104,31 @@ class OperandStage(wiring.Component):
         needs_operands = Signal()
         needs_compares = Signal()
         complete = Signal()
-        fault = Signal()
+        refused = Signal()
+        unwanted = Signal()
         passed = Signal()
+        abort = Array(self.aborts)[packet.ticket.context]
         m.d.comb += [
-            needs_operands.eq(~packet.inline & (packet.kind != PayloadKind.NONE)),
+            needs_operands.eq(~packet.inline & ~packet.fault & (packet.kind != PayloadKind.NONE)),
             needs_compares.eq(needs_operands & (packet.kind != PayloadKind.OPERANDS)),
             complete.eq((~needs_operands | operands.outcomes.valid) & (~needs_compares | compares.outcomes.valid)),
-            fault.eq((needs_operands & operands.outcomes.p.error) | (needs_compares & compares.outcomes.p.error)),
+            refused.eq((needs_operands & operands.outcomes.p.error) | (needs_compares & compares.outcomes.p.error)),
+            unwanted.eq(~packet.resend & abort.valid & (abort.number == packet.number)),
             fork.i.valid.eq(waiting.o.valid & complete),
             fork.i.payload.eq(packet),
-            fork.i.p.fault.eq(fault),
-            fork.i.p.last.eq(packet.last | fault),
-            fork.select.eq(Cat(~self.abort.valid, packet.kind != PayloadKind.NONE)),
+            fork.i.p.fault.eq(packet.fault | refused),
+            fork.i.p.last.eq(packet.last | (refused & ~packet.resend)),
+            # A NO_OP has no header data.
+            fork.i.p.immediate.eq(packet.immediate & ~fork.i.p.fault),
+            fork.select.eq(Cat(~unwanted, ~packet.fault & (packet.kind != PayloadKind.NONE))),
             passed.eq(fork.i.valid & fork.i.ready),
             waiting.o.ready.eq(passed),
             operands.outcomes.ready.eq(passed & needs_operands),
             compares.outcomes.ready.eq(passed & needs_compares),
+            self.dropped.eq(passed & unwanted),
+            self.dropped_peer.eq(packet.ticket.peer),
         ]
-        with m.If(passed):
-            m.d.sync += [
-                self.abort.valid.eq((fault | self.abort.valid) & ~packet.last),
-                self.abort.number.eq(packet.number),
-            ]
-        return fault
+        for index, context_abort in enumerate(self.aborts):
+            with m.If(passed & ~packet.resend & (packet.ticket.context == index)):
+                m.d.sync += [context_abort.valid.eq(refused | unwanted), context_abort.number.eq(packet.number)]
+        return refused | unwanted

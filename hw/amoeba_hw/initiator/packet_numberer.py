@@ -6,14 +6,16 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, SemanticControl, SesFlags
 
 from amoeba_hw.initiator.peer_table import ANSWERED
-from amoeba_hw.initiator.records import OUTSTANDING, PACKET, PayloadKind
+from amoeba_hw.initiator.records import LOGGED_PACKET, PACKET, PayloadKind
 from amoeba_hw.interfaces import CONTEXT, FRAME_HEADER, PEER, TRACE_SLOT
 
 __all__ = ["PacketNumberer"]
 
 
 class PacketNumberer(wiring.Component):
-    """Numbers each packet when its PDC's window has room, notes it as outstanding and writes its header.
+    """Numbers each new packet, logs it and writes its header; of a packet to send again, the header alone.
+
+    There is no frame for a packet of a failed PDC, nor for one to send again that has been answered meanwhile.
 
     Parameters
     ----------
@@ -22,26 +24,38 @@ class PacketNumberer(wiring.Component):
     Members
     -------
     i : PACKET stream
-        One every two cycles. A packet whose window is full holds up those behind it.
+        One every two cycles. Waits for ``headers`` and ``room`` only: the place in the window is the packet's own.
     contexts : array of CONTEXT
+    failed : in, a bit per peer
+        The PDC was given up.
     headers : FRAME_HEADER stream
-        Two cycles after its packet. A packet with ``fault`` becomes a NO_OP of length 0.
+        Two cycles after its packet. A packet with ``fault`` becomes a NO_OP of length 0, one that ``is_close`` a
+        control packet.
+    route, swallow : out; room : in
+        To the PayloadGate, for each packet with payload, in the cycle before its header is on offer.
+    storing : in; occupied : out
+        As the peer table has them.
     send_index, send_peer, send_psn, send_answered; sent, sent_index, sent_psn
-        To and from the peer table.
-    note, note_entry : out
-        Pulse, with ``sent``: OUTSTANDING of the packet with psn ``send_psn``.
+        To and from the peer table. ``sent``: a new packet got the psn before ``sent_psn``.
+    log, log_peer, log_psn, log_entry : out
+        Pulse: what to keep of the packet with that psn.
     trace_operand : TRACE_SLOT
         For a packet with payload, when its turn has come: only then it has a number.
     """
 
     def __init__(self, parameters):
-        self._window = parameters.window
         index = range(parameters.peers)
         super().__init__(
             {
                 "i": In(stream.Signature(PACKET)),
                 "contexts": In(CONTEXT).array(parameters.contexts),
+                "failed": In(parameters.peers),
                 "headers": Out(stream.Signature(FRAME_HEADER)),
+                "route": Out(1),
+                "swallow": Out(1),
+                "room": In(1),
+                "storing": In(1),
+                "occupied": Out(1),
                 "send_index": Out(index),
                 "send_peer": In(PEER),
                 "send_psn": In(32),
@@ -49,46 +63,64 @@ class PacketNumberer(wiring.Component):
                 "sent": Out(1),
                 "sent_index": Out(index),
                 "sent_psn": Out(32),
-                "note": Out(1),
-                "note_entry": Out(OUTSTANDING),
+                "log": Out(1),
+                "log_peer": Out(index),
+                "log_psn": Out(32),
+                "log_entry": Out(LOGGED_PACKET),
                 "trace_operand": Out(TRACE_SLOT),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        packet = self.i.payload
-        unanswered = Signal(32)
-        free = Signal()
+        packet, oldest = self.i.payload, self.send_answered.oldest_psn
+        psn = Signal(32)
+        unanswered = Signal()
         reported = Signal()
         payload_length = Signal(14)
+        # How far a packet is from the oldest one, modulo 2**32: one that is older is very far.
+        distance = Signal(32)
+        outstanding = Signal(32)
         m.d.comb += [
             self.send_index.eq(packet.ticket.peer),
             self.sent_index.eq(packet.ticket.peer),
             self.sent_psn.eq(self.send_psn + 1),
-            unanswered.eq(self.send_psn - self.send_answered.expected_psn),
-            free.eq((unanswered < self._window) & (~self.headers.valid | self.headers.ready)),
-            self.sent.eq(self.i.ready),
-            self.note.eq(self.i.ready),
-            self.trace_operand.event.psn.eq(self.send_psn),
+            self.log_peer.eq(packet.ticket.peer),
+            self.log_psn.eq(psn),
+            *(getattr(self.log_entry, name).eq(getattr(packet, name)) for name, _ in LOGGED_PACKET),
+            # A NO_OP brings no data.
+            self.log_entry.returns_data.eq(packet.returns_data & ~packet.fault),
+            psn.eq(Mux(packet.resend, packet.psn, self.send_psn)),
+            distance.eq(packet.psn - oldest),
+            outstanding.eq(self.send_psn - oldest),
+            unanswered.eq(distance < outstanding),
+            self.swallow.eq(self.failed.bit_select(packet.ticket.peer, 1) | (packet.resend & ~unanswered)),
+            self.trace_operand.event.psn.eq(psn),
             self.trace_operand.event.pdc.eq(packet.ticket.peer),
             self.trace_operand.event.context.eq(packet.ticket.context),
-            *(getattr(self.note_entry, name).eq(getattr(packet, name)) for name, _ in OUTSTANDING),
-            self.note_entry.returns_data.eq(packet.returns_data & ~packet.fault),
         ]
         with m.If(self.headers.ready):
             m.d.sync += self.headers.valid.eq(0)
+        has_payload = payload_length != 0
         with m.FSM(name="number"):
-            with m.State("LOOK_UP"), m.If(self.i.valid):
+            with m.State("LOOK_UP"), m.If(self.i.valid & ~self.storing):
                 m.d.sync += reported.eq(0)
-                m.next = "GRANT"
-            with m.State("GRANT"):
-                # The tables are read again in each cycle: answers make room.
+                m.next = "NUMBER"
+            with m.State("NUMBER"):
                 m.d.sync += reported.eq(1)
-                m.d.comb += self.trace_operand.valid.eq(~reported & (payload_length != 0))
-                with m.If(free):
-                    m.d.comb += self.i.ready.eq(1)
-                    m.d.sync += [self.headers.valid.eq(1), *self._header(payload_length)]
+                m.d.comb += [
+                    self.occupied.eq(1),
+                    self.trace_operand.valid.eq(~reported & has_payload & ~self.swallow),
+                ]
+                with m.If((~self.headers.valid | self.headers.ready) & self.room):
+                    m.d.comb += [
+                        self.i.ready.eq(1),
+                        self.route.eq(has_payload),
+                        self.sent.eq(~packet.resend),
+                        # The host may refuse operands that it granted the first time.
+                        self.log.eq(~packet.resend | (packet.fault & unanswered)),
+                    ]
+                    m.d.sync += [self.headers.valid.eq(~self.swallow), *self._header(psn, payload_length)]
                     m.next = "LOOK_UP"
         self._elaborate_length(m, payload_length)
         return m
@@ -103,33 +135,38 @@ class PacketNumberer(wiring.Component):
             with m.Case(PayloadKind.VECTORS):
                 m.d.comb += payload_length.eq(packet.length << 1)
 
-    def _header(self, payload_length):
+    def _header(self, psn, payload_length):
         header, packet, peer, answered = self.headers.payload, self.i.payload, self.send_peer, self.send_answered
-        message = self.send_psn - peer.initial_psn
-        whole = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
+        offset = psn - answered.start_psn
         by_bits = Array(self.contexts)[packet.ticket.context].cswap_by_bits
         is_atomic = packet.is_atomic & ~packet.fault
+        immediate = packet.immediate & packet.last & ~packet.fault
+        whole = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
+        more = Mux(packet.fault, SesFlags.INITIATOR_ERROR, Mux(immediate, SesFlags.HEADER_DATA, 0))
         return [
             header.eq(Const(0, FRAME_HEADER.size)),
             header.mac.eq(peer.mac),
             header.ip.eq(peer.ip),
             header.port.eq(peer.entropy),
             header.is_request.eq(1),
-            header.psn.eq(self.send_psn),
-            # The last answered psn is the one before the next expected.
-            header.clear_psn_offset.eq(answered.expected_psn - 1 - self.send_psn),
+            header.is_control.eq(packet.is_close),
+            header.retx.eq(packet.resend),
+            header.psn.eq(psn),
+            # The last answered psn is the one before the oldest unanswered one.
+            header.clear_psn_offset.eq(answered.oldest_psn - 1 - psn),
             header.spdcid.eq(packet.ticket.peer),
             header.syn.eq(~answered.established),
-            header.dpdcid.eq(Mux(answered.established, answered.dpdcid, message)),
+            header.dpdcid.eq(Mux(answered.established, answered.dpdcid, offset)),
             header.opcode.eq(Mux(packet.fault, RequestOpcode.NO_OP, packet.ses_opcode)),
-            header.flags.eq(Mux(packet.fault, whole | SesFlags.INITIATOR_ERROR, whole)),
-            header.message_id.eq(message),
+            header.flags.eq(Const(whole, 6) | more),
+            header.message_id.eq(offset),
             header.job_id.eq(peer.job_id),
             header.pid_on_fep.eq(peer.pid_on_fep),
             header.resource_index.eq(peer.resource_index),
             header.initiator.eq(packet.ticket.context),
             header.buffer_offset.eq(packet.remote_address),
             header.memory_key.eq(packet.remote_key),
+            header.header_data.eq(Mux(immediate, packet.compare, 0)),
             header.request_length.eq(Mux(packet.fault, 0, packet.length)),
             header.atomic_opcode.eq(Mux(is_atomic, packet.atomic_opcode, 0)),
             header.atomic_datatype.eq(Mux(is_atomic, packet.atomic_datatype, 0)),

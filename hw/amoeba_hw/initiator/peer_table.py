@@ -4,17 +4,29 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from amoeba_hw.initiator.records import GENERATION_BITS
 from amoeba_hw.interfaces import PEER, PEER_STORE
 
 __all__ = ["ANSWERED", "PeerTable"]
 
-ANSWERED = data.StructLayout({"expected_psn": 32, "established": 1, "dpdcid": 16, "failed": 1, "status": 8})
-"""What the answers of a PDC say: the psn answered next; once there was an answer, the target's PDC; and whether the
-request whose packets are being answered has failed, with the return code that said so first."""
+ANSWERED = data.StructLayout(
+    {
+        "oldest_psn": 32,  # the packet answered next
+        "start_psn": 32,  # of the PDC: where it began, or began anew after a CLOSE
+        "established": 1,  # there was an answer since
+        "dpdcid": 16,  # the target's PDC, then
+        "failed": 1,  # the request whose packets are being answered, with this status
+        "status": 8,
+        "chained": 1,  # the last packet answered ended a piece of a chain: this descriptor of this generation
+        "chain_index": 16,
+        "chain_generation": GENERATION_BITS,
+    }
+)
+"""What the answers of a PDC say."""
 
 
 class PeerTable(wiring.Component):
-    """The driver's peer entries, and the state of the PDC that each of them is.
+    """The driver's peer entries, and how far the packets and answers of the PDC are that each of them is.
 
     Parameters
     ----------
@@ -24,11 +36,18 @@ class PeerTable(wiring.Component):
     Members
     -------
     stores : PEER_STORE stream
-        Waits while a psn is written. Stores an entry and opens its PDC anew; an index outside is ignored.
+        Waits while ``occupied``. Stores an entry and opens its PDC anew; an index outside is ignored.
+    occupied : in
+        Somebody is between reading and writing the state of a PDC.
+    storing : out
+        An entry waits to be stored: nobody begins anything.
+    opened, opened_peer : out
+        Pulse: a PDC was opened.
     check_index : in; check_allowed, check_context : out
         Whether the entry is valid, and whose it is, one cycle after ``check_index``.
     send_index : in; send_peer, send_psn, send_answered : out
-        Everything about a packet to send, one cycle after ``send_index``; as old as ``send_index``.
+        Everything about a packet to send, one cycle after ``send_index``; as old as ``send_index``. ``send_psn`` is
+        that of the next new packet.
     sent : in; sent_index, sent_psn : in
         Pulse: ``sent_psn`` is the next psn of that PDC.
     answer_index : in; answer_open, answer_psn, answer_ip, answer_state : out
@@ -36,6 +55,8 @@ class PeerTable(wiring.Component):
         peer's IP address, and ANSWERED.
     answered : in; answered_index, answered_state : in
         Pulse: the new ANSWERED of that PDC.
+    resend_index : in; resend_oldest, resend_end : out
+        The unanswered packets, one cycle after ``resend_index``: the first one, and the one behind the last.
     """
 
     def __init__(self, entries):
@@ -44,6 +65,10 @@ class PeerTable(wiring.Component):
         super().__init__(
             {
                 "stores": In(stream.Signature(PEER_STORE)),
+                "occupied": In(1),
+                "storing": Out(1),
+                "opened": Out(1),
+                "opened_peer": Out(index),
                 "check_index": In(index),
                 "check_allowed": Out(1),
                 "check_context": Out(8),
@@ -62,6 +87,9 @@ class PeerTable(wiring.Component):
                 "answered": In(1),
                 "answered_index": In(index),
                 "answered_state": In(ANSWERED),
+                "resend_index": In(index),
+                "resend_oldest": Out(32),
+                "resend_end": Out(32),
             }
         )
         self._valid = Signal(entries)
@@ -73,21 +101,23 @@ class PeerTable(wiring.Component):
         m.submodules.peers = peers = memory.Memory(shape=PEER, depth=self._entries, init=[])
         m.submodules.sent_psns = sent_psns = memory.Memory(shape=32, depth=self._entries, init=[])
         m.submodules.answers = answers = memory.Memory(shape=ANSWERED, depth=self._entries, init=[])
-        store, index = self.stores.payload, self.stores.p.index[: self.sent_index.shape().width]
-        storing = Signal()
+        store, index = self.stores.payload, self.opened_peer
         m.d.comb += [
-            self.stores.ready.eq(~self.sent & ~self.answered),
-            storing.eq(self.stores.valid & self.stores.ready & (store.index < self._entries)),
+            self.storing.eq(self.stores.valid),
+            self.stores.ready.eq(~self.occupied),
+            self.opened.eq(self.stores.valid & self.stores.ready & (store.index < self._entries)),
+            index.eq(store.index),
         ]
 
         peer_write, sent_write, answer_write = (table.write_port() for table in (peers, sent_psns, answers))
         m.d.comb += [
-            peer_write.en.eq(storing),
+            peer_write.en.eq(self.opened),
             peer_write.addr.eq(index),
             peer_write.data.eq(store.peer),
-            sent_write.en.eq(storing | self.sent),
-            answer_write.en.eq(storing | self.answered),
+            sent_write.en.eq(self.opened | self.sent),
+            answer_write.en.eq(self.opened | self.answered),
         ]
+        # Whoever writes is between reading and writing: nothing is stored then.
         with m.If(self.sent):
             m.d.comb += [sent_write.addr.eq(self.sent_index), sent_write.data.eq(self.sent_psn)]
         with m.Else():
@@ -95,8 +125,12 @@ class PeerTable(wiring.Component):
         with m.If(self.answered):
             m.d.comb += [answer_write.addr.eq(self.answered_index), answer_write.data.eq(self.answered_state)]
         with m.Else():
-            m.d.comb += [answer_write.addr.eq(index), answer_write.data.expected_psn.eq(store.peer.initial_psn)]
-        with m.If(storing):
+            m.d.comb += [
+                answer_write.addr.eq(index),
+                answer_write.data.oldest_psn.eq(store.peer.initial_psn),
+                answer_write.data.start_psn.eq(store.peer.initial_psn),
+            ]
+        with m.If(self.opened):
             m.d.sync += [
                 self._valid.bit_select(index, 1).eq(store.peer.valid),
                 self._open.bit_select(index, 1).eq(1),
@@ -107,8 +141,8 @@ class PeerTable(wiring.Component):
     def _elaborate_reads(self, m, peers, sent_psns, answers):
         # Reads at the moment of a write give the old content: see the users of each port.
         check, send_peer, answer_peer = (peers.read_port() for _ in range(3))
-        send_psn, answer_psn = sent_psns.read_port(), sent_psns.read_port()
-        send_answered, answer_state = answers.read_port(), answers.read_port()
+        send_psn, answer_psn, resend_end = (sent_psns.read_port() for _ in range(3))
+        send_answered, answer_state, resend_answered = (answers.read_port() for _ in range(3))
         m.d.comb += [
             check.addr.eq(self.check_index),
             self.check_context.eq(check.data.context),
@@ -124,6 +158,10 @@ class PeerTable(wiring.Component):
             self.answer_ip.eq(answer_peer.data.ip),
             self.answer_psn.eq(answer_psn.data),
             self.answer_state.eq(answer_state.data),
+            resend_end.addr.eq(self.resend_index),
+            resend_answered.addr.eq(self.resend_index),
+            self.resend_end.eq(resend_end.data),
+            self.resend_oldest.eq(resend_answered.data.oldest_psn),
         ]
         m.d.sync += [
             self.check_allowed.eq(self._valid.bit_select(self.check_index, 1)),

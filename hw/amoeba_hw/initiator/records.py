@@ -6,15 +6,20 @@ from amoeba_model.descriptors import TX_DESCRIPTOR
 from amoeba_hw.layout import struct_layout
 
 __all__ = [
+    "ABORT",
     "COMPLETION_ORDER",
     "DESCRIPTOR",
     "FETCH_COMMAND",
+    "FLUSH",
     "GENERATION_BITS",
-    "OUTSTANDING",
+    "HEAD",
+    "LOGGED_PACKET",
     "PACKET",
+    "RECOVERY",
     "REQUEST",
     "TICKET",
     "PayloadKind",
+    "RecoveryKind",
 ]
 
 GENERATION_BITS = 4
@@ -90,20 +95,55 @@ _REQUEST = {
 REQUEST = data.StructLayout({**_REQUEST, "length": 32})
 """A descriptor that passed its checks."""
 
+HEAD = data.StructLayout(
+    {
+        "present": 1,
+        "known": 1,  # what follows is valid
+        "generation": GENERATION_BITS,
+        "peer": 16,
+        "barrier": 1,  # begins only when all before it are answered
+    }
+)
+"""What decides whether the first request of a context's queue may go on."""
+
+_LOGGED = {
+    **_REQUEST,
+    "length": 14,  # bytes of remote memory
+    "last": 1,  # of its request
+    "fault": 1,  # the host refused the operands: send a NO_OP instead
+}
+
+LOGGED_PACKET = data.StructLayout(_LOGGED)
+"""What is kept of an unanswered packet: what its answer is for, and what it takes to send it again."""
+
 PACKET = data.StructLayout(
     {
-        **_REQUEST,
-        "length": 14,  # bytes of remote memory
-        "number": 8,  # of the request, modulo 256
-        "last": 1,  # of its request
-        "fault": 1,  # the host refused the operands: send a NO_OP instead
+        **_LOGGED,
+        "number": 8,  # of the request in its context, modulo 256
         "resend": 1,  # not new: psn is given
         "psn": 32,
     }
 )
-"""One packet of a request; addresses are the packet's own."""
+"""One packet of a request; addresses are the packet's own, but with ``immediate``, which only the last packet has,
+``compare`` is its header data. ``number`` counts the requests of a context."""
 
-OUTSTANDING = data.StructLayout(
-    {"ticket": TICKET, "result": 64, "length": 14, "returns_data": 1, "last": 1, "fault": 1}
-)
-"""What an unanswered packet's answer is for."""
+ABORT = data.StructLayout({"valid": 1, "number": 8})
+"""While valid: no more packets of the context's request with this number are wanted."""
+
+
+class RecoveryKind(enum.Enum, shape=2):
+    """What an answer may ask of a PDC besides what it answers."""
+
+    AT_ONCE = 0
+    """Go back to a psn; at most once until a packet is answered."""
+    LATER = 1
+    """Go back to a psn after a quarter of the retransmission timeout."""
+    FAIL = 2
+    """Give the PDC up."""
+
+
+RECOVERY = data.StructLayout({"kind": RecoveryKind, "peer": 16, "psn": 32})
+"""Packets of a PDC are to be sent again, or never."""
+
+FLUSH = data.StructLayout({"peer": 16})
+"""A failed PDC that has unanswered packets."""

@@ -3,11 +3,18 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.wire.uet import ReturnCode
+from amoeba_model.wire.uet import NackCode, ReturnCode
 
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.peer_table import ANSWERED
-from amoeba_hw.initiator.records import COMPLETION_ORDER, GENERATION_BITS, OUTSTANDING
+from amoeba_hw.initiator.records import (
+    COMPLETION_ORDER,
+    FLUSH,
+    GENERATION_BITS,
+    LOGGED_PACKET,
+    RECOVERY,
+    RecoveryKind,
+)
 from amoeba_hw.interfaces import DMA_COMMAND, FRAME_HEADER, packet_beat
 from amoeba_hw.stream import Queue
 
@@ -27,9 +34,26 @@ _DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64,
 _ROUTE = data.StructLayout({"forward": 1})
 _ROUTES = 16
 
+_AFTER_A_WHILE = (
+    NackCode.NO_RESOURCE,
+    NackCode.NO_PKT_BUFFER,
+    NackCode.NO_SES_MSG_AVAIL,
+    NackCode.NO_GTD_DEL_AVAIL,
+    NackCode.PSN_OOR_WINDOW,
+)
+"""Refusals that pass: the packet is sent again later."""
+
 
 class ResponseHandler(wiring.Component):
-    """Matches answers with outstanding packets, in psn order per PDC, and sends their data to the host.
+    """Answers unanswered packets, in psn order per PDC, and sends the answers' data to the host.
+
+    An answer is looked up, checked, and then acted on packet by packet, the oldest first, as sections 8 and 9 of the
+    architecture say::
+
+        cycle       0         1         2         3         4
+        answer a  look up | check   | step
+        answer b                              look up | check    (with cumulative answers a takes more steps)
+        outputs                               a
 
     Parameters
     ----------
@@ -38,21 +62,30 @@ class ResponseHandler(wiring.Component):
     Members
     -------
     responses : FRAME_HEADER stream
-        One every three cycles. Answers that are not expected are dropped, with their payload.
+        One every three cycles, and one cycle more for each packet that it answers besides its own. Answers that are
+        not expected are dropped, with their payload.
     response_payload : packet stream
+    flushes : FLUSH stream
+        All unanswered packets of this PDC are answered LOCAL_PDC_FAILED, one per cycle; none if it has not failed.
     generations : array of GENERATION_BITS
         Data for an earlier generation is not written.
+    failed : in, a bit per peer
+        A failed PDC takes no answers.
+    storing : in; occupied : out
+        As the peer table has them.
     answer_index, answer_open, answer_psn, answer_ip, answer_state; answered, answered_index, answered_state
-        To and from the peer table.
-    outstanding_peer, outstanding_psn : out; outstanding_entry : in
-        To and from the outstanding table, which answers one cycle later.
+        To and from the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE.
+    log_read, log_peer, log_psn : out; log_entry : in
+        To and from the packet log, which answers one cycle later.
+    recover, recovery : out
+        Pulse: what the PDC is to do besides.
     result_commands : DMA_COMMAND stream
         Three cycles after the answer's header.
     results : packet stream
         One packet of exactly the command's length per command, in order.
     answers : ANSWER stream
-        Every answer that was expected, in order.
-    count_responses_received, count_dropped_response : out
+        For every packet answered that completes a request or whose data is written, in order.
+    count_responses_received, count_dropped_response, count_nacks_received : out
     """
 
     def __init__(self, parameters):
@@ -63,7 +96,11 @@ class ResponseHandler(wiring.Component):
             {
                 "responses": In(stream.Signature(FRAME_HEADER)),
                 "response_payload": In(stream.Signature(beat)),
+                "flushes": In(stream.Signature(FLUSH)),
                 "generations": In(GENERATION_BITS).array(parameters.contexts),
+                "failed": In(parameters.peers),
+                "storing": In(1),
+                "occupied": Out(1),
                 "answer_index": Out(index),
                 "answer_open": In(1),
                 "answer_psn": In(32),
@@ -72,109 +109,223 @@ class ResponseHandler(wiring.Component):
                 "answered": Out(1),
                 "answered_index": Out(index),
                 "answered_state": Out(ANSWERED),
-                "outstanding_peer": Out(index),
-                "outstanding_psn": Out(32),
-                "outstanding_entry": In(OUTSTANDING),
+                "closed": Out(1),
+                "log_read": Out(1),
+                "log_peer": Out(index),
+                "log_psn": Out(32),
+                "log_entry": In(LOGGED_PACKET),
+                "recover": Out(1),
+                "recovery": Out(RECOVERY),
                 "result_commands": Out(stream.Signature(DMA_COMMAND)),
                 "results": Out(stream.Signature(beat)),
                 "answers": Out(stream.Signature(ANSWER)),
                 "count_responses_received": Out(1),
                 "count_dropped_response": Out(1),
+                "count_nacks_received": Out(1),
             }
         )
+        self._state = Signal(ANSWERED)
+        """Of the PDC in hand."""
+        self._end = Signal(32)
+        """The psn behind its last packet."""
+        self._flushing = Signal()
+        self._expected = Signal()
+        """The answer is to an unanswered packet."""
+        self._code = Signal(8)
+        """The return code of the packet answered in this cycle, before anything else is held against it."""
+        self._finished = Signal()
+        """Nothing more follows from the answer, or from the flush."""
 
     def elaborate(self, platform):
         m = Module()
-        header = self.responses.payload
-        expected = Signal()
+        header, state = self.responses.payload, self._state
         decision = Signal(_DECISION)
         select = Signal(3)
         m.submodules.fork = fork = Fork(_DECISION, 3)
         m.submodules.routes = routes = Queue(_ROUTE, _ROUTES)
+        pending = Signal()
         m.d.comb += [
-            self.answer_index.eq(header.dpdcid),
-            self.answered_index.eq(header.dpdcid),
-            self.outstanding_peer.eq(header.dpdcid),
-            self.outstanding_psn.eq(header.psn),
-            expected.eq(
-                self.answer_open
-                & (header.dpdcid < self._parameters.peers)
-                & (header.psn == self.answer_state.expected_psn)
-                & (header.psn != self.answer_psn)
-                & (header.ip == self.answer_ip)
-            ),
+            fork.i.valid.eq(pending),
             fork.i.payload.eq(decision),
             fork.select.eq(select),
+            self.log_peer.eq(self.answered_index),
+            self.log_psn.eq(self.answered_state.oldest_psn),
         ]
-        status = self._elaborate_status(m)
+        with m.If(fork.i.ready):
+            m.d.sync += pending.eq(0)
         with m.FSM(name="response"):
-            with m.State("LOOK_UP"), m.If(self.responses.valid):
-                m.next = "DECIDE"
-            with m.State("DECIDE"):
-                m.d.comb += [
-                    self.responses.ready.eq(1),
-                    self.answered.eq(expected),
-                    self.count_responses_received.eq(expected),
-                    self.count_dropped_response.eq(~expected),
-                ]
-                m.d.sync += self._decide(m, decision, select, expected, status)
-                m.next = "ACT"
-            with m.State("ACT"):
-                m.d.comb += fork.i.valid.eq(1)
-                with m.If(fork.i.ready):
+            with m.State("LOOK_UP"):
+                m.d.comb += self.answer_index.eq(Mux(self.flushes.valid, self.flushes.p.peer, header.dpdcid))
+                m.d.sync += [self.answered_index.eq(self.answer_index), self._flushing.eq(self.flushes.valid)]
+                with m.If((self.responses.valid | self.flushes.valid) & ~self.storing):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.comb += [self.occupied.eq(1), self.log_read.eq(1), self.log_psn.eq(self.answer_state.oldest_psn)]
+                m.d.sync += [state.eq(self.answer_state), *self._check()]
+                m.next = "STEP"
+            with m.State("STEP"):
+                m.d.comb += [self.occupied.eq(1), self.log_read.eq(1)]
+                with m.If(~pending | fork.i.ready):
+                    self._elaborate_step(m)
+                    m.d.sync += [pending.eq(1), *self._decide(m, decision, select)]
+                with m.If(self._finished):
+                    m.d.comb += [self.responses.ready.eq(~self._flushing), self.flushes.ready.eq(self._flushing)]
                     m.next = "LOOK_UP"
         self._elaborate_outputs(m, fork, routes)
         return m
 
-    def _elaborate_status(self, m):
-        """What the answer says of its own packet: OK or what is wrong."""
-        header, entry = self.responses.payload, self.outstanding_entry
+    def _check(self):
+        """The assignments that say what the answer is for."""
+        header, state = self.responses.payload, self.answer_state
+        failed = self.failed.bit_select(self.answered_index, 1)
+        distance = (header.psn - state.oldest_psn)[:32]
+        outstanding = (self.answer_psn - state.oldest_psn)[:32]
+        matches = (
+            self.answer_open
+            & (header.dpdcid < self._parameters.peers)
+            & (header.ip == self.answer_ip)
+            & (distance < outstanding)
+        )
+        return [
+            self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
+            self._expected.eq(matches & ~failed),
+        ]
+
+    def _elaborate_step(self, m):
+        """What follows for the oldest packet: it is answered, or nothing more follows."""
+        header, entry, state = self.responses.payload, self.log_entry, self._state
+        own = Signal()
+        covered = Signal()
+        m.d.comb += [
+            own.eq(header.psn == state.oldest_psn),
+            # A difference of psns is signed.
+            covered.eq(~(header.cack_psn - state.oldest_psn)[31] & ~entry.returns_data),
+            self._finished.eq(1),
+            self.recovery.peer.eq(self.answered_index),
+            self.recovery.psn.eq(header.psn),
+            self._code.eq(ReturnCode.OK),
+        ]
+        with m.If(self._flushing):
+            m.d.comb += [
+                self._finished.eq(state.oldest_psn == self._end),
+                self.answered.eq(~self._finished),
+                self._code.eq(ReturnCode.LOCAL_PDC_FAILED),
+            ]
+        with m.Elif(~self._expected):
+            m.d.comb += self.count_dropped_response.eq(1)
+        with m.Elif(header.is_control):
+            m.d.comb += self.count_nacks_received.eq(1)
+            self._elaborate_nack(m, own & entry.is_close)
+        with m.Elif(own):
+            m.d.comb += [
+                self.answered.eq(1),
+                self.count_responses_received.eq(1),
+                self._code.eq(header.return_code),
+            ]
+        with m.Elif(covered):
+            m.d.comb += [self.answered.eq(1), self._finished.eq(0)]
+        with m.Else():
+            m.d.comb += [
+                self.count_dropped_response.eq(1),
+                self.recover.eq(1),
+                self.recovery.kind.eq(RecoveryKind.AT_ONCE),
+                self.recovery.psn.eq(state.oldest_psn),
+            ]
+
+    def _elaborate_nack(self, m, closes):
+        m.d.comb += self.recover.eq(1)
+        with m.Switch(self.responses.p.nack_code):
+            with m.Case(NackCode.ROD_OOO):
+                m.d.comb += self.recovery.kind.eq(RecoveryKind.AT_ONCE)
+            with m.Case(*_AFTER_A_WHILE):
+                m.d.comb += self.recovery.kind.eq(RecoveryKind.LATER)
+            with m.Case(NackCode.NO_PDC_AVAIL):
+                m.d.comb += self.recover.eq(0)
+            with m.Default():
+                m.d.comb += self.recovery.kind.eq(RecoveryKind.FAIL)
+                # A PDC that the target does not know any more is closed.
+                with m.If(closes & (self.responses.p.nack_code == NackCode.INV_DPDCID)):
+                    m.d.comb += [self.recover.eq(0), self.answered.eq(1)]
+
+    def _elaborate_status(self, m, own):
+        """What the oldest packet's answer says: OK or what is wrong."""
+        entry = self.log_entry
         status = Signal(8)
         asked = Signal(14)
-        m.d.comb += asked.eq(Mux(entry.returns_data, entry.length, 0))
+        given = Signal(14)
+        m.d.comb += [
+            asked.eq(Mux(entry.returns_data, entry.length, 0)),
+            given.eq(Mux(own, self.responses.p.payload_length, 0)),
+        ]
         with m.If(entry.fault):
             m.d.comb += status.eq(ReturnCode.LOCAL_DMA_FAULT)
-        with m.Elif(header.return_code != ReturnCode.OK):
-            m.d.comb += status.eq(header.return_code)
-        with m.Elif(header.payload_length != asked):
+        with m.Elif(self._code != ReturnCode.OK):
+            m.d.comb += status.eq(self._code)
+        with m.Elif(given != asked):
             m.d.comb += status.eq(ReturnCode.UNCOR)
         with m.Else():
             m.d.comb += status.eq(ReturnCode.OK)
         return status
 
-    def _decide(self, m, decision, select, expected, status):
-        """Brings the PDC up to date; returns the assignments that make the decision."""
-        header, entry, state = self.responses.payload, self.outstanding_entry, self.answer_state
+    def _elaborate_following(self, m, status):
+        """Brings the PDC up to date when its oldest packet is answered."""
+        entry, state, following = self.log_entry, self._state, self.answered_state
         ticket = entry.ticket
+        continues = Signal()
         failed = Signal()
-        writes = Signal()
-        has_payload = header.payload_length != 0
-        following = self.answered_state
         m.d.comb += [
-            failed.eq(status != ReturnCode.OK),
-            writes.eq(
-                expected
-                & ~failed
-                & entry.returns_data
-                & has_payload
-                & (Array(self.generations)[ticket.context] == ticket.generation)
+            # A chain may be broken before its end: then its status is nobody's.
+            continues.eq(
+                ~state.chained
+                | (
+                    (ticket.index == (state.chain_index + 1)[:16])
+                    & (ticket.generation == state.chain_generation)
+                )
             ),
-            following.expected_psn.eq(state.expected_psn + 1),
-            following.established.eq(1),
-            following.dpdcid.eq(header.spdcid),
-            following.failed.eq((state.failed | failed) & ~entry.last),
-            following.status.eq(Mux(state.failed, state.status, status)),
+            failed.eq(state.failed & continues),
+            self.closed.eq(entry.is_close),
+            following.eq(state),
         ]
+        with m.If(self.answered):
+            m.d.comb += [
+                following.oldest_psn.eq(state.oldest_psn + 1),
+                following.failed.eq((failed | (status != ReturnCode.OK)) & (~entry.last | ticket.chained)),
+                following.status.eq(Mux(failed, state.status, status)),
+                following.chained.eq(entry.last & ticket.chained),
+                following.chain_index.eq(ticket.index),
+                following.chain_generation.eq(ticket.generation),
+            ]
+            with m.If(entry.is_close):
+                m.d.comb += [following.established.eq(0), following.start_psn.eq(state.oldest_psn + 1)]
+            with m.Elif(~self._flushing):
+                m.d.comb += [following.established.eq(1), following.dpdcid.eq(self.responses.p.spdcid)]
+
+    def _decide(self, m, decision, select):
+        """Brings the PDC up to date; returns the assignments that make the decision about this step."""
+        header, entry, ticket = self.responses.payload, self.log_entry, self.log_entry.ticket
+        own, writes, completes, has_payload = (Signal(name=n) for n in ("own", "writes", "completes", "has_payload"))
+        status = self._elaborate_status(m, own)
+        self._elaborate_following(m, status)
+        current = Array(self.generations)[ticket.context] == ticket.generation
+        m.d.comb += [
+            own.eq(self.count_responses_received),
+            has_payload.eq(~self._flushing & self._finished & (header.payload_length != 0)),
+            writes.eq(own & (status == ReturnCode.OK) & has_payload & current),
+            completes.eq(self.answered & entry.last),
+        ]
+        order = decision.answer.order
         return [
-            decision.answer.order.status.eq(following.status),
-            decision.answer.order.ticket.eq(ticket),
+            self._state.eq(self.answered_state),
+            # A piece of a chain that another continues hands its status on.
+            order.status.eq(Mux(ticket.chained, ReturnCode.OK, self.answered_state.status)),
+            order.ticket.eq(ticket),
             decision.answer.writes.eq(writes),
-            decision.answer.completes.eq(entry.last),
-            decision.answer.psn.eq(header.psn),
+            decision.answer.completes.eq(completes),
+            decision.answer.psn.eq(self._state.oldest_psn),
             decision.has_payload.eq(has_payload),
             decision.result.eq(entry.result),
             decision.length.eq(header.payload_length),
-            select.eq(Cat(writes, has_payload, expected)),
+            select.eq(Cat(writes, has_payload, writes | completes)),
         ]
 
     def _elaborate_outputs(self, m, fork, routes):

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.records import FETCH_COMMAND, GENERATION_BITS
+from amoeba_hw.initiator.request_queues import QUEUE_DEPTH
 from amoeba_hw.interfaces import CONTEXT, RING_INDEX, TRACE_SLOT
 
 __all__ = ["TransmitScheduler"]
@@ -14,10 +15,11 @@ MOST = 4
 
 
 class _Ring(wiring.Component):
-    """Indices of one context: what is in its transmit ring, and what room its completion ring has.
+    """Indices of one context: what is in its transmit ring, and what room its completion ring and its queue have.
 
     ``used`` completion entries are those written and not consumed, and those that descriptors in flight may
-    still need: all descriptors taken, less those that needed none, less those consumed.
+    still need: all descriptors taken, less those that needed none, less those consumed. ``claimed`` places of the
+    queue belong to descriptors being fetched or queued, whichever generation took them.
     """
 
     set_tail: In(1)
@@ -27,6 +29,10 @@ class _Ring(wiring.Component):
     """Descriptors taken in this cycle."""
     skip: In(1)
     """A descriptor ended without a completion entry."""
+    ended: In(1)
+    """A descriptor ended before it was queued."""
+    left: In(1)
+    """A request left the queue."""
     registers: In(CONTEXT)
     generation: Out(GENERATION_BITS)
     eligible: Out(1)
@@ -35,8 +41,10 @@ class _Ring(wiring.Component):
     count: Out(3)
     """Descriptors that may be taken now, at most 4; combinational."""
 
-    def __init__(self):
+    def __init__(self, places):
         super().__init__()
+        self._places = places
+        self._claimed = Signal(range(places + 1))
         self._tail = Signal(16)
         self._head = Signal(16)
         self._skipped = Signal(16)
@@ -48,16 +56,20 @@ class _Ring(wiring.Component):
         used = Signal(16)
         room = Signal(17)
         count = Signal(16)
+        places_free = Signal()
         m.d.comb += [
             waiting.eq(self._tail - self.next),
             used.eq(self.next - self._skipped - self._head),
             room.eq((1 << self.registers.completion_size) - used),
             # Without room, or beyond it when the driver moved the head past what was written: nothing.
             count.eq(Mux(room[16], 0, Mux(waiting < room, waiting, room))),
-            self.count.eq(Mux(count > MOST, MOST, count)),
+            # Waiting for a fetch's worth of places keeps fetches large while the queue is what limits them.
+            places_free.eq(self._claimed <= self._places - MOST),
+            self.count.eq(Mux(~places_free, 0, Mux(count > MOST, MOST, count))),
         ]
         m.d.sync += [
-            self.eligible.eq(self.registers.enable & (count != 0)),
+            self.eligible.eq(self.registers.enable & (self.count != 0)),
+            self._claimed.eq(self._claimed + self.take - self.ended - self.left),
             self._was_enabled.eq(self.registers.enable),
             self.next.eq(self.next + self.take),
             self._skipped.eq(self._skipped + self.skip),
@@ -73,11 +85,14 @@ class _Ring(wiring.Component):
 
 
 class TransmitScheduler(wiring.Component):
-    """Takes descriptors from the transmit rings, in turns, as far as completion entries are free for them.
+    """Takes descriptors from the transmit rings, in turns, as far as completion entries and the context's queue have
+    room for them: what was taken never waits for another context.
 
     Parameters
     ----------
     contexts : int
+    places : int
+        Requests that a context's queue holds, at least 4.
 
     Members
     -------
@@ -88,6 +103,8 @@ class TransmitScheduler(wiring.Component):
         head waits.)
     skipped : in, a bit per context
         Pulse: a descriptor of the current generation ended without a completion entry.
+    ended, left : in, a bit per context
+        Pulse: a descriptor, of any generation, ended before it was queued; a request left the queue.
     commands : FETCH_COMMAND stream
         At most one every three cycles, of up to 4 descriptors; the first three cycles after its doorbell.
         A ring's wrap and 4 KiB boundaries end a command.
@@ -95,14 +112,19 @@ class TransmitScheduler(wiring.Component):
     trace_doorbell : TRACE_SLOT
     """
 
-    def __init__(self, contexts):
+    def __init__(self, contexts, places=QUEUE_DEPTH):
+        if places < MOST:
+            raise ValueError(f"Expected queues of at least {MOST} requests, got {places}")
         self._contexts = contexts
+        self._places = places
         super().__init__(
             {
                 "registers": In(CONTEXT).array(contexts),
                 "doorbells": In(stream.Signature(RING_INDEX)),
                 "completion_heads": In(stream.Signature(RING_INDEX)),
                 "skipped": In(contexts),
+                "ended": In(contexts),
+                "left": In(contexts),
                 "commands": Out(stream.Signature(FETCH_COMMAND)),
                 "generations": Out(GENERATION_BITS).array(contexts),
                 "trace_doorbell": Out(TRACE_SLOT),
@@ -112,7 +134,7 @@ class TransmitScheduler(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        rings = [_Ring() for _ in range(self._contexts)]
+        rings = [_Ring(self._places) for _ in range(self._contexts)]
         take = Signal(3)
         for index, ring in enumerate(rings):
             m.submodules[f"ring{index}"] = ring
@@ -127,6 +149,8 @@ class TransmitScheduler(wiring.Component):
                 ring.value.eq(Mux(doorbell, self.doorbells.p.index, self.completion_heads.p.index)),
                 ring.take.eq(Mux(self._chosen == index, take, 0)),
                 ring.skip.eq(self.skipped[index]),
+                ring.ended.eq(self.ended[index]),
+                ring.left.eq(self.left[index]),
                 self.generations[index].eq(ring.generation),
             ]
         m.d.comb += [

@@ -1,0 +1,111 @@
+"""How many packets of each PDC are on their way."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["WindowCredits"]
+
+
+class _Credits(wiring.Component):
+    """The packets of one PDC: ``places`` are cut and not answered, ``waiting`` of them not numbered yet."""
+
+    def __init__(self, window):
+        self._window = window
+        super().__init__(
+            {
+                "cut": In(1),
+                "cut_close": In(1),
+                "dropped": In(1),
+                "numbered": In(1),
+                "answered": In(1),
+                "closed": In(1),
+                "opened": In(1),
+                "places": Out(range(window + 1)),
+                "waiting": Out(range(window + 1)),
+                "closing": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        waiting = Signal.like(self.waiting)
+        m.d.comb += waiting.eq(self.waiting + self.cut - self.dropped - self.numbered)
+        m.d.sync += [
+            self.waiting.eq(waiting),
+            self.places.eq(self.places + self.cut - self.dropped - self.answered),
+            self.closing.eq((self.closing & ~self.closed) | (self.cut & self.cut_close)),
+        ]
+        with m.If(self.opened):
+            # What was numbered before belongs to a PDC that is no more.
+            m.d.sync += [self.places.eq(waiting), self.closing.eq(0)]
+        return m
+
+
+class WindowCredits(wiring.Component):
+    """Counts the places of every PDC's window: one is taken by each packet that is cut, until it is answered.
+
+    Parameters
+    ----------
+    peers, window : int
+
+    Members
+    -------
+    cut, cut_peer, cut_close : in
+        Pulse: a packet takes a place; ``cut_close``: it is a CLOSE. Only where there is ``room``.
+    dropped, dropped_peer : in
+        Pulse: a packet that was cut will never be numbered.
+    numbered, numbered_peer : in
+        Pulse: a packet that was cut got its psn.
+    answered, answered_peer, closed : in
+        Pulse: a packet that was numbered is answered; ``closed``: it was a CLOSE.
+    opened, opened_peer : in
+        Pulse: a new PDC. Packets numbered by then are forgotten.
+    room, all_answered, settled, unanswered : out, a bit per peer
+        Whether one more packet fits and no CLOSE is unanswered; no packet is on its way; every packet that was cut
+        is numbered or dropped; packets that were numbered are unanswered. From registers, two cycles behind.
+
+    All pulses may come in the same cycle, also for the same peer.
+    """
+
+    def __init__(self, peers, window):
+        self._peers = peers
+        self._window = window
+        index = range(peers)
+        super().__init__(
+            {
+                "cut": In(1),
+                "cut_peer": In(index),
+                "cut_close": In(1),
+                "dropped": In(1),
+                "dropped_peer": In(index),
+                "numbered": In(1),
+                "numbered_peer": In(index),
+                "answered": In(1),
+                "answered_peer": In(index),
+                "closed": In(1),
+                "opened": In(1),
+                "opened_peer": In(index),
+                "room": Out(peers),
+                "all_answered": Out(peers, init=-1),
+                "settled": Out(peers, init=-1),
+                "unanswered": Out(peers),
+            }
+        )
+        self._credits = [_Credits(window) for _ in range(peers)]
+
+    def elaborate(self, platform):
+        m = Module()
+        for peer, credits in enumerate(self._credits):
+            m.submodules[f"credits{peer}"] = credits
+            for event in ("cut", "dropped", "numbered", "answered", "opened"):
+                concerned = getattr(self, event) & (getattr(self, f"{event}_peer") == peer)
+                m.d.comb += getattr(credits, event).eq(concerned)
+            m.d.comb += [credits.cut_close.eq(self.cut_close), credits.closed.eq(credits.answered & self.closed)]
+            m.d.sync += [
+                self.room[peer].eq((credits.places != self._window) & ~credits.closing),
+                self.all_answered[peer].eq(credits.places == 0),
+                self.settled[peer].eq(credits.waiting == 0),
+                self.unanswered[peer].eq(credits.places != credits.waiting),
+            ]
+        return m
