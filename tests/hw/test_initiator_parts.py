@@ -20,6 +20,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import run_bench
+from request_half import RequestHalf
 
 
 @pytest.mark.parametrize("data_width", [128, 256, 512])
@@ -141,3 +142,9 @@ def test_a_fork_serves_each_selected_output_once_and_none_waits_for_another():
 def test_a_fork_needs_an_output():
     with pytest.raises(ValueError, match="at least one output, got 0"):
         Fork(8, 0)
+
+
+@pytest.mark.parametrize(("data_width", "places"), [(256, 128), (128, 8), (512, 4)])
+def test_request_half(data_width, places):
+    component = RequestHalf(NicParameters(data_width=data_width, contexts=4, peers=8), places)
+    run_bench(component, "request_half", parameters={"data_width": data_width, "places": places})
