@@ -66,8 +66,8 @@ class CompletionWriter(wiring.Component):
         Pulse: a request ended well and wanted no completion.
     interrupts : out, a bit per context
         Pulse, from one cycle after the completion's last beat was taken; at most one context per cycle.
-    trace_completion_written, trace_interrupt : TRACE_SLOT
-    count_completions, count_error_completions, count_interrupts : out
+    trace_completion_written : TRACE_SLOT
+    count_completions, count_error_completions : out
     """
 
     def __init__(self, parameters):
@@ -83,10 +83,8 @@ class CompletionWriter(wiring.Component):
                 "skipped": Out(self._contexts),
                 "interrupts": Out(self._contexts),
                 "trace_completion_written": Out(TRACE_SLOT),
-                "trace_interrupt": Out(TRACE_SLOT),
                 "count_completions": Out(1),
                 "count_error_completions": Out(1),
-                "count_interrupts": Out(1),
             }
         )
 
@@ -187,12 +185,7 @@ class CompletionWriter(wiring.Component):
         return Cat(values.get(field.name, Const(0, field.width)) for field in COMPLETION.fields)
 
     def _elaborate_interrupts(self, m, rings):
-        event = self.trace_interrupt.event
         for context, ring in reversed(list(enumerate(rings))):
             # The last assignment wins: the lowest context that is due; the others follow, a cycle each.
             with m.If(ring.due):
-                m.d.comb += [self.interrupts.eq(1 << context), event.context.eq(context)]
-        m.d.comb += [
-            self.trace_interrupt.valid.eq(self.interrupts.any()),
-            self.count_interrupts.eq(self.interrupts.any()),
-        ]
+                m.d.comb += self.interrupts.eq(1 << context)

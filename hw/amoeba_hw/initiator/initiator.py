@@ -73,11 +73,9 @@ class Initiator(wiring.Component):
     completion_writes : write stream
     interrupts : out, a bit per context
         One-cycle pulses, after the completion was accepted on ``completion_writes``.
-    trace_doorbell, trace_descriptor, trace_operand, trace_result_written, trace_completion_written, \
-trace_interrupt : TRACE_SLOT
+    trace_doorbell, trace_descriptor, trace_operand, trace_result_written, trace_completion_written : TRACE_SLOT
     count_descriptors, count_completions, count_error_completions, count_requests_sent, count_retransmissions, \
-count_responses_received, count_dropped_response, count_nacks_received, count_timeouts, count_failed_pdcs, \
-count_interrupts : out
+count_responses_received, count_dropped_response, count_nacks_received, count_timeouts, count_failed_pdcs : out
         Pulses for the counters.
     """
 
@@ -112,7 +110,6 @@ count_interrupts : out
                 "trace_operand": Out(TRACE_SLOT),
                 "trace_result_written": Out(TRACE_SLOT),
                 "trace_completion_written": Out(TRACE_SLOT),
-                "trace_interrupt": Out(TRACE_SLOT),
                 "count_descriptors": Out(1),
                 "count_completions": Out(1),
                 "count_error_completions": Out(1),
@@ -123,7 +120,6 @@ count_interrupts : out
                 "count_nacks_received": Out(1),
                 "count_timeouts": Out(1),
                 "count_failed_pdcs": Out(1),
-                "count_interrupts": Out(1),
             }
         )
 
@@ -353,12 +349,10 @@ count_interrupts : out
             self.interrupts.eq(completions.interrupts),
             self.trace_result_written.eq(results.trace_result_written),
             self.trace_completion_written.eq(completions.trace_completion_written),
-            self.trace_interrupt.eq(completions.trace_interrupt),
             self.count_completions.eq(completions.count_completions),
             self.count_error_completions.eq(completions.count_error_completions),
             self.count_responses_received.eq(responses.count_responses_received),
             self.count_dropped_response.eq(responses.count_dropped_response),
-            self.count_interrupts.eq(completions.count_interrupts),
         ]
         for index, context in enumerate(self.contexts):
             m.d.comb += [
