@@ -77,11 +77,11 @@ class Request:
     result: int
     compare: int
     user_context: int
-    continues: bool = False
+    continues: bool = field(default=False, kw_only=True)
     """It continues the chain of the descriptor before it."""
     position: int = 0
     """Bytes cut into packets so far."""
-    begun: bool = False
+    begun: bool = field(default=False, kw_only=True)
     """Its first packet has been cut."""
     status: int = ReturnCode.OK.value
 
