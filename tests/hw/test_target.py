@@ -1,14 +1,23 @@
 # amaranth: UnusedElaboratable=no
-"""The target: sequence, checks, operands and answers, in Verilator."""
+"""The target: sequence, checks, operands, answers and events, in Verilator."""
 
 import pytest
+from amoeba_hw.target.pdc_table import PdcTable
 from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
+SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16}
 
+
+@pytest.mark.parametrize("bench", ["target_checks", "target_traffic"])
 @pytest.mark.parametrize("width", [128, 256, 512])
-def test_requests_are_executed_refused_or_dropped(width):
-    sizes = {"payload": 512, "contexts": 3, "keys": 16}
-    parameters = NicParameters(data_width=width, target_pdcs=8, **sizes)
-    run_bench(Target(parameters), "target", parameters={"width": width, "pdcs": 8, **sizes})
+def test_requests_are_executed_refused_or_dropped(width, bench):
+    parameters = NicParameters(data_width=width, target_pdcs=8, **SIZES)
+    run_bench(Target(parameters), bench, parameters={"width": width, "pdcs": 8, **SIZES})
+
+
+def test_packets_find_their_pdc_and_its_order():
+    sizes = {"window": 16, "contexts": 3}
+    parameters = NicParameters(target_pdcs=8, **sizes)
+    run_bench(PdcTable(parameters), "pdc_table", parameters={"pdcs": 8, **sizes})

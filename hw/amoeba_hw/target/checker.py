@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.descriptors import ANSWER_INLINE_SIZE, EventKind
 from amoeba_model.opcodes import Op
 from amoeba_model.registers import KeyFlags
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, SemanticControl, SesFlags
@@ -25,7 +26,7 @@ CHECKED_REQUEST = data.StructLayout(
 )
 """What is to be done about one request."""
 
-_CONTEXT_VIEW = data.StructLayout({"enable": 1, "domain": 8, "job_matches": 1, "pid_matches": 1})
+_CONTEXT_VIEW = data.StructLayout({"enable": 1, "domain": 8, "job_matches": 1, "pid_matches": 1, "has_events": 1})
 
 _ATOMIC_VIEW = data.StructLayout(
     {"op": 5, "op_datatype": 5, "size_bits": 3, "is_compare": 1, "has_op": 1, "has_cell": 1}
@@ -42,6 +43,7 @@ _DECODED = data.StructLayout(
 )
 
 _REFUSALS = (
+    ("closes", ReturnCode.OK),  # a CLOSE_COMMAND, with nothing to be checked
     ("violation", ReturnCode.OP_VIOLATION),
     ("idle", ReturnCode.OK),  # nothing to do
     ("index", ReturnCode.BAD_INDEX),
@@ -52,6 +54,7 @@ _REFUSALS = (
     ("atomic_datatype", ReturnCode.AMO_UNSUPPORTED_DT),
     ("rma_size", ReturnCode.UNSUPPORTED_SIZE),
     ("atomic_size", ReturnCode.AMO_UNSUPPORTED_SIZE),
+    ("events", ReturnCode.DISABLED),
     ("key", ReturnCode.BAD_MKEY),
     ("rights", ReturnCode.PERM_VIOLATION),
     ("bounds", ReturnCode.BAD_ADDR),
@@ -82,6 +85,8 @@ class RequestChecker(wiring.Component):
     Members
     -------
     contexts : array of CONTEXT, In
+    keeps_data : In(1)
+        There is an answer memory.
     located : LOCATED_REQUEST stream
     checked : CHECKED_REQUEST stream
         Latency two cycles, one request per cycle. ``located.ready`` depends on ``checked.ready`` combinationally.
@@ -98,6 +103,7 @@ class RequestChecker(wiring.Component):
         super().__init__(
             {
                 "contexts": In(CONTEXT).array(parameters.contexts),
+                "keeps_data": In(1),
                 "located": In(stream.Signature(LOCATED_REQUEST)),
                 "checked": Out(stream.Signature(CHECKED_REQUEST)),
             }
@@ -132,6 +138,7 @@ class RequestChecker(wiring.Component):
                         context.domain.eq(chosen.domain),
                         context.job_matches.eq(header.job_id == chosen.job_id),
                         context.pid_matches.eq(header.pid_on_fep == chosen.pid_on_fep),
+                        context.has_events.eq(chosen.event_base != 0),
                     ]
         m.d.comb += [
             codes.request_opcode.eq(header.opcode),
@@ -173,7 +180,7 @@ class RequestChecker(wiring.Component):
             judged.region_length.eq(located.entry.length),
             judged.address_end.eq(address + header.request_length),
             judged.checked.dropped.eq(request.dropped),
-            judged.checked.has_payload.eq(header.payload_length != 0),
+            judged.checked.has_payload.eq(~header.is_control & (header.payload_length != 0)),
             judged.checked.context.eq(header.resource_index),
             memory.address.eq(address),
             memory.length.eq(length),
@@ -182,9 +189,7 @@ class RequestChecker(wiring.Component):
             memory.datatype.eq(atomic.op_datatype),
             memory.has_operand.eq(has_operand),
             memory.has_compare.eq(is_atomic & atomic.is_compare),
-            memory.cswap_by_bits.eq(
-                (header.semantic_control & int(SemanticControl.AMOEBA_CSWAP_BY_BITS)) != 0
-            ),
+            memory.cswap_by_bits.eq((header.semantic_control & int(SemanticControl.AMOEBA_CSWAP_BY_BITS)) != 0),
             memory.returns_data.eq((is_read & (header.request_length != 0)) | is_fetching | is_vendor),
             memory.pdc.eq(request.pdc),
             memory.psn.eq(header.psn),
@@ -192,12 +197,28 @@ class RequestChecker(wiring.Component):
             job.operand.length.eq(length),
             job.compare.skip.eq(Mux(is_extended, 0, length)),
             job.compare.length.eq(length),
+            *(answer[name].eq(header[name]) for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx")),
+            # A control packet has none of these.
             *(
-                answer[name].eq(header[name])
-                for name in ("mac", "ip", "port", "psn", "message_id", "job_id", "request_length")
+                answer[name].eq(Mux(header.is_control, 0, header[name]))
+                for name in ("message_id", "job_id", "request_length")
             ),
             answer.spdcid.eq(request.pdc),
             answer.dpdcid.eq(header.spdcid),
+            answer.incarnation.eq(request.incarnation),
+            answer.event.promised.eq(request.promised),
+            answer.event.context.eq(header.resource_index),
+            answer.event.generation.eq(request.generation),
+            answer.event.kind.eq(
+                Mux(
+                    is_write,
+                    EventKind.REMOTE_WRITE.value,
+                    Mux(is_read, EventKind.REMOTE_READ.value, EventKind.REMOTE_ATOMIC.value),
+                )
+            ),
+            answer.event.data.eq(header.header_data),
+            answer.event.address.eq(address),
+            answer.event.initiator.eq(header.initiator),
         ]
 
     def _judge_faults(self, is_write, is_read, is_base, is_atomic, only_reads, is_extended, is_vendor):
@@ -220,6 +241,7 @@ class RequestChecker(wiring.Component):
             ),
         )
         conditions = {
+            "closes": header.is_control,
             "violation": (header.version != 0) | ((header.flags & whole) != whole),
             "idle": (header.opcode == int(RequestOpcode.NO_OP))
             | ((header.flags & int(SesFlags.INITIATOR_ERROR)) != 0),
@@ -232,10 +254,9 @@ class RequestChecker(wiring.Component):
             "rma_size": ~is_atomic & ((length > most) | (payload != Mux(is_write, length, 0))),
             "atomic_size": is_atomic
             & ((length == 0) | (length > most) | ((length & (element - 1)[:6]) != 0) | ~fits),
+            "events": ((header.flags & int(SesFlags.HEADER_DATA)) != 0) & ~context.has_events,
             "key": ~located.found,
-            "rights": (entry.domain != context.domain)
-            | (~(is_write | is_base) & ~reads)
-            | (~only_reads & ~writes),
+            "rights": (entry.domain != context.domain) | (~(is_write | is_base) & ~reads) | (~only_reads & ~writes),
         }
         return [self._judged.faults[name].eq(condition) for name, condition in conditions.items()]
 
@@ -253,11 +274,15 @@ class RequestChecker(wiring.Component):
             with m.If(refused[position]):
                 m.d.comb += code.eq(int(return_code))
         executed = ~checked.dropped & ~refused.any()
+        returns_data = executed & judged.checked.memory.returns_data
         m.d.comb += [
             checked.eq(judged.checked),
             checked.answer.return_code.eq(code),
             checked.answer.executed.eq(executed),
-            checked.answer.returns_data.eq(executed & judged.checked.memory.returns_data),
+            checked.answer.returns_data.eq(returns_data),
+            checked.answer.copied.eq(
+                returns_data & self.keeps_data & (judged.checked.memory.length > ANSWER_INLINE_SIZE)
+            ),
             checked.job.has_operand.eq(executed & judged.checked.memory.has_operand),
             checked.job.has_compare.eq(executed & judged.checked.memory.has_compare),
         ]

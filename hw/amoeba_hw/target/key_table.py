@@ -22,12 +22,14 @@ class KeyTable(wiring.Component):
     Members
     -------
     stores : KEY_STORE stream
-        Taken in every cycle; slots outside the table do not exist and swallow the entry. A lookup in the same cycle
-        may see the slot's old entry or the new one.
+        From ``keys`` cycles after a reset, in which all slots are cleared, taken in every cycle, a whole entry at
+        once. Slots outside the table do not exist and swallow the entry. Slots read from the next cycle on show the
+        new entry; a request whose slot was read before proceeds with the old one, also if that is now invalid.
     requests : SEQUENCED_REQUEST stream
     located : LOCATED_REQUEST stream
         Two cycles per request whose key is in the first slot, and one more for each further slot; dropped requests
-        are not looked up.
+        and control packets are not looked up. Depends on ``requests`` combinationally, and ``requests.ready`` on
+        ``located.ready``.
     """
 
     def __init__(self, keys):
@@ -39,26 +41,19 @@ class KeyTable(wiring.Component):
                 "located": Out(stream.Signature(LOCATED_REQUEST)),
             }
         )
-        self._stored = Signal(keys)
-        """Slots written since reset, which the memory itself does not obey."""
+        self._cleared = Signal(range(keys + 1))
+        """Slots cleared since reset, which the memory itself does not obey; the others count as empty."""
         self._probe = Signal(range(KEY_PROBES + 1))
         """Slots read so far; the read port shows the last of them."""
-        self._was_stored = Signal()
+        self._was_cleared = Signal()
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.entries = entries = memory.Memory(shape=KEY_ENTRY, depth=self._keys, init=[])
+        m.submodules.entries = entries = memory.Memory(
+            shape=KEY_ENTRY, depth=self._keys, init=[], attrs={"ram_style": "block"}
+        )
         write, read = entries.write_port(), entries.read_port()
-        store = self.stores.p
-        m.d.comb += [
-            self.stores.ready.eq(1),
-            write.addr.eq(store.slot),
-            write.data.eq(store.entry),
-            write.en.eq(self.stores.valid & (store.slot < self._keys)),
-        ]
-        with m.If(write.en):
-            m.d.sync += self._stored.bit_select(write.addr, 1).eq(1)
-
+        self._elaborate_stores(m, write)
         request = self.requests.p
         key = request.header.memory_key
         folded = key[:16] ^ key[16:32] ^ key[32:48] ^ key[48:]
@@ -66,12 +61,14 @@ class KeyTable(wiring.Component):
         decided = Signal()
         m.d.comb += [
             found.eq(
-                self._was_stored
+                self._was_cleared
                 & (read.data.key == key)
                 & ((read.data.flags & int(KeyFlags.VALID)) != 0)
                 & (self._probe != 0)
             ),
-            decided.eq(found | request.dropped | (self._probe == min(KEY_PROBES, self._keys))),
+            decided.eq(
+                found | request.dropped | request.header.is_control | (self._probe == min(KEY_PROBES, self._keys))
+            ),
             self.located.valid.eq(self.requests.valid & decided),
             self.located.p.request.eq(request),
             self.located.p.found.eq(found),
@@ -85,6 +82,20 @@ class KeyTable(wiring.Component):
         with m.Elif(read.en):
             m.d.sync += [
                 self._probe.eq(self._probe + 1),
-                self._was_stored.eq(self._stored.bit_select(read.addr, 1)),
+                self._was_cleared.eq(read.addr < self._cleared),
             ]
         return m
+
+    def _elaborate_stores(self, m, write):
+        store = self.stores.p
+        with m.If(self._cleared < self._keys):
+            # The data of the port is zero unless something else is said.
+            m.d.comb += [write.addr.eq(self._cleared), write.en.eq(1)]
+            m.d.sync += self._cleared.eq(self._cleared + 1)
+        with m.Else():
+            m.d.comb += [
+                self.stores.ready.eq(1),
+                write.addr.eq(store.slot),
+                write.data.eq(store.entry),
+                write.en.eq(self.stores.valid & (store.slot < self._keys)),
+            ]

@@ -1,107 +1,269 @@
 """The packet delivery contexts of initiators elsewhere, and the order of their packets."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.wire.uet import SesFlags
 
 from amoeba_hw.interfaces import FRAME_HEADER
-from amoeba_hw.target.records import SEQUENCED_REQUEST
+from amoeba_hw.packed import select
+from amoeba_hw.target.closing_order import ClosingOrder
+from amoeba_hw.target.records import (
+    DUPLICATE,
+    EVENT_CLAIM,
+    GENERATION_BITS,
+    INCARNATION_BITS,
+    NACK,
+    SEQUENCED_REQUEST,
+)
+from amoeba_hw.target.sequence import PDC_STATE, SequenceRules
 
 __all__ = ["PdcTable"]
 
-_ENTRY = data.StructLayout({"ip": 32, "spdcid": 16, "expected": 32})
+_ENTRY = data.StructLayout(
+    {
+        "ip": 32,
+        "spdcid": 16,
+        "state": PDC_STATE,
+        "incarnation": INCARNATION_BITS,
+        "fresh": 1,  # nothing was accepted in this incarnation yet
+    }
+)
+
+HASH_BITS = 8
+
+
+def _hashed(header):
+    """Eight bits of a sender; different for 16 consecutive addresses with 16 consecutive PDCs each."""
+    # The PDC's bits the other way round, so that small numbers meet the high bits of small addresses.
+    pdc = header.spdcid[:8] ^ header.spdcid[8:]
+    return header.ip[:8] ^ header.ip[8:16] ^ header.ip[16:24] ^ header.ip[24:] ^ Cat(*reversed(list(pdc)))
 
 
 class PdcTable(wiring.Component):
-    """Finds the PDC of each request and lets only the expected packet pass (section 4 of the architecture).
-
-    PDCs are numbered in the order in which they are first opened; none is ever closed.
+    """Finds the PDC of each packet and lets only the expected one pass (section 4 of the architecture).
 
     Parameters
     ----------
-    pdcs : int
-        Size of the table, a power of two.
+    parameters : NicParameters
+        ``target_pdcs`` is the size of the table, at least 2.
 
     Members
     -------
     requests : FRAME_HEADER stream
+        Requests and CLOSE_COMMANDs.
     sequenced : SEQUENCED_REQUEST stream
-        All requests, in order; those that no PDC accepts with ``dropped``.
-    count_dropped_pdc, count_dropped_sequence : Out(1)
-        Pulse when such a request leaves.
+        All of them, in order; those that are not accepted with ``dropped``.
+    nacks : NACK stream
+    duplicates : DUPLICATE stream
+    event_open, event_blocked : In, a bit per context
+        The context has an event ring, and there is room in it, or not; promises count from the next cycle on.
+    event_generations : array of GENERATION_BITS, In
+    event_promise : EVENT_CLAIM, Out
+        A request that was accepted will have an event.
+    count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
-    Two cycles per request; with SYN one more for each PDC in front of its own, or for all open ones if it is new.
+    ::
+
+        cycle     0          1                       2
+        work      taken      its PDC's entry read    judged, entry written; the next one taken
+        SYN       its senders' hashes compared, the first that is equal read
+
+    One packet in two cycles, also with SYN, where the sender's hash is compared with those of all PDCs at once. One
+    cycle more for each PDC of another sender with the same hash in front of its own; when a PDC is opened, one
+    more, and another one if the sender had none. A packet that needs ``nacks`` or ``duplicates`` waits for it.
     """
 
-    def __init__(self, pdcs):
-        self._pdcs = pdcs
+    def __init__(self, parameters):
+        self._pdcs = parameters.target_pdcs
+        self._window = parameters.window
+        self._contexts = parameters.contexts
+        if self._pdcs < 2:
+            raise ValueError(f"Expected at least two target PDCs, got {self._pdcs}")
         super().__init__(
             {
                 "requests": In(stream.Signature(FRAME_HEADER)),
                 "sequenced": Out(stream.Signature(SEQUENCED_REQUEST)),
+                "nacks": Out(stream.Signature(NACK)),
+                "duplicates": Out(stream.Signature(DUPLICATE)),
+                "event_open": In(self._contexts),
+                "event_blocked": In(self._contexts),
+                "event_generations": In(GENERATION_BITS).array(self._contexts),
+                "event_promise": Out(EVENT_CLAIM),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
+                "count_duplicates": Out(1),
             }
         )
-        self._used = Signal(range(pdcs + 1))
-        """Open PDCs; entries from here on mean nothing."""
-        self._slot = Signal(16)
-        self._looking = Signal()
-        """The read port shows entry ``slot``."""
+        self._used = Signal(range(self._pdcs + 1))
+        """PDCs that were ever opened: the others are free, and their entries mean nothing."""
+        self._hashes = [Signal(HASH_BITS, name=f"hash_{number}") for number in range(self._pdcs)]
+        self._current = Signal(FRAME_HEADER)
+        self._candidates = Signal(self._pdcs)
+        """PDCs that may be the sender's and have not been read yet."""
+        self._number = Signal(range(self._pdcs))
+        """The PDC whose entry the read port shows."""
+        self._exists = Signal()
+        """That is one which may be the sender's; otherwise one to open."""
+        self._seeks_victim = Signal()
+        self._event_open = Signal()
+        self._event_blocked = Signal()
+        self._generation = Signal(GENERATION_BITS)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.entries = entries = memory.Memory(shape=_ENTRY, depth=self._pdcs, init=[])
-        # A request is looked up after the one before it has been written.
+        m.submodules.rules = rules = SequenceRules(self._window)
+        m.submodules.closing = closing = ClosingOrder(self._pdcs)
+        # An entry is read after the packet before has written.
         read, write = entries.read_port(), entries.write_port()
-        header, slot = self.requests.p, self._slot
-        matches = Signal()
-        opens = Signal()
-        new = Signal()
-        searching = Signal()
-        in_sequence = Signal()
-        m.d.comb += [
-            matches.eq(
-                (slot < self._used) & (read.data.ip == header.ip) & (read.data.spdcid == header.spdcid)
-            ),
-            opens.eq(header.syn & (header.dpdcid == 0)),
-            searching.eq(self._looking & header.syn & ~matches & (slot + Const(1, 16) < self._used)),
-            new.eq(opens & ~matches & (self._used < self._pdcs)),
-            in_sequence.eq(opens | (read.data.expected == header.psn)),
-        ]
-        self._elaborate_result(m, matches, new, in_sequence, searching)
-        leaves = self.sequenced.valid & self.sequenced.ready
-        m.d.comb += [
-            self.requests.ready.eq(leaves),
-            read.addr.eq(slot + 1),
-            read.en.eq(searching),
-            write.addr.eq(self.sequenced.p.pdc),
-            write.data.ip.eq(header.ip),
-            write.data.spdcid.eq(header.spdcid),
-            write.data.expected.eq(header.psn + 1),
-            write.en.eq(leaves & ~self.sequenced.p.dropped),
-        ]
-        with m.If(~self._looking):
-            first = Mux(header.syn, 0, header.dpdcid)
-            m.d.comb += [read.addr.eq(first), read.en.eq(1)]
-            m.d.sync += [slot.eq(first), self._looking.eq(self.requests.valid)]
-        with m.Elif(leaves):
-            m.d.sync += self._looking.eq(0)
-            with m.If(new):
-                m.d.sync += self._used.eq(self._used + 1)
-        with m.Elif(searching):
-            m.d.sync += slot.eq(slot + 1)
+        leaves = Signal()
+        incarnation = Signal(INCARNATION_BITS)
+        m.d.comb += incarnation.eq(read.data.incarnation + (rules.verdict.opens & ~read.data.fresh))
+        self._elaborate_steps(m, read, rules, closing, leaves)
+        self._elaborate_rules(m, read.data, rules, closing)
+        self._elaborate_outputs(m, rules.verdict, incarnation, leaves)
+        m.d.comb += write.data.incarnation.eq(incarnation)
+        self._elaborate_entry(m, write, read.data, rules, closing, leaves)
         return m
 
-    def _elaborate_result(self, m, matches, new, in_sequence, searching):
-        result = self.sequenced
-        has_pdc = matches | new
-        leaves = result.valid & result.ready
+    def _elaborate_steps(self, m, read, rules, closing, leaves):
+        """Takes a packet, reads the entries that may be its PDC's, and then that of the PDC to open for it."""
+        packet, verdict = self._current, rules.verdict
+        lowest = Signal(self._pdcs)
+        choice = Signal(range(self._pdcs))
+        take = Signal()
         m.d.comb += [
-            result.valid.eq(self._looking & ~searching),
-            result.p.header.eq(self.requests.p),
-            result.p.pdc.eq(Mux(matches, self._slot, self._used)),
-            result.p.dropped.eq(~has_pdc | ~in_sequence),
-            self.count_dropped_pdc.eq(leaves & ~has_pdc),
-            self.count_dropped_sequence.eq(leaves & has_pdc & ~in_sequence),
+            lowest.eq(self._candidates & -self._candidates),
+            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
+            self.requests.ready.eq(take),
+            # Otherwise the port goes on showing the entry.
+            read.en.eq(0),
         ]
+        with m.If(take):
+            m.d.sync += [self._current.eq(self.requests.p), self._candidates.eq(self._matches(self.requests.p))]
+        with m.If(read.en):
+            m.d.sync += [self._number.eq(read.addr), self._candidates.eq(self._candidates & ~lowest)]
+        with m.FSM(name="step"):
+            with m.State("TAKE"):
+                m.d.comb += take.eq(1)
+                with m.If(self.requests.valid):
+                    m.next = "READ"
+            with m.State("READ"):
+                m.d.comb += [read.en.eq(1), read.addr.eq(Mux(packet.syn, choice, packet.dpdcid))]
+                m.d.sync += [
+                    self._exists.eq(Mux(packet.syn, self._candidates.any(), packet.dpdcid < self._used)),
+                    self._seeks_victim.eq(1),
+                ]
+                self._elaborate_event_room(m)
+                m.next = "JUDGE"
+            with m.State("JUDGE"):
+                with m.If(packet.syn & ~rules.found & self._candidates.any()):
+                    m.d.comb += [read.en.eq(1), read.addr.eq(choice)]
+                with m.Elif(verdict.opens & ~rules.found & self._seeks_victim):
+                    victim = Mux(self._used < self._pdcs, self._used[: len(choice)], closing.first)
+                    m.d.comb += [read.en.eq(1), read.addr.eq(victim)]
+                    m.d.sync += [self._exists.eq(0), self._seeks_victim.eq(0)]
+                with m.Else():
+                    self._elaborate_departure(m, verdict, leaves)
+                    with m.If(leaves):
+                        # The hash of a PDC that is opened can be compared from the next cycle on.
+                        m.d.comb += take.eq(~verdict.opens)
+                        m.next = "TAKE"
+                        with m.If(take & self.requests.valid):
+                            m.next = "READ"
+
+    def _matches(self, header):
+        return Cat((number < self._used) & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
+
+    def _elaborate_event_room(self, m):
+        """Notes whether an event could be written, before the room can change under a NACK on offer."""
+        header = self._current
+        asks = Signal()
+        m.d.comb += asks.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0))
+        m.d.sync += [self._event_open.eq(0), self._event_blocked.eq(0)]
+        with m.Switch(header.resource_index):
+            for context in range(self._contexts):
+                with m.Case(context):
+                    m.d.sync += [
+                        self._event_open.eq(asks & self.event_open[context]),
+                        self._event_blocked.eq(asks & self.event_blocked[context]),
+                        self._generation.eq(self.event_generations[context]),
+                    ]
+
+    def _elaborate_departure(self, m, verdict, leaves):
+        """To all that it concerns at once; none of them sees it twice."""
+        free = ~self.sequenced.valid | self.sequenced.ready
+        m.d.comb += [
+            self.nacks.valid.eq(verdict.nack & free),
+            self.duplicates.valid.eq(verdict.duplicate & free),
+            leaves.eq(free & (~verdict.nack | self.nacks.ready) & (~verdict.duplicate | self.duplicates.ready)),
+        ]
+
+    def _elaborate_rules(self, m, entry, rules, closing):
+        packet = self._current
+        m.d.comb += [
+            *(rules.packet[name].eq(packet[name]) for name, _ in rules.packet.shape()),
+            rules.found.eq(self._exists & (entry.ip == packet.ip) & (entry.spdcid == packet.spdcid)),
+            rules.before.eq(entry.state),
+            rules.available.eq((self._used < self._pdcs) | ~closing.empty),
+            rules.event_blocked.eq(self._event_blocked),
+        ]
+
+    def _elaborate_outputs(self, m, verdict, incarnation, leaves):
+        packet, sequenced, duplicate, nack = self._current, self.sequenced, self.duplicates.p, self.nacks.p
+        promise = self.event_promise
+        with m.If(sequenced.ready):
+            m.d.sync += sequenced.valid.eq(0)
+        with m.If(leaves):
+            m.d.sync += [
+                sequenced.valid.eq(1),
+                sequenced.p.header.eq(packet),
+                sequenced.p.pdc.eq(self._number),
+                sequenced.p.incarnation.eq(incarnation),
+                sequenced.p.dropped.eq(~verdict.accepted),
+                sequenced.p.promised.eq(verdict.accepted & self._event_open),
+                sequenced.p.generation.eq(self._generation),
+            ]
+        for destination in (duplicate, nack):
+            m.d.comb += [destination[name].eq(packet[name]) for name in ("mac", "ip", "port")]
+            m.d.comb += destination.dpdcid.eq(packet.spdcid)
+        m.d.comb += [
+            duplicate.psn.eq(packet.psn),
+            duplicate.clear_psn_offset.eq(packet.clear_psn_offset),
+            duplicate.spdcid.eq(self._number),
+            duplicate.incarnation.eq(incarnation),
+            nack.psn.eq(verdict.nack_psn),
+            nack.spdcid.eq(Mux(verdict.has_pdc, self._number, 0)),
+            nack.code.eq(verdict.nack_code),
+            nack.retx.eq(packet.retx),
+            promise.valid.eq(leaves & verdict.accepted & self._event_open),
+            promise.context.eq(packet.resource_index),
+            promise.generation.eq(self._generation),
+            self.count_dropped_pdc.eq(leaves & verdict.dropped_pdc),
+            self.count_dropped_sequence.eq(leaves & verdict.dropped_sequence),
+            self.count_duplicates.eq(leaves & verdict.duplicate),
+        ]
+
+    def _elaborate_entry(self, m, write, entry, rules, closing, leaves):
+        packet, verdict, after = self._current, rules.verdict, rules.after
+        is_free = Signal()
+        """The PDC was never opened before."""
+        m.d.comb += [
+            is_free.eq(self._number == self._used),
+            write.addr.eq(self._number),
+            write.en.eq(leaves & verdict.has_pdc),
+            write.data.ip.eq(packet.ip),
+            write.data.spdcid.eq(packet.spdcid),
+            write.data.state.eq(after),
+            write.data.fresh.eq(~verdict.accepted & (entry.fresh | verdict.opens)),
+            # A PDC to open that is not the sender's, and was used before, is a closed one.
+            closing.remove.eq(leaves & verdict.opens & ~is_free & (~rules.found | entry.state.closed)),
+            closing.removed.eq(self._number),
+            closing.append.eq(leaves & verdict.accepted & packet.is_control),
+            closing.appended.eq(self._number),
+        ]
+        with m.If(leaves & verdict.opens):
+            m.d.sync += Array(self._hashes)[self._number].eq(_hashed(packet))
+            with m.If(is_free):
+                m.d.sync += self._used.eq(self._used + 1)

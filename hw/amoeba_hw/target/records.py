@@ -1,14 +1,45 @@
 """What passes between the components of the target."""
 
 from amaranth.lib import data
+from amoeba_model.descriptors import ANSWER_INLINE_SIZE
 
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY
 from amoeba_hw.packed import CUT
 
-__all__ = ["ANSWER", "LOCATED_REQUEST", "OPERAND_JOB", "SEQUENCED_REQUEST"]
+__all__ = [
+    "ANSWER",
+    "DUPLICATE",
+    "EVENT_CLAIM",
+    "EVENT_ORDER",
+    "GENERATION_BITS",
+    "INCARNATION_BITS",
+    "KEPT_ANSWER",
+    "LOCATED_REQUEST",
+    "NACK",
+    "OPERAND_JOB",
+    "SEQUENCED_REQUEST",
+    "acknowledges",
+    "refuses",
+]
 
-SEQUENCED_REQUEST = data.StructLayout({"header": FRAME_HEADER, "pdc": 16, "dropped": 1})
-"""A request whose PDC is known; ``dropped``: no PDC accepts it, only its payload is still to be swallowed."""
+GENERATION_BITS = 4
+"""A context's generation changes when it is disabled; room for events that an earlier one took is forgotten."""
+
+INCARNATION_BITS = 8
+"""A target PDC's incarnation changes when it is opened, if something was accepted since it was opened before.
+Requests of several can be in the target at once, but fewer than 2**8 requests."""
+
+SEQUENCED_REQUEST = data.StructLayout(
+    {
+        "header": FRAME_HEADER,
+        "pdc": 16,
+        "incarnation": INCARNATION_BITS,
+        "dropped": 1,  # not accepted: only its payload is still to be swallowed
+        "promised": 1,  # room for its event is taken
+        "generation": GENERATION_BITS,  # of the context at that time
+    }
+)
+"""A request whose PDC is known."""
 
 LOCATED_REQUEST = data.StructLayout({"request": SEQUENCED_REQUEST, "found": 1, "entry": KEY_ENTRY})
 """A request and the entry of its key, if ``found``."""
@@ -16,20 +47,93 @@ LOCATED_REQUEST = data.StructLayout({"request": SEQUENCED_REQUEST, "found": 1, "
 OPERAND_JOB = data.StructLayout({"has_operand": 1, "has_compare": 1, "operand": CUT, "compare": CUT})
 """What to do with one payload: which parts are operands and compare values. With neither it is swallowed."""
 
+EVENT_CLAIM = data.StructLayout({"valid": 1, "context": 8, "generation": GENERATION_BITS})
+"""When valid: room in the context's event ring for one entry is taken, or given back."""
+
+EVENT_ORDER = data.StructLayout(
+    {
+        "promised": 1,  # room in the ring is taken: to be used or given back
+        "context": 8,
+        "generation": GENERATION_BITS,
+        "kind": 8,  # EventKind
+        "data": 64,
+        "address": 64,
+        "initiator": 32,
+    }
+)
+"""What the event of a request says, besides what its answer says."""
+
 ANSWER = data.StructLayout(
     {
         "mac": 48,
         "ip": 32,
         "port": 16,
         "psn": 32,
-        "spdcid": 16,
+        "clear_psn_offset": 16,
+        "retx": 1,
+        "spdcid": 16,  # the target's PDC
         "dpdcid": 16,
+        "incarnation": INCARNATION_BITS,
         "message_id": 16,
         "job_id": 24,
         "return_code": 6,
         "request_length": 32,
         "executed": 1,  # the memory engine has a result; otherwise the return code is final
         "returns_data": 1,
+        "copied": 1,  # the data goes to the answer memory, too
+        "event": EVENT_ORDER,
     }
 )
-"""What the Responder has to know of a request."""
+"""What is to be known of a request to answer it."""
+
+KEPT_ANSWER = data.StructLayout(
+    {
+        "psn": 32,
+        "incarnation": INCARNATION_BITS,
+        "return_code": 6,
+        "message_id": 16,
+        "job_id": 24,
+        "modified_length": 32,
+        "payload_length": 14,
+        "in_memory": 1,  # the data is in the answer memory
+        "data": 8 * ANSWER_INLINE_SIZE,  # if payload_length is not above ANSWER_INLINE_SIZE
+    }
+)
+"""An answer as it is kept, to be given again."""
+
+DUPLICATE = data.StructLayout(
+    {
+        "mac": 48,
+        "ip": 32,
+        "port": 16,
+        "psn": 32,
+        "clear_psn_offset": 16,
+        "spdcid": 16,  # the target's PDC
+        "dpdcid": 16,
+        "incarnation": INCARNATION_BITS,
+    }
+)
+"""A request received again, and where its answer is to go."""
+
+NACK = data.StructLayout(
+    {"mac": 48, "ip": 32, "port": 16, "psn": 32, "spdcid": 16, "dpdcid": 16, "code": 8, "retx": 1}
+)
+"""A negative acknowledgement; ``psn`` is nack_psn."""
+
+
+def acknowledges(header, destination):
+    """Statements that address an acknowledgement: ``header`` (FRAME_HEADER) answers ``destination``.
+
+    ``destination`` is an ANSWER, a DUPLICATE or a NACK.
+    """
+    return [header[name].eq(destination[name]) for name in ("mac", "ip", "port", "psn", "spdcid", "dpdcid")]
+
+
+def refuses(header, nack):
+    """Statements that make a whole NACK of ``header`` (FRAME_HEADER)."""
+    return [
+        *acknowledges(header, nack),
+        header.is_control.eq(1),
+        header.nack_code.eq(nack.code),
+        header.retx.eq(nack.retx),
+    ]

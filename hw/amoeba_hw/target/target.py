@@ -3,22 +3,55 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
+from amoeba_model.descriptors import EVENT
 
-from amoeba_hw.interfaces import CONTEXT, FRAME_HEADER, KEY_STORE, MEMORY_REQUEST, TRACE_SLOT, packet_beat
+from amoeba_hw.host.packed_reader import PackedReader
+from amoeba_hw.host.packed_writer import PackedWriter
+from amoeba_hw.host.ring_writer import RingWriter
+from amoeba_hw.interfaces import (
+    CONTEXT,
+    FRAME_HEADER,
+    KEY_STORE,
+    MEMORY_REQUEST,
+    READ_REQUEST,
+    RING_INDEX,
+    TRACE_SLOT,
+    packet_beat,
+    read_beat,
+    write_beat,
+)
 from amoeba_hw.stream import Queue, connect_streams
+from amoeba_hw.target.answer_collector import AnswerCollector
+from amoeba_hw.target.answer_history import AnswerHistory
+from amoeba_hw.target.answer_sender import AnswerSender
+from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.checker import RequestChecker
+from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.operand_splitter import OperandSplitter
 from amoeba_hw.target.pdc_table import PdcTable
-from amoeba_hw.target.responder import Responder
+from amoeba_hw.target.records import DUPLICATE, NACK
+from amoeba_hw.target.replayer import Replayer
+from amoeba_hw.target.response_merger import ResponseMerger
 
 __all__ = ["Target"]
 
 _MEMORY_REQUESTS = 4
+_DUPLICATES = 16
+_NACKS = 8
 
 
 class Target(wiring.Component):
-    """Executes or refuses every request, in order, with the help of the memory engine.
+    """Executes or refuses every request once, in order, with the help of the memory engine, and answers it.
+
+    ::
+
+        requests -> PdcTable -> KeyTable -> RequestChecker --+--> memory_requests
+                     |    |                 OperandSplitter  +--> AnswerCollector <- results
+                     |    |                                          |        |
+                     |  duplicates -> Replayer <--- AnswerStore <----+   AnswerSender -> RingWriter (events)
+                     |                   |          AnswerHistory <-----------+
+                   NACKs ------> ResponseMerger <-----------------------------+
 
     Parameters
     ----------
@@ -31,58 +64,120 @@ class Target(wiring.Component):
         One packet of ``payload_length`` bytes for each header that has any, in order. May wait for its header's
         checks, never for another request's.
     contexts : array of CONTEXT, In
+    answer_base : In(64)
     key_stores : KEY_STORE stream
+        See :class:`~amoeba_hw.target.key_table.KeyTable`.
+    event_heads, event_arms : RING_INDEX streams
         Taken in every cycle.
     memory_requests : MEMORY_REQUEST stream
         Requests that passed all checks.
     operands, compares : :func:`packet_beat` streams
         One packet of ``length`` bytes for each of them with ``has_operand`` or ``has_compare``, in order.
     results : :func:`packet_beat` stream
-        One packet for each of them, in order: see :class:`~amoeba_hw.target.responder.Responder`.
+        One packet for each of them, in order: see :class:`~amoeba_hw.target.answer_collector.AnswerCollector`.
     responses : FRAME_HEADER stream
     response_payload : :func:`packet_beat` stream
-        The answers: one packet of ``payload_length`` bytes for each header that has any.
+        Acknowledgements and NACKs: one packet of ``payload_length`` bytes for each header that has any.
+    answer_writes, event_writes : :func:`write_beat` streams
+        Data of answers to the answer memory, and entries to event rings. Everything that an answer needs there is
+        accepted before the answer is offered.
+    answer_reads, answer_data : READ_REQUEST and :func:`read_beat` streams
+        Data of answers that are given again: one at a time, and never refused.
+    event_interrupts : Out, a bit per context
+        Pulses.
     trace_request_checked : TRACE_SLOT
         For each request that a PDC accepted.
-    count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence : Out(1)
+    trace_event_written : TRACE_SLOT
+    count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence, count_duplicates,
+    count_nacks_sent, count_events : Out(1)
 
-    Three cycles per request, and a request is on ``memory_requests`` 6 cycles after its header was offered, if its
-    key is in the first slot and its PDC needs no search.
+    A request in two cycles, and on ``memory_requests`` 8 cycles after its header was offered, if its key is in the
+    first slot; an answer in two cycles.
     """
 
     def __init__(self, parameters):
         self._parameters = parameters
-        beat = packet_beat(parameters.data_width)
+        width = parameters.data_width
+        beat = packet_beat(width)
         super().__init__(
             {
                 "requests": In(stream.Signature(FRAME_HEADER)),
                 "request_payload": In(stream.Signature(beat)),
                 "contexts": In(CONTEXT).array(parameters.contexts),
+                "answer_base": In(64),
                 "key_stores": In(stream.Signature(KEY_STORE)),
+                "event_heads": In(stream.Signature(RING_INDEX)),
+                "event_arms": In(stream.Signature(RING_INDEX)),
                 "memory_requests": Out(stream.Signature(MEMORY_REQUEST)),
                 "operands": Out(stream.Signature(beat)),
                 "compares": Out(stream.Signature(beat)),
                 "results": In(stream.Signature(beat)),
                 "responses": Out(stream.Signature(FRAME_HEADER)),
                 "response_payload": Out(stream.Signature(beat)),
+                "answer_writes": Out(stream.Signature(write_beat(width))),
+                "event_writes": Out(stream.Signature(write_beat(width))),
+                "answer_reads": Out(stream.Signature(READ_REQUEST)),
+                "answer_data": In(stream.Signature(read_beat(width))),
+                "event_interrupts": Out(parameters.contexts),
                 "trace_request_checked": Out(TRACE_SLOT),
+                "trace_event_written": Out(TRACE_SLOT),
                 "count_requests_received": Out(1),
                 "count_refused_requests": Out(1),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
+                "count_duplicates": Out(1),
+                "count_nacks_sent": Out(1),
+                "count_events": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.pdcs = pdcs = PdcTable(self._parameters.target_pdcs)
+        parameters = self._parameters
+        m.submodules.pdcs = pdcs = PdcTable(parameters)
+        m.submodules.collector = collector = AnswerCollector(parameters)
+        m.submodules.sender = sender = AnswerSender(parameters)
+        m.submodules.replayer = replayer = Replayer(parameters)
+        m.submodules.merger = merger = ResponseMerger(parameters.data_width)
+        m.submodules.nacks = nacks = Queue(NACK, _NACKS)
+        m.submodules.duplicates = duplicates = Queue(DUPLICATE, _DUPLICATES)
+        for producer, consumer in (
+            (flipped(self.requests), pdcs.requests),
+            (pdcs.nacks, nacks.i),
+            (pdcs.duplicates, duplicates.i),
+            (flipped(self.results), collector.results),
+            (collector.complete, sender.answers),
+            (duplicates.o, replayer.duplicates),
+            (sender.responses, merger.answers),
+            (collector.payload, merger.answer_payload),
+            (replayer.responses, merger.replays),
+            (replayer.payload, merger.replay_payload),
+            (nacks.o, merger.nacks),
+            (merger.responses, flipped(self.responses)),
+            (merger.response_payload, flipped(self.response_payload)),
+        ):
+            connect_streams(m, producer, consumer)
+        self._elaborate_checks(m, pdcs, collector)
+        self._elaborate_events(m, pdcs, sender)
+        self._elaborate_answer_memory(m, collector, sender, replayer)
+        m.d.comb += [
+            self.count_dropped_pdc.eq(pdcs.count_dropped_pdc),
+            self.count_dropped_sequence.eq(pdcs.count_dropped_sequence),
+            self.count_duplicates.eq(pdcs.count_duplicates),
+            self.count_refused_requests.eq(collector.count_refused_requests),
+            self.count_nacks_sent.eq(merger.count_nacks_sent),
+            self.count_events.eq(sender.count_events),
+            self.trace_event_written.eq(sender.trace_event_written),
+        ]
+        return m
+
+    def _elaborate_checks(self, m, pdcs, collector):
+        """From the packets that are accepted to what the memory engine does."""
         m.submodules.keys = keys = KeyTable(self._parameters.keys)
         m.submodules.checker = checker = RequestChecker(self._parameters)
         m.submodules.splitter = splitter = OperandSplitter(self._parameters)
-        m.submodules.responder = responder = Responder(self._parameters)
         m.submodules.waiting = waiting = Queue(MEMORY_REQUEST, _MEMORY_REQUESTS)
         for producer, consumer in (
-            (flipped(self.requests), pdcs.requests),
             (pdcs.sequenced, keys.requests),
             (flipped(self.key_stores), keys.stores),
             (keys.located, checker.located),
@@ -90,21 +185,13 @@ class Target(wiring.Component):
             (waiting.o, flipped(self.memory_requests)),
             (splitter.operands, flipped(self.operands)),
             (splitter.compares, flipped(self.compares)),
-            (flipped(self.results), responder.results),
-            (responder.responses, flipped(self.responses)),
-            (responder.response_payload, flipped(self.response_payload)),
         ):
             connect_streams(m, producer, consumer)
         m.d.comb += [
-            checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)
+            checker.keeps_data.eq(self.answer_base != 0),
+            *(checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)),
         ]
-        m.d.comb += [
-            self.count_dropped_pdc.eq(pdcs.count_dropped_pdc),
-            self.count_dropped_sequence.eq(pdcs.count_dropped_sequence),
-            self.count_refused_requests.eq(responder.count_refused_requests),
-        ]
-        self._elaborate_dispatch(m, checker.checked, splitter.jobs, waiting.i, responder.answers)
-        return m
+        self._elaborate_dispatch(m, checker.checked, splitter.jobs, waiting.i, collector.answers)
 
     def _elaborate_dispatch(self, m, checked, jobs, memory_requests, answers):
         """Hands a checked request to all that it concerns at once; their ``ready`` depends on nothing here."""
@@ -128,4 +215,64 @@ class Target(wiring.Component):
             event.pdc.eq(request.answer.spdcid),
             event.context.eq(request.context),
             event.status.eq(request.answer.return_code),
+        ]
+
+    def _elaborate_events(self, m, pdcs, sender):
+        contexts = self._parameters.contexts
+        m.submodules.rooms = rooms = EventRooms(contexts)
+        m.submodules.ring_writer = writer = RingWriter(contexts, self._parameters.data_width, EVENT.size)
+        connect_streams(m, flipped(self.event_heads), rooms.heads)
+        connect_streams(m, flipped(self.event_arms), writer.arms)
+        connect_streams(m, sender.events, writer.entries)
+        connect_streams(m, writer.writes, flipped(self.event_writes))
+        m.d.comb += [
+            rooms.promise.eq(pdcs.event_promise),
+            rooms.give_back.eq(sender.event_give_back),
+            pdcs.event_open.eq(rooms.open),
+            pdcs.event_blocked.eq(rooms.blocked),
+            sender.event_index.eq(writer.index),
+            self.event_interrupts.eq(writer.interrupts),
+        ]
+        for index in range(contexts):
+            context = self.contexts[index]
+            m.d.comb += [
+                rooms.contexts[index].eq(context),
+                writer.rings[index].enable.eq(context.enable),
+                writer.rings[index].base.eq(context.event_base),
+                writer.rings[index].size.eq(context.event_size),
+                pdcs.event_generations[index].eq(rooms.generations[index]),
+                sender.event_generations[index].eq(rooms.generations[index]),
+            ]
+
+    def _elaborate_answer_memory(self, m, collector, sender, replayer):
+        """What is kept of answers, on the chip and in the host's memory."""
+        width, sizes = self._parameters.data_width, (self._parameters.target_pdcs, self._parameters.window)
+        m.submodules.history = history = AnswerHistory(*sizes)
+        m.submodules.store = store = AnswerStore(*sizes)
+        m.submodules.writer = writer = PackedWriter(width)
+        m.submodules.reader = reader = PackedReader(width, depth=2)
+        for producer, consumer in (
+            (collector.copy_commands, writer.commands),
+            (collector.copies, writer.packets),
+            (writer.writes, flipped(self.answer_writes)),
+            (replayer.commands, reader.commands),
+            (reader.requests, flipped(self.answer_reads)),
+            (flipped(self.answer_data), reader.answers),
+            (reader.packets, replayer.packets),
+        ):
+            connect_streams(m, producer, consumer)
+        m.d.comb += [
+            collector.answer_base.eq(self.answer_base),
+            replayer.answer_base.eq(self.answer_base),
+            sender.copy_done.eq(writer.done),
+            store.store.eq(collector.store),
+            store.ask.eq(replayer.ask),
+            replayer.kept.eq(store.answer),
+            replayer.intact.eq(store.intact),
+            history.turn.eq(sender.turn),
+            sender.all_plain.eq(history.all_plain),
+            history.given.eq(sender.given),
+            history.plain.eq(sender.plain),
+            history.ask.eq(replayer.ask),
+            replayer.answered.eq(history.answered),
         ]

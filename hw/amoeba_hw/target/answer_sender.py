@@ -1,0 +1,154 @@
+"""Gives answers: after their data was copied and their event written, with what they acknowledge."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.descriptors import EVENT, EventFlags
+from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
+
+from amoeba_hw.host.ring_writer import ring_entry
+from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT
+from amoeba_hw.target.answer_history import ANSWER_VIEW
+from amoeba_hw.target.records import ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges
+
+__all__ = ["AnswerSender"]
+
+
+class AnswerSender(wiring.Component):
+    """Makes a response of each complete answer, in order (section 7 of the architecture).
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    answers : ANSWER stream
+        Final ones.
+    copy_done : In(1)
+        Pulse: the data of the next answer with ``copied`` is on the ordered way to the host.
+    events : :func:`ring_entry` stream of EVENTs
+        Accepted when the entry is on the ordered way to the host.
+    event_index : In(16)
+        Index of the entry that is being accepted.
+    event_generations : array of GENERATION_BITS, In
+    event_give_back : EVENT_CLAIM, Out
+        An event that was promised will not be written.
+    turn, all_plain, given, plain
+        To :class:`AnswerHistory`.
+    responses : FRAME_HEADER stream
+    trace_event_written : TRACE_SLOT
+    count_events : Out(1)
+
+    Two cycles per answer, and with an event as long as that takes, and one more.
+    """
+
+    def __init__(self, parameters):
+        self._contexts = parameters.contexts
+        # An answer may be behind its copy by as many as can be on the way between.
+        self._copied = Signal(range(256))
+        super().__init__(
+            {
+                "answers": In(stream.Signature(ANSWER)),
+                "copy_done": In(1),
+                "events": Out(stream.Signature(ring_entry(EVENT.size))),
+                "event_index": In(16),
+                "event_generations": In(GENERATION_BITS).array(self._contexts),
+                "event_give_back": Out(EVENT_CLAIM),
+                "turn": Out(ANSWER_VIEW),
+                "all_plain": In(1),
+                "given": Out(1),
+                "plain": Out(1),
+                "responses": Out(stream.Signature(FRAME_HEADER)),
+                "trace_event_written": Out(TRACE_SLOT),
+                "count_events": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        answer = self.answers.p
+        current = Signal()
+        wants_event = Signal()
+        ready = Signal()
+        begins = Signal()
+        leaves = Signal()
+        with m.Switch(answer.event.context):
+            for context in range(self._contexts):
+                with m.Case(context):
+                    m.d.comb += current.eq(self.event_generations[context] == answer.event.generation)
+        m.d.comb += [
+            ready.eq(self.answers.valid & (~answer.copied | (self._copied != 0))),
+            wants_event.eq(answer.event.promised & answer.executed & (answer.return_code == ReturnCode.OK.value)),
+            self.answers.ready.eq(leaves),
+            self.given.eq(leaves),
+        ]
+        with m.FSM(name="step"):
+            with m.State("TURN"), m.If(ready):
+                m.d.comb += begins.eq(1)
+                m.next = "RESPOND"
+                with m.If(wants_event & current):
+                    m.next = "EVENT"
+            with m.State("EVENT"):
+                m.d.comb += self.events.valid.eq(1)
+                with m.If(self.events.ready):
+                    m.next = "RESPOND"
+            with m.State("RESPOND"):
+                m.d.comb += [self.responses.valid.eq(1), leaves.eq(self.responses.ready)]
+                with m.If(leaves):
+                    m.next = "TURN"
+        m.d.sync += self._copied.eq(self._copied + self.copy_done - (begins & answer.copied))
+        self._elaborate_history(m, begins)
+        self._elaborate_event(m)
+        self._elaborate_response(m)
+        m.d.comb += [
+            self.event_give_back.valid.eq(leaves & answer.event.promised & ~wants_event),
+            self.event_give_back.context.eq(answer.event.context),
+            self.event_give_back.generation.eq(answer.event.generation),
+        ]
+        return m
+
+    def _elaborate_history(self, m, begins):
+        answer = self.answers.p
+        m.d.comb += [
+            self.turn.valid.eq(begins),
+            self.turn.pdc.eq(answer.spdcid),
+            *(self.turn[name].eq(answer[name]) for name in ("psn", "clear_psn_offset", "incarnation")),
+            self.plain.eq((answer.return_code == ReturnCode.OK.value) & ~answer.returns_data),
+        ]
+
+    def _elaborate_event(self, m):
+        answer, slot = self.answers.p, self.trace_event_written
+        values = {
+            "data": answer.event.data,
+            "address": answer.event.address,
+            "length": answer.request_length,
+            "source_ip": answer.ip,
+            "source_context": answer.event.initiator,
+            "source_pdc": answer.dpdcid,
+            "kind": answer.event.kind,
+            "status": Const(ReturnCode.OK.value, 8),
+            "flags": Const(EventFlags.IMMEDIATE.value, 8),
+        }
+        m.d.comb += [
+            self.events.p.context.eq(answer.event.context),
+            self.events.p.data.eq(Cat(values.get(field.name, Const(0, field.width)) for field in EVENT.fields)),
+            slot.valid.eq(self.events.valid & self.events.ready),
+            slot.event.psn.eq(self.event_index),
+            slot.event.pdc.eq(answer.spdcid),
+            slot.event.context.eq(answer.event.context),
+            slot.event.status.eq(ReturnCode.OK.value),
+            self.count_events.eq(slot.valid),
+        ]
+
+    def _elaborate_response(self, m):
+        answer, header = self.answers.p, self.responses.p
+        clear_psn = (answer.psn + answer.clear_psn_offset.as_signed())[:32]
+        m.d.comb += [
+            *acknowledges(header, answer),
+            *(header[name].eq(answer[name]) for name in ("retx", "message_id", "job_id", "return_code")),
+            header.cack_psn.eq(Mux(self.all_plain, answer.psn, clear_psn)),
+            header.opcode.eq(Mux(answer.returns_data, ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value)),
+            header.modified_length.eq(Mux(answer.return_code == ReturnCode.OK.value, answer.request_length, 0)),
+            header.payload_length.eq(Mux(answer.returns_data, answer.request_length[:14], 0)),
+        ]

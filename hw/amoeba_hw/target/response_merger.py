@@ -1,0 +1,81 @@
+"""Everything that the target sends, on one stream."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, flipped
+
+from amoeba_hw.interfaces import FRAME_HEADER, packet_beat
+from amoeba_hw.stream import Queue, RoundRobinArbiter, connect_streams
+from amoeba_hw.target.records import NACK, refuses
+
+__all__ = ["ResponseMerger"]
+
+_PAYLOADS_AHEAD = 8
+
+
+class ResponseMerger(wiring.Component):
+    """Merges answers, answers given again and NACKs, frame by frame.
+
+    Parameters
+    ----------
+    width : int
+        Bits per beat.
+
+    Members
+    -------
+    answers, replays : FRAME_HEADER streams
+    answer_payload, replay_payload : :func:`packet_beat` streams
+        One packet for each header with a ``payload_length``, in order; on its way when its header is offered.
+    nacks : NACK stream
+    responses : FRAME_HEADER stream
+    response_payload : :func:`packet_beat` stream
+        The same for the merged headers. Latency zero; a payload is offered two cycles after its header was taken.
+    count_nacks_sent : Out(1)
+    """
+
+    def __init__(self, width):
+        beat = packet_beat(width)
+        super().__init__(
+            {
+                "answers": In(stream.Signature(FRAME_HEADER)),
+                "answer_payload": In(stream.Signature(beat)),
+                "replays": In(stream.Signature(FRAME_HEADER)),
+                "replay_payload": In(stream.Signature(beat)),
+                "nacks": In(stream.Signature(NACK)),
+                "responses": Out(stream.Signature(FRAME_HEADER)),
+                "response_payload": Out(stream.Signature(beat)),
+                "count_nacks_sent": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.arbiter = arbiter = RoundRobinArbiter(FRAME_HEADER, 3)
+        m.submodules.order = order = Queue(1, _PAYLOADS_AHEAD)
+        nack_header = arbiter.i[2]
+        connect_streams(m, flipped(self.answers), arbiter.i[0])
+        connect_streams(m, flipped(self.replays), arbiter.i[1])
+        header, leaves = self.responses.p, Signal()
+        m.d.comb += [
+            nack_header.valid.eq(self.nacks.valid),
+            self.nacks.ready.eq(nack_header.ready),
+            *refuses(nack_header.p, self.nacks.p),
+            # Only transfers fill the queue: its ready does not fall while a header waits.
+            self.responses.valid.eq(arbiter.o.valid & order.i.ready),
+            header.eq(arbiter.o.p),
+            leaves.eq(self.responses.valid & self.responses.ready),
+            arbiter.o.ready.eq(leaves),
+            order.i.valid.eq(leaves & (header.payload_length != 0)),
+            order.i.payload.eq(arbiter.grant == 1),
+            self.count_nacks_sent.eq(leaves & header.is_control),
+        ]
+        payload = self.response_payload
+        for number, source in enumerate((self.answer_payload, self.replay_payload)):
+            with m.If(order.o.valid & (order.o.payload == number)):
+                m.d.comb += [
+                    payload.valid.eq(source.valid),
+                    payload.p.eq(source.p),
+                    source.ready.eq(payload.ready),
+                ]
+        m.d.comb += order.o.ready.eq(payload.valid & payload.ready & payload.p.last)
+        return m

@@ -1,0 +1,144 @@
+"""What becomes of one packet, going by its sequence number."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.wire.uet import NackCode
+
+__all__ = ["PACKET_VIEW", "PDC_STATE", "VERDICT", "SequenceRules"]
+
+PDC_STATE = data.StructLayout(
+    {
+        "start": 32,  # start_psn
+        "expected": 32,
+        "closed": 1,
+        "nacked": 1,  # a NACK has been sent since the expected psn last advanced
+    }
+)
+"""What a PDC remembers of its packets."""
+
+PACKET_VIEW = data.StructLayout(
+    {"psn": 32, "clear_psn_offset": 16, "syn": 1, "dpdcid": 16, "retx": 1, "is_control": 1}
+)
+"""The fields of FRAME_HEADER that decide."""
+
+VERDICT = data.StructLayout(
+    {
+        "opens": 1,  # the PDC anew, whatever else becomes of the packet
+        "accepted": 1,
+        "duplicate": 1,
+        "dropped_pdc": 1,
+        "dropped_sequence": 1,
+        "nack": 1,
+        "nack_code": 8,
+        "nack_psn": 32,
+        "has_pdc": 1,  # a NACK names the PDC
+    }
+)
+
+
+class SequenceRules(wiring.Component):
+    """The six rules of section 4 of the architecture; combinational.
+
+    Parameters
+    ----------
+    window : int
+        Answers that a PDC keeps.
+
+    Members
+    -------
+    packet : PACKET_VIEW, In
+    found : In(1)
+        With SYN: its sender has an open or closed PDC. Without: ``dpdcid`` is one of this sender.
+    before : PDC_STATE, In
+        That PDC, if ``found``.
+    available : In(1)
+        There is another PDC to open, if none is ``found``.
+    event_blocked : In(1)
+        It asks for an event and the ring of its context has no room.
+    verdict : VERDICT, Out
+        Exactly one of ``accepted``, ``duplicate``, ``dropped_pdc`` and ``dropped_sequence``.
+    after : PDC_STATE, Out
+        The PDC as it is from now on, if it was found or opened.
+    """
+
+    def __init__(self, window):
+        self._window = window
+        super().__init__(
+            {
+                "packet": In(PACKET_VIEW),
+                "found": In(1),
+                "before": In(PDC_STATE),
+                "available": In(1),
+                "event_blocked": In(1),
+                "verdict": Out(VERDICT),
+                "after": Out(PDC_STATE),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        packet, before, verdict = self.packet, self.before, self.verdict
+        first = Signal(32)
+        """start_psn, if the packet has SYN."""
+        belongs = Signal()
+        ahead = Signal(32)
+        """psn - expected psn: the upper half is negative."""
+        unanswered = Signal(17)
+        """psn - clear_psn: what the initiator may still have no answer to, this packet included; signed."""
+        expected = Signal()
+        m.d.comb += [
+            first.eq(packet.psn - packet.dpdcid),
+            belongs.eq(self.found & (~packet.syn | (before.start == first))),
+            verdict.opens.eq(packet.syn & ~belongs & (packet.dpdcid == 0) & (self.found | self.available)),
+            ahead.eq(packet.psn - before.expected),
+            unanswered.eq(-packet.clear_psn_offset.as_signed()),
+            expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
+            verdict.has_pdc.eq(belongs | verdict.opens),
+            verdict.nack_psn.eq(packet.psn),
+        ]
+        with m.If(expected):
+            self._elaborate_acceptance(m, unanswered.as_signed() > self._window)
+        with m.Elif(belongs & ahead[-1]):
+            m.d.comb += verdict.duplicate.eq(1)
+        with m.Elif(belongs & ~before.closed):
+            m.d.comb += [
+                verdict.dropped_sequence.eq(1),
+                verdict.nack.eq(~before.nacked | packet.retx),
+                verdict.nack_code.eq(NackCode.ROD_OOO.value),
+                verdict.nack_psn.eq(before.expected),
+            ]
+        with m.Else():
+            m.d.comb += [verdict.dropped_pdc.eq(1), verdict.nack.eq(1)]
+            with m.If(belongs | ~packet.syn):
+                m.d.comb += verdict.nack_code.eq(NackCode.INV_DPDCID.value)
+            with m.Elif(packet.dpdcid == 0):
+                m.d.comb += verdict.nack_code.eq(NackCode.NO_PDC_AVAIL.value)
+            with m.Else():
+                m.d.comb += [verdict.nack_code.eq(NackCode.ROD_OOO.value), verdict.nack_psn.eq(first)]
+        self._elaborate_state(m)
+        return m
+
+    def _elaborate_acceptance(self, m, outside):
+        """The packet is the expected one: is there room to keep its answer, and for its event?"""
+        verdict = self.verdict
+        with m.If(outside):
+            m.d.comb += [verdict.nack.eq(1), verdict.nack_code.eq(NackCode.PSN_OOR_WINDOW.value)]
+        with m.Elif(self.event_blocked):
+            m.d.comb += [verdict.nack.eq(1), verdict.nack_code.eq(NackCode.NO_RESOURCE.value)]
+        with m.Else():
+            m.d.comb += verdict.accepted.eq(1)
+        m.d.comb += verdict.dropped_sequence.eq(verdict.nack)
+
+    def _elaborate_state(self, m):
+        packet, before, verdict, after = self.packet, self.before, self.verdict, self.after
+        holds_back = (verdict.nack_code == NackCode.ROD_OOO.value) | (verdict.nack_code == NackCode.NO_RESOURCE.value)
+        m.d.comb += [
+            after.start.eq(Mux(verdict.opens, packet.psn, before.start)),
+            after.expected.eq(Mux(verdict.accepted, packet.psn + 1, Mux(verdict.opens, packet.psn, before.expected))),
+            after.closed.eq(Mux(verdict.accepted, packet.is_control, before.closed & ~verdict.opens)),
+            after.nacked.eq(
+                ~verdict.accepted
+                & ((before.nacked & ~verdict.opens) | (verdict.dropped_sequence & verdict.nack & holds_back))
+            ),
+        ]

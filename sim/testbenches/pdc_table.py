@@ -1,0 +1,277 @@
+"""Testbench of PdcTable: senders that reorder, repeat, lose, close and restart, against section 4 told once more.
+
+Parameters: ``pdcs``, ``window``, ``contexts``.
+"""
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import cocotb
+from amoeba_hw.interfaces import FRAME_HEADER
+from amoeba_hw.target.records import DUPLICATE, EVENT_CLAIM, NACK, SEQUENCED_REQUEST
+from amoeba_sim.cocotb_runner import bench_parameters
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
+from amoeba_sim.payload import unpack
+from cocotb.triggers import ClockCycles, RisingEdge
+from target_rules import HEADER_DATA, Sequence
+from uet_frames import random_request
+
+PARAMETERS = bench_parameters()
+PDCS, WINDOW, CONTEXTS = PARAMETERS["pdcs"], PARAMETERS["window"], PARAMETERS["contexts"]
+PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
+COUNTS = ("dropped_pdc", "dropped_sequence", "duplicates")
+DESTINATION = ("mac", "ip", "port")
+
+
+class Bench:
+    """The table, and the rules that it must follow."""
+
+    def __init__(self, dut, pace=always, sink_pace=always):
+        self.dut = dut
+        self.requests = StreamSource(dut, "requests", FRAME_HEADER, pace=pace())
+        self.sinks = {
+            name: StreamSink(dut, name, shape, pace=sink_pace())
+            for name, shape in (("sequenced", SEQUENCED_REQUEST), ("nacks", NACK), ("duplicates", DUPLICATE))
+        }
+        self.blocked = 0
+        self.set_events(0, 0)
+        self.forget()
+        cocotb.start_soon(self._watch())
+
+    def set_events(self, is_open, blocked):
+        self.dut.event_open.value, self.dut.event_blocked.value = is_open, blocked
+        self.is_open, self.blocked = is_open, blocked
+        for context in range(CONTEXTS):
+            getattr(self.dut, f"event_generations__{context}").value = context + 3
+
+    def forget(self):
+        self.rules = Sequence(PDCS, WINDOW)
+        self.counts, self.promises = Counter(), []
+        self.verdicts = []
+
+    async def _watch(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value:
+                continue
+            for name in COUNTS:
+                self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
+            claim = unpack(EVENT_CLAIM, int(self.dut.event_promise.value))
+            if claim["valid"]:
+                self.promises.append((claim["context"], claim["generation"]))
+
+    def send(self, header):
+        """Send a header; returns what the rules make of it."""
+        blocked = header["resource_index"] < CONTEXTS and self.blocked >> header["resource_index"] & 1
+        verdict = self.rules.judge(header, blocked)
+        self.requests.send(header)
+        self.verdicts.append((header, verdict, self._wants_event(header, verdict)))
+        return verdict
+
+    def _wants_event(self, h, verdict):
+        context = h["resource_index"]
+        asks = verdict.kind == "accepted" and not h["is_control"] and h["flags"] & HEADER_DATA
+        return bool(asks and context < CONTEXTS and self.is_open >> context & 1)
+
+    async def settle(self):
+        while self.requests.left:
+            await RisingEdge(self.dut.clk)
+        await ClockCycles(self.dut.clk, 200)
+
+    def check(self):
+        """Everything that came out is what the rules say, in order."""
+        sequenced = self.sinks["sequenced"].received
+        assert [s["header"] for s in sequenced] == [{**EMPTY, **h} for h, _, _ in self.verdicts]
+        for seen, (_, verdict, wants) in zip(sequenced, self.verdicts, strict=True):
+            assert seen["dropped"] == (verdict.kind != "accepted"), (seen, verdict)
+            if verdict.kind == "accepted":
+                assert (seen["pdc"], seen["promised"]) == (verdict.pdc, wants), (seen, verdict)
+        nacks = [
+            {name: h[name] for name in DESTINATION}
+            | {"psn": v.nack[1], "spdcid": v.nack[2], "dpdcid": h["spdcid"], "code": v.nack[0], "retx": h["retx"]}
+            for h, v, _ in self.verdicts
+            if v.nack
+        ]
+        assert self.sinks["nacks"].received == nacks
+        duplicates = [(h, v) for h, v, _ in self.verdicts if v.kind == "duplicate"]
+        seen = [{n: v for n, v in d.items() if n != "incarnation"} for d in self.sinks["duplicates"].received]
+        assert seen == [
+            {name: h[name] for name in (*DESTINATION, "psn", "clear_psn_offset")}
+            | {"spdcid": v.pdc, "dpdcid": h["spdcid"]}
+            for h, v in duplicates
+        ]
+        kinds = Counter(v.kind for _, v, _ in self.verdicts)
+        assert self.counts == Counter(
+            dropped_pdc=kinds["dropped_pdc"],
+            dropped_sequence=kinds["dropped_sequence"],
+            duplicates=kinds["duplicate"],
+        )
+        promised = [h["resource_index"] for h, _, wants in self.verdicts if wants]
+        assert self.promises == [(context, context + 3) for context in promised]
+        self._check_incarnations(duplicates)
+        return kinds
+
+    def _check_incarnations(self, duplicates):
+        """All packets of a PDC between two openings have one incarnation, those of the next another."""
+        rules, incarnations = Sequence(PDCS, WINDOW), {}
+        repeated = iter(self.sinks["duplicates"].received)
+        for seen, (header, verdict, _) in zip(self.sinks["sequenced"].received, self.verdicts, strict=True):
+            rules.judge(header, verdict.nack is not None and verdict.nack[0] == 0xA)
+            if verdict.kind == "accepted":
+                pdc = rules.table[verdict.pdc]
+                last, number = incarnations.get(verdict.pdc, (None, None))
+                assert (seen["incarnation"] == number) == (last is pdc)
+                incarnations[verdict.pdc] = pdc, seen["incarnation"]
+            elif verdict.kind == "duplicate":
+                duplicate = next(repeated)
+                last, number = incarnations.get(verdict.pdc, (None, None))
+                assert (duplicate["incarnation"] == number) == (last is rules.table[verdict.pdc])
+
+
+EMPTY = dict.fromkeys((name for name, _ in FRAME_HEADER), 0)
+
+
+def packet(sender, psn, first=None, pdc=0, **fields):
+    """A request of ``sender`` (IP address, PDC): with SYN if ``first`` is its start_psn."""
+    header = EMPTY | random_request(b"") | {"ip": sender[0], "spdcid": sender[1], "psn": psn & 0xFFFF_FFFF}
+    header |= {"syn": int(first is not None), "dpdcid": pdc if first is None else (psn - first) & 0xFFFF}
+    return header | {"clear_psn_offset": 0xFFFF, "retx": 0, "flags": 3, "resource_index": 0} | fields
+
+
+class Senders:
+    """More initiators' PDCs than the table has, some with equal hashes, that behave in many ways."""
+
+    def __init__(self, count):
+        # Address and PDC that meet in the same hash: 1 ^ reversed(0x80) and the like.
+        clashing = [(1, 0), (0, 0x80), (0x101, 0x80), (3, 0x80), (2, 0)]
+        others = [(random.getrandbits(32), random.getrandbits(16)) for _ in range(count)]
+        self._names = (clashing + others)[:count]
+        self._state = {name: self._fresh() for name in self._names}
+
+    def _fresh(self):
+        first = random.choice([0, 0xFFFF_FFFF, 0xFFFF_FFF0, 0x7FFF_FFFE, random.getrandbits(32)])
+        return {"first": first, "next": first, "pdc": None}
+
+    def packet(self, rules):
+        name = random.choice(self._names[:PDCS] if random.random() < 0.7 else self._names)
+        state = self._state[name]
+        if random.random() < 0.03:
+            state = self._state[name] = self._fresh()
+        step = random.choice([0, 0, 0, 0, 0, 1, 2, -1, -2, -random.randint(1, 2 * WINDOW)])
+        psn = state["next"] + step
+        syn = state["pdc"] is None or random.random() < 0.1
+        header = packet(name, psn, state["first"] if syn else None, state["pdc"] or 0)
+        header["dpdcid"] &= 0xFFF if syn else 0xFFFF
+        header["retx"] = int(random.random() < 0.2)
+        header["clear_psn_offset"] = -random.choice([1, 1, 1, WINDOW, WINDOW + 1, 0, -5, 0x7FFF]) & 0xFFFF
+        header["is_control"] = int(random.random() < 0.06)
+        header["flags"] = random.choice([3, 3, 7])
+        header["resource_index"] = random.randrange(CONTEXTS + 2)
+        if random.random() < 0.05:
+            field = random.choice(["psn", "dpdcid", "spdcid", "ip"])
+            header[field] = random.choice([0, 1, PDCS - 1, PDCS, header[field] ^ 1])
+        return name, header
+
+    def learn(self, name, header, verdict):
+        state = self._state[name]
+        if (header["ip"], header["spdcid"]) != name:
+            return
+        if verdict.kind == "accepted":
+            state["next"] = (header["psn"] + 1) & 0xFFFF_FFFF
+            state["pdc"] = verdict.pdc
+            if header["is_control"]:
+                state["first"], state["pdc"] = state["next"], None
+        elif verdict.kind == "dropped_pdc":
+            state["first"], state["pdc"] = state["next"], None
+
+
+@cocotb.test(timeout_time=10, timeout_unit="ms")
+@cocotb.parametrize(pace=list(PACES), sink_pace=list(PACES))
+async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
+    bench = Bench(dut, PACES[pace], PACES[sink_pace])
+    await start(dut)
+    senders = Senders(PDCS + 3)
+    for _ in range(8):
+        bench.set_events(random.getrandbits(CONTEXTS), random.getrandbits(CONTEXTS))
+        for _ in range(50):
+            name, header = senders.packet(bench.rules)
+            senders.learn(name, header, bench.send(header))
+        await bench.settle()
+    kinds = bench.check()
+    assert min(kinds[kind] for kind in ("accepted", "duplicate", "dropped_pdc", "dropped_sequence")) > 5
+    codes = {verdict.nack[0] for _, verdict, _ in bench.verdicts if verdict.nack}
+    assert {0xA, 0xB, 0xD, 0xE} <= codes
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def free_pdcs_are_opened_in_order_then_closed_ones_in_the_order_of_closing(dut):
+    bench = Bench(dut)
+    await start(dut)
+    senders = [(7, number) for number in range(PDCS)]
+    opened = [bench.send(packet(sender, 5, 5)).pdc for sender in senders]
+    assert opened == list(range(PDCS))
+    assert bench.send(packet((8, 0), 0, 0)).nack == (4, 0, 0)
+    order = random.sample(range(PDCS), PDCS)
+    for number in order:
+        bench.send(packet(senders[number], 6, pdc=number, is_control=1))
+    # Closed, but not forgotten: what was received before is a duplicate, what comes now has no PDC.
+    assert bench.send(packet(senders[order[0]], 6, pdc=order[0], is_control=1, retx=1)).kind == "duplicate"
+    assert bench.send(packet(senders[order[0]], 7, pdc=order[0])).nack == (0xE, 7, order[0])
+    # One that opens again keeps its number, and goes to the end when it closes again.
+    assert bench.send(packet(senders[order[1]], 7, 7)).pdc == order[1]
+    bench.send(packet(senders[order[1]], 8, 7, is_control=1))
+    taken = [bench.send(packet((9, number), 0, 0)).pdc for number in range(PDCS)]
+    assert taken == [order[0], *order[2:], order[1]]
+    assert bench.send(packet((10, 0), 0, 0)).nack == (4, 0, 0)
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(syn=[False, True])
+async def a_packet_takes_two_cycles_with_or_without_syn(dut, syn):
+    bench = Bench(dut)
+    await start(dut)
+    senders = [(0x0A00_0001 + number % 4, number // 4) for number in range(PDCS)]
+    for sender in senders:
+        bench.send(packet(sender, 0, 0))
+    await bench.settle()
+    departures, cycle = [], 0
+    for turn in range(1, 5):
+        for number, sender in enumerate(senders):
+            bench.send(packet(sender, turn, 0 if syn else None, number))
+    while bench.requests.left:
+        await RisingEdge(dut.clk)
+        cycle += 1
+        if dut.sequenced__valid.value and dut.sequenced__ready.value:
+            departures.append(cycle)
+    assert {after - before for before, after in pairwise(departures)} == {2}
+    await bench.settle()
+    assert bench.check() == Counter(accepted=5 * PDCS)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def reset_in_mid_traffic_frees_all_pdcs(dut):
+    bench = Bench(dut, PACES["randomly"], PACES["randomly"])
+    await start(dut)
+    for _ in range(6):
+        senders = Senders(PDCS + 3)
+        for _ in range(40):
+            name, header = senders.packet(bench.rules)
+            senders.learn(name, header, bench.send(header))
+        for _ in range(random.randint(1, 120)):
+            await RisingEdge(dut.clk)
+        await reset(dut)
+        await bench.settle()
+        bench.forget()
+        for sink in bench.sinks.values():
+            sink.received.clear()
+        for number in range(PDCS):
+            assert bench.send(packet((1, number), 9, 9)).pdc == number
+        await bench.settle()
+        bench.check()
+        await reset(dut)
+        bench.forget()
+        for sink in bench.sinks.values():
+            sink.received.clear()

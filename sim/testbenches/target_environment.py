@@ -1,0 +1,327 @@
+"""What stands around a target in its benches: contexts and keys, a memory engine, the host, and initiators.
+
+The memory engine answers with random bytes, and refuses now and then. The host takes the target's writes into
+``Bench.host`` and gives reads from there. Parameters: ``width``, ``payload``, ``pdcs``, ``keys``, ``contexts``,
+``window``.
+"""
+
+import random
+from collections import Counter
+from types import SimpleNamespace
+
+import cocotb
+from amoeba_hw.interfaces import (
+    CONTEXT,
+    FRAME_HEADER,
+    KEY_STORE,
+    MEMORY_REQUEST,
+    READ_REQUEST,
+    RING_INDEX,
+    TRACE_SLOT,
+    packet_beat,
+    read_beat,
+    write_beat,
+)
+from amoeba_model.nic.capabilities import Capabilities
+from amoeba_model.nic.checker import RequestChecker
+from amoeba_model.nic.tables import Context, Key, KeyTable
+from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import key_slots
+from amoeba_sim.cocotb_runner import bench_parameters
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly
+from amoeba_sim.payload import pack, unpack
+from cocotb.triggers import ClockCycles, RisingEdge
+from target_rules import Sequence
+from uet_frames import beats_of, packets_of, random_request
+
+__all__ = [
+    "ANSWER_BASE",
+    "CONTEXTS",
+    "EVENT_SIZE",
+    "HEADER_DATA",
+    "JOB",
+    "KEYS",
+    "PACES",
+    "PAYLOAD",
+    "PDCS",
+    "PID",
+    "RINGS",
+    "WHOLE",
+    "WIDTH",
+    "WINDOW",
+    "Bench",
+    "Initiator",
+    "request",
+    "store_keys",
+]
+
+PARAMETERS = bench_parameters()
+WIDTH, PAYLOAD, WINDOW = PARAMETERS["width"], PARAMETERS["payload"], PARAMETERS["window"]
+PDCS, KEYS, CONTEXTS = PARAMETERS["pdcs"], PARAMETERS["keys"], PARAMETERS["contexts"]
+LINE = WIDTH // 8
+BEAT = packet_beat(WIDTH)
+PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
+COUNTS = (
+    "requests_received",
+    "refused_requests",
+    "dropped_pdc",
+    "dropped_sequence",
+    "duplicates",
+    "nacks_sent",
+    "events",
+)
+
+DOMAIN, JOB, PID = 5, 0x123456, 0x789
+VALID, READ_RIGHT, WRITE_RIGHT, VIRTUAL = 1, 2, 4, 8
+NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
+WHOLE, HEADER_DATA, INITIATOR_ERROR = 3, 4, 0x10
+NOT_ENABLED = 1
+"""The context that is not."""
+ANSWER_BASE = 0x7F00_0000_1000
+RINGS = {0: (0x7E00_0000_0000, 10), 2: (0x7E00_0010_0000, 3)}
+"""Address and log2 of the entries of the event rings."""
+EVENT_SIZE = 64
+
+
+class Bench:
+    """A target with all that it talks to."""
+
+    def __init__(self, dut, pace=always, sink_pace=always, answer_base=ANSWER_BASE):
+        self.dut = dut
+        self.parameters = NicParameters(
+            data_width=WIDTH, payload=PAYLOAD, target_pdcs=PDCS, keys=KEYS, contexts=CONTEXTS, window=WINDOW
+        )
+        self.sources = {
+            name: StreamSource(dut, name, shape, pace=pace())
+            for name, shape in (
+                ("requests", FRAME_HEADER),
+                ("request_payload", BEAT),
+                ("key_stores", KEY_STORE),
+                ("results", BEAT),
+                ("event_heads", RING_INDEX),
+                ("event_arms", RING_INDEX),
+                ("answer_data", read_beat(WIDTH)),
+            )
+        }
+        self.sinks = {
+            name: StreamSink(dut, name, shape, pace=sink_pace())
+            for name, shape in (
+                ("memory_requests", MEMORY_REQUEST),
+                ("operands", BEAT),
+                ("compares", BEAT),
+                ("responses", FRAME_HEADER),
+                ("response_payload", BEAT),
+                ("answer_writes", write_beat(WIDTH)),
+                ("event_writes", write_beat(WIDTH)),
+                ("answer_reads", READ_REQUEST),
+            )
+        }
+        self.contexts = [Context(number) for number in range(CONTEXTS)]
+        for context in self.contexts:
+            context.enabled = context.number != NOT_ENABLED
+            context.domain, context.job_id, context.pid_on_fep = DOMAIN, JOB, PID + context.number
+            self.set_context(context.number, context.enabled)
+        dut.answer_base.value = answer_base
+        self.answer_base = answer_base
+        self.keys = KeyTable(KEYS)
+        self.error_rate = self.read_error_rate = 0.0
+        self.host_latency = 20
+        self.forget()
+        for task in (self._watch, self._execute, self._give_answers):
+            cocotb.start_soon(task())
+
+    def set_context(self, number, enabled):
+        base, size = RINGS.get(number, (0, 0))
+        fields = {"enable": enabled, "domain": DOMAIN, "job_id": JOB, "pid_on_fep": PID + number}
+        fields |= {"event_base": base, "event_size": size}
+        getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, fields)
+
+    def forget(self):
+        """What the design forgets with a reset, and what has been seen so far."""
+        self.rules = Sequence(PDCS, WINDOW)
+        self.checker = RequestChecker(
+            SimpleNamespace(parameters=self.parameters), Capabilities(self.parameters), self.contexts, self.keys
+        )
+        self.counts, self.traced, self.events_traced = Counter(), [], []
+        self.interrupts = Counter()
+        self.executed, self.results = [], []
+        self.host, self.responses, self._payloads = {}, [], []
+        self._places = {}
+        """Per stream of writes: where the next beat of the burst goes."""
+
+    def store(self, slot, **entry):
+        self.keys.store(slot, Key(**entry))
+        self.sources["key_stores"].send({"slot": slot, "entry": entry})
+
+    def send(self, header, payload=b""):
+        self.sources["requests"].send(header)
+        if payload:
+            self.sources["request_payload"].send(*beats_of(payload, WIDTH))
+
+    def bytes_at(self, address, length):
+        """Bytes of host memory; None if one of them was never written."""
+        found = [self.host.get(place) for place in range(address, address + length)]
+        return None if None in found else bytes(found)
+
+    def answer_place(self, pdc, psn):
+        return self.answer_base + (pdc * WINDOW + psn % WINDOW) * PAYLOAD
+
+    def answers(self):
+        """Responses with their data, in order."""
+        payloads = iter(packets_of(self._payloads, WIDTH))
+        result = [(h, next(payloads) if h["payload_length"] else b"") for h in self.responses]
+        assert next(payloads, None) is None, "a payload without a header"
+        return result
+
+    def clear(self):
+        """Forget the responses seen so far."""
+        self.responses, self._payloads = [], []
+
+    async def _watch(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value:
+                continue
+            for name in COUNTS:
+                self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
+            for context in range(CONTEXTS):
+                self.interrupts[context] += int(self.dut.event_interrupts.value) >> context & 1
+            for name, events in (("request_checked", self.traced), ("event_written", self.events_traced)):
+                slot = unpack(TRACE_SLOT, int(getattr(self.dut, f"trace_{name}").value))
+                if slot["valid"]:
+                    events.append(slot["event"])
+            # Writes first: what a response needs there was taken in an earlier cycle.
+            self._take_writes()
+            for header in self._drain("responses"):
+                self.responses.append(header)
+                if self.on_response:
+                    self.on_response(header)
+            self._payloads += self._drain("response_payload")
+
+    on_response = None
+    """Called with each response's header, when :attr:`host` has what was written before it was taken."""
+
+    def _drain(self, name):
+        received = self.sinks[name].received
+        taken = list(received)
+        received.clear()
+        return taken
+
+    def _take_writes(self):
+        for name in ("answer_writes", "event_writes"):
+            for beat in self._drain(name):
+                if beat["first"]:
+                    self._places[name] = beat["address"]
+                address = self._places[name]
+                line = beat["data"].to_bytes(LINE, "little")
+                self.host |= {address + n: line[n] for n in range(LINE) if beat["strobe"] >> n & 1}
+                self._places[name] = address + LINE
+
+    async def _give_answers(self):
+        """The host's side of reads from the answer memory."""
+        while True:
+            (read,) = await self.sinks["answer_reads"].receive(1)
+            await ClockCycles(self.dut.clk, self.host_latency)
+            first = read["address"] // LINE * LINE
+            lines = range(first, read["address"] + read["length"], LINE)
+            failed = random.random() < self.read_error_rate
+            for address in lines:
+                line = bytes(self.host.get(place, 0) for place in range(address, address + LINE))
+                beat = {"data": int.from_bytes(line, "little"), "last": int(address == lines[-1])}
+                self.sources["answer_data"].send(beat | {"error": int(failed and beat["last"])})
+
+    async def _packet(self, name):
+        beats = []
+        while not beats or not beats[-1]["last"]:
+            beats += await self.sinks[name].receive(1)
+        return packets_of(beats, WIDTH)[0]
+
+    async def _execute(self):
+        """Like the memory engine: operands and compare values are taken together, results are in order."""
+        while True:
+            (request,) = await self.sinks["memory_requests"].receive(1)
+            operand = await self._packet("operands") if request["has_operand"] else None
+            compare = await self._packet("compares") if request["has_compare"] else None
+            failed = random.random() < self.error_rate
+            data = random.randbytes(request["length"] if request["returns_data"] else 0)
+            self.executed.append((request, operand, compare))
+            self.results.append(None if failed else data)
+            self.sources["results"].send(*beats_of(data, WIDTH, failed))
+
+    async def settle(self, idle=60):
+        """Wait until nothing has moved for a while."""
+        quiet = 0
+        while quiet < idle:
+            await RisingEdge(self.dut.clk)
+            seen = (len(self.responses), len(self._payloads), len(self.executed))
+            moved = any(source.left for source in self.sources.values()) or seen != getattr(self, "_seen", None)
+            self._seen, quiet = seen, 0 if moved else quiet + 1
+
+
+def request(opcode=WRITE, length=8, payload=None, **fields):
+    """A right request, unless ``fields`` say otherwise, and its payload: that of a write, if none is given."""
+    payload = random.randbytes(length if payload is None else payload)
+    atomics = {"atomic_opcode", "atomic_datatype", "semantic_control"}
+    header = dict.fromkeys((name for name, _ in FRAME_HEADER), 0)
+    header |= random_request(payload) | dict.fromkeys(atomics, 0)
+    header |= {
+        "opcode": opcode,
+        "version": 0,
+        "flags": WHOLE,
+        "resource_index": 0,
+        "job_id": JOB,
+        "pid_on_fep": PID,
+        "buffer_offset": 64,
+        "memory_key": 100,
+        "request_length": length,
+        "clear_psn_offset": 0xFFFF,
+        "syn": 1,
+        "dpdcid": 0,
+        "ip": 1,
+        "spdcid": 1,
+    }
+    return header | fields, payload
+
+
+class Initiator:
+    """One PDC of an initiator that numbers requests as it should."""
+
+    def __init__(self, bench, ip=1, spdcid=1, psn=None):
+        self._bench = bench
+        self.fields = {"ip": ip, "spdcid": spdcid}
+        self.first = self.next = random.getrandbits(32) if psn is None else psn
+
+    def send(self, opcode=WRITE, length=8, payload=None, **fields):
+        """Send the next request, with SYN; returns its header and payload."""
+        header, payload = request(opcode, length, payload)
+        header |= self.numbered(self.next) | fields
+        self._bench.send(header, payload)
+        self.next = (self.next + 1) & 0xFFFF_FFFF
+        return header, payload
+
+    def numbered(self, psn):
+        """The fields of a packet that say which it is; the answers to all before are at hand."""
+        psn &= 0xFFFF_FFFF
+        numbers = {"psn": psn, "dpdcid": (psn - self.first) & 0xFFFF, "syn": 1, "clear_psn_offset": 0xFFFF}
+        return self.fields | numbers
+
+    def close(self, **fields):
+        return self.send(NO_OP, 0, 0, is_control=1, resource_index=0, **fields)
+
+
+def store_keys(bench):
+    """Regions that the tests use: 100 is right for everything."""
+    region = {"base": 0x10_0000, "length": 0x4000, "domain": DOMAIN}
+    both = READ_RIGHT | WRITE_RIGHT
+    entries = {
+        100: region | {"flags": VALID | both},
+        101: region | {"flags": VALID | both | VIRTUAL},
+        102: region | {"flags": VALID | READ_RIGHT},
+        103: region | {"flags": VALID | WRITE_RIGHT},
+        104: region | {"flags": both},
+        105: region | {"flags": VALID | both, "domain": DOMAIN + 1},
+        106: {"base": 2**64 - 64, "length": 128, "domain": DOMAIN, "flags": VALID | both},
+        107: {"base": 2**64 - 64, "length": 64, "domain": DOMAIN, "flags": VALID | both | VIRTUAL},
+    }
+    for key, entry in entries.items():
+        bench.store(next(iter(key_slots(key, KEYS))), key=key, **entry)

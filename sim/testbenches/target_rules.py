@@ -1,0 +1,100 @@
+"""Section 4 of the architecture, told once more: what a target makes of a packet, going by its PDC and psn.
+
+Independent of model and hardware: psns are plain differences, PDCs dictionaries. Codes are typed by hand.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["Pdc", "Sequence", "Verdict", "signed"]
+
+NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0xD, 0xE
+HEADER_DATA = 4
+
+
+def signed(value, bits=32):
+    """The number that ``bits`` bits mean in two's complement."""
+    value &= (1 << bits) - 1
+    return value - (value >> (bits - 1) << bits)
+
+
+class Verdict(NamedTuple):
+    """``kind``: accepted, duplicate, dropped_pdc or dropped_sequence; ``nack``: (code, psn, PDC) or None."""
+
+    kind: str
+    pdc: int | None
+    nack: tuple[int, int, int] | None = None
+
+
+@dataclass
+class Pdc:
+    sender: tuple[int, int]
+    start: int
+    expected: int
+    closed: bool = False
+    nacked: bool = False
+    accepted: list = field(default_factory=list)
+    """psns accepted since it was opened; given as answers in this order."""
+
+
+class Sequence:
+    """All target PDCs."""
+
+    def __init__(self, pdcs, window):
+        self.table = [None] * pdcs
+        self.window = window
+        self._closing = []
+        """Numbers of closed PDCs, in the order of closing."""
+
+    def number_of(self, sender):
+        return next((n for n, pdc in enumerate(self.table) if pdc and pdc.sender == sender), None)
+
+    def judge(self, h, event_blocked=False):
+        """The verdict on a header; ``event_blocked``: its context is enabled and its event ring has no room."""
+        sender, psn = (h["ip"], h["spdcid"]), h["psn"]
+        number = self.number_of(sender)
+        if h["syn"]:
+            start = (psn - h["dpdcid"]) & 0xFFFF_FFFF
+            if number is None or self.table[number].start != start:
+                if h["dpdcid"]:
+                    return Verdict("dropped_pdc", None, (ROD_OOO, start, 0))
+                number = self._open(number, sender, psn)
+                if number is None:
+                    return Verdict("dropped_pdc", None, (NO_PDC_AVAIL, psn, 0))
+        elif number is None or h["dpdcid"] != number:
+            return Verdict("dropped_pdc", None, (INV_DPDCID, psn, 0))
+        pdc = self.table[number]
+        ahead = signed(psn - pdc.expected)
+        if ahead < 0:
+            return Verdict("duplicate", number)
+        if pdc.closed:
+            return Verdict("dropped_pdc", number, (INV_DPDCID, psn, number))
+        if ahead > 0:
+            silent = pdc.nacked and not h["retx"]
+            pdc.nacked = True
+            return Verdict("dropped_sequence", number, None if silent else (ROD_OOO, pdc.expected, number))
+        if -signed(h["clear_psn_offset"], 16) > self.window:
+            return Verdict("dropped_sequence", number, (PSN_OOR_WINDOW, psn, number))
+        if event_blocked and h["flags"] & HEADER_DATA and not h["is_control"]:
+            pdc.nacked = True
+            return Verdict("dropped_sequence", number, (NO_RESOURCE, psn, number))
+        pdc.expected, pdc.nacked = (psn + 1) & 0xFFFF_FFFF, False
+        pdc.accepted.append(psn)
+        if h["is_control"]:
+            pdc.closed = True
+            self._closing.append(number)
+        return Verdict("accepted", number)
+
+    def _open(self, number, sender, psn):
+        """The number of the PDC that is now the sender's, from ``psn`` on; None if there is none to be had."""
+        if number is None:
+            if None in self.table:
+                number = self.table.index(None)
+            elif self._closing:
+                number = self._closing[0]
+            else:
+                return None
+        if number in self._closing:
+            self._closing.remove(number)
+        self.table[number] = Pdc(sender, psn, psn)
+        return number
