@@ -1,7 +1,7 @@
 """The BAR in hardware: register blocks and doorbell pages, generated from the model's declarations."""
 
-from amaranth.hdl import Cat, Module, Shape, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.layout import Access
 from amoeba_model.opcodes import Form
@@ -38,6 +38,9 @@ _DOORBELLS = {
 
 class RegisterBank(wiring.Component):
     """All registers of the BAR. Holes read as zero and ignore writes.
+
+    What is written is kept twice: in flip-flops for the NIC, and in a memory for whoever reads it back, since a
+    multiplexer of all registers would be as large as everything else here.
 
     Parameters
     ----------
@@ -77,15 +80,23 @@ class RegisterBank(wiring.Component):
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
             }
         )
-        self._storage = {
-            (placed.block.name, register.name, index): Signal(
-                32, init=register.reset, name=f"{placed.block.name}_{register.name}_{index}"
-            )
+        stored = [
+            (placed, register, index)
             for placed in self._blocks
             for register in placed.block.registers
             for index in range(register.count)
             if register.access is Access.RW
+        ]
+        self._storage = {
+            (placed.block.name, register.name, index): Signal(
+                32, init=register.reset, name=f"{placed.block.name}_{register.name}_{index}"
+            )
+            for placed, register, index in stored
         }
+        self._storage_addresses = [placed.address(register.name, index) for placed, register, index in stored]
+        """BAR address of each register in ``_storage``, in the same order: that of the memory."""
+        self._written = Signal(len(stored))
+        """Registers written since reset, which the memory itself does not obey."""
         self._counters = [Signal(32, name=f"counter_{counter.name.lower()}") for counter in Counter]
 
     def elaborate(self, platform):
@@ -102,9 +113,9 @@ class RegisterBank(wiring.Component):
         return self._storage[block, name, index]
 
     def _value(self, block, register, index):
-        """What reading a register gives: constants of this build, counters, or storage."""
+        """What reading a register gives that was not written: constants of this build, or counters."""
         if register.access is Access.RW:
-            return self._register(block.name, register.name, index)
+            return register.reset
         if block.name == "counters":
             return self._counters[index]
         if block.name == "atomics":
@@ -118,28 +129,47 @@ class RegisterBank(wiring.Component):
 
     def _elaborate_accesses(self, m, waits):
         access = self.accesses
-        write = access.valid & access.ready & access.p.write
-        answer = Signal(32)
+        taken = Signal()
+        place = Signal(range(len(self._storage)))
+        is_stored = Signal()
         m.d.comb += [
             access.ready.eq((~self.read_data.valid | self.read_data.ready) & ~waits),
-            self.read_data.payload.eq(answer),
+            taken.eq(access.valid & access.ready),
         ]
+        with m.Switch(access.p.address):
+            for number, address in enumerate(self._storage_addresses):
+                with m.Case(address):
+                    m.d.comb += [place.eq(number), is_stored.eq(1)]
+        m.submodules.readable = readable = memory.Memory(shape=32, depth=len(self._storage), init=[])
+        write, read = readable.write_port(), readable.read_port()
+        m.d.comb += [
+            write.addr.eq(place),
+            write.data.eq(access.p.data),
+            write.en.eq(taken & access.p.write & is_stored),
+            read.addr.eq(place),
+            read.en.eq(taken & ~access.p.write),
+        ]
+        with m.If(write.en):
+            m.d.sync += self._written.bit_select(place, 1).eq(1)
+            with m.Switch(place):
+                for number, stored in enumerate(self._storage.values()):
+                    with m.Case(number):
+                        m.d.sync += stored.eq(access.p.data)
+        self._elaborate_answers(m, read, is_stored & self._written.bit_select(place, 1))
+
+    def _elaborate_answers(self, m, read, was_written):
+        """Offer what the memory reads if the register was written, what the register is by itself if it was not."""
+        other = Signal(32)
+        from_memory = Signal()
+        m.d.comb += self.read_data.payload.eq(Mux(from_memory, read.data, other))
         with m.If(self.read_data.ready):
             m.d.sync += self.read_data.valid.eq(0)
-        with m.If(access.valid & access.ready & ~access.p.write):
-            m.d.sync += [self.read_data.valid.eq(1), answer.eq(0)]
-            with m.Switch(access.p.address):
+        with m.If(read.en):
+            m.d.sync += [self.read_data.valid.eq(1), from_memory.eq(was_written), other.eq(0)]
+            with m.Switch(self.accesses.p.address):
                 for address, value in self._readable():
                     with m.Case(address):
-                        m.d.sync += answer.eq(value)
-        with m.If(write), m.Switch(access.p.address):
-            for placed in self._blocks:
-                for register in placed.block.registers:
-                    if register.access is Access.RW:
-                        for index in range(register.count):
-                            with m.Case(placed.address(register.name, index)):
-                                stored = self._register(placed.block.name, register.name, index)
-                                m.d.sync += stored.eq(access.p.data)
+                        m.d.sync += other.eq(value)
 
     def _readable(self):
         for placed in self._blocks:
