@@ -129,9 +129,6 @@ class Packetizer(wiring.Component):
             m.d.comb += hints[index].eq(self.heads[index].present & permission.hint)
         following = self._elaborate_turn(m, hints)
         last = self._elaborate_packet(m, truncated)
-
-        with m.If(self.packets.ready):
-            m.d.sync += self.packets.valid.eq(0)
         with m.FSM(name="cut"):
             with m.State("CHOOSE"):
                 m.d.comb += self.head_context.eq(following)
@@ -186,6 +183,8 @@ class Packetizer(wiring.Component):
             last.eq(final | failed | truncated),
         ]
         own = ("kind", "immediate", "length", "remote_address", "result", "local", "compare")
+        with m.If(self.packets.ready):
+            m.d.sync += self.packets.valid.eq(0)
         with m.If(self.cut):
             m.d.sync += [
                 self.packets.valid.eq(1),

@@ -105,10 +105,12 @@ class ResultOrder:
 
     def _end(self, peer: Peer, request: Request, cycle: int) -> None:
         """The last packet is answered: complete the request, or hand its status on in its chain."""
-        if request.continues and peer.chain_status != _OK:
-            request.status = peer.chain_status
+        before = peer.chained
+        if before is not None and request.continues(before) and before.status != _OK:
+            request.status = before.status
         if request.flags & _CHAINED:
-            peer.chain_status = request.status
+            peer.chained = request
             self._completions.hand_on(request)
         else:
+            peer.chained = None
             self._completions.complete(request, cycle)

@@ -30,7 +30,6 @@ _SIZE = TX_DESCRIPTOR.size
 _DESCRIPTOR_FETCH = Requester.DESCRIPTOR_FETCH
 _KNOWN_OPCODES = frozenset(opcode.value for opcode in DescriptorOpcode)
 _KNOWN_FLAGS = sum(DescriptorFlags)
-_CHAINED = DescriptorFlags.CHAINED.value
 _IMMEDIATE = DescriptorFlags.IMMEDIATE.value
 _INLINE = DescriptorFlags.INLINE.value
 _INLINE_SIZE = 8
@@ -81,14 +80,10 @@ class DescriptorCheck:
         self._peers = peers
 
     def check(self, request: Request) -> bool:
-        """Whether the request is to be sent; else it is over, with its status. Keeps account of chains."""
-        context = request.context
-        request.continues = context.chaining
+        """Whether the request is to be sent; else it is over, with its status."""
         if request.status == _OK:
             request.status = self._status(request)
-        refused = request.status != _OK
-        context.chaining = bool(request.flags & _CHAINED) and not refused
-        return not refused and request.opcode != _NOP
+        return request.status == _OK and request.opcode != _NOP
 
     def _status(self, request: Request) -> int:
         """What is wrong, in the architecture's order; else OK."""

@@ -69,10 +69,7 @@ class Packetizer:
     def cut(self, request: Request, peer: Peer) -> Packet:
         """The request's next packet, which takes a place in the peer's window; of a failed peer it is the last."""
         opcode, position = request.opcode, request.position
-        if opcode == _COMPARE_ATOMIC:
-            ses_opcode = _compare_opcode(request)
-        else:
-            ses_opcode = _SES_OPCODES[opcode]
+        ses_opcode = _compare_opcode(request) if opcode == _COMPARE_ATOMIC else _SES_OPCODES[opcode]
         if opcode == _CLOSE or peer.failed:
             size, is_last = 0, True
         else:

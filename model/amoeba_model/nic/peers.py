@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
-from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["NEVER", "PSN_MASK", "Packet", "Peer"]
 
@@ -68,8 +67,8 @@ class Peer:
     held_until: int = NEVER
     """Cycle at which it goes back to ``held_psn``; NEVER unless it is held back."""
     held_psn: int = 0
-    chain_status: int = ReturnCode.OK.value
-    """First status that is not OK of the chain whose pieces are being answered."""
+    chained: Request | None = None
+    """The request that was answered last, if it had CHAINED."""
 
     def __post_init__(self) -> None:
         self._start(self.initial_psn)

@@ -64,13 +64,13 @@ class ResponseHandler:
 
     def _acknowledge_before(self, header: FrameHeader, pdc: int, peer: Peer, limit: int, cycle: int) -> int:
         """Answer what an acknowledgement covers of the ``limit`` packets before the one it names; how many."""
-        for count in range(limit):
+        count = 0
+        while count < limit:
             oldest = peer.outstanding[0]
             if oldest.expected or (header.cack_psn - oldest.psn) & PSN_MASK >= _PSN_HALF:
                 break
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
-        else:
-            count = limit
+            count += 1
         if count:
             self._retransmitter.answered(peer)
         return count

@@ -33,8 +33,6 @@ class Context:
     """Next descriptor to take."""
     in_flight: int = 0
     """Descriptors taken and not completed."""
-    chaining: bool = False
-    """The last descriptor taken is continued by the next one."""
     requests: "deque[Request]" = field(default_factory=deque)
     """RequestQueues: checked, and not yet cut into their last packet."""
     epoch: int = 0
@@ -45,7 +43,6 @@ class Context:
         self.tail = self.head = self.in_flight = 0
         self.completions.restart()
         self.events.restart()
-        self.chaining = False
         self.requests.clear()
         self.epoch += 1
 
@@ -77,13 +74,15 @@ class Request:
     result: int
     compare: int
     user_context: int
-    continues: bool = False
-    """It continues the chain of the descriptor before it."""
     position: int = 0
     """Bytes cut into packets so far."""
-    begun: bool = False
+    begun: bool = field(default=False, kw_only=True)
     """Its first packet has been cut."""
     status: int = ReturnCode.OK.value
+
+    def continues(self, other: "Request") -> bool:
+        """Whether it is the descriptor behind ``other`` in the same ring."""
+        return self.index == (other.index + 1) & 0xFFFF and self.epoch == other.epoch
 
     def is_live(self) -> bool:
         """Whether the context is still as it was when the descriptor was taken."""

@@ -10,7 +10,7 @@ from amoeba_model.nic.pdc import Duplicate, Pdc, PdcTable, Refusal
 from amoeba_model.nic.responder import Responder
 from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
 from amoeba_model.registers import Counter
-from amoeba_model.trace import Stage
+from amoeba_model.trace import NO_CONTEXT, Stage
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import NackCode, ReturnCode, SesFlags
 
@@ -60,11 +60,10 @@ class Target:
 
     def _execute(self, header: FrameHeader, payload: bytes, pdc: int, cycle: int) -> tuple[int, bytes, int]:
         """Do what the packet asks for: the return code, the data to answer, and the cycle when that is done."""
-        if header.is_control:
-            return _OK, b"", cycle  # closed already
-        checked = self._checker.check(header, payload)
+        # A CLOSE has been executed by the PdcTable.
+        checked = ReturnCode.OK if header.is_control else self._checker.check(header, payload)
         if self._core.tracing:
-            context = header.resource_index & 0xFF
+            context = NO_CONTEXT if header.is_control else header.resource_index & 0xFF
             status = checked if isinstance(checked, ReturnCode) else _OK
             self._core.trace(cycle, Stage.REQUEST_CHECKED, context, pdc, header.psn, status)
         if isinstance(checked, ReturnCode):
