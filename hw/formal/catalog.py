@@ -15,6 +15,7 @@ from amoeba_sim.formal import Outcome, prove
 from formal.axi import AxiWriteSpec, IsolatedAxiDma
 from formal.lanes import IntegerLanesSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, LineTableSpec, WriteBackSpec
+from formal.requests import OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
     PACKET,
@@ -127,6 +128,23 @@ PROOFS = [
         "WriteBack of 2: every committed byte reaches the host, the newest last, `held` until then; no "
         "other byte does",
         WriteBackSpec,
+        "bmc",
+        10,
+    ),
+    *_with_covers(
+        "queue_places",
+        "TransmitRing with QueueEnds of 8: no descriptor is fetched without a place in its queue; every place comes "
+        "back; a head is known within a cycle",
+        QueuePlacesSpec,
+        "prove",
+        3,
+        cover_depth=24,
+    ),
+    *_with_covers(
+        "operand_room",
+        "OperandRequester with 4 and 3 beats: never asks for more than there is room for; all room comes back; "
+        "packets sent again go first; stream contract",
+        OperandRoomSpec,
         "bmc",
         10,
     ),

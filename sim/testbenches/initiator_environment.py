@@ -1,6 +1,5 @@
-"""What the initiator's bench puts around it: host memory and DMA engines, the wire, and the model's initiator."""
+"""What the initiator's benches put around it: host memory and DMA engines, and the wire."""
 
-import dataclasses
 import random
 from collections import deque
 
@@ -18,12 +17,6 @@ from amoeba_hw.interfaces import (
     write_beat,
 )
 from amoeba_model.descriptors import COMPLETION
-from amoeba_model.nic.capabilities import Capabilities
-from amoeba_model.nic.completion import CompletionWriter, ResponseHandler
-from amoeba_model.nic.core import Core
-from amoeba_model.nic.initiator import Initiator
-from amoeba_model.nic.tables import Context, Peer
-from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always
 from amoeba_sim.payload import pack
@@ -199,7 +192,7 @@ class Environment:
 
     # What the rest of the NIC, the host and the network do.
 
-    def _after(self, latency, action):
+    def after(self, latency, action):
         """Do something in ``latency`` cycles; the order of calls with the same latency is kept."""
         self._due.append((self.cycle + latency, action))
 
@@ -252,7 +245,7 @@ class Environment:
                     }
                     for i in range(0, length, size)
                 ]
-                self._after(self._latencies[0], lambda beats=beats: self.descriptor_data.send(*beats))
+                self.after(self._latencies[0], lambda beats=beats: self.descriptor_data.send(*beats))
 
         self._serve(serve())
 
@@ -263,7 +256,7 @@ class Environment:
                 assert 0 < command["length"] <= self.parameters.payload
                 content = self.memory.read(command["address"], command["length"])
                 beats = packet_beats(self.width, content or bytes(command["length"]), content is None)
-                self._after(self._latencies[0], lambda beats=beats: self.values[name].send(*beats))
+                self.after(self._latencies[0], lambda beats=beats: self.values[name].send(*beats))
 
         for name in self.commands:
             self._serve(serve(name))
@@ -278,7 +271,7 @@ class Environment:
                 self.frames.append((header, payload))
                 answer = self.answer(header, payload)
                 if answer is not None:
-                    self._after(self._latencies[1], lambda h=header, a=answer: self.respond(h, *a))
+                    self.after(self._latencies[1], lambda h=header, a=answer: self.respond(h, *a))
 
         self._serve(serve())
 
@@ -344,6 +337,12 @@ def completion_ring(registers):
     return range(base, base + (32 << registers["completion_size"]), 32)
 
 
+def cleared(header):
+    """Up to which psn the sender of a request has the answers."""
+    offset = header["clear_psn_offset"]
+    return (header["psn"] + offset - (offset >> 15 << 16)) & 0xFFFF_FFFF
+
+
 def response(header, return_code, content):
     """FRAME_HEADER of an answer as it arrives: addresses are the answering side's."""
     return {
@@ -352,7 +351,7 @@ def response(header, return_code, content):
         "port": header["port"],
         "psn": header["psn"],
         "spdcid": header["spdcid"] + TARGET_PDC,
-        "cack_psn": (header["psn"] + header["clear_psn_offset"] - (header["clear_psn_offset"] >> 15 << 16)) & 0xFFFF_FFFF,
+        "cack_psn": cleared(header),
         "dpdcid": header["spdcid"],
         "opcode": ResponseOpcode.WITH_DATA if content else ResponseOpcode.RESPONSE,
         "message_id": header["message_id"],
@@ -361,52 +360,3 @@ def response(header, return_code, content):
         "modified_length": header["request_length"] if return_code == ReturnCode.OK else 0,
         "payload_length": len(content),
     }
-
-
-class ModelInitiator:
-    """The model's initiator with the same memory around it; it acts at once."""
-
-    def __init__(self, parameters, memory, contexts, peers, answer):
-        self.core = Core(parameters)
-        self.frames = []
-        self.completions = []
-        self.results = {}
-        self._memory = memory
-        self._answer = answer
-        self._entries = [Peer(**peers[i]) if i in peers else Peer() for i in range(parameters.peers)]
-        self._contexts = [Context(number, **contexts[number]) for number in sorted(contexts)]
-        writer = CompletionWriter(self.core, self)
-        self._handler = ResponseHandler(self.core, self, self._entries, writer)
-        capabilities = Capabilities(parameters)
-        self._initiator = Initiator(self.core, self, capabilities, self._contexts, self._entries, self, writer)
-
-    def run(self, tails):
-        """Ring every context's doorbell and go on until nothing moves; completions are consumed at once."""
-        for context, tail in zip(self._contexts, tails, strict=True):
-            self._initiator.ring_doorbell(context, tail)
-        moved = -1
-        answered = 0
-        while moved != (moved := len(self.frames) + len(self.completions)):
-            self._initiator.run()
-            for header, payload in self.frames[answered:]:
-                fields = dataclasses.asdict(header)
-                fields["payload_length"] = len(payload)
-                return_code, content = self._answer(fields, payload)
-                self._handler.handle(FrameHeader(**response(fields, return_code, content)), content, 0)
-            answered = len(self.frames)
-            for context in self._contexts:
-                self._initiator.consume(context, context.written)
-
-    # The model's host memory and transmitter.
-
-    def read(self, address, size, requester):
-        return self._memory.read(address, size)
-
-    def write(self, address, content, requester):
-        if requester.name == "COMPLETION_WRITER":
-            self.completions.append(COMPLETION.unpack(content) | {"address": address})
-        else:
-            self.results.update(enumerate(content, address))
-
-    def send(self, header, payload, ready, announcement):
-        self.frames.append((header, payload))

@@ -309,6 +309,21 @@ def random_descriptor(rng, parameters, number, faults=0.05):
     }
 
 
+def write(number, length=8, peer=None, flags=DescriptorFlags.INLINE, **fields):
+    """A WRITE of the context to its first peer."""
+    return {
+        "opcode": DescriptorOpcode.WRITE,
+        "flags": flags,
+        "length": length,
+        "peer": number if peer is None else peer,
+        "local": DATA,
+        "remote_address": 0,
+        "result": 0,
+        "compare": 0,
+        **fields,
+    }
+
+
 def patterns():
     """Paces for the random tests."""
     return {"always": always, "randomly": lambda: randomly(0.5)}

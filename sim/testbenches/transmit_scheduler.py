@@ -1,4 +1,7 @@
-"""Testbench of TransmitScheduler: what it may take, and that it takes all of it. Parameters: ``contexts``."""
+"""Testbench of TransmitScheduler: what it may take, and that it takes all of it.
+
+Parameters: ``contexts``, ``places`` of a context's queue.
+"""
 
 import collections
 import random
@@ -12,6 +15,7 @@ from amoeba_sim.payload import pack
 from cocotb.triggers import ClockCycles, RisingEdge
 
 CONTEXTS = bench_parameters()["contexts"]
+PLACES = bench_parameters()["places"]
 PACES = {"always": always, "randomly": lambda: randomly(0.4), "in bursts": lambda: in_bursts(12)}
 BASE = 0x1_0000_0FC0
 
@@ -29,7 +33,8 @@ class Bench:
         self.free = {number: 1 << self.sizes[number][1] for number in range(CONTEXTS)}
         """Completion entries that the driver has given back."""
         self.order = []
-        dut.skipped.value = 0
+        for pulses in (dut.skipped, dut.ended, dut.left):
+            pulses.value = 0
         for number in range(CONTEXTS):
             self.enable(number, 0)
         self.unfinished = [0] * CONTEXTS
@@ -63,16 +68,21 @@ class Bench:
         self.free[number] -= count
         assert self.free[number] >= 0
         self.unfinished[number] += count
+        assert self.unfinished[number] <= PLACES
         self.order.append(number)
 
     async def finish_some(self):
         """Finish descriptors at random: with a completion, which the driver consumes at once or later, or without."""
         while True:
             await RisingEdge(self.dut.clk)
-            skipped = 0
+            skipped = ended = left = 0
             for number in range(CONTEXTS):
                 if self.unfinished[number] and random.random() < 0.2:
                     self.unfinished[number] -= 1
+                    if random.random() < 0.3:
+                        ended |= 1 << number
+                    else:
+                        left |= 1 << number
                     if random.random() < 0.4:
                         skipped |= 1 << number
                         self.free[number] += 1
@@ -84,6 +94,8 @@ class Bench:
                     self.unread[number] = 0
                     self.heads.send({"context": number, "index": self.consumed[number] & 0xFFFF})
             self.dut.skipped.value = skipped
+            self.dut.ended.value = ended
+            self.dut.left.value = left
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -134,6 +146,37 @@ async def contexts_with_work_take_turns(dut):
     assert len(turns) >= 6
     assert turns[CONTEXTS:] == turns[:-CONTEXTS]
     assert set(turns[:CONTEXTS]) == set(range(CONTEXTS))
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def no_more_is_taken_than_the_queue_holds_and_places_come_back_by_fetches(dut):
+    bench = Bench(dut, always)
+    bench.sizes = [(8, 8)] * CONTEXTS
+    await start(dut)
+    bench.enable(0)
+    await ClockCycles(dut.clk, 2)
+    bench.doorbells.send({"context": 0, "index": 100})
+    await ClockCycles(dut.clk, 200)
+    assert sum(command["count"] for command in bench.commands.received) == PLACES
+    for pulses in (dut.left, dut.ended, dut.left):
+        pulses.value = 1
+        await ClockCycles(dut.clk, 1)
+        pulses.value = 0
+        await ClockCycles(dut.clk, 20)
+        assert sum(command["count"] for command in bench.commands.received) == PLACES
+    # A generation that ends leaves its descriptors under way: their places are still theirs.
+    bench.enable(0, 0)
+    await ClockCycles(dut.clk, 2)
+    bench.enable(0)
+    await ClockCycles(dut.clk, 2)
+    bench.doorbells.send({"context": 0, "index": 100})
+    await ClockCycles(dut.clk, 20)
+    assert sum(command["count"] for command in bench.commands.received) == PLACES
+    dut.left.value = dut.ended.value = 1
+    await ClockCycles(dut.clk, 1)
+    dut.left.value = dut.ended.value = 0
+    await ClockCycles(dut.clk, 20)
+    assert [(command["index"], command["count"]) for command in bench.commands.received[-1:]] == [(0, 4)]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -7,13 +7,14 @@ from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
 
+@pytest.mark.parametrize("bench", ["initiator", "initiator_answers", "initiator_recovery", "initiator_rings"])
 @pytest.mark.parametrize("data_width", [128, 256, 512])
-def test_the_initiator_at_every_width(data_width):
+def test_the_initiator_at_every_width(data_width, bench):
     parameters = NicParameters(data_width=data_width, contexts=3, peers=8, window=8, payload=256)
-    run_bench(Initiator(parameters), "initiator", timeout=300, parameters={"data_width": data_width})
+    run_bench(Initiator(parameters), bench, timeout=300, parameters={"data_width": data_width})
 
 
 @pytest.mark.parametrize("data_width", [256, 512])
 def test_the_initiator_keeps_up_with_the_line(data_width):
-    parameters = NicParameters(data_width=data_width, contexts=2, peers=4, window=64)
+    parameters = NicParameters(data_width=data_width, contexts=2, peers=4)
     run_bench(Initiator(parameters), "initiator_pace", timeout=300, parameters={"data_width": data_width})

@@ -9,7 +9,9 @@ from amoeba_hw.initiator.completion_writer import CompletionWriter
 from amoeba_hw.initiator.descriptor_check import DescriptorCheck
 from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
 from amoeba_hw.initiator.fork import Fork
+from amoeba_hw.initiator.operand_requester import OperandRequester
 from amoeba_hw.initiator.payload_join import PayloadJoin
+from amoeba_hw.initiator.request_queues import QUEUE_DEPTH, RequestQueues
 from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
 from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.capabilities import Capabilities
@@ -42,7 +44,8 @@ def test_completion_writer(data_width):
 
 @pytest.mark.parametrize("contexts", [1, 3])
 def test_transmit_scheduler(contexts):
-    run_bench(TransmitScheduler(contexts), "transmit_scheduler", parameters={"contexts": contexts})
+    component = TransmitScheduler(contexts, places=28)
+    run_bench(component, "transmit_scheduler", parameters={"contexts": contexts, "places": 28})
 
 
 def test_a_fetch_needs_room_for_a_whole_command():
@@ -60,10 +63,10 @@ def likely_descriptor(rng):
     datatype = rng.choice([*Datatype, *Datatype, 20, 255])
     size = Datatype(datatype).size if datatype < len(Datatype) else 8
     return {
-        "opcode": rng.choice([*DescriptorOpcode, *DescriptorOpcode, 6, 128]),
+        "opcode": rng.choice([*DescriptorOpcode, *DescriptorOpcode, 7, 128]),
         "op": rng.choice([*Op, *Op, 20, 255]),
         "datatype": datatype,
-        "flags": rng.choice([0, 1, DescriptorFlags.INLINE, 3, 4, 0x80]),
+        "flags": rng.choice([0, 1, DescriptorFlags.INLINE, 3, 4, 8, 16, 0x1D, 0x20, 0x80]),
         "length": rng.choice([0, 1, 8, 9, 16, 32, size, size, 2 * size, size + 1, 1 << 30, (1 << 30) + size]),
         "peer": rng.choice([0, 0, 0, 1, 32, 0x8000]),
     }
@@ -144,7 +147,31 @@ def test_a_fork_needs_an_output():
         Fork(8, 0)
 
 
-@pytest.mark.parametrize(("data_width", "places"), [(256, 128), (128, 8), (512, 4)])
-def test_request_half(data_width, places):
+@pytest.mark.parametrize(("contexts", "depth"), [(1, 2), (3, 8)])
+def test_request_queues(contexts, depth):
+    parameters = {"contexts": contexts, "depth": depth}
+    run_bench(RequestQueues(contexts, depth), "request_queues", parameters=parameters)
+
+
+def test_queues_and_buffers_need_room():
+    with pytest.raises(ValueError, match="power of two, at least 2, got 12"):
+        RequestQueues(4, 12)
+    with pytest.raises(ValueError, match="at least 4 requests, got 3"):
+        TransmitScheduler(4, 3)
+    with pytest.raises(ValueError, match="at least 128 beats of operands, got 127"):
+        OperandRequester(NicParameters(data_width=256, payload=4096), 127, 64)
+
+
+def request_half(bench, data_width, places):
     component = RequestHalf(NicParameters(data_width=data_width, contexts=4, peers=8), places)
-    run_bench(component, "request_half", parameters={"data_width": data_width, "places": places})
+    run_bench(component, bench, parameters={"data_width": data_width, "places": places}, timeout=300)
+
+
+@pytest.mark.parametrize(("data_width", "places"), [(128, 8), (256, 16), (512, 4)])
+def test_request_half(data_width, places):
+    request_half("request_half", data_width, places)
+
+
+@pytest.mark.parametrize("data_width", [256, 512])
+def test_request_half_pace(data_width):
+    request_half("request_half_pace", data_width, QUEUE_DEPTH)

@@ -6,25 +6,44 @@ from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.records import GENERATION_BITS, HEAD, REQUEST
 
-__all__ = ["QUEUE_DEPTH", "RequestQueues"]
+__all__ = ["QUEUE_DEPTH", "SUMMARY", "QueueEnds", "RequestQueues"]
 
 QUEUE_DEPTH = 128
 """Requests of one context that are queued or being fetched: at one every two cycles, enough for 250 cycles of host
 latency."""
 
-_SUMMARY = data.StructLayout({"generation": GENERATION_BITS, "peer": 16, "barrier": 1})
+SUMMARY = data.StructLayout({"generation": GENERATION_BITS, "peer": 16, "barrier": 1})
+"""What a HEAD says of its request."""
 
 
-class _Ends(wiring.Component):
-    """Where the queue of one context begins and ends in its part of the memory, and what is at its head."""
+class QueueEnds(wiring.Component):
+    """Where the queue of one context begins and ends in its part of the memory, and what is at its head.
+
+    Parameters
+    ----------
+    depth : int
+        Requests it holds; a power of two.
+
+    Members
+    -------
+    push, pushed : in
+        Pulse: a request arrives, and its SUMMARY.
+    pop : in
+        Pulse, only while the head is known: it leaves.
+    following : in
+        SUMMARY of the request behind the head, one cycle after ``pop``.
+    first, free : out
+        Place of the head, and the first place behind the queue.
+    head : HEAD
+    """
 
     def __init__(self, depth):
         super().__init__(
             {
                 "push": In(1),
-                "pushed": In(_SUMMARY),
+                "pushed": In(SUMMARY),
                 "pop": In(1),
-                "following": In(_SUMMARY),  # of the request behind the head, one cycle after ``pop``
+                "following": In(SUMMARY),
                 "first": Out(range(depth)),
                 "free": Out(range(depth)),
                 "head": Out(HEAD),
@@ -33,7 +52,7 @@ class _Ends(wiring.Component):
         self._level = Signal(range(depth + 1))
         self._known = Signal()
         self._awaited = Signal()
-        self._summary = Signal(_SUMMARY)
+        self._summary = Signal(SUMMARY)
 
     def elaborate(self, platform):
         m = Module()
@@ -42,7 +61,7 @@ class _Ends(wiring.Component):
             empty.eq(self._level == 0),
             self.head.present.eq(~empty),
             self.head.known.eq(self._known),
-            *(getattr(self.head, name).eq(getattr(self._summary, name)) for name, _ in _SUMMARY),
+            *(getattr(self.head, name).eq(getattr(self._summary, name)) for name, _ in SUMMARY),
         ]
         m.d.sync += [
             self._level.eq(self._level + self.push - self.pop),
@@ -103,14 +122,14 @@ class RequestQueues(wiring.Component):
         m = Module()
         entries = self._contexts * self._depth
         m.submodules.requests = requests = memory.Memory(shape=REQUEST, depth=entries, init=[])
-        m.submodules.summaries = summaries = memory.Memory(shape=_SUMMARY, depth=entries, init=[])
+        m.submodules.summaries = summaries = memory.Memory(shape=SUMMARY, depth=entries, init=[])
         write, write_summary = requests.write_port(), summaries.write_port()
         read = requests.read_port()
         # The request behind the head may arrive in the cycle in which the head leaves.
         following = summaries.read_port(transparent_for=(write_summary,))
         request = self.i.payload
         context = request.ticket.context[: self.head_context.shape().width]
-        ends = [_Ends(self._depth) for _ in range(self._contexts)]
+        ends = [QueueEnds(self._depth) for _ in range(self._contexts)]
         first = Signal(range(self._depth))
         second = Signal(range(self._depth))
         m.d.comb += [

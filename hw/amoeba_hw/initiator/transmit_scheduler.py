@@ -8,13 +8,13 @@ from amoeba_hw.initiator.records import FETCH_COMMAND, GENERATION_BITS
 from amoeba_hw.initiator.request_queues import QUEUE_DEPTH
 from amoeba_hw.interfaces import CONTEXT, RING_INDEX, TRACE_SLOT
 
-__all__ = ["TransmitScheduler"]
+__all__ = ["TransmitRing", "TransmitScheduler"]
 
 MOST = 4
 """Descriptors per fetch."""
 
 
-class _Ring(wiring.Component):
+class TransmitRing(wiring.Component):
     """Indices of one context: what is in its transmit ring, and what room its completion ring and its queue have.
 
     ``used`` completion entries are those written and not consumed, and those that descriptors in flight may
@@ -134,7 +134,7 @@ class TransmitScheduler(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        rings = [_Ring(self._places) for _ in range(self._contexts)]
+        rings = [TransmitRing(self._places) for _ in range(self._contexts)]
         take = Signal(3)
         for index, ring in enumerate(rings):
             m.submodules[f"ring{index}"] = ring
