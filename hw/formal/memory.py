@@ -314,6 +314,8 @@ class _NaiveArithmetic(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         short, long = self.latencies
+        adds, takes_long = Signal(), Signal()
+        operand = Signal(BITS)
         result = Signal(BITS)
         late = Signal(BITS)
         due = Signal(long + 1)
@@ -325,16 +327,22 @@ class _NaiveArithmetic(wiring.Component):
             self.latency.eq(Mux(self.datatype[0], Mux(self.datatype[1], long, short), 0)),
             self.busy.eq(Mux(self.control.multiply, due[long], due[short])),
             self.late_is_due.eq(due[0]),
-            result.eq(Mux(self.compute_control.add, self.target[:BITS], 0) + self.operand[:BITS]),
-            late.eq(Mux(self.compute_control.add, self.late_target[:BITS], 0) + self.operand[:BITS]),
+            result.eq(Mux(adds, self.target[:BITS], 0) + operand),
+            late.eq(Mux(adds, self.late_target[:BITS], 0) + operand),
             self.result.eq(result),
             self.late_result.eq(past[0]),
         ]
         entered = Mux(self.issue, Mux(self.control.multiply, 1 << long, 1 << short), 0)
-        m.d.sync += [due.eq((due | entered) >> 1), *(sooner.eq(later) for sooner, later in pairwise(past))]
-        with m.If(self.start & self.compute_control.multiply):
+        m.d.sync += [
+            adds.eq(self.prepare_control.add),
+            takes_long.eq(self.prepare_control.multiply),
+            operand.eq(Mux(self.is_late, self.late_operand[:BITS], self.operand[:BITS])),
+            due.eq((due | entered) >> 1),
+            *(sooner.eq(later) for sooner, later in pairwise(past)),
+        ]
+        with m.If(self.start & takes_long):
             m.d.sync += past[long - 1].eq(late)
-        with m.If(self.start & ~self.compute_control.multiply):
+        with m.If(self.start & ~takes_long):
             m.d.sync += past[short - 1].eq(late)
         return m
 

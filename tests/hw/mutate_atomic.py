@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Mutation run of FastLanes: ``python tests/hw/mutate_atomic.py [--mutants N] [--seed N]``.
+"""Mutation run of FastLanes and PrepareOperands: ``python tests/hw/mutate_atomic.py [--mutants N] [--seed N]``.
 
 Every mutant executes the operands of the project's vector tests for every cell; it is killed by the first result
 that differs from the model's. See docs/verification.md for the published scores.
@@ -13,15 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from amaranth.hdl import Module
 from amoeba_model.atomic.execute import execute
+from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS
-from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.opcodes import Datatype
 from amoeba_sim.mutation import Mutants, Verdict
 from amoeba_sim.vector_bench import VectorBench
 from atomic_coverage import triples
 from atomic_operands import operands
 from rich.console import Console
 from rich.table import Table
-from test_atomic_lanes import DecodedLanes, in_matrix, is_pipelined
+from test_atomic_lanes import DecodedLanes, edge_pairs, fast_cells
 
 DATA_WIDTH = 128
 BEATS = 600
@@ -34,6 +35,8 @@ class MeaningfulLanes(DecodedLanes):
     def elaborate(self, platform):
         m = Module()
         m.submodules.decode = decode = self._decode
+        # Its cells lie within "lanes." too, and are mutated as well.
+        m.submodules.prepare_lanes = prepare = self._prepare
         m.submodules.lanes = lanes = self._lanes
         control = decode.control
         meaningful = control.supported & ~control.pipelined
@@ -41,10 +44,12 @@ class MeaningfulLanes(DecodedLanes):
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
+            prepare.control.eq(control),
+            prepare.operand.eq(self.operand),
+            prepare.compare.eq(self.compare),
             lanes.control.eq(control),
+            lanes.prepared.eq(prepare.prepared),
             lanes.target.eq(self.target),
-            lanes.operand.eq(self.operand),
-            lanes.compare.eq(self.compare),
             self.result.eq(lanes.result & meaningful.replicate(len(self.result))),
             self.supported.eq(control.supported),
             self.pipelined.eq(control.pipelined),
@@ -65,13 +70,13 @@ def stimuli(datatypes, beats=BEATS) -> list[Stimulus]:
     found = []
     for datatype in datatypes:
         pairs = triples(datatype)
-        for op in Op:
-            if not in_matrix(op, datatype) or is_pipelined(op, datatype):
-                continue
-            for by_bits in (False, True) if op is Op.FI_CSWAP else (False,):
-                rng = np.random.default_rng(1000 * op + datatype + 500 * by_bits)
-                drawn = operands(datatype, beats * DATA_WIDTH // 8 // datatype.size, rng, 3)
-                found += [_stimulus(op, datatype, by_bits, arrays) for arrays in (drawn, pairs)]
+        for op, by_bits in fast_cells(datatype):
+            rng = np.random.default_rng(1000 * op + datatype + 500 * by_bits)
+            drawn = operands(datatype, beats * DATA_WIDTH // 8 // datatype.size, rng, 3)
+            kinds = [drawn, pairs]
+            if is_float(datatype) and not is_complex(datatype):
+                kinds.append(edge_pairs(op, datatype, DATA_WIDTH))
+            found += [_stimulus(op, datatype, by_bits, arrays) for arrays in kinds]
     return found
 
 
@@ -88,7 +93,7 @@ def passes(bench: VectorBench, cells: list[Stimulus], mutant: int) -> bool:
 
 
 def run(count: int, seed: int, timeout: int, beats: int = BEATS, datatypes=None) -> dict:
-    """The verdict on each mutant of FastLanes."""
+    """The verdict on each mutant."""
     datatypes = datatypes or [datatype for datatype in Datatype if 8 * datatype.size <= DATA_WIDTH]
     mutants = Mutants(
         lambda: MeaningfulLanes(DATA_WIDTH, datatypes), f"mutants{DATA_WIDTH}", within="lanes", count=count, seed=seed

@@ -1,5 +1,7 @@
 """FastLanes and DecodeOperation against the golden model: every cell, every byte."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from amaranth.hdl import Module
@@ -7,8 +9,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.prepare import PrepareOperands
 from amoeba_model.atomic.execute import execute
-from amoeba_model.atomic.formats import is_float
+from amoeba_model.atomic.formats import float_format, is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS, is_valid
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_sim.vector_bench import VectorBench
@@ -22,6 +25,7 @@ class DecodedLanes(wiring.Component):
 
     def __init__(self, data_width, datatypes):
         self._decode = DecodeOperation(datatypes)
+        self._prepare = PrepareOperands(data_width, datatypes)
         self._lanes = FastLanes(data_width, datatypes)
         super().__init__(
             {
@@ -40,15 +44,18 @@ class DecodedLanes(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.decode = decode = self._decode
+        m.submodules.prepare = prepare = self._prepare
         m.submodules.lanes = lanes = self._lanes
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
+            prepare.control.eq(decode.control),
+            prepare.operand.eq(self.operand),
+            prepare.compare.eq(self.compare),
             lanes.control.eq(decode.control),
+            lanes.prepared.eq(prepare.prepared),
             lanes.target.eq(self.target),
-            lanes.operand.eq(self.operand),
-            lanes.compare.eq(self.compare),
             self.result.eq(lanes.result),
             self.supported.eq(decode.control.supported),
             self.pipelined.eq(decode.control.pipelined),
@@ -77,41 +84,72 @@ def lanes(request):
 def test_every_fast_cell_is_the_models(lanes, datatype):
     if datatype not in lanes.datatypes:
         pytest.skip("wider than a beat")
+    for op, by_bits in fast_cells(datatype):
+        seed = 1000 * op + datatype + 500 * by_bits
+        rng = np.random.default_rng(seed)
+        count = BEATS * lanes.data_width // 8 // datatype.size
+        check(lanes, op, datatype, by_bits, *operands(datatype, count, rng, 3), f"seed={seed}")
+
+
+@pytest.mark.parametrize(
+    "datatype",
+    [datatype for datatype in Datatype if is_float(datatype) and not is_complex(datatype)],
+    ids=lambda datatype: datatype.name,
+)
+def test_every_pair_of_edge_numbers_relates_as_in_the_model(lanes, datatype):
+    for op, by_bits in fast_cells(datatype):
+        check(lanes, op, datatype, by_bits, *edge_pairs(op, datatype, lanes.data_width), "edges")
+
+
+def fast_cells(datatype):
+    """The datatype's operations in FastLanes, FI_CSWAP by value and by bits."""
     for op in Op:
-        if not in_matrix(op, datatype) or is_pipelined(op, datatype):
-            continue
-        for by_bits in (False, True) if op is Op.FI_CSWAP else (False,):
-            seed = 1000 * op + datatype + 500 * by_bits
-            rng = np.random.default_rng(seed)
-            count = BEATS * lanes.data_width // 8 // datatype.size
-            target, operand, compare = operands(datatype, count, rng, 3)
-            expected = execute(
-                op, datatype, target, operand, compare if op in COMPARE_OPS else None, cswap_by_bits=by_bits
-            )
-            shown = lanes.run(
-                op=op,
-                datatype=datatype,
-                cswap_by_bits=by_bits,
-                target=target.reshape(BEATS, -1),
-                operand=operand.reshape(BEATS, -1),
-                compare=compare.reshape(BEATS, -1),
-            )
-            assert shown["supported"].all()
-            assert not shown["pipelined"].any()
-            wrong = np.flatnonzero((shown["result"].reshape(count, -1) != expected).any(axis=1))
-            assert not len(wrong), (
-                f"{op.name} {datatype.name} by_bits={by_bits} seed={seed}: {len(wrong)} of {count} differ, first: "
-                + " ".join(
-                    f"{name}={array.reshape(count, -1)[wrong[0]][::-1].tobytes().hex()}"
-                    for name, array in [
-                        ("target", target),
-                        ("operand", operand),
-                        ("compare", compare),
-                        ("expected", expected),
-                        ("result", shown["result"]),
-                    ]
-                )
-            )
+        if in_matrix(op, datatype) and not is_pipelined(op, datatype):
+            yield op, False
+            if op is Op.FI_CSWAP:
+                yield op, True
+
+
+def edge_numbers(datatype):
+    """Both signs of the significands at the ends and in the middle, with the exponents at either end."""
+    fmt = float_format(datatype)
+    significands = {0, 1, fmt.fraction_mask, fmt.fraction_mask >> 1, fmt.integer_bit >> 1}
+    if fmt.explicit_integer:
+        significands |= {significand | fmt.integer_bit for significand in significands}
+    exponents = {0, 1, 2, 3, fmt.bias, fmt.exponent_mask - 2, fmt.exponent_mask - 1, fmt.exponent_mask}
+    codes = [fmt.encode(*code) for code in product((0, 1), sorted(exponents), sorted(significands))]
+    return np.array([list(code.to_bytes(fmt.storage_bytes, "little")) for code in codes], np.uint8)
+
+
+def edge_pairs(op, datatype, data_width):
+    """Target, operand and compare, in full beats: every edge number as target with every other to compare with."""
+    numbers = edge_numbers(datatype)
+    pairs = np.arange(len(numbers) ** 2)
+    pairs = pairs[: -(len(pairs) % (data_width // 8 // datatype.size)) or None]
+    target, other = numbers[pairs // len(numbers)], numbers[pairs % len(numbers)]
+    another = numbers[(pairs + 1) % len(numbers)]
+    return (target, another, other) if op in COMPARE_OPS else (target, other, another)
+
+
+def check(lanes, op, datatype, by_bits, target, operand, compare, reproducer):
+    """The result of every element is the model's."""
+    count = len(target)
+    expected = execute(op, datatype, target, operand, compare if op in COMPARE_OPS else None, cswap_by_bits=by_bits)
+    beats = {
+        name: array.reshape(-1, lanes.data_width // 8)
+        for name, array in (("target", target), ("operand", operand), ("compare", compare))
+    }
+    shown = lanes.run(op=op, datatype=datatype, cswap_by_bits=by_bits, **beats)
+    assert shown["supported"].all()
+    assert not shown["pipelined"].any()
+    wrong = np.flatnonzero((shown["result"].reshape(count, -1) != expected).any(axis=1))
+    beats |= {"expected": expected, "result": shown["result"]}
+    assert not len(wrong), (
+        f"{op.name} {datatype.name} by_bits={by_bits} {reproducer}: {len(wrong)} of {count} differ, first: "
+        + " ".join(
+            f"{name}={array.reshape(count, -1)[wrong[0]][::-1].tobytes().hex()}" for name, array in beats.items()
+        )
+    )
 
 
 def test_decode_knows_exactly_the_matrix(lanes):

@@ -1,25 +1,26 @@
-"""How the numbers of two beats relate, turned straight into "replace" flags."""
+"""How the numbers of the target relate to others, turned straight into one flag each."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.atomic.formats import is_float
 
-from amoeba_hw.atomic.control import ELEMENTS, Control, restrict, starts
-from amoeba_hw.atomic.measure import any_per_component, magnitudes, select_component
+from amoeba_hw.atomic.control import Control, restrict, starts
+from amoeba_hw.atomic.prepare import prepared_operands
 from amoeba_hw.atomic.segments import SegmentedAdder
 
 __all__ = ["Compare"]
 
 _BYTES_PER_CHAIN = 8
-"""Borrow chains twice as long would be slower than putting 16-byte numbers together from two."""
+"""Carry chains twice as long would be slower than putting 16-byte numbers together from two."""
 
 
 class Compare(wiring.Component):
-    """Decides for every element whether the operand replaces the target; combinational.
+    """Raises the flag of every number of the target whose relation to another one asks for it; combinational.
 
-    Two borrow chains tell greater, less, or neither, on all bits as if unsigned. What depends on sign, zero and
-    NaN is worked out next to them, once for each of the three answers, so that one multiplexer follows the
-    chains.
+    Carry chains do all that looks at many bits: one tells whether the target is above, one whether it is not
+    below, and one whether it is a NaN, which is to say above infinity. A multiplexer per number follows, which
+    chooses between the answers that PrepareOperands has worked out.
 
     Parameters
     ----------
@@ -30,109 +31,78 @@ class Compare(wiring.Component):
     Members
     -------
     control : In(Control)
-    target, other : In(data_width)
-        The relation is "target is ... than other".
-    target_nan, other_nan : In(data_width // 8)
-        From Measure.
-    replace : Out(data_width // 8)
-        Bit n: the condition holds for the element whose top byte is n.
+    prepared : In(prepared_operands(data_width))
+    target : In(data_width)
+    flags : Out(data_width // 8)
+        Bit n: of the number whose top byte is n; zero where none ends.
     """
 
     def __init__(self, data_width, datatypes, ops):
         self._datatypes = datatypes
         self._ops = ops
-        lanes = data_width // 8
         super().__init__(
             {
                 "control": In(Control),
+                "prepared": In(prepared_operands(data_width)),
                 "target": In(data_width),
-                "other": In(data_width),
-                "target_nan": In(lanes),
-                "other_nan": In(lanes),
-                "replace": Out(lanes),
+                "flags": Out(data_width // 8),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         control = restrict(m, self.control, self._datatypes, self._ops)
-        lanes = len(self.replace)
-        target = Signal(8 * lanes)
-        other = Signal(8 * lanes)
-        m.d.comb += [
-            target.eq(_canonical(control, self.target)),
-            other.eq(_canonical(control, self.other)),
-        ]
-        above, below = self._relate(m, control, target, other)
-        zero, unordered, equal = (Signal(lanes, name=name) for name in ("zero", "unordered", "equal"))
-        nonzero = any_per_component(m, magnitudes(m, control, self.target | self.other))
-        for byte in range(lanes):
-            m.d.comb += [
-                zero[byte].eq(control.floating & ~select_component(control, nonzero, byte)),
-                unordered[byte].eq(control.floating & (self.target_nan[byte] | self.other_nan[byte])),
-                equal[byte].eq(~unordered[byte] & (zero[byte] | ~(above[byte] | below[byte]))),
-            ]
-        for byte in range(lanes):
-            if_above, if_below, if_equal = self._answers(m, control, zero[byte], unordered[byte], byte)
-            ordered = Mux(above[byte], if_above, Mux(below[byte], if_below, if_equal))
-            m.d.comb += self.replace[byte].eq(self._of_pairs(control, equal, byte, ordered))
+        prepared = self.prepared
+        magnitudes = Signal.like(self.target)
+        compared = Signal.like(self.target)
+        signs = Cat(Cat(Const(0, 7), sign) for sign in prepared.signs)
+        lowest_exponent_bits = Cat(Cat(Const(0, 64), smallest, Const(0, 63)) for smallest in prepared.smallest)
+        m.d.comb += [magnitudes.eq(self.target & ~signs), compared.eq(magnitudes & ~lowest_exponent_bits)]
+        above = self._chain(m, "above", control, compared, prepared.other, 0)
+        not_below = self._chain(m, "not_below", control, compared, prepared.other, 1)
+        nans = self._nans(m, control, magnitudes)
+        for byte in range(len(self.flags)):
+            sign = self.target[8 * byte + 7]
+            if_above, if_equal, if_below = (
+                Mux(sign, answers[2 * byte + 1], answers[2 * byte])
+                for answers in (prepared.if_above, prepared.if_equal, prepared.if_below)
+            )
+            if_neither = if_equal
+            if byte % 16 in (9, 15):
+                lower = byte - byte % 16 + 7
+                by_lower = Mux(above[lower], if_above, Mux(not_below[lower], if_equal, if_below))
+                wide = control.component.x87 if byte % 16 == 9 else control.component.b16
+                if_neither = Mux(wide, by_lower, if_equal)
+            raised = Mux(above[byte], if_above, Mux(not_below[byte], if_neither, if_below))
+            m.d.comb += self.flags[byte].eq(raised & ~nans[byte])
         return m
 
-    def _relate(self, m, control, target, other):
-        """One flag per number, at its top byte, each: above and below, as unsigned numbers."""
-        lanes = len(self.replace)
-        carries, relations = [], []
-        for name, left, right in (("above", target, other), ("below", other, target)):
-            m.submodules[name] = chain = SegmentedAdder(8 * lanes, _BYTES_PER_CHAIN)
-            m.d.comb += [
-                chain.a.eq(left),
-                chain.b.eq(~right),
-                chain.starts.eq(starts(control, lanes)),
-                chain.carry_in.eq(0),
-            ]
-            carries.append(chain.carries)
-        for own, opposite in (carries, reversed(carries)):
-            relation = Signal(lanes)
-            m.d.comb += relation.eq(own)
-            for byte in range(lanes):
-                if byte % 16 in (9, 15):
-                    wide = control.component.b16 if byte % 16 == 15 else control.component.x87
-                    lower = own[byte - byte % 16 + 7]
-                    m.d.comb += relation[byte].eq(own[byte] | (wide & ~opposite[byte] & lower))
-            relations.append(relation)
-        return relations
+    def _chain(self, m, name, control, magnitudes, complement, carry_in):
+        """One flag per number: greater than what there is the complement of, or, with the carry, not less.
 
-    def _answers(self, m, control, zero, unordered, byte):
-        """Whether to replace if the target is above, below, or neither, as an unsigned number."""
-        target_sign, other_sign = self.target[8 * byte + 7], self.other[8 * byte + 7]
-        # Taken as unsigned, numbers of different sign come out in the wrong order, and so do two negative
-        # floating-point numbers, being sign and magnitude.
-        reverse, known, answer = (Signal(name=f"{name}_{byte}") for name in ("reverse", "known", "answer"))
+        Of 16-byte numbers, the upper part alone decides, save if it is equal.
+        """
+        m.submodules[name] = chain = SegmentedAdder(len(magnitudes), _BYTES_PER_CHAIN)
         m.d.comb += [
-            reverse.eq(Mux(control.floating, target_sign | other_sign, control.signed & (target_sign ^ other_sign))),
-            known.eq(unordered | zero),
-            answer.eq(Mux(unordered, control.on_unordered, control.on_equal)),
+            chain.a.eq(magnitudes),
+            chain.b.eq(complement),
+            chain.starts.eq(starts(control, len(self.flags))),
+            chain.carry_in.eq(carry_in),
         ]
-        return (
-            Mux(known, answer, Mux(reverse, control.on_less, control.on_greater)),
-            Mux(known, answer, Mux(reverse, control.on_greater, control.on_less)),
-            answer,
-        )
+        return chain.carries
 
-    def _of_pairs(self, control, equal, byte, ordered):
-        """The answer for a complex number that ends at ``byte``, if one may: it has no order, but equality."""
-        for name, distance in (("b4", 4), ("b8", 8), ("x87", 16)):
-            if ELEMENTS["x87_pair" if name == "x87" else f"b{2 * distance}"].ends_at(byte):
-                pair = Mux(equal[byte] & equal[byte - distance], control.on_equal, control.on_greater)
-                ordered = Mux(control.complex & control.component[name], pair, ordered)
-        return ordered
-
-
-def _canonical(control, beat):
-    """The beat with its 80-bit pseudo-denormals written as the normal numbers of the same value."""
-    bits = []
-    for first in range(0, len(beat), 128):
-        number = beat[first : first + 128]
-        pseudo_denormal = control.float_format.x87 & number[63] & ~number[64:79].any()
-        bits.append(Cat(number[:64], number[64] | pseudo_denormal, number[65:]))
-    return Cat(bits)
+    def _nans(self, m, control, magnitudes):
+        """One flag per number: a NaN that has to be told from numbers."""
+        nans = Signal(len(self.flags))
+        if not any(is_float(datatype) for datatype in self._datatypes):
+            return nans
+        beyond = self._chain(m, "beyond", control, magnitudes, self.prepared.limit, 0)
+        m.d.comb += nans.eq(beyond)
+        for group in range(len(self.prepared.smallest)):
+            integer = self.target[128 * group + 63]
+            exponent = self.target[128 * group + 64 : 128 * group + 79]
+            invalid = self.prepared.check_encoding & ~integer & exponent.any()
+            lower, upper = 16 * group + 7, 16 * group + 9
+            with m.If(control.component.x87):
+                m.d.comb += nans[upper].eq((beyond[upper] & beyond[lower]) | invalid)
+        return nans

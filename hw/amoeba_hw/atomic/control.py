@@ -18,6 +18,7 @@ __all__ = [
     "component_of",
     "element_of",
     "restrict",
+    "spread",
     "starts",
 ]
 
@@ -48,6 +49,9 @@ ELEMENTS = {
     "x87_pair": Span(32, 25),
 }
 """Every kind of element. The 80-bit ones end at their last byte of value, not of padding."""
+
+PARTS = ("b8", "b16", "x87_pair")
+"""The kinds of element that may be complex numbers, of two parts of half the size."""
 
 COMPONENTS = {name: span for name, span in ELEMENTS.items() if name != "x87_pair"}
 """Every kind of number: an element, or one of the two parts of a complex one."""
@@ -218,3 +222,21 @@ def starts(control: data.View, lanes: int) -> Value:
         alignment = min((byte & -byte).bit_length() - 1, 4)
         bits.append(control.starts[alignment] | (control.component.x87 if byte % 16 == 10 else 0))
     return Cat(bits)
+
+
+def spread(control: data.View, flags: Value) -> Value:
+    """To every byte the flag of the element it belongs to, or, if it has two parts, of either of them.
+
+    A flag that lies neither at the top byte of an element nor of a part of one must be zero.
+    """
+    spread = []
+    for byte in range(len(flags)):
+        sources = {}
+        for name, span in ELEMENTS.items():
+            top = span.top(byte)
+            if top < len(flags):
+                sources.setdefault(top, []).append(control.element[name])
+                if name in PARTS:
+                    sources.setdefault(top - span.stride // 2, []).append(control.element[name])
+        spread.append(Cat(Cat(kinds).any() & flags[source] for source, kinds in sources.items()).any())
+    return Cat(spread)

@@ -61,7 +61,9 @@ class Measure(wiring.Component):
     control : In(Control)
     value : In(data_width)
     nonzero : Out(data_width // 8)
-        Bit n: the element that ends at byte n is not zero; -0 is zero, NaN is not. Bits elsewhere are meaningless.
+        Bit n: the element that ends at byte n is not zero; -0 is zero, NaN is not. Zero where none ends.
+    zero : Out(data_width // 8)
+        Bit n: the number that ends at byte n is zero. Bits elsewhere are meaningless.
     nan : Out(data_width // 8)
         Bit n: the number that ends at byte n compares with nothing, being a NaN or no valid encoding.
     """
@@ -70,7 +72,15 @@ class Measure(wiring.Component):
         self._datatypes = datatypes
         self._ops = ops
         lanes = data_width // 8
-        super().__init__({"control": In(Control), "value": In(data_width), "nonzero": Out(lanes), "nan": Out(lanes)})
+        super().__init__(
+            {
+                "control": In(Control),
+                "value": In(data_width),
+                "nonzero": Out(lanes),
+                "zero": Out(lanes),
+                "nan": Out(lanes),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -91,7 +101,10 @@ class Measure(wiring.Component):
             of_element = Cat(
                 control.element[name] & flags[name][byte] for name, span in ELEMENTS.items() if span.ends_at(byte)
             )
-            m.d.comb += self.nonzero[byte].eq(of_element.any())
+            m.d.comb += [
+                self.nonzero[byte].eq(of_element.any()),
+                self.zero[byte].eq(~select_component(control, flags, byte)),
+            ]
         return m
 
 

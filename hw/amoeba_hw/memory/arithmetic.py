@@ -1,6 +1,6 @@
 """The atomic unit as the executor sees it: single-cycle lanes, and a pipeline whose results come later."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.atomic.formats import is_float
@@ -11,6 +11,7 @@ from amoeba_hw.atomic.control import EFFECTS, Control
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
 from amoeba_hw.atomic.schedule import Schedule
 
 __all__ = ["ISSUE_TO_COMPUTE", "Arithmetic"]
@@ -21,6 +22,12 @@ ISSUE_TO_COMPUTE = 2
 
 class Arithmetic(wiring.Component):
     """Decodes operations, admits them, and executes them two cycles after their issue.
+
+    ::
+
+        issue        | admit  |
+        operands              | prepare |
+        target                          | lanes, or the pipeline begins |
 
     The pipeline's schedule exists twice: here as the operations are issued, so that none has to wait later,
     and in the pipeline two cycles later.
@@ -47,7 +54,11 @@ class Arithmetic(wiring.Component):
         A pipelined operation cannot be issued now. Depends on ``control``.
     late_is_due : out
         An operation issued now would execute in the cycle of ``late_result``.
-    compute_control, target, operand, compare : in
+    prepare_control, operand, compare : in
+        One cycle after the issue.
+    is_late, late_operand : in
+        With these: the operand of an FI_ATOMIC_WRITE is ``late_operand``.
+    target : in
         Two cycles after the issue.
     result : out
         Combinational, of an operation that is not pipelined.
@@ -80,10 +91,12 @@ class Arithmetic(wiring.Component):
                 "issue": In(1),
                 "busy": Out(1),
                 "late_is_due": Out(1),
-                "compute_control": In(Control),
-                "target": In(width),
+                "prepare_control": In(Control),
                 "operand": In(width),
                 "compare": In(width),
+                "is_late": In(1),
+                "late_operand": In(width),
+                "target": In(width),
                 "result": Out(width),
                 "late_target": In(width),
                 "start": In(1),
@@ -101,24 +114,35 @@ class Arithmetic(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        width = len(self.target)
         m.submodules.decode = decode = DecodeOperation(self._datatypes, self._ops)
-        m.submodules.lanes = lanes = FastLanes(len(self.target), self._datatypes, self._ops)
+        m.submodules.prepare = prepare = PrepareOperands(width, self._datatypes, self._ops)
+        m.submodules.lanes = lanes = FastLanes(width, self._datatypes, self._ops)
+        control = Signal(Control)
+        prepared = Signal(prepared_operands(width))
+        m.d.sync += [control.eq(self.prepare_control), prepared.eq(prepare.prepared)]
+        with m.If(self.is_late):
+            m.d.sync += prepared.merged.eq(self.late_operand)
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
             self.decoded.eq(decode.control),
-            lanes.control.eq(self.compute_control),
+            prepare.control.eq(self.prepare_control),
+            prepare.operand.eq(self.operand),
+            prepare.compare.eq(self.compare),
+            lanes.control.eq(control),
+            lanes.prepared.eq(prepared),
             lanes.target.eq(self.target),
-            lanes.operand.eq(self.operand),
-            lanes.compare.eq(self.compare),
             self.result.eq(lanes.result),
         ]
         if self._cells:
-            self._elaborate_pipeline(m)
+            self._elaborate_pipeline(m, control)
         return m
 
-    def _elaborate_pipeline(self, m):
+    def _elaborate_pipeline(self, m, control):
+        operand = Signal.like(self.operand)
+        m.d.sync += operand.eq(self.operand)
         m.submodules.schedule = schedule = Schedule()
         m.submodules.pipeline = pipeline = ArithmeticPipeline(len(self.target), self._datatypes, self._ops)
         m.d.comb += [
@@ -126,10 +150,10 @@ class Arithmetic(wiring.Component):
             schedule.i_valid.eq(self.issue),
             self.busy.eq(schedule.busy),
             self.late_is_due.eq(schedule.o_valid),
-            pipeline.control.eq(self.compute_control),
+            pipeline.control.eq(control),
             pipeline.i_valid.eq(self.start),
             pipeline.target.eq(self.late_target),
-            pipeline.operand.eq(self.operand),
+            pipeline.operand.eq(operand),
             self.late_result.eq(pipeline.result),
         ]
         with m.Switch(self.op):

@@ -110,7 +110,7 @@ class Executor(wiring.Component):
         operation = queued_operation(parameters)
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
-        self._controls = [Signal(Control, name=f"control_{age}") for age in range(3)]
+        self._controls = [Signal(Control, name=f"control_{age}") for age in range(2)]
         self._valid = [Signal(name=f"valid_{age}") for age in range(4)]
         self._errors = [Signal(name=f"error_{age}") for age in range(4)]
         self._latency = Signal(5)
@@ -300,7 +300,7 @@ class Executor(wiring.Component):
                     ]
 
     def _fetch_line(self, m):
-        """Age 1: puts together what age 2 starts from."""
+        """Age 1: puts together what age 2 starts from, and prepares the operands."""
         operation = self._operations[1]
         commit = self.commit
         newer = Signal(self._parameters.beat_bytes)
@@ -311,8 +311,14 @@ class Executor(wiring.Component):
         m.d.sync += target.eq(
             Mux(operation.compute, self._elements.element, merge(newer, commit.data, self.read_data))
         )
-        with m.If(operation.scatter):
-            m.d.sync += self._operations[2].operand.eq(self._elements.scattered)
+        arithmetic = self._arithmetic
+        m.d.comb += [
+            arithmetic.prepare_control.eq(self._controls[1]),
+            arithmetic.operand.eq(operation.operand),
+            arithmetic.compare.eq(operation.compare),
+            arithmetic.is_late.eq(operation.scatter),
+            arithmetic.late_operand.eq(self._elements.scattered),
+        ]
         return target
 
     def _compute(self, m, target):
@@ -333,11 +339,8 @@ class Executor(wiring.Component):
             known.eq(merge(forward, self.commit.data, target)),
             self._old.eq(merge(forward_late, arithmetic.late_result, known)),
             arithmetic.start.eq(self._valid[2] & pipelined[1]),
-            arithmetic.compute_control.eq(self._controls[2]),
             arithmetic.target.eq(known),
             arithmetic.late_target.eq(self._old),
-            arithmetic.operand.eq(operation.operand),
-            arithmetic.compare.eq(operation.compare),
             strobe.eq(Mux(operation.writes & ~self._errors[2], operation.strobe, 0)),
             late_result.eq(arithmetic.late_result),
         ]
@@ -375,19 +378,19 @@ class Executor(wiring.Component):
         m.d.comb += [self._elements.store.eq(self._stores_element), self._elements.store_data.eq(self.commit.data)]
 
     def _compute_wide(self, m):
-        """Age 2 of operations on halves of elements, and the end of those that were misaligned."""
-        operation = self._operations[2]
+        """Ages 1 and 2 of operations on halves of elements, and the end of those that were misaligned."""
+        operation = self._operations[1]
         ends = self._late[0]
         wide = self._wide
         m.submodules.wide = wide
         m.d.comb += [
-            wide.load.eq(self._valid[2] & self._is_wide(operation)),
+            wide.load.eq(self._valid[1] & self._is_wide(operation)),
             wide.half.eq(operation.half),
             wide.op.eq(operation.op),
             wide.cswap_by_bits.eq(operation.cswap_by_bits),
-            wide.target.eq(self._old),
             wide.operand.eq(operation.operand),
             wide.compare.eq(operation.compare),
+            wide.target.eq(self._old),
         ]
         with m.If(ends.valid & ends.wide & ends.compute):
             m.d.comb += [self._elements.store.eq(1), self._elements.store_data.eq(wide.result)]

@@ -9,6 +9,7 @@ from amoeba_hw.atomic.control import EFFECTS, Control
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
 
 __all__ = ["PART_BY_PART", "WideArithmetic"]
 
@@ -17,13 +18,16 @@ PART_BY_PART = (Op.FI_SUM, Op.FI_DIFF, Op.FI_ATOMIC_READ, Op.FI_ATOMIC_WRITE)
 
 
 class WideArithmetic(wiring.Component):
-    """Takes an element half by half and gives back the whole result, ``latency`` cycles after the second half.
+    """Takes an element half by half and gives back the whole result, ``latency`` cycles after the target's
+    second half.
 
     ::
 
         load     | lower | upper | lower | upper |
-        element          | lower | whole |  ...
-        result                           | whole | whole |     one that is not pipelined: latency 2
+        operands         | lower | whole |  ...
+        target           | lower | upper | lower | upper |
+        element                  | lower | whole |  ...
+        result                                   | whole | whole |   one that is not pipelined: latency 2
 
     Only for operations that need both parts of the number at once; others see two elements of half the size.
     Throughput: an element every two cycles. No two may have their results within two cycles; who loads sees to it.
@@ -41,10 +45,12 @@ class WideArithmetic(wiring.Component):
         Pulse: take the first half, or the second, which starts the operation.
     op, cswap_by_bits : in
         With each half.
-    target, operand, compare : in
+    operand, compare : in
         The half.
+    target : in
+        The half, one cycle later.
     result : out
-        In two cycles, from ``latency`` cycles after the second half on.
+        In two cycles, from ``latency`` cycles after the target's second half on.
 
     Attributes
     ----------
@@ -74,41 +80,61 @@ class WideArithmetic(wiring.Component):
         )
 
     def latency(self, op):
-        """Cycles from the second half to the result, for a signal ``op``."""
+        """Cycles from the target's second half to the result, for a signal ``op``."""
         return Mux(op.matches(*self._pipelined), self.latencies[-1], self.latencies[0])
 
     def elaborate(self, platform):
         m = Module()
         width = len(self.target)
         m.submodules.decode = decode = DecodeOperation(self.DATATYPES, self._ops)
+        m.submodules.prepare = prepare = PrepareOperands(2 * width, self.DATATYPES, self._ops)
         m.submodules.lanes = lanes = FastLanes(2 * width, self.DATATYPES, self._ops)
-        start = Signal()
+        loaded = Signal()
+        loaded_half = Signal()
         control = Signal(Control)
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.DATATYPES[0]),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
-            lanes.control.eq(control),
+            prepare.control.eq(control),
         ]
-        m.d.sync += start.eq(self.load & self.half)
+        m.d.sync += [loaded.eq(self.load), loaded_half.eq(self.half)]
         with m.If(self.load):
             m.d.sync += control.eq(decode.control)
-        for name in ("target", "operand", "compare"):
-            element = Signal(2 * width, name=name)
-            m.d.comb += getattr(lanes, name).eq(element)
-            for half in range(2):
-                with m.If(self.load & (self.half == half)):
-                    m.d.sync += element.word_select(half, width).eq(getattr(self, name))
-        with m.If(start & ~control.pipelined):
+        element = self._gather(m, "element", loaded, loaded_half, self.target)
+        operand = self._gather(m, "operand", self.load, self.half, self.operand)
+        compare = self._gather(m, "compare", self.load, self.half, self.compare)
+        # Held no longer than a cycle: meanwhile, the halves of the next element arrive.
+        start = Signal()
+        whole_control = Signal(Control)
+        whole_operand = Signal(2 * width)
+        prepared = Signal(prepared_operands(2 * width))
+        m.d.comb += [prepare.operand.eq(operand), prepare.compare.eq(compare)]
+        m.d.sync += [
+            start.eq(loaded & loaded_half),
+            whole_control.eq(control),
+            whole_operand.eq(operand),
+            prepared.eq(prepare.prepared),
+        ]
+        m.d.comb += [lanes.control.eq(whole_control), lanes.prepared.eq(prepared), lanes.target.eq(element)]
+        with m.If(start & ~whole_control.pipelined):
             m.d.sync += self.result.eq(lanes.result)
         if self._pipelined:
             m.submodules.pipeline = pipeline = ArithmeticPipeline(2 * width, self.DATATYPES, self._ops)
             m.d.comb += [
-                pipeline.control.eq(control),
-                pipeline.i_valid.eq(start & control.pipelined),
-                pipeline.target.eq(lanes.target),
-                pipeline.operand.eq(lanes.operand),
+                pipeline.control.eq(whole_control),
+                pipeline.i_valid.eq(start & whole_control.pipelined),
+                pipeline.target.eq(element),
+                pipeline.operand.eq(whole_operand),
             ]
             with m.If(pipeline.o_valid):
                 m.d.sync += self.result.eq(pipeline.result)
         return m
+
+    def _gather(self, m, name, load, half, value):
+        """The element that two halves make."""
+        element = Signal(2 * len(value), name=name)
+        for place in range(2):
+            with m.If(load & (half == place)):
+                m.d.sync += element.word_select(place, len(value)).eq(value)
+        return element
