@@ -1,4 +1,4 @@
-"""Operands for every test of the atomic unit: model, hardware and driver draw from here.
+"""Operands for every test of the atomic unit: model, hardware and driver draw from here. Links for the others.
 
 Three ways to ask, all in ``uint8[n, datatype.size]`` little-endian memory:
 
@@ -14,6 +14,7 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 from amoeba_model.atomic.formats import FloatFormat, float_format, is_complex, is_float
+from amoeba_model.impairments import Impairments
 from amoeba_model.opcodes import Datatype
 from hypothesis import strategies as st
 
@@ -167,3 +168,18 @@ def _draw_near(
             significand |= fmt.integer_bit
         value = fmt.encode(int(generator.integers(0, 2)), exponent, significand)
         memory[row] = np.frombuffer(value.to_bytes(fmt.storage_bytes, "little"), np.uint8)
+
+
+def impairments() -> st.SearchStrategy[Impairments]:
+    """Links from perfect to hopeless; every chance is often 0 or 1."""
+    chance = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
+    return st.builds(
+        Impairments,
+        seed=st.integers(0, 2**32),
+        loss=chance,
+        duplication=chance,
+        corruption=chance,
+        reordering=chance,
+        holdback=st.integers(1, 1000),
+        delay=st.integers(0, 1000),
+    )

@@ -6,13 +6,15 @@ Chandy and Misra 1979).
 """
 
 import abc
+import heapq
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from amoeba_model.device import Device, DeviceError
+from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.trace import TraceEvent
 
-__all__ = ["Frame", "Network", "SimulatedDevice"]
+__all__ = ["Frame", "Network", "SimulatedDevice", "Traffic"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Frame:
     cycle: int
     """Clock cycle at which its last beat left the sender."""
     data: bytes
+    remark: str = ""
+    """What the network did to it, in its :attr:`Network.log`; empty if it arrived as it left."""
 
 
 class SimulatedDevice(Device):
@@ -78,69 +82,221 @@ class SimulatedDevice(Device):
         return vectors
 
 
+@dataclass
+class Traffic:
+    """Frames counted by what became of them; a duplicate is a frame of its own from then on.
+
+    ``sent + duplicated = delivered + lost + undeliverable +`` :attr:`Network.in_flight`.
+    """
+
+    sent: int = 0
+    """Entered the network."""
+    duplicated: int = 0
+    delivered: int = 0
+    """Handed to the NIC that it was for, or to the process that has it, intact or not."""
+    lost: int = 0
+    undeliverable: int = 0
+    """For a MAC address that is not attached."""
+    corrupted: int = 0
+    reordered: int = 0
+    """Held back, so that others could overtake it."""
+    delayed: int = 0
+
+
+@dataclass(eq=False)
+class _Link:
+    """The link of one NIC."""
+
+    device: SimulatedDevice
+    index: int
+    name: str
+    impairments: Impairments
+    sent: int = 0
+    busy_until: int = 0
+    """Arrival of the last frame that was not held back: later ones do not arrive before it."""
+    paused: bool = False
+    cut: bool = False
+
+
+@dataclass(order=True)
+class _Flight:
+    """A frame on its way; the earliest arrival comes first, and of equal ones what entered the network first."""
+
+    arrival: int
+    serial: int
+    sender: _Link | None = field(compare=False)
+    """None if it came from outside the network."""
+    destination: bytes = field(compare=False)
+    """The MAC address that was sent to, whatever corruption has made of the frame."""
+    data: bytes = field(compare=False)
+
+
 class Network:
-    """An Ethernet switch with equal, lossless links.
+    """An Ethernet switch with equal links, perfect unless told otherwise.
 
     Parameters
     ----------
     latency : int
         Cycles from a frame's last beat leaving one NIC to its arrival at another; also the step of the
         simulation.
+    impairments : Impairments
+        Of what any NIC sends, unless :meth:`impair` says something else of it.
 
-    A frame goes to the NIC whose :meth:`attach` named its destination MAC address; to none if unknown, which
-    :attr:`undeliverable` counts. Every frame seen is kept in :attr:`log` while :attr:`recording` is set.
+    A frame goes to the NIC whose :meth:`attach` named its destination MAC address. :attr:`traffic` counts what
+    became of the frames. Every frame seen is kept in :attr:`log` while :attr:`recording` is set.
     """
 
     DEFAULT_LATENCY = 100
 
-    def __init__(self, latency: int = DEFAULT_LATENCY) -> None:
+    def __init__(self, latency: int = DEFAULT_LATENCY, impairments: Impairments = PERFECT) -> None:
         if latency < 1:
             raise DeviceError(f"a link needs a latency of at least one cycle, got {latency}")
         self.latency = latency
+        self.impairments = impairments
         self.now = 0
-        self.undeliverable = 0
+        self.traffic = Traffic()
         self.recording = False
         self.log: list[tuple[int, Frame]] = []
-        """(index of the sending NIC in attachment order, frame), in the order of departure."""
-        self._devices: list[SimulatedDevice] = []
-        self._ports: dict[bytes, SimulatedDevice] = {}
+        """(index of the sending NIC in attachment order, frame as it was sent), in the order of departure."""
+        self._links: dict[bytes, _Link] = {}
+        self._flights: list[_Flight] = []
+        self._held: list[_Flight] = []
+        self._attached = 0
+        self._entered = 0
 
     @property
     def devices(self) -> tuple[SimulatedDevice, ...]:
-        return tuple(self._devices)
+        return tuple(link.device for link in self._links.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Frames that were sent and have not arrived yet; they may be waiting for :meth:`resume`."""
+        return len(self._flights) + len(self._held)
 
     def attach(self, device: SimulatedDevice, mac: bytes) -> None:
         """Connect a NIC; ``mac`` is its 6-byte address. Raises DeviceError if the address is taken."""
         if len(mac) != 6:
             raise DeviceError(f"a MAC address has 6 bytes, got {mac!r}")
-        if mac in self._ports:
+        if mac in self._links:
             raise DeviceError(f"MAC address {mac.hex(':')} is already attached")
         if device.network is not None:
             raise DeviceError(f"{device.name} is already attached to a network")
         device.network = self
-        self._devices.append(device)
-        self._ports[mac] = device
+        self._links[mac] = _Link(device, self._attached, mac.hex(":"), self.impairments)
+        self._attached += 1
 
     def detach(self, device: SimulatedDevice) -> None:
         """Disconnect a NIC; frames for it are lost from now on. Nothing happens if it is not attached."""
-        if device in self._devices:
-            self._devices.remove(device)
-            self._ports = {mac: other for mac, other in self._ports.items() if other is not device}
+        if device.network is self:
+            self.resume(device)
+            self._links = {mac: link for mac, link in self._links.items() if link.device is not device}
             device.network = None
+
+    def close(self) -> None:
+        """Release what the network holds outside this process' memory: nothing, in a network of one process."""
+
+    # What goes wrong
+
+    def impair(self, device: SimulatedDevice, impairments: Impairments) -> None:
+        """From now on, let this happen to what a NIC sends. Raises DeviceError if it is not attached."""
+        self._link_of(device).impairments = impairments
+
+    def pause(self, device: SimulatedDevice) -> None:
+        """Let everything from and to a NIC wait on its way until :meth:`resume`.
+
+        Raises DeviceError if it is not attached.
+        """
+        self._link_of(device).paused = True
+
+    def resume(self, device: SimulatedDevice) -> None:
+        """Undo :meth:`pause`: what waits arrives within the next step, in order. Nothing happens without a pause.
+
+        Raises DeviceError if the NIC is not attached.
+        """
+        self._link_of(device).paused = False
+        held, self._held = sorted(self._held), []
+        for flight in held:
+            # behind what was handed over already, which arrives by then
+            self._enter(self.now + self.latency, flight.sender, flight.destination, flight.data)
+
+    def cut(self, device: SimulatedDevice) -> None:
+        """Lose everything sent from or to a NIC until :meth:`restore`; what is on its way still arrives.
+
+        Raises DeviceError if it is not attached.
+        """
+        self._link_of(device).cut = True
+
+    def restore(self, device: SimulatedDevice) -> None:
+        """Undo :meth:`cut`. Nothing happens without a cut. Raises DeviceError if the NIC is not attached."""
+        self._link_of(device).cut = False
+
+    def _link_of(self, device: SimulatedDevice) -> _Link:
+        for link in self._links.values():
+            if link.device is device:
+                return link
+        raise DeviceError(f"{device.name} is not attached to this network")
+
+    # Time
 
     def step(self) -> None:
         """Let one link latency pass on every NIC and hand over the frames that left meanwhile."""
         self.now += self.latency
-        departures: list[tuple[int, int, Frame]] = []
-        for index, device in enumerate(self._devices):
-            device.run_until(self.now)
-            departures += [(frame.cycle, index, frame) for frame in device.take_frames()]
+        departures: list[tuple[int, int, _Link, Frame]] = []
+        for link in self._links.values():
+            link.device.run_until(self.now)
+            departures += [(frame.cycle, link.index, link, frame) for frame in link.device.take_frames()]
         departures.sort(key=lambda departure: departure[:2])
-        for cycle, index, frame in departures:
-            if self.recording:
-                self.log.append((index, frame))
-            receiver = self._ports.get(frame.data[:6])
-            if receiver is None:
-                self.undeliverable += 1
+        for _, _, link, frame in departures:
+            self._depart(link, frame)
+        self._hand_over()
+
+    def _depart(self, link: _Link, frame: Frame) -> None:
+        """Decide a frame's fate, and let what is left of it enter the network."""
+        self.traffic.sent += 1
+        destination = frame.data[:6]
+        receiver = self._links.get(destination)
+        copies = link.impairments.fate(link.name, link.sent, frame.data)
+        if link.cut or (receiver is not None and receiver.cut):
+            copies = [replace(copies[0], lost=True)]
+        link.sent += 1
+        self.traffic.duplicated += len(copies) - 1
+        for copy in copies:
+            self._count(copy)
+            if not copy.lost:
+                arrival = max(frame.cycle + self.latency + copy.delay, link.busy_until)
+                if not copy.holdback:
+                    link.busy_until = arrival
+                self._enter(arrival + copy.holdback, link, destination, copy.data)
+        if self.recording:
+            remark = "; copy: ".join(copy.remark or "intact" for copy in copies)
+            self.log.append((link.index, replace(frame, remark="" if remark == "intact" else remark)))
+
+    def _count(self, copy: Copy) -> None:
+        self.traffic.lost += copy.lost
+        if not copy.lost:
+            self.traffic.corrupted += bool(copy.damage)
+            self.traffic.reordered += bool(copy.holdback)
+            self.traffic.delayed += bool(copy.delay)
+
+    def _enter(self, arrival: int, sender: _Link | None, destination: bytes, data: bytes) -> None:
+        heapq.heappush(self._flights, _Flight(arrival, self._entered, sender, destination, data))
+        self._entered += 1
+
+    def _hand_over(self) -> None:
+        """Hand over what arrives within the next step: whatever leaves later arrives later."""
+        while self._flights and self._flights[0].arrival <= self.now + self.latency:
+            flight = heapq.heappop(self._flights)
+            receiver = self._links.get(flight.destination)
+            if any(link is not None and link.paused for link in (flight.sender, receiver)):
+                self._held.append(flight)
+            elif receiver is not None:
+                receiver.device.deliver(flight.data, flight.arrival)
+                self.traffic.delivered += 1
+            elif flight.sender is not None and self._forward(flight.destination, flight.data):
+                self.traffic.delivered += 1
             else:
-                receiver.deliver(frame.data, cycle + self.latency)
+                self.traffic.undeliverable += 1
+
+    def _forward(self, destination: bytes, data: bytes) -> bool:
+        """Take a frame out of the network that is for none of its NICs; whether there is somewhere to take it."""
+        return False
