@@ -1,7 +1,9 @@
 """What goes wrong with frames on a link: by chance, but seeded, so that it goes wrong again in the same way."""
 
+import functools
 import random
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from amoeba_model.device import DeviceError
 
@@ -11,8 +13,7 @@ _MOST_FLIPS = 3
 _CHANCES = ("loss", "duplication", "corruption", "reordering")
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(NamedTuple):
     """What arrives, or not, of a frame that was sent; two of them if it was duplicated."""
 
     data: bytes
@@ -71,11 +72,15 @@ class Impairments:
 
     def fate(self, link: str, number: int, data: bytes) -> list[Copy]:
         """What becomes of frame ``number``, from 0, of a link."""
-        if not self.delay and not any(getattr(self, name) for name in _CHANCES):
+        if self._perfect:
             return [Copy(data)]
         chance = random.Random(f"{self.seed}/{link}/{number}")
         copies = 2 if chance.random() < self.duplication else 1
         return [self._fate_of_copy(chance, data) for _ in range(copies)]
+
+    @functools.cached_property
+    def _perfect(self) -> bool:
+        return not self.delay and not any(getattr(self, name) for name in _CHANCES)
 
     def _fate_of_copy(self, chance: random.Random, data: bytes) -> Copy:
         if chance.random() < self.loss:

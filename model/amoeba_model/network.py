@@ -8,7 +8,8 @@ Chandy and Misra 1979).
 import abc
 import heapq
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from amoeba_model.device import Device, DeviceError
 from amoeba_model.impairments import PERFECT, Copy, Impairments
@@ -118,17 +119,17 @@ class _Link:
     cut: bool = False
 
 
-@dataclass(order=True)
-class _Flight:
-    """A frame on its way; the earliest arrival comes first, and of equal ones what entered the network first."""
+class _Flight(NamedTuple):
+    """A frame on its way; the earliest arrival sorts first, and of equal ones what entered the network first."""
 
     arrival: int
     serial: int
-    sender: _Link | None = field(compare=False)
+    """No two are equal, so that what follows is never compared."""
+    sender: _Link | None
     """None if it came from outside the network."""
-    destination: bytes = field(compare=False)
+    destination: bytes
     """The MAC address that was sent to, whatever corruption has made of the frame."""
-    data: bytes = field(compare=False)
+    data: bytes
 
 
 class Network:
@@ -257,7 +258,7 @@ class Network:
         receiver = self._links.get(destination)
         copies = link.impairments.fate(link.name, link.sent, frame.data)
         if link.cut or (receiver is not None and receiver.cut):
-            copies = [replace(copies[0], lost=True)]
+            copies = [copies[0]._replace(lost=True)]
         link.sent += 1
         self.traffic.duplicated += len(copies) - 1
         for copy in copies:

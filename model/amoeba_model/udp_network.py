@@ -1,0 +1,184 @@
+"""A network that goes on in other processes: Ethernet frames in UDP datagrams."""
+
+import select
+import socket
+import time
+
+from amoeba_model.device import DeviceError
+from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_model.layout import Field, Record
+from amoeba_model.network import Frame, Network, SimulatedDevice
+
+__all__ = ["DATAGRAM_HEADER", "OUTSIDE", "UdpNetwork"]
+
+DATAGRAM_HEADER = Record(
+    "datagram",
+    12,
+    (
+        Field("magic", 32, "0x416D6F65, `Amoe` in ASCII."),
+        Field("version", 8, "1."),
+        Field("reserved", 8, "Zero."),
+        Field("destination", 48, "MAC address of the NIC on whose link the frame arrives."),
+    ),
+    "What precedes a frame in a UDP datagram: the destination for itself, since the frame may be damaged.",
+    order="big",
+)
+_MAGIC, _VERSION = 0x416D_6F65, 1
+_MOST_DATAGRAM = 65507
+"""Bytes that UDP over IPv4 can carry."""
+_BUFFER = 1 << 22
+"""Bytes asked of the operating system for frames that wait; it may grant less."""
+_BATCH = 1024
+"""Most datagrams taken at a time, so that a flood cannot stop the clock."""
+_REST = 3
+"""Seconds asleep for each second of simulation, while nothing but waiting is left."""
+_LONGEST_REST = 0.05
+"""Seconds: one slow step on a busy machine is no reason to sleep for long."""
+
+OUTSIDE = -1
+"""Index of the sender, in :attr:`Network.log`, of frames that came from another process."""
+
+
+class UdpNetwork(Network):
+    """A network of the NICs of this process and, through a UDP socket, of NICs of others that do the same.
+
+    Each process keeps its own time. As long as frames come or go, it passes as fast as the simulation can; while
+    nothing but waiting is left, at ``idle_hz`` at most, so that a timeout of a NIC (in its cycles) leaves the
+    other process time to answer (in seconds), and mostly asleep, so that waiting costs little. A frame ends the
+    sleep. Frames are impaired where they are sent from; those from outside arrive at once.
+
+    Parameters
+    ----------
+    host, port : str, int
+        Where to listen, by IPv4; port 0 takes a free one. The others must see what is sent from here come from
+        this address, so that no address translation may lie between.
+    idle_hz : float
+        Cycles per second while no frame comes or goes.
+
+    :attr:`strangers` and :attr:`malformed` count datagrams that were ignored: of senders that are not connected,
+    and without a good header and a frame. Raises DeviceError if the address cannot be listened at.
+    """
+
+    DEFAULT_IDLE_HZ = 100_000.0
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        latency: int = Network.DEFAULT_LATENCY,
+        impairments: Impairments = PERFECT,
+        idle_hz: float = DEFAULT_IDLE_HZ,
+    ) -> None:
+        super().__init__(latency, impairments)
+        if not idle_hz > 0:
+            raise DeviceError(f"time passes at more than 0 cycles per second, got {idle_hz}")
+        self.idle_hz = idle_hz
+        self.strangers = 0
+        self.malformed = 0
+        self._remote: dict[bytes, tuple[str, int]] = {}
+        self._frames_seen = 0
+        self._work = 0.0
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+            self._socket.bind((host, port))
+        except (OSError, OverflowError) as error:
+            self._socket.close()
+            raise DeviceError(f"cannot listen at UDP address {host}:{port}: {error}") from error
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that others send to."""
+        self._check_open()
+        host, port = self._socket.getsockname()
+        return host, port
+
+    def attach(self, device: SimulatedDevice, mac: bytes) -> None:
+        self._check_open()
+        if mac in self._remote:
+            raise DeviceError(f"MAC address {mac.hex(':')} is already connected, at {self._remote[mac]}")
+        super().attach(device, mac)
+
+    def connect(self, mac: bytes, host: str, port: int) -> None:
+        """Send frames for a MAC address to another process, and take frames from there.
+
+        Raises DeviceError if the address is taken, or the host unknown.
+        """
+        self._check_open()
+        if len(mac) != 6:
+            raise DeviceError(f"a MAC address has 6 bytes, got {mac!r}")
+        if mac in self._links or mac in self._remote:
+            raise DeviceError(f"MAC address {mac.hex(':')} is already attached or connected")
+        try:
+            self._remote[mac] = (socket.gethostbyname(host), port)
+        except OSError as error:
+            raise DeviceError(f"cannot find the host {host!r}: {error}") from error
+
+    def close(self) -> None:
+        """Close the socket; NICs that are still attached can take no further step. Idempotent."""
+        self._socket.close()
+
+    def __enter__(self) -> "UdpNetwork":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def step(self) -> None:
+        self._check_open()
+        idle = self._frames_seen == self.traffic.sent
+        rest = max(self.latency / self.idle_hz, min(_REST * self._work, _LONGEST_REST))
+        self._receive(rest if idle else 0.0)
+        self._frames_seen = self.traffic.sent
+        begin = time.perf_counter()
+        self._hand_over()
+        super().step()
+        self._work = time.perf_counter() - begin
+
+    def _receive(self, patience: float) -> None:
+        """Take the datagrams that are there; if there are none, those that come first within so many seconds."""
+        if not select.select([self._socket], [], [], patience)[0]:
+            return
+        for _ in range(_BATCH):
+            try:
+                datagram, sender = self._socket.recvfrom(_MOST_DATAGRAM, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            self._take(datagram, sender)
+
+    def _take(self, datagram: bytes, sender: tuple[str, int]) -> None:
+        if sender not in self._remote.values():
+            self.strangers += 1
+            return
+        data = datagram[DATAGRAM_HEADER.size :]
+        header = DATAGRAM_HEADER.unpack(datagram) if data else {}
+        if (header.get("magic"), header.get("version")) != (_MAGIC, _VERSION):
+            self.malformed += 1
+            return
+        destination = header["destination"].to_bytes(6, "big")
+        receiver = self._links.get(destination)
+        lost = receiver is not None and receiver.cut
+        self.traffic.sent += 1
+        self.traffic.lost += lost
+        if self.recording:
+            self.log.append((OUTSIDE, Frame(self.now, data, "lost" if lost else "")))
+        if not lost:
+            self._enter(self.now, None, destination, data)
+
+    def _forward(self, destination: bytes, data: bytes) -> bool:
+        remote = self._remote.get(destination)
+        if remote is None:
+            return False
+        header = DATAGRAM_HEADER.pack(magic=_MAGIC, version=_VERSION, destination=int.from_bytes(destination, "big"))
+        try:
+            self._socket.sendto(header + data, remote)
+        except OSError as error:
+            raise DeviceError(
+                f"cannot send a frame of {len(data)} bytes to {remote[0]}:{remote[1]}: {error}"
+            ) from error
+        return True
+
+    def _check_open(self) -> None:
+        if self._socket.fileno() < 0:
+            raise DeviceError("the network's UDP socket is closed")
