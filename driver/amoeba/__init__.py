@@ -1,7 +1,8 @@
 """Amoeba's driver: libfabric's objects, calls and numbers in Python, on any Amoeba NIC.
 
-Start with :func:`open_cluster` (simulated NICs on one network) or :class:`Fabric` (devices you opened), then
-make a domain, memory regions, an address vector, a completion queue and endpoints from it.
+Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_cluster` (one of them per process) or
+:class:`Fabric` (devices you opened), then make a domain, memory regions, an address vector, a completion queue and
+endpoints from it.
 """
 
 from amoeba.address import AddressVector, EndpointAddress
@@ -24,7 +25,7 @@ from amoeba.constants import (
     QueryFlags,
     WaitObj,
 )
-from amoeba.devices import DEVICE_KINDS, open_cluster, open_device
+from amoeba.devices import DEVICE_KINDS, join_cluster, open_cluster, open_device
 from amoeba.domain import AtomicAttr, Domain, MemoryRegion
 from amoeba.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
 from amoeba.errors import (
@@ -44,6 +45,7 @@ from amoeba.errors import (
     UnsupportedError,
 )
 from amoeba.fabric import Fabric
+from amoeba.rendezvous import Rendezvous
 
 __all__ = [
     "DEVICE_KINDS",
@@ -85,6 +87,7 @@ __all__ = [
     "PeerError",
     "ProtectionError",
     "QueryFlags",
+    "Rendezvous",
     "ResourceError",
     "StateError",
     "TimedOutError",
@@ -92,6 +95,7 @@ __all__ = [
     "TryAgainError",
     "UnsupportedError",
     "WaitObj",
+    "join_cluster",
     "open_cluster",
     "open_device",
 ]

@@ -1,17 +1,20 @@
-"""Opening devices: alone, or as a cluster of simulated NICs on one network."""
+"""Opening devices: alone, or as a cluster of simulated NICs on one network, in one process or in several."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
+from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.constants import Errno
 from amoeba.errors import fabric_error
 from amoeba.fabric import Fabric
+from amoeba.rendezvous import Rendezvous
 
-__all__ = ["DEVICE_KINDS", "open_cluster", "open_device"]
+__all__ = ["DEVICE_KINDS", "join_cluster", "open_cluster", "open_device"]
 
 DEVICE_KINDS = ("model", "rtl")
 _FIRST_MAC = 0x0200_0000_0001
@@ -57,22 +60,59 @@ def open_cluster(
     parameters: NicParameters | None = None,
     *,
     latency: int = Network.DEFAULT_LATENCY,
+    impairments: Impairments = PERFECT,
     rtl_options: Mapping[str, Any] | None = None,
 ) -> Fabric:
     """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
 
-    ``latency`` is the network's, in cycles; numbers count from 1. Closing the fabric closes the NICs.
+    ``latency`` and ``impairments`` are the network's; numbers count from 1. Closing the fabric closes the NICs.
     Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs.
     """
-    if not 1 <= len(kinds) <= _MOST_NICS:
-        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {_MOST_NICS} NICs, got {len(kinds)}")
-    network = Network(latency)
+    _check_size(len(kinds))
+    network = Network(latency, impairments)
     with contextlib.ExitStack() as opened:
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
         fabric = Fabric(devices)
         for index, (device, nic) in enumerate(zip(devices, fabric.nics, strict=True)):
-            mac = (_FIRST_MAC + index).to_bytes(6, "big")
-            nic.set_address(mac, _FIRST_IP + index)
-            network.attach(device, mac)
+            nic.set_address(_mac(index), _FIRST_IP + index)
+            network.attach(device, _mac(index))
         opened.pop_all()
     return fabric
+
+
+def join_cluster(
+    kind: str,
+    rendezvous: Rendezvous,
+    parameters: NicParameters | None = None,
+    *,
+    latency: int = Network.DEFAULT_LATENCY,
+    impairments: Impairments = PERFECT,
+    rtl_options: Mapping[str, Any] | None = None,
+) -> Fabric:
+    """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
+
+    Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
+    ``impairments`` are of what this NIC sends. Closing the fabric closes the NIC and its UDP socket.
+    Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
+    """
+    _check_size(rendezvous.ranks)
+    with contextlib.ExitStack() as opened:
+        device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
+        network = opened.enter_context(UdpNetwork(rendezvous.host, latency=latency, impairments=impairments))
+        fabric = Fabric([device])
+        fabric.nics[0].set_address(_mac(rendezvous.rank), _FIRST_IP + rendezvous.rank)
+        network.attach(device, _mac(rendezvous.rank))
+        for rank, (host, port) in enumerate(rendezvous.exchange(network.address)):
+            if rank != rendezvous.rank:
+                network.connect(_mac(rank), host, port)
+        opened.pop_all()
+    return fabric
+
+
+def _check_size(nics: int) -> None:
+    if not 1 <= nics <= _MOST_NICS:
+        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {_MOST_NICS} NICs, got {nics}")
+
+
+def _mac(index: int) -> bytes:
+    return (_FIRST_MAC + index).to_bytes(6, "big")

@@ -15,7 +15,7 @@ __all__ = ["Fabric"]
 
 
 class Fabric(FabricObject):
-    """NICs of one network, opened; closing the fabric closes everything opened through it, and the NICs.
+    """NICs of one network, opened; closing the fabric closes everything opened through it, the NICs and the network.
 
     Parameters
     ----------
@@ -76,8 +76,11 @@ class Fabric(FabricObject):
                 network.step()
 
     def _release(self) -> None:
+        network = self.network
         for nic in self.nics:
             nic.close()
+        if network is not None:
+            network.close()
 
     def __repr__(self) -> str:
         names = ", ".join(nic.device.name for nic in self.nics)

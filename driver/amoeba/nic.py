@@ -214,9 +214,9 @@ class Nic:
     def disable_context(self, context: int) -> None:
         """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""
         self.write("contexts", "control", 0, context)
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Wait until all register writes have arrived: they are posted, and performed before a later read."""
         self.read("device", "abi_version")
 
@@ -273,7 +273,7 @@ class Nic:
         """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
         slot = self._keys.pop(key)
         self._write_key(slot, 0, 0, 0, 0, KeyFlags(0))
-        self._flush()
+        self.flush()
 
     def _choose_key(self) -> int:
         for _ in range(_KEY_ATTEMPTS):

@@ -8,9 +8,11 @@ restore the table; up to 1 % of the words may be wrong in the benchmark, none wi
 """
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,7 @@ from amoeba.constants import Datatype, Errno, MrAccess, Op, OpFlags
 from amoeba.errors import ErrorAvailableError, fabric_error
 from amoeba.fabric import Fabric
 from amoeba.memory import allocate
+from amoeba.rendezvous import Rendezvous
 
 __all__ = ["MOST_LOOKAHEAD", "PERIOD", "POLYNOMIAL", "GupsResult", "apply_stream", "run_gups", "starts", "stream"]
 
@@ -37,6 +40,8 @@ _CHUNK = 1 << 16
 _TOP = 1 << 63
 _MASK = (1 << 64) - 1
 _NO_FLAGS = OpFlags(0)
+_PATIENCE = 60.0
+"""Seconds of host time without a completion after which the others, or what leads to them, count as gone."""
 
 
 def _times_x(value: int) -> int:
@@ -103,10 +108,12 @@ class GupsResult:
     faults: tuple[DmaFault, ...]
     """DMA accesses that a device refused; none in a right run."""
     cycles: int
-    """NIC clock cycles from the first update to the last completion."""
+    """NIC clock cycles from the first update to the last completion; of rank 0, if clocks are independent."""
     clock_hz: int
     seconds: float
     """Host time for the updates."""
+    distributed: bool = False
+    """Each rank was a process of its own, with a clock of its own that also ran while it waited for the others."""
 
     @property
     def passed(self) -> bool:
@@ -129,11 +136,23 @@ def _table(begin: int, end: int) -> Words:
     return table
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A rank's part of the table, as the others reach it. Travels as JSON."""
+
+    endpoint: str
+    """Address of the rank's endpoint, in hexadecimal."""
+    address: int
+    key: int
+    job: tuple[int, ...]
+    """What must be the same for all ranks: words, updates, position."""
+
+
 class _Rank:
     """One rank: its part of the table, its endpoint, and its part of the stream."""
 
-    def __init__(self, fabric: Fabric, number: int, table: Words, window: int, exits: contextlib.ExitStack) -> None:
-        domain = exits.enter_context(fabric.domain(number))
+    def __init__(self, fabric: Fabric, nic: int, table: Words, window: int, exits: contextlib.ExitStack) -> None:
+        domain = exits.enter_context(fabric.domain(nic))
         self.region = exits.enter_context(domain.mr_reg(table, MrAccess.FI_REMOTE_WRITE))
         self.queue = exits.enter_context(domain.cq_open())
         self.peers = exits.enter_context(domain.av_open())
@@ -144,17 +163,20 @@ class _Rank:
         self.updates: Iterator[tuple[Words, int, int]] = iter(())
         self.exhausted = False
 
-    def generate(self, ranks: "list[_Rank]", bounds: Words, position: int, count: int) -> None:
+    def part(self, job: tuple[int, ...]) -> _Part:
+        return _Part(self.endpoint.getname().hex(), self.region.address, self.region.key, job)
+
+    def generate(self, parts: list[_Part], bounds: Words, position: int, count: int) -> None:
         """Prepare the updates: (operand, owner's rank, remote address), in chunks that a cache can hold."""
-        words = np.uint64(sum(len(rank.table) for rank in ranks) - 1)
-        bases = np.array([rank.region.address for rank in ranks], np.uint64)
+        words, firsts = bounds[-1] - np.uint64(1), bounds[:-1]
+        bases = np.array([part.address for part in parts], np.uint64)
 
         def updates() -> Iterator[tuple[Words, int, int]]:
             for done in range(0, count, _CHUNK):
                 numbers = stream(position + done, min(_CHUNK, count - done))
                 index = numbers & words
-                owners = np.searchsorted(bounds, index, side="right") - 1
-                addresses = bases[owners] + (index - bounds[owners]) * np.uint64(8)
+                owners = np.searchsorted(firsts, index, side="right") - 1
+                addresses = bases[owners] + (index - firsts[owners]) * np.uint64(8)
                 for at, (owner, address) in enumerate(zip(owners.tolist(), addresses.tolist(), strict=True)):
                     yield numbers[at : at + 1], owner, address
 
@@ -197,9 +219,10 @@ def run_gups(
     updates: int | None = None,
     window: int = 64,
     position: int = 0,
+    rendezvous: Rendezvous | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> GupsResult:
-    """Run the benchmark with one rank per NIC of the fabric, and verify it.
+    """Run the benchmark with one rank per NIC of the fabric, or one per process of a rendezvous, and verify it.
 
     Parameters
     ----------
@@ -211,12 +234,16 @@ def run_gups(
         Updates that each rank keeps under way, 1 to 1024.
     position : int
         Where in the stream to begin; 0 is the benchmark's own place.
+    rendezvous : Rendezvous, optional
+        The processes that run the benchmark together, each with the NIC of :func:`amoeba.join_cluster`, all with
+        the same arguments except ``window``. They get the same result, but for ``window`` and ``seconds``.
     progress : callable, optional
-        Called with the number of updates that completed since its last call.
+        Called with the number of updates of this process that completed since its last call.
 
-    Raises FI_EINVAL for senseless sizes, and the error of any update that fails.
+    Raises FI_EINVAL for senseless sizes or different ones, the error of any update that fails, FI_ETIMEDOUT when
+    none completes for a minute, and FI_ECONNABORTED when another process is gone.
     """
-    words, count = 1 << table_bits, len(fabric.nics)
+    words, count = 1 << table_bits, len(fabric.nics) if rendezvous is None else rendezvous.ranks
     updates = 4 * words if updates is None else updates
     if words < count or updates < 1 or not 1 <= window <= MOST_LOOKAHEAD:
         raise fabric_error(
@@ -226,39 +253,101 @@ def run_gups(
         )
     # the first (words mod count) ranks own one word more, as in the reference implementation
     bounds = np.array([rank * (words // count) + min(rank, words % count) for rank in range(count + 1)], np.uint64)
+    mine = range(count) if rendezvous is None else range(rendezvous.rank, rendezvous.rank + 1)
     with contextlib.ExitStack() as exits:
-        tables = [_table(int(bounds[rank]), int(bounds[rank + 1])) for rank in range(count)]
-        ranks = [_Rank(fabric, number, table, window, exits) for number, table in enumerate(tables)]
-        for rank in ranks:
-            for other in ranks:
-                rank.peers.insert(other.endpoint.getname())
-        keys = [rank.region.key for rank in ranks]
-        for number, rank in enumerate(ranks):
+        tables = [_table(int(bounds[rank]), int(bounds[rank + 1])) for rank in mine]
+        ranks = [_Rank(fabric, nic, table, window, exits) for nic, table in enumerate(tables)]
+        parts = _meet(fabric, ranks, rendezvous, (words, updates, position))
+        quota = 0
+        for number, rank in zip(mine, ranks, strict=True):
+            for part in parts:
+                rank.peers.insert(bytes.fromhex(part.endpoint))
             begin, end = (updates * int(bounds[n]) // words for n in (number, number + 1))
-            rank.generate(ranks, bounds[:-1], position + begin, end - begin)
+            rank.generate(parts, bounds, position + begin, end - begin)
+            quota += end - begin
         fabric.settle()
         cycles, seconds = fabric.nics[0].device.cycles, time.perf_counter()
-        completed = 0
-        while completed < updates:
-            for rank in ranks:
-                if not rank.exhausted:
-                    rank.post(keys)
-            done = sum(rank.reap() for rank in ranks)
-            completed += done
-            if progress is not None and done:
-                progress(done)
+        _update(ranks, [part.key for part in parts], quota, rendezvous, progress)
         seconds = time.perf_counter() - seconds
         cycles = fabric.nics[0].device.cycles - cycles
-    table = np.concatenate(tables)
-    apply_stream(table, position, updates)
-    return GupsResult(
+        _finish(fabric, rendezvous)
+    own = slice(int(bounds[mine[0]]), int(bounds[mine[-1] + 1]))
+    expected = np.arange(words, dtype=np.uint64)
+    apply_stream(expected, position, updates)
+    result = GupsResult(
         devices=tuple(device.name for device in fabric.devices),
         table_words=words,
         updates=updates,
         window=window,
-        errors=int(np.count_nonzero(table != np.arange(words, dtype=np.uint64))),
+        errors=int(np.count_nonzero(np.concatenate(tables) != expected[own])),
         faults=tuple(fault for device in fabric.devices for fault in device.faults()),
         cycles=cycles,
         clock_hz=fabric.nics[0].parameters.clock_hz,
         seconds=seconds,
+    )
+    return result if rendezvous is None else _combined(result, rendezvous)
+
+
+def _meet(fabric: Fabric, ranks: list[_Rank], rendezvous: Rendezvous | None, job: tuple[int, ...]) -> list[_Part]:
+    """Every rank's part of the table. Raises FI_EINVAL if they are not parts of the same."""
+    parts = [rank.part(job) for rank in ranks]
+    if rendezvous is None:
+        return parts
+    fabric.nics[0].flush()  # once the others know the key, their requests must find it
+    told = rendezvous.exchange(dataclasses.asdict(parts[0]))
+    parts = [_Part(**{**part, "job": tuple(part["job"])}) for part in told]
+    for rank, part in enumerate(parts):
+        if part.job != job:
+            raise fabric_error(
+                Errno.FI_EINVAL,
+                f"all ranks need the same words, updates and position: "
+                f"rank {rank} has {part.job}, rank {rendezvous.rank} has {job}",
+            )
+    return parts
+
+
+def _update(
+    ranks: list[_Rank],
+    keys: list[int],
+    quota: int,
+    rendezvous: Rendezvous | None,
+    progress: Callable[[int], object] | None,
+) -> None:
+    """Let the ranks make all their updates, ``quota`` of them together."""
+    completed, since = 0, time.monotonic()
+    while completed < quota:
+        for rank in ranks:
+            if not rank.exhausted:
+                rank.post(keys)
+        done = sum(rank.reap() for rank in ranks)
+        completed += done
+        if done:
+            since = time.monotonic()
+            if progress is not None:
+                progress(done)
+            continue
+        if rendezvous is not None:
+            rendezvous.check()
+        if time.monotonic() - since > _PATIENCE:
+            raise fabric_error(
+                Errno.FI_ETIMEDOUT, f"no update has completed for {_PATIENCE:g} s, {quota - completed} are missing"
+            )
+
+
+def _finish(fabric: Fabric, rendezvous: Rendezvous | None) -> None:
+    """Serve the other processes until they have made their updates, too."""
+    if rendezvous is not None:
+        rendezvous.exchange(None, idle=fabric.devices[0].advance)
+
+
+def _combined(result: GupsResult, rendezvous: Rendezvous) -> GupsResult:
+    """The result of all processes, from what each found out about its part."""
+    told: list[dict[str, Any]] = rendezvous.exchange(dataclasses.asdict(result))
+    return dataclasses.replace(
+        result,
+        devices=tuple(device for one in told for device in one["devices"]),
+        errors=sum(one["errors"] for one in told),
+        faults=tuple(DmaFault(**fault) for one in told for fault in one["faults"]),
+        cycles=told[0]["cycles"],
+        distributed=True,
     )

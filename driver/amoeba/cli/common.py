@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from amoeba.devices import DEVICE_KINDS
 from amoeba.errors import FabricError
 
-__all__ = ["DeviceOption", "device_kinds", "progress_bar", "readable_errors"]
+__all__ = ["DeviceOption", "device_kinds", "host_and_port", "progress_bar", "readable_errors"]
 
 DeviceOption = Annotated[
     list[str],
@@ -32,6 +32,14 @@ def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
     if ranks not in (None, len(kinds)):
         raise typer.BadParameter(f"{len(kinds)} devices are listed for {ranks} ranks", param_hint="--ranks")
     return kinds
+
+
+def host_and_port(address: str, option: str) -> tuple[str, int]:
+    """The parts of HOST:PORT. Exits with a usage error where there are none."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) >= 1 << 16:
+        raise typer.BadParameter(f"expected HOST:PORT, got {address!r}", param_hint=option)
+    return host, int(port)
 
 
 def progress_bar(console: Console) -> Progress:

@@ -1,16 +1,19 @@
-"""``amoeba gups``: HPC Challenge RandomAccess."""
+"""``amoeba gups``: HPC Challenge RandomAccess, in one process or in several."""
 
+import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.cli.common import DeviceOption, device_kinds, progress_bar, readable_errors
-from amoeba.devices import open_cluster
+from amoeba.cli.common import DeviceOption, device_kinds, host_and_port, progress_bar, readable_errors
+from amoeba.devices import join_cluster, open_cluster
 from amoeba.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
+from amoeba.rendezvous import Rendezvous
 
 __all__ = ["gups"]
 
@@ -22,24 +25,40 @@ def gups(
     updates: Annotated[int | None, typer.Option(min=1, help="Updates. [default: 4 per word]")] = None,
     window: Annotated[int, typer.Option(min=1, max=MOST_LOOKAHEAD, help="Updates that a rank keeps under way.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Where in the stream to begin; 0 is the benchmark's place.")] = 0,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Be rank 0 of several processes: wait here for the others."),
+    ] = None,
+    connect: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Be another rank: join the process that listens there.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error."""
-    kinds = device_kinds(device, ranks)
+    """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error.
+
+    With --listen and --connect each rank is a process, on this host or another: their NICs talk over UDP.
+    """
+    kinds = device_kinds(device, ranks if listen is None and connect is None else 1)
+    if listen is not None and connect is not None:
+        raise typer.BadParameter("one process listens, the others connect", param_hint="--connect")
+    if connect is not None and ranks is not None:
+        raise typer.BadParameter("the process that listens says how many there are", param_hint="--ranks")
     console = Console(stderr=as_json)
     bar = progress_bar(console)
     with readable_errors():
-        with bar:
+        with bar, _rendezvous(listen, connect, ranks or 2) as rendezvous:
             opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)
-            with open_cluster(kinds) as fabric:
+            with open_cluster(kinds) if rendezvous is None else join_cluster(kinds[0], rendezvous) as fabric:
                 bar.remove_task(opening)
-                task = bar.add_task("updates", total=4 << table_size if updates is None else updates)
+                total = 4 << table_size if updates is None else updates
+                task = bar.add_task("updates", total=total if rendezvous is None else total // rendezvous.ranks)
                 result = run_gups(
                     fabric,
                     table_bits=table_size,
                     updates=updates,
                     window=window,
                     position=seed,
+                    rendezvous=rendezvous,
                     progress=lambda done: bar.advance(task, done),
                 )
         if as_json:
@@ -48,6 +67,25 @@ def gups(
             console.print(_table(result))
     if not result.passed:
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _rendezvous(listen: str | None, connect: str | None, ranks: int) -> Iterator[Rendezvous | None]:
+    """The other processes; None if this one is all there is."""
+    if listen is not None:
+        host, port = host_and_port(listen, "--listen")
+        with Rendezvous.listen(host, port, ranks, ready=_announce) as rendezvous:
+            yield rendezvous
+    elif connect is not None:
+        host, port = host_and_port(connect, "--connect")
+        with Rendezvous.connect(host, port) as rendezvous:
+            yield rendezvous
+    else:
+        yield None
+
+
+def _announce(host: str, port: int) -> None:
+    typer.echo(f"waiting at {host}:{port}", err=True)
 
 
 def _facts(result: GupsResult) -> dict[str, object]:
@@ -62,6 +100,11 @@ def _facts(result: GupsResult) -> dict[str, object]:
 
 def _table(result: GupsResult) -> Table:
     table = Table(title="HPC Challenge RandomAccess", show_header=False)
+    speed = (
+        ("cycles", f"{result.cycles:,}"),
+        ("cycles per update", f"{result.cycles_per_update:.2f}"),
+        ("GUPS", f"{result.gups:.4f} at {result.clock_hz / 1e6:g} MHz"),
+    )
     table.add_column(style="dim")
     table.add_column(justify="right")
     verdict = "[green]0, verified[/]" if result.passed else f"[bold red]{result.errors} of {result.table_words}[/]"
@@ -72,9 +115,7 @@ def _table(result: GupsResult) -> Table:
         ("updates", f"{result.updates:,}, {result.window} under way per rank"),
         ("errors", verdict),
         *((f"refused DMA {index}", str(fault)) for index, fault in enumerate(result.faults)),
-        ("cycles", f"{result.cycles:,}"),
-        ("cycles per update", f"{result.cycles_per_update:.2f}"),
-        ("GUPS", f"{result.gups:.4f} at {result.clock_hz / 1e6:g} MHz"),
+        *(() if result.distributed else speed),  # of clocks that are independent, cycles say nothing
         ("host seconds", f"{result.seconds:.2f}"),
     ):
         table.add_row(name, value)

@@ -1,0 +1,117 @@
+"""Two processes, each with a NIC of its own, that talk over UDP."""
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import pytest
+from amoeba import Rendezvous, join_cluster
+from amoeba.random_access import run_gups
+from support.pairs import PAIRS
+
+AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()"]
+LONG = 300
+"""Seconds in which anything ends."""
+
+
+@contextlib.contextmanager
+def process(*arguments):
+    """The ``amoeba`` command in a process of its own, which is gone afterwards."""
+    command = [*AMOEBA, *(str(argument) for argument in arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+@contextlib.contextmanager
+def listener(*arguments):
+    """A process that listens, and its address."""
+    with process(*arguments, "--listen", "127.0.0.1:0") as started:
+        line = started.stderr.readline()
+        assert line.startswith("waiting at 127.0.0.1:"), line
+        yield started, line.split()[-1]
+
+
+def ended(started):
+    """Exit status, output and errors."""
+    output, errors = started.communicate(timeout=LONG)
+    return started.returncode, output, errors
+
+
+@pytest.mark.parametrize("kinds", PAIRS)
+def test_random_access_between_two_processes_verifies(kinds):
+    sizes = ["--table-size", 7, "--window", 16, "--json"]
+    here, there = kinds.split(",")
+    with (
+        listener("gups", "--device", here, *sizes) as (first, address),
+        process("gups", "--device", there, *sizes, "--connect", address) as second,
+    ):
+        results = [ended(started) for started in (first, second)]
+    assert [status for status, _, _ in results] == [0, 0], results
+    facts = [json.loads(output) for _, output, _ in results]
+    for one in facts:
+        assert (one["passed"], one["errors"], one["faults"]) == (True, 0, [])
+        assert (one["updates"], one["table_words"], one["distributed"]) == (512, 128, True)
+        assert [device.split()[0] for device in one["devices"]] == [here, there]
+        assert one["cycles"] == facts[0]["cycles"] > 0
+
+
+def test_three_processes_share_a_table_too():
+    sizes = ["--table-size", 6]
+    with listener("gups", *sizes, "--ranks", 3) as (first, address), contextlib.ExitStack() as exits:
+        others = [exits.enter_context(process("gups", *sizes, "--connect", address)) for _ in range(2)]
+        for started in (first, *others):
+            status, output, errors = ended(started)
+            assert status == 0, errors
+            assert "0, verified" in output
+            assert "GUPS" not in output, "clocks that also run while waiting measure no speed"
+
+
+def test_an_error_in_one_process_is_an_error_of_both():
+    """The second one's part of the stream begins elsewhere, so that the table must come out wrong."""
+    wrong = "from amoeba import random_access as r; s = r.stream; r.stream = lambda at, n: s(at + 1, n); "
+    with (
+        listener("gups", "--table-size", 6, "--json") as (first, address),
+        subprocess.Popen(
+            [sys.executable, "-c", wrong + AMOEBA[2], "gups", "--table-size", "6", "--json", "--connect", address],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as second,
+    ):
+        results = [started.communicate(timeout=LONG)[0] for started in (first, second)]
+        assert [first.returncode, second.returncode] == [1, 1]
+    errors = [json.loads(output)["errors"] for output in results]
+    assert errors[0] > 0
+
+
+def test_different_sizes_are_refused_on_both_sides():
+    with (
+        listener("gups", "--table-size", 6) as (first, address),
+        process("gups", "--table-size", 7, "--connect", address) as second,
+    ):
+        for status, _, errors in (ended(first), ended(second)):
+            assert status == 1
+            assert "all ranks need the same words, updates and position" in " ".join(errors.split())
+
+
+def test_a_process_that_leaves_halfway_ends_the_other_with_an_error():
+    class EnoughError(Exception):
+        pass
+
+    def leave(done):
+        raise EnoughError
+
+    with listener("gups", "--table-size", 16) as (first, address):
+        host, port = address.split(":")
+        with (
+            pytest.raises(EnoughError),
+            Rendezvous.connect(host, int(port)) as rendezvous,
+            join_cluster("model", rendezvous) as fabric,
+        ):
+            run_gups(fabric, table_bits=16, rendezvous=rendezvous, progress=leave)
+        status, _, errors = ended(first)
+    assert status == 1
+    assert "FI_ECONNABORTED: another process is gone" in " ".join(errors.split())
