@@ -3,6 +3,7 @@
     python scripts/synth.py --list
     python scripts/synth.py                       every block, on both families: hours
     python scripts/synth.py FastLanes             one block: minutes
+    python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
 """
 
@@ -16,19 +17,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_hw.atomic.control import Control
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
 from amoeba_hw.core import Core
 from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.memory.engine import MemoryEngine
-from amoeba_hw.synthesis import count_ecp5, synthesize
+from amoeba_hw.synthesis import ToolStoppedError, count_ecp5, occupied, synthesize
 from amoeba_hw.target.target import Target
 from amoeba_hw.ultrascale import estimate_ultrascale
 from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
-from amoeba_model.opcodes import Datatype
+from amoeba_model.atomic.formats import is_float
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -36,9 +42,64 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 DOCS = Path(__file__).parent.parent / "docs"
 STORE = DOCS / "synthesis.json"
 PAGE = DOCS / "synthesis.md"
-ECP5_WIDTH, ULTRASCALE_WIDTH = 128, 512
+
+ECP5 = NicParameters(
+    data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=16, payload=1024, lines=16
+)
+"""Every datatype and operation, in a part of 84,000 LUT4: fewer lines, peers and packets in flight."""
+ULTRASCALE = NicParameters(data_width=512)
 
 Block = Callable[[NicParameters], wiring.Component]
+
+
+class PreparedLanes(wiring.Component):
+    """FastLanes behind PrepareOperands and a register, as in the atomic unit.
+
+    Members are those of both; ``target`` belongs to the operands of the cycle before.
+    """
+
+    def __init__(self, data_width: int, datatypes: tuple[Datatype, ...], ops: tuple[Op, ...] = tuple(Op)):
+        self._prepare = PrepareOperands(data_width, datatypes, ops)
+        self._lanes = FastLanes(data_width, datatypes, ops)
+        super().__init__(
+            {
+                "control": In(Control),
+                "operand": In(data_width),
+                "compare": In(data_width),
+                "target": In(data_width),
+                "result": Out(data_width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.prepare = prepare = self._prepare
+        m.submodules.lanes = lanes = self._lanes
+        control = Signal(Control, reset_less=True)
+        prepared = Signal(prepared_operands(len(self.target)), reset_less=True)
+        m.d.comb += [
+            prepare.control.eq(self.control),
+            prepare.operand.eq(self.operand),
+            prepare.compare.eq(self.compare),
+            lanes.control.eq(control),
+            lanes.prepared.eq(prepared),
+            lanes.target.eq(self.target),
+            self.result.eq(lanes.result),
+        ]
+        m.d.sync += [control.eq(self.control), prepared.eq(prepare.prepared)]
+        return m
+
+
+class Product(wiring.Component):
+    """The lower half of a product, at once: what FI_PROD would need for one operation per cycle on one address."""
+
+    def __init__(self, width: int):
+        super().__init__({"target": In(width), "operand": In(width), "result": Out(width)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += self.result.eq(self.target * self.operand)
+        return m
 
 
 def _fitting(parameters: NicParameters) -> tuple[Datatype, ...]:
@@ -48,8 +109,8 @@ def _fitting(parameters: NicParameters) -> tuple[Datatype, ...]:
 
 BLOCKS: dict[str, tuple[str, Block]] = {
     "FastLanes": (
-        "single-cycle lanes of the atomic unit, all datatypes",
-        lambda p: FastLanes(p.data_width, _fitting(p), p.ops),
+        "single-cycle lanes of the atomic unit and their PrepareOperands, all datatypes",
+        lambda p: PreparedLanes(p.data_width, _fitting(p), p.ops),
     ),
     "ArithmeticPipeline": (
         "sums and products of the atomic unit, all datatypes",
@@ -64,28 +125,58 @@ BLOCKS: dict[str, tuple[str, Block]] = {
     "Core": ("the NIC without its buses", Core),
 }
 
+_INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
+_FITTING = _fitting(ECP5)
+
+PARTS: dict[str, Callable[[], wiring.Component]] = {
+    "FastLanes in its loop, all integers": lambda: PreparedLanes(ECP5.data_width, _INTEGERS),
+    "FastLanes in its loop, all integers, FLOAT, DOUBLE": lambda: PreparedLanes(
+        ECP5.data_width, (*_INTEGERS, Datatype.FI_FLOAT, Datatype.FI_DOUBLE)
+    ),
+    "FastLanes in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: PreparedLanes(
+        ECP5.data_width, _FITTING
+    ),
+    "FastLanes alone in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: FastLanes(
+        ECP5.data_width, _FITTING
+    ),
+    "64 x 64 product in a loop of one cycle, which the atomic unit does without": lambda: Product(64),
+}
+"""Placed and routed with the result fed back to the target, as in the one-cycle read-modify-write."""
+
 
 def commit() -> str:
-    """The commit that the hardware is from; marked where hw/ or model/ differ from it."""
+    """The last commit that changed the hardware; marked where hw/ or model/ differ from it."""
+    hardware = ("--", "hw/amoeba_hw", "model", ":!hw/amoeba_hw/synthesis.py", ":!hw/amoeba_hw/ultrascale.py")
 
     def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], capture_output=True, text=True, check=True, cwd=DOCS.parent
-        ).stdout.strip()
+        command = ["git", *arguments, *hardware]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=DOCS.parent).stdout.strip()
 
-    return git("rev-parse", "--short", "HEAD") + ("-dirty" if git("status", "--porcelain", "hw", "model") else "")
+    return git("log", "-1", "--format=%h") + ("-dirty" if git("status", "--porcelain") else "")
 
 
-def measure(name: str, family: str, route: bool) -> dict[str, Any]:
-    """Figures of one block on one family."""
-    _, make = BLOCKS[name]
+def measure(name: str, family: str, route: bool, minutes: float) -> dict[str, Any]:
+    """Figures of one block on one family, or of one part; counts and a note if it could not be routed in time."""
+    row: dict[str, Any] = {"commit": commit(), "date": datetime.date.today().isoformat()}
     if family == "ultrascale":
-        figures: Any = estimate_ultrascale(make(NicParameters(data_width=ULTRASCALE_WIDTH)))
+        figures: Any = estimate_ultrascale(BLOCKS[name][1](ULTRASCALE))
+    elif family == "ecp5 parts":
+        figures = synthesize(PARTS[name](), feedback={"target": "result"})
     elif route:
-        figures = synthesize(make(NicParameters(data_width=ECP5_WIDTH)))
+        try:
+            figures = synthesize(BLOCKS[name][1](ECP5), timeout=60 * minutes)
+        except ToolStoppedError as error:
+            row["note"] = f"not routed: {last_step(error.log)}"
+            figures = occupied(error.log)
     else:
-        figures = count_ecp5(make(NicParameters(data_width=ECP5_WIDTH)))
-    return {**dataclasses.asdict(figures), "commit": commit(), "date": datetime.date.today().isoformat()}
+        figures = count_ecp5(BLOCKS[name][1](ECP5))
+    return {**dataclasses.asdict(figures), **row}
+
+
+def last_step(log: str) -> str:
+    """How far nextpnr got: the last line that says something."""
+    lines = [line.removeprefix("Info:").strip() for line in log.splitlines() if line.strip()]
+    return lines[-1] if lines else "nothing was said"
 
 
 def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
@@ -97,37 +188,43 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "noted; each block between registers of a two-pin harness, which counts in. Place and route takes from",
         "seconds to an hour per block, so it is not part of CI; each row names the commit it was taken from.",
         "",
-        f"## ECP5 LFE5UM5G-85F, speed grade 8, {ECP5_WIDTH}-bit datapath",
-        "Yosys and nextpnr. The part has 83,640 LUT4, 156 MULT18X18D and 208 DP16KD. Blocks without a frequency were",
-        "synthesized, not placed.",
+        "## ECP5 LFE5UM5G-85F, speed grade 8",
+        f"The build for this part: {ECP5.data_width} bits, all datatypes and operations, {ECP5.lines} lines,",
+        f"{ECP5.peers} peers, {ECP5.target_pdcs} target PDCs, a window of {ECP5.window}, {ECP5.keys} keys,",
+        f"{ECP5.contexts} contexts, payloads of {ECP5.payload} bytes. Yosys and nextpnr. The part has 83,640 LUT4,",
+        "156 MULT18X18D and 208 DP16KD. Blocks without a frequency were synthesized, not placed. Where a note names",
+        "sizes, the block was taken with those.",
         "",
-        "| block | what | LUT4 | FF | MULT18 | DP16KD | MHz | commit |",
-        "|---|---|---|---|---|---|---|---|",
+        "| block | what | LUT4 | FF | MULT18 | DP16KD | MHz | commit | note |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (what, _) in BLOCKS.items():
         if row := store.get("ecp5", {}).get(name):
-            speed = f"{row['frequency_mhz']:.0f}" if row.get("frequency_mhz") else ""
+            speed = f"{row['frequency_mhz']:.0f}" if row["frequency_mhz"] else ""
             lines.append(
                 f"| {name} | {what} | {row['luts']:,} | {row['registers']:,} | {row['multipliers']} "
-                f"| {row['block_rams']} | {speed} | {row['commit']} |"
+                f"| {row['block_rams']} | {speed} | {row['commit']} | {row.get('note', '')} |"
             )
     lines += [
         "",
         "### Parts of the atomic unit, placed and routed",
-        "128 bits, one seed each, expect some 7 % either way; `amoeba_hw.synthesis.synthesize(component)` repeats",
-        "them. *In its loop*: the result fed back to the target, as in the one-cycle read-modify-write. The full",
-        "matrix of the pipeline was taken before its floating-point units stopped waiting for the schedule; the",
-        "smaller build after.",
+        "128 bits, one seed each, expect some 7 % either way; `make synth ARGS=--parts` repeats those in `PARTS`,",
+        "`amoeba_hw.synthesis.synthesize(component)` the others. *In its loop*: the result fed back to the target,",
+        "as in the one-cycle read-modify-write; behind PrepareOperands and a register, unless *alone*. With floating",
+        "point, PrepareOperands is what limits the clock. The full matrix of the pipeline was taken before its",
+        "floating-point units stopped waiting for the schedule; the smaller build after.",
         "",
-        "| part | LUT4 | MULT18 | MHz |",
-        "|---|---|---|---|",
+        "| part | LUT4 | MULT18 | MHz | commit |",
+        "|---|---|---|---|---|",
     ]
-    for name, row in store.get("ecp5 parts", {}).items():
+    for name, row in sorted(store.get("ecp5 parts", {}).items()):
         multipliers = "" if row["multipliers"] is None else row["multipliers"]
-        lines.append(f"| {name} | {row['luts']:,} | {multipliers} | {row['frequency_mhz']} |")
+        lines.append(
+            f"| {name} | {row['luts']:,} | {multipliers} | {row['frequency_mhz']:.0f} | {row.get('commit', '')} |"
+        )
     lines += [
         "",
-        f"## UltraScale+, {ULTRASCALE_WIDTH}-bit datapath",
+        f"## UltraScale+, {ULTRASCALE.data_width}-bit datapath",
         "Yosys `synth_xilinx -family xcup`: primitives, no place and route, so no frequency.",
         "",
         "| block | what | LUT | FF | DSP48E2 | RAMB | commit |",
@@ -147,6 +244,9 @@ def main() -> None:
     parser.add_argument("blocks", nargs="*", metavar="BLOCK", help="all by default; see --list")
     parser.add_argument("--family", choices=["ecp5", "ultrascale"], action="append", help="both by default")
     parser.add_argument("--no-route", action="store_true", help="ECP5: count LUTs, do not place and route")
+    parser.add_argument("--minutes", type=float, default=120, help="ECP5: give up place and route then")
+    parser.add_argument("--parts", action="store_true", help="the parts of the atomic unit instead of blocks")
+    parser.add_argument("--render", action="store_true", help="write the page from the stored figures, no more")
     parser.add_argument("--list", action="store_true", help="name the blocks")
     arguments = parser.parse_args()
     if arguments.list:
@@ -156,21 +256,34 @@ def main() -> None:
     for name in arguments.blocks:
         if name not in BLOCKS:
             sys.exit(f"expected a block of {', '.join(BLOCKS)}, got {name!r}")
+    families = arguments.family or ["ecp5", "ultrascale"]
+    if arguments.render:
+        jobs = []
+    elif arguments.parts:
+        jobs = [(name, "ecp5 parts") for name in PARTS]
+    else:
+        jobs = [(name, family) for name in arguments.blocks or BLOCKS for family in families]
     console = Console()
-    store = json.loads(STORE.read_text()) if STORE.exists() else {}
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        for name in arguments.blocks or BLOCKS:
-            for family in arguments.family or ("ecp5", "ultrascale"):
-                task = bar.add_task(f"{name} on {family}", total=None)
-                row = measure(name, family, not arguments.no_route)
-                bar.remove_task(task)
-                console.print(f"{name} on {family}: {row}")
-                # Read again: another run may have stored its own blocks meanwhile.
-                store = json.loads(STORE.read_text()) if STORE.exists() else {}
-                store.setdefault(family, {})[name] = row
-                STORE.write_text(json.dumps(store, indent=1, sort_keys=True) + "\n")
-                PAGE.write_text(render(store))
+        for name, family in jobs:
+            task = bar.add_task(f"{name} on {family}", total=None)
+            row = measure(name, family, not arguments.no_route, arguments.minutes)
+            bar.remove_task(task)
+            console.print(f"{name} on {family}: {row}")
+            # Read again: another run may have stored its own blocks meanwhile.
+            store = load()
+            store.setdefault(family, {})[name] = row
+            STORE.write_text(json.dumps(store, indent=1, sort_keys=True) + "\n")
+            PAGE.write_text(render(store))
+    if arguments.render:
+        PAGE.write_text(render(load()))
+
+
+def load() -> dict[str, dict[str, dict[str, Any]]]:
+    """The stored figures."""
+    stored: dict[str, dict[str, dict[str, Any]]] = json.loads(STORE.read_text()) if STORE.exists() else {}
+    return stored
 
 
 if __name__ == "__main__":

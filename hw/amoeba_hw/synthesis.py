@@ -17,9 +17,17 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Harness", "SynthesisResult", "count_ecp5", "run_tool", "synthesize"]
+__all__ = ["Harness", "SynthesisResult", "ToolStoppedError", "count_ecp5", "occupied", "run_tool", "synthesize"]
 
 _TOOLS = Path(sys.executable).parent
+
+
+class ToolStoppedError(RuntimeError):
+    """A tool failed or did not finish in time; ``log`` is what it had said until then."""
+
+    def __init__(self, message: str, log: str):
+        super().__init__(f"{message}:\n{log[-4000:]}")
+        self.log = log
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,9 @@ class Harness(wiring.Component):
         return m
 
 
-def synthesize(block: wiring.Component, *, feedback=None, frequency_mhz=125.0, seed=1) -> SynthesisResult:
+def synthesize(
+    block: wiring.Component, *, feedback=None, frequency_mhz=125.0, seed=1, timeout=None
+) -> SynthesisResult:
     """Synthesize, place and route ``block`` in a ``Harness`` on an LFE5UM5G-85F, speed grade 8.
 
     Parameters
@@ -99,11 +109,13 @@ def synthesize(block: wiring.Component, *, feedback=None, frequency_mhz=125.0, s
         What the placer aims at.
     seed : int
         Of the placer.
+    timeout : float
+        Seconds that place and route may take.
 
     Raises
     ------
-    RuntimeError
-        A tool failed; the message holds the end of its output.
+    ToolStoppedError
+        A tool failed, or took too long.
     """
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
@@ -128,18 +140,20 @@ def synthesize(block: wiring.Component, *, feedback=None, frequency_mhz=125.0, s
             str(frequency_mhz),
             "--seed",
             str(seed),
+            timeout=timeout,
         )
         report = json.loads((folder / "report.json").read_text())
+    return occupied(log, min(clock["achieved"] for clock in report["fmax"].values()))
+
+
+def occupied(log: str, frequency_mhz: float = 0.0) -> SynthesisResult:
+    """What nextpnr's log says a block occupies; it says so before it begins to place."""
     used = {
         name: int(re.findall(rf"{name}:\s*(\d+)/", log)[0])
         for name in ("TRELLIS_COMB", "TRELLIS_FF", "MULT18X18D", "DP16KD")
     }
     return SynthesisResult(
-        used["TRELLIS_COMB"],
-        used["TRELLIS_FF"],
-        used["MULT18X18D"],
-        used["DP16KD"],
-        min(clock["achieved"] for clock in report["fmax"].values()),
+        used["TRELLIS_COMB"], used["TRELLIS_FF"], used["MULT18X18D"], used["DP16KD"], frequency_mhz
     )
 
 
@@ -165,9 +179,23 @@ def count_ecp5(block: wiring.Component) -> SynthesisResult:
     )
 
 
-def run_tool(folder: Path, tool: str, *arguments: str) -> str:
-    """Run a tool of the virtual environment in a folder; its output. Raises RuntimeError if it fails."""
-    done = subprocess.run([str(_TOOLS / tool), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+def run_tool(folder: Path, tool: str, *arguments: str, timeout: float | None = None) -> str:
+    """Run a tool of the virtual environment in a folder; its output, which also grows in ``<tool>.log`` there.
+
+    Raises
+    ------
+    ToolStoppedError
+        It failed, or took more seconds than ``timeout``.
+    """
+    log = folder / f"{tool}.log"
+    with log.open("w") as output:
+        command = [str(_TOOLS / tool), *arguments]
+        try:
+            done = subprocess.run(
+                command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, check=False, timeout=timeout
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ToolStoppedError(f"{tool} did not finish within {timeout:.0f} s", log.read_text()) from error
     if done.returncode:
-        raise RuntimeError(f"{tool} failed:\n{(done.stdout + done.stderr)[-4000:]}")
-    return done.stdout + done.stderr
+        raise ToolStoppedError(f"{tool} failed", log.read_text())
+    return log.read_text()
