@@ -45,8 +45,8 @@ def _ip(number):
 
 
 def transport_bytes(header, payload):
-    """PDS, SES and payload of a frame, without CRC."""
-    h = header
+    """PDS, SES and payload of a frame, without CRC; fields that are not given are zero."""
+    h = {**_NOTHING, **header}
     retx = 0x10 if h["retx"] else 0
     flags = (0x0C if h["syn"] else 0x08) | retx
     if h["is_control"] and h["is_request"]:
