@@ -242,7 +242,7 @@ def hostile_frames(bench, stranger):
     def transport(content):
         return network_bytes(content, (stranger.mac, stranger.ip), (OWN_MAC, OWN_IP), 7)
 
-    def refused(counter, code, psn, pdc, **fields):
+    def refused(counter, code, psn, pdc, /, **fields):
         header = {**good(), **fields}
         return counter, frame(header, payload, received=True), stranger.nack(header, code, psn, pdc)
 
@@ -497,8 +497,9 @@ async def bad_descriptors_complete_with_what_is_wrong(dut):
     await bench.store_peer(2, 1, 1, 0, context=1)
     good = {"length": 8, "local": LOCAL.start}
     cases = [
-        (0x30, descriptor(6, **good)),
-        (0x30, descriptor(D_WRITE, **{**good, "flags": 5})),
+        (0x30, descriptor(7, **good)),
+        (0x30, descriptor(D_WRITE, **{**good, "flags": 0x21})),
+        (0x30, descriptor(D_COMPARE, op=FI_CSWAP, datatype=FI_UINT64, **{**good, "flags": 9})),
         (0x30, descriptor(D_WRITE, **{**good, "flags": 3, "length": 9})),
         (0x30, descriptor(D_ATOMIC, op=FI_SUM, datatype=FI_UINT64, length=0)),
         (0x30, descriptor(D_ATOMIC, op=FI_SUM, datatype=FI_UINT64, length=12)),

@@ -154,12 +154,13 @@ _NOTHING = _random_fields(
         "is_request": 1,
         "is_control": 1,
         "opcode": 6,
+        "retx": 1,
         "cack_psn": 32,
         "payload_length": 14,
     },
     used=False,
 )
-"""Every field that some frame does not have, as it is there: zero."""
+"""Every field that need not be given, or that some frame does not have: zero."""
 
 
 def random_request(payload):
