@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from amaranth.lib import wiring
 from amoeba_hw.commit_queue import CommitQueue
+from amoeba_hw.initiator.payload_gate import PayloadGate
+from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
+from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.memory.delivery_gate import DeliveryGate
 from amoeba_hw.memory.line_table import LineTable
 from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
@@ -13,6 +16,7 @@ from amoeba_model.opcodes import Datatype
 from amoeba_sim.formal import Outcome, prove
 
 from formal.axi import AxiWriteSpec, IsolatedAxiDma
+from formal.initiator import PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, LineTableSpec, WriteBackSpec
 from formal.requests import OperandRoomSpec, QueuePlacesSpec
@@ -160,6 +164,31 @@ PROOFS = [
         for datatype in Datatype
         if is_integer(datatype)
     ),
+    *_with_covers(
+        "window_credits",
+        "WindowCredits of 2 PDCs, 2 places each: places taken are the packets cut and unanswered, never more than "
+        "the window nor fewer than none, whatever else happens in the same cycle; what it shows is two cycles old",
+        WindowCreditsSpec,
+        "prove",
+        3,
+    ),
+    *_with_covers(
+        "packet_log",
+        "PacketLog of 2 PDCs, 4 places each: a packet is read as it was noted while others within the window come "
+        "and go, for an answer and for sending again",
+        PacketLogSpec,
+        "bmc",
+        6,
+    ),
+    *_with_covers(
+        "retransmitter",
+        "Retransmitter of 2 PDCs: whatever it is asked, it sends again unanswered packets only, of a PDC that goes "
+        "back and has not failed; stream contract",
+        RetransmitterSpec,
+        "bmc",
+        14,
+        cover_depth=14,
+    ),
     _warm_reset("Queue", lambda: Queue(2, 3)),
     _warm_reset("RegisterSlice", lambda: RegisterSlice(4)),
     _warm_reset("SkidBuffer", lambda: SkidBuffer(4)),
@@ -168,6 +197,9 @@ PROOFS = [
     _warm_reset("CommitQueue", lambda: CommitQueue(2, 2), assuming=lambda ports: ~(ports.commit & ports.rollback)),
     _warm_reset("AxiDma", lambda: IsolatedAxiDma(32)),
     _warm_reset("LineTable", lambda: LineTable(SMALL), qualified=_LINE_TABLE_OUTPUTS),
+    _warm_reset("WindowCredits", lambda: WindowCredits(2, 2)),
+    _warm_reset("PayloadGate", lambda: PayloadGate(8)),
+    _warm_reset("RetransmissionTimers", lambda: RetransmissionTimers(2)),
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
 ]
 """In the order of the table in docs/verification.md."""

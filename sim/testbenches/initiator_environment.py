@@ -36,6 +36,14 @@ class Memory:
     def grant(self, address, length):
         self._ranges.append((address, address + length))
 
+    def revoke(self, address, length):
+        """Refuse what lies here from now on; ranges granted before are cut."""
+        end = address + length
+        parts = [
+            part for start, stop in self._ranges for part in ((start, min(stop, address)), (max(start, end), stop))
+        ]
+        self._ranges = [(start, stop) for start, stop in parts if start < stop]
+
     def allows(self, address, size):
         return any(start <= address and address + size <= end for start, end in self._ranges)
 
@@ -188,7 +196,7 @@ class Environment:
         limit = self.cycle + cycles
         while len(self.completions) < count:
             await RisingEdge(self.dut.clk)
-            assert self.cycle < limit, f"{len(self.completions)} of {count} completions, {len(self.frames)} frames"
+            assert self.cycle < limit, f"{len(self.completions)} of {count} completions; {self.counts}"
 
     # What the rest of the NIC, the host and the network do.
 

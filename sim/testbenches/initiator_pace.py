@@ -15,7 +15,7 @@ from amoeba_sim.cocotb_streams import start
 from cocotb.triggers import ClockCycles
 from initiator_environment import Environment
 
-PARAMETERS = NicParameters(data_width=bench_parameters()["data_width"], contexts=2, peers=4, window=64)
+PARAMETERS = NicParameters(data_width=bench_parameters()["data_width"], contexts=2, peers=4)
 HOST_LATENCY = 250
 WIRE_LATENCY = 500
 COUNT = 600
@@ -52,17 +52,33 @@ async def environment_with(dut, host_latency, wire_latency):
     return environment
 
 
-def fetch_add(number, index, inline):
+def fetch_add(number, index, inline, peer=None):
     return TX_DESCRIPTOR.pack(
         opcode=DescriptorOpcode.FETCH_ATOMIC,
         op=Op.FI_SUM,
         datatype=Datatype.FI_UINT64,
         flags=DescriptorFlags.COMPLETION | inline * DescriptorFlags.INLINE,
         length=8,
-        peer=number + 2 * (index % 2),
+        peer=number + 2 * (index % 2) if peer is None else peer,
         local=OPERANDS + 8 * index,
         result=RESULTS + 8 * index,
     )
+
+
+def write(index, peer):
+    flags = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
+    return TX_DESCRIPTOR.pack(opcode=DescriptorOpcode.WRITE, flags=flags, length=8, peer=peer, local=index)
+
+
+async def pace(environment, count):
+    """Wait for ``count`` completions; cycles per request and per completion in the middle half of them."""
+    await environment.completed(count)
+    sent = [header["cycle"] for header, _ in environment.frames]
+    done = [entry["cycle"] for _, _, entry in environment.completions]
+    assert {entry["status"] for _, _, entry in environment.completions} == {ReturnCode.OK}
+    assert environment.counts["count_retransmissions"] == 0
+    quarter = count // 4
+    return tuple((cycles[-quarter] - cycles[quarter]) / (count - 2 * quarter) for cycles in (sent, done))
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -71,13 +87,20 @@ async def a_fetching_atomic_leaves_every_four_cycles(dut, inline):
     environment = await environment_with(dut, HOST_LATENCY, WIRE_LATENCY)
     for number in range(2):
         environment.post(number, 0, [fetch_add(number, index, inline) for index in range(COUNT)])
-    await environment.completed(2 * COUNT)
-    cycles = [header["cycle"] for header, _ in environment.frames]
-    quarter = len(cycles) // 4
-    sent = (cycles[-quarter] - cycles[quarter]) / (len(cycles) - 2 * quarter)
-    done = [entry["cycle"] for _, _, entry in environment.completions]
-    completed = (done[-quarter] - done[quarter]) / (len(done) - 2 * quarter)
+    sent, completed = await pace(environment, 2 * COUNT)
     dut._log.info(f"{inline=}: {sent:.2f} cycles per request, {completed:.2f} per completion")
+    assert sent <= 4.1
+    assert completed <= 4.1
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(writes=[True, False])
+async def a_single_endpoint_keeps_the_pace_of_the_wire(dut, writes):
+    environment = await environment_with(dut, HOST_LATENCY, WIRE_LATENCY)
+    descriptors = [write(index, 0) if writes else fetch_add(0, index, True, peer=0) for index in range(COUNT)]
+    environment.post(0, 0, descriptors)
+    sent, completed = await pace(environment, COUNT)
+    dut._log.info(f"{writes=}: {sent:.2f} cycles per request, {completed:.2f} per completion")
     assert sent <= 4.1
     assert completed <= 4.1
 

@@ -30,9 +30,10 @@ PARAMETERS = NicParameters(
 PAYLOAD = PARAMETERS.payload
 PACES = {"always": always, "randomly": lambda: randomly(0.6), "in bursts": lambda: in_bursts(12)}
 
-# Frames: SES opcodes, return codes, atomic opcodes and datatypes.
+# Frames: SES opcodes, return codes, NACK codes, atomic opcodes and datatypes.
 NO_OP, WRITE, READ, ATOMIC, FETCHING_ATOMIC, SEND, COMPARE_ATOMIC = 0, 1, 2, 3, 4, 5, 0x30
 OK = 1
+ROD_OOO, INV_DPDCID = 0xD, 0xE
 SUM, BXOR, ATOMIC_READ, ATOMIC_WRITE, CSWAP = 2, 0xA, 0xB, 0xC, 0xD
 INT64, UINT64, FLOAT = 6, 7, 0xA
 # Descriptors: opcodes and libfabric's numbers.
@@ -227,7 +228,7 @@ async def refused_requests_say_why_and_touch_nothing(dut, pace):
 
 
 def hostile_frames(bench, stranger):
-    """Frames that must vanish: (counter, bytes)."""
+    """Frames that must not be executed: (counter, bytes, the NACK that answers it if any)."""
     payload = random.randbytes(8)
 
     def good():
@@ -241,33 +242,47 @@ def hostile_frames(bench, stranger):
     def transport(content):
         return network_bytes(content, (stranger.mac, stranger.ip), (OWN_MAC, OWN_IP), 7)
 
+    def refused(counter, code, psn, pdc, /, **fields):
+        header = {**good(), **fields}
+        return counter, frame(header, payload, received=True), stranger.nack(header, code, psn, pdc)
+
+    def vanishing(counter, *frames):
+        return [(counter, content, None) for content in frames]
+
     right = changed()
     request = transport_bytes(good(), payload)
-    ahead = {**good(), "psn": (stranger.psn + 1) & 0xFFFF_FFFF}
+    psn = stranger.psn
+    ahead = {"psn": (psn + 1) & 0xFFFF_FFFF}
+    known = {"syn": 0, "dpdcid": stranger.pdc}
     return [
-        *(("dropped_malformed", right[:length]) for length in (1, 14, 33, 42, 45, 60, len(right) - 1)),
-        ("dropped_malformed", changed(ether={"type": 0x86DD})),
-        ("dropped_malformed", changed(ip={"chksum": 0x1234})),
-        ("dropped_malformed", changed(ip={"flags": "MF"})),
-        ("dropped_malformed", changed(ip={"proto": 6})),
-        ("dropped_malformed", changed(udp={"dport": 4792})),
-        ("dropped_malformed", changed(udp={"len": 20})),
-        ("dropped_malformed", frame(good(), bytes(PAYLOAD + 200), received=True)),
-        ("dropped_malformed", frame(good(), bytes(8 * PAYLOAD), received=True)),
-        *(("dropped_malformed", transport(request[:length])) for length in (0, 11, 12, 55)),
-        ("dropped_malformed", transport(b"\xff\xff" + request[2:])),
-        ("dropped_malformed", random.randbytes(300)),
-        ("dropped_check", changed(crc=b"\1\2\3\4")),
-        ("dropped_address", frame(good(), payload, (OWN_MAC ^ 1, OWN_IP), received=True)),
-        ("dropped_address", frame(good(), payload, (OWN_MAC, OWN_IP ^ 1), received=True)),
-        ("dropped_sequence", frame({**ahead, "dpdcid": ahead["dpdcid"] + 1}, payload, received=True)),
-        ("dropped_sequence", frame(known_pdc(stranger, ahead), payload, received=True)),
-        ("dropped_pdc", frame({**good(), "syn": 0, "dpdcid": 3}, payload, received=True)),
-        ("dropped_pdc", frame({**good(), "syn": 0, "dpdcid": 0xFFFF}, payload, received=True)),
-        ("dropped_pdc", frame({**known_pdc(stranger, good()), "ip": stranger.ip ^ 1}, payload, received=True)),
-        ("dropped_pdc", frame({**good(), "spdcid": 1, "dpdcid": 5}, payload, received=True)),
-        ("dropped_response", stranger_answer(stranger, 0)),
-        ("dropped_response", stranger_answer(stranger, 0xFFFF)),
+        *vanishing(
+            "dropped_malformed",
+            *(right[:length] for length in (1, 14, 33, 42, 45, 60, len(right) - 1)),
+            changed(ether={"type": 0x86DD}),
+            changed(ip={"chksum": 0x1234}),
+            changed(ip={"flags": "MF"}),
+            changed(ip={"proto": 6}),
+            changed(udp={"dport": 4792}),
+            changed(udp={"len": 20}),
+            frame(good(), bytes(PAYLOAD + 200), received=True),
+            frame(good(), bytes(8 * PAYLOAD), received=True),
+            *(transport(request[:length]) for length in (0, 11, 12, 55)),
+            transport(b"\xff\xff" + request[2:]),
+            random.randbytes(300),
+        ),
+        *vanishing("dropped_check", changed(crc=b"\1\2\3\4")),
+        *vanishing(
+            "dropped_address",
+            frame(good(), payload, (OWN_MAC ^ 1, OWN_IP), received=True),
+            frame(good(), payload, (OWN_MAC, OWN_IP ^ 1), received=True),
+        ),
+        refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, dpdcid=psn + 1 - stranger.first_psn),
+        refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, **known),
+        refused("dropped_pdc", INV_DPDCID, psn, 0, syn=0, dpdcid=3),
+        refused("dropped_pdc", INV_DPDCID, psn, 0, syn=0, dpdcid=0xFFFF),
+        refused("dropped_pdc", INV_DPDCID, psn, 0, **known, ip=stranger.ip ^ 1),
+        refused("dropped_pdc", ROD_OOO, psn - 5, 0, spdcid=1, dpdcid=5),
+        *vanishing("dropped_response", stranger_answer(stranger, 0), stranger_answer(stranger, 0xFFFF)),
     ]
 
 
@@ -292,7 +307,7 @@ def stranger_answer(stranger, pdc):
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
 @cocotb.parametrize(pace=["always", "in bursts"])
-async def hostile_frames_vanish_and_the_next_request_is_answered(dut, pace):
+async def hostile_frames_vanish_or_are_refused_and_the_next_request_is_answered(dut, pace):
     bench = NicBench(dut, PARAMETERS, PACES[pace])
     await bench.power_up()
     before = bench.memory[LOCAL.start : BASE + SIZE]
@@ -305,9 +320,11 @@ async def hostile_frames_vanish_and_the_next_request_is_answered(dut, pace):
     order = random.sample(range(count), count)
     expected = Counter()
     for number in order:
-        counter, content = hostile_frames(bench, stranger)[number]
+        counter, content, nack = hostile_frames(bench, stranger)[number]
         expected[counter] += 1
         bench.send(content)
+        if nack is not None:
+            assert await bench.receive() == nack, f"after {counter}: {content.hex()}"
         probe = stranger.request(READ)
         stranger.send(probe)
         assert await bench.receive() == stranger.answer(probe, OK, data), f"after {counter}: {content.hex()}"
@@ -368,6 +385,7 @@ class Remote:
             "ip": self.ip,
             "port": 1,
             "is_request": 0,
+            "cack_psn": request["psn"],
             "psn": request["psn"],
             "spdcid": self.pdc,
             "dpdcid": request["spdcid"],
@@ -479,8 +497,9 @@ async def bad_descriptors_complete_with_what_is_wrong(dut):
     await bench.store_peer(2, 1, 1, 0, context=1)
     good = {"length": 8, "local": LOCAL.start}
     cases = [
-        (0x30, descriptor(6, **good)),
-        (0x30, descriptor(D_WRITE, **{**good, "flags": 5})),
+        (0x30, descriptor(7, **good)),
+        (0x30, descriptor(D_WRITE, **{**good, "flags": 0x21})),
+        (0x30, descriptor(D_COMPARE, op=FI_CSWAP, datatype=FI_UINT64, **{**good, "flags": 9})),
         (0x30, descriptor(D_WRITE, **{**good, "flags": 3, "length": 9})),
         (0x30, descriptor(D_ATOMIC, op=FI_SUM, datatype=FI_UINT64, length=0)),
         (0x30, descriptor(D_ATOMIC, op=FI_SUM, datatype=FI_UINT64, length=12)),

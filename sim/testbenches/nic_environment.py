@@ -248,6 +248,8 @@ class Stranger:
         fields = {
             **self._ends(),
             "is_request": 0,
+            # All before the packet's clear_psn, which is the psn before its own, has been answered.
+            "cack_psn": header["psn"],
             "psn": header["psn"],
             "spdcid": self.pdc,
             "dpdcid": self.spdcid,
@@ -258,3 +260,15 @@ class Stranger:
             "modified_length": header["request_length"] if code == 1 else 0,
         }
         return frame(fields, data, received=False)
+
+    def nack(self, header, code, psn, pdc):
+        """The frame that must refuse a packet."""
+        fields = {
+            **{name: header[name] for name in ("mac", "ip", "port")},
+            "is_control": 1,
+            "nack_code": code,
+            "psn": psn & 0xFFFF_FFFF,
+            "spdcid": pdc,
+            "dpdcid": header["spdcid"],
+        }
+        return frame(fields, b"", received=False)

@@ -45,8 +45,8 @@ def _ip(number):
 
 
 def transport_bytes(header, payload):
-    """PDS, SES and payload of a frame, without CRC."""
-    h = header
+    """PDS, SES and payload of a frame, without CRC; fields that are not given are zero."""
+    h = {**_NOTHING, **header}
     retx = 0x10 if h["retx"] else 0
     flags = (0x0C if h["syn"] else 0x08) | retx
     if h["is_control"] and h["is_request"]:
@@ -154,12 +154,13 @@ _NOTHING = _random_fields(
         "is_request": 1,
         "is_control": 1,
         "opcode": 6,
+        "retx": 1,
         "cack_psn": 32,
         "payload_length": 14,
     },
     used=False,
 )
-"""Every field that some frame does not have, as it is there: zero."""
+"""Every field that need not be given, or that some frame does not have: zero."""
 
 
 def random_request(payload):

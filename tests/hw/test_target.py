@@ -2,6 +2,8 @@
 """The target: sequence, checks, operands, answers and events, in Verilator."""
 
 import pytest
+from amoeba_hw.host.ring_writer import RingWriter
+from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.pdc_table import PdcTable
 from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
@@ -10,9 +12,9 @@ from amoeba_sim.cocotb_runner import run_bench
 SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16}
 
 
-@pytest.mark.parametrize("bench", ["target_checks", "target_traffic"])
+@pytest.mark.parametrize("bench", ["target_checks", "target_traffic", "target_answers", "target_events"])
 @pytest.mark.parametrize("width", [128, 256, 512])
-def test_requests_are_executed_refused_or_dropped(width, bench):
+def test_requests_are_judged_executed_and_answered(width, bench):
     parameters = NicParameters(data_width=width, target_pdcs=8, **SIZES)
     run_bench(Target(parameters), bench, parameters={"width": width, "pdcs": 8, **SIZES})
 
@@ -21,3 +23,15 @@ def test_packets_find_their_pdc_and_its_order():
     sizes = {"window": 16, "contexts": 3}
     parameters = NicParameters(target_pdcs=8, **sizes)
     run_bench(PdcTable(parameters), "pdc_table", parameters={"pdcs": 8, **sizes})
+
+
+@pytest.mark.parametrize("keys", [4, 64])
+def test_keys_are_found_in_their_slots(keys):
+    run_bench(KeyTable(keys), "key_table", parameters={"keys": keys})
+
+
+@pytest.mark.parametrize("width", [128, 256, 512])
+@pytest.mark.parametrize("entry_size", [32, 64])
+def test_entries_go_round_their_rings(width, entry_size):
+    parameters = {"width": width, "contexts": 4, "entry_size": entry_size}
+    run_bench(RingWriter(4, width, entry_size), "ring_writer", parameters=parameters)

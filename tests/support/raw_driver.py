@@ -154,6 +154,8 @@ class RawNic:
         self.blocks: dict[str, PlacedBlock] = {placed.block.name: placed for placed in bar_blocks(parameters)}
         self.set("device", mac_low=mac & 0xFFFF_FFFF, mac_high=mac >> 32, ip=ip)
         self._slots: dict[int, int] = {}
+        self._answers: Buffer | None = None
+        """Kept alive as long as the device may write to it."""
 
     def get(self, block: str, register: str, index: int = 0) -> int:
         return self.device.read(self.blocks[block].address(register, index))
@@ -219,9 +221,9 @@ class RawNic:
     def answer_memory(self) -> Buffer:
         """Memory for the target's long answers."""
         size = self.parameters.target_pdcs * self.parameters.window * self.parameters.payload
-        buffer = self.buffer(size)
-        self.set_wide("device", answer_base=buffer.address)
-        return buffer
+        self._answers = self.buffer(size)
+        self.set_wide("device", answer_base=self._answers.address)
+        return self._answers
 
     def key(self, key: int, base: int, length: int, *, domain: int = 1, flags: int = ALL_RIGHTS) -> int:
         """Register a region under ``key`` in the first slot that no other key holds; the slot."""

@@ -151,6 +151,8 @@ class ResponseHandler(wiring.Component):
             self.log_peer.eq(self.answered_index),
             self.log_psn.eq(self.answered_state.oldest_psn),
         ]
+        # Not only in steps: a step that has to wait reads the log again.
+        decide = self._elaborate_decision(m, decision, select)
         with m.If(fork.i.ready):
             m.d.sync += pending.eq(0)
         with m.FSM(name="response"):
@@ -167,7 +169,7 @@ class ResponseHandler(wiring.Component):
                 m.d.comb += [self.occupied.eq(1), self.log_read.eq(1)]
                 with m.If(~pending | fork.i.ready):
                     self._elaborate_step(m)
-                    m.d.sync += [pending.eq(1), *self._decide(m, decision, select)]
+                    m.d.sync += [pending.eq(1), *decide]
                 with m.If(self._finished):
                     m.d.comb += [self.responses.ready.eq(~self._flushing), self.flushes.ready.eq(self._flushing)]
                     m.next = "LOOK_UP"
@@ -277,10 +279,7 @@ class ResponseHandler(wiring.Component):
             # A chain may be broken before its end: then its status is nobody's.
             continues.eq(
                 ~state.chained
-                | (
-                    (ticket.index == (state.chain_index + 1)[:16])
-                    & (ticket.generation == state.chain_generation)
-                )
+                | ((ticket.index == (state.chain_index + 1)[:16]) & (ticket.generation == state.chain_generation))
             ),
             failed.eq(state.failed & continues),
             self.closed.eq(entry.is_close),
@@ -300,8 +299,8 @@ class ResponseHandler(wiring.Component):
             with m.Elif(~self._flushing):
                 m.d.comb += [following.established.eq(1), following.dpdcid.eq(self.responses.p.spdcid)]
 
-    def _decide(self, m, decision, select):
-        """Brings the PDC up to date; returns the assignments that make the decision about this step."""
+    def _elaborate_decision(self, m, decision, select):
+        """Brings the PDC up to date; returns the assignments that make the decision about a step."""
         header, entry, ticket = self.responses.payload, self.log_entry, self.log_entry.ticket
         own, writes, completes, has_payload = (Signal(name=n) for n in ("own", "writes", "completes", "has_payload"))
         status = self._elaborate_status(m, own)

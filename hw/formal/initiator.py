@@ -1,0 +1,190 @@
+"""The initiator's account of packets: places in the window, and what is kept of a packet until it is answered."""
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amoeba_hw.initiator.packet_log import PacketLog
+from amoeba_hw.initiator.retransmitter import Retransmitter
+from amoeba_hw.initiator.window_credits import WindowCredits
+
+from formal.rules import StreamRules, connect_ports, never_reset
+
+__all__ = ["PacketLogSpec", "RetransmitterSpec", "WindowCreditsSpec"]
+
+
+class WindowCreditsSpec(wiring.Component):
+    """Places taken never exceed the window nor fall below zero, if packets are cut only where there is room.
+
+    The environment cuts at most every second cycle, as the Packetizer does, numbers or drops only what was cut, and
+    answers only what was numbered; a reference that counts packets by themselves says what that is.
+    """
+
+    def __init__(self, peers=2, window=2):
+        self._peers = peers
+        self._window = window
+        self._dut = WindowCredits(peers, window)
+        super().__init__(
+            {path[0]: member for path, member, _ in self._dut.signature.flatten(self._dut) if member.flow == In}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = self._dut
+        for name in self.signature.members:
+            m.d.comb += getattr(dut, name).eq(getattr(self, name))
+        recently = Signal()
+        m.d.sync += recently.eq(self.cut)
+        m.d.comb += [
+            Assume(~self.cut | dut.room.bit_select(self.cut_peer, 1)),
+            Assume(~(self.cut & recently)),
+        ]
+        for peer in range(self._peers):
+            self._prove_peer(m, peer)
+        return m
+
+    def _prove_peer(self, m, peer):
+        dut, window = self._dut, self._window
+        waiting, unanswered, closing = Signal(range(4 * window)), Signal(range(4 * window)), Signal()
+        cut, dropped, numbered, answered, opened = (
+            getattr(self, name) & (getattr(self, f"{name}_peer") == peer)
+            for name in ("cut", "dropped", "numbered", "answered", "opened")
+        )
+        past = Signal(1, name=f"past{peer}")
+        before = Signal(4, name=f"before{peer}")
+        m.d.comb += [Assume(waiting >= dropped + numbered), Assume(unanswered >= answered)]
+        m.d.sync += [
+            waiting.eq(waiting + cut - dropped - numbered),
+            unanswered.eq(Mux(opened, 0, unanswered + numbered - answered)),
+            closing.eq(((closing & ~(answered & self.closed)) | (cut & self.cut_close)) & ~opened),
+            past.eq(1),
+            before.eq(
+                Cat(
+                    (waiting + unanswered < window) & ~closing,
+                    (waiting == 0) & (unanswered == 0),
+                    waiting == 0,
+                    unanswered != 0,
+                )
+            ),
+        ]
+        shown = Cat(dut.room[peer], dut.all_answered[peer], dut.settled[peer], dut.unanswered[peer])
+        credits = dut._credits[peer]
+        m.d.comb += [
+            Assert(waiting + unanswered <= window),
+            Assert(credits.places == waiting + unanswered),
+            Assert(credits.waiting == waiting),
+            Assert(credits.closing == closing),
+            Assert(~past | (shown == before)),
+            # What the room was two cycles ago lets in no packet too many.
+            Assert(~dut.room[peer] | (waiting + unanswered < window) | self._newly_cut(m, cut, peer)),
+            Cover((waiting == 1) & (unanswered == window - 1)),
+            Cover(opened & (waiting != 0) & (unanswered != 0)),
+        ]
+
+    def _newly_cut(self, m, cut, peer):
+        newly = Signal(name=f"newly_cut{peer}")
+        m.d.sync += newly.eq(cut)
+        return newly
+
+
+class PacketLogSpec(wiring.Component):
+    """What was noted of a packet is read until ``window`` packets of its PDC came after it, through either side."""
+
+    def __init__(self, peers=2, window=4):
+        self._peers = peers
+        self._window = window
+        self._dut = PacketLog(peers, window, shape=2)
+        super().__init__(
+            {
+                **{
+                    path[0]: member
+                    for path, member, _ in self._dut.signature.flatten(self._dut)
+                    if member.flow == In
+                },
+                "chosen_peer": In(range(peers)),
+                "chosen_psn": In(32),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = self._dut
+        for name in dut.signature.members:
+            if dut.signature.members[name].flow == In:
+                m.d.comb += getattr(dut, name).eq(getattr(self, name))
+        peer, psn = Signal.like(self.chosen_peer), Signal(32)
+        started = Signal()
+        m.d.sync += [peer.eq(self.chosen_peer), psn.eq(self.chosen_psn), started.eq(1)]
+        m.d.comb += Assume(~started | ((peer == self.chosen_peer) & (psn == self.chosen_psn)))
+        mine = (self.write_peer == self.chosen_peer) & (self.write_psn == self.chosen_psn)
+        distance = (self.write_psn - self.chosen_psn)[:32]
+        noted = Signal()
+        entry = Signal(2)
+        # Other packets of the PDC that are written meanwhile are within the window.
+        near = (distance < self._window) | ((-distance)[:32] < self._window)
+        m.d.comb += Assume(~self.write | (self.write_peer != self.chosen_peer) | near)
+        with m.If(self.write & mine):
+            m.d.sync += [noted.eq(1), entry.eq(self.write_entry)]
+        asks = Mux(
+            self.answer_read,
+            (self.answer_peer == self.chosen_peer) & (self.answer_psn == self.chosen_psn),
+            (self.resend_peer == self.chosen_peer) & (self.resend_psn == self.chosen_psn),
+        )
+        asked = Signal()
+        expected = Signal(2)
+        by_resend = Signal()
+        m.d.sync += [asked.eq(noted & asks), expected.eq(entry), by_resend.eq(~self.answer_read)]
+        m.d.comb += [
+            Assert(dut.resend_granted == ~self.answer_read),
+            Assert(~asked | (dut.entry == expected)),
+            Cover(asked & by_resend),
+            Cover(asked & ~by_resend),
+        ]
+        return m
+
+
+class RetransmitterSpec(wiring.Component):
+    """Whatever it is asked, the Retransmitter sends again unanswered packets only, and only of PDCs that go back.
+
+    The unanswered packets of all PDCs are the same here, and none is answered meanwhile.
+    """
+
+    def __init__(self, peers=2, window=4):
+        self._window = window
+        self._dut = Retransmitter(peers)
+        super().__init__(self._dut.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = self._dut
+        connect_ports(m, self, dut)
+        m.submodules.contract = StreamRules(self.resends, Assert)
+        started = Signal()
+        oldest, end = Signal(32), Signal(32)
+        m.d.sync += [started.eq(1), oldest.eq(self.resend_oldest), end.eq(self.resend_end)]
+        outstanding, distance = Signal(32), Signal(32)
+        offered = Signal()
+        # A PDC that went back four cycles ago at most: the packet in hand when it ended is still sent.
+        recently = [self.sending_again]
+        for cycle in range(4):
+            later = Signal.like(self.sending_again, name=f"sending_again{cycle}")
+            m.d.sync += later.eq(recently[-1])
+            recently.append(later)
+        m.d.comb += [
+            outstanding.eq(self.resend_end - self.resend_oldest),
+            distance.eq(self.resends.p.psn - self.resend_oldest),
+            Assume(~started | ((oldest == self.resend_oldest) & (end == self.resend_end))),
+            Assume(outstanding <= self._window),
+            Assert(~self.resends.valid | ((distance < outstanding) & self.resends.p.resend)),
+            Assert((self.failed & (self.sending_again | self.held)) == 0),
+            Assert((self.held & self.sending_again) == 0),
+            Cover(self.resends.valid & (distance == 2)),
+            Cover(self.failed.all()),
+        ]
+        anyone = Signal()
+        m.d.comb += anyone.eq(Cat(*recently) != 0)
+        m.d.sync += offered.eq(self.resends.valid & ~self.resends.ready)
+        m.d.comb += Assert(~self.resends.valid | offered | anyone)
+        return m

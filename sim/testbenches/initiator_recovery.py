@@ -1,0 +1,266 @@
+"""Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``."""
+
+import cocotb
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode
+from cocotb.triggers import ClockCycles
+from initiator_programs import check_outcomes, model_frames, per_pdc, run_random_programs
+from initiator_setup import OK, OPERANDS, PARAMETERS, REFUSED, RESULTS, as_it_comes, peer, started, to_peer, well
+from lossy_target import LossyTarget, nack, perfect
+
+TIMEOUT = 2000
+ROUND = 2 * PARAMETERS.peers
+"""Cycles in which the timers are looked at once."""
+START = 100
+WRITE = DescriptorOpcode.WRITE
+FAILED = ReturnCode.LOCAL_PDC_FAILED
+
+
+def write(context=0, length=8, flags=0, index=0, local=OPERANDS):
+    return to_peer(WRITE, flags, length=length, peer=index, local=local, context=context)
+
+
+async def silent(dut, limit=8, peers=(0,)):
+    """An environment whose target answers nothing by itself."""
+    environment = await started(dut, lambda header, payload: None)
+    environment.set_retransmission(TIMEOUT, limit)
+    for index in peers:
+        environment.store_peer(index, **peer(index, index, initial_psn=START))
+    await environment.peer_stores.sent()
+    return environment
+
+
+async def frames(environment, count, cycles=20_000):
+    """Wait until ``count`` frames were sent in all; returns (psn - START, retx) of each."""
+    limit = environment.cycle + cycles
+    while len(environment.frames) < count:
+        await ClockCycles(environment.dut.clk, 1)
+        assert environment.cycle < limit, f"{len(environment.frames)} of {count} frames"
+    return sent(environment)
+
+
+def sent(environment):
+    return [(header["psn"] - START, header["retx"]) for header, _ in environment.frames]
+
+
+def statuses(environment):
+    return [(entry["context"], entry["status"]) for _, _, entry in environment.completions]
+
+
+def acknowledge(environment, number, cack=None, code=OK):
+    """Answer frame ``number``, cumulatively up to psn START + ``cack``."""
+    header, _ = environment.frames[number]
+    changes = {} if cack is None else {"cack_psn": START + cack}
+    environment.respond(header, code, b"", **changes)
+
+
+def refuse(environment, number, code, psn=None, **changes):
+    header, _ = environment.frames[number]
+    psn = header["psn"] if psn is None else START + psn
+    environment.responses.send({**nack(header, code, psn), **changes})
+
+
+@cocotb.test(timeout_time=8, timeout_unit="ms")
+@cocotb.parametrize(fates=[(0.0, 0.0, 0.0), (0.05, 0.05, 0.05), (0.2, 0.1, 0.1)])
+async def each_packet_is_executed_once_and_in_order_whatever_the_network_does(dut, fates):
+    environment = await started(dut)
+    loss, doubling, refusal = fates
+    target = environment.answer = LossyTarget(environment, as_it_comes, loss, doubling, refusal)
+    environment.set_retransmission(TIMEOUT, 20)
+    model, _ = await run_random_programs(dut, environment, perfect(as_it_comes), 40)
+    await environment.completed(len(model.completions), cycles=500_000)
+    limit = environment.cycle + 100_000
+    while len(target.executed) < len(model.frames):
+        await ClockCycles(dut.clk, 10)
+        assert environment.cycle < limit
+    assert per_pdc(target.executed) == model_frames(model)
+    check_outcomes(environment, model)
+    counts = environment.counts
+    assert counts["count_failed_pdcs"] == 0
+    assert counts["count_requests_sent"] - counts["count_retransmissions"] == len(model.frames)
+    assert (counts["count_retransmissions"] > 0) == (fates[-1] > 0 or counts["count_nacks_received"] > 0)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_gap_at_the_target_is_filled_once_until_a_packet_is_answered(dut):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(index) for index in range(4)])
+    await frames(environment, 4)
+    for _ in range(3):
+        refuse(environment, 3, NackCode.ROD_OOO, psn=1)
+    assert await frames(environment, 7) == [(0, 0), (1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (3, 1)]
+    await ClockCycles(dut.clk, 300)
+    assert len(environment.frames) == 7
+    acknowledge(environment, 0)
+    await environment.completed(1)
+    refuse(environment, 6, NackCode.ROD_OOO, psn=3)
+    assert (await frames(environment, 8))[7:] == [(3, 1)]
+    # Everything up to the third needs no answer of its own.
+    acknowledge(environment, 7, cack=3)
+    await environment.completed(4)
+    assert statuses(environment) == [(index, OK) for index in range(4)]
+    assert environment.counts["count_nacks_received"] == 4
+    assert environment.counts["count_retransmissions"] == 4
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def an_answer_that_covers_data_not_received_makes_the_pdc_send_again(dut):
+    environment = await silent(dut)
+    read = to_peer(DescriptorOpcode.READ, length=8, result=RESULTS, context=1)
+    environment.post(0, 0, [write(0), read, write(2)])
+    await frames(environment, 3)
+    acknowledge(environment, 2, cack=2)
+    assert (await frames(environment, 5))[3:] == [(1, 1), (2, 1)]
+    await environment.completed(1)
+    assert environment.counts["count_dropped_response"] == 1
+    header, _ = environment.frames[3]
+    environment.respond(header, OK, b"\x77" * 8)
+    acknowledge(environment, 4, code=ReturnCode.BAD_ADDR, cack=2)
+    await environment.completed(3)
+    assert statuses(environment) == [(0, OK), (1, OK), (2, ReturnCode.BAD_ADDR)]
+    assert environment.memory.peek(RESULTS, 8) == b"\x77" * 8
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_silent_peer_fails_after_its_timeouts_and_holds_up_no_other(dut):
+    environment = await silent(dut, limit=2, peers=(0, 1))
+    environment.post(0, 0, [write(1), write(2, length=700), write(3)])
+    begun = environment.cycle
+    environment.answer = lambda header, payload: well(header, payload) if header["spdcid"] else None
+    environment.post(1, 0, [write(4, index=1)])
+    await environment.completed(1)
+    await environment.completed(4, cycles=8 * TIMEOUT + 1000)
+    assert statuses(environment) == [(4, OK), (1, FAILED), (2, FAILED), (3, FAILED)]
+    elapsed = environment.cycle - begun
+    assert 7 * TIMEOUT <= elapsed <= 7 * TIMEOUT + 8 * ROUND + 500
+    first = [header["cycle"] - begun for header, _ in environment.frames if header["psn"] == START and header["retx"]]
+    assert len(first) == 2
+    for cycle, expected in zip(first, (TIMEOUT, 3 * TIMEOUT), strict=True):
+        assert expected <= cycle <= expected + 4 * ROUND + 200
+    assert environment.counts["count_timeouts"] == 3
+    assert environment.counts["count_failed_pdcs"] == 1
+    # What comes later fails without a frame; an entry stored anew talks again.
+    seen = len(environment.frames)
+    environment.post(0, 3, [write(5, length=700), write(6)])
+    await environment.completed(6)
+    assert statuses(environment)[4:] == [(5, FAILED), (6, FAILED)]
+    assert len(environment.frames) == seen
+    environment.store_peer(0, **peer(0, 0, initial_psn=START))
+    await environment.peer_stores.sent()
+    environment.answer = well
+    environment.post(0, 5, [write(7)])
+    await environment.completed(7)
+    assert statuses(environment)[6] == (7, OK)
+    assert environment.frames[-1][0]["syn"]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_target_without_room_is_asked_again_for_as_long_as_it_takes(dut):
+    environment = await silent(dut, limit=1)
+    environment.post(0, 0, [write(0), write(1)])
+    await frames(environment, 2)
+    for attempt in range(6):
+        begun = environment.cycle
+        refuse(environment, -1, NackCode.NO_RESOURCE, psn=1)
+        await frames(environment, 3 + attempt)
+        waited = environment.frames[-1][0]["cycle"] - begun
+        assert TIMEOUT // 4 <= waited <= TIMEOUT // 4 + 3 * ROUND + 100
+    assert sent(environment)[2:] == [(1, 1)] * 6
+    acknowledge(environment, -1, cack=1)
+    await environment.completed(2)
+    assert environment.counts["count_timeouts"] == 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(code=[NackCode.INV_DPDCID, NackCode.GTD_RESP_UNAVAIL, NackCode.CLOSING])
+async def a_nack_that_says_so_ends_the_pdc(dut, code):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(0), write(1)])
+    await frames(environment, 2)
+    refuse(environment, 1, NackCode.NO_PDC_AVAIL)
+    await ClockCycles(dut.clk, 200)
+    assert len(environment.frames) == 2
+    refuse(environment, 0, code, ip=1)
+    refuse(environment, 0, code, psn=2)
+    refuse(environment, 0, code, psn=-1)
+    await ClockCycles(dut.clk, 200)
+    assert environment.counts["count_dropped_response"] == 3
+    refuse(environment, 1, code)
+    await environment.completed(2)
+    assert statuses(environment) == [(0, FAILED), (1, FAILED)]
+    assert environment.counts["count_failed_pdcs"] == 1
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(lost=[False, True])
+async def a_close_waits_for_all_before_it_and_the_next_packet_opens_anew(dut, lost):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(0), to_peer(DescriptorOpcode.CLOSE, context=1), write(2)])
+    await frames(environment, 1)
+    await ClockCycles(dut.clk, 200)
+    assert len(environment.frames) == 1
+    acknowledge(environment, 0)
+    await frames(environment, 2)
+    await ClockCycles(dut.clk, 200)
+    assert [header["is_control"] for header, _ in environment.frames] == [0, 1]
+    assert not environment.frames[1][0]["syn"]
+    if lost:
+        refuse(environment, 1, NackCode.INV_DPDCID)
+    else:
+        acknowledge(environment, 1)
+    await frames(environment, 3)
+    anew, _ = environment.frames[2]
+    assert (anew["psn"], anew["syn"], anew["dpdcid"], anew["message_id"]) == (START + 2, 1, 0, 0)
+    acknowledge(environment, 2)
+    await environment.completed(3)
+    assert statuses(environment) == [(0, OK), (1, OK), (2, OK)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_fenced_request_begins_when_all_before_it_are_answered(dut):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(0), write(1), write(2, length=300, flags=DescriptorFlags.FENCE)])
+    await frames(environment, 2)
+    acknowledge(environment, 0)
+    await ClockCycles(dut.clk, 200)
+    assert len(environment.frames) == 2
+    acknowledge(environment, 1)
+    # Its second packet does not wait for its first.
+    assert await frames(environment, 4) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_chain_completes_with_its_first_error_and_the_next_request_with_its_own(dut):
+    environment = await silent(dut)
+    chained = DescriptorFlags.CHAINED
+    bad = to_peer(WRITE, length=8, peer=7, context=9)
+    environment.post(0, 0, [write(0, flags=chained), write(1, flags=chained), write(2), write(3)])
+    await frames(environment, 4)
+    for number, code in enumerate((OK, ReturnCode.BAD_ADDR, ReturnCode.BAD_MKEY, OK)):
+        acknowledge(environment, number, code=code)
+    await environment.completed(2)
+    assert statuses(environment) == [(2, ReturnCode.BAD_ADDR), (3, OK)]
+    # A chain whose end is refused hands its error on to nobody.
+    environment.post(0, 4, [write(4, flags=chained), bad, write(6)])
+    await frames(environment, 6)
+    acknowledge(environment, 4, code=ReturnCode.BAD_ADDR)
+    acknowledge(environment, 5)
+    await environment.completed(4)
+    assert sorted(statuses(environment)[2:]) == [(6, OK), (9, ReturnCode.LOCAL_BAD_PEER)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def operands_refused_the_second_time_concern_their_packet_alone(dut):
+    environment = await silent(dut)
+    memory = environment.memory
+    memory.grant(REFUSED, 512)
+    environment.post(0, 0, [write(0, length=512, local=REFUSED), write(1)])
+    await frames(environment, 3)
+    memory.revoke(REFUSED, 256)
+    refuse(environment, 2, NackCode.ROD_OOO, psn=0)
+    assert (await frames(environment, 6))[3:] == [(0, 1), (1, 1), (2, 1)]
+    opcodes = [header["opcode"] for header, _ in environment.frames[3:]]
+    assert opcodes == [RequestOpcode.NO_OP, RequestOpcode.WRITE, RequestOpcode.WRITE]
+    acknowledge(environment, 5, cack=2)
+    await environment.completed(2)
+    assert statuses(environment) == [(0, ReturnCode.LOCAL_DMA_FAULT), (1, OK)]
