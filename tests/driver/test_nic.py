@@ -1,11 +1,14 @@
 """Discovery: what the driver accepts as an Amoeba; and the tables of the NIC, full and empty."""
 
+import numpy as np
 import pytest
-from amoeba import DeviceFailureError, Errno, Fabric, FabricError, MrAccess, MrMode, open_cluster
+from amoeba import DeviceFailureError, Errno, Fabric, FabricError, MrAccess, MrMode, PeerError, open_cluster
+from amoeba.errors import class_of
 from amoeba.nic import Nic
 from amoeba_model.nic.device import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
+from amoeba_model.wire.uet import ReturnCode
 from sides import ALL_ACCESS, connect, make_side
 
 
@@ -24,7 +27,7 @@ class Doctored(ModelDevice):
     "parameters",
     [
         NicParameters(),
-        NicParameters(contexts=1, keys=8, peers=4),
+        NicParameters(contexts=1, keys=8, peers=4, target_pdcs=2),
         NicParameters(contexts=32, data_width=512, payload=8192),
     ],
 )
@@ -32,7 +35,7 @@ def test_discovery_finds_all_blocks_and_sizes_of_any_build(parameters):
     with ModelDevice(parameters) as device:
         nic = Nic(device)
         assert nic.blocks == bar_blocks(parameters)
-        for name in ("data_width", "contexts", "keys", "peers", "window", "payload", "clock_hz"):
+        for name in ("data_width", "contexts", "keys", "peers", "window", "payload", "target_pdcs", "clock_hz"):
             assert getattr(nic.parameters, name) == getattr(parameters, name)
 
 
@@ -169,3 +172,43 @@ def test_a_device_failure_is_what_a_wrong_completion_raises(pair, target):
     with pytest.raises(DeviceFailureError, match="never posted"):
         side.queue.sread(timeout=30)
     side.endpoint._rings._free = list(range(side.endpoint.tx_size))  # nothing to wait for at close
+
+
+def network_without(fabric, lost):
+    """Frames for which ``lost`` says so leave no NIC of the fabric."""
+    for device in fabric.devices:
+        take_frames = device.take_frames
+        device.take_frames = lambda take=take_frames: [frame for frame in take() if not lost(frame.data)]
+
+
+def test_a_long_answer_that_is_lost_comes_again(pair, target, fabric):
+    memory, region = target
+    side = pair[0]
+    lost = []
+
+    def is_first_answer_with_data(frame):
+        if len(frame) > 500 and not lost:
+            lost.append(frame)
+            return True
+        return False
+
+    network_without(fabric, is_first_answer_with_data)
+    result = np.zeros(64, np.uint64)
+    side.endpoint.read(result, side.peer, region.address, region.key)
+    side.finish()
+    assert len(lost) == 1
+    assert (result == memory).all()
+
+
+def test_a_peer_that_went_away_is_a_peer_error(pair, target, fabric):
+    _, region = target
+    side = pair[0]
+    for nic in fabric.nics:
+        nic.write("device", "retransmit_timeout", 1000)
+        nic.write("device", "retransmit_limit", 1)
+        assert nic.patience == 3000 / 250e6
+    network_without(fabric, lambda frame: True)
+    side.endpoint.write(bytes(8), side.peer, region.address, region.key)
+    entry = side.failure()
+    assert (entry.err, entry.prov_errno) == (Errno.FI_ECONNRESET, ReturnCode.LOCAL_PDC_FAILED)
+    assert class_of(Errno.FI_ECONNRESET) is PeerError

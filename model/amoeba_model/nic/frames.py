@@ -45,10 +45,11 @@ class FrameTransmitter:
         Returns the cycle at which it has left if nothing overtakes it.
         """
         frame = encode(header, payload, self._core.mac, self._core.ip)
-        self._busy_until = max(self._busy_until, ready) - (-len(frame) // self._core.beat_bytes)
+        start = self._busy_until if self._busy_until > ready else ready
+        self._busy_until = left = start - (-len(frame) // self._core.beat_bytes)
         self._queued += 1
         heapq.heappush(self._waiting, (ready, self._queued, frame, announcement))
-        return self._busy_until
+        return left
 
     def take(self) -> list[Frame]:
         """The frames whose last beat has left by now."""

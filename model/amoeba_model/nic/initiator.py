@@ -81,8 +81,13 @@ class Initiator:
         scheduled = self._scheduled
         while scheduled:
             context = scheduled.popleft()
-            # Both: a descriptor is taken also when the request before it may not go on.
-            if context.enabled and self._take_descriptor(context) | self._send_packet(context):
+            if not context.enabled:
+                continue
+            # A descriptor is taken also when the request before it may not go on.
+            took = context.may_take_descriptor()
+            if took:
+                self._take_descriptor(context)
+            if (context.requests and self._send_packet(context)) or took:
                 scheduled.append(context)
 
     def _schedule(self, context: Context) -> None:
@@ -90,27 +95,21 @@ class Initiator:
         if context not in self._scheduled:
             self._scheduled.append(context)
 
-    def _take_descriptor(self, context: Context) -> bool:
-        """Take the context's next descriptor into its queue, or complete it; whether there was one."""
-        if not context.may_take_descriptor():
-            return False
+    def _take_descriptor(self, context: Context) -> None:
+        """Take the context's next descriptor into its queue, or complete it."""
         request = self._fetch.fetch(context)
         if self._check.check(request):
             context.requests.append(request)
         else:
             self.completions.complete(request, request.ready)
-        return True
 
     def _send_packet(self, context: Context) -> bool:
         """Send the next packet of the context's first request; whether it may go on."""
-        if not context.requests:
-            return False
         request = context.requests[0]
         peer = self._peers[request.peer]
         if not peer.may_send(self._window):
             return False
-        waits = request.opcode == _CLOSE or (request.flags & _FENCE and not request.begun)
-        if waits and peer.outstanding:
+        if peer.outstanding and (request.opcode == _CLOSE or (request.flags & _FENCE and not request.begun)):
             return False
         packet = self._packetizer.cut(request, peer)
         if peer.failed:

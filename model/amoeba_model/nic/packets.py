@@ -161,38 +161,36 @@ class PacketNumberer:
 
 
 def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
-    request, psn = packet.request, packet.psn
-    syn = peer.target_pdc is None
+    request, psn, target_pdc = packet.request, packet.psn, peer.target_pdc
+    number = psn - peer.start_psn
     header = FrameHeader(
-        mac=peer.mac,
-        ip=peer.ip,
-        port=peer.entropy,
-        is_request=True,
+        peer.mac,
+        peer.ip,
+        peer.entropy,
         retx=retx,
         psn=psn,
         clear_psn_offset=(peer.last_answered - psn) & 0xFFFF,
         spdcid=pdc,
-        dpdcid=(psn - peer.start_psn) & 0xFFF if peer.target_pdc is None else peer.target_pdc,
-        syn=syn,
+        dpdcid=number & 0xFFF if target_pdc is None else target_pdc,
+        syn=target_pdc is None,
     )
     if request.opcode == _CLOSE:
         header.is_control = True
         return header
-    header.opcode = packet.opcode
     header.flags = _WHOLE_MESSAGE
-    header.message_id = (psn - peer.start_psn) & 0xFFFF
+    header.message_id = number & 0xFFFF
     header.job_id = peer.job_id
     header.pid_on_fep = peer.pid_on_fep
     header.resource_index = peer.resource_index
     header.buffer_offset = (request.remote_address + packet.position) & 0xFFFF_FFFF_FFFF_FFFF
     header.initiator = request.context.number
     header.memory_key = request.remote_key
-    header.request_length = packet.size
     if packet.fault:
         header.opcode = _NO_OP
         header.flags |= _INITIATOR_ERROR
-        header.request_length = 0
         return header
+    header.opcode = packet.opcode
+    header.request_length = packet.size
     if request.flags & _IMMEDIATE and packet.is_last:
         header.flags |= _HEADER_DATA
         header.header_data = request.compare

@@ -100,8 +100,9 @@ class Retransmitter:
 
     def _wait(self, peer: Peer, since: int) -> None:
         """Start the timer."""
-        peer.deadline = since + (self._core.retransmit_timeout << peer.timeouts)
-        self.deadline = min(self.deadline, peer.deadline)
+        peer.deadline = deadline = since + (self._core.retransmit_timeout << peer.timeouts)
+        if deadline < self.deadline:
+            self.deadline = deadline
 
     def _go_back(self, pdc: int, peer: Peer, psn: int) -> None:
         """Send all from ``psn`` on again; of a PDC that is held back only when it no longer is."""

@@ -48,8 +48,7 @@ class Context:
 
     def may_take_descriptor(self) -> bool:
         """Whether there is a descriptor, and a completion entry is free for one more in flight."""
-        completions = self.completions
-        return self.tail != self.head and completions.unread() + self.in_flight < 1 << completions.size
+        return self.tail != self.head and self.completions.unread() + self.in_flight < 1 << self.completions.size
 
 
 @dataclass(slots=True, eq=False)
