@@ -143,7 +143,7 @@ class PacketLogSpec(wiring.Component):
 
 
 class RetransmitterSpec(wiring.Component):
-    """Whatever it is asked, the Retransmitter sends again unanswered packets only, and only when a PDC goes back.
+    """Whatever it is asked, the Retransmitter sends again unanswered packets only; a failed PDC does not go back.
 
     The unanswered packets of all PDCs are the same here, and none is answered meanwhile.
     """
@@ -166,13 +166,6 @@ class RetransmitterSpec(wiring.Component):
         held, sending_again, failed = (
             bits.bit_select(self.timer_peer, 1) for bits in (self.held, self.sending_again, self.failed)
         )
-        offered = Signal()
-        # Or did until four cycles ago: the packet in hand is still sent.
-        recently = [self.sending_again]
-        for cycle in range(4):
-            later = Signal.like(self.sending_again, name=f"sending_again{cycle}")
-            m.d.sync += later.eq(recently[-1])
-            recently.append(later)
         m.d.comb += [
             outstanding.eq(self.resend_end - self.resend_oldest),
             distance.eq(self.resends.p.psn - self.resend_oldest),
@@ -188,8 +181,4 @@ class RetransmitterSpec(wiring.Component):
             Cover(self.resends.valid & (distance == 2)),
             Cover(self.failed.all()),
         ]
-        anyone = Signal()
-        m.d.comb += anyone.eq(Cat(*recently) != 0)
-        m.d.sync += offered.eq(self.resends.valid & ~self.resends.ready)
-        m.d.comb += Assert(~self.resends.valid | offered | anyone)
         return m
