@@ -182,8 +182,8 @@ PROOFS = [
     ),
     *_with_covers(
         "retransmitter",
-        "Retransmitter of 2 PDCs: whatever it is asked, it sends again unanswered packets only, of a PDC that goes "
-        "back and has not failed; stream contract",
+        "Retransmitter of 2 PDCs: whatever it is asked, it sends again unanswered packets only; a failed PDC does "
+        "not go back; stream contract",
         RetransmitterSpec,
         "bmc",
         14,

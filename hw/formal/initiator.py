@@ -97,9 +97,7 @@ class PacketLogSpec(wiring.Component):
         super().__init__(
             {
                 **{
-                    path[0]: member
-                    for path, member, _ in self._dut.signature.flatten(self._dut)
-                    if member.flow == In
+                    path[0]: member for path, member, _ in self._dut.signature.flatten(self._dut) if member.flow == In
                 },
                 "chosen_peer": In(range(peers)),
                 "chosen_psn": In(32),
@@ -145,7 +143,7 @@ class PacketLogSpec(wiring.Component):
 
 
 class RetransmitterSpec(wiring.Component):
-    """Whatever it is asked, the Retransmitter sends again unanswered packets only, and only of PDCs that go back.
+    """Whatever it is asked, the Retransmitter sends again unanswered packets only; a failed PDC does not go back.
 
     The unanswered packets of all PDCs are the same here, and none is answered meanwhile.
     """
@@ -165,26 +163,22 @@ class RetransmitterSpec(wiring.Component):
         oldest, end = Signal(32), Signal(32)
         m.d.sync += [started.eq(1), oldest.eq(self.resend_oldest), end.eq(self.resend_end)]
         outstanding, distance = Signal(32), Signal(32)
-        offered = Signal()
-        # A PDC that went back four cycles ago at most: the packet in hand when it ended is still sent.
-        recently = [self.sending_again]
-        for cycle in range(4):
-            later = Signal.like(self.sending_again, name=f"sending_again{cycle}")
-            m.d.sync += later.eq(recently[-1])
-            recently.append(later)
+        held, sending_again, failed = (
+            bits.bit_select(self.timer_peer, 1) for bits in (self.held, self.sending_again, self.failed)
+        )
         m.d.comb += [
             outstanding.eq(self.resend_end - self.resend_oldest),
             distance.eq(self.resends.p.psn - self.resend_oldest),
             Assume(~started | ((oldest == self.resend_oldest) & (end == self.resend_end))),
             Assume(outstanding <= self._window),
+            # What the timers promise.
+            Assume(~(self.expired | self.given_up | self.released) | ~self.recover),
+            Assume(~self.released | held),
+            Assume(~(self.expired | self.given_up) | ~(held | sending_again | failed)),
             Assert(~self.resends.valid | ((distance < outstanding) & self.resends.p.resend)),
             Assert((self.failed & (self.sending_again | self.held)) == 0),
             Assert((self.held & self.sending_again) == 0),
             Cover(self.resends.valid & (distance == 2)),
             Cover(self.failed.all()),
         ]
-        anyone = Signal()
-        m.d.comb += anyone.eq(Cat(*recently) != 0)
-        m.d.sync += offered.eq(self.resends.valid & ~self.resends.ready)
-        m.d.comb += Assert(~self.resends.valid | offered | anyone)
         return m

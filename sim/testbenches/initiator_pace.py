@@ -9,7 +9,7 @@ from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorO
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import TRACE_EVENT
-from amoeba_model.wire.uet import ReturnCode
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import start
 from cocotb.triggers import ClockCycles
@@ -25,11 +25,15 @@ TRANSMIT, COMPLETIONS, OPERANDS, RESULTS = (n << 32 for n in range(1, 5))
 assert TRACE_SLOT.size == 1 + 8 * TRACE_EVENT.size
 
 
+def well(header, payload):
+    return ReturnCode.OK, b"" if header["opcode"] == RequestOpcode.WRITE else bytes(header["request_length"])
+
+
 async def environment_with(dut, host_latency, wire_latency):
     environment = Environment(
         dut,
         PARAMETERS,
-        lambda header, payload: (ReturnCode.OK, bytes(header["request_length"])),
+        well,
         host_latency=host_latency,
         wire_latency=wire_latency,
         done_rate=1,

@@ -1,0 +1,356 @@
+# amaranth: UnusedElaboratable=no
+"""The components that notice loss and send again, each on its own."""
+
+import random
+
+import pytest
+from amaranth.sim import Simulator
+from amoeba_hw.initiator.packet_log import PacketLog
+from amoeba_hw.initiator.payload_gate import PayloadGate
+from amoeba_hw.initiator.records import RecoveryKind
+from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
+from amoeba_hw.initiator.retransmitter import Retransmitter
+
+TIMEOUT = 200
+
+
+def simulate(component, *testbenches, background=()):
+    simulator = Simulator(component)
+    simulator.add_clock(1e-8)
+    for testbench in testbenches:
+        simulator.add_testbench(testbench)
+    for testbench in background:
+        simulator.add_testbench(testbench, background=True)
+    simulator.run()
+
+
+class TimersBench:
+    """RetransmissionTimers with settings, and what it says: (cycle, event, peer)."""
+
+    EVENTS = ("expired", "given_up", "released")
+
+    def __init__(self, peers, limit):
+        self.dut = RetransmissionTimers(peers)
+        self.limit = limit
+        self.round = 2 * peers
+        self.cycle = 0
+        self.seen = []
+
+    async def prepare(self, ctx, unanswered):
+        ctx.set(self.dut.settings.timeout, TIMEOUT)
+        ctx.set(self.dut.settings.limit, self.limit)
+        ctx.set(self.dut.unanswered, unanswered)
+
+    async def run(self, ctx, cycles):
+        for _ in range(cycles):
+            for event in self.EVENTS:
+                if ctx.get(getattr(self.dut, event)):
+                    self.seen.append((self.cycle, event, ctx.get(self.dut.peer)))
+            await ctx.tick()
+            self.cycle += 1
+
+
+@pytest.mark.parametrize("peers", [1, 2, 8])
+def test_timeouts_double_until_one_too_many(peers):
+    bench = TimersBench(peers, limit=3)
+
+    async def testbench(ctx):
+        await bench.prepare(ctx, unanswered=1)
+        await bench.run(ctx, 16 * TIMEOUT + 20 * bench.round)
+
+    simulate(bench.dut, testbench)
+    events = [event for _, event, peer in bench.seen if peer == 0]
+    assert events[:4] == ["expired", "expired", "expired", "given_up"]
+    begun = 0
+    for number, (cycle, _, _) in enumerate(bench.seen[:4]):
+        assert TIMEOUT << number <= cycle - begun <= (TIMEOUT << number) + 2 * bench.round
+        begun = cycle
+
+
+def test_an_answer_begins_the_timeout_anew_and_sending_again_holds_it():
+    bench = TimersBench(4, limit=8)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        await bench.prepare(ctx, unanswered=0b0110)
+        await bench.run(ctx, TIMEOUT + 2 * bench.round)
+        assert sorted(peer for _, _, peer in bench.seen) == [1, 2]
+        ctx.set(dut.alive, 1)
+        ctx.set(dut.alive_peer, 2)
+        await bench.run(ctx, 1)
+        ctx.set(dut.alive, 0)
+        ctx.set(dut.sending_again, 0b0010)
+        heard = bench.cycle
+        bench.seen.clear()
+        await bench.run(ctx, TIMEOUT + 2 * bench.round)
+        ((cycle, event, peer),) = bench.seen
+        assert (event, peer) == ("expired", 2)
+        assert cycle - heard >= TIMEOUT
+        ctx.set(dut.unanswered, 0b0010)
+        await bench.run(ctx, 5 * TIMEOUT)
+        assert len(bench.seen) == 1
+        ctx.set(dut.sending_again, 0)
+        ended = bench.cycle
+        await bench.run(ctx, 2 * TIMEOUT + 2 * bench.round)
+        cycle, event, peer = bench.seen[1]
+        # It has doubled once.
+        assert (event, peer) == ("expired", 1)
+        assert 2 * TIMEOUT - 2 * bench.round <= cycle - ended <= 2 * TIMEOUT + 2 * bench.round
+
+    simulate(dut, testbench)
+
+
+def test_a_hold_off_takes_a_quarter_of_the_timeout_and_is_no_timeout():
+    bench = TimersBench(2, limit=0)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        await bench.prepare(ctx, unanswered=1)
+        for _ in range(5):
+            bench.seen.clear()
+            ctx.set(dut.hold, 1)
+            await bench.run(ctx, 1)
+            ctx.set(dut.hold, 0)
+            ctx.set(dut.held, 1)
+            begun = bench.cycle
+            while not bench.seen:
+                assert bench.cycle - begun <= TIMEOUT // 4 + 2 * bench.round
+                await bench.run(ctx, 1)
+            ((cycle, event, peer),) = bench.seen
+            assert (event, peer) == ("released", 0)
+            assert cycle - begun >= TIMEOUT // 4 - 1
+            ctx.set(dut.held, 0)
+            await bench.run(ctx, TIMEOUT // 2)
+
+    simulate(dut, testbench)
+
+
+def test_failed_pdcs_are_flushed_while_packets_are_unanswered():
+    bench = TimersBench(4, limit=8)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        await bench.prepare(ctx, unanswered=0b1010)
+        ctx.set(dut.failed, 0b1100)
+        await bench.run(ctx, 3 * bench.round)
+        assert ctx.get(dut.flushes.valid)
+        assert ctx.get(dut.flushes.payload.peer) == 3
+        ctx.set(dut.unanswered, 0)
+        ctx.set(dut.flushes.ready, 1)
+        await bench.run(ctx, 1)
+        for _ in range(3 * bench.round):
+            assert not ctx.get(dut.flushes.valid)
+            await bench.run(ctx, 1)
+
+    simulate(dut, testbench)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_payload_goes_with_its_frame_or_nowhere(seed):
+    rng = random.Random(seed)
+    dut = PayloadGate(8)
+    packets = [[rng.getrandbits(8) for _ in range(rng.randint(1, 4))] for _ in range(100)]
+    swallowed = [rng.random() < 0.4 for _ in packets]
+    received = []
+
+    async def routes(ctx):
+        for swallow in swallowed:
+            while rng.random() < 0.3 or not ctx.get(dut.room):
+                await ctx.tick()
+            ctx.set(dut.route, 1)
+            ctx.set(dut.swallow, swallow)
+            await ctx.tick()
+            ctx.set(dut.route, 0)
+
+    async def source(ctx):
+        for packet in packets:
+            for index, byte in enumerate(packet):
+                ctx.set(dut.i.payload.data, byte)
+                ctx.set(dut.i.payload.last, index + 1 == len(packet))
+                ctx.set(dut.i.valid, 1)
+                await ctx.tick().until(dut.i.ready)
+                ctx.set(dut.i.valid, 0)
+        for _ in range(5):
+            await ctx.tick()
+
+    async def sink(ctx):
+        while True:
+            ctx.set(dut.o.ready, rng.random() < 0.6)
+            _, _, valid, ready, byte = await ctx.tick().sample(dut.o.valid, dut.o.ready, dut.o.payload.data)
+            if valid and ready:
+                received.append(byte)
+
+    simulate(dut, routes, source, background=[sink])
+    kept = [packet for packet, swallow in zip(packets, swallowed, strict=True) if not swallow]
+    assert received == [byte for packet in kept for byte in packet]
+
+
+class RetransmitterBench:
+    """A Retransmitter with a peer table whose PDCs have 5 packets from 0xFFFFFFFE on, and a log that tells them."""
+
+    OLDEST, COUNT = 0xFFFF_FFFE, 5
+
+    def __init__(self, seed, pace=1.0):
+        self.rng = random.Random(seed)
+        self.pace = pace
+        self.dut = Retransmitter(4)
+        self.sent = []
+
+    async def surroundings(self, ctx):
+        dut = self.dut
+        ctx.set(dut.settled, -1)
+        ctx.set(dut.resend_oldest, self.OLDEST)
+        ctx.set(dut.resend_end, (self.OLDEST + self.COUNT) & 0xFFFF_FFFF)
+        while True:
+            ctx.set(dut.resends.ready, self.rng.random() < self.pace)
+            granted = self.rng.random() < self.pace
+            ctx.set(dut.log_granted, granted)
+            asked = ctx.get(dut.log_peer) << 32 | ctx.get(dut.log_psn)
+            packet = dut.resends.payload
+            _, _, valid, ready, psn, address = await ctx.tick().sample(
+                dut.resends.valid, dut.resends.ready, packet.psn, packet.remote_address
+            )
+            # The log's answer counts in the next cycle only.
+            ctx.set(dut.log_entry.remote_address, asked if granted else self.rng.getrandbits(64))
+            if valid and ready:
+                assert address & 0xFFFF_FFFF == psn
+                self.sent.append((address >> 32, (psn - self.OLDEST) & 0xFFFF_FFFF))
+
+    async def ask(self, ctx, kind, peer, number):
+        dut = self.dut
+        ctx.set(dut.recovery, {"kind": kind, "peer": peer, "psn": (self.OLDEST + number) & 0xFFFF_FFFF})
+        ctx.set(dut.recover, 1)
+        await ctx.tick()
+        ctx.set(dut.recover, 0)
+
+    async def pulse(self, ctx, name, **peer):
+        for signal, value in peer.items():
+            ctx.set(getattr(self.dut, signal), value)
+        ctx.set(getattr(self.dut, name), 1)
+        await ctx.tick()
+        ctx.set(getattr(self.dut, name), 0)
+
+    def run(self, testbench):
+        simulate(self.dut, testbench, background=[self.surroundings])
+
+
+@pytest.mark.parametrize("pace", [1.0, 0.4])
+def test_pdcs_that_send_again_take_turns_to_their_last_packet(pace):
+    bench = RetransmitterBench(1, pace)
+
+    async def testbench(ctx):
+        await ctx.tick()
+        await bench.ask(ctx, RecoveryKind.AT_ONCE, 1, 2)
+        await bench.pulse(ctx, "expired", timer_peer=3)
+        await ctx.tick().repeat(300)
+        assert ctx.get(bench.dut.sending_again) == 0
+
+    bench.run(testbench)
+    assert [number for peer, number in bench.sent if peer == 1] == [2, 3, 4]
+    assert [number for peer, number in bench.sent if peer == 3] == [0, 1, 2, 3, 4]
+    assert [peer for peer, _ in bench.sent[:6]] == [1, 3] * 3
+
+
+def test_a_gap_makes_a_pdc_go_back_once_until_a_packet_is_answered():
+    bench = RetransmitterBench(2)
+
+    async def testbench(ctx):
+        await ctx.tick()
+        for _ in range(3):
+            await bench.ask(ctx, RecoveryKind.AT_ONCE, 0, 3)
+            await ctx.tick().repeat(50)
+        assert bench.sent == [(0, 3), (0, 4)]
+        await bench.pulse(ctx, "answered", answered_peer=0)
+        await bench.ask(ctx, RecoveryKind.AT_ONCE, 0, 4)
+        await ctx.tick().repeat(50)
+
+    bench.run(testbench)
+    assert bench.sent == [(0, 3), (0, 4), (0, 4)]
+
+
+def test_a_held_pdc_waits_and_a_gap_meanwhile_sends_it_back_to_its_oldest_packet():
+    bench = RetransmitterBench(3)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        await ctx.tick()
+        await bench.ask(ctx, RecoveryKind.LATER, 2, 3)
+        await ctx.tick().repeat(50)
+        assert bench.sent == []
+        assert ctx.get(dut.held) == 0b0100
+        await bench.pulse(ctx, "released", timer_peer=2)
+        await ctx.tick().repeat(50)
+        assert bench.sent == [(2, 3), (2, 4)]
+        bench.sent.clear()
+        await bench.ask(ctx, RecoveryKind.LATER, 2, 3)
+        await bench.ask(ctx, RecoveryKind.AT_ONCE, 2, 1)
+        await bench.pulse(ctx, "released", timer_peer=2)
+        await ctx.tick().repeat(80)
+
+    bench.run(testbench)
+    assert bench.sent == [(2, number) for number in range(5)]
+
+
+def test_a_failed_pdc_sends_nothing_until_it_is_opened_anew():
+    bench = RetransmitterBench(4)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        await ctx.tick()
+        await bench.ask(ctx, RecoveryKind.FAIL, 1, 0)
+        await bench.ask(ctx, RecoveryKind.AT_ONCE, 1, 0)
+        await bench.ask(ctx, RecoveryKind.LATER, 1, 0)
+        await ctx.tick().repeat(50)
+        assert ctx.get(dut.failed) == 0b0010
+        assert ctx.get(dut.sending_again | dut.held) == 0
+        assert bench.sent == []
+        await bench.pulse(ctx, "opened", opened_peer=1)
+        await bench.ask(ctx, RecoveryKind.AT_ONCE, 1, 4)
+        await ctx.tick().repeat(50)
+        assert ctx.get(dut.failed) == 0
+
+    bench.run(testbench)
+    assert bench.sent == [(1, 4)]
+
+
+def test_nothing_is_sent_again_before_every_cut_packet_is_numbered():
+    bench = RetransmitterBench(5)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        await ctx.tick()
+        ctx.set(dut.settled, 0b1110)
+        await bench.ask(ctx, RecoveryKind.AT_ONCE, 0, 4)
+        await ctx.tick().repeat(50)
+        assert bench.sent == []
+        ctx.set(dut.settled, -1)
+        await ctx.tick().repeat(50)
+
+    bench.run(testbench)
+    assert bench.sent == [(0, 4)]
+
+
+def test_the_log_answers_answers_first_and_keeps_pdcs_and_psns_apart():
+    dut = PacketLog(4, 8, shape=64)
+    rng = random.Random(7)
+    psns = [(peer, (0xFFFF_FFFC + number) & 0xFFFF_FFFF) for peer in range(4) for number in range(8)]
+    rng.shuffle(psns)
+    content = {place: rng.getrandbits(64) for place in psns}
+
+    async def testbench(ctx):
+        for (peer, psn), entry in content.items():
+            for name, value in (("write_peer", peer), ("write_psn", psn), ("write_entry", entry), ("write", 1)):
+                ctx.set(getattr(dut, name), value)
+            await ctx.tick()
+        ctx.set(dut.write, 0)
+        for _ in range(200):
+            answer, resend, answers = rng.choice(psns), rng.choice(psns), rng.getrandbits(1)
+            ctx.set(dut.answer_read, answers)
+            for name, place in (("answer", answer), ("resend", resend)):
+                ctx.set(getattr(dut, f"{name}_peer"), place[0])
+                ctx.set(getattr(dut, f"{name}_psn"), place[1])
+            assert ctx.get(dut.resend_granted) == 1 - answers
+            await ctx.tick()
+            assert ctx.get(dut.entry) == content[answer if answers else resend]
+
+    simulate(dut, testbench)
