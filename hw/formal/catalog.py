@@ -150,7 +150,7 @@ PROOFS = [
         "packets sent again go first; stream contract",
         OperandRoomSpec,
         "bmc",
-        10,
+        8,
     ),
     *(
         Proof(

@@ -21,61 +21,10 @@ from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always
 from amoeba_sim.payload import pack
 from cocotb.triggers import RisingEdge
+from packet_memory import Memory, packet_beats, packet_bytes
 
 TARGET_PDC = 0x4000
 """Added to the initiator's PDC to give the target's."""
-
-
-class Memory:
-    """Sparse host memory; every access outside the granted ranges is refused."""
-
-    def __init__(self):
-        self._bytes = {}
-        self._ranges = []
-
-    def grant(self, address, length):
-        self._ranges.append((address, address + length))
-
-    def revoke(self, address, length):
-        """Refuse what lies here from now on; ranges granted before are cut."""
-        end = address + length
-        parts = [
-            part for start, stop in self._ranges for part in ((start, min(stop, address)), (max(start, end), stop))
-        ]
-        self._ranges = [(start, stop) for start, stop in parts if start < stop]
-
-    def allows(self, address, size):
-        return any(start <= address and address + size <= end for start, end in self._ranges)
-
-    def peek(self, address, size):
-        return bytes(self._bytes.get(address + i, 0) for i in range(size))
-
-    def poke(self, address, content):
-        self._bytes.update(enumerate(content, address))
-
-    def read(self, address, size, requester=None):
-        return self.peek(address, size) if self.allows(address, size) else None
-
-    def write(self, address, content, requester=None):
-        assert self.allows(address, len(content)), f"write of {len(content)} bytes at {address:#x}"
-        self.poke(address, content)
-
-
-def packet_beats(width, content, error=False):
-    """The beats of a packet, as payloads of a packet stream; invalid bytes are random."""
-    size = width // 8
-    beats = []
-    for start in range(0, len(content), size):
-        part = content[start : start + size]
-        filled = part + random.randbytes(size - len(part))
-        beats.append({"data": int.from_bytes(filled, "little"), "count": len(part), "last": 0, "error": 0})
-    beats[-1].update(last=1, error=error)
-    return beats
-
-
-def packet_bytes(beats):
-    """The bytes of a received packet; all its beats but the last must be full."""
-    return b"".join(beat["data"].to_bytes(64, "little")[: beat["count"]] for beat in beats)
 
 
 class Environment:

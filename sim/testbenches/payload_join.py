@@ -9,7 +9,7 @@ from amoeba_hw.interfaces import packet_beat
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
 from cocotb.triggers import ClockCycles
-from initiator_environment import packet_beats, packet_bytes
+from packet_memory import packet_beats, packet_bytes
 
 WIDTH = bench_parameters()["data_width"]
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}

@@ -74,12 +74,18 @@ async def packets_are_those_of_the_specification_in_the_order_of_each_ring(dut, 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def contexts_take_turns_packet_by_packet(dut):
     environment = await environment_with(dut)
+    for window in environment.windows:
+        window.blocked = True
     for number in range(CONTEXTS):
-        environment.post(number, [write(number, 40 * 4096 * (number == 0) or 8, flags=0) for _ in range(30)])
-    await environment.sent(4 * 28, cycles=60_000)
-    order = [packet["ticket"]["context"] for _, packet, _ in environment.packets[8:100]]
-    for turn in range(0, len(order) - 4, 4):
-        assert set(order[turn : turn + 4]) == set(range(CONTEXTS)), order
+        environment.post(number, [write(number, 40 * 4096 * (number == 0) or 8, flags=0) for _ in range(PLACES)])
+    await ClockCycles(dut.clk, 100 + 20 * PLACES)
+    # All queues are full: each context has something to send in every turn.
+    for window in environment.windows:
+        window.blocked = False
+    await environment.sent(CONTEXTS * PLACES, cycles=60_000)
+    order = [packet["ticket"]["context"] for _, packet, _ in environment.packets]
+    for turn in range(0, CONTEXTS * PLACES, CONTEXTS):
+        assert set(order[turn : turn + CONTEXTS]) == set(range(CONTEXTS)), order
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -12,7 +12,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, randomly
 from amoeba_sim.payload import pack
 from cocotb.triggers import RisingEdge
-from initiator_environment import Memory, packet_beats, packet_bytes
+from packet_memory import Memory, packet_beats, packet_bytes
 
 RING = 10
 """log2 of entries, of transmit and completion rings."""

@@ -157,13 +157,19 @@ async def no_more_is_taken_than_the_queue_holds_and_places_come_back_by_fetches(
     await ClockCycles(dut.clk, 2)
     bench.doorbells.send({"context": 0, "index": 100})
     await ClockCycles(dut.clk, 200)
-    assert sum(command["count"] for command in bench.commands.received) == PLACES
-    for pulses in (dut.left, dut.ended, dut.left):
+    taken = sum(command["count"] for command in bench.commands.received)
+    assert PLACES - 4 < taken <= PLACES
+    claimed = taken
+    for pulses in [dut.left, dut.ended, dut.left] * 4:
         pulses.value = 1
         await ClockCycles(dut.clk, 1)
         pulses.value = 0
         await ClockCycles(dut.clk, 20)
-        assert sum(command["count"] for command in bench.commands.received) == PLACES
+        claimed -= 1
+        if claimed <= PLACES - 4:
+            claimed += 4
+            taken += 4
+        assert sum(command["count"] for command in bench.commands.received) == taken
     # A generation that ends leaves its descriptors under way: their places are still theirs.
     bench.enable(0, 0)
     await ClockCycles(dut.clk, 2)
@@ -171,12 +177,15 @@ async def no_more_is_taken_than_the_queue_holds_and_places_come_back_by_fetches(
     await ClockCycles(dut.clk, 2)
     bench.doorbells.send({"context": 0, "index": 100})
     await ClockCycles(dut.clk, 20)
-    assert sum(command["count"] for command in bench.commands.received) == PLACES
+    assert sum(command["count"] for command in bench.commands.received) == taken
+    before = len(bench.commands.received)
     dut.left.value = dut.ended.value = 1
-    await ClockCycles(dut.clk, 1)
+    await ClockCycles(dut.clk, 2)
     dut.left.value = dut.ended.value = 0
     await ClockCycles(dut.clk, 20)
-    assert [(command["index"], command["count"]) for command in bench.commands.received[-1:]] == [(0, 4)]
+    # The ring's first entry is the last of its page.
+    again = bench.commands.received[before]
+    assert (again["index"], again["count"]) == (0, 1)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.initiator.descriptor_dispatch import DescriptorDispatch
 from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
-from amoeba_hw.initiator.operand_requester import OperandRequester
+from amoeba_hw.initiator.operand_requester import OperandRequester, operand_rooms
 from amoeba_hw.initiator.operand_stage import OperandStage
 from amoeba_hw.initiator.packetizer import Packetizer
 from amoeba_hw.initiator.records import COMPLETION_ORDER, PACKET
@@ -67,8 +67,7 @@ class RequestHalf(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         parameters = self._parameters
-        packet_beats = parameters.payload // parameters.beat_bytes
-        rooms = (max(4 * packet_beats, PACKETS), max(2 * packet_beats, PACKETS))
+        rooms = operand_rooms(parameters, PACKETS)
         m.submodules.scheduler = scheduler = TransmitScheduler(parameters.contexts, self._places)
         m.submodules.fetch = fetch = DescriptorFetch(parameters.data_width)
         m.submodules.dispatch = dispatch = DescriptorDispatch(parameters)

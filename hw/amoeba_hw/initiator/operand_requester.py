@@ -9,7 +9,20 @@ from amoeba_hw.initiator.records import PACKET, PayloadKind
 from amoeba_hw.interfaces import DMA_COMMAND
 from amoeba_hw.stream import connect_streams
 
-__all__ = ["OperandRequester"]
+__all__ = ["OperandRequester", "operand_rooms"]
+
+_LATENCY_BEATS = 512
+"""Room for operands that keeps a beat per cycle coming through 250 cycles of host latency: beats asked for, a packet
+that fills and one that empties."""
+
+
+def operand_rooms(parameters, packets):
+    """Beats of operands and of compare values to store, for so many packets on their way.
+
+    At least four packets of the largest size, of which compare values are half, or a beat for each packet.
+    """
+    packet_beats = parameters.payload // parameters.beat_bytes
+    return max(4 * packet_beats, packets, _LATENCY_BEATS), max(2 * packet_beats, packets)
 
 
 class OperandRequester(wiring.Component):
