@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
-#define AMOEBA_ABI_VERSION 1
+#define AMOEBA_ABI_VERSION 2
 #define AMOEBA_BAR_SIZE 0x40000
 #define AMOEBA_DOORBELL_PAGE 0x20000
 #define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
@@ -16,6 +16,8 @@
 #define AMOEBA_DOORBELL_TRANSMIT_TAIL 0x000 /* W: Producer index of the transmit ring (16 bits): the doorbell. */
 #define AMOEBA_DOORBELL_COMPLETION_HEAD 0x004 /* W: Consumer index of the completion ring (16 bits). */
 #define AMOEBA_DOORBELL_ARM 0x008 /* W: Raise the context's interrupt once at the next completion whose index is the one written or later (16 bits); at once if it has been written already. */
+#define AMOEBA_DOORBELL_EVENT_HEAD 0x00c /* W: Consumer index of the event ring (16 bits). */
+#define AMOEBA_DOORBELL_EVENT_ARM 0x010 /* W: As arm, for the event ring; the same interrupt. */
 
 /* Every block begins with these; offsets below are from the start of the block. */
 #define AMOEBA_BLOCK_TYPE 0x000 /* R: Type number of the block. */
@@ -34,6 +36,11 @@
 #define AMOEBA_DEVICE_WINDOW 0x024 /* R: Unacknowledged request packets per peer. */
 #define AMOEBA_DEVICE_PAYLOAD 0x028 /* R: Most payload bytes per frame. */
 #define AMOEBA_DEVICE_CLOCK_HZ 0x02c /* R: Frequency of the NIC's clock in Hz. */
+#define AMOEBA_DEVICE_TARGET_PDCS 0x03c /* R: Packet delivery contexts kept for initiators elsewhere. */
+#define AMOEBA_DEVICE_RETRANSMIT_TIMEOUT 0x040 /* RW: Cycles without progress until packets are sent again; doubles from timeout to timeout. */
+#define AMOEBA_DEVICE_RETRANSMIT_LIMIT 0x044 /* RW: Timeouts in a row after which a PDC is given up. */
+#define AMOEBA_DEVICE_ANSWER_BASE_LOW 0x048 /* RW: Answer memory: target_pdcs * window * payload bytes of host memory; 4 KiB aligned, 0: none. */
+#define AMOEBA_DEVICE_ANSWER_BASE_HIGH 0x04c /* RW: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */
@@ -52,25 +59,31 @@
 #define AMOEBA_CONTEXTS_TYPE 0x414d0003
 #define AMOEBA_CONTEXTS_VERSION 1
 #define AMOEBA_CONTEXTS_CONTROL 0x040 /* RW: Enable and options: ContextControl. */
-#define AMOEBA_CONTEXTS_CONTROL_STRIDE 0x040
+#define AMOEBA_CONTEXTS_CONTROL_STRIDE 0x080
 #define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW 0x044 /* RW: Address of the transmit ring, low half; 64-byte aligned. */
-#define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW_STRIDE 0x040
+#define AMOEBA_CONTEXTS_TRANSMIT_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_TRANSMIT_BASE_HIGH 0x048 /* RW: Address of the transmit ring, high half. */
-#define AMOEBA_CONTEXTS_TRANSMIT_BASE_HIGH_STRIDE 0x040
+#define AMOEBA_CONTEXTS_TRANSMIT_BASE_HIGH_STRIDE 0x080
 #define AMOEBA_CONTEXTS_TRANSMIT_SIZE 0x04c /* RW: log2 of the transmit ring's entries, 0 to 15. */
-#define AMOEBA_CONTEXTS_TRANSMIT_SIZE_STRIDE 0x040
+#define AMOEBA_CONTEXTS_TRANSMIT_SIZE_STRIDE 0x080
 #define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW 0x050 /* RW: Address of the completion ring, low half; 64-byte aligned. */
-#define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW_STRIDE 0x040
+#define AMOEBA_CONTEXTS_COMPLETION_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_COMPLETION_BASE_HIGH 0x054 /* RW: Address of the completion ring, high half. */
-#define AMOEBA_CONTEXTS_COMPLETION_BASE_HIGH_STRIDE 0x040
+#define AMOEBA_CONTEXTS_COMPLETION_BASE_HIGH_STRIDE 0x080
 #define AMOEBA_CONTEXTS_COMPLETION_SIZE 0x058 /* RW: log2 of the completion ring's entries, 0 to 15. */
-#define AMOEBA_CONTEXTS_COMPLETION_SIZE_STRIDE 0x040
+#define AMOEBA_CONTEXTS_COMPLETION_SIZE_STRIDE 0x080
 #define AMOEBA_CONTEXTS_DOMAIN 0x05c /* RW: Protection domain (8 bits): only keys of the same domain are accepted. */
-#define AMOEBA_CONTEXTS_DOMAIN_STRIDE 0x040
+#define AMOEBA_CONTEXTS_DOMAIN_STRIDE 0x080
 #define AMOEBA_CONTEXTS_JOB_ID 0x060 /* RW: UET job (24 bits) whose requests are accepted. */
-#define AMOEBA_CONTEXTS_JOB_ID_STRIDE 0x040
+#define AMOEBA_CONTEXTS_JOB_ID_STRIDE 0x080
 #define AMOEBA_CONTEXTS_PID_ON_FEP 0x064 /* RW: UET process id (12 bits) whose requests are accepted. */
-#define AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE 0x040
+#define AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE 0x080
+#define AMOEBA_CONTEXTS_EVENT_BASE_LOW 0x068 /* RW: Address of the event ring, low half; 64-byte aligned, 0: none. */
+#define AMOEBA_CONTEXTS_EVENT_BASE_LOW_STRIDE 0x080
+#define AMOEBA_CONTEXTS_EVENT_BASE_HIGH 0x06c /* RW: Address of the event ring, high half. */
+#define AMOEBA_CONTEXTS_EVENT_BASE_HIGH_STRIDE 0x080
+#define AMOEBA_CONTEXTS_EVENT_SIZE 0x070 /* RW: log2 of the event ring's entries, 3 to 15. */
+#define AMOEBA_CONTEXTS_EVENT_SIZE_STRIDE 0x080
 
 /* The key table, written one slot at a time; a key lies in one of the slots that key_slots() names. */
 #define AMOEBA_KEYS_TYPE 0x414d0004
@@ -120,14 +133,14 @@ struct amoeba_tx_descriptor {
     uint64_t remote_key; /* Key of the remote region. */
     uint64_t local; /* Address of the source buffer or of the operands; their value if INLINE. */
     uint64_t result; /* Address that receives read or fetched data. */
-    uint64_t compare; /* Address of the compare values; their value if INLINE. */
+    uint64_t compare; /* Address of the compare values; their value if INLINE; immediate data if IMMEDIATE. */
     uint64_t context; /* The application's context, returned in the completion. */
 };
 
 /* One entry of a completion ring, in host memory; written by a single write, phase byte last. */
 struct amoeba_completion {
     uint64_t context; /* ``context`` of the descriptor. */
-    uint64_t data; /* Immediate data; zero so far. */
+    uint64_t data; /* Zero. */
     uint32_t length; /* ``length`` of the descriptor. */
     uint16_t descriptor; /* Producer index of the descriptor in its transmit ring (modulo 2**16). */
     uint8_t opcode; /* ``opcode`` of the descriptor. */
@@ -136,6 +149,26 @@ struct amoeba_completion {
     uint16_t reserved1; /* Zero. */
     uint8_t reserved2; /* Zero. */
     uint8_t flags; /* Phase bit. */
+};
+
+/* One entry of a context's event ring, in host memory; written by a single write, phase byte last. */
+struct amoeba_event {
+    uint64_t context; /* Zero; reserved for the application's context of a posted receive. */
+    uint64_t data; /* Immediate data. */
+    uint64_t tag; /* Zero; reserved for a message's match bits. */
+    uint64_t address; /* Virtual address of the first byte concerned. */
+    uint32_t length; /* Bytes of the packet that carried the immediate data. */
+    uint32_t source_ip; /* IPv4 address of the initiator. */
+    uint32_t source_context; /* ``initiator`` of the request: the initiator's context. */
+    uint16_t source_pdc; /* The initiator's PDC (its peer index). */
+    uint16_t reserved0; /* Zero. */
+    uint32_t reserved1; /* Zero. */
+    uint32_t reserved2; /* Zero. */
+    uint32_t reserved3; /* Zero. */
+    uint8_t reserved4; /* Zero. */
+    uint8_t kind; /* What happened. */
+    uint8_t status; /* Return code. */
+    uint8_t flags; /* Phase bit; what is valid. */
 };
 
 /* One slot of the trace port. */
@@ -199,15 +232,30 @@ enum amoeba_descriptor_opcode { /* What a transmit descriptor asks for. */
     AMOEBA_DESCRIPTOR_OPCODE_ATOMIC = 3,
     AMOEBA_DESCRIPTOR_OPCODE_FETCH_ATOMIC = 4,
     AMOEBA_DESCRIPTOR_OPCODE_COMPARE_ATOMIC = 5,
+    AMOEBA_DESCRIPTOR_OPCODE_CLOSE = 6,
 };
 
 enum amoeba_descriptor_flags {
     AMOEBA_DESCRIPTOR_FLAGS_COMPLETION = 0x1,
     AMOEBA_DESCRIPTOR_FLAGS_INLINE = 0x2,
+    AMOEBA_DESCRIPTOR_FLAGS_FENCE = 0x4,
+    AMOEBA_DESCRIPTOR_FLAGS_IMMEDIATE = 0x8,
+    AMOEBA_DESCRIPTOR_FLAGS_CHAINED = 0x10,
 };
 
 enum amoeba_completion_flags {
     AMOEBA_COMPLETION_FLAGS_PHASE = 0x80,
+};
+
+enum amoeba_event_kind { /* What happened to memory of a context, or to a message for it, that nobody here asked for. */
+    AMOEBA_EVENT_KIND_REMOTE_WRITE = 1,
+    AMOEBA_EVENT_KIND_REMOTE_READ = 2,
+    AMOEBA_EVENT_KIND_REMOTE_ATOMIC = 3,
+};
+
+enum amoeba_event_flags {
+    AMOEBA_EVENT_FLAGS_PHASE = 0x80,
+    AMOEBA_EVENT_FLAGS_IMMEDIATE = 0x1,
 };
 
 enum amoeba_context_control {
@@ -249,6 +297,13 @@ enum amoeba_counter { /* What the NIC counts, in the order of the counter block.
     AMOEBA_COUNTER_DMA_READ_ERRORS = 19,
     AMOEBA_COUNTER_DMA_WRITE_ERRORS = 20,
     AMOEBA_COUNTER_INTERRUPTS = 21,
+    AMOEBA_COUNTER_RETRANSMISSIONS = 22,
+    AMOEBA_COUNTER_TIMEOUTS = 23,
+    AMOEBA_COUNTER_FAILED_PDCS = 24,
+    AMOEBA_COUNTER_NACKS_SENT = 25,
+    AMOEBA_COUNTER_NACKS_RECEIVED = 26,
+    AMOEBA_COUNTER_DUPLICATES = 27,
+    AMOEBA_COUNTER_EVENTS = 28,
 };
 
 enum amoeba_stage { /* Stages of a request's life, in the order in which a fetching atomic passes them. */
@@ -266,6 +321,7 @@ enum amoeba_stage { /* Stages of a request's life, in the order in which a fetch
     AMOEBA_STAGE_RESULT_WRITTEN = 11,
     AMOEBA_STAGE_COMPLETION_WRITTEN = 12,
     AMOEBA_STAGE_INTERRUPT = 13,
+    AMOEBA_STAGE_EVENT_WRITTEN = 14,
 };
 
 enum amoeba_requester { /* Components that access host memory; AxUSER on the AXI4 port carries this number. */
@@ -275,6 +331,9 @@ enum amoeba_requester { /* Components that access host memory; AxUSER on the AXI
     AMOEBA_REQUESTER_LINE_TABLE = 4,
     AMOEBA_REQUESTER_RESULT_WRITER = 5,
     AMOEBA_REQUESTER_COMPLETION_WRITER = 6,
+    AMOEBA_REQUESTER_EVENT_WRITER = 7,
+    AMOEBA_REQUESTER_ANSWER_WRITER = 8,
+    AMOEBA_REQUESTER_ANSWER_FETCH = 9,
 };
 
 enum amoeba_pds_type {
@@ -300,6 +359,17 @@ enum amoeba_pds_flags { /* Prologue flags of requests (7 bits). */
     AMOEBA_PDS_FLAGS_SYN = 0x4,
 };
 
+enum amoeba_ack_flags { /* Prologue flags of acknowledgements and negative ones (7 bits). */
+    AMOEBA_ACK_FLAGS_RETX = 0x10,
+};
+
+enum amoeba_control_flags { /* Prologue flags of control packets (7 bits). */
+    AMOEBA_CONTROL_FLAGS_IS_ROD = 0x20,
+    AMOEBA_CONTROL_FLAGS_RETX = 0x10,
+    AMOEBA_CONTROL_FLAGS_ACK_REQUEST = 0x8,
+    AMOEBA_CONTROL_FLAGS_SYN = 0x4,
+};
+
 enum amoeba_next_header {
     AMOEBA_NEXT_HEADER_NONE = 0,
     AMOEBA_NEXT_HEADER_REQUEST_SMALL = 1,
@@ -308,6 +378,47 @@ enum amoeba_next_header {
     AMOEBA_NEXT_HEADER_RESPONSE = 4,
     AMOEBA_NEXT_HEADER_RESPONSE_DATA = 5,
     AMOEBA_NEXT_HEADER_RESPONSE_DATA_SMALL = 6,
+};
+
+enum amoeba_control_type { /* What a PDS control packet says (next_header of its prologue). */
+    AMOEBA_CONTROL_TYPE_NOOP = 0,
+    AMOEBA_CONTROL_TYPE_ACK_REQUEST = 1,
+    AMOEBA_CONTROL_TYPE_CLEAR_COMMAND = 2,
+    AMOEBA_CONTROL_TYPE_CLEAR_REQUEST = 3,
+    AMOEBA_CONTROL_TYPE_CLOSE_COMMAND = 4,
+    AMOEBA_CONTROL_TYPE_CLOSE_REQUEST = 5,
+    AMOEBA_CONTROL_TYPE_PROBE = 6,
+    AMOEBA_CONTROL_TYPE_CREDIT = 7,
+    AMOEBA_CONTROL_TYPE_CREDIT_REQUEST = 8,
+    AMOEBA_CONTROL_TYPE_NEGOTIATION = 9,
+};
+
+enum amoeba_nack_code { /* Why a packet was not accepted. */
+    AMOEBA_NACK_CODE_TRIMMED = 1,
+    AMOEBA_NACK_CODE_TRIMMED_LASTHOP = 2,
+    AMOEBA_NACK_CODE_TRIMMED_ACK = 3,
+    AMOEBA_NACK_CODE_NO_PDC_AVAIL = 4,
+    AMOEBA_NACK_CODE_NO_CCC_AVAIL = 5,
+    AMOEBA_NACK_CODE_NO_BITMAP = 6,
+    AMOEBA_NACK_CODE_NO_PKT_BUFFER = 7,
+    AMOEBA_NACK_CODE_NO_GTD_DEL_AVAIL = 8,
+    AMOEBA_NACK_CODE_NO_SES_MSG_AVAIL = 9,
+    AMOEBA_NACK_CODE_NO_RESOURCE = 10,
+    AMOEBA_NACK_CODE_PSN_OOR_WINDOW = 11,
+    AMOEBA_NACK_CODE_ROD_OOO = 13,
+    AMOEBA_NACK_CODE_INV_DPDCID = 14,
+    AMOEBA_NACK_CODE_PDC_HDR_MISMATCH = 15,
+    AMOEBA_NACK_CODE_CLOSING = 16,
+    AMOEBA_NACK_CODE_CLOSING_IN_ERR = 17,
+    AMOEBA_NACK_CODE_PKT_NOT_RCVD = 18,
+    AMOEBA_NACK_CODE_GTD_RESP_UNAVAIL = 19,
+    AMOEBA_NACK_CODE_ACK_WITH_DATA = 20,
+    AMOEBA_NACK_CODE_INVALID_SYN = 21,
+    AMOEBA_NACK_CODE_PDC_MODE_MISMATCH = 22,
+    AMOEBA_NACK_CODE_NEW_START_PSN = 23,
+    AMOEBA_NACK_CODE_RCVD_SES_PROCG = 24,
+    AMOEBA_NACK_CODE_UNEXP_EVENT = 25,
+    AMOEBA_NACK_CODE_RCVR_INFER_LOSS = 26,
 };
 
 enum amoeba_request_opcode { /* SES request opcodes. */
@@ -387,6 +498,7 @@ enum amoeba_return_code { /* SES return codes; from 0x30 on Amoeba's own, used i
     AMOEBA_RETURN_CODE_LOCAL_BAD_DESCRIPTOR = 48,
     AMOEBA_RETURN_CODE_LOCAL_BAD_PEER = 49,
     AMOEBA_RETURN_CODE_LOCAL_DMA_FAULT = 50,
+    AMOEBA_RETURN_CODE_LOCAL_PDC_FAILED = 51,
 };
 
 enum amoeba_atomic_opcode { /* UET's atomic opcodes; not libfabric's numbers: see ATOMIC_OPCODES. */
@@ -523,6 +635,46 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UET_PDS_ACK_SPDCID_WIDTH 16
 #define AMOEBA_UET_PDS_ACK_DPDCID_OFFSET 80
 #define AMOEBA_UET_PDS_ACK_DPDCID_WIDTH 16
+
+/* PDS header of a negative acknowledgement; nothing but the CRC follows. */
+#define AMOEBA_UET_PDS_NACK_SIZE 16
+#define AMOEBA_UET_PDS_NACK_TYPE_OFFSET 0
+#define AMOEBA_UET_PDS_NACK_TYPE_WIDTH 5
+#define AMOEBA_UET_PDS_NACK_NEXT_HEADER_OFFSET 5
+#define AMOEBA_UET_PDS_NACK_NEXT_HEADER_WIDTH 4
+#define AMOEBA_UET_PDS_NACK_FLAGS_OFFSET 9
+#define AMOEBA_UET_PDS_NACK_FLAGS_WIDTH 7
+#define AMOEBA_UET_PDS_NACK_NACK_CODE_OFFSET 16
+#define AMOEBA_UET_PDS_NACK_NACK_CODE_WIDTH 8
+#define AMOEBA_UET_PDS_NACK_VENDOR_CODE_OFFSET 24
+#define AMOEBA_UET_PDS_NACK_VENDOR_CODE_WIDTH 8
+#define AMOEBA_UET_PDS_NACK_NACK_PSN_OFFSET 32
+#define AMOEBA_UET_PDS_NACK_NACK_PSN_WIDTH 32
+#define AMOEBA_UET_PDS_NACK_SPDCID_OFFSET 64
+#define AMOEBA_UET_PDS_NACK_SPDCID_WIDTH 16
+#define AMOEBA_UET_PDS_NACK_DPDCID_OFFSET 80
+#define AMOEBA_UET_PDS_NACK_DPDCID_WIDTH 16
+#define AMOEBA_UET_PDS_NACK_PAYLOAD_OFFSET 96
+#define AMOEBA_UET_PDS_NACK_PAYLOAD_WIDTH 32
+
+/* PDS header of a control packet; nothing but the CRC follows. */
+#define AMOEBA_UET_PDS_CONTROL_SIZE 16
+#define AMOEBA_UET_PDS_CONTROL_TYPE_OFFSET 0
+#define AMOEBA_UET_PDS_CONTROL_TYPE_WIDTH 5
+#define AMOEBA_UET_PDS_CONTROL_CONTROL_TYPE_OFFSET 5
+#define AMOEBA_UET_PDS_CONTROL_CONTROL_TYPE_WIDTH 4
+#define AMOEBA_UET_PDS_CONTROL_FLAGS_OFFSET 9
+#define AMOEBA_UET_PDS_CONTROL_FLAGS_WIDTH 7
+#define AMOEBA_UET_PDS_CONTROL_PROBE_OPAQUE_OFFSET 16
+#define AMOEBA_UET_PDS_CONTROL_PROBE_OPAQUE_WIDTH 16
+#define AMOEBA_UET_PDS_CONTROL_PSN_OFFSET 32
+#define AMOEBA_UET_PDS_CONTROL_PSN_WIDTH 32
+#define AMOEBA_UET_PDS_CONTROL_SPDCID_OFFSET 64
+#define AMOEBA_UET_PDS_CONTROL_SPDCID_WIDTH 16
+#define AMOEBA_UET_PDS_CONTROL_DPDCID_OFFSET 80
+#define AMOEBA_UET_PDS_CONTROL_DPDCID_WIDTH 16
+#define AMOEBA_UET_PDS_CONTROL_PAYLOAD_OFFSET 96
+#define AMOEBA_UET_PDS_CONTROL_PAYLOAD_WIDTH 32
 
 /* SES standard request header. */
 #define AMOEBA_UET_SES_REQUEST_SIZE 44

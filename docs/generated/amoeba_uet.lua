@@ -7,6 +7,8 @@ local UDP_PORT = 4793
 local CRC_SIZE = 4
 local PDS_ROD_REQ = 3
 local PDS_ACK = 7
+local PDS_NACK = 10
+local PDS_CONTROL = 11
 local NEXT_REQUEST_STD = 3
 local NEXT_RESPONSE = 4
 local NEXT_RESPONSE_DATA = 5
@@ -37,6 +39,45 @@ local enums = {
     [4] = "RESPONSE",
     [5] = "RESPONSE_DATA",
     [6] = "RESPONSE_DATA_SMALL",
+  },
+  ControlType = {
+    [0] = "NOOP",
+    [1] = "ACK_REQUEST",
+    [2] = "CLEAR_COMMAND",
+    [3] = "CLEAR_REQUEST",
+    [4] = "CLOSE_COMMAND",
+    [5] = "CLOSE_REQUEST",
+    [6] = "PROBE",
+    [7] = "CREDIT",
+    [8] = "CREDIT_REQUEST",
+    [9] = "NEGOTIATION",
+  },
+  NackCode = {
+    [1] = "TRIMMED",
+    [2] = "TRIMMED_LASTHOP",
+    [3] = "TRIMMED_ACK",
+    [4] = "NO_PDC_AVAIL",
+    [5] = "NO_CCC_AVAIL",
+    [6] = "NO_BITMAP",
+    [7] = "NO_PKT_BUFFER",
+    [8] = "NO_GTD_DEL_AVAIL",
+    [9] = "NO_SES_MSG_AVAIL",
+    [10] = "NO_RESOURCE",
+    [11] = "PSN_OOR_WINDOW",
+    [13] = "ROD_OOO",
+    [14] = "INV_DPDCID",
+    [15] = "PDC_HDR_MISMATCH",
+    [16] = "CLOSING",
+    [17] = "CLOSING_IN_ERR",
+    [18] = "PKT_NOT_RCVD",
+    [19] = "GTD_RESP_UNAVAIL",
+    [20] = "ACK_WITH_DATA",
+    [21] = "INVALID_SYN",
+    [22] = "PDC_MODE_MISMATCH",
+    [23] = "NEW_START_PSN",
+    [24] = "RCVD_SES_PROCG",
+    [25] = "UNEXP_EVENT",
+    [26] = "RCVR_INFER_LOSS",
   },
   RequestOpcode = {
     [0] = "NO_OP",
@@ -104,6 +145,7 @@ local enums = {
     [48] = "LOCAL_BAD_DESCRIPTOR",
     [49] = "LOCAL_BAD_PEER",
     [50] = "LOCAL_DMA_FAULT",
+    [51] = "LOCAL_PDC_FAILED",
   },
   AtomicOpcode = {
     [0] = "MIN",
@@ -198,8 +240,10 @@ local headers = {
       flags = {} },
     { name = "flags", start = 1, length = 1,
       divisor = 1, modulus = 128,
-      proto = ProtoField.uint8("amoeba_uet.pds_ack.flags", "flags", base.DEC, nil, 0x7f),
-      flags = {} },
+      proto = ProtoField.uint8("amoeba_uet.pds_ack.flags", "flags", base.HEX, nil, 0x7f),
+      flags = {
+        ProtoField.bool("amoeba_uet.pds_ack.flags.retx", "RETX", 8, nil, 0x10),
+      } },
     { name = "ack_psn_offset", start = 2, length = 2,
       divisor = 1, modulus = 65536,
       proto = ProtoField.uint16("amoeba_uet.pds_ack.ack_psn_offset", "ack_psn_offset", base.DEC, nil),
@@ -215,6 +259,85 @@ local headers = {
     { name = "dpdcid", start = 10, length = 2,
       divisor = 1, modulus = 65536,
       proto = ProtoField.uint16("amoeba_uet.pds_ack.dpdcid", "dpdcid", base.DEC, nil),
+      flags = {} },
+  } },
+  pds_nack = { title = "pds_nack", size = 16, fields = {
+    { name = "type", start = 0, length = 1,
+      divisor = 8, modulus = 32,
+      proto = ProtoField.uint8("amoeba_uet.pds_nack.type", "type", base.DEC, enums.PdsType, 0xf8),
+      flags = {} },
+    { name = "next_header", start = 0, length = 2,
+      divisor = 128, modulus = 16,
+      proto = ProtoField.uint16("amoeba_uet.pds_nack.next_header", "next_header", base.DEC, enums.NextHeader, 0x780),
+      flags = {} },
+    { name = "flags", start = 1, length = 1,
+      divisor = 1, modulus = 128,
+      proto = ProtoField.uint8("amoeba_uet.pds_nack.flags", "flags", base.HEX, nil, 0x7f),
+      flags = {
+        ProtoField.bool("amoeba_uet.pds_nack.flags.retx", "RETX", 8, nil, 0x10),
+      } },
+    { name = "nack_code", start = 2, length = 1,
+      divisor = 1, modulus = 256,
+      proto = ProtoField.uint8("amoeba_uet.pds_nack.nack_code", "nack_code", base.DEC, enums.NackCode),
+      flags = {} },
+    { name = "vendor_code", start = 3, length = 1,
+      divisor = 1, modulus = 256,
+      proto = ProtoField.uint8("amoeba_uet.pds_nack.vendor_code", "vendor_code", base.DEC, nil),
+      flags = {} },
+    { name = "nack_psn", start = 4, length = 4,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint32("amoeba_uet.pds_nack.nack_psn", "nack_psn", base.DEC, nil),
+      flags = {} },
+    { name = "spdcid", start = 8, length = 2,
+      divisor = 1, modulus = 65536,
+      proto = ProtoField.uint16("amoeba_uet.pds_nack.spdcid", "spdcid", base.DEC, nil),
+      flags = {} },
+    { name = "dpdcid", start = 10, length = 2,
+      divisor = 1, modulus = 65536,
+      proto = ProtoField.uint16("amoeba_uet.pds_nack.dpdcid", "dpdcid", base.DEC, nil),
+      flags = {} },
+    { name = "payload", start = 12, length = 4,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint32("amoeba_uet.pds_nack.payload", "payload", base.DEC, nil),
+      flags = {} },
+  } },
+  pds_control = { title = "pds_control", size = 16, fields = {
+    { name = "type", start = 0, length = 1,
+      divisor = 8, modulus = 32,
+      proto = ProtoField.uint8("amoeba_uet.pds_control.type", "type", base.DEC, enums.PdsType, 0xf8),
+      flags = {} },
+    { name = "control_type", start = 0, length = 2,
+      divisor = 128, modulus = 16,
+      proto = ProtoField.uint16("amoeba_uet.pds_control.control_type", "control_type", base.DEC, enums.ControlType, 0x780),
+      flags = {} },
+    { name = "flags", start = 1, length = 1,
+      divisor = 1, modulus = 128,
+      proto = ProtoField.uint8("amoeba_uet.pds_control.flags", "flags", base.HEX, nil, 0x7f),
+      flags = {
+        ProtoField.bool("amoeba_uet.pds_control.flags.is_rod", "IS_ROD", 8, nil, 0x20),
+        ProtoField.bool("amoeba_uet.pds_control.flags.retx", "RETX", 8, nil, 0x10),
+        ProtoField.bool("amoeba_uet.pds_control.flags.ack_request", "ACK_REQUEST", 8, nil, 0x8),
+        ProtoField.bool("amoeba_uet.pds_control.flags.syn", "SYN", 8, nil, 0x4),
+      } },
+    { name = "probe_opaque", start = 2, length = 2,
+      divisor = 1, modulus = 65536,
+      proto = ProtoField.uint16("amoeba_uet.pds_control.probe_opaque", "probe_opaque", base.DEC, nil),
+      flags = {} },
+    { name = "psn", start = 4, length = 4,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint32("amoeba_uet.pds_control.psn", "psn", base.DEC, nil),
+      flags = {} },
+    { name = "spdcid", start = 8, length = 2,
+      divisor = 1, modulus = 65536,
+      proto = ProtoField.uint16("amoeba_uet.pds_control.spdcid", "spdcid", base.DEC, nil),
+      flags = {} },
+    { name = "dpdcid", start = 10, length = 2,
+      divisor = 1, modulus = 65536,
+      proto = ProtoField.uint16("amoeba_uet.pds_control.dpdcid", "dpdcid", base.DEC, nil),
+      flags = {} },
+    { name = "payload", start = 12, length = 4,
+      divisor = 1, modulus = 4294967296,
+      proto = ProtoField.uint32("amoeba_uet.pds_control.payload", "payload", base.DEC, nil),
       flags = {} },
   } },
   ses_request = { title = "ses_request", size = 44, fields = {
@@ -377,6 +500,7 @@ local headers = {
       flags = {} },
   } },
 }
+local pds_headers = { [PDS_ROD_REQ] = headers.pds_request, [PDS_ACK] = headers.pds_ack, [PDS_NACK] = headers.pds_nack, [PDS_CONTROL] = headers.pds_control }
 
 local payload_field = ProtoField.bytes("amoeba_uet.payload", "payload")
 local crc_field = ProtoField.uint32("amoeba_uet.crc", "crc", base.HEX)
@@ -444,8 +568,20 @@ local function dissect_response(tree, tvb, offset, header)
   return name_of(enums.ReturnCode, values.return_code), offset
 end
 
+-- The packet that a PDS header speaks about.
+local function psn_of(kind, values)
+  if kind ~= PDS_ACK then
+    return values.psn or values.nack_psn
+  end
+  local offset = values.ack_psn_offset
+  if offset >= 32768 then
+    offset = offset - 65536
+  end
+  return (values.cack_psn + offset) % 4294967296
+end
+
 function uet.dissector(tvb, pinfo, tree)
-  if tvb:len() < headers.pds_request.size then
+  if tvb:len() < 2 then
     return 0
   end
   local prologue = tvb(0, 2):uint()
@@ -455,21 +591,24 @@ function uet.dissector(tvb, pinfo, tree)
   local root = tree:add(uet, tvb(), "Ultra Ethernet Transport")
   local info = name_of(enums.PdsType, kind)
   local values, offset, text
-  if kind == PDS_ROD_REQ then
-    values, offset = add_header(root, tvb, 0, headers.pds_request)
-  elseif kind == PDS_ACK then
-    values, offset = add_header(root, tvb, 0, headers.pds_ack)
-  else
+  if pds_headers[kind] then
+    values, offset = add_header(root, tvb, 0, pds_headers[kind])
+  end
+  if values == nil then
     pinfo.cols.info = info
     return tvb:len()
   end
-  info = info .. " psn " .. string.format("%.0f", values.psn or values.cack_psn)
+  info = info .. " psn " .. string.format("%.0f", psn_of(kind, values))
   if kind == PDS_ROD_REQ and next_header == NEXT_REQUEST_STD then
     text, offset = dissect_request(root, tvb, offset)
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE then
     text, offset = dissect_response(root, tvb, offset, headers.ses_response)
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE_DATA then
     text, offset = dissect_response(root, tvb, offset, headers.ses_response_data)
+  elseif kind == PDS_NACK then
+    text = name_of(enums.NackCode, values.nack_code)
+  elseif kind == PDS_CONTROL then
+    text = name_of(enums.ControlType, values.control_type)
   end
   pinfo.cols.info = info .. (text and (" " .. text) or "")
   if text == nil then

@@ -184,5 +184,6 @@ RETURN_CODE_ERRNO: dict[ReturnCode, Errno] = {
     ReturnCode.LOCAL_BAD_DESCRIPTOR: Errno.FI_EINVAL,
     ReturnCode.LOCAL_BAD_PEER: Errno.FI_EADDRNOTAVAIL,
     ReturnCode.LOCAL_DMA_FAULT: Errno.FI_EFAULT,
+    ReturnCode.LOCAL_PDC_FAILED: Errno.FI_ECONNRESET,
 }
 """libfabric's error number for every return code of the NIC."""

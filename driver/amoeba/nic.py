@@ -30,6 +30,7 @@ from amoeba.address import EndpointAddress
 from amoeba.constants import FI_KEY_NOTAVAIL, Errno
 from amoeba.dma import DmaMap
 from amoeba.errors import fabric_error
+from amoeba.memory import address_of, allocate
 
 __all__ = ["ContextSettings", "Nic", "record_struct"]
 
@@ -93,6 +94,7 @@ class Nic:
         self._peers_opened = 0
         self._keys: dict[int, int] = {}
         self._free_domains = list(range(_DOMAINS))
+        self._answers: memoryview | None = None
 
     def _discover(self) -> dict[int, tuple[int, int, int]]:
         """(BAR offset, version, following) of every block by kind. The list only ever runs upwards."""
@@ -129,6 +131,7 @@ class Nic:
                 peers=self.read("device", "peers"),
                 window=self.read("device", "window"),
                 payload=self.read("device", "payload"),
+                target_pdcs=self.read("device", "target_pdcs"),
                 clock_hz=self.read("device", "clock_hz"),
             )
         except ValueError as error:
@@ -159,6 +162,12 @@ class Nic:
         """Datatypes of ``op`` in ``form`` as a bit mask, 0 for an unknown operation: the capability registers."""
         masks = self._masks[form]
         return masks[op] if 0 <= op < len(masks) else 0
+
+    @property
+    def patience(self) -> float:
+        """Seconds without any sign of life after which the NIC gives a peer up."""
+        timeout, limit = self.read("device", "retransmit_timeout"), self.read("device", "retransmit_limit")
+        return ((2 << limit) - 1) * timeout / self.parameters.clock_hz
 
     def supports(self, form: Form, op: int, datatype: int) -> bool:
         return datatype >= 0 and bool(self.atomic_mask(form, op) >> datatype & 1)
@@ -199,6 +208,7 @@ class Nic:
 
     def enable_context(self, context: int, settings: ContextSettings) -> None:
         """Program and start a context; its ring indices begin at 0."""
+        self._provide_answer_memory()
         self._write_wide("contexts", "transmit_base", settings.transmit_base, context)
         self.write("contexts", "transmit_size", settings.transmit_size, context)
         self._write_wide("contexts", "completion_base", settings.completion_base, context)
@@ -210,6 +220,18 @@ class Nic:
         if settings.cswap_by_bits:
             control |= ContextControl.CSWAP_BY_BITS
         self.write("contexts", "control", control, context)
+
+    def _provide_answer_memory(self) -> None:
+        """Give the NIC the memory in which it keeps long answers, once.
+
+        It belongs to the NIC until that is closed, and pages that no answer was written to cost nothing.
+        """
+        if self._answers is None:
+            parameters = self.parameters
+            self._answers = allocate(parameters.target_pdcs * parameters.window * parameters.payload)
+            address = address_of(self._answers)
+            self.dma.grant(address, self._answers.nbytes, writable=True)
+            self._write_wide("device", "answer_base", address)
 
     def disable_context(self, context: int) -> None:
         """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""

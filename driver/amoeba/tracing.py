@@ -31,6 +31,7 @@ COMPONENTS = {
     Stage.RESULT_WRITTEN: "ResultOrder",
     Stage.COMPLETION_WRITTEN: "CompletionWriter",
     Stage.INTERRUPT: "CompletionWriter",
+    Stage.EVENT_WRITTEN: "EventWriter",
 }
 """Which component of ``amoeba_hw`` reports a stage."""
 
@@ -62,7 +63,7 @@ class Step:
                 return f"context {event.context}, ring index {event.psn}"
             case Stage.LINE_READ | Stage.LINE_WRITTEN:
                 return f"line ...{event.psn:08x}"
-            case Stage.COMPLETION_WRITTEN:
+            case Stage.COMPLETION_WRITTEN | Stage.EVENT_WRITTEN:
                 return f"context {event.context}, ring index {event.psn}, {_status(event.status)}"
             case Stage.REQUEST_CHECKED | Stage.RESPONSE_SENT | Stage.RESPONSE_RECEIVED:
                 return f"PDC {event.pdc}, PSN {event.psn:#x}, {_status(event.status)}"

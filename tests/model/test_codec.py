@@ -2,9 +2,11 @@
 
 import struct
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from amoeba_model.layout import LayoutError
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, encode
 from amoeba_model.wire.render import layers, summary
@@ -56,6 +58,37 @@ ACK_BODY = (
     + struct.pack(">BBHI", 1, 0x1C, 0xFFFF, 0xABCDEF)  # RESPONSE, BAD_MKEY
     + struct.pack(">I", 0)
 )
+ACK_OFFSET_BODY = (
+    bytes.fromhex("3a10 fffd 00000002 0009 0005")  # ACK, response, RETX; the packet answered is 2 - 3
+    + bytes.fromhex("01 01 0203 00abcdef 00000040")  # RESPONSE, OK, message, job, 64 bytes
+)
+NACK_BODY = bytes.fromhex("5010 0d 00 fffffffe 0009 0005 00000000")  # NACK, no next header, RETX; ROD_OOO; psn
+CLOSE_BODY = bytes.fromhex("5a3c 0000 00010003 0005 0003 fffffffe")  # CONTROL, CLOSE_COMMAND, ROD+RETX+ackreq+SYN
+NACK_HEADER: dict[str, Any] = {
+    "mac": MAC_B,
+    "ip": IP_B,
+    "port": 0xC001,
+    "is_request": False,
+    "is_control": True,
+    "retx": True,
+    "nack_code": 0x0D,
+    "psn": 0xFFFF_FFFE,
+    "spdcid": 9,
+    "dpdcid": 5,
+}
+CLOSE_HEADER: dict[str, Any] = {
+    "mac": MAC_B,
+    "ip": IP_B,
+    "port": 0xC001,
+    "is_request": True,
+    "is_control": True,
+    "retx": True,
+    "psn": 0x0001_0003,
+    "clear_psn_offset": 0xFFFE,
+    "spdcid": 5,
+    "dpdcid": 3,
+    "syn": True,
+}
 
 
 def mac_text(address: int) -> str:
@@ -77,18 +110,73 @@ def test_a_request_has_the_bytes_of_the_specification() -> None:
 
 def test_an_answer_with_data_has_the_bytes_of_the_specification() -> None:
     header = FrameHeader(
-        mac=MAC_B, ip=IP_B, port=0xC001, is_request=False, psn=0x0001_0003, spdcid=9, dpdcid=5, opcode=2,
-        message_id=0x0203, job_id=0xABCDEF, return_code=1, modified_length=8,
+        mac=MAC_B, ip=IP_B, port=0xC001, is_request=False, cack_psn=0x0001_0003, psn=0x0001_0003, spdcid=9, dpdcid=5,
+        opcode=2, message_id=0x0203, job_id=0xABCDEF, return_code=1, modified_length=8,
     )  # fmt: skip
     assert encode(header, struct.pack("<Q", 5), MAC_A, IP_A) == frame_of(ACK_DATA_BODY)
 
 
 def test_an_answer_without_data_has_the_bytes_of_the_specification() -> None:
     header = FrameHeader(
-        mac=MAC_B, ip=IP_B, port=0xC001, is_request=False, psn=0xFFFF_FFFF, spdcid=9, dpdcid=5, opcode=1,
-        message_id=0xFFFF, job_id=0xABCDEF, return_code=0x1C,
+        mac=MAC_B, ip=IP_B, port=0xC001, is_request=False, cack_psn=0xFFFF_FFFF, psn=0xFFFF_FFFF, spdcid=9, dpdcid=5,
+        opcode=1, message_id=0xFFFF, job_id=0xABCDEF, return_code=0x1C,
     )  # fmt: skip
     assert encode(header, b"", MAC_A, IP_A) == frame_of(ACK_BODY)
+
+
+def test_an_answer_names_its_packet_relative_to_what_it_covers() -> None:
+    header = FrameHeader(
+        mac=MAC_B, ip=IP_B, port=0xC001, is_request=False, retx=True, cack_psn=2, psn=0xFFFF_FFFF, spdcid=9, dpdcid=5,
+        opcode=1, message_id=0x0203, job_id=0xABCDEF, return_code=1, modified_length=64,
+    )  # fmt: skip
+    assert encode(header, b"", MAC_A, IP_A) == frame_of(ACK_OFFSET_BODY)
+    received = replace(header, mac=MAC_A, ip=IP_A)
+    assert decode(frame_of(ACK_OFFSET_BODY), MAC_B, IP_B) == DecodedFrame(received, b"")
+
+
+@pytest.mark.parametrize(
+    ("fields", "body"), [(NACK_HEADER, NACK_BODY), (CLOSE_HEADER, CLOSE_BODY)], ids=["NACK", "CLOSE_COMMAND"]
+)
+def test_nack_and_close_have_the_bytes_of_the_specification(fields: dict[str, Any], body: bytes) -> None:
+    assert encode(FrameHeader(**fields), b"", MAC_A, IP_A) == frame_of(body)
+    received = FrameHeader(**{**fields, "mac": MAC_A, "ip": IP_A})
+    assert decode(frame_of(body), MAC_B, IP_B) == DecodedFrame(received, b"")
+
+
+def test_a_request_with_immediate_data_that_is_sent_again_has_the_bytes_of_the_specification() -> None:
+    fields = {**REQUEST_HEADER, "retx": True, "syn": False, "flags": 0x07, "header_data": 0x0123_4567_89AB_CDEF}
+    body = bytearray(REQUEST_BODY)
+    body[:2] = bytes.fromhex("1998")  # ROD_REQ, standard, RETX + acknowledge request
+    body[13] = 0x07  # HEADER_DATA, whole message
+    body[44:52] = bytes.fromhex("0123456789abcdef")
+    payload = struct.pack("<Q", 37)
+    assert encode(FrameHeader(**fields), payload, MAC_A, IP_A) == frame_of(bytes(body))
+    received = FrameHeader(**{**fields, "mac": MAC_A, "ip": IP_A, "payload_length": 8})
+    assert decode(frame_of(bytes(body)), MAC_B, IP_B) == DecodedFrame(received, payload)
+
+
+@pytest.mark.parametrize(
+    ("header", "payload", "complaint"),
+    [
+        (FrameHeader(**NACK_HEADER), b"x", "a control packet or NACK has no payload, got 1 bytes"),
+        (FrameHeader(**CLOSE_HEADER), bytes(2), "a control packet or NACK has no payload, got 2 bytes"),
+        (FrameHeader(**{**NACK_HEADER, "nack_code": 256}), b"", "nack_code holds 8 bits, which 0x100 does not fit"),
+        (
+            FrameHeader(**{**CLOSE_HEADER, "clear_psn_offset": 0x1_0000}),
+            b"",
+            "clear_psn_offset holds 16 bits, which 0x10000 does not fit",
+        ),
+        (
+            FrameHeader(is_request=False, cack_psn=1, psn=0x8001),
+            b"",
+            "ack_psn_offset holds 16 signed bits; psn 0x8001 is too far from cack_psn 0x1",
+        ),
+        (FrameHeader(is_request=False, psn=1 << 32), b"", "psn 0x100000000 is too far from cack_psn 0x0"),
+    ],
+)
+def test_a_header_that_no_frame_can_say_is_refused(header: FrameHeader, payload: bytes, complaint: str) -> None:
+    with pytest.raises(LayoutError, match=complaint):
+        encode(header, payload, MAC_A, IP_A)
 
 
 def test_a_request_is_read_back_with_its_sender() -> None:
@@ -103,6 +191,7 @@ def test_an_answer_is_read_back_with_the_psn_that_it_answers(offset: int, psn: i
     decoded = decode(frame_of(body), MAC_B, IP_B)
     assert isinstance(decoded, DecodedFrame)
     assert (decoded.header.psn, decoded.header.is_request, decoded.header.return_code) == (psn, False, 1)
+    assert decoded.header.cack_psn == 0x0001_0003
     assert (decoded.header.spdcid, decoded.header.dpdcid, decoded.payload) == (9, 5, struct.pack("<Q", 5))
 
 
@@ -163,10 +252,35 @@ def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
         (body_with(12, b"\x41", ACK_BODY), Counter.DROPPED_MALFORMED),
         (body_with(12, b"\x02", ACK_BODY), Counter.DROPPED_MALFORMED),
         (body_with(13, b"\x5c", ACK_BODY), Counter.DROPPED_MALFORMED),
+        (frame_of(NACK_BODY[:-1]), Counter.DROPPED_MALFORMED),
+        (frame_of(NACK_BODY + b"\0"), Counter.DROPPED_MALFORMED),
+        (body_with(0, b"\x52\x00", NACK_BODY), Counter.DROPPED_MALFORMED),  # next header RESPONSE
+        (body_with(0, b"\x60\x00", NACK_BODY), Counter.DROPPED_MALFORMED),  # NACK_CCX
+        (frame_of(CLOSE_BODY[:-1]), Counter.DROPPED_MALFORMED),
+        (frame_of(CLOSE_BODY + b"\0"), Counter.DROPPED_MALFORMED),
+        (body_with(0, b"\x5a\x1c", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # of a PDC that is not ROD
+        (body_with(0, b"\x5a\xbc", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # CLOSE_REQUEST
+        (body_with(0, b"\x58\x3c", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # NOOP
+        (frame_of(ACK_BODY[:16]), Counter.DROPPED_MALFORMED),
     ],
 )
 def test_a_bad_frame_is_dropped_for_the_first_thing_wrong_with_it(frame: bytes, cause: Counter) -> None:
     assert decode(frame, MAC_B, IP_B) == Drop(cause)
+
+
+@pytest.mark.parametrize(
+    ("body", "offset", "data"),
+    [
+        (NACK_BODY, 1, b"\x7f"),  # the other flags
+        (NACK_BODY, 3, b"\xff"),  # vendor_code
+        (NACK_BODY, 12, b"\xff\xff\xff\xff"),  # payload
+        (CLOSE_BODY, 1, b"\x7f"),  # the other flags
+        (CLOSE_BODY, 2, b"\xff\xff"),  # probe_opaque
+        (CLOSE_BODY, 12, b"\x12\x34"),  # sign bits of clear_psn_offset
+    ],
+)
+def test_what_nack_and_close_do_not_use_is_not_looked_at(body: bytes, offset: int, data: bytes) -> None:
+    assert decode(body_with(offset, data, body)) == decode(frame_of(body))
 
 
 def test_the_receiver_checks_in_the_documented_order() -> None:
@@ -195,6 +309,24 @@ def test_an_answer_is_rendered_with_its_return_code() -> None:
     assert shown["ses_response"]["return_code"] == "28 (BAD_MKEY)"
     assert "answer BAD_MKEY" in summary(frame_of(ACK_BODY))
     assert "answer OK, 8 bytes concerned, 8 bytes of data" in summary(frame_of(ACK_DATA_BODY))
+
+
+def test_nack_and_close_are_rendered_with_their_codes() -> None:
+    shown = {layer.name: dict(layer.fields) for layer in layers(frame_of(NACK_BODY))}
+    assert list(shown) == ["ethernet", "ipv4", "udp", "pds_nack", "crc"]
+    assert shown["pds_nack"]["nack_code"] == "13 (ROD_OOO)"
+    assert summary(frame_of(NACK_BODY)) == "10.0.0.1 PDC 9 psn 4294967294: NACK ROD_OOO, RETX"
+    shown = {layer.name: dict(layer.fields) for layer in layers(frame_of(CLOSE_BODY))}
+    assert list(shown) == ["ethernet", "ipv4", "udp", "pds_control", "crc"]
+    assert shown["pds_control"]["flags"] == "0x3c (IS_ROD|RETX|ACK_REQUEST|SYN)"
+    assert summary(frame_of(CLOSE_BODY)) == "10.0.0.1 PDC 5 psn 65539: CLOSE_COMMAND, SYN, RETX"
+
+
+def test_immediate_data_is_rendered_only_where_it_is_valid() -> None:
+    data = bytes.fromhex("0123456789abcdef")
+    assert "immediate" not in summary(body_with(44, data))
+    with_flag = REQUEST_BODY[:13] + b"\x07" + REQUEST_BODY[14:]
+    assert "immediate data 0x123456789abcdef" in summary(body_with(44, data, with_flag))
 
 
 def test_numbers_without_a_name_and_foreign_frames_are_rendered_as_such() -> None:

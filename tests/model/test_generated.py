@@ -48,7 +48,14 @@ def test_the_c_header_compiles_and_lays_structures_out_as_specified(tmp_path: Pa
         _Static_assert(sizeof(struct amoeba_completion) == 32, "completion");
         _Static_assert(offsetof(struct amoeba_completion, status) == 23, "status");
         _Static_assert(offsetof(struct amoeba_completion, flags) == 31, "flags");
-        _Static_assert(AMOEBA_CONTEXTS_PID_ON_FEP == 0x64 && AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE == 0x40, "context");
+        _Static_assert(AMOEBA_CONTEXTS_PID_ON_FEP == 0x64 && AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE == 0x80, "context");
+        _Static_assert(sizeof(struct amoeba_event) == 64, "event");
+        _Static_assert(offsetof(struct amoeba_event, source_pdc) == 44, "source_pdc");
+        _Static_assert(offsetof(struct amoeba_event, flags) == 63, "event flags");
+        _Static_assert(AMOEBA_EVENT_KIND_REMOTE_ATOMIC == 3 && AMOEBA_EVENT_FLAGS_PHASE == 0x80, "event numbers");
+        _Static_assert(AMOEBA_UET_PDS_NACK_SIZE == 16 && AMOEBA_UET_PDS_NACK_NACK_PSN_OFFSET == 32, "NACK");
+        _Static_assert(AMOEBA_UET_PDS_CONTROL_PAYLOAD_OFFSET == 96, "control packet");
+        _Static_assert(AMOEBA_CONTROL_TYPE_CLOSE_COMMAND == 4 && AMOEBA_NACK_CODE_ROD_OOO == 0xd, "PDS numbers");
         _Static_assert(AMOEBA_KEYS_STORE == 0x30 && AMOEBA_DOORBELL_ARM == 8, "registers");
         _Static_assert(AMOEBA_OP_FI_MSWAP == 18 && AMOEBA_ATOMIC_OPCODE_MSWAP == 0x13, "enumerations");
         _Static_assert(AMOEBA_UET_SES_REQUEST_SIZE == 44, "header");
@@ -81,6 +88,11 @@ def test_the_c_header_compiles_and_lays_structures_out_as_specified(tmp_path: Pa
         'ProtoField.uint16("amoeba_uet.pds_request.next_header", "next_header", base.DEC, enums.NextHeader, 0x780)',
         'ProtoField.uint16("amoeba_uet.ses_request.resource_index", "resource_index", base.DEC, nil, 0xfff)',
         'ProtoField.bool("amoeba_uet.pds_request.flags.syn", "SYN", 8, nil, 0x4)',
+        'ProtoField.uint8("amoeba_uet.pds_nack.nack_code", "nack_code", base.DEC, enums.NackCode)',
+        '"amoeba_uet.pds_control.control_type", "control_type", base.DEC, enums.ControlType, 0x780)',
+        'ProtoField.bool("amoeba_uet.pds_control.flags.is_rod", "IS_ROD", 8, nil, 0x20)',
+        "local PDS_NACK = 10",
+        "local PDS_CONTROL = 11",
         '[28] = "BAD_MKEY",',
         "local UDP_PORT = 4793",
     ],
@@ -95,6 +107,9 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ("registers.md", "| 0x03030 | `store` | w |  | Store the values above into the slot written here. |"),
         ("descriptors.md", "| 16 | 64 | `remote_address` | Virtual address or offset in the remote region. |"),
         ("completions.md", "| 31 | 8 | `flags` | Phase bit. CompletionFlags. |"),
+        ("events.md", "| 63 | 8 | `flags` | Phase bit; what is valid. EventFlags. |"),
+        ("wire.md", "| 4 | 32 | `nack_psn` | The packet to go on from; with ROD_OOO the one expected. |"),
+        ("wire.md", "| 4 | `CLOSE_COMMAND` |  |"),
         ("wire.md", "| 8:3.. | 12 | `pid_on_fep` | Addressed process. |"),
         ("trace.md", "| 5 | `REQUEST_CHECKED` | Sequence, key, bounds and rights checked; status = return code. |"),
     ],

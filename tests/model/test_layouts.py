@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 import pytest
-from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR
+from amoeba_model.descriptors import COMPLETION, EVENT, TX_DESCRIPTOR
 from amoeba_model.layout import Access, Field, LayoutError, Record, Register, RegisterBlock
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import DOORBELL_REGISTERS, bar_blocks, key_slots
@@ -53,12 +53,40 @@ COMPLETION_FIELDS = {
     "status": 0x1C,
     "flags": 0x80,
 }
+EVENT_BYTES = bytes.fromhex(
+    "00 00 00 00 00 00 00 00"  # context
+    "ef cd ab 89 67 45 23 01"  # data
+    "00 00 00 00 00 00 00 00"  # tag
+    "00 10 00 00 ff 7f 00 00"  # address
+    "00 10 00 00"  # length
+    "02 00 00 0a"  # source_ip
+    "03 00 00 00"  # source_context
+    "1f 00 00 00"  # source_pdc, reserved
+    "00 00 00 00 00 00 00 00"  # reserved
+    "00 00 00 00"  # reserved
+    "00 01 01 81"  # reserved, REMOTE_WRITE, OK, PHASE | IMMEDIATE
+)
+EVENT_FIELDS = {
+    "data": 0x0123456789ABCDEF,
+    "address": 0x7FFF_0000_1000,
+    "length": 4096,
+    "source_ip": 0x0A00_0002,
+    "source_context": 3,
+    "source_pdc": 31,
+    "kind": 1,
+    "status": 1,
+    "flags": 0x81,
+}
 
 
 @pytest.mark.parametrize(
     ("record", "fields", "data"),
-    [(TX_DESCRIPTOR, DESCRIPTOR_FIELDS, DESCRIPTOR_BYTES), (COMPLETION, COMPLETION_FIELDS, COMPLETION_BYTES)],
-    ids=["descriptor", "completion"],
+    [
+        (TX_DESCRIPTOR, DESCRIPTOR_FIELDS, DESCRIPTOR_BYTES),
+        (COMPLETION, COMPLETION_FIELDS, COMPLETION_BYTES),
+        (EVENT, EVENT_FIELDS, EVENT_BYTES),
+    ],
+    ids=["descriptor", "completion", "event"],
 )
 def test_ring_entries_have_the_bytes_of_the_specification(
     record: Record, fields: dict[str, int], data: bytes
@@ -84,12 +112,15 @@ def test_registers_lie_at_the_addresses_of_the_specification() -> None:
         ("atomics", "base", 2): 0x1028,
         ("atomics", "compare", 18): 0x1168,
         ("contexts", "control", 0): 0x2040,
-        ("contexts", "transmit_base_low", 1): 0x2084,
-        ("contexts", "pid_on_fep", 3): 0x2124,
+        ("device", "retransmit_timeout", 0): 0x0040,
+        ("device", "answer_base_high", 0): 0x004C,
+        ("contexts", "transmit_base_low", 1): 0x20C4,
+        ("contexts", "pid_on_fep", 3): 0x21E4,
+        ("contexts", "event_size", 2): 0x2170,
         ("keys", "store", 0): 0x3030,
         ("peers", "store", 0): 0x4038,
         ("counters", "value", 0): 0x5010,
-        ("counters", "value", 21): 0x5064,
+        ("counters", "value", 28): 0x5080,
     }
     assert {key: blocks[key[0]].address(key[1], key[2]) for key in addresses} == addresses
     assert [placed.following for placed in blocks.values()] == [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0]
@@ -97,6 +128,8 @@ def test_registers_lie_at_the_addresses_of_the_specification() -> None:
         "transmit_tail": 0,
         "completion_head": 4,
         "arm": 8,
+        "event_head": 12,
+        "event_arm": 16,
     }
 
 
@@ -154,7 +187,7 @@ def test_registers_outside_an_array_or_a_block_are_named() -> None:
         RegisterBlock("block", 1, 1, 0x20, (register,), "")["b"]
 
 
-ALL_RECORDS = (*WIRE_RECORDS, TX_DESCRIPTOR, COMPLETION, TRACE_EVENT)
+ALL_RECORDS = (*WIRE_RECORDS, TX_DESCRIPTOR, COMPLETION, EVENT, TRACE_EVENT)
 
 
 @pytest.mark.parametrize("record", ALL_RECORDS, ids=lambda record: record.name)

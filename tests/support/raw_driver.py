@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags
+from amoeba_model.descriptors import COMPLETION, EVENT, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, EventFlags
 from amoeba_model.device import Device
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
@@ -66,8 +66,12 @@ class RawContext:
     completion_size: int
     transmit: Buffer
     completions: Buffer
+    event_size: int
+    events: Buffer | None
+    """The event ring, if there is one."""
     tail: int = 0
     head: int = 0
+    event_head: int = 0
 
     def put(self, **fields: int) -> int:
         """Write a descriptor into the ring without ringing the doorbell; its index."""
@@ -116,6 +120,23 @@ class RawContext:
             self.nic.device.advance()
         raise AssertionError(f"no completion on context {self.number} of {self.nic.device.name} in {steps} steps")
 
+    def poll_event(self, *, release: bool = True) -> dict[str, int] | None:
+        """The next event, if it is there; ``release`` gives its entry back to the NIC."""
+        assert self.events is not None
+        start = self.event_head % (1 << self.event_size) * EVENT.size
+        entry = EVENT.unpack(self.events[start : start + EVENT.size])
+        first_lap = self.event_head >> self.event_size & 1 == 0
+        if bool(entry["flags"] & EventFlags.PHASE) != first_lap:
+            return None
+        self.event_head = (self.event_head + 1) & 0xFFFF
+        if release:
+            self.release_events()
+        return entry
+
+    def release_events(self) -> None:
+        """Tell the NIC how far events have been consumed."""
+        self.doorbell("event_head", self.event_head)
+
     def execute(self, **fields: int) -> dict[str, int]:
         """Post one descriptor and wait for its completion."""
         self.post(**fields)
@@ -133,6 +154,8 @@ class RawNic:
         self.blocks: dict[str, PlacedBlock] = {placed.block.name: placed for placed in bar_blocks(parameters)}
         self.set("device", mac_low=mac & 0xFFFF_FFFF, mac_high=mac >> 32, ip=ip)
         self._slots: dict[int, int] = {}
+        self._answers: Buffer | None = None
+        """Kept alive as long as the device may write to it."""
 
     def get(self, block: str, register: str, index: int = 0) -> int:
         return self.device.read(self.blocks[block].address(register, index))
@@ -166,15 +189,19 @@ class RawNic:
         *,
         transmit_size: int = 4,
         completion_size: int = 4,
+        event_size: int | None = None,
         domain: int = 1,
         job_id: int = 0xABCDEF,
         pid_on_fep: int = 0x123,
         control: int = ContextControl.ENABLE,
     ) -> RawContext:
-        """Set up and enable a context with fresh rings."""
+        """Set up and enable a context with fresh rings; ``event_size`` None: without an event ring."""
         transmit = self.buffer(TX_DESCRIPTOR.size << transmit_size)
         completions = self.buffer(COMPLETION.size << completion_size)
+        events = None if event_size is None else self.buffer(EVENT.size << event_size)
         self.set("contexts", number, control=0)
+        self.set_wide("contexts", number, event_base=0 if events is None else events.address)
+        self.set("contexts", number, event_size=event_size or 0)
         self.set_wide("contexts", number, transmit_base=transmit.address, completion_base=completions.address)
         self.set(
             "contexts",
@@ -186,7 +213,17 @@ class RawNic:
             pid_on_fep=pid_on_fep,
         )
         self.set("contexts", number, control=control)
-        return RawContext(self, number, job_id, pid_on_fep, transmit_size, completion_size, transmit, completions)
+        return RawContext(
+            self, number, job_id, pid_on_fep, transmit_size, completion_size, transmit, completions, event_size or 0,
+            events,
+        )  # fmt: skip
+
+    def answer_memory(self) -> Buffer:
+        """Memory for the target's long answers."""
+        size = self.parameters.target_pdcs * self.parameters.window * self.parameters.payload
+        self._answers = self.buffer(size)
+        self.set_wide("device", answer_base=self._answers.address)
+        return self._answers
 
     def key(self, key: int, base: int, length: int, *, domain: int = 1, flags: int = ALL_RIGHTS) -> int:
         """Register a region under ``key`` in the first slot that no other key holds; the slot."""

@@ -45,6 +45,7 @@ class Stranger:
             "ip": self.pair.target.ip,
             "port": 0xC123,
             "psn": self.psn,
+            "clear_psn_offset": 0xFFFF,  # everything before has been answered
             "spdcid": self.spdcid,
             "syn": True,
             "dpdcid": self.psn - self.first_psn,
@@ -70,6 +71,12 @@ class Stranger:
     def _deliver(self, frame: bytes) -> None:
         self.pair.target.settle()
         self.device.deliver(frame, 0)
+
+    def close(self, **fields: Any) -> FrameHeader:
+        """A CLOSE_COMMAND with the next psn."""
+        values: dict[str, Any] = {"is_control": True, "opcode": 0, "flags": 0, "message_id": 0, "job_id": 0,
+                                  "pid_on_fep": 0, "resource_index": 0, "memory_key": 0}  # fmt: skip
+        return self.header(**{**values, **fields})
 
     def answers(self) -> list[DecodedFrame]:
         """What the target has sent to this stranger since the last call."""

@@ -114,7 +114,7 @@ def test_requests_with_random_fields_are_answered_and_stay_within_the_region(dev
             + generator.choice([SIZE, SIZE + generator.randrange(-99, 99), 2 * SIZE - generator.randrange(-9, 99)]),
             "initiator": generator.getrandbits(32),
             "header_data": generator.getrandbits(64),
-            "clear_psn_offset": generator.getrandbits(16),
+            "clear_psn_offset": -generator.randrange(257) & 0xFFFF,
         }
         answer = stranger.ask(generator.randbytes(size), **fields)
         assert answer.header.psn == stranger.psn - 1
@@ -134,10 +134,10 @@ def test_random_descriptors_complete_and_write_only_where_granted(device_pair: P
     statuses = set()
     for index in range(200):
         entry = pair.local.execute(
-            opcode=generator.choice([0, 1, 2, 3, 3, 4, 4, 5, 5, 6, 255]),
+            opcode=generator.choice([0, 1, 2, 3, 3, 4, 4, 5, 5, 6, 7, 255]),
             op=generator.randrange(22),
             datatype=generator.randrange(22),
-            flags=generator.choice([1, 1, 1, 3, 3, 1 | 1 << generator.randrange(8)]),
+            flags=generator.choice([1, 1, 1, 3, 3, 1 | 1 << generator.choice([1, 2, 3, 5, 6, 7])]),
             length=generator.choice([0, 1, 8, 16, 32, 64, generator.randrange(4000)]),
             peer=generator.choice([0, 0, 0, 0, generator.getrandbits(16)]),
             remote_address=region.address + generator.choice([0, 64, generator.randrange(-50, SIZE)]),

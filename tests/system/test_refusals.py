@@ -10,7 +10,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, KeyFlags
 from amoeba_model.wire.codec import DecodedFrame, decode
-from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, RequestOpcode, ReturnCode, SesFlags
+from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ReturnCode, SesFlags
 from support.raw_driver import ALL_RIGHTS, Buffer, Pair
 from support.stranger import WHOLE, Stranger
 
@@ -213,12 +213,13 @@ def test_the_first_check_that_fails_decides(stranger: Stranger, region: Buffer) 
     assert region[:8] == (0xB6B6B6B6B6B6B6B6).to_bytes(8, "little")
 
 
-def counted(stranger: Stranger, cause: Counter, frame: bytes) -> None:
-    """The frame is dropped, counted as ``cause``, and not answered."""
+def counted(stranger: Stranger, cause: Counter, frame: bytes, nack: NackCode | None = None) -> None:
+    """The frame is dropped, counted as ``cause``, and answered with nothing but the NACK, if there is to be one."""
     before = stranger.pair.target.counter(cause)
     stranger.send(frame)
     assert stranger.pair.target.counter(cause) == before + 1
-    assert stranger.answers() == []
+    answers = [(answer.header.is_control, answer.header.nack_code) for answer in stranger.answers()]
+    assert answers == ([] if nack is None else [(True, nack)])
 
 
 def test_a_frame_longer_than_headers_and_payload_can_be_is_dropped(stranger: Stranger, region: Buffer) -> None:
@@ -232,26 +233,30 @@ def test_a_frame_longer_than_headers_and_payload_can_be_is_dropped(stranger: Str
     assert_usable(stranger, region)
 
 
-def test_packets_out_of_sequence_are_dropped(stranger: Stranger, region: Buffer) -> None:
+def test_packets_out_of_sequence_are_not_executed(stranger: Stranger, region: Buffer) -> None:
     good = {"buffer_offset": region.address, "request_length": 8}
     assert stranger.ask(EIGHT, **good).header.return_code == ReturnCode.OK
-    for psn, offset in ((500, 1), (502, 2), (499, 3)):
-        frame = stranger.frame(stranger.header(psn=psn, dpdcid=offset, **good), SIXTEEN[:8])
-        counted(stranger, Counter.DROPPED_SEQUENCE, frame)
+    late = stranger.frame(stranger.header(psn=502, dpdcid=2, **good), bytes(8))
+    counted(stranger, Counter.DROPPED_SEQUENCE, late, NackCode.ROD_OOO)
+    counted(stranger, Counter.DROPPED_SEQUENCE, late)
+    stranger.send(stranger.frame(stranger.header(psn=500, dpdcid=0, **good), bytes(8)))
+    assert [answer.header.retx for answer in stranger.answers()] == [True]
     assert_usable(stranger, region)
 
 
 def test_packets_of_no_pdc_are_dropped(stranger: Stranger, region: Buffer) -> None:
     good = {"buffer_offset": region.address, "request_length": 8}
-    counted(stranger, Counter.DROPPED_PDC, stranger.frame(stranger.header(dpdcid=1, **good), EIGHT))
-    counted(stranger, Counter.DROPPED_PDC, stranger.frame(stranger.header(syn=False, dpdcid=0, **good), EIGHT))
+    late = stranger.frame(stranger.header(dpdcid=1, **good), EIGHT)
+    counted(stranger, Counter.DROPPED_PDC, late, NackCode.ROD_OOO)
+    unopened = stranger.frame(stranger.header(syn=False, dpdcid=0, **good), EIGHT)
+    counted(stranger, Counter.DROPPED_PDC, unopened, NackCode.INV_DPDCID)
     pdc = stranger.ask(EIGHT, **good).header.spdcid
     for wrong in (pdc + 1, 0xFFFF):
-        counted(
-            stranger, Counter.DROPPED_PDC, stranger.frame(stranger.header(syn=False, dpdcid=wrong, **good), EIGHT)
-        )
+        frame = stranger.frame(stranger.header(syn=False, dpdcid=wrong, **good), EIGHT)
+        counted(stranger, Counter.DROPPED_PDC, frame, NackCode.INV_DPDCID)
     other = Stranger(stranger.pair, mac=0x0200_0000_00BB, ip=0x0A00_00BB)
-    counted(other, Counter.DROPPED_PDC, other.frame(other.header(syn=False, dpdcid=pdc, psn=501, **good), EIGHT))
+    frame = other.frame(other.header(syn=False, dpdcid=pdc, psn=501, **good), EIGHT)
+    counted(other, Counter.DROPPED_PDC, frame, NackCode.INV_DPDCID)
     assert stranger.ask(EIGHT, syn=False, dpdcid=pdc, **good).header.return_code == ReturnCode.OK
 
 
@@ -269,7 +274,8 @@ def test_no_more_pdcs_are_opened_than_there_are(stranger: Stranger, region: Buff
         stranger.device.deliver(stranger.frame(stranger.header(spdcid=100 + number)), 0)
     stranger.pair.run(100)
     assert sorted(answer.header.dpdcid for answer in stranger.answers()) == [100 + number for number in range(size)]
-    counted(stranger, Counter.DROPPED_PDC, stranger.frame(stranger.header(spdcid=100 + size)))
+    one_more = stranger.frame(stranger.header(spdcid=100 + size))
+    counted(stranger, Counter.DROPPED_PDC, one_more, NackCode.NO_PDC_AVAIL)
     stranger.spdcid = 100 + size - 1
     stranger.psn = 9000
     stranger.first_psn = 9000
@@ -341,8 +347,10 @@ def test_storing_a_peer_forgets_what_is_outstanding_on_it(make_pair: Callable[..
 
 
 BAD_DESCRIPTORS: list[tuple[str, int, dict[str, int]]] = [
-    ("opcode", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 6}),
-    ("flag", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"flags": 5}),
+    ("opcode", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 7}),
+    ("flag", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"flags": 0x21}),
+    ("immediate data in place of compare values", ReturnCode.LOCAL_BAD_DESCRIPTOR,
+     {"opcode": 5, "op": Op.FI_CSWAP, "flags": INLINE | DescriptorFlags.IMMEDIATE}),
     ("inline of 9", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 1, "length": 9}),
     ("atomic of nothing", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"length": 0}),
     ("half an element", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"length": 4}),
@@ -356,7 +364,8 @@ BAD_DESCRIPTORS: list[tuple[str, int, dict[str, int]]] = [
     ("peer out of range", ReturnCode.LOCAL_BAD_PEER, {"peer": 32}),
     ("peer not valid", ReturnCode.LOCAL_BAD_PEER, {"peer": 31}),
     ("peer of another context", ReturnCode.LOCAL_BAD_PEER, {"peer": 9}),
-]
+    ("close of nobody", ReturnCode.LOCAL_BAD_PEER, {"opcode": 6, "peer": 31}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("status", "changes"), [case[1:] for case in BAD_DESCRIPTORS],

@@ -302,9 +302,9 @@ def test_four_contexts_work_back_to_back_on_one_counter(device_pair: Pair) -> No
 def test_the_window_limits_unanswered_packets(make_pair: Callable[..., Pair]) -> None:
     pair = make_pair(latency=1500)
     target = pair.memory()
-    context = pair.initiator.context(1, transmit_size=8, completion_size=8)
+    context = pair.initiator.context(1, transmit_size=9, completion_size=9)
     pair.initiator.peer(1, pair.remote, context=1)
-    window, count = pair.initiator.parameters.window, 150
+    window, count = pair.initiator.parameters.window, 400
     for _ in range(count):
         context.put(
             opcode=DescriptorOpcode.WRITE, flags=INLINE, length=8, peer=1, remote_address=target.address,

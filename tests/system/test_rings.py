@@ -38,7 +38,7 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
     assert found == [
         (0x0000, 0x414D0001, 1, 0x100),
         (0x1000, 0x414D0002, 1, 0x200),
-        (0x2000, 0x414D0003, 1, 0x140),
+        (0x2000, 0x414D0003, 1, 0x240),
         (0x3000, 0x414D0004, 1, 0x40),
         (0x4000, 0x414D0005, 1, 0x40),
         (0x5000, 0x414D0006, 1, 0x100),
@@ -48,9 +48,11 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
 def test_a_nic_says_what_it_is(device_pair: Pair) -> None:
     nic = device_pair.initiator
     assert [device_pair.initiator.device.read(0x10 + 4 * word) for word in range(8)] == [
-        1, 256, 4, 64, 32, 64, 4096, 250_000_000
+        2, 256, 4, 1024, 32, 256, 4096, 250_000_000
     ]  # fmt: skip
     assert (nic.get("device", "mac_low"), nic.get("device", "mac_high")) == (1, 0x0200)
+    assert nic.get("device", "target_pdcs") == 64
+    assert (nic.get("device", "retransmit_timeout"), nic.get("device", "retransmit_limit")) == (1 << 14, 8)
     assert nic.get("atomics", "base", Op.FI_SUM) == (1 << 20) - 1
     assert nic.get("atomics", "base", Op.FI_ATOMIC_READ) == 0
     assert nic.get("atomics", "compare", Op.FI_MSWAP) == 0b1100_0000_1111_1111
@@ -64,7 +66,7 @@ def test_registers_keep_events_read_zero_and_read_only_ones_stay(device_pair: Pa
     nic.set("keys", store=63)
     assert nic.get("keys", "store") == 0
     device.write(0x10, 99)
-    assert device.read(0x10) == 1
+    assert device.read(0x10) == 2
     assert device.read(0xFFC) == 0
     assert device.read(0x2_0000) == 0
 

@@ -6,7 +6,14 @@ They are checked in, so that readers and other tools need no Python; a test hold
 from collections.abc import Mapping
 
 from amoeba_model.generate.c_header import c_header
-from amoeba_model.generate.markdown import completions_page, descriptors_page, registers_page, trace_page, wire_page
+from amoeba_model.generate.markdown import (
+    completions_page,
+    descriptors_page,
+    events_page,
+    registers_page,
+    trace_page,
+    wire_page,
+)
 from amoeba_model.generate.wireshark import dissector
 
 __all__ = ["generated_files"]
@@ -19,6 +26,7 @@ def generated_files() -> Mapping[str, str]:
         "amoeba_uet.lua": dissector(),
         "completions.md": completions_page(),
         "descriptors.md": descriptors_page(),
+        "events.md": events_page(),
         "registers.md": registers_page(),
         "trace.md": trace_page(),
         "wire.md": wire_page(),

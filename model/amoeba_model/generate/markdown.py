@@ -3,7 +3,16 @@
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 
-from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import (
+    COMPLETION,
+    EVENT,
+    TX_DESCRIPTOR,
+    CompletionFlags,
+    DescriptorFlags,
+    DescriptorOpcode,
+    EventFlags,
+    EventKind,
+)
 from amoeba_model.generate.sources import BLOCK_HEADER, WIRE_ENUMS, member_docs, notice
 from amoeba_model.layout import Access, Record, Register
 from amoeba_model.parameters import NicParameters
@@ -21,7 +30,7 @@ from amoeba_model.registers import (
 from amoeba_model.trace import TRACE_EVENT, Requester, Stage
 from amoeba_model.wire.uet import UDP_PORT, WIRE_RECORDS
 
-__all__ = ["completions_page", "descriptors_page", "registers_page", "trace_page", "wire_page"]
+__all__ = ["completions_page", "descriptors_page", "events_page", "registers_page", "trace_page", "wire_page"]
 
 _Numbers = type[enum.IntEnum] | type[enum.IntFlag]
 
@@ -63,13 +72,20 @@ def completions_page() -> str:
     return _page("Completions", ("descriptors",), [*_record(COMPLETION), *_enumeration(CompletionFlags)])
 
 
+def events_page() -> str:
+    """The event ring's entries."""
+    body = [*_record(EVENT), *_enumeration(EventKind), *_enumeration(EventFlags)]
+    return _page("Events", ("descriptors",), body)
+
+
 def wire_page() -> str:
     """All headers of a frame, and UET's numbers."""
     return _page("Wire headers", ("wire.uet",), _wire())
 
 
 def _wire() -> Iterator[str]:
-    yield f"Ethernet II, IPv4, UDP to port {UDP_PORT}, PDS, SES, atomic extension, payload, CRC."
+    yield f"Ethernet II, IPv4, UDP to port {UDP_PORT}, PDS, SES, atomic extension, payload, CRC;"
+    yield "a NACK or control packet has nothing between PDS and CRC."
     yield ""
     for record in WIRE_RECORDS:
         yield from _record(record)

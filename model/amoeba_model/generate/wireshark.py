@@ -10,6 +10,8 @@ from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
     PDS_ACK,
+    PDS_CONTROL,
+    PDS_NACK,
     PDS_REQUEST,
     SES_REQUEST,
     SES_RESPONSE,
@@ -21,7 +23,13 @@ from amoeba_model.wire.uet import (
 
 __all__ = ["dissector"]
 
-_RECORDS = (PDS_REQUEST, PDS_ACK, SES_REQUEST, ATOMIC_EXTENSION, SES_RESPONSE, SES_RESPONSE_DATA)
+_PDS_HEADERS = {
+    PdsType.ROD_REQ: PDS_REQUEST,
+    PdsType.ACK: PDS_ACK,
+    PdsType.NACK: PDS_NACK,
+    PdsType.CONTROL: PDS_CONTROL,
+}
+_RECORDS = (*_PDS_HEADERS.values(), SES_REQUEST, ATOMIC_EXTENSION, SES_RESPONSE, SES_RESPONSE_DATA)
 
 _DISSECTOR = """\
 -- Adds the fields of one header to the tree; returns its values and the offset behind it.
@@ -77,8 +85,20 @@ local function dissect_response(tree, tvb, offset, header)
   return name_of(enums.ReturnCode, values.return_code), offset
 end
 
+-- The packet that a PDS header speaks about.
+local function psn_of(kind, values)
+  if kind ~= PDS_ACK then
+    return values.psn or values.nack_psn
+  end
+  local offset = values.ack_psn_offset
+  if offset >= 32768 then
+    offset = offset - 65536
+  end
+  return (values.cack_psn + offset) % 4294967296
+end
+
 function uet.dissector(tvb, pinfo, tree)
-  if tvb:len() < headers.pds_request.size then
+  if tvb:len() < 2 then
     return 0
   end
   local prologue = tvb(0, 2):uint()
@@ -88,21 +108,24 @@ function uet.dissector(tvb, pinfo, tree)
   local root = tree:add(uet, tvb(), "Ultra Ethernet Transport")
   local info = name_of(enums.PdsType, kind)
   local values, offset, text
-  if kind == PDS_ROD_REQ then
-    values, offset = add_header(root, tvb, 0, headers.pds_request)
-  elseif kind == PDS_ACK then
-    values, offset = add_header(root, tvb, 0, headers.pds_ack)
-  else
+  if pds_headers[kind] then
+    values, offset = add_header(root, tvb, 0, pds_headers[kind])
+  end
+  if values == nil then
     pinfo.cols.info = info
     return tvb:len()
   end
-  info = info .. " psn " .. string.format("%.0f", values.psn or values.cack_psn)
+  info = info .. " psn " .. string.format("%.0f", psn_of(kind, values))
   if kind == PDS_ROD_REQ and next_header == NEXT_REQUEST_STD then
     text, offset = dissect_request(root, tvb, offset)
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE then
     text, offset = dissect_response(root, tvb, offset, headers.ses_response)
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE_DATA then
     text, offset = dissect_response(root, tvb, offset, headers.ses_response_data)
+  elseif kind == PDS_NACK then
+    text = name_of(enums.NackCode, values.nack_code)
+  elseif kind == PDS_CONTROL then
+    text = name_of(enums.ControlType, values.control_type)
   end
   pinfo.cols.info = info .. (text and (" " .. text) or "")
   if text == nil then
@@ -134,8 +157,8 @@ def _lines() -> Iterator[str]:
     yield ""
     yield f"local UDP_PORT = {UDP_PORT}"
     yield f"local CRC_SIZE = {CRC_SIZE}"
-    yield f"local PDS_ROD_REQ = {PdsType.ROD_REQ.value}"
-    yield f"local PDS_ACK = {PdsType.ACK.value}"
+    for kind in _PDS_HEADERS:
+        yield f"local PDS_{kind.name} = {kind.value}"
     yield f"local NEXT_REQUEST_STD = {NextHeader.REQUEST_STD.value}"
     yield f"local NEXT_RESPONSE = {NextHeader.RESPONSE.value}"
     yield f"local NEXT_RESPONSE_DATA = {NextHeader.RESPONSE_DATA.value}"
@@ -155,6 +178,8 @@ def _lines() -> Iterator[str]:
     for record in _RECORDS:
         yield from _header(record)
     yield "}"
+    by_kind = ", ".join(f"[PDS_{kind.name}] = headers.{record.name}" for kind, record in _PDS_HEADERS.items())
+    yield f"local pds_headers = {{ {by_kind} }}"
     yield ""
     yield 'local payload_field = ProtoField.bytes("amoeba_uet.payload", "payload")'
     yield 'local crc_field = ProtoField.uint32("amoeba_uet.crc", "crc", base.HEX)'

@@ -36,6 +36,7 @@ _ATOMIC_READ = Op.FI_ATOMIC_READ
 _BASE = Form.BASE
 _WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
+_HEADER_DATA = SesFlags.HEADER_DATA.value
 _CSWAP_BY_BITS = SemanticControl.AMOEBA_CSWAP_BY_BITS.value
 _READ_RIGHT = KeyFlags.REMOTE_READ.value
 _WRITE_RIGHT = KeyFlags.REMOTE_WRITE.value
@@ -89,6 +90,8 @@ class RequestChecker:
         request = self._understand(header, payload)
         if isinstance(request, ReturnCode):
             return request
+        if header.flags & _HEADER_DATA and not context.events.base:
+            return ReturnCode.DISABLED
         key = self._keys.find(header.memory_key)
         if key is None:
             return ReturnCode.BAD_MKEY

@@ -1,131 +1,101 @@
-"""The initiator's receiving half: ResponseHandler, ResultWriter, CompletionWriter, interrupts."""
+"""ResultOrder and CompletionWriter: what an answer, or the lack of one, means to the application."""
 
-from amoeba_model.descriptors import COMPLETION, CompletionFlags, DescriptorFlags
+from amoeba_model.descriptors import COMPLETION, DescriptorFlags
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
-from amoeba_model.nic.tables import Context, Packet, Peer, Request
+from amoeba_model.nic.peers import Packet, Peer
+from amoeba_model.nic.rings import Interrupts, RingWriter
+from amoeba_model.nic.tables import Context, Request
 from amoeba_model.nic.timing import COMPLETION as COMPLETION_COST
 from amoeba_model.nic.timing import RESULT
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester, Stage
 from amoeba_model.unroll import packer
-from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ReturnCode
 
-__all__ = ["CompletionWriter", "ResponseHandler"]
+__all__ = ["CompletionWriter", "ResultOrder"]
 
-_COMPLETIONS = Counter.COMPLETIONS.value
-_DROPPED_RESPONSE = Counter.DROPPED_RESPONSE.value
 _ERROR_COMPLETIONS = Counter.ERROR_COMPLETIONS.value
-_INTERRUPTS = Counter.INTERRUPTS.value
-_RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
 _pack_completion = packer(
     (COMPLETION,),
     [f"completion.{name}" for name in ("context", "length", "descriptor", "opcode", "status", "flags")],
 )
-_ENTRY_SIZE = COMPLETION.size
-_COMPLETION_WRITER = Requester.COMPLETION_WRITER
 _RESULT_WRITER = Requester.RESULT_WRITER
 _OK = ReturnCode.OK.value
+_UNCOR = ReturnCode.UNCOR.value
+_LOCAL_DMA_FAULT = ReturnCode.LOCAL_DMA_FAULT.value
 _WANTS_COMPLETION = DescriptorFlags.COMPLETION.value
-_PHASE = CompletionFlags.PHASE.value
+_CHAINED = DescriptorFlags.CHAINED.value
 
 
 class CompletionWriter:
-    """Writes completion entries and raises interrupts."""
+    """Writes completion entries."""
 
-    def __init__(self, core: Core, host: HostMemory) -> None:
-        self.interrupts = 0
-        """Vectors raised and not yet taken, as a bit mask; a context's vector is its number."""
+    def __init__(self, core: Core, host: HostMemory, interrupts: Interrupts) -> None:
         self._core = core
-        self._host = host
+        self._writer = RingWriter(
+            core,
+            host,
+            interrupts,
+            COMPLETION,
+            Requester.COMPLETION_WRITER,
+            Stage.COMPLETION_WRITTEN,
+            Counter.COMPLETIONS,
+        )
 
     def complete(self, request: Request, cycle: int) -> None:
-        """CompletionWriter: a request is over; write its completion if it wants one or failed."""
-        context = request.context
+        """A request is over; write its completion if it wants one or failed, unless its context is gone."""
         if not request.is_live():
             return
+        context = request.context
         context.in_flight -= 1
-        if request.status == _OK and not request.flags & _WANTS_COMPLETION:
+        status = request.status
+        if status == _OK and request.flags & (_WANTS_COMPLETION | _CHAINED) != _WANTS_COMPLETION:
             return
-        core = self._core
-        index = context.written
-        slot = index & ((1 << context.completion_size) - 1)
-        first_lap = not index >> context.completion_size & 1
+        ring = context.completions
         entry = _pack_completion(
-            request.user_context,
-            request.length,
-            request.index,
-            request.opcode,
-            request.status,
-            _PHASE if first_lap else 0,
+            request.user_context, request.length, request.index, request.opcode, status, ring.phase()
         )
-        self._host.write(context.completion_base + slot * _ENTRY_SIZE, entry, _COMPLETION_WRITER)
-        context.written = (index + 1) & 0xFFFF
-        core.counters[_COMPLETIONS] += 1
-        if request.status != _OK:
-            core.counters[_ERROR_COMPLETIONS] += 1
-        cycle += COMPLETION_COST
-        if core.tracing:
-            core.trace(cycle, Stage.COMPLETION_WRITTEN, context.number, request.peer, index, request.status)
-        if context.armed is not None and _is_at_or_after(index, context.armed):
-            self._raise_interrupt(context, cycle)
+        if status != _OK:
+            self._core.counters[_ERROR_COMPLETIONS] += 1
+        self._writer.write(ring, context.number, entry, request.peer, status, cycle + COMPLETION_COST)
+
+    def hand_on(self, request: Request) -> None:
+        """A piece that the next one continues is over, and its status the chain's: nothing to write."""
+        if request.is_live():
+            request.context.in_flight -= 1
 
     def arm(self, context: Context, index: int) -> None:
-        """Doorbell: interrupt at completion ``index`` or later, at once if it has been written already."""
-        context.armed = index
-        if _is_at_or_after(context.written - 1, index):
-            self._raise_interrupt(context, self._core.now)
-
-    def _raise_interrupt(self, context: Context, cycle: int) -> None:
-        context.armed = None
-        self.interrupts |= 1 << context.number
-        self._core.counters[_INTERRUPTS] += 1
-        if self._core.tracing:
-            self._core.trace(cycle, Stage.INTERRUPT, context.number, 0, 0)
+        """Doorbell."""
+        self._writer.arm(context.completions, context.number, index)
 
 
-class ResponseHandler:
-    """Matches answers with outstanding packets, in order, and hands over data and outcome."""
+class ResultOrder:
+    """Takes the outcomes of a PDC's packets in their order: first their data, then their request's completion."""
 
-    def __init__(self, core: Core, host: HostMemory, peers: list[Peer], completions: CompletionWriter) -> None:
+    def __init__(self, core: Core, host: HostMemory, completions: CompletionWriter) -> None:
         self._core = core
         self._host = host
-        self._peers = peers
         self._completions = completions
 
-    def handle(self, header: FrameHeader, payload: bytes, cycle: int) -> int | None:
-        """ResponseHandler: the number of the context that may go on; None if nothing waits for this answer."""
-        core = self._core
-        peer = self._peers[header.dpdcid] if header.dpdcid < len(self._peers) else None
-        if peer is None or not peer.outstanding or peer.outstanding[0].psn != header.psn or peer.ip != header.ip:
-            core.counters[_DROPPED_RESPONSE] += 1
-            return None
-        packet = peer.outstanding.popleft()
-        peer.answered += 1
-        peer.target_pdc = header.spdcid
-        core.counters[_RESPONSES_RECEIVED] += 1
+    def conclude(self, pdc: int, peer: Peer, packet: Packet, code: int, payload: bytes, cycle: int) -> None:
+        """``packet`` of ``peer``, whose index is ``pdc``, was answered with ``code`` and ``payload``."""
         request = packet.request
-        status = self._outcome(packet, header, payload)
+        if packet.fault:
+            status = _LOCAL_DMA_FAULT
+        elif code == _OK and len(payload) != packet.expected:
+            status = _UNCOR
+        else:
+            status = code
         if status == _OK and payload and request.is_live():
-            cycle = self.write_result(packet, header.dpdcid, payload, cycle)
+            cycle = self._write_result(pdc, packet, payload, cycle)
         if request.status == _OK:
             request.status = status
         if packet.is_last:
-            self._completions.complete(request, cycle)
-        return request.context.number
+            self._end(peer, request, cycle)
 
-    @staticmethod
-    def _outcome(packet: Packet, header: FrameHeader, payload: bytes) -> int:
-        """The packet's part in the status of its request."""
-        if packet.fault:
-            return ReturnCode.LOCAL_DMA_FAULT.value
-        if header.return_code == _OK and len(payload) != packet.expected:
-            return ReturnCode.UNCOR.value
-        return header.return_code
-
-    def write_result(self, packet: Packet, pdc: int, payload: bytes, cycle: int) -> int:
-        """ResultWriter: fetched or read data to host memory; the cycle of its last beat."""
+    def _write_result(self, pdc: int, packet: Packet, payload: bytes, cycle: int) -> int:
+        """Fetched or read data to host memory; the cycle of its last beat."""
         core = self._core
         self._host.write(packet.request.result + packet.position, payload, _RESULT_WRITER)
         cycle += RESULT + len(payload) // core.beat_bytes
@@ -133,7 +103,14 @@ class ResponseHandler:
             core.trace(cycle, Stage.RESULT_WRITTEN, packet.request.context.number, pdc, packet.psn)
         return cycle
 
-
-def _is_at_or_after(index: int, other: int) -> bool:
-    """Order of indices that count modulo 2**16."""
-    return (index - other) & 0xFFFF < 0x8000
+    def _end(self, peer: Peer, request: Request, cycle: int) -> None:
+        """The last packet is answered: complete the request, or hand its status on in its chain."""
+        before = peer.chained
+        if before is not None and request.continues(before) and before.status != _OK:
+            request.status = before.status
+        if request.flags & _CHAINED:
+            peer.chained = request
+            self._completions.hand_on(request)
+        else:
+            peer.chained = None
+            self._completions.complete(request, cycle)

@@ -1,7 +1,7 @@
-"""What all blocks of one NIC share: parameters, clock, counters, trace, own address."""
+"""What all blocks of one NIC share: parameters, clock, counters, trace, settings of the whole NIC."""
 
 from amoeba_model.parameters import NicParameters
-from amoeba_model.registers import Counter
+from amoeba_model.registers import RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter
 from amoeba_model.trace import Stage, TraceEvent
 
 __all__ = ["Core"]
@@ -18,6 +18,9 @@ class Core:
         """The clock, in cycles since reset."""
         self.mac = 0
         self.ip = 0
+        self.retransmit_timeout = RETRANSMIT_TIMEOUT
+        self.retransmit_limit = RETRANSMIT_LIMIT
+        self.answer_base = 0
         self.tracing = False
         self.events: list[TraceEvent] = []
         self.beat_bytes = parameters.beat_bytes

@@ -4,18 +4,22 @@ from collections import deque
 
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.checker import RequestChecker
-from amoeba_model.nic.completion import CompletionWriter, ResponseHandler
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.events import EventWriter
 from amoeba_model.nic.frames import FrameReceiver, FrameTransmitter
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.initiator import Initiator
 from amoeba_model.nic.memory import MemoryEngine
 from amoeba_model.nic.pdc import PdcTable
+from amoeba_model.nic.peers import NEVER, Peer
 from amoeba_model.nic.registers import DoorbellPages, RegisterBank, check_offset
-from amoeba_model.nic.responder import Target
-from amoeba_model.nic.tables import Context, KeyTable, Peer
+from amoeba_model.nic.responder import Responder
+from amoeba_model.nic.rings import Interrupts
+from amoeba_model.nic.tables import Context, KeyTable
+from amoeba_model.nic.target import Target
 from amoeba_model.nic.timing import RECEIVE
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import DOORBELL_PAGE, Counter
@@ -47,17 +51,20 @@ class ModelDevice(SimulatedDevice):
         peers = [Peer() for _ in range(self.parameters.peers)]
         self._transmitter = FrameTransmitter(core)
         self._receiver = FrameReceiver(core)
-        self._completions = CompletionWriter(core, host)
+        self._interrupts = Interrupts(core)
         self._initiator = Initiator(
-            core, host, capabilities, self._contexts, peers, self._transmitter, self._completions
+            core, host, capabilities, self._contexts, peers, self._transmitter, self._interrupts
         )
-        self._responses = ResponseHandler(core, host, peers, self._completions)
+        events = EventWriter(core, host, self._interrupts, self._contexts)
+        answers = AnswerStore(core, host)
         self._target = Target(
             core,
-            PdcTable(self.parameters.target_pdcs),
+            PdcTable(self.parameters, events, answers),
             RequestChecker(core, capabilities, self._contexts, keys),
             MemoryEngine(core, host),
-            self._transmitter,
+            events,
+            answers,
+            Responder(core, self._transmitter),
         )
         self._bank = RegisterBank(core, capabilities, self._contexts, keys, peers)
         self._doorbells = DoorbellPages(
@@ -65,7 +72,9 @@ class ModelDevice(SimulatedDevice):
             {
                 "transmit_tail": self._initiator.ring_doorbell,
                 "completion_head": self._initiator.consume,
-                "arm": self._completions.arm,
+                "arm": self._initiator.completions.arm,
+                "event_head": events.consume,
+                "event_arm": events.arm,
             },
         )
 
@@ -135,12 +144,21 @@ class ModelDevice(SimulatedDevice):
     def run_until(self, cycle: int) -> None:
         self._check_open()
         core = self._core
-        self._initiator.run()
         arrivals = self._arrivals
-        while arrivals and arrivals[0][0] <= cycle:
-            arrival, frame = arrivals.popleft()
-            core.now = max(core.now, arrival)
-            self._receive(frame)
+        retransmitter = self._initiator.retransmitter
+        self._initiator.run()
+        while True:
+            arrival = arrivals[0][0] if arrivals else NEVER
+            if retransmitter.deadline < arrival:
+                if retransmitter.deadline > cycle:
+                    break
+                core.now = max(core.now, retransmitter.deadline)
+                self._initiator.expire()
+            else:
+                if arrival > cycle:
+                    break
+                core.now = max(core.now, arrival)
+                self._receive(arrivals.popleft()[1])
         core.now = max(core.now, cycle)
 
     def _receive(self, frame: bytes) -> None:
@@ -152,11 +170,8 @@ class ModelDevice(SimulatedDevice):
         header, payload = decoded
         if header.is_request:
             self._target.handle(header, payload, cycle)
-            return
-        number = self._responses.handle(header, payload, cycle)
-        if number is not None:
-            self._initiator.schedule(self._contexts[number])
-            self._initiator.run()
+        else:
+            self._initiator.receive(header, payload, cycle)
 
     def take_frames(self) -> list[Frame]:
         self._check_open()
@@ -170,8 +185,7 @@ class ModelDevice(SimulatedDevice):
 
     def take_interrupts(self) -> int:
         self._check_open()
-        vectors, self._completions.interrupts = self._completions.interrupts, 0
-        return vectors
+        return self._interrupts.take()
 
     def close(self) -> None:
         if not self._closed and self.network is not None:

@@ -36,12 +36,20 @@ class FrameTransmitter:
         self._queued = 0
         self._free = 0
         """Cycle at which the line is free again."""
+        self._busy_until = 0
+        """Cycle at which all frames queued so far have left."""
 
-    def send(self, header: FrameHeader, payload: bytes, ready: int, announcement: Announcement) -> None:
-        """Queue a frame whose first beat may leave in cycle ``ready``; frames ready together keep their order."""
+    def send(self, header: FrameHeader, payload: bytes, ready: int, announcement: Announcement) -> int:
+        """Queue a frame whose first beat may leave in cycle ``ready``; frames ready together keep their order.
+
+        Returns the cycle at which it has left if nothing overtakes it.
+        """
         frame = encode(header, payload, self._core.mac, self._core.ip)
+        start = self._busy_until if self._busy_until > ready else ready
+        self._busy_until = left = start - (-len(frame) // self._core.beat_bytes)
         self._queued += 1
         heapq.heappush(self._waiting, (ready, self._queued, frame, announcement))
+        return left
 
     def take(self) -> list[Frame]:
         """The frames whose last beat has left by now."""

@@ -1,35 +1,160 @@
 """PdcTable: the packet delivery contexts of initiators elsewhere, and the order of their packets."""
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from amoeba_model.nic.answers import AnswerStore
+from amoeba_model.nic.events import EventWriter
+from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import NackCode, SesFlags
 
-__all__ = ["PdcTable"]
+__all__ = ["Duplicate", "Pdc", "PdcTable", "Refusal"]
+
+_PSN_MASK = 0xFFFF_FFFF
+_PSN_HALF = 1 << 31
+_HEADER_DATA = SesFlags.HEADER_DATA.value
+_FURTHEST_CLEAR = (1 << 15) - 1
+"""ack_psn_offset has 16 bits and a sign."""
+
+
+@dataclass(slots=True, eq=False)
+class Pdc:
+    """One target PDC that is open or closed; those not there yet are free."""
+
+    number: int
+    ip: int
+    spdcid: int
+    start_psn: int
+    expected: int
+    plain: int
+    """Packets before the expected one, in a row, that were answered OK and without data."""
+    is_open: bool = True
+    gap_reported: bool = False
+    """A NACK has been sent since the expected psn last advanced."""
+
+    def acknowledge(self, header: FrameHeader, plain: bool) -> int:
+        """``cack_psn`` of the answer to a packet; ``plain``: it is OK and without data."""
+        unanswered = _clear_distance(header)
+        cack_psn = header.psn if unanswered - 1 <= self.plain else header.psn - unanswered
+        self.plain = self.plain + 1 if plain else 0
+        return cack_psn & _PSN_MASK
+
+    @staticmethod
+    def acknowledge_again(header: FrameHeader) -> int:
+        """``cack_psn`` of an answer that is given again: the packet's clear_psn."""
+        return (header.psn - min(_clear_distance(header), _FURTHEST_CLEAR)) & _PSN_MASK
+
+
+class Duplicate(NamedTuple):
+    """A packet that the PDC has got before."""
+
+    pdc: Pdc
+
+
+class Refusal(NamedTuple):
+    """A packet that is not accepted."""
+
+    counter: Counter
+    code: NackCode | None = None
+    """Of the NACK; None: there is none."""
+    psn: int = 0
+    """``nack_psn``."""
+    pdc: int = 0
 
 
 class PdcTable:
-    """Target PDCs, numbered from 0 in the order in which they are first opened; none is ever closed."""
+    """Target PDCs, numbered from 0 in the order in which they are first opened."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, parameters: NicParameters, events: EventWriter, answers: AnswerStore) -> None:
+        self._size = parameters.target_pdcs
+        self._window = parameters.window
+        self._events = events
+        self._answers = answers
+        self._pdcs: list[Pdc] = []
         self._numbers: dict[tuple[int, int], int] = {}
         """Number of the PDC that belongs to (sender's IP address, sender's PDC)."""
-        self._expected: list[int] = []
-        """Next packet sequence number of each open PDC."""
+        self._closed: dict[int, None] = {}
+        """Numbers of the closed ones, in the order in which they were closed."""
 
-    def accept(self, header: FrameHeader) -> int | Counter:
-        """PdcTable: the request's PDC, which then expects the next packet; or what counts the request's drop."""
+    def accept(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
+        """The packet's PDC, which from then on expects the next packet; or why it is not to be executed."""
+        pdc = self._find_or_open(header) if header.syn else self._find(header)
+        if isinstance(pdc, Refusal):
+            return pdc
+        ahead = (header.psn - pdc.expected) & _PSN_MASK
+        if ahead >= _PSN_HALF:
+            return Duplicate(pdc)
+        if not pdc.is_open:
+            return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn, pdc.number)
+        refusal = self._refuse_now(pdc, header, ahead)
+        if refusal is not None:
+            return refusal
+        pdc.expected = (header.psn + 1) & _PSN_MASK
+        pdc.gap_reported = False
+        if header.is_control:
+            pdc.is_open = False
+            self._closed[pdc.number] = None
+        return pdc
+
+    def _find(self, header: FrameHeader) -> Pdc | Refusal:
+        """The PDC that a packet without SYN names."""
+        if header.dpdcid < len(self._pdcs):
+            pdc = self._pdcs[header.dpdcid]
+            if (pdc.ip, pdc.spdcid) == (header.ip, header.spdcid):
+                return pdc
+        return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn)
+
+    def _find_or_open(self, header: FrameHeader) -> Pdc | Refusal:
+        """The PDC of a packet with SYN, new if it has to be."""
+        start_psn = (header.psn - header.dpdcid) & _PSN_MASK
         number = self._numbers.get((header.ip, header.spdcid))
-        if header.syn and header.dpdcid == 0:
-            if number is None:
-                if len(self._expected) == self._size:
-                    return Counter.DROPPED_PDC
-                number = len(self._expected)
-                self._numbers[header.ip, header.spdcid] = number
-                self._expected.append(0)
-            self._expected[number] = header.psn
-        elif number is None or (not header.syn and header.dpdcid != number):
-            return Counter.DROPPED_PDC
-        if header.psn != self._expected[number]:
-            return Counter.DROPPED_SEQUENCE
-        self._expected[number] = (header.psn + 1) & 0xFFFF_FFFF
+        if number is not None and self._pdcs[number].start_psn == start_psn:
+            return self._pdcs[number]
+        if header.dpdcid:
+            return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
+        if number is None:
+            number = self._make_room()
+        if number is None:
+            return Refusal(Counter.DROPPED_PDC, NackCode.NO_PDC_AVAIL, header.psn)
+        # Nothing has been answered that an acknowledgement would have to name by itself.
+        pdc = Pdc(number, header.ip, header.spdcid, start_psn, start_psn, plain=self._window)
+        self._answers.forget(number)
+        self._closed.pop(number, None)
+        self._numbers[header.ip, header.spdcid] = number
+        if number == len(self._pdcs):
+            self._pdcs.append(pdc)
+        else:
+            self._pdcs[number] = pdc
+        return pdc
+
+    def _make_room(self) -> int | None:
+        """A number for a new PDC: the first free one, else that of the PDC that was closed first."""
+        if len(self._pdcs) < self._size:
+            return len(self._pdcs)
+        number = next(iter(self._closed), None)
+        if number is not None:
+            closed = self._pdcs[number]
+            del self._numbers[closed.ip, closed.spdcid]
         return number
+
+    def _refuse_now(self, pdc: Pdc, header: FrameHeader, ahead: int) -> Refusal | None:
+        """Why an open PDC does not take a packet that it has not got yet."""
+        if ahead:
+            silent = pdc.gap_reported and not header.retx
+            pdc.gap_reported = True
+            code = None if silent else NackCode.ROD_OOO
+            return Refusal(Counter.DROPPED_SEQUENCE, code, pdc.expected, pdc.number)
+        if _clear_distance(header) > self._window:
+            return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PSN_OOR_WINDOW, header.psn, pdc.number)
+        if header.flags & _HEADER_DATA and not header.is_control and not self._events.has_room(header):
+            pdc.gap_reported = True
+            return Refusal(Counter.DROPPED_SEQUENCE, NackCode.NO_RESOURCE, header.psn, pdc.number)
+        return None
+
+
+def _clear_distance(header: FrameHeader) -> int:
+    """How far the packet is ahead of the last one whose answer its initiator has: 1 in an idle PDC."""
+    offset = header.clear_psn_offset
+    return (offset >> 15 << 16) - offset

@@ -7,7 +7,8 @@ from amoeba_model.device import DeviceError
 from amoeba_model.layout import Access
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.core import Core
-from amoeba_model.nic.tables import Context, Key, KeyTable, Peer
+from amoeba_model.nic.peers import Peer
+from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.opcodes import Form, Op
 from amoeba_model.registers import (
     ABI_VERSION,
@@ -57,8 +58,9 @@ class RegisterBank:
         self._counters = self._blocks["counters"].address("value")
         self._counters_end = self._blocks["counters"].offset + self._blocks["counters"].block.length
         self._present_capabilities(capabilities)
-        for name in ("mac_low", "mac_high", "ip"):
-            self._events[self._blocks["device"].address(name)] = self._load_address
+        for register in self._blocks["device"].block.registers:
+            if register.access is Access.RW:
+                self._events[self._blocks["device"].address(register.name)] = self._load_settings
         for context in contexts:
             for register in self._blocks["contexts"].block.registers:
                 address = self._blocks["contexts"].address(register.name, context.number)
@@ -95,6 +97,7 @@ class RegisterBank:
             "peers": parameters.peers,
             "window": parameters.window,
             "payload": parameters.payload,
+            "target_pdcs": parameters.target_pdcs,
             "clock_hz": parameters.clock_hz,
         }
         for name, value in identity.items():
@@ -103,17 +106,22 @@ class RegisterBank:
             for op in Op:
                 self._values[self._blocks["atomics"].address(form.value, op)] = capabilities.mask(form, op)
 
-    def _load_address(self, _: int) -> None:
-        self._core.mac = (self._value("device", "mac_high") & 0xFFFF) << 32 | self._value("device", "mac_low")
-        self._core.ip = self._value("device", "ip")
+    def _load_settings(self, _: int) -> None:
+        core = self._core
+        core.mac = (self._value("device", "mac_high") & 0xFFFF) << 32 | self._value("device", "mac_low")
+        core.ip = self._value("device", "ip")
+        core.retransmit_timeout = self._value("device", "retransmit_timeout")
+        core.retransmit_limit = self._value("device", "retransmit_limit") & 0xFF
+        core.answer_base = self._pair("device", "answer_base")
 
     def _load_context(self, context: Context, _: int) -> None:
         number = context.number
         control = self._value("contexts", "control", number)
         context.transmit_base = self._pair("contexts", "transmit_base", number)
         context.transmit_size = self._value("contexts", "transmit_size", number) & 0xF
-        context.completion_base = self._pair("contexts", "completion_base", number)
-        context.completion_size = self._value("contexts", "completion_size", number) & 0xF
+        for ring, name in ((context.completions, "completion"), (context.events, "event")):
+            ring.base = self._pair("contexts", f"{name}_base", number)
+            ring.size = self._value("contexts", f"{name}_size", number) & 0xF
         context.domain = self._value("contexts", "domain", number) & 0xFF
         context.job_id = self._value("contexts", "job_id", number) & 0xFF_FFFF
         context.pid_on_fep = self._value("contexts", "pid_on_fep", number) & 0xFFF

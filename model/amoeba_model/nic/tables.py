@@ -1,26 +1,28 @@
-"""Contexts, keys and peers, as the driver stored them, with what the NIC keeps next to each."""
+"""Contexts and keys, as the driver stored them, with what the NIC keeps next to each."""
 
 from collections import deque
 from dataclasses import dataclass, field
 
+from amoeba_model.nic.rings import EntryRing
 from amoeba_model.registers import KeyFlags, key_slots
 from amoeba_model.wire.uet import ReturnCode
 
-__all__ = ["Context", "Key", "KeyTable", "Packet", "Peer", "Request"]
+__all__ = ["Context", "Key", "KeyTable", "Request"]
 
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """One endpoint context: its registers, and where its rings stand. Indices count modulo 2**16."""
+    """One endpoint context: its registers, its rings, and its requests. Indices count modulo 2**16."""
 
     number: int
     enabled: bool = False
     cswap_by_bits: bool = False
     transmit_base: int = 0
     transmit_size: int = 0
-    """log2 of entries, as ``completion_size``."""
-    completion_base: int = 0
-    completion_size: int = 0
+    """log2 of entries."""
+    completions: EntryRing = field(default_factory=EntryRing)
+    events: EntryRing = field(default_factory=EntryRing)
+    """With ``base`` 0 there is none."""
     domain: int = 0
     job_id: int = 0
     pid_on_fep: int = 0
@@ -29,33 +31,24 @@ class Context:
     """Producer index of the transmit ring, from the doorbell."""
     head: int = 0
     """Next descriptor to take."""
-    written: int = 0
-    """Index of the next completion entry."""
-    consumed: int = 0
-    """Consumer index of the completion ring, from the doorbell page."""
     in_flight: int = 0
     """Descriptors taken and not completed."""
-    armed: int | None = None
-    """Completion index at which to raise the interrupt."""
-    current: "Request | None" = None
-    """Request being cut into packets."""
+    requests: "deque[Request]" = field(default_factory=deque)
+    """RequestQueues: checked, and not yet cut into their last packet."""
     epoch: int = 0
     """Counts enablings: requests of an earlier one must not touch the memory of the next."""
 
     def restart(self) -> None:
         """What setting ENABLE does to the rings."""
-        self.tail = self.head = self.written = self.consumed = self.in_flight = 0
-        self.armed = None
-        self.current = None
+        self.tail = self.head = self.in_flight = 0
+        self.completions.restart()
+        self.events.restart()
+        self.requests.clear()
         self.epoch += 1
 
-    def has_descriptor(self) -> bool:
-        return self.tail != self.head
-
-    def has_room(self) -> bool:
-        """Whether a completion entry is free for one more descriptor in flight."""
-        unread = (self.written - self.consumed) & 0xFFFF
-        return unread + self.in_flight < 1 << self.completion_size
+    def may_take_descriptor(self) -> bool:
+        """Whether there is a descriptor, and a completion entry is free for one more in flight."""
+        return self.tail != self.head and self.completions.unread() + self.in_flight < 1 << self.completions.size
 
 
 @dataclass(slots=True, eq=False)
@@ -82,49 +75,17 @@ class Request:
     user_context: int
     position: int = 0
     """Bytes cut into packets so far."""
+    begun: bool = field(default=False, kw_only=True)
+    """Its first packet has been cut."""
     status: int = ReturnCode.OK.value
+
+    def continues(self, other: "Request") -> bool:
+        """Whether it is the descriptor behind ``other`` in the same ring."""
+        return self.index == (other.index + 1) & 0xFFFF and self.epoch == other.epoch
 
     def is_live(self) -> bool:
         """Whether the context is still as it was when the descriptor was taken."""
         return self.context.enabled and self.context.epoch == self.epoch
-
-
-@dataclass(slots=True, eq=False)
-class Packet:
-    """One request packet without an answer."""
-
-    psn: int
-    request: Request
-    position: int
-    """Where its part of the request begins, in bytes."""
-    expected: int
-    """Bytes of data that a successful answer carries."""
-    is_last: bool
-    fault: bool
-    """Its operands could not be read: it went out as a NO_OP."""
-
-
-@dataclass(slots=True, eq=False)
-class Peer:
-    """One peer table entry, and the initiator's PDC that it is."""
-
-    mac: int = 0
-    ip: int = 0
-    job_id: int = 0
-    pid_on_fep: int = 0
-    resource_index: int = 0
-    initial_psn: int = 0
-    entropy: int = 0
-    valid: bool = False
-    context: int = 0
-
-    sent: int = 0
-    """Packets sent: gives the next psn and message_id."""
-    answered: int = 0
-    """Packets answered."""
-    target_pdc: int = 0
-    """``spdcid`` of the last answer; means nothing before the first."""
-    outstanding: deque[Packet] = field(default_factory=deque)
 
 
 @dataclass(slots=True, eq=False)

@@ -8,6 +8,7 @@ __all__ = [
     "CHECK",
     "COMPLETION",
     "DESCRIPTOR_SPACING",
+    "EVENT",
     "EXECUTE",
     "HOST_READ",
     "PACKETIZE",
@@ -28,6 +29,8 @@ CHECK = 6
 """PDC, key, bounds and rights."""
 EXECUTE = 8
 """From a line at hand to its new value."""
+EVENT = 2
+"""From the last line to the event entry."""
 RESPOND = 4
 """From the last line to the acknowledge frame."""
 RESULT = 4

@@ -4,6 +4,7 @@ import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from amoeba_model.layout import LayoutError
 from amoeba_model.registers import Counter
 from amoeba_model.unroll import packer, unpacker
 from amoeba_model.wire.uet import (
@@ -15,12 +16,17 @@ from amoeba_model.wire.uet import (
     IP_PROTOCOL_UDP,
     IPV4,
     PDS_ACK,
+    PDS_CONTROL,
+    PDS_NACK,
     PDS_REQUEST,
     SES_REQUEST,
     SES_RESPONSE,
     SES_RESPONSE_DATA,
     UDP,
     UDP_PORT,
+    AckFlags,
+    ControlFlags,
+    ControlType,
     NextHeader,
     PdsFlags,
     PdsType,
@@ -55,7 +61,7 @@ class FrameHeader:
     """The packet, or the one answered, was sent again."""
     nack_code: int = 0
     cack_psn: int = 0
-    """Of an acknowledgement: cumulative."""
+    """Of an ACK: everything up to here was executed; ``psn`` lies within 16 signed bits of it."""
     psn: int = 0
     """Of the packet; of an acknowledgement: the packet answered; of a NACK: nack_psn."""
     clear_psn_offset: int = 0
@@ -76,6 +82,7 @@ class FrameHeader:
     initiator: int = 0
     memory_key: int = 0
     header_data: int = 0
+    """Immediate data, valid with HEADER_DATA in ``flags``; sent and received as it is in any case."""
     request_length: int = 0
     atomic_opcode: int = 0
     atomic_datatype: int = 0
@@ -161,7 +168,16 @@ _PDS_REQUEST_CONSTANTS = {
     "pds_request.next_header": NextHeader.REQUEST_STD,
 }
 _REQUEST_ARGUMENTS = (*_ENCAPSULATION_ARGUMENTS, "pds_request.flags", *_REQUEST_FIELDS)
-_ACK_ARGUMENTS = (*_ENCAPSULATION_ARGUMENTS, "pds_ack.cack_psn", "pds_ack.spdcid", "pds_ack.dpdcid")
+_ACK_ARGUMENTS = (
+    *_ENCAPSULATION_ARGUMENTS,
+    "pds_ack.flags",
+    "pds_ack.ack_psn_offset",
+    "pds_ack.cack_psn",
+    "pds_ack.spdcid",
+    "pds_ack.dpdcid",
+)
+_NACK_FIELDS = tuple(f"pds_nack.{name}" for name in ("flags", "nack_code", "nack_psn", "spdcid", "dpdcid"))
+_CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid", "payload"))
 
 _pack_request = packer((*_ENCAPSULATION, PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
 _pack_extension = packer((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
@@ -193,6 +209,20 @@ _pack_response_data = packer(
     ),
     {**_ENCAPSULATION_CONSTANTS, "pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE_DATA},
 )
+_pack_nack = packer(
+    (*_ENCAPSULATION, PDS_NACK),
+    (*_ENCAPSULATION_ARGUMENTS, *_NACK_FIELDS),
+    {**_ENCAPSULATION_CONSTANTS, "pds_nack.type": PdsType.NACK, "pds_nack.next_header": NextHeader.NONE},
+)
+_pack_close = packer(
+    (*_ENCAPSULATION, PDS_CONTROL),
+    (*_ENCAPSULATION_ARGUMENTS, *_CLOSE_FIELDS),
+    {
+        **_ENCAPSULATION_CONSTANTS,
+        "pds_control.type": PdsType.CONTROL,
+        "pds_control.control_type": ControlType.CLOSE_COMMAND,
+    },
+)
 
 _unpack_encapsulation = unpacker(
     _ENCAPSULATION,
@@ -216,6 +246,8 @@ _unpack_prologue = unpacker((PDS_REQUEST,), ("pds_request.type", "pds_request.ne
 _unpack_request = unpacker((PDS_REQUEST, SES_REQUEST), _REQUEST_FIELDS)
 _unpack_extension = unpacker((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
 _unpack_ack = unpacker((PDS_ACK,), ("pds_ack.ack_psn_offset", "pds_ack.cack_psn", "pds_ack.spdcid", "pds_ack.dpdcid"))
+_unpack_nack = unpacker((PDS_NACK,), _NACK_FIELDS[1:])
+_unpack_close = unpacker((PDS_CONTROL,), _CLOSE_FIELDS[1:])
 _RESPONSE_FIELDS = ("list", "opcode", "version", "return_code", "message_id", "job_id", "modified_length")
 _unpack_response = unpacker((SES_RESPONSE,), [f"ses_response.{name}" for name in _RESPONSE_FIELDS])
 _unpack_response_data = unpacker(
@@ -230,12 +262,22 @@ _IPV4_SIZE = IPV4.size
 _EXTENSION_SIZE = ATOMIC_EXTENSION.size
 _RESPONSE_SIZE = SES_RESPONSE.size
 _RESPONSE_DATA_SIZE = SES_RESPONSE_DATA.size
-_ROD_REQUEST, _ACK = PdsType.ROD_REQ.value, PdsType.ACK.value
+_ACK_SIZE = PDS_ACK.size
+_CONTROL_SIZE = PDS_CONTROL.size
+"""Also that of a NACK, and with it of the shortest packet."""
+_ROD_REQUEST, _ACK, _NACK, _CONTROL = (
+    kind.value for kind in (PdsType.ROD_REQ, PdsType.ACK, PdsType.NACK, PdsType.CONTROL)
+)
 _REQUEST_STD = NextHeader.REQUEST_STD.value
 _RESPONSE, _RESPONSE_DATA = NextHeader.RESPONSE.value, NextHeader.RESPONSE_DATA.value
+_NO_HEADER = NextHeader.NONE.value
+_CLOSE = ControlType.CLOSE_COMMAND.value
 _WITH_DATA, _WITHOUT_DATA = ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value
-_ACK_REQUEST = PdsFlags.ACK_REQUEST.value
-_SYN = PdsFlags.SYN.value
+_ACK_REQUEST, _SYN, _RETX = PdsFlags.ACK_REQUEST.value, PdsFlags.SYN.value, PdsFlags.RETX.value
+_IS_ROD = ControlFlags.IS_ROD.value
+# A flag has the same place in all packets that have it.
+assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
+assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
 _REQUEST_OVERHEAD = UDP.size + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
 """What a request adds to its payload and atomic extension, as UDP counts."""
 
@@ -243,71 +285,113 @@ _REQUEST_OVERHEAD = UDP.size + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
 def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> bytes:
     """The frame, from the Ethernet header to the packet's CRC; nothing is padded.
 
-    ``header.payload_length`` is not looked at. Raises LayoutError when a value does not fit its field.
+    ``header.payload_length`` is not looked at. Raises LayoutError when a value does not fit its field, and when
+    there is a payload where none may be.
     """
-    size = len(payload)
-    if header.is_request:
-        extended = header.opcode in ATOMIC_REQUESTS
-        udp_length = _REQUEST_OVERHEAD + size + (_EXTENSION_SIZE if extended else 0)
-        frame = _pack_request(
-            header.mac,
-            own_mac,
-            udp_length + _IPV4_SIZE,
-            _ip_checksum(udp_length + _IPV4_SIZE, own_ip, header.ip),
-            own_ip,
-            header.ip,
-            header.port,
-            udp_length,
-            _ACK_REQUEST | _SYN if header.syn else _ACK_REQUEST,
-            header.clear_psn_offset,
-            header.psn,
-            header.spdcid,
-            header.dpdcid,
-            header.opcode,
-            header.version,
-            header.flags,
-            header.message_id,
-            header.job_id,
-            header.pid_on_fep,
-            header.resource_index,
-            header.buffer_offset,
-            header.initiator,
-            header.memory_key,
-            header.header_data,
-            header.request_length,
-        )
-        if extended:
-            frame += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
+    if header.is_control:
+        if payload:
+            raise LayoutError(f"a control packet or NACK has no payload, got {len(payload)} bytes")
+        frame = _encode_close(header, own_mac, own_ip) if header.is_request else _encode_nack(header, own_mac, own_ip)
+    elif header.is_request:
+        frame = _encode_request(header, len(payload), own_mac, own_ip) + payload
     else:
-        with_data = header.opcode == _WITH_DATA
-        response_size = _RESPONSE_DATA_SIZE if with_data else _RESPONSE_SIZE
-        udp_length = _UDP_AND_CRC + PDS_ACK.size + response_size + size
-        encapsulation = (
-            header.mac,
-            own_mac,
-            udp_length + _IPV4_SIZE,
-            _ip_checksum(udp_length + _IPV4_SIZE, own_ip, header.ip),
-            own_ip,
-            header.ip,
-            header.port,
-            udp_length,
-        )
-        answer = (header.psn, header.spdcid, header.dpdcid, header.opcode, header.version, header.return_code)
-        if with_data:
-            frame = _pack_response_data(
-                *encapsulation,
-                *answer,
-                header.message_id,
-                header.job_id,
-                header.message_id,
-                size,
-                header.modified_length,
-            )
-        else:
-            frame = _pack_response(*encapsulation, *answer, header.message_id, header.job_id, header.modified_length)
-    frame += payload
+        frame = _encode_ack(header, len(payload), own_mac, own_ip) + payload
     crc = zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:])
     return frame + crc.to_bytes(CRC_SIZE, "little")
+
+
+def _encode_request(header: FrameHeader, size: int, own_mac: int, own_ip: int) -> bytes:
+    extended = header.opcode in ATOMIC_REQUESTS
+    udp_length = _REQUEST_OVERHEAD + size + (_EXTENSION_SIZE if extended else 0)
+    frame = _pack_request(
+        *_encapsulation(header, udp_length, own_mac, own_ip),
+        _ACK_REQUEST | _syn_and_retx(header),
+        header.clear_psn_offset,
+        header.psn,
+        header.spdcid,
+        header.dpdcid,
+        header.opcode,
+        header.version,
+        header.flags,
+        header.message_id,
+        header.job_id,
+        header.pid_on_fep,
+        header.resource_index,
+        header.buffer_offset,
+        header.initiator,
+        header.memory_key,
+        header.header_data,
+        header.request_length,
+    )
+    if extended:
+        frame += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
+    return frame
+
+
+def _encode_ack(header: FrameHeader, size: int, own_mac: int, own_ip: int) -> bytes:
+    with_data = header.opcode == _WITH_DATA
+    udp_length = _UDP_AND_CRC + _ACK_SIZE + (_RESPONSE_DATA_SIZE if with_data else _RESPONSE_SIZE) + size
+    distance = (header.psn - header.cack_psn + 0x8000) & 0xFFFF_FFFF
+    if distance > 0xFFFF or header.psn >> 32:
+        raise LayoutError(
+            f"ack_psn_offset holds 16 signed bits; psn {header.psn:#x} is too far from cack_psn {header.cack_psn:#x}"
+        )
+    fields = (
+        *_encapsulation(header, udp_length, own_mac, own_ip),
+        _RETX if header.retx else 0,
+        (distance - 0x8000) & 0xFFFF,
+        header.cack_psn,
+        header.spdcid,
+        header.dpdcid,
+        header.opcode,
+        header.version,
+        header.return_code,
+        header.message_id,
+        header.job_id,
+    )
+    if with_data:
+        return _pack_response_data(*fields, header.message_id, size, header.modified_length)
+    return _pack_response(*fields, header.modified_length)
+
+
+def _encode_nack(header: FrameHeader, own_mac: int, own_ip: int) -> bytes:
+    return _pack_nack(
+        *_encapsulation(header, _UDP_AND_CRC + _CONTROL_SIZE, own_mac, own_ip),
+        _RETX if header.retx else 0,
+        header.nack_code,
+        header.psn,
+        header.spdcid,
+        header.dpdcid,
+    )
+
+
+def _encode_close(header: FrameHeader, own_mac: int, own_ip: int) -> bytes:
+    if header.clear_psn_offset >> 16:
+        raise LayoutError(f"clear_psn_offset holds 16 bits, which {header.clear_psn_offset:#x} does not fit")
+    return _pack_close(
+        *_encapsulation(header, _UDP_AND_CRC + _CONTROL_SIZE, own_mac, own_ip),
+        _IS_ROD | _ACK_REQUEST | _syn_and_retx(header),
+        header.psn,
+        header.spdcid,
+        header.dpdcid,
+        _signed(header.clear_psn_offset) & 0xFFFF_FFFF,
+    )
+
+
+def _encapsulation(header: FrameHeader, udp_length: int, own_mac: int, own_ip: int) -> tuple[int, ...]:
+    """The values of _ENCAPSULATION_ARGUMENTS."""
+    total_length = udp_length + _IPV4_SIZE
+    checksum = _ip_checksum(total_length, own_ip, header.ip)
+    return header.mac, own_mac, total_length, checksum, own_ip, header.ip, header.port, udp_length
+
+
+def _syn_and_retx(header: FrameHeader) -> int:
+    return (_SYN if header.syn else 0) | (_RETX if header.retx else 0)
+
+
+def _signed(number: int) -> int:
+    """The value of 16 bits in two's complement."""
+    return number - (number >> 15 << 16)
 
 
 def _ip_checksum(total_length: int, source: int, destination: int) -> int:
@@ -344,13 +428,19 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     end = _ETHERNET_SIZE + total_length - CRC_SIZE
     if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:end]) != int.from_bytes(frame[end : end + CRC_SIZE], "little"):
         return _DROP_CHECK
-    if end < _RESPONSE_START + _RESPONSE_SIZE:
+    if end < ENCAPSULATION_SIZE + _CONTROL_SIZE:
         return _DROP_MALFORMED
     kind, next_header, pds_flags = _unpack_prologue(frame, ENCAPSULATION_SIZE)
     if kind == _ROD_REQUEST and next_header == _REQUEST_STD:
         return _decode_request(frame, end, mac, ip, port, pds_flags)
     if kind == _ACK and next_header in (_RESPONSE, _RESPONSE_DATA):
-        return _decode_ack(frame, end, mac, ip, port, next_header == _RESPONSE_DATA)
+        return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header == _RESPONSE_DATA)
+    if end > ENCAPSULATION_SIZE + _CONTROL_SIZE:
+        return _DROP_MALFORMED
+    if kind == _NACK and next_header == _NO_HEADER:
+        return _decode_nack(frame, mac, ip, port, pds_flags)
+    if kind == _CONTROL and next_header == _CLOSE and pds_flags & _IS_ROD:
+        return _decode_close(frame, mac, ip, port, pds_flags)
     return _DROP_MALFORMED
 
 
@@ -368,21 +458,23 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
             return _DROP_MALFORMED
         atomic_opcode, atomic_datatype, semantic_control = _unpack_extension(frame, start)
         start += _EXTENSION_SIZE
-    syn = bool(pds_flags & _SYN)
+    syn, retx = bool(pds_flags & _SYN), bool(pds_flags & _RETX)
     header = FrameHeader(
-        mac, ip, port, True, psn, clear_psn_offset, spdcid, dpdcid, syn, opcode, version, flags, message_id, job_id,
-        pid_on_fep, resource_index, buffer_offset, initiator, memory_key, header_data, request_length,
-        atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start,
+        mac, ip, port, True, False, retx, 0, 0, psn, clear_psn_offset, spdcid, dpdcid, syn, opcode, version, flags,
+        message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key, header_data,
+        request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start,
     )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
 
-def _decode_ack(frame: bytes, end: int, mac: int, ip: int, port: int, with_data: bool) -> DecodedFrame | Drop:
+def _decode_ack(
+    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, with_data: bool
+) -> DecodedFrame | Drop:
     offset, cack_psn, spdcid, dpdcid = _unpack_ack(frame, ENCAPSULATION_SIZE)
     start = _RESPONSE_START
+    if start + (_RESPONSE_DATA_SIZE if with_data else _RESPONSE_SIZE) > end:
+        return _DROP_MALFORMED
     if with_data:
-        if start + _RESPONSE_DATA_SIZE > end:
-            return _DROP_MALFORMED
         listed, opcode, version, return_code, message_id, job_id, modified_length, length = _unpack_response_data(
             frame, start
         )
@@ -395,13 +487,14 @@ def _decode_ack(frame: bytes, end: int, mac: int, ip: int, port: int, with_data:
         expected = _WITHOUT_DATA
     if listed or version or opcode != expected or length != end - start:
         return _DROP_MALFORMED
-    signed_offset = offset - (offset >> 15 << 16)
     header = FrameHeader(
         mac=mac,
         ip=ip,
         port=port,
         is_request=False,
-        psn=(cack_psn + signed_offset) & 0xFFFF_FFFF,
+        retx=bool(pds_flags & _RETX),
+        cack_psn=cack_psn,
+        psn=(cack_psn + _signed(offset)) & 0xFFFF_FFFF,
         spdcid=spdcid,
         dpdcid=dpdcid,
         opcode=opcode,
@@ -412,3 +505,37 @@ def _decode_ack(frame: bytes, end: int, mac: int, ip: int, port: int, with_data:
         payload_length=length,
     )
     return DecodedFrame(header, frame[start:end])
+
+
+def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame:
+    nack_code, psn, spdcid, dpdcid = _unpack_nack(frame, ENCAPSULATION_SIZE)
+    header = FrameHeader(
+        mac=mac,
+        ip=ip,
+        port=port,
+        is_request=False,
+        is_control=True,
+        retx=bool(pds_flags & _RETX),
+        nack_code=nack_code,
+        psn=psn,
+        spdcid=spdcid,
+        dpdcid=dpdcid,
+    )
+    return DecodedFrame(header, b"")
+
+
+def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame:
+    psn, spdcid, dpdcid, clear_psn_offset = _unpack_close(frame, ENCAPSULATION_SIZE)
+    header = FrameHeader(
+        mac=mac,
+        ip=ip,
+        port=port,
+        is_control=True,
+        retx=bool(pds_flags & _RETX),
+        psn=psn,
+        clear_psn_offset=clear_psn_offset & 0xFFFF,
+        spdcid=spdcid,
+        dpdcid=dpdcid,
+        syn=bool(pds_flags & _SYN),
+    )
+    return DecodedFrame(header, b"")

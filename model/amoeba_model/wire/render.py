@@ -11,6 +11,8 @@ from amoeba_model.wire.uet import (
     ETHERNET,
     IPV4,
     PDS_ACK,
+    PDS_CONTROL,
+    PDS_NACK,
     PDS_REQUEST,
     SES_REQUEST,
     SES_RESPONSE,
@@ -18,9 +20,11 @@ from amoeba_model.wire.uet import (
     UDP,
     AtomicDatatype,
     AtomicOpcode,
+    NackCode,
     RequestOpcode,
     ResponseOpcode,
     ReturnCode,
+    SesFlags,
 )
 
 __all__ = ["FieldText", "Layer", "layers", "summary"]
@@ -55,7 +59,9 @@ def layers(frame: bytes) -> list[Layer]:
         return [Layer("undecodable", (FieldText("cause", decoded.cause.name), FieldText("bytes", frame.hex(" "))))]
     header, payload = decoded
     records: list[Record] = [ETHERNET, IPV4, UDP]
-    if header.is_request:
+    if header.is_control:
+        records.append(PDS_CONTROL if header.is_request else PDS_NACK)
+    elif header.is_request:
         records += [PDS_REQUEST, SES_REQUEST]
         if header.opcode in ATOMIC_REQUESTS:
             records.append(ATOMIC_EXTENSION)
@@ -81,8 +87,12 @@ def summary(frame: bytes) -> str:
         return f"{len(frame)} bytes, {decoded.cause.name}"
     header = decoded.header
     source = f"{_ip(header.ip)} PDC {header.spdcid}"
-    what = _request_text(decoded) if header.is_request else _response_text(decoded)
-    return f"{source} psn {header.psn}: {what}"
+    if header.is_control:
+        what = "CLOSE_COMMAND" if header.is_request else f"NACK {_member(NackCode, header.nack_code)}"
+    else:
+        what = _request_text(decoded) if header.is_request else _response_text(decoded)
+    flags = "".join(f", {name}" for name, is_set in (("SYN", header.syn), ("RETX", header.retx)) if is_set)
+    return f"{source} psn {header.psn}: {what}{flags}"
 
 
 def _request_text(frame: DecodedFrame) -> str:
@@ -93,7 +103,9 @@ def _request_text(frame: DecodedFrame) -> str:
         text += f" {operation} {_member(AtomicDatatype, header.atomic_datatype)}"
     text += f", {header.request_length} bytes at {header.buffer_offset:#x}, key {header.memory_key:#x}"
     text += f", context {header.resource_index}"
-    return f"{text}, {len(frame.payload)} bytes of payload{', SYN' if header.syn else ''}"
+    if header.flags & SesFlags.HEADER_DATA:
+        text += f", immediate data {header.header_data:#x}"
+    return f"{text}, {len(frame.payload)} bytes of payload"
 
 
 def _response_text(frame: DecodedFrame) -> str:

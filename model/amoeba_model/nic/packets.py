@@ -1,0 +1,209 @@
+"""Packetizer, OperandStage and PacketNumberer: from a request to its frames."""
+
+from amoeba_model.atomic.matrix import COMPARE_OPS
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.descriptors import FORMS
+from amoeba_model.nic.frames import Announcement, FrameTransmitter
+from amoeba_model.nic.host import HostMemory
+from amoeba_model.nic.peers import Packet, Peer
+from amoeba_model.nic.tables import Request
+from amoeba_model.nic.timing import HOST_READ, PACKETIZE
+from amoeba_model.opcodes import Datatype, Form, Op
+from amoeba_model.registers import Counter
+from amoeba_model.trace import Requester, Stage
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import (
+    ATOMIC_DATATYPES,
+    ATOMIC_OPCODES,
+    CSWAP_VALUES_SIZE,
+    RequestOpcode,
+    SemanticControl,
+    SesFlags,
+)
+
+__all__ = ["OperandStage", "PacketNumberer", "Packetizer"]
+
+_REQUESTS_SENT = Counter.REQUESTS_SENT.value
+_RETRANSMISSIONS = Counter.RETRANSMISSIONS.value
+_SEND_STAGE = Stage.REQUEST_SENT
+_OPERAND_FETCH = Requester.OPERAND_FETCH
+_COMPARE_FETCH = Requester.COMPARE_FETCH
+_INLINE = DescriptorFlags.INLINE.value
+_INLINE_SIZE = 8
+_IMMEDIATE = DescriptorFlags.IMMEDIATE.value
+_WRITE = DescriptorOpcode.WRITE.value
+_READ = DescriptorOpcode.READ.value
+_COMPARE_ATOMIC = DescriptorOpcode.COMPARE_ATOMIC.value
+_CLOSE = DescriptorOpcode.CLOSE.value
+_RETURNS_DATA = frozenset({_READ, DescriptorOpcode.FETCH_ATOMIC.value, _COMPARE_ATOMIC})
+_WITHOUT_PAYLOAD = frozenset({_READ, _CLOSE})
+_COMPARE = Form.COMPARE
+_ATOMIC_READ = Op.FI_ATOMIC_READ
+_HALF_CSWAP = CSWAP_VALUES_SIZE // 2
+_WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
+_HEADER_DATA = SesFlags.HEADER_DATA.value
+_INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
+_CSWAP_BY_BITS = SemanticControl.AMOEBA_CSWAP_BY_BITS.value
+_NO_OP = RequestOpcode.NO_OP.value
+_FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
+_VENDOR_COMPARE = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_SES_OPCODES = {
+    _WRITE: RequestOpcode.WRITE.value,
+    _READ: RequestOpcode.READ.value,
+    DescriptorOpcode.ATOMIC.value: RequestOpcode.ATOMIC.value,
+    DescriptorOpcode.FETCH_ATOMIC.value: _FETCHING_ATOMIC,
+    _CLOSE: _NO_OP,  # there is no SES header
+}
+_ATOMIC_OPCODES = [ATOMIC_OPCODES[op].value for op in Op]
+_ATOMIC_DATATYPES = [ATOMIC_DATATYPES[datatype].value for datatype in Datatype]
+_ELEMENT_SIZES = [datatype.size for datatype in Datatype]
+
+
+class Packetizer:
+    """Cuts requests into packets."""
+
+    def __init__(self, core: Core) -> None:
+        self._payload = core.parameters.payload
+
+    def cut(self, request: Request, peer: Peer) -> Packet:
+        """The request's next packet, which takes a place in the peer's window; of a failed peer it is the last."""
+        opcode, position = request.opcode, request.position
+        ses_opcode = _compare_opcode(request) if opcode == _COMPARE_ATOMIC else _SES_OPCODES[opcode]
+        if opcode == _CLOSE or peer.failed:
+            size, is_last = 0, True
+        else:
+            limit = self._payload // 2 if ses_opcode == _VENDOR_COMPARE else self._payload
+            size = min(limit, request.length - position)
+            request.position = position + size
+            is_last = request.position == request.length
+        request.begun = True
+        expected = size if opcode in _RETURNS_DATA else 0
+        packet = Packet(peer.number(), request, ses_opcode, position, size, expected, is_last)
+        peer.outstanding.append(packet)
+        return packet
+
+
+class OperandStage:
+    """Reads what a packet carries."""
+
+    def __init__(self, host: HostMemory) -> None:
+        self._host = host
+
+    def read(self, packet: Packet) -> bytes | None:
+        """The payload; None if the host refuses any of it."""
+        request = packet.request
+        opcode = request.opcode
+        if opcode in _WITHOUT_PAYLOAD or (opcode != _WRITE and request.op == _ATOMIC_READ) or not packet.size:
+            return b""
+        operands = self._read(packet, request.local, _OPERAND_FETCH)
+        if request.op not in COMPARE_OPS or opcode == _WRITE:
+            return operands
+        compares = self._read(packet, request.compare, _COMPARE_FETCH)
+        if operands is None or compares is None:
+            return None
+        if packet.opcode == _FETCHING_ATOMIC:
+            return compares.ljust(_HALF_CSWAP, b"\0") + operands.ljust(_HALF_CSWAP, b"\0")
+        return operands + compares
+
+    def _read(self, packet: Packet, source: int, requester: Requester) -> bytes | None:
+        if packet.request.flags & _INLINE:
+            return source.to_bytes(_INLINE_SIZE, "little")[: packet.size]
+        return self._host.read(source + packet.position, packet.size, requester)
+
+
+class PacketNumberer:
+    """Makes frames of packets, for the first time or again, with what the PDC knows when they leave."""
+
+    def __init__(self, core: Core, operands: OperandStage, transmitter: FrameTransmitter) -> None:
+        self._core = core
+        self._operands = operands
+        self._transmitter = transmitter
+        self._ready = 0
+        """Cycle at which the last packet was ready: packets never overtake each other."""
+
+    def send(self, pdc: int, peer: Peer, packet: Packet) -> int:
+        """Send a new packet of ``peer``, whose index is ``pdc``; the cycle at which the frame has left."""
+        payload = self._load(packet)
+        if packet.fault:
+            packet.is_last = True
+        return self._transmit(pdc, peer, packet, payload, False)
+
+    def send_again(self, pdc: int, peer: Peer, packet: Packet) -> None:
+        """Send an unanswered packet again."""
+        self._core.counters[_RETRANSMISSIONS] += 1
+        self._transmit(pdc, peer, packet, self._load(packet), True)
+
+    def _load(self, packet: Packet) -> bytes:
+        """The packet's payload; without one it becomes a NO_OP."""
+        payload = None if packet.fault else self._operands.read(packet)
+        if payload is None:
+            packet.fault = True
+            packet.expected = 0
+            return b""
+        return payload
+
+    def _transmit(self, pdc: int, peer: Peer, packet: Packet, payload: bytes, retx: bool) -> int:
+        core = self._core
+        request = packet.request
+        context = request.context.number
+        fetched = max(core.now, request.ready)
+        if payload and not request.flags & _INLINE:
+            fetched += HOST_READ + len(payload) // core.beat_bytes
+        if payload and core.tracing:
+            core.trace(fetched, Stage.OPERAND, context, pdc, packet.psn)
+        self._ready = max(self._ready, fetched + PACKETIZE)
+        core.counters[_REQUESTS_SENT] += 1
+        header = _header(pdc, peer, packet, retx)
+        return self._transmitter.send(
+            header, payload, self._ready, Announcement(_SEND_STAGE, context, pdc, packet.psn)
+        )
+
+
+def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
+    request, psn, target_pdc = packet.request, packet.psn, peer.target_pdc
+    number = psn - peer.start_psn
+    header = FrameHeader(
+        peer.mac,
+        peer.ip,
+        peer.entropy,
+        retx=retx,
+        psn=psn,
+        clear_psn_offset=(peer.last_answered - psn) & 0xFFFF,
+        spdcid=pdc,
+        dpdcid=number & 0xFFF if target_pdc is None else target_pdc,
+        syn=target_pdc is None,
+    )
+    if request.opcode == _CLOSE:
+        header.is_control = True
+        return header
+    header.flags = _WHOLE_MESSAGE
+    header.message_id = number & 0xFFFF
+    header.job_id = peer.job_id
+    header.pid_on_fep = peer.pid_on_fep
+    header.resource_index = peer.resource_index
+    header.buffer_offset = (request.remote_address + packet.position) & 0xFFFF_FFFF_FFFF_FFFF
+    header.initiator = request.context.number
+    header.memory_key = request.remote_key
+    if packet.fault:
+        header.opcode = _NO_OP
+        header.flags |= _INITIATOR_ERROR
+        return header
+    header.opcode = packet.opcode
+    header.request_length = packet.size
+    if request.flags & _IMMEDIATE and packet.is_last:
+        header.flags |= _HEADER_DATA
+        header.header_data = request.compare
+    if request.opcode in FORMS:
+        header.atomic_opcode = _ATOMIC_OPCODES[request.op]
+        header.atomic_datatype = _ATOMIC_DATATYPES[request.datatype]
+        if request.context.cswap_by_bits:
+            header.semantic_control = _CSWAP_BY_BITS
+    return header
+
+
+def _compare_opcode(request: Request) -> int:
+    """UET's compare-and-swap extension carries one element of up to 16 bytes; the vendor opcode all else."""
+    if request.length == _ELEMENT_SIZES[request.datatype] <= _HALF_CSWAP:
+        return _FETCHING_ATOMIC
+    return _VENDOR_COMPARE

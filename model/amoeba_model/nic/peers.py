@@ -1,0 +1,102 @@
+"""PeerTable and PacketLog: the initiator's PDCs, one per peer table entry, and their unanswered packets."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from amoeba_model.descriptors import DescriptorOpcode
+from amoeba_model.nic.tables import Request
+
+__all__ = ["NEVER", "PSN_MASK", "Packet", "Peer"]
+
+NEVER = 1 << 64
+"""A cycle that no clock reaches."""
+PSN_MASK = 0xFFFF_FFFF
+
+_CLOSE = DescriptorOpcode.CLOSE.value
+
+
+@dataclass(slots=True, eq=False)
+class Packet:
+    """PacketLog: everything of a packet without an answer but its operands, which are read again to send it again."""
+
+    psn: int
+    request: Request
+    opcode: int
+    """SES request opcode; means nothing of a CLOSE."""
+    position: int
+    """Where its part of the request begins, in bytes."""
+    size: int
+    """Bytes of remote memory concerned."""
+    expected: int
+    """Bytes of data that a successful answer carries."""
+    is_last: bool
+    fault: bool = False
+    """Its operands could not be read: it goes out as a NO_OP."""
+
+
+@dataclass(slots=True, eq=False)
+class Peer:
+    """One peer table entry, and the PDC that it is."""
+
+    mac: int = 0
+    ip: int = 0
+    job_id: int = 0
+    pid_on_fep: int = 0
+    resource_index: int = 0
+    initial_psn: int = 0
+    entropy: int = 0
+    valid: bool = False
+    context: int = 0
+
+    start_psn: int = field(init=False)
+    """First packet of the PDC."""
+    next_psn: int = field(init=False)
+    last_answered: int = field(init=False)
+    """psn; before the first answer the one before ``start_psn``."""
+    target_pdc: int | None = None
+    """``spdcid`` of the last answer; None before the first, while packets carry SYN."""
+    outstanding: deque[Packet] = field(default_factory=deque)
+    """Unanswered packets, in order and without a gap."""
+    failed: bool = False
+    went_back: bool = False
+    """Already, because of a gap, since a packet was answered last."""
+    timeouts: int = 0
+    """In a row."""
+    deadline: int = NEVER
+    """Cycle of the next timeout; NEVER while nothing is unanswered."""
+    held_until: int = NEVER
+    """Cycle at which it goes back to ``held_psn``; NEVER unless it is held back."""
+    held_psn: int = 0
+    chained: Request | None = None
+    """The request that was answered last, if it had CHAINED."""
+
+    def __post_init__(self) -> None:
+        self._start(self.initial_psn)
+
+    def start_anew(self) -> None:
+        """What the answer to a CLOSE does."""
+        self._start(self.next_psn)
+
+    def _start(self, psn: int) -> None:
+        self.start_psn = self.next_psn = psn
+        self.last_answered = (psn - 1) & PSN_MASK
+        self.target_pdc = None
+
+    def number(self) -> int:
+        """The psn of a new packet."""
+        psn = self.next_psn
+        self.next_psn = (psn + 1) & PSN_MASK
+        return psn
+
+    def is_unanswered(self, psn: int) -> bool:
+        outstanding = self.outstanding
+        return bool(outstanding) and (psn - outstanding[0].psn) & PSN_MASK < len(outstanding)
+
+    def may_send(self, window: int) -> bool:
+        """Whether a new packet may be cut, as far as those before it are concerned."""
+        outstanding = self.outstanding
+        return (
+            len(outstanding) < window
+            and self.held_until == NEVER
+            and not (outstanding and outstanding[0].request.opcode == _CLOSE)
+        )

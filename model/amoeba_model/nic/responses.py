@@ -1,0 +1,102 @@
+"""ResponseHandler: acknowledgements, negative ones too."""
+
+from amoeba_model.descriptors import DescriptorOpcode
+from amoeba_model.nic.completion import ResultOrder
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.peers import PSN_MASK, Peer
+from amoeba_model.nic.retransmitter import Retransmitter
+from amoeba_model.registers import Counter
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import NackCode, ReturnCode
+
+__all__ = ["ResponseHandler"]
+
+_DROPPED_RESPONSE = Counter.DROPPED_RESPONSE.value
+_NACKS_RECEIVED = Counter.NACKS_RECEIVED.value
+_RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
+_CLOSE = DescriptorOpcode.CLOSE.value
+_OK = ReturnCode.OK.value
+_NOT_NOW = frozenset(
+    {
+        NackCode.NO_RESOURCE,
+        NackCode.NO_PKT_BUFFER,
+        NackCode.NO_SES_MSG_AVAIL,
+        NackCode.NO_GTD_DEL_AVAIL,
+        NackCode.PSN_OOR_WINDOW,
+    }
+)
+_PSN_HALF = 1 << 31
+
+
+class ResponseHandler:
+    """Matches answers with unanswered packets, in order."""
+
+    def __init__(self, core: Core, peers: list[Peer], results: ResultOrder, retransmitter: Retransmitter) -> None:
+        self._core = core
+        self._peers = peers
+        self._results = results
+        self._retransmitter = retransmitter
+
+    def handle(self, header: FrameHeader, payload: bytes, cycle: int) -> Peer | None:
+        """The PDC that may go on; None if the frame is not for a packet that is unanswered."""
+        pdc = header.dpdcid
+        peer = self._peers[pdc] if pdc < len(self._peers) else None
+        if peer is None or not peer.outstanding or peer.ip != header.ip:
+            self._core.counters[_DROPPED_RESPONSE] += 1
+            return None
+        younger_by = (header.psn - peer.outstanding[0].psn) & PSN_MASK
+        if younger_by >= len(peer.outstanding):
+            self._core.counters[_DROPPED_RESPONSE] += 1
+            return None
+        if header.is_control:
+            self._refuse(header, pdc, peer, younger_by, cycle)
+            return peer
+        if younger_by:
+            younger_by -= self._acknowledge_before(header, pdc, peer, younger_by, cycle)
+        if younger_by:
+            self._core.counters[_DROPPED_RESPONSE] += 1
+            self._retransmitter.fill_gap(pdc, peer, peer.outstanding[0].psn)
+            return peer
+        self._core.counters[_RESPONSES_RECEIVED] += 1
+        self._answer(pdc, peer, header.spdcid, header.return_code, payload, cycle)
+        self._retransmitter.answered(peer)
+        return peer
+
+    def _acknowledge_before(self, header: FrameHeader, pdc: int, peer: Peer, limit: int, cycle: int) -> int:
+        """Answer what an acknowledgement covers of the ``limit`` packets before the one it names; how many."""
+        count = 0
+        while count < limit:
+            oldest = peer.outstanding[0]
+            if oldest.expected or (header.cack_psn - oldest.psn) & PSN_MASK >= _PSN_HALF:
+                break
+            self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
+            count += 1
+        if count:
+            self._retransmitter.answered(peer)
+        return count
+
+    def _answer(self, pdc: int, peer: Peer, target_pdc: int, code: int, payload: bytes, cycle: int) -> None:
+        """The oldest unanswered packet is answered."""
+        packet = peer.outstanding.popleft()
+        peer.last_answered = packet.psn
+        peer.target_pdc = target_pdc
+        if packet.request.opcode == _CLOSE:
+            peer.start_anew()
+        self._results.conclude(pdc, peer, packet, code, payload, cycle)
+
+    def _refuse(self, header: FrameHeader, pdc: int, peer: Peer, younger_by: int, cycle: int) -> None:
+        """A NACK for an unanswered packet."""
+        self._core.counters[_NACKS_RECEIVED] += 1
+        code = header.nack_code
+        if code == NackCode.ROD_OOO:
+            self._retransmitter.fill_gap(pdc, peer, header.psn)
+        elif code in _NOT_NOW:
+            self._retransmitter.hold_back(peer, header.psn)
+        elif code == NackCode.NO_PDC_AVAIL:
+            pass  # one may be free by the time of the next timeout
+        elif code == NackCode.INV_DPDCID and not younger_by and peer.outstanding[0].request.opcode == _CLOSE:
+            # It was executed, and its answer lost.
+            self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
+            self._retransmitter.answered(peer)
+        else:
+            self._retransmitter.fail(pdc, peer)

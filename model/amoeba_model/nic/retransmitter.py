@@ -1,0 +1,115 @@
+"""Retransmitter: going back, holding back, time-outs, and giving a PDC up."""
+
+from itertools import islice
+
+from amoeba_model.nic.completion import ResultOrder
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.packets import PacketNumberer
+from amoeba_model.nic.peers import NEVER, PSN_MASK, Peer
+from amoeba_model.registers import Counter
+from amoeba_model.wire.uet import ReturnCode
+
+__all__ = ["Retransmitter"]
+
+_FAILED_PDCS = Counter.FAILED_PDCS.value
+_TIMEOUTS = Counter.TIMEOUTS.value
+_LOCAL_PDC_FAILED = ReturnCode.LOCAL_PDC_FAILED.value
+
+
+class Retransmitter:
+    """Sees to it that every packet is answered: by the target, or with LOCAL_PDC_FAILED.
+
+    Wherever a PDC is concerned, it comes with its index in the peer table.
+    """
+
+    def __init__(self, core: Core, peers: list[Peer], numberer: PacketNumberer, results: ResultOrder) -> None:
+        self.deadline = NEVER
+        """No timer is due before this cycle. A lower bound: most timers are put off before they are due."""
+        self._core = core
+        self._peers = peers
+        self._numberer = numberer
+        self._results = results
+
+    def sent(self, peer: Peer, cycle: int) -> None:
+        """A new packet leaves in ``cycle``."""
+        if peer.deadline == NEVER:
+            self._wait(peer, cycle)
+
+    def answered(self, peer: Peer) -> None:
+        """Packets of the PDC have been answered."""
+        peer.timeouts = 0
+        peer.went_back = False
+        if peer.held_until != NEVER and not peer.is_unanswered(peer.held_psn):
+            peer.held_until = NEVER
+        if peer.outstanding:
+            self._wait(peer, self._core.now)
+        else:
+            peer.deadline = NEVER
+
+    def fill_gap(self, pdc: int, peer: Peer, psn: int) -> None:
+        """Something was lost: go back to ``psn``, at most once until a packet is answered."""
+        if not peer.went_back:
+            peer.went_back = True
+            self._go_back(pdc, peer, psn)
+
+    def hold_back(self, peer: Peer, psn: int) -> None:
+        """The target cannot take ``psn`` now: go back to it later. That it says so is a sign of life."""
+        peer.timeouts = 0
+        self._wait(peer, self._core.now)
+        peer.held_psn = psn
+        peer.held_until = self._core.now + self._core.retransmit_timeout // 4
+        self.deadline = min(self.deadline, peer.held_until)
+
+    def fail(self, pdc: int, peer: Peer) -> None:
+        """Give the PDC up."""
+        self._core.counters[_FAILED_PDCS] += 1
+        peer.failed = True
+        self.flush(pdc, peer)
+
+    def flush(self, pdc: int, peer: Peer) -> None:
+        """Answer the packets of a failed PDC."""
+        peer.deadline = peer.held_until = NEVER
+        while peer.outstanding:
+            packet = peer.outstanding.popleft()
+            self._results.conclude(pdc, peer, packet, _LOCAL_PDC_FAILED, b"", self._core.now)
+
+    def expire(self) -> list[Peer]:
+        """Do what is due by now; the PDCs that may go on."""
+        now = self._core.now
+        self.deadline = NEVER
+        due = []
+        for pdc, peer in enumerate(self._peers):
+            if peer.held_until <= now:
+                peer.held_until = NEVER
+                self._go_back(pdc, peer, peer.held_psn)
+                due.append(peer)
+            elif peer.deadline <= now:
+                self._time_out(pdc, peer)
+                due.append(peer)
+            self.deadline = min(self.deadline, peer.deadline, peer.held_until)
+        return due
+
+    def _time_out(self, pdc: int, peer: Peer) -> None:
+        self._core.counters[_TIMEOUTS] += 1
+        peer.timeouts += 1
+        if peer.timeouts > self._core.retransmit_limit:
+            self.fail(pdc, peer)
+        else:
+            self._go_back(pdc, peer, peer.outstanding[0].psn)
+            self._wait(peer, self._core.now)
+
+    def _wait(self, peer: Peer, since: int) -> None:
+        """Start the timer."""
+        peer.deadline = deadline = since + (self._core.retransmit_timeout << peer.timeouts)
+        if deadline < self.deadline:
+            self.deadline = deadline
+
+    def _go_back(self, pdc: int, peer: Peer, psn: int) -> None:
+        """Send all from ``psn`` on again; of a PDC that is held back only when it no longer is."""
+        oldest = peer.outstanding[0].psn
+        if peer.held_until != NEVER:
+            if (psn - oldest) & PSN_MASK < (peer.held_psn - oldest) & PSN_MASK:
+                peer.held_psn = psn
+            return
+        for packet in islice(peer.outstanding, (psn - oldest) & PSN_MASK, None):
+            self._numberer.send_again(pdc, peer, packet)

@@ -1,0 +1,105 @@
+"""The target: PdcTable, RequestChecker, MemoryEngine, EventWriter, AnswerStore and Responder, one after the other."""
+
+from amoeba_model.descriptors import ANSWER_INLINE_SIZE
+from amoeba_model.nic.answers import AnswerStore
+from amoeba_model.nic.checker import RequestChecker
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.events import EventWriter
+from amoeba_model.nic.memory import MemoryEngine
+from amoeba_model.nic.pdc import Duplicate, Pdc, PdcTable, Refusal
+from amoeba_model.nic.responder import Responder
+from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
+from amoeba_model.registers import Counter
+from amoeba_model.trace import NO_CONTEXT, Stage
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import NackCode, ReturnCode, SesFlags
+
+__all__ = ["Target"]
+
+_DUPLICATES = Counter.DUPLICATES.value
+_REFUSED_REQUESTS = Counter.REFUSED_REQUESTS.value
+_REQUESTS_RECEIVED = Counter.REQUESTS_RECEIVED.value
+_OK = ReturnCode.OK.value
+_HOST_UNSUCCESS_CMPL = ReturnCode.HOST_UNSUCCESS_CMPL.value
+_HEADER_DATA = SesFlags.HEADER_DATA.value
+
+
+class Target:
+    """Executes every packet once, in the order of its PDC, and answers it as often as it is asked to."""
+
+    def __init__(
+        self,
+        core: Core,
+        pdcs: PdcTable,
+        checker: RequestChecker,
+        memory: MemoryEngine,
+        events: EventWriter,
+        answers: AnswerStore,
+        responder: Responder,
+    ) -> None:
+        self._core = core
+        self._pdcs = pdcs
+        self._checker = checker
+        self._memory = memory
+        self._events = events
+        self._answers = answers
+        self._responder = responder
+
+    def handle(self, header: FrameHeader, payload: bytes, cycle: int) -> None:
+        """One request packet or CLOSE_COMMAND, from its PDC to its answer."""
+        pdc = self._pdcs.accept(header)
+        cycle += CHECK
+        if isinstance(pdc, Pdc):
+            self._core.counters[_REQUESTS_RECEIVED] += 1
+            code, data, cycle = self._execute(header, payload, pdc.number, cycle)
+            self._answer(header, pdc, code, data, cycle + RESPOND)
+        elif isinstance(pdc, Duplicate):
+            self._answer_again(header, pdc.pdc.number, cycle)
+        else:
+            self._refuse(header, pdc, cycle)
+
+    def _execute(self, header: FrameHeader, payload: bytes, pdc: int, cycle: int) -> tuple[int, bytes, int]:
+        """Do what the packet asks for: the return code, the data to answer, and the cycle when that is done."""
+        # A CLOSE has been executed by the PdcTable.
+        checked = ReturnCode.OK if header.is_control else self._checker.check(header, payload)
+        if self._core.tracing:
+            context = NO_CONTEXT if header.is_control else header.resource_index & 0xFF
+            status = checked if isinstance(checked, ReturnCode) else _OK
+            self._core.trace(cycle, Stage.REQUEST_CHECKED, context, pdc, header.psn, status)
+        if isinstance(checked, ReturnCode):
+            return checked.value, b"", cycle
+        data, cycle = self._memory.execute(checked, pdc, header.psn, cycle)
+        if data is None:
+            return _HOST_UNSUCCESS_CMPL, b"", cycle
+        if header.flags & _HEADER_DATA:
+            cycle = self._events.write(header, checked.address, pdc, cycle)
+        return _OK, data, cycle
+
+    def _answer(self, header: FrameHeader, pdc: Pdc, code: int, data: bytes, cycle: int) -> None:
+        """Keep the answer, and give it for the first time."""
+        if code != _OK:
+            self._core.counters[_REFUSED_REQUESTS] += 1
+        self._answers.keep(pdc.number, header.psn, code, data, self._responder.ready(cycle))
+        cack_psn = pdc.acknowledge(header, plain=code == _OK and not data)
+        self._responder.acknowledge(header, pdc.number, code, data, cack_psn, header.retx, cycle)
+
+    def _answer_again(self, header: FrameHeader, pdc: int, cycle: int) -> None:
+        """Give a kept answer again; none if the first is still to come, or no longer kept."""
+        self._core.counters[_DUPLICATES] += 1
+        kept = self._answers.find(pdc, header.psn, cycle)
+        if kept is None:
+            return
+        data = self._answers.data(pdc, kept)
+        if kept.size > ANSWER_INLINE_SIZE:
+            cycle += HOST_READ + kept.size // self._core.beat_bytes
+        cycle += RESPOND
+        if data is None:
+            self._responder.refuse(header, pdc, NackCode.GTD_RESP_UNAVAIL, header.psn, cycle)
+        else:
+            self._responder.acknowledge(header, pdc, kept.code, data, Pdc.acknowledge_again(header), True, cycle)
+
+    def _refuse(self, header: FrameHeader, refusal: Refusal, cycle: int) -> None:
+        """Drop a packet, and say why unless that has been said."""
+        self._core.counters[refusal.counter] += 1
+        if refusal.code is not None:
+            self._responder.refuse(header, refusal.pdc, refusal.code, refusal.psn, cycle + RESPOND)
