@@ -11,6 +11,7 @@ from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.memory.delivery_gate import DeliveryGate
 from amoeba_hw.memory.line_table import LineTable
 from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
+from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_model.atomic.formats import is_integer
 from amoeba_model.opcodes import Datatype
 from amoeba_sim.formal import Outcome, prove
@@ -30,6 +31,7 @@ from formal.streams import (
     RegisterSliceSpec,
     SkidBufferSpec,
 )
+from formal.target import ClosingOrderSpec, EventRoomSpec, KeptAnswerSpec, SequenceSpec
 
 __all__ = ["PROOFS", "Proof"]
 
@@ -151,6 +153,34 @@ PROOFS = [
         OperandRoomSpec,
         "bmc",
         8,
+    Proof(
+        "sequence",
+        "SequenceRules, window of 256: accepted is the first packet of a new PDC or exactly the expected one; all "
+        "from before are duplicates, whatever the psn; the expected psn moves by one; silent is only a gap that "
+        "was reported",
+        SequenceSpec,
+        "combinational",
+        1,
+    ),
+    *_with_covers(
+        "kept_answers",
+        "AnswerHistory and AnswerStore, window of 2: given again is only what was given, in the same incarnation of "
+        "the PDC, and not since its place was taken",
+        KeptAnswerSpec,
+        "bmc",
+        9,
+    ),
+    *_with_covers(
+        "event_room",
+        "EventRooms: promised and not consumed are at most n - 4; room is found whenever there is some; what an "
+        "earlier generation gives back does not count",
+        EventRoomSpec,
+        "prove",
+        3,
+        cover_depth=20,
+    ),
+    *_with_covers(
+        "closing_order", "ClosingOrder of 3: first is the number that was put in first", ClosingOrderSpec, "bmc", 8
     ),
     *(
         Proof(
@@ -201,5 +231,6 @@ PROOFS = [
     _warm_reset("PayloadGate", lambda: PayloadGate(8)),
     _warm_reset("RetransmissionTimers", lambda: RetransmissionTimers(2)),
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
+    _warm_reset("EventRooms", lambda: EventRooms(1)),
 ]
 """In the order of the table in docs/verification.md."""

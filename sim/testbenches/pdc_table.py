@@ -97,7 +97,7 @@ class Bench:
         duplicates = [(h, v) for h, v, _ in self.verdicts if v.kind == "duplicate"]
         seen = [{n: v for n, v in d.items() if n != "incarnation"} for d in self.sinks["duplicates"].received]
         assert seen == [
-            {name: h[name] for name in (*DESTINATION, "psn", "clear_psn_offset")}
+            {name: h[name] for name in (*DESTINATION, "psn", "clear_psn_offset", "retx")}
             | {"spdcid": v.pdc, "dpdcid": h["spdcid"]}
             for h, v in duplicates
         ]

@@ -177,6 +177,18 @@ async def answers_of_an_earlier_opening_are_not_given_to_the_next(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def an_answer_given_again_acknowledges_as_far_back_as_its_field_reaches(dut):
+    bench = await prepared(dut)
+    header, payload = Initiator(bench, psn=5).send()
+    await bench.settle()
+    offsets = {0xFFFF: 4, 0: 5, 3: 8, 0x8001: 5 - 0x7FFF, 0x8000: 5 - 0x7FFF}
+    for offset in offsets:
+        bench.send(header | {"clear_psn_offset": offset}, payload)
+    await bench.settle()
+    assert [answer["cack_psn"] for answer in bench.responses[1:]] == [cack & 0xFFFF_FFFF for cack in offsets.values()]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def what_an_answer_acknowledges_ends_before_data_and_errors(dut):
     bench = await prepared(dut)
     sender = Initiator(bench, psn=0xFFFF_FFFE)

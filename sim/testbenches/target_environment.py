@@ -120,6 +120,7 @@ class Bench:
         for context in self.contexts:
             context.enabled = context.number != NOT_ENABLED
             context.domain, context.job_id, context.pid_on_fep = DOMAIN, JOB, PID + context.number
+            context.events.base, context.events.size = RINGS.get(context.number, (0, 0))
             self.set_context(context.number, context.enabled)
         dut.answer_base.value = answer_base
         self.answer_base = answer_base

@@ -9,7 +9,6 @@ import random
 from collections import Counter
 
 import cocotb
-from amoeba_model.nic.checker import MemoryRequest
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import key_slots
 from amoeba_model.wire.codec import FrameHeader
@@ -24,7 +23,6 @@ from target_environment import (
     PAYLOAD,
     PDCS,
     PID,
-    RINGS,
     WINDOW,
     Bench,
     request,
@@ -33,7 +31,7 @@ from target_environment import (
 from target_rules import signed
 
 NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
-OK, DISABLED, HOST_UNSUCCESS = 1, 3, 0xE
+OK, HOST_UNSUCCESS = 1, 0xE
 GTD_RESP_UNAVAIL = 0x13
 
 
@@ -194,21 +192,10 @@ class Scoreboard:
             if verdict.kind == "accepted":
                 self.first_answers[port] = self._answer(header, payload, verdict.pdc)
 
-    def _check(self, header, payload):
-        if header["is_control"]:
-            return ReturnCode.OK
-        checked = self._bench.checker.check(FrameHeader(**header), payload)
-        later = (ReturnCode.BAD_MKEY, ReturnCode.PERM_VIOLATION, ReturnCode.BAD_ADDR)
-        if (
-            header["flags"] & HEADER_DATA
-            and header["resource_index"] not in RINGS
-            and (checked in later or isinstance(checked, MemoryRequest))
-        ):
-            return ReturnCode.DISABLED
-        return checked
-
     def _answer(self, header, payload, pdc):
-        checked = self._check(header, payload)
+        checked = ReturnCode.OK
+        if not header["is_control"]:
+            checked = self._bench.checker.check(FrameHeader(**header), payload)
         code, data = OK, b""
         if isinstance(checked, ReturnCode):
             code = int(checked)
@@ -260,7 +247,7 @@ def check_responses(answers, judged, board):
             clear = (request["psn"] + signed(request["clear_psn_offset"], 16)) & 0xFFFF_FFFF
             own = {name: request[name] for name in ("mac", "port")}
             if header["is_control"]:
-                assert header["nack_code"] == GTD_RESP_UNAVAIL
+                assert (header["nack_code"], header["retx"]) == (GTD_RESP_UNAVAIL, request["retx"])
                 assert len(first_data) > 16
                 continue
             assert header == first | own | {"retx": 1, "cack_psn": clear}
@@ -315,7 +302,9 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         nacks_sent=sum(header["is_control"] for header in bench.responses),
         events=len(board.events),
     )
-    assert [event["status"] for event in bench.traced] == [
-        OK if code == HOST_UNSUCCESS else code for code in codes
+    accepted = [header for header, _, verdict in senders.judged.values() if verdict.kind == "accepted"]
+    assert [(event["status"], event["context"]) for event in bench.traced] == [
+        (OK if code == HOST_UNSUCCESS else code, 0xFF if header["is_control"] else header["resource_index"] & 0xFF)
+        for code, header in zip(codes, accepted, strict=True)
     ]
     assert min(*kinds.values(), replayed, len(board.events)) > 2

@@ -1,13 +1,15 @@
 # amaranth: UnusedElaboratable=no
-"""The proofs of the memory engine's hazards notice what they are there to notice: each fault makes one fail."""
+"""The proofs of the memory engine's and the target's hazards notice what they are there to notice: each fault makes
+one fail."""
 
 import inspect
 from types import ModuleType
 
 import pytest
 from amoeba_hw.memory import executor, line_store, line_table, write_back
+from amoeba_hw.target import answer_history, answer_store, closing_order, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
-from formal import memory
+from formal import memory, target
 
 FAULTS = {
     "no bypass from the operation before": (
@@ -48,12 +50,50 @@ FAULTS = {
         "Mux(starts[index], 0, mask) | Mux(commits[index], self.commit.strobe, 0)",
         "Mux(starts[index], 0, mask | Mux(commits[index], self.commit.strobe, 0))",
     ),
+    "psns are compared without a sign": (
+        sequence,
+        "SequenceRules",
+        "with m.Elif(belongs & ahead[-1]):",
+        "with m.Elif(belongs & (packet.psn < before.expected)):",
+    ),
+    "a closed PDC goes on": (
+        sequence,
+        "SequenceRules",
+        "belongs & ~before.closed & (ahead == 0)",
+        "belongs & (ahead == 0)",
+    ),
+    "an answer is given again before it was given": (answer_history, "AnswerHistory", "& (back != 0)", ""),
+    "answers of an earlier opening count": (
+        answer_history,
+        "AnswerHistory",
+        "& (asked.data.incarnation == ask.incarnation)",
+        "",
+    ),
+    "a newer answer is taken for the older one": (
+        answer_store,
+        "AnswerStore",
+        "(read.data.psn == self.ask.psn)",
+        "1",
+    ),
+    "one entry of the margin is promised": (event_rooms, "EventRooms", "_MARGIN = 4", "_MARGIN = 3"),
+    "an earlier generation gives back": (
+        event_rooms,
+        "EventRooms",
+        "& (claim.generation == self.generations[index])",
+        "",
+    ),
+    "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
-    "Executor": (memory.ForwardingSpec, 10),
-    "LineTable": (memory.LineTableSpec, 10),
-    "LineStore": (memory.LineStoreSpec, 7),
-    "WriteBack": (memory.WriteBackSpec, 10),
+    "Executor": (memory, "ForwardingSpec", "bmc", 10),
+    "LineTable": (memory, "LineTableSpec", "bmc", 10),
+    "LineStore": (memory, "LineStoreSpec", "bmc", 7),
+    "WriteBack": (memory, "WriteBackSpec", "bmc", 10),
+    "SequenceRules": (target, "SequenceSpec", "combinational", 1),
+    "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
+    "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),
+    "EventRooms": (target, "EventRoomSpec", "bmc", 12),
+    "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
 
 
@@ -73,8 +113,9 @@ def test_the_fault_is_noticed(fault, monkeypatch, tmp_path):
     if name == "Executor":
         # The specification replaces the arithmetic by patching the module; do the same to this copy.
         faulty.__init__.__globals__["Arithmetic"] = memory._NaiveArithmetic
-    monkeypatch.setattr(memory, name, faulty)
-    specification, depth = SPECIFICATIONS[name]
+    specifications, specification, mode, depth = SPECIFICATIONS[name]
+    monkeypatch.setattr(specifications, name, faulty)
     with pytest.raises(ProofFailed) as caught:
-        prove(specification(), "fault", mode="bmc", depth=depth, build=tmp_path)
-    assert all("hw/formal/memory.py" in place for place in caught.value.places)
+        prove(getattr(specifications, specification)(), "fault", mode=mode, depth=depth, build=tmp_path)
+    where = specifications.__name__.replace(".", "/")
+    assert all(f"hw/{where}.py" in place for place in caught.value.places)

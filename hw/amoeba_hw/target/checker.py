@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE, EventKind
 from amoeba_model.opcodes import Op
 from amoeba_model.registers import KeyFlags
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, SemanticControl, SesFlags
 
 from amoeba_hw.interfaces import CONTEXT, MEMORY_REQUEST, MemoryKind
@@ -181,7 +182,7 @@ class RequestChecker(wiring.Component):
             judged.address_end.eq(address + header.request_length),
             judged.checked.dropped.eq(request.dropped),
             judged.checked.has_payload.eq(~header.is_control & (header.payload_length != 0)),
-            judged.checked.context.eq(header.resource_index),
+            judged.checked.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index)),
             memory.address.eq(address),
             memory.length.eq(length),
             memory.kind.eq(Mux(is_write, MemoryKind.WRITE, Mux(is_read, MemoryKind.READ, MemoryKind.ATOMIC))),

@@ -82,13 +82,14 @@ class EventRooms(wiring.Component):
                 "generations": Out(GENERATION_BITS).array(contexts),
             }
         )
+        self._rooms = [_EventRoom() for _ in range(contexts)]
 
     def elaborate(self, platform):
         m = Module()
         m.d.comb += self.heads.ready.eq(1)
         for index in range(self._contexts):
             context, generation = self.contexts[index], self.generations[index]
-            m.submodules[f"room{index}"] = room = _EventRoom()
+            m.submodules[f"room{index}"] = room = self._rooms[index]
             was_enabled = Signal(name=f"was_enabled_{index}")
             m.d.sync += was_enabled.eq(context.enable)
             current = Signal(GENERATION_BITS, name=f"generation_{index}")

@@ -231,6 +231,7 @@ class PdcTable(wiring.Component):
         m.d.comb += [
             duplicate.psn.eq(packet.psn),
             duplicate.clear_psn_offset.eq(packet.clear_psn_offset),
+            duplicate.retx.eq(packet.retx),
             duplicate.spdcid.eq(self._number),
             duplicate.incarnation.eq(incarnation),
             nack.psn.eq(verdict.nack_psn),

@@ -108,6 +108,7 @@ DUPLICATE = data.StructLayout(
         "port": 16,
         "psn": 32,
         "clear_psn_offset": 16,
+        "retx": 1,
         "spdcid": 16,  # the target's PDC
         "dpdcid": 16,
         "incarnation": INCARNATION_BITS,

@@ -137,13 +137,15 @@ class Replayer(wiring.Component):
 
     def _elaborate_responses(self, m, leaves):
         duplicate, kept, header = self.duplicates.p, self.kept, self.responses.p
+        # The way back to the psn has to fit the 16 bits, with sign, of ack_psn_offset.
+        offset = Mux(duplicate.clear_psn_offset == 0x8000, 0x8001, duplicate.clear_psn_offset)
         with m.State("RESPOND"):
             m.d.comb += [
                 self.responses.valid.eq(1),
                 leaves.eq(self.responses.ready),
                 *acknowledges(header, duplicate),
                 header.retx.eq(1),
-                header.cack_psn.eq(duplicate.psn + duplicate.clear_psn_offset.as_signed()),
+                header.cack_psn.eq(duplicate.psn + offset.as_signed()),
                 header.opcode.eq(
                     Mux(
                         kept.payload_length != 0,
@@ -161,9 +163,11 @@ class Replayer(wiring.Component):
         with m.State("REFUSE"):
             nack = Signal(NACK)
             m.d.comb += [
-                *(nack[name].eq(duplicate[name]) for name in ("mac", "ip", "port", "psn", "spdcid", "dpdcid")),
+                *(
+                    nack[name].eq(duplicate[name])
+                    for name in ("mac", "ip", "port", "psn", "spdcid", "dpdcid", "retx")
+                ),
                 nack.code.eq(NackCode.GTD_RESP_UNAVAIL.value),
-                nack.retx.eq(1),
                 self.responses.valid.eq(1),
                 *refuses(header, nack),
                 leaves.eq(self.responses.ready),

@@ -1,0 +1,280 @@
+"""The target's sharp edges: which packet is executed, which answer may be given again, and room for events."""
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amoeba_hw.target.answer_history import AnswerHistory
+from amoeba_hw.target.answer_store import AnswerStore
+from amoeba_hw.target.closing_order import ClosingOrder
+from amoeba_hw.target.event_rooms import EventRooms
+from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules
+
+from formal.rules import never_reset
+
+__all__ = ["ClosingOrderSpec", "EventRoomSpec", "KeptAnswerSpec", "SequenceSpec"]
+
+WINDOW = 256
+
+
+class SequenceSpec(wiring.Component):
+    """SequenceRules: only the expected packet is accepted, and it always is if there is room; combinational.
+
+    ``behind`` is any distance below half of all psns.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "packet": In(PACKET_VIEW),
+                "before": In(PDC_STATE),
+                "found": In(1),
+                "available": In(1),
+                "event_blocked": In(1),
+                "behind": In(31),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.rules = rules = SequenceRules(WINDOW)
+        packet, before, verdict, after = self.packet, self.before, rules.verdict, rules.after
+        m.d.comb += [
+            rules.packet.eq(packet),
+            rules.before.eq(before),
+            rules.found.eq(self.found),
+            rules.available.eq(self.available),
+            rules.event_blocked.eq(self.event_blocked),
+        ]
+        kinds = Cat(verdict.accepted, verdict.duplicate, verdict.dropped_pdc, verdict.dropped_sequence)
+        one = Signal()
+        m.d.comb += one.eq((kinds != 0) & ((kinds & (kinds - 1)) == 0))
+        is_next = packet.psn == before.expected
+        starts = packet.syn & (packet.dpdcid == 0)
+        same = self.found & (~packet.syn | (before.start == (packet.psn - packet.dpdcid)[:32]))
+        fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
+        m.d.comb += [
+            Assert(one),
+            # Executed is the first packet of a new PDC or exactly the next one of an open one...
+            Assert(~verdict.accepted | verdict.opens | (same & is_next & ~before.closed)),
+            Assert(~verdict.opens | (starts & ~same & (self.found | self.available))),
+            # ... and that always, if its answer can be kept and its event written.
+            Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.event_blocked)),
+            Assert(~verdict.accepted | (fits & ~self.event_blocked)),
+            # The expected psn moves by the packet accepted and by nothing else.
+            Assert(~verdict.accepted | (after.expected == (packet.psn + 1)[:32])),
+            Assert(verdict.accepted | verdict.opens | (after.expected == before.expected)),
+            Assert(verdict.opens | (after.start == before.start)),
+            Assert(~verdict.opens | (after.start == packet.psn)),
+            Assert(~verdict.opens | verdict.accepted | (after.expected == packet.psn)),
+            # What is not accepted and no duplicate is refused aloud, but a gap that was reported already.
+            Assert(verdict.nack | verdict.accepted | verdict.duplicate | (same & before.nacked & ~packet.retx)),
+            Assert(~verdict.nack | (~verdict.accepted & ~verdict.duplicate)),
+            Assert(~(verdict.nack & ~verdict.has_pdc) | verdict.dropped_pdc),
+        ]
+        # Any packet from before, up to half of all psns, is a duplicate; also after the turn of the numbers.
+        with m.If(same & (self.behind != 0) & ((packet.psn + self.behind)[:32] == before.expected)):
+            m.d.comb += Assert(verdict.duplicate)
+        with m.If(same & ((before.expected + self.behind)[:32] == packet.psn)):
+            m.d.comb += Assert(~verdict.duplicate)
+        return m
+
+
+class KeptAnswerSpec(wiring.Component):
+    """An answer is given again only after it was given, in the same incarnation, and while it is the one kept.
+
+    One PDC with a window of 2; answers are stored (begun) and given in the order of their psns. The solver picks
+    an answer to watch: its psn and incarnation.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "begins": In(1),
+                "opens": In(1),
+                "first": In(32),
+                "turn": In(1),
+                "given": In(1),
+                "ask": In(1),
+                "asked_psn": In(32),
+                "asked_incarnation": In(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.history = history = AnswerHistory(2, 2)
+        m.submodules.store = store = AnswerStore(2, 2)
+        # What is begun, and behind it what is given: the order of a queue of at most two answers.
+        psns = [Signal(32, name=f"psn_{place}") for place in range(2)]
+        incarnations = [Signal(2, name=f"incarnation_{place}") for place in range(2)]
+        level = Signal(2)
+        last, incarnation, any_begun = Signal(32), Signal(2), Signal()
+        psn = Mux(self.opens | ~any_begun, self.first, (last + 1)[:32])
+        number = (incarnation + (self.opens & any_begun))[:2]
+        in_turn = Signal()
+        openings = Signal(2)
+        m.d.comb += [
+            Assume(~self.begins | (level < 2)),
+            Assume(~self.turn | ((level != 0) & ~in_turn)),
+            Assume(~self.given | in_turn),
+            # Fewer openings than incarnations.
+            Assume(~(self.begins & self.opens & (openings == 2))),
+            store.store.valid.eq(self.begins),
+            store.store.answer.psn.eq(psn),
+            store.store.answer.incarnation.eq(number),
+            history.turn.valid.eq(self.turn),
+            history.turn.psn.eq(psns[0]),
+            history.turn.incarnation.eq(incarnations[0]),
+            history.given.eq(self.given),
+        ]
+        for consumer in (history.ask, store.ask):
+            m.d.comb += [
+                consumer.valid.eq(self.ask),
+                consumer.psn.eq(self.asked_psn),
+                consumer.incarnation.eq(self.asked_incarnation),
+            ]
+        left = (level - self.given)[:2]
+        with m.If(self.begins):
+            m.d.sync += [last.eq(psn), incarnation.eq(number), any_begun.eq(1), openings.eq(openings + self.opens)]
+        m.d.sync += [level.eq(left + self.begins), in_turn.eq((in_turn | self.turn) & ~self.given)]
+        with m.If(self.given):
+            m.d.sync += [psns[0].eq(psns[1]), incarnations[0].eq(incarnations[1])]
+        with m.If(self.begins):
+            with m.If(left == 0):
+                m.d.sync += [psns[0].eq(psn), incarnations[0].eq(number)]
+            with m.Else():
+                m.d.sync += [psns[1].eq(psn), incarnations[1].eq(number)]
+        self._prove_answer(m, history, store, psn, number, psns[0], incarnations[0])
+        return m
+
+    def _prove_answer(self, m, history, store, psn, number, given_psn, given_incarnation):
+        """Follows the answer that is asked for: whether it was given, and whether its place was taken since."""
+        asked, held = Signal(), Signal()
+        watched_psn, watched_incarnation = self.asked_psn, self.asked_incarnation
+        was_psn, was_incarnation = Signal(32), Signal(2)
+        was_given, was_taken = Signal(), Signal()
+        m.d.sync += [was_psn.eq(watched_psn), was_incarnation.eq(watched_incarnation), held.eq(1)]
+        # One answer is watched from the start of the proof to its end.
+        m.d.comb += Assume(~held | ((was_psn == watched_psn) & (was_incarnation == watched_incarnation)))
+        is_it = (psn == watched_psn) & (number == watched_incarnation)
+        with m.If(self.begins & (psn[0] == watched_psn[0])):
+            m.d.sync += was_taken.eq(~is_it)
+        with m.If(self.given & (given_psn == watched_psn) & (given_incarnation == watched_incarnation)):
+            m.d.sync += was_given.eq(1)
+        replayed = asked & history.answered & store.intact
+        may = Signal()
+        m.d.sync += asked.eq(self.ask)
+        with m.If(self.ask):
+            m.d.sync += may.eq(was_given & ~was_taken)
+        m.d.comb += [
+            Assert(~replayed | may),
+            Cover(replayed & (watched_psn == 0xFFFF_FFFF) & may),
+            Cover(asked & ~replayed & was_given & was_taken),
+        ]
+
+
+class EventRoomSpec(wiring.Component):
+    """EventRooms: a ring of 8 never has more than 4 entries promised, written or not, and not consumed.
+
+    The driver consumes no more than was written; what is promised is either written or given back, once. Room is
+    found whenever there is some.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "promise": In(1),
+                "write": In(1),
+                "give_back": In(1),
+                "consume": In(1),
+                "disable": In(1),
+                "stale": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.rooms = rooms = EventRooms(1)
+        # The naive account: numbers of entries.
+        promised, written, head = Signal(4), Signal(4), Signal(16)
+        was_disabled = Signal()
+        generation = rooms.generations[0]
+        m.d.sync += was_disabled.eq(self.disable)
+        m.d.comb += [
+            rooms.contexts[0].enable.eq(~self.disable),
+            rooms.contexts[0].event_base.eq(64),
+            rooms.contexts[0].event_size.eq(3),
+            Assume(~self.promise | rooms.open[0]),
+            Assume(~self.write | (promised != 0)),
+            Assume(~self.give_back | (promised > self.write)),
+            Assume(~self.consume | (written != 0)),
+            # The index that the driver writes, and claims, belong to the context as it is now.
+            Assume(~(self.disable | was_disabled) | ~(self.promise | self.write | self.give_back | self.consume)),
+            Assume(~(self.stale & self.give_back)),
+            rooms.promise.valid.eq(self.promise),
+            rooms.promise.generation.eq(generation),
+            rooms.give_back.valid.eq(self.give_back | self.stale),
+            rooms.give_back.generation.eq(generation - self.stale),
+            rooms.heads.valid.eq(self.consume),
+            rooms.heads.p.index.eq(head + 1),
+        ]
+        with m.If(self.disable):
+            m.d.sync += [promised.eq(0), written.eq(0), head.eq(0)]
+        with m.Else():
+            m.d.sync += [
+                promised.eq(promised + self.promise - self.write - self.give_back),
+                written.eq(written + self.write - self.consume),
+                head.eq(head + self.consume),
+            ]
+        active = ~self.disable
+        room = rooms._rooms[0]
+        m.d.comb += [
+            Assert(promised + written <= 4),
+            Assert(rooms.open[0] == (active & (promised + written < 4))),
+            Assert(rooms.blocked[0] == (active & (promised + written >= 4))),
+            # For the induction: how the component keeps the account.
+            Assert((room._promised - head)[:16] == (promised + written)[:16]),
+            Assert(room._consumed == head),
+            Cover(rooms.blocked[0] & (written == 2)),
+            Cover(rooms.open[0] & (head == 5)),
+        ]
+        return m
+
+
+class ClosingOrderSpec(wiring.Component):
+    """ClosingOrder of 3: the first is the one that has been in the list for longest."""
+
+    def __init__(self):
+        super().__init__({"remove": In(1), "removed": In(2), "append": In(1), "appended": In(2)})
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = ClosingOrder(3)
+        m.d.comb += [getattr(dut, name).eq(getattr(self, name)) for name in self.signature.members]
+        # Per number: whether it is in the list, and how many of those inside came before it.
+        inside = [Signal(name=f"inside_{number}") for number in range(3)]
+        before = [Signal(2, name=f"before_{number}") for number in range(3)]
+        removed = [self.remove & (self.removed == number) for number in range(3)]
+        appended = [self.append & (self.appended == number) for number in range(3)]
+        count = sum(inside, Const(0, 1))
+        place_removed = Mux(removed[0], before[0], Mux(removed[1], before[1], before[2]))
+        for number in range(3):
+            m.d.sync += inside[number].eq((inside[number] & ~removed[number]) | appended[number])
+            with m.If(appended[number]):
+                m.d.sync += before[number].eq(count - self.remove)
+            with m.Elif(self.remove & (before[number] > place_removed)):
+                m.d.sync += before[number].eq(before[number] - 1)
+            m.d.comb += [
+                Assume(~removed[number] | inside[number]),
+                Assume(~appended[number] | ~inside[number] | removed[number]),
+                Assert(~inside[number] | (before[number] != 0) | (dut.first == number)),
+            ]
+        m.d.comb += [
+            Assume((self.removed < 3) & (self.appended < 3)),
+            Assert(dut.empty == (count == 0)),
+            Cover((count == 3) & self.remove & self.append & (before[1] == 1) & removed[1]),
+        ]
+        return m
