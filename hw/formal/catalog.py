@@ -153,6 +153,7 @@ PROOFS = [
         OperandRoomSpec,
         "bmc",
         8,
+    ),
     Proof(
         "sequence",
         "SequenceRules, window of 256: accepted is the first packet of a new PDC or exactly the expected one; all "
