@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from bench import driver_rate, nic
 from bench.engine import measure_cells
+from bench.memory import memory_rates
 from bench.peer import request_response_rate
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
 from bench.simulation import simulation_speed
@@ -53,6 +54,14 @@ def cells(progress: Progress) -> Outcome:
     return Outcome(
         figures, [cycles_grid(measured), *([missed] if missed.rows else [])], all(cell.accepted for cell in measured)
     )
+
+
+def memory(progress: Progress) -> Outcome:
+    """Rates of the memory engine with a host memory as slow as a real one."""
+    progress.add_task("memory", total=None)
+    rates = memory_rates()
+    grid = Grid("the memory engine alone (exact)", ("requests", "payload bytes per cycle"), list(rates.items()))
+    return Outcome(rates, [grid])
 
 
 def whole_nic(progress: Progress) -> Outcome:
@@ -107,6 +116,7 @@ def driver(progress: Progress) -> Outcome:
 
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
+    "memory": memory,
     "nic": whole_nic,
     "latency": latency,
     "simulation": simulation,
