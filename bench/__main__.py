@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from bench import driver_rate, nic
 from bench.engine import measure_cells
+from bench.memory import memory_rates
 from bench.peer import request_response_rate
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
 from bench.simulation import simulation_speed
@@ -55,16 +56,32 @@ def cells(progress: Progress) -> Outcome:
     )
 
 
+def memory(progress: Progress) -> Outcome:
+    """Rates of the memory engine with a host memory as slow as a real one."""
+    progress.add_task("memory", total=None)
+    rates = memory_rates()
+    grid = Grid("the memory engine alone (exact)", ("requests", "payload bytes per cycle"), list(rates.items()))
+    return Outcome(rates, [grid])
+
+
 def whole_nic(progress: Progress) -> Outcome:
     """Rates of two NICs that nothing but themselves and host memory holds up."""
     progress.add_task("whole NIC", total=None)
-    atomics, transfers = nic.fetching_atomics(), nic.transfers()
-    rows = [
-        *((f"8-byte fetching atomic, {name}", cycles, "cycles each") for name, cycles in atomics.items()),
-        *((f"64 KiB {name}", payload, "payload bytes per cycle") for name, payload in transfers.items()),
-    ]
-    grid = Grid("two whole NICs (exact)", ("what", "figure", "unit"), rows)
-    return Outcome({"fetching atomics": atomics, "transfers": transfers}, [grid])
+    small = {"fetching atomic": nic.fetching_atomics(), "write": nic.small_writes()}
+    transfers = nic.transfers()
+    rows: list[tuple[str, float, str, str]] = []
+    kept = True
+    for operation, figures in small.items():
+        limit = 2 * nic.link_cycles(operation)
+        for name, cycles in figures.items():
+            rows.append((f"8-byte {operation}, {name}", cycles, f"at most {limit}", "cycles each"))
+            kept &= cycles <= limit
+    for operation, payload in transfers.items():
+        floor = 0.9 * nic.link_rate(operation)
+        rows.append((f"64 KiB {operation}", payload, f"at least {floor:.1f}", "payload bytes per cycle"))
+        kept &= payload >= floor
+    grid = Grid("two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
+    return Outcome({**small, "transfers": transfers}, [grid], kept)
 
 
 def latency(progress: Progress) -> Outcome:
@@ -107,6 +124,7 @@ def driver(progress: Progress) -> Outcome:
 
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
+    "memory": memory,
     "nic": whole_nic,
     "latency": latency,
     "simulation": simulation,

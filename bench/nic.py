@@ -13,15 +13,37 @@ from amoeba.fabric import Fabric
 from amoeba.memory import allocate
 from amoeba.tracing import trace_fetch_atomic
 from amoeba_model.network import SimulatedDevice
+from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Stage
+from amoeba_model.wire.uet import (
+    ATOMIC_EXTENSION,
+    CRC_SIZE,
+    ENCAPSULATION_SIZE,
+    PDS_ACK,
+    PDS_REQUEST,
+    SES_REQUEST,
+    SES_RESPONSE_DATA,
+)
 
-__all__ = ["HOST_LATENCY", "LINK_LATENCY", "fetching_atomics", "transfers", "unloaded_latency"]
+__all__ = [
+    "HOST_LATENCY",
+    "LINK_LATENCY",
+    "fetching_atomics",
+    "link_cycles",
+    "link_rate",
+    "small_writes",
+    "transfers",
+    "unloaded_latency",
+]
 
 HOST_LATENCY = 250
 LINK_LATENCY = 250
 """Cycles one way: a round trip of 500."""
 RING = 1024
-"""Operations that the endpoint keeps posted; as packets under way, at most 64 for each peer."""
+"""Operations that the endpoint keeps posted; as packets under way, at most ``window`` for each peer."""
+WORD = 8
+_REQUEST_SIZE = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
+_DATA_ANSWER_SIZE = ENCAPSULATION_SIZE + PDS_ACK.size + SES_RESPONSE_DATA.size + CRC_SIZE
 
 Words = npt.NDArray[np.uint64]
 
@@ -75,6 +97,38 @@ def _cycles_each(pair: _Pair, count: int, post: Callable[[int, OpFlags], None]) 
     assert len(cycles) == count, f"{len(cycles)} completions of {count} operations"
     first, last = count // 4, count - count // 4
     return (cycles[last] - cycles[first]) / (last - first)
+
+
+def link_cycles(operation: str) -> int:
+    """Cycles that the link needs for the request of one 8-byte operation: "fetching atomic" or "write"."""
+    extension = ATOMIC_EXTENSION.size if operation == "fetching atomic" else 0
+    return -(-(_REQUEST_SIZE + extension + WORD) // NicParameters().beat_bytes)
+
+
+def link_rate(operation: str) -> float:
+    """Payload bytes per cycle that fit through the link in the frames of a long "write" or "read"."""
+    parameters = NicParameters()
+    headers = _REQUEST_SIZE if operation == "write" else _DATA_ANSWER_SIZE
+    return parameters.payload / -(-(headers + parameters.payload) // parameters.beat_bytes)
+
+
+def small_writes(count: int = 4096, kind: str = "rtl") -> dict[str, float]:
+    """Cycles per 8-byte write of one endpoint to one peer: all to one word, and each to a line of its own."""
+    rates = {}
+    operand = np.ones(1, np.uint64)
+    spread = 32 * np.random.default_rng(1).permutation(4 * count)[:count]
+    for name, offsets in (("one address", np.zeros(count, int)), ("random addresses", spread)):
+        with _pair(kind, 16 * count) as pair:
+
+            def post(
+                index: int, flags: OpFlags, pair: _Pair = pair, offsets: npt.NDArray[np.int_] = offsets
+            ) -> None:
+                address = pair.region.address + int(offsets[index])
+                pair.endpoint.write(operand, pair.peers[0], address, pair.region.key, flags=flags)
+
+            rates[f"{name}, 1 peer"] = _cycles_each(pair, count, post)
+            assert pair.memory.sum() == len(set(offsets.tolist()))
+    return rates
 
 
 def fetching_atomics(count: int = 4096, kind: str = "rtl") -> dict[str, float]:

@@ -225,7 +225,8 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
     lines += [
         "",
         f"## UltraScale+, {ULTRASCALE.data_width}-bit datapath",
-        "Yosys `synth_xilinx -family xcup`: primitives, no place and route, so no frequency.",
+        "Yosys `synth_xilinx -family xcup`: primitives, no place and route, so no frequency. Without the Initiator:",
+        "on it, Yosys as WebAssembly runs out of stack.",
         "",
         "| block | what | LUT | FF | DSP48E2 | RAMB | commit |",
         "|---|---|---|---|---|---|---|",

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The memory engine's hazards: forwarding, the line table, and what is written back."""
+"""The memory engine's hazards: forwarding, the line table, what is known of its entries, and what is written back."""
 
 from itertools import pairwise
 from unittest import mock
@@ -8,19 +8,21 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amoeba_hw.memory.arithmetic import Arithmetic
+from amoeba_hw.memory.entry_records import EntryRecords
 from amoeba_hw.memory.executor import Executor
 from amoeba_hw.memory.line_store import LineStore
 from amoeba_hw.memory.line_table import LineTable
+from amoeba_hw.memory.line_use import LineUse
 from amoeba_hw.memory.write_back import WriteBack
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
 from formal.rules import StreamRules, never_reset
 
-__all__ = ["ForwardingSpec", "LineStoreSpec", "LineTableSpec", "WriteBackSpec"]
+__all__ = ["EntryRecordsSpec", "ForwardingSpec", "LineStoreSpec", "LineTableSpec", "LineUseSpec", "WriteBackSpec"]
 
 SMALL = NicParameters(data_width=128, lines=2, datatypes=(Datatype.FI_UINT8,), ops=(Op.FI_SUM,))
-"""Two lines: enough for every conflict between one and another."""
+"""Four entries, two sets of two: enough for every conflict between one line or set and another."""
 
 BITS = 2
 """Low bits of the data that are free; the others are zero, for the hardware treats all alike."""
@@ -30,8 +32,53 @@ def _data(value):
     return Cat(value, Const(0, SMALL.data_width - len(value)))
 
 
+class EntryRecordsSpec(wiring.Component):
+    """EntryRecords: an entry's record is what was written last, zero if it was forgotten since."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "forget": In(1),
+                "forget_entry": In(1),
+                "write": In(1),
+                "write_entry": In(1),
+                "write_data": In(BITS),
+                "asked": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = EntryRecords(BITS, depth=2, readers=1)
+        m.d.comb += [
+            dut.forget.eq(self.forget),
+            dut.forget_entry.eq(self.forget_entry),
+            dut.write.eq(self.write),
+            dut.write_entry.eq(self.write_entry),
+            dut.write_data.eq(self.write_data),
+            dut.asked[0].eq(self.asked),
+        ]
+        for entry in range(2):
+            record, known = Signal(BITS, name=f"record_{entry}"), Signal(name=f"known_{entry}")
+            with m.If(self.forget & (self.forget_entry == entry)):
+                m.d.sync += [record.eq(0), known.eq(1)]
+            with m.If(self.write & (self.write_entry == entry)):
+                m.d.sync += record.eq(self.write_data)
+            looked_at = known & (self.asked == entry)
+            m.d.comb += [
+                Assert(~looked_at | (dut.records[0] == record)),
+                Cover(looked_at & (record == 3) & self.forget & self.write & (self.forget_entry == self.write_entry)),
+            ]
+        return m
+
+
 class LineStoreSpec(wiring.Component):
-    """A read of LineStore returns, one cycle later, the newest value of a byte, this cycle's commit included."""
+    """LineStore returns the newest value of a byte, and for the host what was written since the last copy.
+
+    A read does so one cycle later, with this cycle's commit; a copy without it. ``soils`` tells every time that a
+    line is clean no more.
+    """
 
     def __init__(self):
         super().__init__(
@@ -73,103 +120,203 @@ class LineStoreSpec(wiring.Component):
             Assume(~(self.allocated & self.commit & (self.allocated_entry == self.commit_entry))),
         ]
         newest, known, dirty = [], [], []
+        soils = Signal()
         for entry in range(2):
             value = Signal(BITS, name=f"value_{entry}")
             is_known = Signal(name=f"known_{entry}")
-            is_dirty = Signal(name=f"dirty_{entry}")
+            is_written = Signal(name=f"written_{entry}")
+            is_dirty, line_dirty = Signal(name=f"dirty_{entry}"), Signal(name=f"line_dirty_{entry}")
             filled = self.fill & (self.fill_entry == entry)
             written = self.commit & (self.commit_entry == entry) & self.strobe[0]
             cleared = self.allocated & (self.allocated_entry == entry)
+            copied = self.copy & (self.read_entry == entry)
+            changed = self.commit & (self.commit_entry == entry) & self.strobe.any()
             next_value = Mux(written, self.commit_data, value)
             with m.If(written):
-                m.d.sync += [value.eq(self.commit_data), is_known.eq(1), is_dirty.eq(1)]
+                m.d.sync += [value.eq(self.commit_data), is_known.eq(1), is_written.eq(1)]
             with m.Elif(cleared):
-                m.d.sync += [is_known.eq(0), is_dirty.eq(0)]
-            with m.Elif(filled & ~is_dirty):
+                m.d.sync += [is_known.eq(0), is_written.eq(0)]
+            with m.Elif(filled & ~is_written):
                 m.d.sync += [value.eq(self.fill_data), is_known.eq(1)]
+            m.d.sync += [is_dirty.eq((is_dirty & ~copied) | written), line_dirty.eq((line_dirty & ~copied) | changed)]
+            with m.If(changed & (~line_dirty | copied)):
+                m.d.comb += soils.eq(1)
+            # The environment: no line leaves before it is written.
+            m.d.comb += Assume(~cleared | ~line_dirty)
             # What was written since the allocation is newer than the host's line, whenever that comes.
             newest.append(next_value)
-            known.append((is_known | written) & ~cleared & ~(filled & ~is_dirty & ~written))
+            known.append((is_known | written) & ~cleared & ~(filled & ~is_written & ~written))
             dirty.append((value, is_dirty))
         expected = Signal(BITS)
-        check_read, check_copy = Signal(), Signal()
+        check_read, copied, check_copy = Signal(), Signal(), Signal()
         expected_copy = Signal(BITS)
         m.d.sync += [
             check_read.eq(self.read & Mux(self.read_entry, known[1], known[0])),
             expected.eq(Mux(self.read_entry, newest[1], newest[0])),
+            copied.eq(self.copy),
             check_copy.eq(self.copy & Mux(self.read_entry, dirty[1][1], dirty[0][1])),
             expected_copy.eq(Mux(self.read_entry, dirty[1][0], dirty[0][0])),
         ]
         m.d.comb += [
             Assert(~check_read | (dut.read_data[:BITS] == expected)),
+            Assert(~copied | (dut.copy_strobe[0] == check_copy)),
             Assert(~check_copy | (dut.copy_data[:BITS] == expected_copy)),
+            Assert(dut.soils == soils),
             Cover(check_read & (expected == 2)),
             Cover(check_copy & (expected_copy == 1)),
         ]
         return m
 
 
-class LineTableSpec(wiring.Component):
-    """LineTable: a line is in one entry at most, no operation is lost or overtaken, no entry leaves too early.
-
-    - Operations leave in the order in which they came, each once, with the entry that holds their line.
-    - An entry takes a new line only when no operation refers to the old one and none of its bytes is held.
-    - A line is fetched exactly once per allocation, by the first operation that needs it.
-    - Nobody waits for ever: with everything retired and taken, an operation leaves within four cycles.
-    """
+class LineUseSpec(wiring.Component):
+    """LineUse: an entry is in use while operations refer to it or what it was queued for is not written."""
 
     def __init__(self):
         super().__init__(
             {
-                "valid": In(1),
-                "line": In(2),
-                "touches": In(1),
-                "wants": In(1),
-                "tag": In(2),
-                "o_ready": In(1),
-                "fetches_ready": In(1),
+                "looked_set": In(1),
+                "joined": In(2),
                 "retired": In(1),
-                "retired_entry": In(1),
-                "held": In(2),
+                "retired_entry": In(2),
+                "retired_queues": In(1),
+                "written": In(1),
+                "written_entry": In(2),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         never_reset(m)
-        m.submodules.dut = dut = LineTable(SMALL)
+        # As many operations as two bits count, so that the numbers begin anew.
+        with mock.patch("amoeba_hw.memory.line_use.operations_in_flight", return_value=3):
+            m.submodules.dut = dut = LineUse(SMALL)
+        m.d.comb += [
+            dut.looked_set.eq(self.looked_set),
+            dut.joined.eq(self.joined),
+            dut.retired.eq(self.retired),
+            dut.retired_entry.eq(self.retired_entry),
+            dut.retired_queues.eq(self.retired & self.retired_queues),
+            dut.written.eq(self.written),
+            dut.written_entry.eq(self.written_entry),
+            Assume(~dut.clearing | (self.joined == 0)),
+            # No operation refers to two entries.
+            Assume(~self.joined.all()),
+        ]
+        for entry in range(4):
+            references, unwritten = Signal(2, name=f"uses_{entry}"), Signal(2, name=f"unwritten_{entry}")
+            looked_at = self.looked_set == entry % 2
+            joins = self.joined[entry // 2] & looked_at
+            retires = self.retired & (self.retired_entry == entry)
+            queues = retires & self.retired_queues
+            written = self.written & (self.written_entry == entry)
+            m.d.sync += [
+                references.eq(references + joins - retires),
+                unwritten.eq(unwritten + queues - written),
+            ]
+            m.d.comb += [
+                # What retires was given, what was queued is written.
+                Assume(~retires | (references != 0)),
+                Assume((references != 3) | ~joins),
+                Assume(~written | (unwritten != 0)),
+                Assume((unwritten != 2) | ~queues),
+                Assert(~looked_at | (dut.in_use[entry // 2] == ((references != 0) | (unwritten != 0)))),
+                Cover((references == 0) & (unwritten == 2)),
+            ]
+        return m
+
+
+class _NaiveUse(wiring.Component):
+    """Stands in for LineUse: an entry is in use from when an operation joins until its use is said to end."""
+
+    def __init__(self, parameters):
+        super().__init__(LineUse(parameters).signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        for entry in range(4):
+            way, looked_at = entry // 2, self.looked_set == entry % 2
+            in_use = Signal(name=f"in_use_{entry}")
+            ends = self.retired & (self.retired_entry == entry)
+            m.d.sync += in_use.eq((looked_at & self.joined[way]) | (in_use & ~ends))
+            with m.If(looked_at):
+                m.d.comb += self.in_use[way].eq(in_use)
+        return m
+
+
+class LineTableSpec(wiring.Component):
+    """LineTable: a line is in one entry at most, no operation is lost or overtaken, no entry leaves too early.
+
+    - Operations leave in the order in which they came, each once, with the entry that holds their line; what is on
+      offer stays.
+    - An entry takes a new line only when it is not in use, and only if the line is in no other entry in use.
+    - An operation joins only an entry that was in use while it was inside: no other has the line's newest bytes.
+    - A line is fetched exactly once per allocation, by the first operation that needs it.
+    - Nobody waits for ever: with nothing in use and all taken, an operation leaves within four cycles.
+
+    An entry's use ends at any time: how long it lasts is LineUse's affair, and its proof's.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "valid": In(1),
+                "which": In(2),
+                "touches": In(1),
+                "wants": In(1),
+                "tag": In(1),
+                "o_ready": In(1),
+                "fetches_ready": In(1),
+                "ends": In(1),
+                "ended_entry": In(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        with mock.patch("amoeba_hw.memory.line_table.LineUse", _NaiveUse):
+            dut = LineTable(SMALL)
+        m.submodules.dut = dut
+        # Lines 0, 3 and 5 belong to one set, 1 to the other.
+        some, other = self.which
         m.d.comb += [
             dut.i.valid.eq(self.valid),
-            dut.i.p.line.eq(self.line),
+            dut.i.p.line.eq(Cat(some | other, some & ~other, other & ~some)),
             dut.i.p.touches.eq(self.touches),
             dut.i.p.fetches.eq(self.wants & self.touches),
             dut.i.p.psn.eq(self.tag),
             dut.o.ready.eq(self.o_ready),
             dut.fetches.ready.eq(self.fetches_ready),
-            dut.retired.eq(self.retired),
-            dut.retired_entry.eq(self.retired_entry),
-            dut.held.eq(self.held),
+            dut.retired.eq(self.ends),
+            dut.retired_entry.eq(self.ended_entry),
         ]
         m.submodules.environment = StreamRules(dut.i, Assume)
+        m.submodules.offers = StreamRules(dut.o, Assert)
+        m.submodules.fetch_offers = StreamRules(dut.fetches, Assert)
+        for consumer in (dut.o, dut.fetches):
+            # The two move together, so either keeps its room until it is used.
+            roomy = Signal()
+            m.d.sync += roomy.eq(consumer.ready & ~consumer.valid)
+            m.d.comb += Assume(~roomy | consumer.ready)
         waiting = self._prove_order(m, dut)
         self._prove_entries(m, dut, waiting)
         return m
 
     def _prove_order(self, m, dut):
-        """One operation waits inside at most; returns it, with whether there is one."""
+        """One operation waits inside at most; returns when one arrives, and the one inside, if there is one."""
         inside = Signal()
-        line, touches, wants, tag = Signal(2), Signal(), Signal(), Signal(2)
+        line, touches, wants, tag = Signal(3), Signal(), Signal(), Signal()
         arrives, departs = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready
         m.d.sync += inside.eq((inside & ~departs) | arrives)
         with m.If(arrives):
-            m.d.sync += [line.eq(self.line), touches.eq(self.touches), wants.eq(self.wants), tag.eq(self.tag)]
+            m.d.sync += [line.eq(dut.i.p.line), touches.eq(self.touches), wants.eq(self.wants), tag.eq(self.tag)]
         with m.If(dut.o.valid):
             m.d.comb += [Assert(inside), Assert(dut.o.p.psn == tag), Assert(dut.o.p.touches == touches)]
         m.d.comb += [Assert(~arrives | ~inside | departs), Assert(dut.i.ready | inside)]
-        return inside, line, touches, touches & wants
+        return arrives, inside, line, touches, touches & wants
 
     def _prove_entries(self, m, dut, waiting):
-        inside, line, touches, wants = waiting
+        arrives, inside, line, touches, wants = waiting
         departs = dut.o.valid & dut.o.ready
         fetched_now = dut.fetches.valid & dut.fetches.ready
         m.d.comb += [
@@ -178,52 +325,46 @@ class LineTableSpec(wiring.Component):
             Assert(~dut.allocated | (departs & touches & (dut.allocated_line == line))),
             Assert(~dut.allocated | (dut.allocated_entry == dut.o.p.entry)),
             Assert(dut.hit == (departs & touches & ~dut.allocated)),
-            Assert(~(dut._valid.all() & (dut._lines[0] == dut._lines[1]))),
         ]
-        busy = []
-        for entry in range(2):
-            references = Signal(2, name=f"uses_{entry}")
-            holds = Signal(name=f"holds_{entry}")
-            its_line = Signal(2, name=f"its_line_{entry}")
-            fetched = Signal(name=f"is_fetched_{entry}")
-            was_held = Signal(name=f"was_held_{entry}")
-            was_retired = Signal(name=f"was_retired_{entry}")
+        in_use = Signal(4)
+        for entry in range(4):
+            holds, fetched = Signal(name=f"holds_{entry}"), Signal(name=f"is_fetched_{entry}")
+            its_line = Signal(3, name=f"its_line_{entry}")
+            was_in_use = Signal(name=f"was_in_use_{entry}")
             mine = departs & touches & (dut.o.p.entry == entry)
-            retires = self.retired & (self.retired_entry == entry)
+            ends = self.ends & (self.ended_entry == entry)
             m.d.sync += [
-                references.eq(references + mine - retires),
-                was_held.eq(self.held[entry]),
-                was_retired.eq(retires),
+                in_use[entry].eq(mine | (in_use[entry] & ~ends)),
+                was_in_use.eq(~arrives & (was_in_use | in_use[entry])),
             ]
-            m.d.comb += [
-                # The environment: what retires was given, and bytes become held by what just retired.
-                Assume(~retires | (references != 0)),
-                Assume((references != 3) | ~mine),
-                Assume(~self.held[entry] | was_held | was_retired),
-            ]
-            with m.If(mine):
-                with m.If(dut.allocated):
-                    m.d.comb += [Assert(references == 0), Assert(~self.held[entry]), Assert(fetched_now == wants)]
-                    m.d.sync += [holds.eq(1), its_line.eq(line), fetched.eq(wants)]
-                with m.Else():
-                    m.d.comb += [Assert(holds & (its_line == line)), Assert(fetched_now == (wants & ~fetched))]
-                    m.d.sync += fetched.eq(fetched | wants)
-            with m.If((references != 0) | self.held[entry]):
-                m.d.comb += [Assert(dut._valid[entry]), Assert(dut._lines[entry] == its_line)]
-            busy.append((references != 0) | self.held[entry] | was_held | was_retired)
+            m.d.comb += Assert(~(dut.allocated & in_use[entry] & (its_line == line)))
+            with m.If(mine & dut.allocated):
+                m.d.comb += [Assert(~in_use[entry]), Assert(fetched_now == wants)]
+                m.d.sync += [holds.eq(1), its_line.eq(line), fetched.eq(wants)]
+            with m.Elif(mine):
+                m.d.comb += [
+                    Assert(holds & (its_line == line)),
+                    Assert(was_in_use | in_use[entry]),
+                    Assert(fetched_now == (wants & ~fetched)),
+                ]
+                m.d.sync += fetched.eq(fetched | wants)
         patience = Signal(3)
-        quiet = self.o_ready & self.fetches_ready & ~Cat(busy).any()
+        quiet = self.o_ready & self.fetches_ready & ~in_use.any()
         m.d.sync += patience.eq(Mux(inside & quiet & ~departs, patience + 1, 0))
         m.d.comb += [
             Assert(patience < 4),
             Cover(dut.hit & fetched_now),
-            Cover(dut.allocated & dut._valid.any() & dut.allocated_entry),
-            Cover(inside & touches & ~dut.o.valid & self.o_ready & self.fetches_ready),
+            Cover(dut.allocated & (dut.allocated_entry == 2)),
+            # A set that is full, and another that is not.
+            Cover(inside & touches & ~dut.o.valid & self.o_ready & self.fetches_ready & ~in_use.all()),
         ]
 
 
 class WriteBackSpec(wiring.Component):
-    """WriteBack: every committed byte reaches the host, newest last, and is ``held`` until it has; no other does."""
+    """WriteBack with LineStore: every committed byte reaches the host, newest last; no other does.
+
+    An entry for which as much was written as was queued has nothing on its way.
+    """
 
     def __init__(self):
         super().__init__(
@@ -244,7 +385,7 @@ class WriteBackSpec(wiring.Component):
         started = Signal(2)
         m.d.sync += started.eq(Mux(started == 2, 2, started + 1))
         writes = dut.line_writes
-        commit = Signal.like(dut.commit)
+        commit = Signal.like(store.commit)
         m.d.comb += [
             # Lines 4 and 5 in entries 0 and 1, allocated in the first two cycles and kept.
             dut.allocated.eq(started != 2),
@@ -256,11 +397,13 @@ class WriteBackSpec(wiring.Component):
             commit.entry.eq(self.entry),
             commit.strobe.eq(self.strobe),
             commit.data.eq(_data(self.value)),
-            dut.commit.eq(commit),
             store.commit.eq(commit),
             store.copy.eq(dut.copy),
             store.copy_entry.eq(dut.copy_entry),
+            dut.soiled.eq(store.soils),
+            dut.soiled_entry.eq(commit.entry),
             dut.copy_data.eq(store.copy_data),
+            dut.copy_strobe.eq(store.copy_strobe),
             writes.ready.eq(self.ready),
         ]
         m.submodules.contract = StreamRules(_StoredBytes(writes), Assert)
@@ -271,10 +414,17 @@ class WriteBackSpec(wiring.Component):
             Assert(~writes.valid | ((writes.p.address >> 5) == 2)),
             Assert(writes.p.strobe[2:] == 0),
         ]
+        held = [Signal(2, name=f"held_{entry}") for entry in range(2)]
+        any_held = held[0].any() | held[1].any()
         patience = Signal(4)
-        m.d.sync += patience.eq(Mux(dut.held.any() & self.ready & ~accepted & ~commit.valid, patience + 1, 0))
-        m.d.comb += Assert(patience < 6)
+        m.d.sync += patience.eq(Mux(any_held & self.ready & ~accepted & ~commit.valid, patience + 1, 0))
+        m.d.comb += [Assert(patience < 6), Assert(dut.written == accepted)]
         for entry in range(2):
+            queued = dut.soiled & (dut.soiled_entry == entry)
+            written = dut.written & (dut.written_entry == entry)
+            m.d.sync += held[entry].eq(held[entry] + queued - written)
+            # LineUse counts on these two.
+            m.d.comb += [Assert(~written | held[entry].any()), Assert((held[entry] != 2) | ~queued | written)]
             newest, host = Signal(BITS, name=f"newest_{entry}"), Signal(BITS, name=f"host_{entry}")
             changed, reached = Signal(name=f"changed_{entry}"), Signal(name=f"reached_{entry}")
             with m.If(commit.valid & (commit.entry == entry) & commit.strobe[0]):
@@ -283,10 +433,10 @@ class WriteBackSpec(wiring.Component):
                 m.d.sync += [host.eq(writes.p.data[:BITS]), reached.eq(1)]
                 # Never a byte that nobody wrote.
                 m.d.comb += Assert(changed)
-            with m.If(~dut.held[entry]):
+            with m.If(held[entry] == 0):
                 m.d.comb += [Assert(reached == changed), Assert(~changed | (host == newest))]
             m.d.comb += Cover(reached & (host == newest) & (host == 3))
-        with m.If(~dut.held.any()):
+        with m.If(~any_held):
             m.d.comb += Assert(dut.queued == dut.accepted)
         return m
 
@@ -385,7 +535,7 @@ class ForwardingSpec(wiring.Component):
             store.read.eq(dut.read),
             store.read_entry.eq(dut.read_entry),
             dut.read_data.eq(store.read_data),
-            dut.present.eq(self.present),
+            dut.present.eq(Mux(dut.asked_entry[0], self.present[1], self.present[0])),
             dut.room.eq(self.room),
             dut.i.valid.eq(self.valid),
             operation.touches.eq(1),

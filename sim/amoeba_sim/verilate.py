@@ -4,7 +4,7 @@ Two kinds of artefact come from here: a shared library of the NIC with the C++ h
 (:func:`build_nic`), and an executable for a cocotb testbench (:func:`build_bench`). An artefact's key is the
 content of everything it is made from: Verilog, C++ sources, flags, versions of the tools. Builds happen in a
 temporary folder and enter the cache by one rename, under a lock per key, so that processes may build at the same
-time.
+time. Whoever has built something removes what has not been used for a month.
 """
 
 import fcntl
@@ -15,8 +15,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, util
@@ -67,28 +68,72 @@ def _store(made: Path, artefact: Path) -> None:
     os.replace(arriving, artefact)
 
 
+_MONTH = 30 * 24 * 3600.0
+"""Seconds that an artefact may stay unused."""
+
+
+def _lock_of(artefact: Path) -> Path:
+    return artefact.with_name(f"{artefact.name}.lock")
+
+
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            file = path.open("w")
+        except FileNotFoundError:  # the folder was removed again, with an old artefact
+            continue
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # An old artefact's lock is removed with it; one that nobody else can find keeps nobody out.
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                yield
+                return
+
+
+def _use(artefact: Path) -> bool:
+    """Whether the artefact is there; then it stays for another month. Its lock must be held."""
+    if not artefact.exists():
+        return False
+    os.utime(artefact)
+    return True
 
 
 def _cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
     """The artefact ``name`` of the cache; on a miss, the file that ``build`` makes in an empty folder."""
     artefact = cache_directory() / name
-    if artefact.exists():
-        return artefact
-    with _locked(artefact.with_name(f"{artefact.name}.lock")):
-        if not artefact.exists():
-            # The system's temporary folder, since GNU make refuses paths with spaces and ours may have some.
-            with (
-                Console(stderr=True).status(message),
-                tempfile.TemporaryDirectory(prefix="amoeba-build-") as folder,
-            ):
-                _store(build(Path(folder)), artefact)
+    with _locked(_lock_of(artefact)):
+        if _use(artefact):
+            return artefact
+        # The system's temporary folder, since GNU make refuses paths with spaces and ours may have some.
+        with (
+            Console(stderr=True).status(message),
+            tempfile.TemporaryDirectory(prefix="amoeba-build-") as folder,
+        ):
+            _store(build(Path(folder)), artefact)
+    _remove_unused(time.time() - _MONTH)
     return artefact
+
+
+def _remove_unused(before: float) -> None:
+    """Remove the artefacts last used before a time, but none that somebody is at."""
+    for lock in cache_directory().rglob("*.lock"):
+        # Another process may be removing the same ones.
+        with suppress(FileNotFoundError), lock.open("r") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            artefact = lock.with_suffix("")
+            last_used = (artefact if artefact.exists() else lock).stat().st_mtime
+            if last_used < before:
+                artefact.unlink(missing_ok=True)
+                lock.unlink()
+                if lock.parent != cache_directory():
+                    with suppress(OSError):  # somebody builds there again
+                        lock.parent.rmdir()
+    for pointer in cache_directory().glob("design-*"):
+        with suppress(FileNotFoundError):
+            if not (cache_directory() / pointer.read_text()).exists():
+                pointer.unlink()
 
 
 # The tools ------------------------------------------------------------------------------------------------
@@ -342,8 +387,9 @@ def nic_library(
     pointer = cache_directory() / f"design-{key}"
     if pointer.exists():
         library = cache_directory() / pointer.read_text()
-        if library.exists():
-            return library
+        with _locked(_lock_of(library)):
+            if _use(library):
+                return library
     with Console(stderr=True).status("Elaborating the NIC"):
         verilog = generate_verilog(make())
     library = build_nic(verilog, trace=trace)

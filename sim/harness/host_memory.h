@@ -133,7 +133,7 @@ public:
     }
 
 private:
-    static constexpr uint32_t OUTSTANDING = 256;
+    static constexpr uint32_t OUTSTANDING = 1024;
     static constexpr uint32_t MAX_BEATS = 256;
     static constexpr uint32_t PAGE = 4096;  // no AXI burst crosses a multiple of this
     static constexpr uint8_t OKAY = 0, SLVERR = 2;

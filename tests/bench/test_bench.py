@@ -117,7 +117,27 @@ def test_atomics_and_transfers_are_measured_between_their_completions():
     rates = nic.fetching_atomics(count=300, kind="model")
     assert len(rates) == 4
     assert all(rate >= 1 for rate in rates.values()), rates
+    assert set(nic.small_writes(count=300, kind="model")) == {"one address, 1 peer", "random addresses, 1 peer"}
     assert set(nic.transfers(count=4, kind="model")) == {"write", "read"}
+
+
+def test_the_link_s_own_pace_is_that_of_its_frames():
+    # 114 and 110 bytes in beats of 32; 4,096 bytes in frames of 4,198 and 4,174 bytes: 132 and 131 beats.
+    assert nic.link_cycles("fetching atomic") == nic.link_cycles("write") == 4
+    assert (nic.link_rate("write"), nic.link_rate("read")) == (4096 / 132, 4096 / 131)
+
+
+@pytest.mark.parametrize("operation", ["fetching atomic", "write"])
+def test_one_endpoint_s_small_operations_keep_the_link_busy(operation):
+    """Exact cycles of the RTL: at the link's own pace on one address, and within twice of it anywhere."""
+    figures = nic.fetching_atomics(count=2048) if operation == "fetching atomic" else nic.small_writes(count=2048)
+    assert figures["one address, 1 peer"] == nic.link_cycles(operation)
+    assert max(figures.values()) <= 2 * nic.link_cycles(operation), figures
+
+
+def test_long_transfers_fill_the_link():
+    rates = nic.transfers()
+    assert all(rate >= 0.9 * nic.link_rate(operation) for operation, rate in rates.items()), rates
 
 
 def test_driver_and_peer_report_positive_rates():

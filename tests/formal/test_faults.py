@@ -6,7 +6,7 @@ import inspect
 from types import ModuleType
 
 import pytest
-from amoeba_hw.memory import executor, line_store, line_table, write_back
+from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
 from amoeba_hw.target import answer_history, answer_store, closing_order, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
 from formal import memory, target
@@ -36,19 +36,39 @@ FAULTS = {
         "operation.touches & self._is_late(operation)",
         "operation.touches & 0",
     ),
-    "an entry leaves under the feet of who joins it": (line_table, "LineTable", "& ~wanted[index]", ""),
+    "an entry leaves under the feet of who joins it": (line_table, "LineTable", "decided.eq(stays)", "decided.eq(0)"),
     "a line twice in a row is taken for two": (
         line_table,
         "LineTable",
-        "Mux(repeats, entry_before, matches & self._valid)",
-        "matches & self._valid",
+        "Mux(taken_tag == tag, overtaken, 0)",
+        "Mux(taken_tag == tag, 0, 0)",
+    ),
+    "a line is found in the entry that another takes": (line_table, "LineTable", "(same & ~overtaken)", "same"),
+    "an entry out of use is joined": (line_table, "LineTable", "self._matches & self._use.in_use", "self._matches"),
+    "an entry is out of use before it is written": (
+        line_use,
+        "LineUse",
+        "(joins[way] != retirements[way]) | (queued[way] != writes[way])",
+        "joins[way] != retirements[way]",
+    ),
+    "a record that is written while it is forgotten is lost": (
+        entry_records,
+        "EntryRecords",
+        "Mux(renewed, begin.data, current.data)",
+        "current.data",
     ),
     "a read misses the commit of its cycle": (line_store, "LineStore", "transparent_for=(commit,)", ""),
-    "a change while its line is taken is forgotten": (
-        write_back,
-        "WriteBack",
-        "Mux(starts[index], 0, mask) | Mux(commits[index], self.commit.strobe, 0)",
-        "Mux(starts[index], 0, mask | Mux(commits[index], self.commit.strobe, 0))",
+    "a change while its line is taken is not queued": (
+        line_store,
+        "LineStore",
+        "with m.If(self.copy & (self.copy_entry == self.commit.entry)):",
+        "with m.If(0):",
+    ),
+    "what the host has got stays dirty": (
+        line_store,
+        "LineStore",
+        "changes.forget.eq(self.copy)",
+        "changes.forget.eq(0)",
     ),
     "psns are compared without a sign": (
         sequence,
@@ -86,9 +106,10 @@ FAULTS = {
 }
 SPECIFICATIONS = {
     "Executor": (memory, "ForwardingSpec", "bmc", 10),
-    "LineTable": (memory, "LineTableSpec", "bmc", 10),
+    "LineTable": (memory, "LineTableSpec", "bmc", 8),
+    "LineUse": (memory, "LineUseSpec", "bmc", 9),
+    "EntryRecords": (memory, "EntryRecordsSpec", "bmc", 8),
     "LineStore": (memory, "LineStoreSpec", "bmc", 7),
-    "WriteBack": (memory, "WriteBackSpec", "bmc", 10),
     "SequenceRules": (target, "SequenceSpec", "combinational", 1),
     "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
     "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),

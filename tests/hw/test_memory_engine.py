@@ -27,8 +27,8 @@ def pipelined_bench():
     return bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX), tuple(Op))
 
 
-def run_and_compare(engine, requests, seed=1, **settings):
-    memory = np.random.default_rng(seed).integers(0, 256, SIZE, dtype=np.uint8)
+def run_and_compare(engine, requests, seed=1, size=SIZE, **settings):
+    memory = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
     expected_memory = memory.copy()
     expected = expected_results(requests, expected_memory, engine.base)
     outcome = engine.run(requests, memory, seed=seed, **settings)
@@ -182,6 +182,47 @@ def test_rma_moves_a_line_per_cycle_also_across_requests(offset):
     reads = run_and_compare(engine, [MemoryRequest.read(start, 4096) for start in starts], latency=40)
     first_of_all = reads.packets[0][2] - 127
     assert reads.packets[-1][2] - first_of_all <= lines - 1
+
+
+LATENCY = 250
+"""Of a host's memory, in cycles."""
+
+
+def lines_per_cycle(outcome, lines):
+    """Lines of every answer, over the cycles in which all but the first third leave."""
+    ends = [cycle for *_, cycle in outcome.packets][len(outcome.packets) // 3 :]
+    return lines * (len(ends) - 1) / (ends[-1] - ends[0])
+
+
+@pytest.mark.parametrize("offset", [0, 1, 31])
+def test_256_lines_cover_the_latency_of_the_host(offset):
+    engine = bench(256, 256)
+    starts = [engine.base + offset + 4096 * (index % 15) for index in range(24)]
+    reads = [MemoryRequest.read(start, 4096) for start in starts]
+    writes = [MemoryRequest.write(start, bytes(range(256)) * 16) for start in starts]
+    for requests in (reads, writes):
+        outcome = run_and_compare(engine, requests, latency=LATENCY)
+        # Of lines touched: a request that begins in mid-line has one more than it has beats.
+        assert lines_per_cycle(outcome, 128 + (offset > 0)) > 0.999
+
+
+@pytest.mark.parametrize("stride", [32, 64, 256, 2048, 16384])
+def test_lines_a_power_of_two_apart_do_not_wait_for_each_other(stride):
+    engine = bench(256, 256)
+    # More lines than are ever in flight, so that none is met again.
+    requests = sums(engine, [n % 512 * stride for n in range(2000)])
+    outcome = run_and_compare(engine, requests, size=512 * stride, latency=LATENCY)
+    assert lines_per_cycle(outcome, 1) > 0.999
+
+
+@pytest.mark.parametrize(("lines", "in_flight"), [(64, 36), (256, 160)])
+def test_random_lines_are_in_flight_together(lines, in_flight):
+    engine = bench(256, lines)
+    r = random.Random(1)
+    places = [32 * r.randrange(SIZE // 32) for _ in range(4000)]
+    requests = [MemoryRequest.read(engine.base + place, 32) for place in places]
+    outcome = run_and_compare(engine, requests, latency=LATENCY)
+    assert lines_per_cycle(outcome, 1) * LATENCY > in_flight
 
 
 def test_a_chain_of_double_sums_takes_six_cycles_each_and_independent_ones_one():

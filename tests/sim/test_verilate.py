@@ -1,7 +1,9 @@
 # amaranth: UnusedElaboratable=no
 """Building simulations: the cache, and what a person is told when a build is impossible."""
 
+import fcntl
 import multiprocessing
+import os
 
 import copy_engine as engine
 import pytest
@@ -85,6 +87,53 @@ def test_processes_that_build_at_the_same_time_compile_once(fresh_cache, monkeyp
     assert sorted(path.suffix for path in fresh_cache.iterdir() if path.is_file()) == [".lock", ".so"]
     with RtlDevice(first) as device:
         assert device.read(engine.SCRATCH) == 0
+
+
+@pytest.fixture
+def quick_compiler(monkeypatch):
+    """Something to cache without minutes of compilation."""
+
+    def compile_design(folder, verilog, *_, **__):
+        (folder / "made").write_text(verilog)
+        return folder / "made"
+
+    monkeypatch.setattr(verilate, "_compile", compile_design)
+
+
+def _age(artefact):
+    month_ago = artefact.stat().st_mtime - 31 * 24 * 3600
+    os.utime(artefact, (month_ago, month_ago))
+
+
+@pytest.mark.usefixtures("quick_compiler")
+def test_what_was_not_used_for_a_month_is_removed_by_the_next_build(fresh_cache):
+    verilog = generate_verilog(engine.CopyEngine(64))
+    builds = [build_nic(verilog + "\n" * count) for count in range(4)]
+    unused, used_again, under_construction = builds[:3]
+    for artefact in (unused, used_again, under_construction):
+        _age(artefact)
+    assert build_nic(verilog + "\n") == used_again
+    with under_construction.with_name(under_construction.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        newest = build_nic(verilog + "\n" * 4)
+    assert [artefact.exists() for artefact in (*builds, newest)] == [False, True, True, True, True]
+    assert len(list(fresh_cache.glob("*.lock"))) == 4
+    assert build_nic(verilog) == unused
+    assert unused.exists()
+    assert not under_construction.exists()
+
+
+@pytest.mark.usefixtures("quick_compiler")
+def test_a_pointer_to_what_was_removed_goes_with_it(fresh_cache, tmp_path):
+    source = tmp_path / "source.py"
+    source.write_text("one")
+    library = nic_library(lambda: engine.CopyEngine(64), "first", [source])
+    _age(library)
+    build_nic(engine.CopyEngine(128))
+    assert not library.exists()
+    assert not list(fresh_cache.glob("design-*"))
+    assert nic_library(lambda: engine.CopyEngine(64), "first", [source]) == library
+    assert library.exists()
 
 
 @pytest.mark.usefixtures("fresh_cache")

@@ -14,7 +14,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.wire.codec import DecodedFrame, decode
 
 REGION = 8192
-TIMING_FIELDS = {"clear_psn_offset", "syn", "dpdcid"}
+TIMING_FIELDS = {"clear_psn_offset", "cack_psn", "syn", "dpdcid"}
 """Header fields that depend on which answers have arrived when a request leaves."""
 
 

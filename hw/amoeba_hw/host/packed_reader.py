@@ -30,8 +30,9 @@ class PackedReader(wiring.Component):
     requests, answers : read client's streams
         Requests are cut at 4 KiB boundaries.
 
-    The first beat follows the second line's arrival (the first line's, if that holds all of it); then one beat
-    per cycle, and one idle cycle of input where the tail of the last line is a beat of its own.
+    A packet that begins where a line does passes line by line, one per cycle. The first beat of others follows the
+    second line's arrival (the first line's, if that holds all of it); then one beat per cycle, and one idle cycle of
+    input where the tail of the last line is a beat of its own.
     """
 
     def __init__(self, width, depth=32):
@@ -87,16 +88,18 @@ class PackedReader(wiring.Component):
         delivered = Signal(14)
         failed = Signal()
         inside = Signal()
-        """A first line is held."""
+        """A first line is held, part of which belongs to the next beat."""
         remaining = Signal(14)
         in_held = Signal(range(line_bytes + 1))
         arriving = Signal(self._width)
         window = Signal(self._width)
+        aligned = Signal()
         needs_line = Signal()
         takes_line = Signal()
         m.d.comb += [
             remaining.eq(job.p.length - delivered),
             in_held.eq(line_bytes - job.p.offset),
+            aligned.eq(job.p.offset == 0),
             # Nothing is held before the first line; the tail of the last is delivered without another.
             needs_line.eq(~inside | (remaining > in_held)),
             packet.p.last.eq(remaining <= Mux(inside, line_bytes, in_held)),
@@ -106,14 +109,14 @@ class PackedReader(wiring.Component):
             arriving.eq(Mux(needs_line, line.p.data, 0)),
             window.eq(Mux(inside, Cat(held, arriving), arriving) >> (job.p.offset << 3)),
             packet.p.data.eq(window),
-            packet.valid.eq(job.valid & (inside | packet.p.last) & (line.valid | ~needs_line)),
+            packet.valid.eq(job.valid & (inside | aligned | packet.p.last) & (line.valid | ~needs_line)),
             # The first line of several is only stored.
-            takes_line.eq(job.valid & needs_line & ((~inside & ~packet.p.last) | packet.ready)),
+            takes_line.eq(job.valid & needs_line & ((~inside & ~aligned & ~packet.p.last) | packet.ready)),
             line.ready.eq(takes_line),
             job.ready.eq(packet.valid & packet.ready & packet.p.last),
         ]
         with m.If(line.valid & takes_line):
-            m.d.sync += [held.eq(line.p.data), inside.eq(1), failed.eq(failed | line.p.error)]
+            m.d.sync += [held.eq(line.p.data), inside.eq(~aligned), failed.eq(failed | line.p.error)]
         with m.If(packet.valid & packet.ready):
             m.d.sync += delivered.eq(delivered + line_bytes)
         with m.If(job.ready):

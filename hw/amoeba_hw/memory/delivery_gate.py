@@ -5,6 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
+from amoeba_hw.memory.operations import write_counter_bits
 from amoeba_hw.stream import Queue
 
 __all__ = ["DeliveryGate"]
@@ -35,7 +36,7 @@ class DeliveryGate(wiring.Component):
     """
 
     def __init__(self, parameters: NicParameters, answers: int):
-        counter = (parameters.lines - 1).bit_length() + 8
+        counter = write_counter_bits(parameters)
         self._answers = answers
         super().__init__(
             {

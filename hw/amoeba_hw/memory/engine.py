@@ -38,10 +38,11 @@ class MemoryEngine(wiring.Component):
     changed are written back one after the other, again and again if they stay in use.
 
     Throughput: one line per cycle for reads, writes and atomics, on one line or many, as long as
-    ``parameters.lines`` cover the host's latency and some 20 cycles. A chain of pipelined operations on the same
-    bytes takes their latency (ArithmeticPipeline) each. Elements of two beats take two cycles if they begin where
-    a line does; in a chain on one address 4 each, products 22. Misaligned elements take about 10 cycles each, those
-    of two beats 19, and the latency. An answer takes 18 cycles from its request plus the host's latency.
+    ``parameters.lines`` cover the host's latency; random lines somewhat less, see LineTable. A chain of pipelined
+    operations on the same bytes takes their latency (ArithmeticPipeline) each. Elements of two beats take two cycles
+    if they begin where a line does; in a chain on one address 4 each, products 22. Misaligned elements take about 10
+    cycles each, those of two beats 19, and the latency. An answer takes 18 cycles from its request plus the host's
+    latency.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ class MemoryEngine(wiring.Component):
     Members
     -------
     requests : stream of MEMORY_REQUEST
+        The first line of all waits for the cycles in which LineTable clears its numbers after a reset.
     operands, compares : packet_beat streams
         One packet of exactly ``length`` bytes for every request with ``has_operand`` or ``has_compare``; none for a
         request of 0 bytes.
@@ -121,19 +123,24 @@ class MemoryEngine(wiring.Component):
             store.fill.eq(fetcher.fill),
             store.fill_entry.eq(fetcher.fill_entry),
             store.fill_data.eq(fetcher.fill_data),
+            fetcher.asked_entry.eq(executor.asked_entry),
             executor.present.eq(fetcher.present),
             executor.refused.eq(fetcher.refused),
             store.read.eq(executor.read),
             store.read_entry.eq(executor.read_entry),
             executor.read_data.eq(store.read_data),
             store.commit.eq(executor.commit),
-            write_back.commit.eq(executor.commit),
+            write_back.soiled.eq(store.soils),
+            write_back.soiled_entry.eq(executor.commit.entry),
             table.retired.eq(executor.commit.valid),
             table.retired_entry.eq(executor.commit.entry),
-            table.held.eq(write_back.held),
+            table.retired_queues.eq(store.soils),
+            table.written.eq(write_back.written),
+            table.written_entry.eq(write_back.written_entry),
             store.copy.eq(write_back.copy),
             store.copy_entry.eq(write_back.copy_entry),
             write_back.copy_data.eq(store.copy_data),
+            write_back.copy_strobe.eq(store.copy_strobe),
         ]
         m.d.comb += [
             results.i.p.eq(executor.result),

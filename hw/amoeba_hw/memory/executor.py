@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype
@@ -13,7 +13,7 @@ from amoeba_hw.interfaces import TRACE_SLOT
 from amoeba_hw.memory.arithmetic import ISSUE_TO_COMPUTE, Arithmetic
 from amoeba_hw.memory.element_buffer import ElementBuffer
 from amoeba_hw.memory.finish_line import FinishLine
-from amoeba_hw.memory.operations import commit_of, line_result, merge, queued_operation
+from amoeba_hw.memory.operations import commit_of, entries, line_result, merge, queued_operation
 from amoeba_hw.memory.wide_arithmetic import WideArithmetic
 
 __all__ = ["Executor"]
@@ -62,8 +62,10 @@ class Executor(wiring.Component):
     Members
     -------
     i : stream of queued_operation
-    present, refused : in, one bit per entry
-        The host has answered the read of the line; and it refused.
+    asked_entry : out
+        Entry of the operation that might be issued.
+    present, refused : in
+        The host has answered the read of that entry's line; and it refused.
     read, read_entry, read_data : to LineStore
     commit : out, commit_of
         Every operation on a line ends with one.
@@ -80,12 +82,13 @@ class Executor(wiring.Component):
 
     def __init__(self, parameters: NicParameters):
         self._parameters = parameters
-        entry = range(parameters.lines)
+        entry = range(entries(parameters))
         super().__init__(
             {
                 "i": In(stream.Signature(queued_operation(parameters))),
-                "present": In(parameters.lines),
-                "refused": In(parameters.lines),
+                "asked_entry": Out(entry),
+                "present": In(1),
+                "refused": In(1),
                 "read": Out(1),
                 "read_entry": Out(entry),
                 "read_data": In(parameters.data_width),
@@ -185,7 +188,7 @@ class Executor(wiring.Component):
         unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
         waits = Cat(
             ~self.room,
-            operation.fetches & ~Array(self.present)[operation.entry],
+            operation.fetches & ~self.present,
             operation.settle & (unsettled != 0),
             self._cannot_commit(),
             operation.touches & self._is_late(operation),
@@ -195,6 +198,7 @@ class Executor(wiring.Component):
             arithmetic.issue.eq(issue & self._is_pipelined()),
             self.read.eq(issue),
             self.read_entry.eq(operation.entry),
+            self.asked_entry.eq(operation.entry),
         ]
         with m.If(issue & (operation.gather | operation.compute | operation.scatter)):
             m.d.sync += unsettled.eq(STEP_SETTLES + self._latency)
@@ -214,7 +218,7 @@ class Executor(wiring.Component):
             Mux(
                 operation.compute | operation.scatter,
                 self._elements.error,
-                operation.fetches & Array(self.refused)[operation.entry],
+                operation.fetches & self.refused,
             )
         )
         return error

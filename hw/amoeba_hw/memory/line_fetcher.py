@@ -1,20 +1,21 @@
 """Reads lines from the host."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Const, Module
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.interfaces import READ_REQUEST, TRACE_SLOT, read_beat
-from amoeba_hw.memory.line_table import line_fetch, one_hot
-from amoeba_hw.memory.operations import line_address_bits
+from amoeba_hw.memory.entry_records import EntryRecords
+from amoeba_hw.memory.line_table import line_fetch
+from amoeba_hw.memory.operations import entries, line_address_bits
 from amoeba_hw.stream import Queue
 
 __all__ = ["LineFetcher"]
 
 
 class LineFetcher(wiring.Component):
-    """Asks the host for lines and says which have arrived; as many on the way as the table has entries.
+    """Asks the host for lines and says which have arrived; ``lines`` are on the way at most.
 
     Parameters
     ----------
@@ -30,16 +31,15 @@ class LineFetcher(wiring.Component):
         Pulse: the entry holds another line, nothing of which has arrived.
     fill, fill_entry, fill_data : out
         Pulse: a line for the store.
-    present : out, one bit per entry
-        The line's answer has come.
-    refused : out, one bit per entry
-        The answer was that the host refused.
+    asked_entry : in
+    present, refused : out
+        In the same cycle: the answer has come for the line of that entry; and it was that the host refused.
     trace_line_read : TRACE_SLOT
     """
 
     def __init__(self, parameters: NicParameters):
         self._parameters = parameters
-        entry = range(parameters.lines)
+        entry = range(entries(parameters))
         width = parameters.data_width
         super().__init__(
             {
@@ -51,19 +51,18 @@ class LineFetcher(wiring.Component):
                 "fill": Out(1),
                 "fill_entry": Out(entry),
                 "fill_data": Out(width),
-                "present": Out(parameters.lines),
-                "refused": Out(parameters.lines),
+                "asked_entry": In(entry),
+                "present": Out(1),
+                "refused": Out(1),
                 "trace_line_read": Out(TRACE_SLOT),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        count = self._parameters.lines
         offset_bits = line_address_bits(self._parameters)
         m.submodules.requests = requests = Queue(line_fetch(self._parameters), 4)
-        # Every entry is on the way at most once, so the order always has room.
-        m.submodules.order = order = Queue(range(count), count + 2)
+        m.submodules.order = order = Queue(range(entries(self._parameters)), self._parameters.lines)
         event = self.trace_line_read.event
         sent = self.line_reads.valid & self.line_reads.ready
         m.d.comb += [
@@ -72,8 +71,9 @@ class LineFetcher(wiring.Component):
             self.i.ready.eq(requests.i.ready),
             self.line_reads.p.address.eq(requests.o.p.line << offset_bits),
             self.line_reads.p.length.eq(self._parameters.beat_bytes),
-            self.line_reads.valid.eq(requests.o.valid),
-            requests.o.ready.eq(self.line_reads.ready),
+            # The order fills up by reads that were sent only, so one on offer is not withdrawn.
+            self.line_reads.valid.eq(requests.o.valid & order.i.ready),
+            requests.o.ready.eq(self.line_reads.ready & order.i.ready),
             order.i.p.eq(requests.o.p.entry),
             order.i.valid.eq(sent),
             self.trace_line_read.valid.eq(sent),
@@ -81,19 +81,22 @@ class LineFetcher(wiring.Component):
             event.pdc.eq(requests.o.p.pdc),
             event.context.eq(Const(0xFF, 8)),
         ]
-        answered = Signal()
+        answer = data.StructLayout({"present": 1, "refused": 1})
+        m.submodules.answers = answers = EntryRecords(answer, entries(self._parameters), readers=1)
         m.d.comb += [
             self.line_data.ready.eq(order.o.valid),
-            answered.eq(self.line_data.valid & order.o.valid),
-            order.o.ready.eq(answered),
-            self.fill.eq(answered),
+            order.o.ready.eq(self.line_data.valid),
+            self.fill.eq(self.line_data.valid & order.o.valid),
             self.fill_entry.eq(order.o.p),
             self.fill_data.eq(self.line_data.p.data),
-        ]
-        arriving = one_hot(m, "arriving", order.o.p, answered, count)
-        leaving = one_hot(m, "leaving", self.allocated_entry, self.allocated, count)
-        m.d.sync += [
-            self.present.eq((self.present & ~leaving) | arriving),
-            self.refused.eq((self.refused & ~leaving) | Mux(self.line_data.p.error, arriving, 0)),
+            answers.forget.eq(self.allocated),
+            answers.forget_entry.eq(self.allocated_entry),
+            answers.write.eq(self.fill),
+            answers.write_entry.eq(self.fill_entry),
+            answers.write_data.present.eq(1),
+            answers.write_data.refused.eq(self.line_data.p.error),
+            answers.asked[0].eq(self.asked_entry),
+            self.present.eq(answers.records[0].present),
+            self.refused.eq(answers.records[0].refused),
         ]
         return m

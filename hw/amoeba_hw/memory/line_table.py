@@ -1,18 +1,27 @@
 """Which lines are in flight, and for how long they have to stay."""
 
+from functools import reduce
+from operator import xor
+
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
+from amoeba_hw.memory.line_use import LineUse
 from amoeba_hw.memory.operations import (
+    entries,
     line_address_bits,
     line_operation,
-    operations_in_flight,
     queued_operation,
+    table_sets,
+    table_ways,
 )
 
-__all__ = ["LineTable", "line_fetch", "one_hot"]
+__all__ = ["LineTable", "line_fetch"]
+
+_FOLDED = 4
+"""Parts of a line's number, from the lowest bit, that make up the number of its set."""
 
 
 def line_fetch(parameters: NicParameters) -> data.StructLayout:
@@ -20,55 +29,59 @@ def line_fetch(parameters: NicParameters) -> data.StructLayout:
     return data.StructLayout(
         {
             "line": 64 - line_address_bits(parameters),
-            "entry": range(parameters.lines),
+            "entry": range(entries(parameters)),
             "pdc": 16,
         }
     )
 
 
-def one_hot(m: Module, name: str, index, enable, count: int) -> Signal:
-    """``count`` bits of which the one at ``index`` is set if ``enable`` is."""
-    bits = Signal(count, name=name)
-    m.d.comb += bits.eq(Mux(enable, Cat(index == position for position in range(count)), 0))
-    return bits
-
-
 class LineTable(wiring.Component):
     """Gives every operation the entry of its line: the one that holds it already, or a free one.
 
-    An entry stays while operations refer to it and while it is ``held``: no line is ever in two entries, so
-    all operations on a line meet in one place, and a line is read again only after it was written back.
-    The first operation that needs a line's old bytes has the line fetched, whether it comes first or later.
+    An entry is in use while operations refer to it and while changes of it are to be written (LineUse): no line is
+    ever in two entries in use, so all operations on a line meet in one place, and a line is read again only after
+    it was written back. The first operation that needs a line's old bytes has the line fetched, whether it comes
+    first or later.
 
-    Two stages: all entries compare their line with the operation's; the operation joins an entry or takes a
-    free one that was picked ahead of time. The one case in which the first stage sees a stale table, the same
-    line twice in a row, is recognised there too.
+    ::
+
+        i --> number of the set --> tags of the set ---> matches in use? --> joins it, or takes a free way --> o
+                                    compared                                                         +--> fetches
+              first stage                                second stage
+
+    A line may be in any way of one set, and waits while all of them are in use. There are twice as many entries
+    as lines on the way, and upper bits of a line's number are folded into that of its set: so lines that follow
+    each other, or lie a power of two apart, fill all sets alike and do not wait; of random ones, many come before
+    one does.
+
+    The first stage may see a stale table in one case, a set of which the second stage takes a way in this cycle;
+    it looks at what is written there instead.
 
     Parameters
     ----------
     parameters : NicParameters
-        ``lines`` entries.
 
     Members
     -------
     i : stream of line_operation
+        Nothing is accepted in the first cycles after a reset, as many as there are sets.
     o : stream of queued_operation
         Latency one cycle, one operation per cycle, while entries are free.
     fetches : stream of line_fetch
         Moves together with ``o``.
     allocated, allocated_entry, allocated_line : out
         Pulse: an entry begins to hold a line.
-    retired, retired_entry : in
-        Pulse: an operation on an entry has ended; bytes that it wrote are ``held`` from the next cycle on.
-    held : in, one bit per entry
-        The entry must stay.
+    retired, retired_entry, retired_queues, written, written_entry : in
+        As for LineUse.
     hit : out, pulse
         An operation found its line in flight.
     """
 
     def __init__(self, parameters: NicParameters):
-        self._parameters = parameters
-        entry = range(parameters.lines)
+        self._ways = table_ways(parameters)
+        self._sets = table_sets(parameters)
+        self._set_bits = (self._sets - 1).bit_length()
+        entry = range(entries(parameters))
         line = 64 - line_address_bits(parameters)
         super().__init__(
             {
@@ -80,104 +93,112 @@ class LineTable(wiring.Component):
                 "allocated_line": Out(line),
                 "retired": In(1),
                 "retired_entry": In(entry),
-                "held": In(parameters.lines),
+                "retired_queues": In(1),
+                "written": In(1),
+                "written_entry": In(entry),
                 "hit": Out(1),
             }
         )
-        self._valid = Signal(parameters.lines)
-        self._fetched = Signal(parameters.lines)
-        self._lines = [Signal(line, name=f"line_{index}") for index in range(parameters.lines)]
-        self._references = [
-            Signal(range(operations_in_flight(parameters) + 1), name=f"references_{index}")
-            for index in range(parameters.lines)
-        ]
+        # What is in the second stage.
+        self._present = Signal()
+        self._operation = Signal(line_operation(parameters))
+        self._set = Signal(range(self._sets))
+        self._matches = Signal(self._ways)
+        self._use = LineUse(parameters)
 
     def elaborate(self, platform):
         m = Module()
-        count = self._parameters.lines
-        operation = Signal(line_operation(self._parameters))
-        present = Signal()
-        fire = Signal()
-        matches = Signal(count)
-        repeats = Signal()
-        entry_before = Signal(count)
-        target = Signal(count)
-        hit = Signal()
-        entry = Signal(count)
-        free_entry, free_index, free_valid = self._pick_free(m, fire & self.allocated)
+        m.submodules.use = use = self._use
+        fire, takes, way = Signal(), Signal(), Signal(self._ways)
+        m.d.comb += self.i.ready.eq(~use.clearing & (~self._present | fire))
+        self._compare(m, takes, way)
+        possible = Signal()
+        hit = self._decide(m, possible & ~fire, way)
 
-        # First stage: compare.
-        m.d.comb += self.i.ready.eq(~present | fire)
-        with m.If(self.i.ready):
-            m.d.sync += [
-                present.eq(self.i.valid),
-                operation.eq(self.i.p),
-                matches.eq(self._valid & Cat(line == self.i.p.line for line in self._lines)),
-                repeats.eq(present & operation.touches & (operation.line == self.i.p.line)),
-            ]
-        with m.If(fire):
-            m.d.sync += entry_before.eq(entry)
-
-        # Second stage: join or take.
+        operation = self._operation
         needs_fetch = Signal()
+        fetched = self._fetched(m, fire & operation.touches, way, hit)
         m.d.comb += [
-            target.eq(Mux(repeats, entry_before, matches & self._valid)),
-            hit.eq(target.any()),
-            entry.eq(Mux(hit, target, free_entry)),
-            needs_fetch.eq(operation.fetches & ~(hit & (target & self._fetched).any())),
-            self.fetches.p.line.eq(operation.line),
-            self.fetches.p.pdc.eq(operation.pdc),
-            self.fetches.p.entry.eq(self.o.p.entry),
-            self.o.p.entry.eq(Mux(hit, _encode(target), free_index)),
-        ]
-        wanted = Signal(count)
-        m.d.comb += wanted.eq(Mux(present, target, 0))
-        m.d.comb += [self.o.p[name].eq(operation[name]) for name, _ in self.o.p.shape() if name != "entry"]
-        possible = present & (hit | free_valid | ~operation.touches)
-        m.d.comb += [
+            possible.eq(self._present & (way.any() | ~operation.touches)),
+            needs_fetch.eq(operation.fetches & ~fetched),
             self.o.valid.eq(possible & (~needs_fetch | self.fetches.ready)),
             self.fetches.valid.eq(possible & needs_fetch & self.o.ready),
             fire.eq(self.o.valid & self.o.ready),
-            self.hit.eq(fire & operation.touches & hit),
-            self.allocated.eq(fire & operation.touches & ~hit),
-            self.allocated_entry.eq(free_index),
+            takes.eq(fire & operation.touches & ~hit),
+            self.o.p.entry.eq(Cat(self._set, _encode(way))),
+            *(self.o.p[name].eq(operation[name]) for name, _ in self.o.p.shape() if name != "entry"),
+            self.fetches.p.line.eq(operation.line),
+            self.fetches.p.pdc.eq(operation.pdc),
+            self.fetches.p.entry.eq(self.o.p.entry),
+            self.allocated.eq(takes),
+            self.allocated_entry.eq(self.o.p.entry),
             self.allocated_line.eq(operation.line),
+            self.hit.eq(fire & operation.touches & hit),
+            use.looked_set.eq(self._set),
+            use.joined.eq(Mux(fire & operation.touches, way, 0)),
+            use.retired.eq(self.retired),
+            use.retired_entry.eq(self.retired_entry),
+            use.retired_queues.eq(self.retired_queues),
+            use.written.eq(self.written),
+            use.written_entry.eq(self.written_entry),
         ]
-        self._update_entries(m, fire & operation.touches, hit, entry, operation, wanted)
         return m
 
-    def _pick_free(self, m, taken):
-        """A free entry, chosen a cycle ahead: one-hot, as an index, and whether there is one."""
-        count = self._parameters.lines
-        chosen = Signal(count)
-        index = Signal(range(count))
-        valid = Signal()
-        candidates = Signal(count)
-        lowest = Signal(count)
-        m.d.comb += [candidates.eq(~self._valid & ~chosen), lowest.eq(candidates & -candidates)]
-        with m.If(taken | ~valid):
-            m.d.sync += [chosen.eq(lowest), index.eq(_encode(lowest)), valid.eq(candidates.any())]
-        return chosen, index, valid
+    def _rows(self, m, name, shape):
+        """A memory of a row per set, of which each way can be written alone."""
+        layout = data.ArrayLayout(shape, self._ways)
+        m.submodules[name] = rows = memory.Memory(shape=layout, depth=self._sets, init=[])
+        return rows.read_port(domain="comb"), rows.write_port(granularity=1)
 
-    def _update_entries(self, m, joined, hit, entry, operation, wanted):
-        joins = Signal(self._parameters.lines)
-        m.d.comb += joins.eq(Mux(joined, entry, 0))
-        retires = one_hot(m, "retires", self.retired_entry, self.retired, self._parameters.lines)
-        for index, references in enumerate(self._references):
-            join = joins[index]
-            retire = retires[index]
-            m.d.sync += references.eq(references + join - retire)
-            # An entry that the operation in the second stage is about to join may not leave under its feet.
-            with m.If((references == 0) & ~self.held[index] & ~wanted[index]):
-                m.d.sync += self._valid[index].eq(0)
-            with m.If(join & ~hit):
-                m.d.sync += [
-                    self._valid[index].eq(1),
-                    self._fetched[index].eq(operation.fetches),
-                    self._lines[index].eq(operation.line),
-                ]
-            with m.Elif(join & operation.fetches):
-                m.d.sync += self._fetched[index].eq(1)
+    def _compare(self, m, takes, way):
+        """First stage."""
+        line = self.i.p.line
+        bits = self._set_bits
+        number, tag, taken_tag = Signal(bits), Signal(len(line) - bits), Signal(len(line) - bits)
+        read, write = self._rows(m, "tags", len(tag))
+        overtaken = Signal(self._ways)
+        m.d.comb += [
+            number.eq(reduce(xor, (line[bits * part : bits * (part + 1)] for part in range(_FOLDED)))),
+            # With the number of the set it says the lowest part, too.
+            tag.eq(line[bits:]),
+            taken_tag.eq(self._operation.line[bits:]),
+            read.addr.eq(number),
+            write.addr.eq(self._set),
+            write.en.eq(Mux(takes, way, 0)),
+            *(write.data[index].eq(taken_tag) for index in range(self._ways)),
+            overtaken.eq(Mux(number == self._set, write.en, 0)),
+        ]
+        same = Cat(read.data[index] == tag for index in range(self._ways))
+        with m.If(self.i.ready):
+            m.d.sync += [
+                self._present.eq(self.i.valid),
+                self._operation.eq(self.i.p),
+                self._set.eq(number),
+                self._matches.eq((same & ~overtaken) | Mux(taken_tag == tag, overtaken, 0)),
+            ]
+
+    def _decide(self, m, stays, way):
+        """Second stage: the way for the operation, none if all are in use; returns whether it holds the line."""
+        hit, decided, decided_hit = Signal(), Signal(), Signal()
+        decided_way = Signal(self._ways)
+        joinable, free = Signal(self._ways), Signal(self._ways)
+        m.d.comb += [joinable.eq(self._matches & self._use.in_use), free.eq(~self._use.in_use)]
+        with m.If(decided):
+            # On offer already. What became free meanwhile is still nobody else's.
+            m.d.comb += [way.eq(decided_way), hit.eq(decided_hit)]
+        with m.Else():
+            m.d.comb += [hit.eq(joinable.any()), way.eq(Mux(hit, joinable, free & -free))]
+        m.d.sync += [decided.eq(stays), decided_way.eq(way), decided_hit.eq(hit)]
+        return hit
+
+    def _fetched(self, m, joins, way, hit):
+        """Whether the line of the way was fetched already; keeps account of it."""
+        read, write = self._rows(m, "fetched", 1)
+        m.d.comb += [read.addr.eq(self._set), write.addr.eq(self._set), write.en.eq(Mux(joins, way, 0))]
+        fetched = Signal()
+        m.d.comb += fetched.eq(hit & (way & read.data.as_value()).any())
+        m.d.comb += [write.data[index].eq(fetched | self._operation.fetches) for index in range(self._ways)]
+        return fetched
 
 
 def _encode(bits):

@@ -7,6 +7,7 @@ from amoeba_model.parameters import NicParameters
 __all__ = [
     "byte_rotate_left",
     "commit_of",
+    "entries",
     "line_address_bits",
     "line_operation",
     "line_result",
@@ -14,18 +15,41 @@ __all__ = [
     "operations_in_flight",
     "operations_queued",
     "queued_operation",
+    "table_sets",
+    "table_ways",
     "thermometer",
+    "write_counter_bits",
 ]
 
 
+def entries(parameters: NicParameters) -> int:
+    """Entries of the line table: twice the lines on their way from the host, so that nearly every line finds one."""
+    return 2 * parameters.lines
+
+
+def table_ways(parameters: NicParameters) -> int:
+    """Entries in which a line may be: of few lines, four are as good as eight."""
+    return min(parameters.lines, 4 if parameters.lines < 128 else 8)
+
+
+def table_sets(parameters: NicParameters) -> int:
+    """Sets of entries of the line table; the low bits of an entry's number say its set, the others its way."""
+    return entries(parameters) // table_ways(parameters)
+
+
 def operations_queued(parameters: NicParameters) -> int:
-    """Depth of the operation queue: room for operations on all lines, and as many that hit them."""
+    """Depth of the operation queue: room for operations on all lines on their way, and as many that hit them."""
     return 2 * parameters.lines
 
 
 def operations_in_flight(parameters: NicParameters) -> int:
     """More operations than the queue, the executor and the pipeline can hold together."""
     return operations_queued(parameters) + 32
+
+
+def write_counter_bits(parameters: NicParameters) -> int:
+    """Bits of the counters of lines queued for writing and written: 8 more than the number of an entry."""
+    return (entries(parameters) - 1).bit_length() + 8
 
 
 def line_address_bits(parameters: NicParameters) -> int:
@@ -74,7 +98,7 @@ def line_operation(parameters: NicParameters) -> data.StructLayout:
 
 def queued_operation(parameters: NicParameters) -> data.StructLayout:
     """An operation on (a part of) the line that the line table holds in ``entry``."""
-    return _operation(parameters, {"entry": range(parameters.lines)})
+    return _operation(parameters, {"entry": range(entries(parameters))})
 
 
 def commit_of(parameters: NicParameters) -> data.StructLayout:
@@ -82,7 +106,7 @@ def commit_of(parameters: NicParameters) -> data.StructLayout:
     return data.StructLayout(
         {
             "valid": 1,
-            "entry": range(parameters.lines),
+            "entry": range(entries(parameters)),
             "strobe": parameters.beat_bytes,
             "data": parameters.data_width,
         }

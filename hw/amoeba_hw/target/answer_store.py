@@ -17,6 +17,7 @@ class AnswerStore(wiring.Component):
 
     An answer is stored as soon as it is begun, which ends the earlier one in its place before anything of that
     changes in the answer memory. It may be given again once it has been given: :class:`AnswerHistory` says when.
+    The largest memory of the NIC: 261 bits per answer, 4.3 Mbit for 64 PDCs with a window of 256.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class AnswerStore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.answers = answers = memory.Memory(
-            shape=KEPT_ANSWER, depth=self._pdcs * self._window, init=[], attrs={"ram_style": "ultra"}
+            shape=KEPT_ANSWER, depth=self._pdcs * self._window, init=[], attrs={"ram_style": "block"}
         )
         # A read in the cycle of a write shows what was there before.
         write, read = answers.write_port(), answers.read_port()

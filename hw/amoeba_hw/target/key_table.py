@@ -24,7 +24,8 @@ class KeyTable(wiring.Component):
     stores : KEY_STORE stream
         From ``keys`` cycles after a reset, in which all slots are cleared, taken in every cycle, a whole entry at
         once. Slots outside the table do not exist and swallow the entry. Slots read from the next cycle on show the
-        new entry; a request whose slot was read before proceeds with the old one, also if that is now invalid.
+        new entry; a request whose slot was read before proceeds with the old one, also if that is now invalid. A
+        store on offer goes first: no slot is read before it is in place.
     requests : SEQUENCED_REQUEST stream
     located : LOCATED_REQUEST stream
         Two cycles per request whose key is in the first slot, and one more for each further slot; dropped requests
@@ -42,10 +43,9 @@ class KeyTable(wiring.Component):
             }
         )
         self._cleared = Signal(range(keys + 1))
-        """Slots cleared since reset, which the memory itself does not obey; the others count as empty."""
+        """Slots cleared since reset, which the memory itself does not obey; nothing is looked up before all are."""
         self._probe = Signal(range(KEY_PROBES + 1))
         """Slots read so far; the read port shows the last of them."""
-        self._was_cleared = Signal()
 
     def elaborate(self, platform):
         m = Module()
@@ -60,12 +60,7 @@ class KeyTable(wiring.Component):
         found = Signal()
         decided = Signal()
         m.d.comb += [
-            found.eq(
-                self._was_cleared
-                & (read.data.key == key)
-                & ((read.data.flags & int(KeyFlags.VALID)) != 0)
-                & (self._probe != 0)
-            ),
+            found.eq((read.data.key == key) & ((read.data.flags & int(KeyFlags.VALID)) != 0) & (self._probe != 0)),
             decided.eq(
                 found | request.dropped | request.header.is_control | (self._probe == min(KEY_PROBES, self._keys))
             ),
@@ -75,15 +70,12 @@ class KeyTable(wiring.Component):
             self.located.p.entry.eq(read.data),
             self.requests.ready.eq(self.located.ready & decided),
             read.addr.eq(folded + self._probe),
-            read.en.eq(self.requests.valid & ~decided),
+            read.en.eq(self.requests.valid & ~decided & (self._cleared == self._keys) & ~self.stores.valid),
         ]
         with m.If(self.requests.valid & self.requests.ready):
             m.d.sync += self._probe.eq(0)
         with m.Elif(read.en):
-            m.d.sync += [
-                self._probe.eq(self._probe + 1),
-                self._was_cleared.eq(read.addr < self._cleared),
-            ]
+            m.d.sync += self._probe.eq(self._probe + 1)
         return m
 
     def _elaborate_stores(self, m, write):

@@ -2,6 +2,7 @@
 // records what comes out, cycle by cycle. The generated lines that give widths and the positions of
 // fields stand before it.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -26,17 +27,17 @@ struct Random {
     }
     bool percent(uint32_t chance) { return next() % 100 < chance; }
     void fill(void* target, size_t size) {
-        for (size_t i = 0; i < size; i++) static_cast<uint8_t*>(target)[i] = static_cast<uint8_t>(next());
+        for (size_t i = 0; i < size; i += 4) {
+            const uint32_t bytes = next();
+            std::memcpy(static_cast<uint8_t*>(target) + i, &bytes, std::min<size_t>(4, size - i));
+        }
     }
 };
 
 uint64_t field(const void* payload, size_t offset, size_t width) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < width; i++) {
-        const size_t bit = offset + i;
-        value |= uint64_t{(static_cast<const uint8_t*>(payload)[bit / 8] >> (bit % 8)) & 1u} << i;
-    }
-    return value;
+    unsigned __int128 window = 0;
+    std::memcpy(&window, static_cast<const uint8_t*>(payload) + offset / 8, (offset % 8 + width + 7) / 8);
+    return static_cast<uint64_t>(window >> (offset % 8)) & (~uint64_t{0} >> (64 - width));
 }
 
 void set_field(void* payload, size_t offset, size_t width, uint64_t value) {
@@ -198,8 +199,9 @@ void memory_engine_run(const Setup* setup, Report* report) {
             if (address % LINE || !whole || address - setup->base >= setup->size) {
                 report->address_errors++;
             } else {
+                const uint64_t strobe = field(beat, WRITE_BEAT_STROBE, LINE);
                 for (size_t i = 0; i < LINE; i++) {
-                    if (field(beat, WRITE_BEAT_STROBE + i, 1)) setup->memory[address - setup->base + i] = beat[9 + i];
+                    if (strobe >> i & 1) setup->memory[address - setup->base + i] = beat[9 + i];
                 }
             }
             if (report->writes_count < report->writes_room) {
