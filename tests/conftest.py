@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from amoeba_model.network import Network, SimulatedDevice
-from amoeba_model.nic import ModelDevice
 from amoeba_model.parameters import NicParameters
 from hypothesis import settings
+from support.devices import DEVICES
 from support.pairs import PAIRS
 from support.raw_driver import Pair, connect
 
@@ -14,17 +14,6 @@ from support.raw_driver import Pair, connect
 settings.register_profile("amoeba", deadline=None)
 settings.load_profile("amoeba")
 
-
-def _open_rtl(parameters: NicParameters) -> SimulatedDevice:
-    # Imported when it is needed: tests of the model run without the simulator.
-    from amoeba_sim.rtl import open_rtl
-
-    # A quick host leaves fewer cycles to simulate, and nothing that these tests look at depends on it.
-    return open_rtl(parameters, host_latency=40)
-
-
-DEVICES: dict[str, Callable[[NicParameters], SimulatedDevice]] = {"model": ModelDevice, "rtl": _open_rtl}
-"""How to make each kind of simulated device."""
 
 MakePair = Callable[..., Pair]
 

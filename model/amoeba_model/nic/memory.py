@@ -46,6 +46,8 @@ class MemoryEngine:
         self._host = host
         self._lines: dict[int, int] = {}
         """Cycle at which each line in flight is at hand, by address."""
+        self._executed = 0
+        """Cycle in which the last request went through; the hardware lets those for other lines pass."""
 
     def execute(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> Outcome:
         """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace."""
@@ -61,6 +63,7 @@ class MemoryEngine:
         else:
             self._refuse_lines(request)
             return Outcome(None, cycle + HOST_READ)
+        self._executed = cycle = max(cycle, self._executed)
         if self._core.tracing:
             self._core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
         if new is not None:

@@ -1,0 +1,194 @@
+"""Frames that no NIC would send: any fields, any damage, and yet the right checksums where a test wants them."""
+
+import random
+import zlib
+from dataclasses import dataclass, replace
+
+from amoeba_model.layout import LayoutError
+from amoeba_model.wire.codec import FrameHeader, encode
+from amoeba_model.wire.uet import (
+    CRC_SIZE,
+    ENCAPSULATION_SIZE,
+    ETHERNET,
+    IPV4,
+    AtomicDatatype,
+    AtomicOpcode,
+    NackCode,
+    RequestOpcode,
+    SesFlags,
+)
+
+from support.raw_driver import RawContext
+
+__all__ = ["Attacker", "seal"]
+
+_CHECKSUM, _SOURCE = ETHERNET.size + 10, ETHERNET.size + 12
+_TOTAL_LENGTH = ETHERNET.size + 2
+WHOLE = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
+
+
+def seal(frame: bytes, source: int) -> bytes:
+    """A frame from that IPv4 address, with the right IPv4 checksum and, if its length makes sense, the right CRC."""
+    sealed = bytearray(frame)
+    if len(sealed) < ENCAPSULATION_SIZE:
+        return frame
+    sealed[_SOURCE : _SOURCE + 4] = source.to_bytes(4, "big")
+    sealed[_CHECKSUM : _CHECKSUM + 2] = bytes(2)
+    total = int.from_bytes(sealed[ETHERNET.size : ETHERNET.size + IPV4.size], "big") % 0xFFFF
+    sealed[_CHECKSUM : _CHECKSUM + 2] = (0xFFFF - total).to_bytes(2, "big")
+    end = ETHERNET.size + int.from_bytes(sealed[_TOTAL_LENGTH : _TOTAL_LENGTH + 2], "big") - CRC_SIZE
+    if ENCAPSULATION_SIZE <= end <= len(sealed) - CRC_SIZE:
+        crc = zlib.crc32(sealed[ENCAPSULATION_SIZE:end])
+        sealed[end : end + CRC_SIZE] = crc.to_bytes(CRC_SIZE, "little")
+    return bytes(sealed)
+
+
+@dataclass
+class _Pdc:
+    """What an attacker has sent in good order through one PDC."""
+
+    start_psn: int = 500
+    next_psn: int = 500
+
+
+class Attacker:
+    """Somebody on the network with a few addresses, and a key of his own or none.
+
+    He keeps to his own IPv4 addresses: nothing protects a PDC from who can send in its initiator's name.
+    """
+
+    ADDRESSES = (0x0A00_00AA, 0x0A00_00AB, 0xFFFF_FFFE)
+    MAC = 0x0200_0000_00AA
+
+    def __init__(self, seed: int, mac: int, ip: int, context: RawContext, key: int) -> None:
+        self._generator = random.Random(seed)
+        self._mac, self._ip, self._context = mac, ip, context
+        self._key = key
+        self._pdcs = {address: _Pdc() for address in self.ADDRESSES}
+
+    def frame(self) -> bytes:
+        """Any frame. Every other is the next packet of an open PDC; the rest has any fields, and mostly damage."""
+        generator = self._generator
+        source = generator.choice(self.ADDRESSES)
+        if generator.random() < 0.5:
+            return encode(*self._good_request(source), self.MAC, source)
+        while True:
+            try:
+                frame = encode(*self._content(source), self.MAC, source)
+            except LayoutError:
+                continue  # fields that no frame can carry
+            break
+        damage = generator.randrange(2, 8)
+        if damage < 4:
+            return frame
+        if damage == 4:
+            return frame[: generator.randrange(1, len(frame))]
+        if damage == 5:
+            return frame + generator.randbytes(generator.choice((1, 18, 5000)))
+        broken = bytearray(frame)
+        for _ in range(generator.randint(1, 6)):
+            place = generator.randrange(len(frame))
+            broken[place] ^= 1 << generator.randrange(8)
+        # Unsealed, what the CRC does not cover stays whole: its damage might pass for somebody else's address.
+        if damage == 7:
+            return frame[:ENCAPSULATION_SIZE] + broken[ENCAPSULATION_SIZE:]
+        return seal(bytes(broken), source)
+
+    def _good_request(self, source: int) -> tuple[FrameHeader, bytes]:
+        """The next packet: its PDC takes it, whatever its SES header says; now and then it is a CLOSE."""
+        pdc = self._pdcs[source]
+        header, payload = self._request(source)
+        if self._generator.random() < 0.05:
+            header, payload = self._close(source)
+        header = replace(
+            header, psn=pdc.next_psn, dpdcid=pdc.next_psn - pdc.start_psn, spdcid=7, syn=True, clear_psn_offset=0xFFFF
+        )
+        pdc.next_psn += 1
+        if header.is_control or pdc.next_psn - pdc.start_psn > 0xFFF:
+            pdc.start_psn = pdc.next_psn
+        return header, payload
+
+    def _content(self, source: int) -> tuple[FrameHeader, bytes]:
+        kinds = (self._request, self._request, self._request, self._answer, self._nack, self._close)
+        header, payload = self._generator.choice(kinds)(source)
+        if self._generator.random() < 0.3:
+            header = replace(header, **{self._generator.choice(_MUTABLE): self._generator.getrandbits(16)})
+        return header, payload
+
+    def _sequence(self, source: int) -> dict[str, int]:
+        """Fields of the PDS header: an old packet, one too far ahead, or anything. It opens no PDC but its own."""
+        generator = self._generator
+        pdc = self._pdcs[source]
+        kind = generator.choice(("old", "ahead", "any"))
+        if kind == "old":
+            psn = max(pdc.start_psn, pdc.next_psn - generator.randint(1, 300))
+        elif kind == "ahead":
+            psn = pdc.next_psn + generator.randint(1, 300)
+        else:
+            psn = generator.getrandbits(32)
+        return {
+            "mac": self._mac, "ip": self._ip, "port": generator.getrandbits(16), "psn": psn & 0xFFFF_FFFF,
+            "clear_psn_offset": generator.choice((0xFFFF, 0xFFFF, 0xFFF0, generator.getrandbits(16))),
+            "spdcid": generator.choice((7, 7, 7, 0x100 | generator.getrandbits(16))),
+            "syn": generator.random() < 0.8, "retx": generator.random() < 0.2,
+            "dpdcid": generator.choice(((psn - pdc.start_psn) & 0xFFF,) * 2 + (0, 1, generator.getrandbits(12))),
+        }  # fmt: skip
+
+    def _request(self, source: int) -> tuple[FrameHeader, bytes]:
+        generator = self._generator
+        length = generator.choice((0, 1, 8, 8, 8, 16, 32, 64, 300, 4096, generator.getrandbits(32)))
+        payload = generator.randbytes(generator.choice((min(length, 4096), min(length, 4096), 0, 32)))
+        header = FrameHeader(
+            **self._sequence(source),
+            opcode=generator.choice([*RequestOpcode, 1, 2, 3, 4, 4, 0x30, 0x3F]),
+            flags=generator.choice((WHOLE, WHOLE, WHOLE, WHOLE | SesFlags.HEADER_DATA, generator.getrandbits(6))),
+            message_id=generator.getrandbits(16),
+            job_id=generator.choice((self._context.job_id,) * 7 + (1,)),
+            pid_on_fep=generator.choice((self._context.pid_on_fep,) * 7 + (2,)),
+            resource_index=generator.choice((self._context.number,) * 7 + (generator.getrandbits(12),)),
+            buffer_offset=generator.choice((0, 0, 64, generator.randrange(4096), generator.getrandbits(64))),
+            initiator=generator.getrandbits(32),
+            memory_key=generator.choice((self._key,) * 7 + (generator.getrandbits(64) | 1 << 63,)),
+            header_data=generator.getrandbits(64),
+            request_length=length,
+            atomic_opcode=generator.choice((*AtomicOpcode, 0x99)),
+            atomic_datatype=generator.choice((*AtomicDatatype, 0x55)),
+            semantic_control=generator.choice((0, 0x80, generator.getrandbits(8))),
+        )
+        return header, payload
+
+    def _answer(self, source: int) -> tuple[FrameHeader, bytes]:
+        generator = self._generator
+        data = generator.randbytes(generator.choice((0, 0, 8, 64, 4096)))
+        sequence = self._sequence(source)
+        for name in ("syn", "clear_psn_offset"):
+            del sequence[name]
+        header = FrameHeader(
+            **{**sequence, "dpdcid": generator.choice((0, 0, 1, 40, generator.getrandbits(16)))},
+            is_request=False,
+            cack_psn=(sequence["psn"] - generator.choice((0, 1, 5, 0x7FFF))) & 0xFFFF_FFFF,
+            opcode=2 if data else 1,
+            return_code=generator.getrandbits(6),
+            modified_length=generator.getrandbits(32),
+        )
+        return header, data
+
+    def _nack(self, source: int) -> tuple[FrameHeader, bytes]:
+        generator = self._generator
+        sequence = self._sequence(source)
+        header = FrameHeader(
+            mac=self._mac, ip=self._ip, is_request=False, is_control=True, psn=sequence["psn"],
+            nack_code=generator.choice((*NackCode, generator.getrandbits(8))), retx=sequence["retx"] > 0,
+            spdcid=sequence["spdcid"], dpdcid=generator.choice((0, 0, 1, 40, generator.getrandbits(16))),
+        )  # fmt: skip
+        return header, b""
+
+    def _close(self, source: int) -> tuple[FrameHeader, bytes]:
+        return FrameHeader(is_control=True, **self._sequence(source)), b""
+
+
+_MUTABLE = (
+    "psn", "clear_psn_offset", "spdcid", "dpdcid", "version", "flags", "message_id", "job_id", "request_length",
+    "return_code", "modified_length", "resource_index", "pid_on_fep", "opcode", "header_data",
+)  # fmt: skip
+
