@@ -5,27 +5,42 @@ Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_clu
 endpoints from it.
 """
 
-from amoeba.address import AddressVector, EndpointAddress
+from amoeba.address import AddressVector, EndpointAddress, Insertion
+from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
 from amoeba.completion import CompletionQueue, CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry
 from amoeba.constants import (
     FI_ADDR_NOTAVAIL,
     FI_ADDR_UNSPEC,
     FI_KEY_NOTAVAIL,
+    AddrFormat,
+    AvFlags,
     AvType,
     BindFlags,
     Caps,
     CqFormat,
     Datatype,
+    DomainFlags,
     EpType,
+    EqEvent,
+    EqFlags,
     Errno,
+    InfoFlags,
+    Mode,
     MrAccess,
     MrMode,
+    MsgOrder,
     Op,
     OpFlags,
+    Progress,
+    Protocol,
     QueryFlags,
+    ResourceMgmt,
+    Threading,
+    TrafficClass,
     WaitObj,
 )
-from amoeba.devices import DEVICE_KINDS, join_cluster, open_cluster, open_device
+from amoeba.counters import Counter
+from amoeba.devices import DEVICE_KINDS, getinfo, join_cluster, open_cluster, open_device, open_fabric
 from amoeba.domain import AtomicAttr, Domain, MemoryRegion
 from amoeba.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
 from amoeba.errors import (
@@ -44,6 +59,7 @@ from amoeba.errors import (
     TryAgainError,
     UnsupportedError,
 )
+from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.rendezvous import Rendezvous
 
@@ -54,15 +70,18 @@ __all__ = [
     "FI_KEY_NOTAVAIL",
     "INJECT_SIZE",
     "MAX_MESSAGE",
+    "AddrFormat",
     "AddressVector",
     "ArgumentError",
     "AtomicAttr",
+    "AvFlags",
     "AvType",
     "BindFlags",
     "CanceledError",
     "Caps",
     "ClosedError",
     "CompletionQueue",
+    "Counter",
     "CqDataEntry",
     "CqEntry",
     "CqErrEntry",
@@ -72,30 +91,55 @@ __all__ = [
     "Datatype",
     "DeviceFailureError",
     "Domain",
+    "DomainAttr",
+    "DomainFlags",
     "Endpoint",
     "EndpointAddress",
+    "EpAttr",
     "EpType",
+    "EqEntry",
+    "EqErrEntry",
+    "EqEvent",
+    "EqFlags",
     "Errno",
     "ErrorAvailableError",
+    "EventQueue",
     "Fabric",
+    "FabricAttr",
     "FabricError",
+    "Info",
+    "InfoFlags",
+    "Insertion",
     "MemoryRegion",
+    "Mode",
     "MrAccess",
     "MrMode",
+    "MsgOrder",
     "Op",
     "OpFlags",
     "PeerError",
+    "Progress",
     "ProtectionError",
+    "Protocol",
     "QueryFlags",
     "Rendezvous",
     "ResourceError",
+    "ResourceMgmt",
+    "RxAttr",
     "StateError",
+    "Threading",
     "TimedOutError",
+    "TrafficClass",
     "TruncatedError",
     "TryAgainError",
+    "TxAttr",
     "UnsupportedError",
     "WaitObj",
+    "getinfo",
     "join_cluster",
     "open_cluster",
     "open_device",
+    "open_fabric",
+    "tostr",
+    "version",
 ]

@@ -15,6 +15,7 @@ from amoeba_model.opcodes import Form
 from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, Datatype, EpType, Errno, MrAccess, Op, OpFlags, QueryFlags
+from amoeba.counters import Counter, EndpointCounters
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, datatype_of, view_of
@@ -25,28 +26,30 @@ from amoeba.rings import ContextRings, Operation
 if TYPE_CHECKING:
     from amoeba.domain import Domain, MemoryRegion
 
-__all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
+__all__ = ["DEFAULT_TX_SIZE", "INJECT_SIZE", "MAX_MESSAGE", "MAX_TX_SIZE", "TX_OP_FLAGS", "Endpoint"]
 
 INJECT_SIZE = 8
 """Most bytes that fit into a descriptor, and so can be injected."""
 MAX_MESSAGE = 1 << 30
 """Most bytes of one operation."""
 
+DEFAULT_TX_SIZE = 256
+MAX_TX_SIZE = 1 << 15
+"""Most operations under way at a time."""
+# Every completion of this NIC is a delivery completion, which includes the weaker levels.
+TX_OP_FLAGS = (
+    OpFlags.FI_COMPLETION | OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_TRANSMIT_COMPLETE | OpFlags.FI_DELIVERY_COMPLETE
+)
+"""What an endpoint's ``op_flags`` may hold."""
+
 _U64 = 2**64 - 1
-_MAX_RING = 1 << 15
 _DRAIN_TIME = 1.0
 """Seconds of host time that close() waits for operations under way."""
 
 _MORE = int(OpFlags.FI_MORE)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
-# Every completion of this NIC is a delivery completion, which includes the weaker levels.
-_ALLOWED_FLAGS = (
-    _MORE
-    | _INJECT
-    | _REPORT
-    | int(OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_TRANSMIT_COMPLETE | OpFlags.FI_DELIVERY_COMPLETE)
-)
+_ALLOWED_FLAGS = _MORE | _INJECT | int(TX_OP_FLAGS)
 _NO_FLAGS = OpFlags(0)
 _INLINE = int(DescriptorFlags.INLINE)
 
@@ -111,11 +114,13 @@ class Endpoint(FabricObject):
     atomic that the NIC does not execute.
     """
 
-    def __init__(self, domain: "Domain", ep_type: EpType, *, tx_size: int) -> None:
+    def __init__(self, domain: "Domain", ep_type: EpType, *, tx_size: int, op_flags: OpFlags = _NO_FLAGS) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
-        if not 1 <= tx_size <= _MAX_RING:
-            raise fabric_error(Errno.FI_EINVAL, f"tx_size must be 1 to {_MAX_RING}, got {tx_size}")
+        if not 1 <= tx_size <= MAX_TX_SIZE:
+            raise fabric_error(Errno.FI_EINVAL, f"tx_size must be 1 to {MAX_TX_SIZE}, got {tx_size}")
+        if int(op_flags) & ~int(TX_OP_FLAGS):
+            raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {op_flags!r}")
         self.domain = domain
         self.tx_size = 1 << (tx_size - 1).bit_length()
         self._nic = domain.nic
@@ -124,6 +129,8 @@ class Endpoint(FabricObject):
         self._compare = tuple(self._nic.atomic_mask(Form.COMPARE, op) for op in Op)
         self._cq: CompletionQueue | None = None
         self._av: AddressVector | None = None
+        self._counters = EndpointCounters()
+        self._reports = bool(op_flags & OpFlags.FI_COMPLETION)
         self._selective = False
         self._rings: ContextRings | None = None
         self._peers: dict[int, int] = {}
@@ -133,11 +140,13 @@ class Endpoint(FabricObject):
 
     # Set-up
 
-    def bind(self, target: CompletionQueue | AddressVector, flags: BindFlags = BindFlags.FI_TRANSMIT) -> None:
-        """Associate a completion queue or an address vector; closing that closes the endpoint first.
+    def bind(
+        self, target: CompletionQueue | AddressVector | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT
+    ) -> None:
+        """Associate a completion queue, an address vector or a counter; closing that closes the endpoint first.
 
         Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue
-        that is bound to neither direction.
+        that is bound to neither direction, FI_EOPNOTSUPP for what a counter cannot count.
         """
         self._check_open()
         target._check_open()
@@ -149,6 +158,8 @@ class Endpoint(FabricObject):
             if self._av is not None:
                 raise fabric_error(Errno.FI_EINVAL, "an address vector is bound already")
             self._av = target
+        elif isinstance(target, Counter):
+            self._counters.bind(target, flags)
         else:
             if not flags & (BindFlags.FI_TRANSMIT | BindFlags.FI_RECV):
                 raise fabric_error(Errno.FI_EBADFLAGS, f"a queue needs FI_TRANSMIT or FI_RECV, got {flags!r}")
@@ -156,7 +167,7 @@ class Endpoint(FabricObject):
                 if self._cq is not None:
                     raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
                 self._cq = target
-                self._selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION)
+                self._selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION) and not self._reports
         target._adopt(self)
 
     def enable(self) -> None:
@@ -196,7 +207,8 @@ class Endpoint(FabricObject):
             ),
         )
         self._name = EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)
-        self._cq._rings.append(rings)
+        self._cq._attach(rings)
+        self._counters.start(rings, self._cq)
         self._peer_map, self._peers, self._rings = peers, peers.index, rings
 
     def getname(self) -> bytes:

@@ -5,6 +5,7 @@ for a completion, also those whose success the application does not want to hear
 the buffers. So no more requests are under way than either ring has entries, and neither can overrun.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
@@ -65,7 +66,7 @@ class ContextRings:
         )
         nic.dma.grant(*self._grants[0], writable=False)
         nic.dma.grant(*self._grants[1], writable=True)
-        self._ring_doorbell = nic.device.write
+        self._ring_doorbell: Callable[[int, int], None] = nic.device.write
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
         self._arm_register = nic.doorbell(context, "arm")
@@ -75,6 +76,8 @@ class ContextRings:
         self._head = 0
         self._pending: list[Operation | None] = [None] * entries
         self._free = list(range(entries))
+        self.observer: Callable[[list[Completed]], None] | None = None
+        """Is shown all completions as they are taken: counters."""
 
     @property
     def size_log2(self) -> int:
@@ -146,6 +149,17 @@ class ContextRings:
             self._announced = self._tail
             self._ring_doorbell(self._tail_register, self._tail & 0xFFFF)
 
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever descriptors have been announced."""
+        ring, tail_register = self._ring_doorbell, self._tail_register
+
+        def ring_and_tell(register: int, value: int) -> None:
+            ring(register, value)
+            if register == tail_register:
+                listener()
+
+        self._ring_doorbell = ring_and_tell
+
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` completions, oldest first, and none behind one that reports an error.
 
@@ -173,6 +187,8 @@ class ContextRings:
         if taken:
             self._head = head
             self._ring_doorbell(self._head_register, head & 0xFFFF)
+            if self.observer is not None:
+                self.observer(taken)
         return taken
 
     def arm(self) -> None:
