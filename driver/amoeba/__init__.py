@@ -45,7 +45,9 @@ from amoeba.errors import (
     UnsupportedError,
 )
 from amoeba.fabric import Fabric
+from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
+from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
 
 __all__ = [
     "DEVICE_KINDS",
@@ -57,6 +59,7 @@ __all__ = [
     "AddressVector",
     "ArgumentError",
     "AtomicAttr",
+    "AtomicMsg",
     "AvType",
     "BindFlags",
     "CanceledError",
@@ -89,6 +92,10 @@ __all__ = [
     "QueryFlags",
     "Rendezvous",
     "ResourceError",
+    "Retransmission",
+    "RmaIoc",
+    "RmaIov",
+    "RmaMsg",
     "StateError",
     "TimedOutError",
     "TruncatedError",

@@ -2,10 +2,11 @@
 
 import ipaddress
 import struct
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from amoeba.constants import AvType, Errno
+from amoeba.constants import FI_ADDR_NOTAVAIL, AvType, Errno
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from amoeba.domain import Domain
     from amoeba.peers import PeerMap
 
-__all__ = ["AddressVector", "EndpointAddress"]
+__all__ = ["DRAIN_TIME", "AddressVector", "EndpointAddress"]
+
+DRAIN_TIME = 1.0
+"""Seconds of host time that closing an endpoint, and removing a peer, waits for others."""
 
 _LAYOUT = struct.Struct(">6sIIHH")
 
@@ -68,6 +72,8 @@ class AddressVector(FabricObject):
         self.type = AvType.FI_AV_TABLE if av_type is AvType.FI_AV_UNSPEC else av_type
         self._entries: dict[int, EndpointAddress] = {}
         self._maps: list[PeerMap] = []
+        self._numbers: dict[tuple[int, int], list[int]] = {}
+        """By (IPv4 address, context): what a NIC tells of a peer."""
 
     def insert(self, address: bytes) -> int:
         """Add a peer and return its number.
@@ -85,9 +91,10 @@ class AddressVector(FabricObject):
                 done.append(peers)
         except BaseException:
             for peers in done:
-                peers.remove(number)
+                peers.remove(number, time.monotonic())
             raise
         self._entries[number] = entry
+        self._numbers.setdefault((entry.ip, entry.resource_index), []).append(number)
         return number
 
     def lookup(self, number: int) -> bytes:
@@ -96,13 +103,18 @@ class AddressVector(FabricObject):
         return self._entry(number).pack()
 
     def remove(self, number: int) -> None:
-        """Forget a peer. Raises FI_EINVAL if there is none, FI_EBUSY while operations to it are under way."""
+        """Forget a peer, and close what it keeps for us; if it does not answer, that takes at most a second.
+
+        Raises FI_EINVAL if there is none, FI_EBUSY while operations to it are under way.
+        """
         self._check_open()
         entry = self._entry(number)
         if any(peers.busy(number) for peers in self._maps):
             raise fabric_error(Errno.FI_EBUSY, f"operations to {entry} are under way")
+        deadline = time.monotonic() + DRAIN_TIME
         for peers in self._maps:
-            peers.remove(number)
+            peers.remove(number, deadline)
+        self._numbers[entry.ip, entry.resource_index].remove(number)
         del self._entries[number]
 
     def __len__(self) -> int:
@@ -117,13 +129,21 @@ class AddressVector(FabricObject):
         except KeyError:
             raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}") from None
 
+    def _number_of(self, ip: int, context: int) -> int:
+        """The number of the peer with this IPv4 address and context, FI_ADDR_NOTAVAIL if it is unknown.
+
+        Of several, the one inserted first.
+        """
+        numbers = self._numbers.get((ip, context))
+        return numbers[0] if numbers else FI_ADDR_NOTAVAIL
+
     def _attach(self, peers: "PeerMap") -> None:
         """Keep an enabled endpoint's peers in step with the vector. Raises FI_ENOSPC as insert() does."""
         try:
             for number, entry in self._entries.items():
                 peers.add(number, entry)
         except BaseException:
-            peers.clear()
+            peers.clear(time.monotonic())
             raise
         self._maps.append(peers)
 
@@ -132,3 +152,4 @@ class AddressVector(FabricObject):
 
     def _release(self) -> None:
         self._entries.clear()
+        self._numbers.clear()

@@ -12,6 +12,7 @@ from amoeba_model.udp_network import UdpNetwork
 from amoeba.constants import Errno
 from amoeba.errors import fabric_error
 from amoeba.fabric import Fabric
+from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
 
 __all__ = ["DEVICE_KINDS", "join_cluster", "open_cluster", "open_device"]
@@ -61,18 +62,20 @@ def open_cluster(
     *,
     latency: int = Network.DEFAULT_LATENCY,
     impairments: Impairments = PERFECT,
+    retransmission: Retransmission | None = None,
     rtl_options: Mapping[str, Any] | None = None,
 ) -> Fabric:
     """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
 
-    ``latency`` and ``impairments`` are the network's; numbers count from 1. Closing the fabric closes the NICs.
+    ``latency`` and ``impairments`` are the network's, ``retransmission`` is as in :class:`Fabric`; numbers count
+    from 1. Closing the fabric closes the NICs.
     Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs.
     """
     _check_size(len(kinds))
     network = Network(latency, impairments)
     with contextlib.ExitStack() as opened:
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
-        fabric = Fabric(devices)
+        fabric = Fabric(devices, retransmission=retransmission)
         for index, (device, nic) in enumerate(zip(devices, fabric.nics, strict=True)):
             nic.set_address(_mac(index), _FIRST_IP + index)
             network.attach(device, _mac(index))
@@ -87,19 +90,21 @@ def join_cluster(
     *,
     latency: int = Network.DEFAULT_LATENCY,
     impairments: Impairments = PERFECT,
+    retransmission: Retransmission | None = None,
     rtl_options: Mapping[str, Any] | None = None,
 ) -> Fabric:
     """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
 
     Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
-    ``impairments`` are of what this NIC sends. Closing the fabric closes the NIC and its UDP socket.
+    ``impairments`` are of what this NIC sends, ``retransmission`` is its own. Closing the fabric closes the NIC and
+    its UDP socket.
     Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
     """
     _check_size(rendezvous.ranks)
     with contextlib.ExitStack() as opened:
         device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
         network = opened.enter_context(UdpNetwork(rendezvous.host, latency=latency, impairments=impairments))
-        fabric = Fabric([device])
+        fabric = Fabric([device], retransmission=retransmission)
         fabric.nics[0].set_address(_mac(rendezvous.rank), _FIRST_IP + rendezvous.rank)
         network.attach(device, _mac(rendezvous.rank))
         for rank, (host, port) in enumerate(rendezvous.exchange(network.address)):

@@ -10,12 +10,13 @@ from amoeba_model.registers import KeyFlags
 
 from amoeba.address import AddressVector
 from amoeba.completion import CompletionQueue
-from amoeba.constants import AvType, CqFormat, Datatype, EpType, Errno, MrAccess, MrMode, Op, QueryFlags
-from amoeba.endpoint import MAX_MESSAGE, Endpoint
+from amoeba.constants import AvType, BindFlags, CqFormat, Datatype, EpType, Errno, MrAccess, MrMode, Op, QueryFlags
+from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
+from amoeba.operations import MAX_MESSAGE
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -99,19 +100,24 @@ class Domain(FabricObject):
         ep_type: EpType = EpType.FI_EP_RDM,
         *,
         tx_size: int = 256,
+        rx_size: int = 256,
         cq: CompletionQueue | None = None,
         av: AddressVector | None = None,
+        cq_flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> Endpoint:
-        """A reliable connectionless endpoint for up to ``tx_size`` operations at a time (rounded up to 2**n).
+        """A reliable connectionless endpoint.
 
-        With a queue and an address vector it is bound to them and enabled at once.
+        ``tx_size``: descriptors under way, one or more for each operation (rounded up to 2**n, at least 16).
+        ``rx_size``: entries about peers that may wait to be read, before peers must wait. With a queue and an address
+        vector it is bound to them, to the queue with ``cq_flags``, and enabled at once.
         """
         self._check_open()
-        endpoint = Endpoint(self, ep_type, tx_size=tx_size)
+        endpoint = Endpoint(self, ep_type, tx_size=tx_size, rx_size=rx_size)
         try:
-            for resource in (cq, av):
-                if resource is not None:
-                    endpoint.bind(resource)
+            if cq is not None:
+                endpoint.bind(cq, cq_flags)
+            if av is not None:
+                endpoint.bind(av)
             if cq is not None and av is not None:
                 endpoint.enable()
         except BaseException:
@@ -160,7 +166,8 @@ class MemoryRegion(FabricObject):
     requested_key : int, optional
         The key to use; ignored with FI_MR_PROV_KEY. Without one, the domain chooses a key nobody can guess.
 
-    Raises FI_EINVAL for unsuitable buffers, FI_ENOKEY if the key is in use, FI_ENOSPC if the key table is full.
+    Raises FI_EINVAL for unsuitable buffers, FI_ENOKEY if the key is in use, FI_ENOSPC if the
+    key table is full, or all slots where the requested key may lie are taken.
     """
 
     def __init__(self, domain: Domain, buffer: Buffer, access: MrAccess, *, requested_key: int | None) -> None:

@@ -1,89 +1,34 @@
-"""Endpoints: RMA and atomics on memory of peers, as fi_rma(3) and fi_atomic(3) define them.
-
-Every call checks its arguments completely, then writes one descriptor and rings the doorbell. What it raises,
-it raises before anything is posted; what goes wrong later arrives as an error entry of the completion queue.
-"""
+"""Endpoints: what reaches the memory of peers, by the operations of :mod:`amoeba.rma` and :mod:`amoeba.atomics`."""
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.device import DeviceClosedError
-from amoeba_model.opcodes import Form
 
-from amoeba.address import AddressVector, EndpointAddress
-from amoeba.completion import CompletionQueue
-from amoeba.constants import BindFlags, Caps, Datatype, EpType, Errno, MrAccess, Op, OpFlags, QueryFlags
+from amoeba.address import DRAIN_TIME, AddressVector, EndpointAddress
+from amoeba.atomics import AtomicOperations
+from amoeba.completion import CompletionQueue, CompletionSource
+from amoeba.constants import BindFlags, EpType, Errno
 from amoeba.errors import fabric_error
-from amoeba.lifetime import FabricObject
-from amoeba.memory import Buffer, address_of, datatype_of, view_of
+from amoeba.events import MOST_EVENTS, EventRing
 from amoeba.nic import ContextSettings
+from amoeba.operations import MAX_MESSAGE
 from amoeba.peers import PeerMap
-from amoeba.rings import ContextRings, Operation
+from amoeba.rings import INJECT_SIZE, ContextRings
+from amoeba.rma import RmaOperations
 
 if TYPE_CHECKING:
-    from amoeba.domain import Domain, MemoryRegion
+    from amoeba.domain import Domain
 
 __all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
 
-INJECT_SIZE = 8
-"""Most bytes that fit into a descriptor, and so can be injected."""
-MAX_MESSAGE = 1 << 30
-"""Most bytes of one operation."""
-
-_U64 = 2**64 - 1
 _MAX_RING = 1 << 15
-_DRAIN_TIME = 1.0
-"""Seconds of host time that close() waits for operations under way."""
-
-_MORE = int(OpFlags.FI_MORE)
-_INJECT = int(OpFlags.FI_INJECT)
-_REPORT = int(OpFlags.FI_COMPLETION)
-# Every completion of this NIC is a delivery completion, which includes the weaker levels.
-_ALLOWED_FLAGS = (
-    _MORE
-    | _INJECT
-    | _REPORT
-    | int(OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_TRANSMIT_COMPLETE | OpFlags.FI_DELIVERY_COMPLETE)
-)
-_NO_FLAGS = OpFlags(0)
-_INLINE = int(DescriptorFlags.INLINE)
-
-_READ = int(MrAccess.FI_READ)
-_WRITE = int(MrAccess.FI_WRITE)
-_SIZES = tuple(datatype.size for datatype in Datatype)
-_CQ_WRITE = int(Caps.FI_RMA | Caps.FI_WRITE)
-_CQ_READ = int(Caps.FI_RMA | Caps.FI_READ)
-_CQ_ATOMIC = int(Caps.FI_ATOMIC | Caps.FI_WRITE)
-_CQ_FETCH = int(Caps.FI_ATOMIC | Caps.FI_READ)
-
-_EMPTY = memoryview(b"")
+_MIN_RING = 16
+"""So that an operation on four segments of everything fits."""
 
 
-class _Local:
-    """One local buffer of an operation: checked first, made accessible once nothing can fail any more."""
-
-    __slots__ = ("address", "desc", "length", "view", "writable")
-
-    def __init__(self, view: memoryview, desc: "MemoryRegion | None", *, writable: bool) -> None:
-        self.view = view
-        self.desc = desc
-        self.writable = writable
-        self.length = length = view.nbytes
-        # a source that fits into the descriptor is copied there, wherever it lies
-        self.address = address_of(view) if writable or length > INJECT_SIZE or desc is not None else 0
-        if desc is None:
-            return
-        desc._check_open()
-        if not desc.access_bits & (_READ if writable else _WRITE):
-            needed = MrAccess.FI_READ if writable else MrAccess.FI_WRITE
-            raise fabric_error(Errno.FI_EACCES, f"the region's access is {desc.access!r}, this use needs {needed!r}")
-        if self.length and not desc.covers(self.address, self.length):
-            raise fabric_error(Errno.FI_EINVAL, f"a buffer of {self.length} bytes lies outside the region in desc")
-
-
-class Endpoint(FabricObject):
+class Endpoint(RmaOperations, AtomicOperations):
     """A reliable connectionless endpoint (FI_EP_RDM). Bind a completion queue and an address vector, then enable.
 
     Common arguments of the operations:
@@ -91,50 +36,73 @@ class Endpoint(FabricObject):
     buf, compare, result : contiguous buffer
         Operands, compare values, and the place for fetched data, used in place: they are kept alive, and must
         not be changed, until the operation completes. At most 8 bytes of operands are copied at once.
+    iov, comparev, resultv : sequence of contiguous buffers
+        The same in pieces, of which there may be as many as :attr:`iov_limit`, and more as long as the ring has an
+        entry for every stretch of memory that is consecutive on all sides. One of 0 bytes is skipped.
     dest_addr : int
         The peer: its number in the address vector.
     addr, key : int
         Where in the peer's memory: ``MemoryRegion.address`` (plus an offset) and ``key``, as the peer tells.
     op, datatype
         NumPy arrays say their datatype; for other buffers it must be given.
-    desc, result_desc : MemoryRegion, optional
-        The region that holds all local buffers, or the result. A buffer without one is made accessible to the
-        NIC for the duration of the operation.
+    desc, compare_desc, result_desc : MemoryRegion, or a sequence of them for a sequence of buffers; optional
+        The region that holds the local buffer (``desc`` of a compare_atomic: both operands and compare values). A
+        buffer without one is made accessible to the NIC for the duration of the operation.
+    msg : RmaMsg, AtomicMsg
+        All of these but results and compare values, with several segments of the peer's memory.
     context : object
         Comes back in the completion.
+    data : int
+        Immediate data: 64 bits for the peer's queue. If its endpoint has none bound with FI_RECV, the operation fails
+        with FI_ESHUTDOWN. The entry comes with the last piece of what the operation was cut into (of a
+        compare_atomicmsg: as an RMA write of 0 bytes after it), so it may come although an earlier piece has failed.
     flags : OpFlags
-        FI_MORE, FI_COMPLETION, FI_INJECT and the completion levels up to FI_DELIVERY_COMPLETE.
+        FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, the completion levels up to
+        FI_DELIVERY_COMPLETE; with a ``msg`` FI_REMOTE_CQ_DATA, too.
 
-    Errors raised by all of them: FI_EOPBADSTATE before enable(), FI_EBADF after close(), FI_EAGAIN when
-    ``tx_size`` operations are under way, FI_EINVAL for unsuitable buffers or an unknown dest_addr, FI_EMSGSIZE
-    beyond 2**30 bytes, FI_EBADFLAGS, FI_EACCES when ``desc`` does not allow the use, FI_EOPNOTSUPP for an
-    atomic that the NIC does not execute.
+    However many pieces an operation has, it has one completion or one error, and is posted as a whole or not at all.
+
+    Errors raised by all of them: FI_EOPBADSTATE before enable(), FI_EBADF after close(), FI_EAGAIN when the
+    ``tx_size`` ring entries are in use or operations to a peer that was given up have not ended, FI_EINVAL for
+    unsuitable buffers, lengths that differ, too many pieces or an unknown dest_addr, FI_EMSGSIZE beyond 2**30 bytes,
+    FI_EBADFLAGS, FI_EACCES when ``desc`` does not allow the use, FI_EOPNOTSUPP for an atomic that the NIC does not
+    execute.
+
+    An error entry with FI_ECONNRESET says that the NIC has given the peer up: whether the operation was executed is
+    not known. When all operations to that peer have ended, the next one tries anew.
     """
 
-    def __init__(self, domain: "Domain", ep_type: EpType, *, tx_size: int) -> None:
+    def __init__(self, domain: "Domain", ep_type: EpType, *, tx_size: int, rx_size: int) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
         if not 1 <= tx_size <= _MAX_RING:
             raise fabric_error(Errno.FI_EINVAL, f"tx_size must be 1 to {_MAX_RING}, got {tx_size}")
-        self.domain = domain
-        self.tx_size = 1 << (tx_size - 1).bit_length()
-        self._nic = domain.nic
-        self._base = tuple(self._nic.atomic_mask(Form.BASE, op) for op in Op)
-        self._fetch = tuple(self._nic.atomic_mask(Form.FETCH, op) for op in Op)
-        self._compare = tuple(self._nic.atomic_mask(Form.COMPARE, op) for op in Op)
+        if not 1 <= rx_size <= MOST_EVENTS:
+            raise fabric_error(Errno.FI_EINVAL, f"rx_size must be 1 to {MOST_EVENTS}, got {rx_size}")
+        self.tx_size = max(_MIN_RING, 1 << (tx_size - 1).bit_length())
+        self.rx_size = rx_size
         self._cq: CompletionQueue | None = None
+        self._receive_cq: CompletionQueue | None = None
         self._av: AddressVector | None = None
-        self._selective = False
-        self._rings: ContextRings | None = None
-        self._peers: dict[int, int] = {}
-        self._peer_map: PeerMap | None = None
+        self._events: EventRing | None = None
         self._name: EndpointAddress | None = None
         super().__init__(domain)
+
+    @property
+    def iov_limit(self) -> int:
+        """Segments of one vector that every operation may have; also ``rma_iov_limit``."""
+        # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; data makes one more
+        return (self.tx_size + 2) // 4
+
+    rma_iov_limit = iov_limit
 
     # Set-up
 
     def bind(self, target: CompletionQueue | AddressVector, flags: BindFlags = BindFlags.FI_TRANSMIT) -> None:
         """Associate a completion queue or an address vector; closing that closes the endpoint first.
+
+        A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
+        peers' operations with immediate data; it can be the same one.
 
         Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue
         that is bound to neither direction.
@@ -152,11 +120,14 @@ class Endpoint(FabricObject):
         else:
             if not flags & (BindFlags.FI_TRANSMIT | BindFlags.FI_RECV):
                 raise fabric_error(Errno.FI_EBADFLAGS, f"a queue needs FI_TRANSMIT or FI_RECV, got {flags!r}")
-            if flags & BindFlags.FI_TRANSMIT:
-                if self._cq is not None:
-                    raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
+            transmits, receives = bool(flags & BindFlags.FI_TRANSMIT), bool(flags & BindFlags.FI_RECV)
+            if (transmits and self._cq is not None) or (receives and self._receive_cq is not None):
+                raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
+            if transmits:
                 self._cq = target
                 self._selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION)
+            if receives:
+                self._receive_cq = target
         target._adopt(self)
 
     def enable(self) -> None:
@@ -182,6 +153,9 @@ class Endpoint(FabricObject):
             rings.release()
             nic.return_context(context)
             raise
+        if self._receive_cq is not None:
+            self._events = EventRing(nic, context, self.rx_size, self._av._number_of)
+            self._receive_cq._sources.append(self._events)
         nic.enable_context(
             context,
             ContextSettings(
@@ -193,11 +167,13 @@ class Endpoint(FabricObject):
                 job_id=domain.job_id,
                 pid_on_fep=domain.pid_on_fep,
                 cswap_by_bits=domain.cswap_by_bits,
+                event_base=0 if self._events is None else self._events.base,
+                event_size=0 if self._events is None else self._events.size_log2,
             ),
         )
         self._name = EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)
-        self._cq._rings.append(rings)
-        self._peer_map, self._peers, self._rings = peers, peers.index, rings
+        self._cq._sources.append(rings)
+        self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
 
     def getname(self) -> bytes:
         """The endpoint's address, for the address vectors of peers. Raises FI_EOPBADSTATE before enable()."""
@@ -206,280 +182,10 @@ class Endpoint(FabricObject):
             raise fabric_error(Errno.FI_EOPBADSTATE, "an endpoint has a name once it is enabled")
         return self._name.pack()
 
-    # RMA
-
-    def write(
-        self,
-        buf: Buffer,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        *,
-        desc: "MemoryRegion | None" = None,
-        context: Any = None,
-        flags: OpFlags = _NO_FLAGS,
-    ) -> None:
-        """Copy ``buf`` into the peer's memory."""
-        self._write(buf, dest_addr, addr, key, desc, context, flags, silent=self._selective)
-
-    def inject_write(self, buf: Buffer, dest_addr: int, addr: int, key: int) -> None:
-        """:meth:`write` of at most 8 bytes that may be changed at once, and no completion unless it fails.
-
-        Raises FI_EINVAL for more bytes.
-        """
-        self._write(buf, dest_addr, addr, key, None, None, OpFlags.FI_INJECT, silent=True)
-
-    def read(
-        self,
-        buf: Buffer,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        *,
-        desc: "MemoryRegion | None" = None,
-        context: Any = None,
-        flags: OpFlags = _NO_FLAGS,
-    ) -> None:
-        """Copy the peer's memory into ``buf``."""
-        rings = self._rings or self._not_enabled()
-        result = _Local(view_of(buf, writable=True), desc, writable=True)
-        more, silent = self._check_request(flags, result.length, addr, key, self._selective)
-        self._submit(
-            rings, DescriptorOpcode.READ, 0, 0, None, None, result, result.length, dest_addr, addr, key, _CQ_READ,
-            context, more, silent,
-        )  # fmt: skip
-
-    def _write(
-        self,
-        buf: Buffer,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        desc: "MemoryRegion | None",
-        context: Any,
-        flags: OpFlags,
-        *,
-        silent: bool,
-    ) -> None:
-        rings = self._rings or self._not_enabled()
-        source = _Local(view_of(buf), desc, writable=False)
-        more, silent = self._check_request(flags, source.length, addr, key, silent)
-        self._submit(
-            rings, DescriptorOpcode.WRITE, 0, 0, source, None, None, source.length, dest_addr, addr, key, _CQ_WRITE,
-            context, more, silent,
-        )  # fmt: skip
-
-    # Atomics
-
-    def atomic(
-        self,
-        buf: Buffer,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        op: Op,
-        datatype: Datatype | None = None,
-        *,
-        desc: "MemoryRegion | None" = None,
-        context: Any = None,
-        flags: OpFlags = _NO_FLAGS,
-    ) -> None:
-        """``addr[i] = addr[i] op buf[i]`` for every element."""
-        self._atomic(
-            DescriptorOpcode.ATOMIC, self._base, buf, None, None, dest_addr, addr, key, op, datatype, desc, None,
-            context, flags, self._selective,
-        )  # fmt: skip
-
-    def inject_atomic(
-        self, buf: Buffer, dest_addr: int, addr: int, key: int, op: Op, datatype: Datatype | None = None
-    ) -> None:
-        """:meth:`atomic` of at most 8 bytes that may be changed at once, and no completion unless it fails."""
-        self._atomic(
-            DescriptorOpcode.ATOMIC, self._base, buf, None, None, dest_addr, addr, key, op, datatype, None, None,
-            None, OpFlags.FI_INJECT, True,
-        )  # fmt: skip
-
-    def fetch_atomic(
-        self,
-        buf: Buffer | None,
-        result: Buffer,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        op: Op,
-        datatype: Datatype | None = None,
-        *,
-        desc: "MemoryRegion | None" = None,
-        result_desc: "MemoryRegion | None" = None,
-        context: Any = None,
-        flags: OpFlags = _NO_FLAGS,
-    ) -> None:
-        """``result[i] = addr[i]; addr[i] = addr[i] op buf[i]``. FI_ATOMIC_READ ignores ``buf``, which may be None."""
-        self._atomic(
-            DescriptorOpcode.FETCH_ATOMIC, self._fetch, buf, None, result, dest_addr, addr, key, op, datatype, desc,
-            result_desc, context, flags, self._selective,
-        )  # fmt: skip
-
-    def compare_atomic(
-        self,
-        buf: Buffer,
-        compare: Buffer,
-        result: Buffer,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        op: Op,
-        datatype: Datatype | None = None,
-        *,
-        desc: "MemoryRegion | None" = None,
-        result_desc: "MemoryRegion | None" = None,
-        context: Any = None,
-        flags: OpFlags = _NO_FLAGS,
-    ) -> None:
-        """``result[i] = addr[i]; if compare[i] op addr[i]: addr[i] = buf[i]``; FI_MSWAP swaps the bits in compare."""
-        self._atomic(
-            DescriptorOpcode.COMPARE_ATOMIC, self._compare, buf, compare, result, dest_addr, addr, key, op, datatype,
-            desc, result_desc, context, flags, self._selective,
-        )  # fmt: skip
-
-    def atomicvalid(self, datatype: Datatype, op: Op) -> int:
-        """Most elements of one atomic(). Raises FI_EOPNOTSUPP if the NIC does not execute it."""
-        return self.domain.query_atomic(datatype, op).count
-
-    def fetch_atomicvalid(self, datatype: Datatype, op: Op) -> int:
-        """As :meth:`atomicvalid`, for fetch_atomic()."""
-        return self.domain.query_atomic(datatype, op, QueryFlags.FI_FETCH_ATOMIC).count
-
-    def compare_atomicvalid(self, datatype: Datatype, op: Op) -> int:
-        """As :meth:`atomicvalid`, for compare_atomic()."""
-        return self.domain.query_atomic(datatype, op, QueryFlags.FI_COMPARE_ATOMIC).count
-
-    def _atomic(
-        self,
-        opcode: DescriptorOpcode,
-        masks: tuple[int, ...],
-        buf: Buffer | None,
-        compare: Buffer | None,
-        result: Buffer | None,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        op: Op,
-        datatype: Datatype | None,
-        desc: "MemoryRegion | None",
-        result_desc: "MemoryRegion | None",
-        context: Any,
-        flags: OpFlags,
-        silent: bool,
-    ) -> None:
-        rings = self._rings or self._not_enabled()
-        reads_only = op == Op.FI_ATOMIC_READ
-        if datatype is None:
-            datatype = datatype_of(result if reads_only else buf)
-        if not (0 <= op < len(masks) and datatype >= 0 and masks[op] >> datatype & 1):
-            raise fabric_error(Errno.FI_EOPNOTSUPP, f"{opcode.name} of {op!r} on {datatype!r} is not executed")
-        fetched = None if result is None else _Local(view_of(result, writable=True), result_desc, writable=True)
-        operands = None if reads_only else _Local(view_of(buf), desc, writable=False)
-        compared = None if compare is None else _Local(view_of(compare), desc, writable=False)
-        given = operands or fetched
-        assert given is not None  # FI_ATOMIC_READ exists in the fetch form only: the masks have been asked
-        length = given.length
-        size = _SIZES[datatype]
-        if not length or length % size:
-            raise fabric_error(Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes")
-        for name, other in (("result", fetched), ("compare", compared)):
-            if other is not None and other.length != length:
-                raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, {name} has {other.length}")
-        more, silent = self._check_request(flags, length, addr, key, silent)
-        self._submit(
-            rings, opcode, op, datatype, operands, compared, fetched, length, dest_addr, addr, key,
-            _CQ_ATOMIC if fetched is None else _CQ_FETCH, context, more, silent,
-        )  # fmt: skip
-
-    # What all operations share
-
-    def _check_request(self, flags: OpFlags, length: int, addr: int, key: int, silent: bool) -> tuple[bool, bool]:
-        """Check what is common to all operations; returns whether more follow, and whether success is silent."""
-        if length > MAX_MESSAGE:
-            raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {MAX_MESSAGE} bytes, got {length}")
-        if not (0 <= addr <= _U64 and 0 <= key <= _U64):
-            raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
-        if not flags:
-            return False, silent
-        bits = int(flags)
-        if bits & ~_ALLOWED_FLAGS:
-            raise fabric_error(Errno.FI_EBADFLAGS, f"not supported here: {OpFlags(bits & ~_ALLOWED_FLAGS)!r}")
-        if bits & _INJECT and length > INJECT_SIZE:
-            raise fabric_error(Errno.FI_EINVAL, f"at most {INJECT_SIZE} bytes can be injected, got {length}")
-        return bool(bits & _MORE), silent and not bits & _REPORT
-
-    def _submit(
-        self,
-        rings: ContextRings,
-        opcode: DescriptorOpcode,
-        op: int,
-        datatype: int,
-        operands: _Local | None,
-        compared: _Local | None,
-        result: _Local | None,
-        length: int,
-        dest_addr: int,
-        addr: int,
-        key: int,
-        cq_flags: int,
-        context: Any,
-        more: bool,
-        silent: bool,
-    ) -> None:
-        """Post a request whose arguments are right. Raises FI_EINVAL for an unknown peer, FI_EAGAIN if full."""
-        peer = self._peers.get(dest_addr)
-        if peer is None:
-            raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {dest_addr}")
-        rings.check_space()
-        flags = local = compare = 0
-        used: list[_Local] = []
-        if operands is not None and length <= INJECT_SIZE:
-            flags = _INLINE
-            local = int.from_bytes(operands.view, "little")
-            if compared is not None:
-                compare = int.from_bytes(compared.view, "little")
-        elif operands is not None:
-            local = operands.address
-            used.append(operands)
-            if compared is not None:
-                compare = compared.address
-                used.append(compared)
-        if result is not None:
-            used.append(result)
-        grants: tuple[tuple[int, int], ...] = ()
-        for buffer in used:
-            if buffer.desc is None and buffer.length:
-                self._nic.dma.grant(buffer.address, buffer.length, writable=buffer.writable)
-                grants += ((buffer.address, buffer.length),)
-        rings.post(
-            Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), grants),
-            more,
-            opcode,
-            op,
-            datatype,
-            flags,
-            length,
-            peer,
-            addr,
-            key,
-            local,
-            0 if result is None else result.address,
-            compare,
-        )
-
-    def _not_enabled(self) -> ContextRings:
-        self._check_open()
-        raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
-
     # The end
 
     def close(self) -> None:
-        """Wait until operations under way are done (at most a second), then give everything back.
+        """Wait until operations are done and peers have been told (at most a second), then give everything back.
 
         Completions that have not been read are dropped. If operations never finish, their context and peer
         entries are not used again, so that late answers meet nobody.
@@ -493,24 +199,29 @@ class Endpoint(FabricObject):
         assert self._cq is not None
         assert self._av is not None
         assert self._peer_map is not None
-        if rings in self._cq._rings:
-            self._cq._rings.remove(rings)
+        _disconnect(self._cq, rings)
+        if self._receive_cq is not None and self._events is not None:
+            _disconnect(self._receive_cq, self._events)
         self._av._detach(self._peer_map)
         with contextlib.suppress(DeviceClosedError):
             self._give_back(rings, self._peer_map)
 
     def _give_back(self, rings: ContextRings, peers: PeerMap) -> None:
-        deadline = time.monotonic() + _DRAIN_TIME
-        rings.announce()
-        while rings.under_way and time.monotonic() < deadline:
-            if not rings.poll(rings.entries):
-                self._nic.device.advance()
+        deadline = time.monotonic() + DRAIN_TIME
+        if rings.wait_until(lambda: not rings.under_way, deadline):
+            peers.clear(deadline)
         self._nic.disable_context(rings.context)
         if not rings.under_way:
-            peers.clear()
             self._nic.return_context(rings.context)
         rings.release()
+        if self._events is not None:
+            self._events.release()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self._rings is not None else "not enabled"
         return f"<Endpoint {self._name or 'without name'} {state}>"
+
+
+def _disconnect(queue: CompletionQueue, source: CompletionSource) -> None:
+    if source in queue._sources:  # a queue that is closed has none
+        queue._sources.remove(source)

@@ -9,7 +9,7 @@ from amoeba.constants import Errno, MrMode
 from amoeba.domain import DEFAULT_MR_MODE, Domain
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.nic import Nic
+from amoeba.nic import Nic, Retransmission
 
 __all__ = ["Fabric"]
 
@@ -21,14 +21,20 @@ class Fabric(FabricObject):
     ----------
     devices : sequence of Device
         From :func:`amoeba.open_device`, or use :func:`amoeba.open_cluster`.
+    retransmission : Retransmission, optional
+        When the NICs send again, and when they give a peer up; otherwise what their registers say. A NIC's own can be
+        read and changed at any time as ``fabric.nics[n].retransmission``.
 
     Raises FabricError with FI_ENODEV or FI_ENOSYS for a device that this driver cannot drive.
     """
 
-    def __init__(self, devices: Sequence[Device]) -> None:
+    def __init__(self, devices: Sequence[Device], *, retransmission: Retransmission | None = None) -> None:
         if not devices:
             raise fabric_error(Errno.FI_EINVAL, "a fabric has at least one NIC")
         self.nics = tuple(Nic(device) for device in devices)
+        if retransmission is not None:
+            for nic in self.nics:
+                nic.retransmission = retransmission
         super().__init__()
 
     @property

@@ -3,7 +3,6 @@
 Nothing here knows libfabric's calls; everything here is one register write or the choice of a free entry.
 """
 
-import secrets
 import struct
 from dataclasses import dataclass
 
@@ -17,26 +16,25 @@ from amoeba_model.registers import (
     DOORBELL_PAGE,
     DOORBELL_PAGE_SIZE,
     DOORBELL_REGISTERS,
+    RETRANSMIT_LIMIT,
+    RETRANSMIT_TIMEOUT,
     ContextControl,
     Counter,
     KeyFlags,
     PeerFlags,
     PlacedBlock,
     bar_blocks,
-    key_slots,
 )
 
 from amoeba.address import EndpointAddress
-from amoeba.constants import FI_KEY_NOTAVAIL, Errno
+from amoeba.constants import Errno
 from amoeba.dma import DmaMap
 from amoeba.errors import fabric_error
+from amoeba.keys import KeySlots
 from amoeba.memory import address_of, allocate
 
-__all__ = ["ContextSettings", "Nic", "record_struct"]
+__all__ = ["ContextSettings", "Nic", "Retransmission", "record_struct"]
 
-_KEY_ATTEMPTS = 1000
-"""Random keys tried before the key table counts as full: with one slot of 64 free, all of them miss once in
-10**57 times."""
 _DOMAINS = 256
 
 
@@ -58,6 +56,36 @@ class ContextSettings:
     job_id: int
     pid_on_fep: int
     cswap_by_bits: bool = False
+    event_base: int = 0
+    """0: without an event ring."""
+    event_size: int = 0
+
+
+@dataclass(frozen=True)
+class Retransmission:
+    """How long a NIC waits for an answer before it sends again, and how often before it gives the peer up.
+
+    Raises FI_EINVAL for a timeout that has no 32 bits or is 0, a limit that has no 8 bits, and both together if the
+    longest wait, ``timeout`` * 2**``limit``, has more than 48 bits.
+    """
+
+    timeout: int = RETRANSMIT_TIMEOUT
+    """Cycles of the NIC's clock without an answer; doubles from one timeout to the next. Choose several times a
+    round trip: less sends again what was not lost."""
+    limit: int = RETRANSMIT_LIMIT
+    """Timeouts in a row after which one more makes the operations to the peer fail."""
+
+    def __post_init__(self) -> None:
+        if not (0 < self.timeout < 1 << 32 and 0 <= self.limit < 1 << 8) or self.timeout << self.limit >= 1 << 48:
+            raise fabric_error(
+                Errno.FI_EINVAL,
+                f"expected a timeout of 1 to 2**32 - 1 cycles, a limit of 0 to 255 and timeout * 2**limit < 2**48, "
+                f"got {self.timeout} and {self.limit}",
+            )
+
+    def patience(self, clock_hz: int) -> float:
+        """Seconds without any sign of life after which a peer is given up."""
+        return ((2 << self.limit) - 1) * self.timeout / clock_hz
 
 
 class Nic:
@@ -92,7 +120,7 @@ class Nic:
         self._free_contexts = list(range(self.parameters.contexts))
         self._free_peers = list(range(self.parameters.peers))
         self._peers_opened = 0
-        self._keys: dict[int, int] = {}
+        self._keys = KeySlots(self.parameters.keys)
         self._free_domains = list(range(_DOMAINS))
         self._answers: memoryview | None = None
 
@@ -164,10 +192,14 @@ class Nic:
         return masks[op] if 0 <= op < len(masks) else 0
 
     @property
-    def patience(self) -> float:
-        """Seconds without any sign of life after which the NIC gives a peer up."""
-        timeout, limit = self.read("device", "retransmit_timeout"), self.read("device", "retransmit_limit")
-        return ((2 << limit) - 1) * timeout / self.parameters.clock_hz
+    def retransmission(self) -> Retransmission:
+        """When the NIC sends again, and when it gives up. Setting it concerns all peers, from their next wait on."""
+        return Retransmission(self.read("device", "retransmit_timeout"), self.read("device", "retransmit_limit"))
+
+    @retransmission.setter
+    def retransmission(self, wanted: Retransmission) -> None:
+        self.write("device", "retransmit_timeout", wanted.timeout)
+        self.write("device", "retransmit_limit", wanted.limit)
 
     def supports(self, form: Form, op: int, datatype: int) -> bool:
         return datatype >= 0 and bool(self.atomic_mask(form, op) >> datatype & 1)
@@ -216,6 +248,8 @@ class Nic:
         self.write("contexts", "domain", settings.domain, context)
         self.write("contexts", "job_id", settings.job_id, context)
         self.write("contexts", "pid_on_fep", settings.pid_on_fep, context)
+        self._write_wide("contexts", "event_base", settings.event_base, context)
+        self.write("contexts", "event_size", settings.event_size, context)
         control = ContextControl.ENABLE
         if settings.cswap_by_bits:
             control |= ContextControl.CSWAP_BY_BITS
@@ -250,6 +284,11 @@ class Nic:
         Raises FI_ENOSPC when the table is full.
         """
         peer = _take(self._free_peers, "peer table entries", self.parameters.peers)
+        self.reopen_peer(peer, context, address)
+        return peer
+
+    def reopen_peer(self, peer: int, context: int, address: EndpointAddress) -> None:
+        """Store an entry in use, which opens a new packet delivery context. Nothing may be outstanding on it."""
         self._peers_opened += 1
         self._write_wide("peers", "mac", int.from_bytes(address.mac, "big"))
         self.write("peers", "ip", address.ip)
@@ -263,10 +302,9 @@ class Nic:
         self.write("peers", "flags", PeerFlags.VALID)
         self.write("peers", "context", context)
         self.write("peers", "store", peer)
-        return peer
 
     def close_peer(self, peer: int) -> None:
-        """Invalidate an entry and give it back."""
+        """Invalidate an entry and give it back. Nothing may be outstanding on it."""
         self.write("peers", "flags", 0)
         self.write("peers", "store", peer)
         self._free_peers.append(peer)
@@ -276,37 +314,20 @@ class Nic:
     def store_key(self, key: int | None, base: int, length: int, domain: int, flags: KeyFlags) -> int:
         """Enter a region into the key table under ``key``, or under an unguessable one if None; returns the key.
 
-        Raises FI_ENOKEY if the key is in use on this NIC, FI_ENOSPC if all slots where it may lie are taken.
+        Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in use on this NIC, FI_ENOSPC if all slots where it
+        may lie are taken.
         """
         if key is None:
-            key = self._choose_key()
-        if not 0 <= key < FI_KEY_NOTAVAIL:
-            raise fabric_error(Errno.FI_EINVAL, f"a key has 64 bits and is not FI_KEY_NOTAVAIL, got {key:#x}")
-        if key in self._keys:
-            raise fabric_error(Errno.FI_ENOKEY, f"key {key:#x} is in use")
-        slot = self._free_slot(key)
-        if slot is None:
-            raise fabric_error(Errno.FI_ENOSPC, f"the key table has no free slot for key {key:#x}")
-        self._keys[key] = slot
+            key, slot = self._keys.choose()
+        else:
+            slot = self._keys.take(key)
         self._write_key(slot, key, base, length, domain, flags | KeyFlags.VALID)
         return key
 
     def remove_key(self, key: int) -> None:
         """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
-        slot = self._keys.pop(key)
-        self._write_key(slot, 0, 0, 0, 0, KeyFlags(0))
+        self._write_key(self._keys.give_back(key), 0, 0, 0, 0, KeyFlags(0))
         self.flush()
-
-    def _choose_key(self) -> int:
-        for _ in range(_KEY_ATTEMPTS):
-            key = secrets.randbits(64)
-            if key not in self._keys and key != FI_KEY_NOTAVAIL and self._free_slot(key) is not None:
-                return key
-        raise fabric_error(Errno.FI_ENOSPC, f"all {self.parameters.keys} slots of the key table are in use")
-
-    def _free_slot(self, key: int) -> int | None:
-        taken = set(self._keys.values())
-        return next((slot for slot in key_slots(key, self.parameters.keys) if slot not in taken), None)
 
     def _write_key(self, slot: int, key: int, base: int, length: int, domain: int, flags: KeyFlags) -> None:
         self._write_wide("keys", "key", key)

@@ -47,7 +47,7 @@ def atomics_over(path, links):
             queue.sread(timeout=30)
         assert counter[0] == 16
         write_pcapng(path, fabric.network.log, CLOCK)
-        return fabric.network.log
+        return list(fabric.network.log)
 
 
 def test_scapy_reads_bytes_times_names_and_comments(tmp_path):

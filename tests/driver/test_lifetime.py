@@ -6,7 +6,17 @@ import weakref
 
 import numpy as np
 import pytest
-from amoeba import ClosedError, EndpointAddress, Errno, Fabric, FabricError, MrAccess, Op, open_cluster
+from amoeba import (
+    ClosedError,
+    EndpointAddress,
+    Errno,
+    Fabric,
+    FabricError,
+    MrAccess,
+    Op,
+    Retransmission,
+    open_cluster,
+)
 from amoeba.dma import DmaMap
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
@@ -183,6 +193,7 @@ def test_a_range_is_accessible_as_long_as_somebody_uses_it(uses):
 def test_what_the_peer_never_answers_does_not_hold_up_close_for_long(fabric, pair, target, keep):
     memory, region = target
     client = pair[0]
+    fabric.nics[0].retransmission = Retransmission(timeout=1 << 28)  # whatever the host's speed, it has not given up
     fabric.network.detach(fabric.devices[1])
     client.endpoint.atomic(np.uint64(1), client.peer, region.address, region.key, Op.FI_SUM)
     client.endpoint.close()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from amoeba import (
+    INJECT_SIZE,
     Caps,
     Datatype,
     EpType,
@@ -241,10 +242,9 @@ REFUSED = {
     "write: key of 65 bits": (Errno.FI_EINVAL, lambda e, to: e.write(b"x", *to[:2], 1 << 64)),
     "write: too much to inject": (
         Errno.FI_EINVAL,
-        lambda e, to: e.write(bytes(9), *to, flags=OpFlags.FI_INJECT),
+        lambda e, to: e.write(bytes(INJECT_SIZE + 1), *to, flags=OpFlags.FI_INJECT),
     ),
-    "inject_write: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_write(bytes(9), *to)),
-    "write: fence": (Errno.FI_EBADFLAGS, lambda e, to: e.write(b"x", *to, flags=OpFlags.FI_FENCE)),
+    "inject_write: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_write(bytes(INJECT_SIZE + 1), *to)),
     "write: remote data": (Errno.FI_EBADFLAGS, lambda e, to: e.write(b"x", *to, flags=OpFlags.FI_REMOTE_CQ_DATA)),
     "write: durable": (Errno.FI_EBADFLAGS, lambda e, to: e.write(b"x", *to, flags=OpFlags.FI_COMMIT_COMPLETE)),
     "read: into constant memory": (Errno.FI_EINVAL, lambda e, to: e.read(b"constant", *to)),
@@ -269,7 +269,7 @@ REFUSED = {
         lambda e, to: e.atomic(bytes(12), *to, Op.FI_SUM, Datatype.FI_UINT64),
     ),
     "atomic: no operand": (Errno.FI_EINVAL, lambda e, to: e.atomic(None, *to, Op.FI_SUM, Datatype.FI_UINT64)),
-    "inject_atomic: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_atomic(room(2), *to, Op.FI_SUM)),
+    "inject_atomic: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_atomic(room(9), *to, Op.FI_SUM)),
     "fetch: short result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(room(2), room(1), *to, Op.FI_SUM)),
     "fetch: long result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(room(1), room(2), *to, Op.FI_SUM)),
     "fetch: constant result": (Errno.FI_EINVAL, lambda e, to: e.fetch_atomic(ONE, frozen(), *to, Op.FI_SUM)),

@@ -115,3 +115,28 @@ def test_a_process_that_leaves_halfway_ends_the_other_with_an_error():
         status, _, errors = ended(first)
     assert status == 1
     assert "FI_ECONNABORTED: another process is gone" in " ".join(errors.split())
+
+
+def test_two_processes_soak_over_links_that_lose_frames():
+    options = ["--operations", 60, "--loss", 0.03, "--duplication", 0.03, "--reordering", 0.03, "--json"]
+    with (
+        listener("soak", *options) as (first, address),
+        process("soak", *options, "--connect", address) as second,
+    ):
+        results = [ended(started) for started in (first, second)]
+    assert [status for status, _, _ in results] == [0, 0], results
+    facts = [json.loads(output) for _, output, _ in results]
+    for one in facts:
+        assert (one["passed"], one["total"], len(one["devices"])) == (True, 120, 2)
+        assert one["traffic"]["lost"] > 0
+        assert one["operations"] == facts[0]["operations"]
+
+
+def test_soaks_with_different_seeds_are_refused_on_both_sides():
+    with (
+        listener("soak", "--seed", 1) as (first, address),
+        process("soak", "--seed", 2, "--connect", address) as second,
+    ):
+        for status, _, errors in (ended(first), ended(second)):
+            assert status == 1
+            assert "all ranks need the same seed, got [1, 2]" in " ".join(errors.split())

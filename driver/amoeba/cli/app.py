@@ -6,12 +6,13 @@ from amoeba.cli.gups import gups
 from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
 from amoeba.cli.replay import replay
+from amoeba.cli.soak import soak
 from amoeba.cli.trace import trace
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, traces and facts of any Amoeba NIC.",
+    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, soaks, traces and facts of any Amoeba NIC.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -21,3 +22,4 @@ app.command()(trace)
 app.command()(info)
 app.command()(matrix)
 app.command()(replay)
+app.command()(soak)

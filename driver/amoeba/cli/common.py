@@ -12,12 +12,29 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from amoeba.devices import DEVICE_KINDS
 from amoeba.errors import FabricError
+from amoeba.rendezvous import Rendezvous
 
-__all__ = ["DeviceOption", "device_kinds", "host_and_port", "progress_bar", "readable_errors"]
+__all__ = [
+    "ConnectOption",
+    "DeviceOption",
+    "ListenOption",
+    "device_kinds",
+    "kinds_of_ranks",
+    "meeting",
+    "progress_bar",
+    "readable_errors",
+]
 
 DeviceOption = Annotated[
     list[str],
     typer.Option("--device", "-d", help=f"{' or '.join(DEVICE_KINDS)}; one, or one per rank, comma-separated."),
+]
+
+ListenOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Be rank 0 of several processes: wait here for the others.")
+]
+ConnectOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Be another rank: join the process that listens there.")
 ]
 
 
@@ -34,7 +51,36 @@ def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
     return kinds
 
 
-def host_and_port(address: str, option: str) -> tuple[str, int]:
+def kinds_of_ranks(devices: list[str], ranks: int | None, listen: str | None, connect: str | None) -> list[str]:
+    """The kinds of this process' NICs: one alone if there are several processes. Exits with a usage error."""
+    kinds = device_kinds(devices, ranks if listen is None and connect is None else 1)
+    if listen is not None and connect is not None:
+        raise typer.BadParameter("one process listens, the others connect", param_hint="--connect")
+    if connect is not None and ranks is not None:
+        raise typer.BadParameter("the process that listens says how many there are", param_hint="--ranks")
+    return kinds
+
+
+@contextlib.contextmanager
+def meeting(listen: str | None, connect: str | None, ranks: int) -> Iterator[Rendezvous | None]:
+    """The other processes; None if this one is all there is."""
+    if listen is not None:
+        host, port = _host_and_port(listen, "--listen")
+        with Rendezvous.listen(host, port, ranks, ready=_announce) as rendezvous:
+            yield rendezvous
+    elif connect is not None:
+        host, port = _host_and_port(connect, "--connect")
+        with Rendezvous.connect(host, port) as rendezvous:
+            yield rendezvous
+    else:
+        yield None
+
+
+def _announce(host: str, port: int) -> None:
+    typer.echo(f"waiting at {host}:{port}", err=True)
+
+
+def _host_and_port(address: str, option: str) -> tuple[str, int]:
     """The parts of HOST:PORT. Exits with a usage error where there are none."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) >= 1 << 16:

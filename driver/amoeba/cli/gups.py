@@ -1,19 +1,24 @@
 """``amoeba gups``: HPC Challenge RandomAccess, in one process or in several."""
 
-import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.cli.common import DeviceOption, device_kinds, host_and_port, progress_bar, readable_errors
+from amoeba.cli.common import (
+    ConnectOption,
+    DeviceOption,
+    ListenOption,
+    kinds_of_ranks,
+    meeting,
+    progress_bar,
+    readable_errors,
+)
 from amoeba.devices import join_cluster, open_cluster
 from amoeba.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
-from amoeba.rendezvous import Rendezvous
 
 __all__ = ["gups"]
 
@@ -25,28 +30,19 @@ def gups(
     updates: Annotated[int | None, typer.Option(min=1, help="Updates. [default: 4 per word]")] = None,
     window: Annotated[int, typer.Option(min=1, max=MOST_LOOKAHEAD, help="Updates that a rank keeps under way.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Where in the stream to begin; 0 is the benchmark's place.")] = 0,
-    listen: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Be rank 0 of several processes: wait here for the others."),
-    ] = None,
-    connect: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Be another rank: join the process that listens there.")
-    ] = None,
+    listen: ListenOption = None,
+    connect: ConnectOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error.
 
     With --listen and --connect each rank is a process, on this host or another: their NICs talk over UDP.
     """
-    kinds = device_kinds(device, ranks if listen is None and connect is None else 1)
-    if listen is not None and connect is not None:
-        raise typer.BadParameter("one process listens, the others connect", param_hint="--connect")
-    if connect is not None and ranks is not None:
-        raise typer.BadParameter("the process that listens says how many there are", param_hint="--ranks")
+    kinds = kinds_of_ranks(device, ranks, listen, connect)
     console = Console(stderr=as_json)
     bar = progress_bar(console)
     with readable_errors():
-        with bar, _rendezvous(listen, connect, ranks or 2) as rendezvous:
+        with bar, meeting(listen, connect, ranks or 2) as rendezvous:
             opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)
             with open_cluster(kinds) if rendezvous is None else join_cluster(kinds[0], rendezvous) as fabric:
                 bar.remove_task(opening)
@@ -67,25 +63,6 @@ def gups(
             console.print(_table(result))
     if not result.passed:
         raise typer.Exit(1)
-
-
-@contextlib.contextmanager
-def _rendezvous(listen: str | None, connect: str | None, ranks: int) -> Iterator[Rendezvous | None]:
-    """The other processes; None if this one is all there is."""
-    if listen is not None:
-        host, port = host_and_port(listen, "--listen")
-        with Rendezvous.listen(host, port, ranks, ready=_announce) as rendezvous:
-            yield rendezvous
-    elif connect is not None:
-        host, port = host_and_port(connect, "--connect")
-        with Rendezvous.connect(host, port) as rendezvous:
-            yield rendezvous
-    else:
-        yield None
-
-
-def _announce(host: str, port: int) -> None:
-    typer.echo(f"waiting at {host}:{port}", err=True)
 
 
 def _facts(result: GupsResult) -> dict[str, object]:

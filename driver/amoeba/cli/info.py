@@ -45,7 +45,7 @@ def _sizes(nic: Nic) -> Table:
         ("peers", f"{parameters.peers}"),
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
-        ("a silent peer is given up after", f"{nic.patience * 1e3:.3g} ms"),
+        ("a silent peer is given up after", f"{nic.retransmission.patience(parameters.clock_hz) * 1e3:.3g} ms"),
     ):
         table.add_row(name, value)
     return table

@@ -6,41 +6,12 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import COMPLETION
 from amoeba_model.wire.uet import ReturnCode
 
+from amoeba_hw.host.ring_writer import RingWriter
 from amoeba_hw.initiator.records import COMPLETION_ORDER, GENERATION_BITS
 from amoeba_hw.interfaces import CONTEXT, RING_INDEX, TRACE_SLOT, write_beat
+from amoeba_hw.stream import connect_streams
 
 __all__ = ["CompletionWriter"]
-
-
-class _CompletionRing(wiring.Component):
-    """Index of the next completion of one context, and whether it should interrupt."""
-
-    enable: In(1)
-    wrote: In(1)
-    arm: In(1)
-    arm_index: In(16)
-    disarm: In(1)
-    index: Out(16)
-    due: Out(1)
-
-    def elaborate(self, platform):
-        m = Module()
-        armed = Signal()
-        threshold = Signal(16)
-        beyond = Signal(16)
-        """How far the last completion written is beyond the threshold, modulo 2**16: the upper half is negative."""
-        m.d.comb += [
-            beyond.eq(self.index - 1 - threshold),
-            self.due.eq(armed & ~beyond[15]),
-        ]
-        m.d.sync += self.index.eq(self.index + self.wrote)
-        with m.If(self.disarm):
-            m.d.sync += armed.eq(0)
-        with m.If(self.arm):
-            m.d.sync += [armed.eq(1), threshold.eq(self.arm_index)]
-        with m.If(~self.enable):
-            m.d.sync += [self.index.eq(0), armed.eq(0)]
-        return m
 
 
 class CompletionWriter(wiring.Component):
@@ -90,88 +61,45 @@ class CompletionWriter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        rings = [_CompletionRing() for _ in range(self._contexts)]
-        ticket = self.orders.p.ticket
+        m.submodules.writer = writer = RingWriter(self._contexts, self._width, COMPLETION.size)
+        orders, ticket = self.orders, self.orders.p.ticket
         current = Signal()
         wanted = Signal()
-        wrote = Signal()
+        begun = Signal()
+        """The entry on offer to the writer stays on offer, whatever becomes of its context."""
         m.d.comb += [
             current.eq(Array(self.generations)[ticket.context] == ticket.generation),
-            wanted.eq(ticket.wants_completion | (self.orders.p.status != ReturnCode.OK)),
-            self.arms.ready.eq(1),
+            wanted.eq(ticket.wants_completion | (orders.p.status != ReturnCode.OK)),
+            writer.entries.valid.eq(orders.valid & (begun | (current & wanted))),
+            writer.entries.p.context.eq(ticket.context),
+            writer.entries.p.data.eq(self._entry()),
+            orders.ready.eq(~writer.entries.valid | writer.entries.ready),
+            self.interrupts.eq(writer.interrupts),
         ]
-        for context, ring in enumerate(rings):
-            m.submodules[f"ring{context}"] = ring
-            concerned = ticket.context == context
+        m.d.sync += begun.eq(writer.entries.valid & ~writer.entries.ready)
+        for number, context in enumerate(self.contexts):
+            ring = writer.rings[number]
             m.d.comb += [
-                ring.enable.eq(self.contexts[context].enable),
-                ring.wrote.eq(wrote & concerned),
-                ring.arm.eq(self.arms.valid & (self.arms.p.context == context)),
-                ring.arm_index.eq(self.arms.p.index),
-                ring.disarm.eq(self.interrupts[context]),
-                self.skipped[context].eq(self.orders.valid & self.orders.ready & current & ~wanted & concerned),
+                ring.enable.eq(context.enable),
+                ring.base.eq(context.completion_base),
+                ring.size.eq(context.completion_size),
+                self.skipped[number].eq(orders.valid & current & ~wanted & ~begun & (ticket.context == number)),
             ]
-        self._elaborate_write(m, Array(ring.index for ring in rings)[ticket.context], current, wanted, wrote)
-        self._elaborate_interrupts(m, rings)
-        return m
-
-    def _elaborate_write(self, m, index, current, wanted, wrote):
-        order, ticket, write = self.orders.payload, self.orders.p.ticket, self.writes
-        entry = Signal(8 * COMPLETION.size)
-        shift = Signal(range(max(2, self._width // 8)))
-        """Bytes from the start of the first line to the entry."""
-        written_index = Signal(16)
-        address = Signal(64)
-        context = Array(self.contexts)[ticket.context]
-        line_bits = (self._width // 8).bit_length() - 1
-        beats = max(1, 8 * COMPLETION.size // self._width)
-        beat = Signal(range(2))
-        m.d.comb += [
-            write.p.address.eq(address),
-            write.p.beats.eq(beats),
-            write.p.first.eq(beat == 0),
-            write.p.last.eq(beat == beats - 1),
-            write.p.data.eq(entry << (shift << 3) if beats == 1 else entry.word_select(beat, self._width)),
-            write.p.strobe.eq(Const((1 << COMPLETION.size) - 1, COMPLETION.size) << shift),
-        ]
-        with m.FSM(name="write"):
-            with m.State("TAKE"), m.If(self.orders.valid):
-                with m.If(current & wanted):
-                    offset = Signal(21)
-                    place = Signal(64)
-                    m.d.comb += [
-                        offset.eq(Cat(Const(0, 5), index & ((1 << context.completion_size) - 1))),
-                        place.eq(context.completion_base + offset),
-                    ]
-                    m.d.sync += [
-                        entry.eq(self._entry(index, context)),
-                        written_index.eq(index),
-                        address.eq(Cat(Const(0, line_bits), place[line_bits:])),
-                        shift.eq(place[:line_bits] if beats == 1 else 0),
-                    ]
-                    m.next = "WRITE"
-                with m.Else():
-                    m.d.comb += self.orders.ready.eq(1)
-            with m.State("WRITE"):
-                m.d.comb += write.valid.eq(1)
-                with m.If(write.ready):
-                    m.d.sync += beat.eq(beat + 1)
-                    with m.If(write.p.last):
-                        m.d.sync += beat.eq(0)
-                        m.d.comb += [self.orders.ready.eq(1), wrote.eq(current)]
-                        m.d.comb += self.trace_completion_written.valid.eq(1)
-                        m.next = "TAKE"
+        connect_streams(m, wiring.flipped(self.arms), writer.arms)
+        connect_streams(m, writer.writes, wiring.flipped(self.writes))
         event = self.trace_completion_written.event
         m.d.comb += [
-            event.psn.eq(written_index),
+            self.trace_completion_written.valid.eq(writer.entries.valid & writer.entries.ready),
+            event.psn.eq(writer.index),
             event.pdc.eq(ticket.peer),
             event.context.eq(ticket.context),
-            event.status.eq(order.status),
+            event.status.eq(orders.p.status),
             self.count_completions.eq(self.trace_completion_written.valid),
-            self.count_error_completions.eq(self.count_completions & (order.status != ReturnCode.OK)),
+            self.count_error_completions.eq(self.count_completions & (orders.p.status != ReturnCode.OK)),
         ]
+        return m
 
-    def _entry(self, index, context):
+    def _entry(self):
         ticket = self.orders.p.ticket
         values = {
             "context": ticket.user_context,
@@ -179,13 +107,5 @@ class CompletionWriter(wiring.Component):
             "descriptor": ticket.index,
             "opcode": ticket.opcode,
             "status": self.orders.p.status,
-            # Phase 1 on the first lap, 0 on the second, in bit 7.
-            "flags": Cat(Const(0, 7), ~index.bit_select(context.completion_size, 1)),
         }
         return Cat(values.get(field.name, Const(0, field.width)) for field in COMPLETION.fields)
-
-    def _elaborate_interrupts(self, m, rings):
-        for context, ring in reversed(list(enumerate(rings))):
-            # The last assignment wins: the lowest context that is due; the others follow, a cycle each.
-            with m.If(ring.due):
-                m.d.comb += self.interrupts.eq(1 << context)

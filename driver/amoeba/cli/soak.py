@@ -1,0 +1,147 @@
+"""``amoeba soak``: every kind of operation over links as bad as wanted, each checked."""
+
+import dataclasses
+import json
+import shlex
+from typing import Annotated
+
+import typer
+from amoeba_model.impairments import Impairments
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from amoeba.cli.common import ConnectOption, DeviceOption, ListenOption, kinds_of_ranks, meeting, readable_errors
+from amoeba.devices import join_cluster, open_cluster
+from amoeba.nic import Retransmission
+from amoeba.soak import MOST_WINDOW, SoakResult, run_soak
+
+__all__ = ["soak"]
+
+_SECONDS = 10.0
+_SHOWN = 20
+"""Problems that are printed."""
+_CHANCES = ("loss", "duplication", "reordering", "corruption", "delay")
+_FATES = ("lost", "duplicated", "reordered", "corrupted", "delayed", "undeliverable")
+
+
+def soak(
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    ranks: Annotated[int | None, typer.Option(min=1, max=16, help="Ranks, each with a NIC. [default: 2]")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="How long. [default: 10, or --operations]")] = None,
+    operations: Annotated[int | None, typer.Option(min=1, help="Operations of every rank.")] = None,
+    window: Annotated[int, typer.Option(min=1, max=MOST_WINDOW, help="Operations a rank keeps under way.")] = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Of the operations and of what happens to frames.")] = 0,
+    loss: Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")] = 0,
+    duplication: Annotated[float, typer.Option(min=0, max=1, help="Chance that it arrives twice.")] = 0,
+    reordering: Annotated[float, typer.Option(min=0, max=1, help="Chance that others overtake it.")] = 0,
+    corruption: Annotated[float, typer.Option(min=0, max=1, help="Chance that bits of it are flipped.")] = 0,
+    delay: Annotated[int, typer.Option(min=0, help="Most cycles that it takes longer.")] = 0,
+    retransmit_timeout: Annotated[
+        int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
+    ] = Retransmission.timeout,
+    retransmit_limit: Annotated[
+        int, typer.Option(min=0, max=255, help="Timeouts in a row before one more means failure.")
+    ] = Retransmission.limit,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds without a completion that count as a hang.")] = 60,
+    listen: ListenOption = None,
+    connect: ConnectOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Do every kind of operation at once over hostile links, and check each. Exit status 1 if anything is wrong.
+
+    With --listen and --connect each rank is a process, on this host or another, with the same options.
+    """
+    kinds = kinds_of_ranks(device, ranks, listen, connect)
+    if seconds is None and operations is None:
+        seconds = _SECONDS
+    console = Console(stderr=as_json)
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with readable_errors(), Progress(*columns, console=console, transient=True) as live:
+        links = Impairments(
+            seed, loss=loss, duplication=duplication, corruption=corruption, reordering=reordering, delay=delay
+        )
+        patient = Retransmission(retransmit_timeout, retransmit_limit)
+        with meeting(listen, connect, ranks or 2) as rendezvous:
+            task = live.add_task(f"opening {', '.join(kinds)}", total=None)
+            with (
+                open_cluster(kinds, impairments=links, retransmission=patient)
+                if rendezvous is None
+                else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
+            ) as fabric:
+                network, completed = fabric.network, 0
+                assert network is not None  # clusters have one
+
+                def progress(done: int) -> None:
+                    nonlocal completed
+                    completed += done
+                    frames, lost = network.traffic.sent, network.traffic.lost
+                    live.update(task, description=f"{completed:,} operations, {frames:,} frames, {lost:,} lost")
+
+                result = run_soak(
+                    fabric,
+                    seconds=seconds,
+                    operations=operations,
+                    window=window,
+                    seed=seed,
+                    patience=patience,
+                    rendezvous=rendezvous,
+                    progress=progress,
+                )
+    again = _reproducer(kinds, window, links, patient, result) if rendezvous is None else None
+    if as_json:
+        facts = {**dataclasses.asdict(result), "total": result.total, "passed": result.passed, "again": again}
+        print(json.dumps(facts, indent=2))
+    else:
+        console.print(_table(result, distributed=rendezvous is not None))
+    if not result.passed:
+        for problem in result.problems[:_SHOWN]:
+            console.print(f"[bold red]wrong:[/] {escape(problem)}", soft_wrap=True)
+        if again is not None:
+            console.print(f"again: {escape(again)}", soft_wrap=True)
+        raise typer.Exit(1)
+
+
+def _reproducer(
+    kinds: list[str], window: int, links: Impairments, retransmission: Retransmission, result: SoakResult
+) -> str:
+    """The command that does the same up to where this run ended."""
+    words = ["amoeba", "soak", "--device", ",".join(kinds), "--operations", result.posted]
+    words += ["--window", window, "--seed", links.seed]
+    for name in _CHANCES:
+        if value := getattr(links, name):
+            words += [f"--{name}", value]
+    for field in dataclasses.fields(retransmission):
+        if (value := getattr(retransmission, field.name)) != field.default:
+            words += [f"--retransmit-{field.name}", value]
+    return shlex.join(map(str, words))
+
+
+def _table(result: SoakResult, *, distributed: bool) -> Table:
+    table = Table(title="soak", show_header=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    traffic, counters, total = result.traffic, result.counters, result.total
+    cycles = ("cycles per operation", f"{result.cycles / max(total, 1):.0f}")
+    verdict = "[green]each once, verified[/]" if result.passed else f"[bold red]{len(result.problems)} wrong[/]"
+    for name, value in (
+        ("devices", "\n".join(result.devices)),
+        ("operations", f"{total:,}"),
+        *((f"  {kind}", f"{count:,}") for kind, count in result.operations.items()),
+        ("performed", verdict),
+        ("immediate data", f"{counters['EVENTS']:,}"),
+        ("frames", f"{traffic.sent:,}"),
+        *((f"  {fate}", f"{getattr(traffic, fate):,}") for fate in _FATES),
+        ("requests sent", f"{counters['REQUESTS_SENT']:,}"),
+        ("  again", f"{counters['RETRANSMISSIONS']:,}"),
+        ("requests received again", f"{counters['DUPLICATES']:,}"),
+        ("timeouts", f"{counters['TIMEOUTS']:,}"),
+        ("NACKs", f"{counters['NACKS_RECEIVED']:,}"),
+        ("peers given up", f"{counters['FAILED_PDCS']:,}"),
+        *(() if distributed else (cycles,)),  # of clocks that are independent, cycles say nothing
+        ("host seconds", f"{result.seconds:.2f}"),
+        ("operations per host second", f"{total / max(result.seconds, 1e-9):,.0f}"),
+    ):
+        table.add_row(name, value)
+    return table

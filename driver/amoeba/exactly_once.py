@@ -1,0 +1,92 @@
+"""What ranks have done to each other's memory, and whether it was done exactly once: the accounts of a soak."""
+
+import functools
+import hashlib
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ADDED", "FETCHED", "SWAPPED", "XORED", "Peer", "Report", "digest", "mixed", "verify"]
+
+Report = dict[str, Any]
+"""What a rank did and found; travels as JSON."""
+
+FETCHED, ADDED, SWAPPED, XORED = 4, 4, 2, 32
+"""Words of a rank's shared memory: counters of fetching sums, of sums and of swaps, and a table for XOR."""
+
+_MASK = (1 << 64) - 1
+_SHARED = ("added", "swapped", "xored", "steps")
+
+
+def mixed(value: int) -> int:
+    """A number as good as random for every number (the finalizer of splitmix64)."""
+    value = (value ^ value >> 30) * 0xBF58_476D_1CE4_E5B9 & _MASK
+    value = (value ^ value >> 27) * 0x94D0_49BB_1331_11EB & _MASK
+    return value ^ value >> 31
+
+
+def digest(data: bytes | bytearray) -> str:
+    """What memory contains, in short."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+@dataclass
+class Peer:
+    """What a rank knows of a peer, and what it has done to it."""
+
+    address: int
+    key: int
+    slab: bytearray
+    """What its own slab contains when all that was posted is done."""
+    told: int = 0
+    added: list[int] = field(default_factory=lambda: [0] * ADDED)
+    xored: list[int] = field(default_factory=lambda: [0] * XORED)
+    swapped: list[int] = field(default_factory=lambda: [0] * SWAPPED)
+    guesses: list[int] = field(default_factory=lambda: [0] * SWAPPED)
+    least: list[int] = field(default_factory=lambda: [0] * FETCHED)
+    """What the next fetched value is at least."""
+    steps: list[int] = field(default_factory=lambda: [0] * FETCHED)
+    """Sum of ``mixed(after) - mixed(before)``: of a sequence without gap and repetition, that of its ends."""
+
+    def report(self) -> Report:
+        return {
+            "slab": digest(self.slab),
+            "told": self.told,
+            "added": self.added,
+            "xored": self.xored,
+            "swapped": self.swapped,
+            "steps": self.steps,
+        }
+
+
+def verify(reports: Sequence[Report]) -> list[str]:
+    """What is wrong with what all ranks, in order, have done and been left with; nothing if all is right.
+
+    Memory is looked at only if no rank has met a problem, which ended its work with operations under way.
+    """
+    problems = [problem for report in reports for problem in report["problems"]]
+    if problems:
+        return problems
+    for owner in reports:
+        to = [report["sent"][owner["rank"]] for report in reports]
+        columns = {name: list(zip(*(sent[name] for sent in to), strict=True)) for name in _SHARED}
+        expected = {
+            "added": [sum(steps) & _MASK for steps in columns["added"]],
+            "swapped": [sum(swaps) for swaps in columns["swapped"]],
+            "xored": [functools.reduce(operator.xor, values) for values in columns["xored"]],
+            "slabs": [sent["slab"] for sent in to],
+            "heard": [sent["told"] for sent in to],
+        }
+        for name, values in expected.items():
+            problems += [
+                f"{name}[{index}] of rank {owner['rank']} is {found}, expected {value}"
+                for index, (found, value) in enumerate(zip(owner[name], values, strict=True))
+                if found != value
+            ]
+        problems += [
+            f"what was fetched from counter {index} of rank {owner['rank']}, now {left}, is no sequence of additions"
+            for index, (left, steps) in enumerate(zip(owner["fetched"], columns["steps"], strict=True))
+            if (mixed(left) - mixed(0) - sum(steps)) & _MASK
+        ]
+    return problems

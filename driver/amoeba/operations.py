@@ -1,0 +1,326 @@
+"""What RMA and atomics share: checks of their arguments, and the way into the ring.
+
+Every call checks its arguments completely, then writes its descriptors and rings the doorbell. What it raises,
+it raises before anything is posted; what goes wrong later arrives as an error entry of the completion queue.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+
+from amoeba.constants import Errno, MrAccess, OpFlags
+from amoeba.errors import fabric_error
+from amoeba.lifetime import FabricObject
+from amoeba.memory import Buffer, address_of, view_of
+from amoeba.peers import PeerMap
+from amoeba.rings import INJECT_SIZE, ContextRings, Ending, Operation, Piece
+from amoeba.vectors import Descs, Segment, cut
+
+if TYPE_CHECKING:
+    from amoeba.domain import Domain, MemoryRegion
+
+__all__ = ["MAX_MESSAGE", "NO_FLAGS", "Local", "Operations", "total"]
+
+MAX_MESSAGE = 1 << 30
+"""Most bytes of one operation."""
+NO_FLAGS = OpFlags(0)
+_REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
+
+_U64 = 2**64 - 1
+_INLINE_SIZE = 8
+"""Most bytes of operands that fit into a descriptor."""
+_MORE = int(OpFlags.FI_MORE)
+_FENCED = int(OpFlags.FI_FENCE)
+_INJECT = int(OpFlags.FI_INJECT)
+_REPORT = int(OpFlags.FI_COMPLETION)
+# Every completion of this NIC is a delivery completion, which includes the weaker levels.
+_ALLOWED_FLAGS = (
+    _MORE
+    | _FENCED
+    | _INJECT
+    | _REPORT
+    | int(OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_TRANSMIT_COMPLETE | OpFlags.FI_DELIVERY_COMPLETE)
+)
+_WHY_NOT = {
+    OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
+    OpFlags.FI_COMMIT_COMPLETE: "no region of this NIC is durable",
+}
+
+_INLINE = int(DescriptorFlags.INLINE)
+_FENCE = int(DescriptorFlags.FENCE)
+_IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
+_COMPARE_ATOMIC = int(DescriptorOpcode.COMPARE_ATOMIC)
+_WRITE_OPCODE = int(DescriptorOpcode.WRITE)
+
+_READ = int(MrAccess.FI_READ)
+_WRITE = int(MrAccess.FI_WRITE)
+
+
+class Local:
+    """One local buffer of an operation: checked first, made accessible once nothing can fail any more."""
+
+    __slots__ = ("address", "desc", "length", "view", "writable")
+
+    def __init__(self, view: memoryview, desc: "MemoryRegion | None", *, writable: bool) -> None:
+        self.view = view
+        self.desc = desc
+        self.writable = writable
+        self.length = length = view.nbytes
+        # a source that fits into the descriptor is copied there, wherever it lies
+        self.address = address_of(view) if writable or length > _INLINE_SIZE or desc is not None else 0
+        if desc is None:
+            return
+        desc._check_open()
+        if not desc.access_bits & (_READ if writable else _WRITE):
+            needed = MrAccess.FI_READ if writable else MrAccess.FI_WRITE
+            raise fabric_error(Errno.FI_EACCES, f"the region's access is {desc.access!r}, this use needs {needed!r}")
+        if self.length and not desc.covers(self.address, self.length):
+            raise fabric_error(Errno.FI_EINVAL, f"a buffer of {self.length} bytes lies outside the region in desc")
+
+    @property
+    def segment(self) -> Segment:
+        """Where it lies, also if it would fit into a descriptor."""
+        return Segment(self.address or address_of(self.view), self.length)
+
+
+def total(buffers: Sequence[Local]) -> int:
+    """Bytes of all buffers together."""
+    return sum(buffer.length for buffer in buffers)
+
+
+class Operations(FabricObject):
+    """An endpoint, as far as its operations need it."""
+
+    def __init__(self, domain: "Domain") -> None:
+        self.domain = domain
+        self._nic = domain.nic
+        self._selective = False
+        self._rings: ContextRings | None = None
+        self._peer_map: PeerMap | None = None
+        self._open_peers: dict[int, int] = {}
+        super().__init__(domain)
+
+    def _check_request(
+        self, flags: OpFlags, length: int, addr: int, key: int, silent: bool, allowed: int = _ALLOWED_FLAGS
+    ) -> tuple[int, bool]:
+        """Check what is common to all operations; returns the flags as bits, and whether success is silent."""
+        if length > MAX_MESSAGE:
+            raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {MAX_MESSAGE} bytes, got {length}")
+        if not (0 <= addr <= _U64 and 0 <= key <= _U64):
+            raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
+        if not flags:
+            return 0, silent
+        bits = int(flags)
+        if bits & ~allowed:
+            refused = OpFlags(bits & ~allowed)
+            reason = ", ".join(why for flag, why in _WHY_NOT.items() if refused & flag)
+            raise fabric_error(
+                Errno.FI_EBADFLAGS, f"not supported here: {refused!r}{f' ({reason})' if reason else ''}"
+            )
+        if bits & _INJECT and length > INJECT_SIZE:
+            raise fabric_error(Errno.FI_EINVAL, f"at most {INJECT_SIZE} bytes can be injected, got {length}")
+        return bits, silent and not bits & _REPORT
+
+    def _check_vector_request(
+        self, flags: OpFlags, length: int, remote: Sequence[Segment], silent: bool, data: int | None
+    ) -> tuple[int, bool, int | None]:
+        """The same for scattered memory and with immediate data, which is returned if the flags say so.
+
+        ``data`` None: the call has none, so the flags must not ask for it.
+        """
+        if not remote:
+            raise fabric_error(Errno.FI_EINVAL, "expected one or more remote segments, got none")
+        sizes = [segment.length for segment in remote]
+        if min(sizes) < 0 or sum(sizes) != length:
+            raise fabric_error(Errno.FI_EINVAL, f"{length} bytes of local memory for {sizes} of remote memory")
+        allowed = _ALLOWED_FLAGS if data is None else _ALLOWED_FLAGS | _REMOTE_CQ_DATA
+        bits, silenced = self._check_request(flags, length, remote[0].address, remote[0].key, silent, allowed)
+        for segment in remote[1:]:
+            self._check_request(NO_FLAGS, 0, segment.address, segment.key, silent)
+        if data is None or not bits & _REMOTE_CQ_DATA:
+            return bits, silenced, None
+        self._check_data(data)
+        return bits, silenced, data
+
+    @staticmethod
+    def _check_data(data: int) -> None:
+        if not 0 <= data <= _U64:
+            raise fabric_error(Errno.FI_EINVAL, f"immediate data has 64 bits, got {data:#x}")
+
+    @staticmethod
+    def _locals(buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool) -> list[Local]:
+        """Check the buffers of a vector. Raises FI_EINVAL, also if there are not as many regions, and FI_EACCES."""
+        if descs is None:
+            descs = [None] * len(buffers)
+        if len(descs) != len(buffers):
+            raise fabric_error(Errno.FI_EINVAL, f"{name} has {len(buffers)} buffers, its desc {len(descs)} regions")
+        return [
+            Local(view_of(buffer, writable=writable), desc, writable=writable)
+            for buffer, desc in zip(buffers, descs, strict=True)
+        ]
+
+    def _find_peer(self, dest_addr: int) -> int:
+        """The peer table entry of a peer that cannot be sent to at once. Raises FI_EINVAL and FI_EAGAIN."""
+        assert self._peer_map is not None  # the endpoint is enabled
+        return self._peer_map.find(dest_addr)
+
+    def _submit(
+        self,
+        rings: ContextRings,
+        opcode: DescriptorOpcode,
+        op: int,
+        datatype: int,
+        operands: Local | None,
+        compared: Local | None,
+        result: Local | None,
+        length: int,
+        dest_addr: int,
+        addr: int,
+        key: int,
+        cq_flags: int,
+        context: Any,
+        bits: int,
+        silent: bool,
+        data: int | None = None,
+    ) -> None:
+        """Post a request whose arguments are right, in one descriptor.
+
+        Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just been given up.
+        """
+        peer = self._open_peers.get(dest_addr)
+        if peer is None:
+            peer = self._find_peer(dest_addr)
+        rings.check_space()
+        flags = local = compare = 0
+        used: list[Local] = []
+        if operands is not None and length <= _INLINE_SIZE:
+            flags = _INLINE
+            local = int.from_bytes(operands.view, "little")
+            if compared is not None:
+                compare = int.from_bytes(compared.view, "little")
+        elif bits & _INJECT and operands is not None:
+            local = rings.stash([operands.view])
+            if compared is not None:
+                compare = rings.stash([compared.view], INJECT_SIZE)
+        elif operands is not None:
+            local = operands.address
+            used.append(operands)
+            if compared is not None:
+                compare = compared.address
+                used.append(compared)
+        if result is not None:
+            used.append(result)
+        if bits & _FENCED:
+            flags |= _FENCE
+        if data is not None:
+            flags |= _IMMEDIATE
+            compare = data
+        grants = self._grant(used)
+        ending = Ending(length, grants) if grants else None
+        rings.post(
+            Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
+            bool(bits & _MORE),
+            opcode,
+            op,
+            datatype,
+            flags,
+            length,
+            peer,
+            addr,
+            key,
+            local,
+            0 if result is None else result.address,
+            compare,
+        )
+
+    def _submit_vector(
+        self,
+        rings: ContextRings,
+        opcode: int,
+        op: int,
+        datatype: int,
+        operands: Sequence[Local],
+        compared: Sequence[Local],
+        results: Sequence[Local],
+        length: int,
+        remote: Sequence[Segment],
+        dest_addr: int,
+        cq_flags: int,
+        context: Any,
+        bits: int,
+        silent: bool,
+        data: int | None,
+    ) -> None:
+        """Post a request whose arguments are right, in as many descriptors as its segments and its data need.
+
+        Raises what :meth:`_submit` does, and FI_EINVAL if they are more than the ring has.
+        """
+        peer = self._open_peers.get(dest_addr)
+        if peer is None:
+            peer = self._find_peer(dest_addr)
+        rings.check_space()
+        used = [*operands, *compared, *results]
+        vectors = [[buffer.segment for buffer in buffers] for buffers in (operands, compared, results)]
+        if bits & _INJECT:
+            used = [*results]
+            for vector, buffers, offset in ((0, operands, 0), (1, compared, INJECT_SIZE)):
+                if buffers:
+                    vectors[vector] = [Segment(rings.stash([b.view for b in buffers], offset), length)]
+        absent = Segment(0, length)
+        pieces = [
+            Piece(opcode, 0, there.length, there.address, there.key, local.address, result.address, compare.address)
+            for there, local, compare, result in cut([remote, *(vector or [absent] for vector in vectors)])
+        ]
+        if data is not None:
+            _attach(pieces, data)
+        if bits & _FENCED:
+            pieces[0] = pieces[0]._replace(flags=pieces[0].flags | _FENCE)
+        if len(pieces) > rings.entries:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"these segments need {len(pieces)} ring entries, there are {rings.entries}"
+            )
+        rings.check_space(len(pieces))
+        rings.post_chain(
+            Operation(
+                context,
+                cq_flags,
+                silent,
+                dest_addr,
+                tuple((b.view, b.desc) for b in used),
+                Ending(length, self._grant(used)),
+            ),
+            bool(bits & _MORE),
+            op,
+            datatype,
+            peer,
+            pieces,
+        )
+
+    def _grant(self, used: Sequence[Local]) -> tuple[tuple[int, int], ...]:
+        """Make buffers that are in no region accessible to the NIC."""
+        grants: tuple[tuple[int, int], ...] = ()
+        for buffer in used:
+            if buffer.desc is None and buffer.length:
+                address = buffer.address or address_of(buffer.view)
+                self._nic.dma.grant(address, buffer.length, writable=buffer.writable)
+                grants += ((address, buffer.length),)
+        return grants
+
+    def _not_enabled(self) -> ContextRings:
+        self._check_open()
+        raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
+
+
+def _attach(pieces: list[Piece], data: int) -> None:
+    """Let immediate data go with the last piece.
+
+    Compare atomics have no room for it: a write of no bytes follows them, to where the last one ends, so that bounds
+    which refuse the one refuse the other.
+    """
+    last = pieces[-1]
+    if last.opcode == _COMPARE_ATOMIC:
+        end = (last.remote_address + last.length) & _U64
+        pieces.append(Piece(_WRITE_OPCODE, _IMMEDIATE, 0, end, last.remote_key, 0, 0, data))
+    else:
+        pieces[-1] = last._replace(flags=last.flags | _IMMEDIATE, compare=data)

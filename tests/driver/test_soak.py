@@ -1,0 +1,255 @@
+"""The soak: it passes over bad links, repeats itself, and notices whatever is done twice, not at all or wrongly."""
+
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+from amoeba import FabricError, Retransmission, open_cluster
+from amoeba import soak as soak_module
+from amoeba.cli import app
+from amoeba.devices import DEVICE_KINDS
+from amoeba.exactly_once import mixed, verify
+from amoeba.soak import run_soak
+from amoeba.workload import Rank
+from amoeba_model.impairments import Impairments
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+BAD = {
+    "perfect": {},
+    "loss": {"loss": 0.05},
+    "duplication": {"duplication": 0.2},
+    "reordering": {"reordering": 0.1},
+    "corruption": {"corruption": 0.1},
+    "delay": {"delay": 1000},
+    "everything": {"loss": 0.05, "duplication": 0.05, "reordering": 0.05, "corruption": 0.05, "delay": 300},
+}
+KINDS = {
+    "add",
+    "compare vector",
+    "fetch add",
+    "fetch vector",
+    "read",
+    "read vector",
+    "swap",
+    "tell",
+    "write",
+    "write vector",
+    "xor",
+}
+OPERATIONS = {"model": 400, "rtl": 60}
+SEED = 7
+
+
+def soak(kinds, links="perfect", *, seed=SEED, retransmission=None, **options):
+    impairments = Impairments(seed, **BAD[links])
+    with open_cluster(
+        kinds, impairments=impairments, retransmission=retransmission, rtl_options={"host_latency": 40}
+    ) as fabric:
+        return run_soak(fabric, seed=seed, **options)
+
+
+@pytest.mark.parametrize("links", BAD)
+@pytest.mark.parametrize("kind", DEVICE_KINDS)
+def test_every_operation_is_performed_once_whatever_the_links_do(kind, links):
+    result = soak([kind] * 2, links, operations=OPERATIONS[kind])
+    assert result.problems == (), f"links {links}, seed {SEED}"
+    assert result.total == 2 * OPERATIONS[kind] == 2 * result.posted
+    assert set(result.operations) == KINDS
+    traffic, counters = result.traffic, result.counters
+    assert (traffic.lost > 0, traffic.duplicated > 0, traffic.reordered > 0, traffic.corrupted > 0) == tuple(
+        bool(BAD[links].get(name)) for name in ("loss", "duplication", "reordering", "corruption")
+    )
+    assert (counters["RETRANSMISSIONS"] > 0) == (links not in ("perfect", "duplication", "delay")), counters
+    assert counters["EVENTS"] > 0
+    assert counters["FAILED_PDCS"] == 0
+
+
+def test_more_ranks_and_larger_windows_pass():
+    assert soak(["model"] * 4, "everything", operations=100, window=64).problems == ()
+
+
+def test_equal_seeds_make_equal_runs_and_others_do_not():
+    first, again, other = (soak(["model"] * 2, "everything", seed=seed, operations=150) for seed in (1, 1, 2))
+    for name in ("operations", "traffic", "counters", "cycles"):
+        assert getattr(first, name) == getattr(again, name)
+        assert getattr(first, name) != getattr(other, name)
+
+
+def test_it_ends_with_its_time_and_tells_how_far_it_got():
+    told = []
+    result = soak(["model"] * 2, seconds=0.5, progress=told.append)
+    assert result.passed
+    assert 0.5 <= result.seconds < 30
+    assert sum(told) == result.total > 100
+
+
+# What must be noticed
+
+
+def word(at, delta):
+    """Change a word of rank 0's memory."""
+
+    def change(ranks):
+        place = ranks[0]._memory[at(ranks[0]._layout) :][:8].view(np.uint64)
+        place += np.uint64(delta)
+
+    return change
+
+
+def forget(ranks):
+    """Let rank 1 lose what it hears next."""
+    ranks[1]._hear = lambda data, source: delattr(ranks[1], "_hear")
+
+
+def repeat(ranks):
+    """Let rank 1 hear something twice."""
+
+    def twice(data, source):
+        del ranks[1]._hear
+        ranks[1]._hear(data, source)
+        ranks[1]._hear(data, source)
+
+    ranks[1]._hear = twice
+
+
+SABOTAGE = {
+    "an addition too many": (word(lambda layout: layout.fetched, 1), "is no sequence of additions"),
+    "an addition lost": (word(lambda layout: layout.fetched + 8, -5 % 2**64), "fetch add: counter 1|no sequence"),
+    "a sum that is wrong": (word(lambda layout: layout.added, 1), r"added\[0\] of rank 0 is"),
+    "a swap too many": (word(lambda layout: layout.swapped, 1), r"swapped\[0\] of rank 0 is"),
+    "an XOR too many": (word(lambda layout: layout.xored, 1), r"xored\[0\] of rank 0 is"),
+    "a byte that nobody wrote": (
+        word(lambda layout: layout.slab_of(1) + layout.slab // 2, 1),
+        r"slabs\[1\] of rank 0|byte \d+ of \d+ is",
+    ),
+    "data that is lost": (forget, "heard data|heard"),
+    "data that comes twice": (repeat, "heard data"),
+}
+
+
+@pytest.mark.parametrize("what", SABOTAGE)
+def test_it_notices(monkeypatch, what):
+    change, words = SABOTAGE[what]
+    ranks = []
+    original = Rank.meet
+    monkeypatch.setattr(Rank, "meet", lambda self, introductions: (ranks.append(self), original(self, introductions)))
+    done = 0
+
+    def progress(count):
+        nonlocal done
+        if done < 200 <= done + count:
+            change(ranks)
+        done += count
+
+    result = soak(["model"] * 2, operations=200, progress=progress)
+    assert not result.passed
+    assert any(re.search(words, problem) for problem in result.problems), result.problems
+
+
+def test_a_peer_that_is_given_up_is_a_problem_and_ends_the_run():
+    def progress(count):
+        network = fabric.network
+        network.cut(fabric.devices[1])
+
+    with open_cluster(["model"] * 2, retransmission=Retransmission(timeout=1000, limit=2)) as fabric:
+        result = run_soak(fabric, operations=1000, progress=progress)
+    assert all("FI_ECONNRESET" in problem for problem in result.problems)
+    assert result.problems
+    assert result.posted < 1000
+
+
+def test_a_hang_is_a_problem_and_ends_the_run():
+    with open_cluster(["model"] * 2, retransmission=Retransmission(timeout=1 << 30)) as fabric:
+        fabric.network.pause(fabric.devices[0])
+        result = run_soak(fabric, operations=50, patience=0.3)
+    assert result.problems == tuple(
+        f"rank {rank}: no operation of 16 under way has completed for 0.3 s" for rank in range(2)
+    )
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=20), st.data())
+def test_fetched_values_that_are_no_sequence_do_not_add_up(steps, data):
+    """What a counter had before each addition, as whoever added it says; then one of them says something else."""
+    fetched = [sum(steps[:n]) for n in range(len(steps))]
+
+    def reports(values):
+        total = sum(mixed(value + step) - mixed(value) for value, step in zip(values, steps, strict=True))
+        sent = {"slab": "", "told": 0, "added": [], "xored": [], "swapped": [], "steps": [total]}
+        empty = {"rank": 0, "problems": [], "added": [], "xored": [], "swapped": [], "slabs": [""], "heard": [0]}
+        return [{**empty, "sent": [sent], "fetched": [sum(steps)]}]
+
+    assert verify(reports(fetched)) == []
+    at = data.draw(st.integers(0, len(steps) - 1))
+    fetched[at] = data.draw(st.integers(0, 20000).filter(lambda value: value != fetched[at]))
+    assert len(verify(reports(fetched))) == 1
+
+
+@pytest.mark.parametrize("options", [{"window": 0, "seconds": 1}, {"window": 1025, "seconds": 1}, {}])
+def test_senseless_runs_are_refused(options):
+    with open_cluster(["model"]) as fabric, pytest.raises(FabricError, match=r"^FI_EINVAL: expected a window"):
+        run_soak(fabric, **options)
+
+
+# The command
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+
+
+def test_the_command_prints_what_happened():
+    result = run("soak", "--loss", 0.05, "--operations", 100, "--ranks", 3)
+    assert result.exit_code == 0, result.output
+    for words in ("each once, verified", "300", "timeouts", "requests received again", "operations per host second"):
+        assert words in result.output
+
+
+def test_the_command_prints_json_and_nothing_else():
+    result = run("soak", "--duplication", 0.5, "--operations", 50, "--json", "--seed", 3)
+    assert result.exit_code == 0
+    facts = json.loads(result.stdout)
+    assert (facts["passed"], facts["problems"], facts["total"], facts["seed"]) == (True, [], 100, 3)
+    assert facts["traffic"]["duplicated"] > 0
+    assert set(facts["operations"]) <= KINDS
+
+
+def test_what_goes_wrong_has_status_1_and_a_command_that_does_it_again():
+    options = ["--loss", 0.6, "--seconds", 20, "--retransmit-limit", 1, "--retransmit-timeout", 900, "--seed", 4]
+    first = run("soak", *options, "--window", 5)
+    assert first.exit_code == 1
+    (again,) = (line for line in first.output.splitlines() if line.startswith("again: "))
+    _, program, *arguments = shlex.split(again)
+    assert program == "amoeba"
+    second = run(*arguments)
+    assert second.exit_code == 1
+
+    def wrong(output):
+        return [line for line in output.splitlines() if line.startswith(("wrong: ", "again: "))]
+
+    assert wrong(first.output) == wrong(second.output) != []
+
+
+def test_the_end_of_the_run_is_told_if_no_rank_is_wrong(monkeypatch):
+    monkeypatch.setattr(soak_module, "verify", lambda reports: ["the memory is wrong"])
+    result = run("soak", "--operations", 5)
+    assert result.exit_code == 1
+    assert "wrong: the memory is wrong" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--loss", 2),
+        ("--window", 0),
+        ("--seed", -1),
+        ("--device", "abacus"),
+        ("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"),
+        ("--connect", "127.0.0.1:7471", "--ranks", 2),
+    ],
+)
+def test_wrong_options_are_usage_errors(arguments):
+    assert run("soak", *arguments).exit_code == 2
