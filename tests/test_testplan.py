@@ -77,11 +77,13 @@ def test_a_plan_that_is_not_well_formed_is_refused(text: str, message: str) -> N
 def test_gaps_roadmap_and_broken_promises_are_shown_as_such() -> None:
     plan = [
         Feature("a.gap", "s", "x", ("rtl",), ()),
+        Feature("a.half", "s", "x", ("model", "rtl"), ("model/network",)),
         Feature("a.later", "s", "x", ("rtl",), (), roadmap=True),
         Feature("a.broken", "s", "x", ("rtl",), ("system/rings",), broken="because"),
     ]
     text = page(plan)
     assert "| **gap** |" in text
+    assert "| model/network<br>**gap**: rtl |" in text
     assert "| **roadmap** |" in text
     assert "| **broken**: because<br>system/rings |" in text
     assert "| gap | 1 |" in text

@@ -19,6 +19,16 @@ ROOT = Path(__file__).resolve().parents[1]
 PLAN = ROOT / "tests" / "testplan.toml"
 PAGE = ROOT / "docs" / "testplan.md"
 DEVICES = ("model", "rtl", "driver")
+_SHOW = {
+    "model": {"model"},
+    "hw": {"rtl"},
+    "sim": {"rtl"},
+    "cocotb": {"rtl"},
+    "proof": {"rtl"},
+    "system": {"model", "rtl"},
+    "driver": {"model", "rtl", "driver"},
+}
+"""The devices on which the tests of a group run."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,15 @@ class Feature:
             return "roadmap"
         if self.broken:
             return "broken"
-        return "shown" if self.tests else "gap"
+        if not self.tests:
+            return "gap"
+        return "partly shown" if self.missing else "shown"
+
+    @property
+    def missing(self) -> list[str]:
+        """The devices on which none of its tests runs."""
+        shown = set().union(*(_SHOW.get(reference.partition("/")[0], set()) for reference in self.tests))
+        return [device for device in self.devices if device not in shown]
 
 
 def features(text: str) -> list[Feature]:
@@ -158,6 +176,7 @@ _TITLES = {
 }
 _STATES = {
     "shown": "by the tests named",
+    "partly shown": "on some of its devices",
     "broken": "a test shows that it is not kept; it is expected to fail until it is",
     "gap": "built or promised, and nothing shows it",
     "roadmap": "not built yet",
@@ -168,6 +187,8 @@ def _shown(feature: Feature) -> str:
     tests = "<br>".join(reference.replace("::", ": ") for reference in feature.tests)
     if feature.state == "shown":
         return tests
+    if feature.state == "partly shown":
+        return f"{tests}<br>**gap**: {', '.join(feature.missing)}"
     note = f"**{feature.state}**" + (f": {feature.broken}" if feature.broken else "")
     return f"{note}<br>{tests}" if tests else note
 
