@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from amoeba import DeviceFailureError, Errno, Fabric, FabricError, MrAccess, MrMode, PeerError, open_cluster
+from amoeba import (
+    DeviceFailureError,
+    Errno,
+    Fabric,
+    FabricError,
+    MrAccess,
+    MrMode,
+    PeerError,
+    Retransmission,
+    open_cluster,
+)
 from amoeba.errors import class_of
 from amoeba.nic import Nic
 from amoeba_model.nic.device import ModelDevice
@@ -204,9 +214,8 @@ def test_a_peer_that_went_away_is_a_peer_error(pair, target, fabric):
     _, region = target
     side = pair[0]
     for nic in fabric.nics:
-        nic.write("device", "retransmit_timeout", 1000)
-        nic.write("device", "retransmit_limit", 1)
-        assert nic.patience == 3000 / 250e6
+        nic.retransmission = Retransmission(timeout=1000, limit=1)
+        assert nic.retransmission.patience(nic.parameters.clock_hz) == 3000 / 250e6
     network_without(fabric, lambda frame: True)
     side.endpoint.write(bytes(8), side.peer, region.address, region.key)
     entry = side.failure()
