@@ -8,7 +8,6 @@ from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules
-
 from amoeba_model.nic.pdc import LATE_LIMIT
 
 from formal.rules import never_reset
