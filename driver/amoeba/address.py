@@ -3,23 +3,26 @@
 import ipaddress
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from amoeba.constants import FI_ADDR_NOTAVAIL, AvType, Errno
-from amoeba.errors import fabric_error
+from amoeba.constants import FI_ADDR_NOTAVAIL, AvFlags, AvType, EqEvent, Errno
+from amoeba.errors import FabricError, fabric_error
+from amoeba.event_queue import EventQueue
 from amoeba.lifetime import FabricObject
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
     from amoeba.peers import PeerMap
 
-__all__ = ["DRAIN_TIME", "AddressVector", "EndpointAddress"]
+__all__ = ["DRAIN_TIME", "AddressVector", "EndpointAddress", "Insertion"]
 
 DRAIN_TIME = 1.0
-"""Seconds of host time that closing an endpoint, and removing a peer, waits for others."""
+"""Seconds of host time that closing an endpoint, and removing peers, waits for others."""
 
 _LAYOUT = struct.Struct(">6sIIHH")
+_NO_FLAGS = AvFlags(0)
 
 
 @dataclass(frozen=True)
@@ -60,30 +63,62 @@ class EndpointAddress:
         )
 
 
+@dataclass(frozen=True)
+class Insertion:
+    """What became of a vector of addresses."""
+
+    count: int
+    """Addresses that were inserted; 0 of an address vector with FI_EVENT, which reports it by its event."""
+    fi_addr: tuple[int, ...]
+    """Their numbers in the order given, FI_ADDR_NOTAVAIL for an address that was not inserted."""
+    errors: tuple[Errno, ...]
+    """With FI_SYNC_ERR: one per address, FI_SUCCESS for those that were inserted."""
+
+
 class AddressVector(FabricObject):
     """Numbers peers (``fi_addr_t``), as ``fi_av_open`` makes it; ``dest_addr`` of every operation is such a number.
 
-    Numbers count from 0 in order of insertion; those of removed peers are given out again, smallest first.
-    An endpoint bound to the vector holds one entry of the NIC's peer table per address.
+    Of type FI_AV_TABLE, numbers count from 0 in order of insertion; those of removed peers are given out again,
+    smallest first. Of type FI_AV_MAP they say nothing, and none is given out twice. An endpoint bound to the
+    vector holds one entry of the NIC's peer table per address.
+
+    With FI_EVENT, insertions report their end on the event queue that :meth:`bind` names.
     """
 
-    def __init__(self, domain: "Domain", av_type: AvType = AvType.FI_AV_TABLE) -> None:
+    def __init__(self, domain: "Domain", av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_FLAGS) -> None:
+        if flags & ~AvFlags.FI_EVENT:
+            raise fabric_error(Errno.FI_EBADFLAGS, f"an address vector is opened with FI_EVENT or not, got {flags!r}")
         super().__init__(domain)
         self.type = AvType.FI_AV_TABLE if av_type is AvType.FI_AV_UNSPEC else av_type
+        self._with_events = bool(flags & AvFlags.FI_EVENT)
+        self._eq: EventQueue | None = None
         self._entries: dict[int, EndpointAddress] = {}
+        self._inserted = 0
         self._maps: list[PeerMap] = []
         self._numbers: dict[tuple[int, int], list[int]] = {}
         """By (IPv4 address, context): what a NIC tells of a peer."""
 
+    def bind(self, eq: EventQueue) -> None:
+        """Report insertions there: ``fi_av_bind``. Closing the queue closes the vector first.
+
+        Raises FI_EINVAL without FI_EVENT, or if a queue is bound already.
+        """
+        self._check_open()
+        eq._check_open()
+        if not self._with_events or self._eq is not None:
+            raise fabric_error(Errno.FI_EINVAL, "an event queue is bound once, to a vector opened with FI_EVENT")
+        self._eq = eq
+        eq._adopt(self)
+
     def insert(self, address: bytes) -> int:
-        """Add a peer and return its number.
+        """Add a peer at once and return its number.
 
         Raises FI_EINVAL for bytes that are no address, FI_ENOSPC when the NIC's peer table is full; the
         vector is then unchanged.
         """
         self._check_open()
         entry = EndpointAddress.unpack(address)
-        number = next(n for n in range(len(self._entries) + 1) if n not in self._entries)
+        number = self._free_number()
         done: list[PeerMap] = []
         try:
             for peers in self._maps:
@@ -95,33 +130,81 @@ class AddressVector(FabricObject):
             raise
         self._entries[number] = entry
         self._numbers.setdefault((entry.ip, entry.resource_index), []).append(number)
+        self._inserted += 1
         return number
+
+    def insert_all(self, addresses: Sequence[bytes], *, flags: AvFlags = _NO_FLAGS, context: Any = None) -> Insertion:
+        """Add the peers that can be added, and say which: ``fi_av_insert`` of a vector.
+
+        With FI_EVENT given to the vector, errors and then one FI_AV_COMPLETE (``data``: how many were inserted)
+        arrive on its event queue, with ``context``; numbers are valid once that has been read.
+
+        Raises FI_EBADFLAGS for flags but FI_MORE and (without FI_EVENT) FI_SYNC_ERR, FI_ENOEQ with FI_EVENT but no
+        event queue bound.
+        """
+        self._check_open()
+        allowed = AvFlags.FI_MORE if self._with_events else AvFlags.FI_MORE | AvFlags.FI_SYNC_ERR
+        if flags & ~allowed:
+            raise fabric_error(Errno.FI_EBADFLAGS, f"expected {allowed!r} or nothing, got {flags!r}")
+        if self._with_events and self._eq is None:
+            raise fabric_error(Errno.FI_ENOEQ, "bind an event queue before inserting addresses")
+        numbers, errors = [], []
+        for address in addresses:
+            try:
+                number, err = self.insert(address), Errno.FI_SUCCESS
+            except FabricError as error:
+                number, err = FI_ADDR_NOTAVAIL, error.fi_errno
+            numbers.append(number)
+            errors.append(err)
+        count = errors.count(Errno.FI_SUCCESS)
+        if self._eq is not None:
+            for index, err in enumerate(errors):
+                if err is not Errno.FI_SUCCESS:
+                    self._eq._report_error(self, context, index, err)
+            self._eq._report(EqEvent.FI_AV_COMPLETE, self, context, count)
+            count = 0
+        return Insertion(count, tuple(numbers), tuple(errors) if flags & AvFlags.FI_SYNC_ERR else ())
 
     def lookup(self, number: int) -> bytes:
         """The address inserted under ``number``. Raises FI_EINVAL if there is none."""
         self._check_open()
         return self._entry(number).pack()
 
-    def remove(self, number: int) -> None:
-        """Forget a peer, and close what it keeps for us; if it does not answer, that takes at most a second.
+    def straddr(self, address: bytes) -> str:
+        """An address in words: ``fi_av_straddr``. Raises FI_EINVAL for bytes that are none."""
+        self._check_open()
+        return str(EndpointAddress.unpack(address))
 
-        Raises FI_EINVAL if there is none, FI_EBUSY while operations to it are under way.
+    def remove(self, *numbers: int) -> None:
+        """Forget peers, all of them or, after an error, none, and close what they keep for us.
+
+        If they do not answer, that takes at most a second.
+        Raises FI_EINVAL if there is one missing or named twice, FI_EBUSY while operations to one are under way.
         """
         self._check_open()
-        entry = self._entry(number)
-        if any(peers.busy(number) for peers in self._maps):
-            raise fabric_error(Errno.FI_EBUSY, f"operations to {entry} are under way")
+        if len(set(numbers)) < len(numbers):
+            raise fabric_error(Errno.FI_EINVAL, f"each address is removed once, got {numbers}")
+        for number in numbers:
+            entry = self._entry(number)
+            if any(peers.busy(number) for peers in self._maps):
+                raise fabric_error(Errno.FI_EBUSY, f"operations to {entry} are under way")
         deadline = time.monotonic() + DRAIN_TIME
-        for peers in self._maps:
-            peers.remove(number, deadline)
-        self._numbers[entry.ip, entry.resource_index].remove(number)
-        del self._entries[number]
+        for number in numbers:
+            for peers in self._maps:
+                peers.remove(number, deadline)
+            entry = self._entries.pop(number)
+            self._numbers[entry.ip, entry.resource_index].remove(number)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __repr__(self) -> str:
         return f"<AddressVector {len(self)} addresses{' closed' if self.closed else ''}>"
+
+    def _free_number(self) -> int:
+        if self.type is AvType.FI_AV_MAP:
+            return self._inserted
+        return next(n for n in range(len(self._entries) + 1) if n not in self._entries)
 
     def _entry(self, number: int) -> EndpointAddress:
         try:

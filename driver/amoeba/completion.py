@@ -4,12 +4,14 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.constants import CqFormat, Errno
+from amoeba.constants import CqFormat, Errno, WaitObj
 from amoeba.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import Completed
+from amoeba.rings import Completed, ContextRings
+from amoeba.waiting import WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -25,8 +27,7 @@ __all__ = [
 ]
 
 _OK = int(ReturnCode.OK)
-_WAIT_SLICE = 1.0
-"""Seconds that an unlimited wait sleeps at a time, so that a signal handler runs."""
+_WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
 
 
 class CqEntry(NamedTuple):
@@ -106,21 +107,47 @@ class CompletionSource(Protocol):
     def arm(self) -> None:
         """Ask for an interrupt at the next one."""
 
+    @property
+    def expectant(self) -> bool:
+        """Whether there is a completion to take, or one may come without any new request."""
+
 
 class CompletionQueue(FabricObject):
     """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
 
     Reading the queue is also what drives progress: descriptors held back by FI_MORE are announced, and a
     simulated NIC gets time to run. Entries of one endpoint to one peer come in order, and so do those of one peer.
+
+    With FI_WAIT_FD the queue has a file descriptor to wait for. A simulated NIC runs only while the queue is read,
+    so there it is readable as soon as operations are under way, until the last completion has been read; if the
+    queue is bound to an endpoint with FI_RECV, always, as peers may have begun something.
+
+    Raises FI_ENOSYS for other wait objects, and for FI_WAIT_FD on a NIC that is not simulated.
     """
 
-    def __init__(self, domain: "Domain", cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT) -> None:
+    def __init__(
+        self,
+        domain: "Domain",
+        cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
+        wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
+    ) -> None:
+        if wait_obj not in _WAIT_OBJECTS:
+            raise fabric_error(Errno.FI_ENOSYS, f"completion queues do not wait by {wait_obj!r}")
+        if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
+            raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         unspecified = cq_format is CqFormat.FI_CQ_FORMAT_UNSPEC
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
+        self.wait_obj = wait_obj
         self._device = domain.nic.device
         self._sources: list[CompletionSource] = []
+        self._collected: deque[Completed] = deque()
+        """Out of the rings, on behalf of those who do not read, and not read yet."""
         self._errors: deque[Completed] = deque()
+        self._signalled = False
+        self._fd: WaitFd | None = None
         super().__init__(domain)
+        if wait_obj is WaitObj.FI_WAIT_FD:
+            self._fd = WaitFd()
 
     def read(self, count: int = 1) -> list[Entry]:
         """Take up to ``count`` entries; an empty list when there are none (FI_EAGAIN of ``fi_cq_read``).
@@ -130,43 +157,45 @@ class CompletionQueue(FabricObject):
         return [self._entry(completed) for completed in self._take(count)]
 
     def readfrom(self, count: int = 1) -> list[tuple[Entry, int]]:
-        """As :meth:`read`, each entry with the number of the peer that caused it in the endpoint's address vector.
+        """Like :meth:`read`, each entry with the number of the peer that caused it: ``fi_cq_readfrom``.
 
-        FI_ADDR_NOTAVAIL for this side's own operations, and for peers that the vector does not have.
+        The number is that in the endpoint's address vector; FI_ADDR_NOTAVAIL for this side's own operations, and for
+        peers that the vector does not have.
         """
         return [(self._entry(completed), completed.source) for completed in self._take(count)]
 
     def sread(self, count: int = 1, timeout: float | None = None) -> list[Entry]:
         """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit) for the first entry.
 
-        Waiting sleeps until the NIC's interrupt. Returns an empty list when the time is over.
+        Waiting sleeps until the NIC's interrupt. Returns an empty list when the time is over. Raises FI_ECANCELED
+        after :meth:`signal`, FI_ENOSYS for a queue of FI_WAIT_NONE.
         """
         return [self._entry(completed) for completed in self._wait(count, timeout)]
 
     def sreadfrom(self, count: int = 1, timeout: float | None = None) -> list[tuple[Entry, int]]:
-        """:meth:`readfrom`, waiting as :meth:`sread` does."""
+        """Like :meth:`sread`, with numbers of peers as :meth:`readfrom`: ``fi_cq_sreadfrom``."""
         return [(self._entry(completed), completed.source) for completed in self._wait(count, timeout)]
 
-    def _take(self, count: int) -> list[Completed]:
-        self._check_open()
-        taken = self._poll(count)
-        if not taken and not self._errors:
-            self._device.advance()
-            taken = self._poll(count)
-        if not taken and self._errors:
-            raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
-        return taken
+    def signal(self) -> None:
+        """End the :meth:`sread` of another thread, or else the next one that would wait: ``fi_cq_signal``.
 
-    def _wait(self, count: int, timeout: float | None) -> list[Completed]:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not (taken := self._take(count)):
-            remaining = _WAIT_SLICE if deadline is None else deadline - time.monotonic()
-            if remaining <= 0:
-                break
-            for source in self._sources:
-                source.arm()
-            self._device.wait(min(remaining, _WAIT_SLICE))
-        return taken
+        A file descriptor is readable until the queue is read. Completions that are there are read first.
+        Raises FI_ENOSYS for a queue of FI_WAIT_NONE.
+        """
+        self._check_waiting()
+        self._signalled = True
+        if self._fd is not None:
+            self._fd.set()
+
+    def fileno(self) -> int:
+        """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
+
+        Ask :meth:`amoeba.Fabric.trywait` before waiting for it, as fi_poll(3) demands.
+        """
+        self._check_open()
+        if self._fd is None:
+            raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened without FI_WAIT_FD")
+        return self._fd.fileno()
 
     def readerr(self) -> CqErrEntry | None:
         """Take the oldest error entry; None when there is none (FI_EAGAIN of ``fi_cq_readerr``)."""
@@ -181,9 +210,37 @@ class CompletionQueue(FabricObject):
         """The NIC's return code in words, such as ``bad mkey``."""
         return ReturnCode(prov_errno).name.replace("_", " ").lower()
 
+    def _take(self, count: int) -> list[Completed]:
+        self._check_open()
+        taken = self._poll(count)
+        if not taken and not self._errors:
+            self._device.advance()
+            taken = self._poll(count)
+        if self._fd is not None:
+            self._fd.set(self._wants_reading)
+        if not taken and self._errors:
+            raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
+        return taken
+
+    def _wait(self, count: int, timeout: float | None) -> list[Completed]:
+        self._check_waiting()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not (taken := self._take(count)):
+            if self._signalled:
+                self._signalled = False
+                raise fabric_error(Errno.FI_ECANCELED, "signal() ended the wait")
+            remaining = WAIT_SLICE if deadline is None else deadline - time.monotonic()
+            if remaining <= 0:
+                break
+            self._arm()
+            self._device.wait(min(remaining, WAIT_SLICE))
+        return taken
+
     def _poll(self, count: int) -> list[Completed]:
         """Take entries from all sources in turn; stops behind an error, which it keeps for readerr()."""
         entries: list[Completed] = []
+        while self._collected and len(entries) < count and not self._errors:
+            self._sort(self._collected.popleft(), entries)
         for source in self._sources:
             source.announce()
             while len(entries) < count and not self._errors:
@@ -191,13 +248,65 @@ class CompletionQueue(FabricObject):
                 if not taken:
                     break
                 for completed in taken:
-                    if completed.status != _OK:
-                        self._errors.append(completed)
-                    elif not completed.operation.silent:
-                        entries.append(completed)
+                    self._sort(completed, entries)
         if len(self._sources) > 1:  # let every source be first in turn
             self._sources.append(self._sources.pop(0))
         return entries
+
+    def _sort(self, completed: Completed, entries: list[Completed]) -> None:
+        """Put what succeeded to the entries, unless nobody wants to hear of it, and what failed to the errors."""
+        if completed.status != _OK:
+            self._errors.append(completed)
+        elif not completed.operation.silent:
+            entries.append(completed)
+
+    def _attach(self, source: CompletionSource) -> None:
+        """Take an enabled endpoint's completions, or what its peers tell."""
+        self._sources.append(source)
+        if self._fd is not None:
+            if isinstance(source, ContextRings):
+                source.tell_doorbells(self._fd.set)
+            self._fd.set(self._wants_reading)
+
+    def _detach(self, source: CompletionSource) -> None:
+        if source in self._sources:  # a queue that is closed has none
+            self._sources.remove(source)
+
+    def _collect(self) -> None:
+        """Take everything out of the rings now, for those who only count; what is to be reported waits here.
+
+        What peers tell is left in its own ring, because it is when that is full that they are held back. One entry is
+        taken if there is nothing else to be read.
+        """
+        for source in self._sources:
+            source.announce()
+            if isinstance(source, ContextRings):
+                while taken := source.poll(source.entries):
+                    self._collected += (each for each in taken if each.status != _OK or not each.operation.silent)
+            elif not self._collected:
+                self._collected += source.poll(1)
+
+    def _arm(self) -> None:
+        """Ask for an interrupt at the next completion of any source."""
+        for source in self._sources:
+            source.arm()
+
+    @property
+    def _wants_reading(self) -> bool:
+        """Whether there is something to be read, or may be if the queue is read often enough."""
+        return bool(self._collected or self._errors) or any(source.expectant for source in self._sources)
+
+    def _may_wait(self) -> bool:
+        self._check_open()
+        self._collect()
+        if self._fd is not None:
+            self._fd.set(self._wants_reading)
+        return not (self._collected or self._errors)
+
+    def _check_waiting(self) -> None:
+        self._check_open()
+        if self.wait_obj is WaitObj.FI_WAIT_NONE:
+            raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened with FI_WAIT_NONE")
 
     def _entry(self, completed: Completed) -> Entry:
         operation, length, _, data, _ = completed
@@ -211,7 +320,11 @@ class CompletionQueue(FabricObject):
 
     def _release(self) -> None:
         self._sources.clear()
+        self._collected.clear()
         self._errors.clear()
+        if self._fd is not None:
+            self._fd.close()
+            self._fd = None
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"of {len(self._sources)} rings"

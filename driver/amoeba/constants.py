@@ -12,18 +12,31 @@ __all__ = [
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
     "FI_KEY_NOTAVAIL",
+    "AddrFormat",
+    "AvFlags",
     "AvType",
     "BindFlags",
     "Caps",
     "CqFormat",
     "Datatype",
+    "DomainFlags",
     "EpType",
+    "EqEvent",
+    "EqFlags",
     "Errno",
+    "InfoFlags",
+    "Mode",
     "MrAccess",
     "MrMode",
+    "MsgOrder",
     "Op",
     "OpFlags",
+    "Progress",
+    "Protocol",
     "QueryFlags",
+    "ResourceMgmt",
+    "Threading",
+    "TrafficClass",
     "WaitObj",
 ]
 
@@ -103,10 +116,16 @@ class MrAccess(enum.IntFlag):
 
 
 class BindFlags(enum.IntFlag):
-    """How an endpoint uses the completion queue it is bound to."""
+    """How an endpoint uses the completion queue, or what it counts by the counter, that it is bound to."""
 
+    FI_READ = 1 << 8
+    FI_WRITE = 1 << 9
     FI_RECV = 1 << 10
     FI_TRANSMIT = 1 << 11
+    FI_SEND = 1 << 11
+    """What counters call FI_TRANSMIT."""
+    FI_REMOTE_READ = 1 << 12
+    FI_REMOTE_WRITE = 1 << 13
     FI_SELECTIVE_COMPLETION = 1 << 59
     """Report successes only of operations with FI_COMPLETION; errors are always reported."""
 
@@ -117,6 +136,77 @@ class QueryFlags(enum.IntFlag):
     FI_TAGGED = 1 << 3
     FI_FETCH_ATOMIC = 1 << 58
     FI_COMPARE_ATOMIC = 1 << 59
+
+
+class InfoFlags(enum.IntFlag):
+    """Flags of ``getinfo``."""
+
+    FI_NUMERICHOST = 1 << 55
+    """``node`` is a number, not a name."""
+    FI_SOURCE = 1 << 57
+    """``node`` is this side's, not the peer's."""
+
+
+class AvFlags(enum.IntFlag):
+    """How an address vector is opened (FI_EVENT), and how addresses are inserted."""
+
+    FI_MORE = 1 << 18
+    """Other insertions follow at once."""
+    FI_EVENT = 1 << 24
+    """Insertions report their end on an event queue."""
+    FI_SYNC_ERR = 1 << 58
+    """Return one error number per address."""
+
+
+class EqFlags(enum.IntFlag):
+    """How an event queue is opened (FI_WRITE) and read (FI_PEEK)."""
+
+    FI_WRITE = 1 << 9
+    """The application inserts events of its own."""
+    FI_PEEK = 1 << 19
+    """Leave the event in the queue."""
+
+
+class DomainFlags(enum.IntFlag):
+    """What a domain reports on the event queue it is bound to."""
+
+    FI_REG_MR = 1 << 59
+    """The end of registrations, as FI_MR_COMPLETE."""
+
+
+class MsgOrder(enum.IntFlag):
+    """Which operations keep their order: XaY, "X after Y"; S send, R read or fetch, W write or base atomic."""
+
+    FI_ORDER_NONE = 0
+    FI_ORDER_RAR = 1 << 0
+    FI_ORDER_RAW = 1 << 1
+    FI_ORDER_RAS = 1 << 2
+    FI_ORDER_WAR = 1 << 3
+    FI_ORDER_WAW = 1 << 4
+    FI_ORDER_WAS = 1 << 5
+    FI_ORDER_SAR = 1 << 6
+    FI_ORDER_SAW = 1 << 7
+    FI_ORDER_SAS = 1 << 8
+    FI_ORDER_DATA = 1 << 16
+    FI_ORDER_RMA_RAR = 1 << 32
+    FI_ORDER_RMA_RAW = 1 << 33
+    FI_ORDER_RMA_WAR = 1 << 34
+    FI_ORDER_RMA_WAW = 1 << 35
+    FI_ORDER_ATOMIC_RAR = 1 << 36
+    FI_ORDER_ATOMIC_RAW = 1 << 37
+    FI_ORDER_ATOMIC_WAR = 1 << 38
+    FI_ORDER_ATOMIC_WAW = 1 << 39
+
+
+class Mode(enum.IntFlag):
+    """What a provider may ask of the application."""
+
+    FI_CONTEXT2 = 1 << 52
+    FI_LOCAL_MR = 1 << 55
+    FI_RX_CQ_DATA = 1 << 56
+    FI_ASYNC_IOV = 1 << 57
+    FI_MSG_PREFIX = 1 << 58
+    FI_CONTEXT = 1 << 59
 
 
 class MrMode(enum.IntFlag):
@@ -149,6 +239,72 @@ class EpType(enum.IntEnum):
     FI_EP_MSG = 1
     FI_EP_DGRAM = 2
     FI_EP_RDM = 3
+
+
+class AddrFormat(enum.IntEnum):
+    """What ``src_addr`` and ``dest_addr`` hold."""
+
+    FI_FORMAT_UNSPEC = 0
+    """The provider's own format, opaque to applications."""
+    FI_SOCKADDR = 1
+    FI_SOCKADDR_IN = 2
+    FI_SOCKADDR_IN6 = 3
+    FI_ADDR_STR = 9
+
+
+class Protocol(enum.IntEnum):
+    """What an endpoint speaks on the wire. Release 1.17 has no number for Ultra Ethernet."""
+
+    FI_PROTO_UNSPEC = 0
+
+
+class Threading(enum.IntEnum):
+    """What the application serialises."""
+
+    FI_THREAD_UNSPEC = 0
+    FI_THREAD_SAFE = 1
+    FI_THREAD_FID = 2
+    FI_THREAD_DOMAIN = 3
+    FI_THREAD_COMPLETION = 4
+    FI_THREAD_ENDPOINT = 5
+
+
+class Progress(enum.IntEnum):
+    """Whether operations proceed by themselves, or while the application calls."""
+
+    FI_PROGRESS_UNSPEC = 0
+    FI_PROGRESS_AUTO = 1
+    FI_PROGRESS_MANUAL = 2
+
+
+class ResourceMgmt(enum.IntEnum):
+    """Whether queues are protected against overrun."""
+
+    FI_RM_UNSPEC = 0
+    FI_RM_DISABLED = 1
+    FI_RM_ENABLED = 2
+
+
+class TrafficClass(enum.IntEnum):
+    FI_TC_UNSPEC = 0
+    FI_TC_BEST_EFFORT = 0x200
+    FI_TC_LOW_LATENCY = 0x201
+    FI_TC_DEDICATED_ACCESS = 0x202
+    FI_TC_BULK_DATA = 0x203
+    FI_TC_SCAVENGER = 0x204
+    FI_TC_NETWORK_CTRL = 0x205
+
+
+class EqEvent(enum.IntEnum):
+    """Kinds of events of an event queue."""
+
+    FI_NOTIFY = 0
+    FI_CONNREQ = 1
+    FI_CONNECTED = 2
+    FI_SHUTDOWN = 3
+    FI_MR_COMPLETE = 4
+    FI_AV_COMPLETE = 5
+    FI_JOIN_COMPLETE = 6
 
 
 class CqFormat(enum.IntEnum):

@@ -9,13 +9,14 @@ from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.udp_network import UdpNetwork
 
-from amoeba.constants import Errno
+from amoeba.attributes import FabricAttr, Info
+from amoeba.constants import Errno, InfoFlags
 from amoeba.errors import fabric_error
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
 
-__all__ = ["DEVICE_KINDS", "join_cluster", "open_cluster", "open_device"]
+__all__ = ["DEVICE_KINDS", "getinfo", "join_cluster", "open_cluster", "open_device", "open_fabric"]
 
 DEVICE_KINDS = ("model", "rtl")
 _FIRST_MAC = 0x0200_0000_0001
@@ -23,6 +24,7 @@ _FIRST_MAC = 0x0200_0000_0001
 _FIRST_IP = 0x0A00_0001
 """10.0.0.1."""
 _MOST_NICS = 254
+_NO_FLAGS = InfoFlags(0)
 
 
 def open_device(
@@ -75,12 +77,35 @@ def open_cluster(
     network = Network(latency, impairments)
     with contextlib.ExitStack() as opened:
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
-        fabric = Fabric(devices, retransmission=retransmission)
+        fabric = Fabric(devices, ",".join(kinds), retransmission=retransmission)
         for index, (device, nic) in enumerate(zip(devices, fabric.nics, strict=True)):
             nic.set_address(_mac(index), _FIRST_IP + index)
             network.attach(device, _mac(index))
         opened.pop_all()
     return fabric
+
+
+def getinfo(
+    hints: Info | None = None,
+    *,
+    node: str | None = None,
+    flags: InfoFlags = _NO_FLAGS,
+    kinds: Sequence[str] = ("model", "model"),
+) -> list[Info]:
+    """What a cluster of these kinds would offer: :meth:`Fabric.getinfo` of one that is open only meanwhile.
+
+    :func:`open_fabric` opens it for good.
+    """
+    with open_cluster(kinds) as fabric:
+        return fabric.getinfo(hints, node=node, flags=flags)
+
+
+def open_fabric(attr: FabricAttr) -> Fabric:
+    """Open the cluster that :func:`getinfo` described, by its ``fabric_attr``: ``fi_fabric``.
+
+    Raises FI_EINVAL if its name is no list of kinds.
+    """
+    return open_cluster((attr.name or "").split(","))
 
 
 def join_cluster(

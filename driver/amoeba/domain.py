@@ -2,17 +2,36 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.opcodes import Form
 from amoeba_model.registers import KeyFlags
 
 from amoeba.address import AddressVector
+from amoeba.attributes import Info
 from amoeba.completion import CompletionQueue
-from amoeba.constants import AvType, BindFlags, CqFormat, Datatype, EpType, Errno, MrAccess, MrMode, Op, QueryFlags
-from amoeba.endpoint import Endpoint
+from amoeba.constants import (
+    AvFlags,
+    AvType,
+    BindFlags,
+    CqFormat,
+    Datatype,
+    DomainFlags,
+    EpType,
+    EqEvent,
+    Errno,
+    MrAccess,
+    MrMode,
+    Op,
+    OpFlags,
+    QueryFlags,
+    WaitObj,
+)
+from amoeba.counters import Counter
+from amoeba.endpoint import DEFAULT_RX_SIZE, DEFAULT_TX_SIZE, Endpoint
 from amoeba.errors import fabric_error
+from amoeba.event_queue import EventQueue
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
@@ -21,12 +40,11 @@ from amoeba.operations import MAX_MESSAGE
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
 
-__all__ = ["DEFAULT_MR_MODE", "AtomicAttr", "Domain", "MemoryRegion"]
-
-DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
-"""Peers use virtual addresses; the application may choose keys."""
+__all__ = ["AtomicAttr", "Domain", "MemoryRegion"]
 
 _BASE = QueryFlags(0)
+_NO_AV_FLAGS = AvFlags(0)
+_NO_DOMAIN_FLAGS = DomainFlags(0)
 _SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
 _ALL_ACCESS = MrAccess(sum(MrAccess))
 _WRITTEN = MrAccess.FI_READ | MrAccess.FI_RECV | MrAccess.FI_REMOTE_WRITE
@@ -79,40 +97,88 @@ class Domain(FabricObject):
         self.job_id = job_id
         self.pid_on_fep = pid_on_fep
         self.cswap_by_bits = cswap_by_bits
+        self._eq: EventQueue | None = None
+        self._reports_regions = False
         self.number = nic.take_domain()
         super().__init__(fabric)
 
-    def mr_reg(self, buffer: Buffer, access: MrAccess, *, requested_key: int | None = None) -> "MemoryRegion":
-        """Register memory in place: see :class:`MemoryRegion`."""
-        self._check_open()
-        return MemoryRegion(self, buffer, access, requested_key=requested_key)
+    def bind(self, eq: EventQueue, flags: DomainFlags = _NO_DOMAIN_FLAGS) -> None:
+        """Report what happens to the domain's objects there: ``fi_domain_bind``. Closing ``eq`` closes the domain.
 
-    def av_open(self, av_type: AvType = AvType.FI_AV_TABLE) -> AddressVector:
+        With FI_REG_MR every registration reports FI_MR_COMPLETE.
+        Raises FI_EINVAL if a queue is bound already or belongs to another fabric, FI_EBADFLAGS for other flags.
+        """
         self._check_open()
-        return AddressVector(self, av_type)
+        eq._check_open()
+        if flags & ~DomainFlags.FI_REG_MR:
+            raise fabric_error(Errno.FI_EBADFLAGS, f"a domain is bound with FI_REG_MR or nothing, got {flags!r}")
+        if self._eq is not None:
+            raise fabric_error(Errno.FI_EINVAL, "an event queue is bound already")
+        if eq._parent is not self._parent:
+            raise fabric_error(Errno.FI_EINVAL, f"{eq!r} belongs to another fabric")
+        self._eq = eq
+        self._reports_regions = bool(flags & DomainFlags.FI_REG_MR)
+        eq._adopt(self)
 
-    def cq_open(self, cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT) -> CompletionQueue:
+    def mr_reg(
+        self, buffer: Buffer, access: MrAccess, *, requested_key: int | None = None, context: Any = None
+    ) -> "MemoryRegion":
+        """Register memory in place: see :class:`MemoryRegion`. ``context`` comes back in its FI_MR_COMPLETE."""
         self._check_open()
-        return CompletionQueue(self, cq_format)
+        region = MemoryRegion(self, buffer, access, requested_key=requested_key)
+        if self._eq is not None and self._reports_regions:
+            self._eq._report(EqEvent.FI_MR_COMPLETE, region, context)
+        return region
+
+    def av_open(self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS) -> AddressVector:
+        """See :class:`AddressVector`."""
+        self._check_open()
+        return AddressVector(self, av_type, flags)
+
+    def cq_open(
+        self, cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
+    ) -> CompletionQueue:
+        """See :class:`CompletionQueue`."""
+        self._check_open()
+        return CompletionQueue(self, cq_format, wait_obj)
+
+    def cntr_open(self, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> Counter:
+        """See :class:`Counter`."""
+        self._check_open()
+        return Counter(self, wait_obj)
 
     def endpoint(
         self,
-        ep_type: EpType = EpType.FI_EP_RDM,
+        ep_type: EpType | Info = EpType.FI_EP_RDM,
         *,
-        tx_size: int = 256,
-        rx_size: int = 256,
+        tx_size: int | None = None,
+        rx_size: int | None = None,
+        op_flags: OpFlags | None = None,
         cq: CompletionQueue | None = None,
         av: AddressVector | None = None,
         cq_flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> Endpoint:
         """A reliable connectionless endpoint.
 
-        ``tx_size``: descriptors under way, one or more for each operation (rounded up to 2**n, at least 16).
-        ``rx_size``: entries about peers that may wait to be read, before peers must wait. With a queue and an address
-        vector it is bound to them, to the queue with ``cq_flags``, and enabled at once.
+        From an Info it takes whatever is not given. ``tx_size``: descriptors under way, one or more for each
+        operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
+        peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
+        FI_SELECTIVE_COMPLETION. With a queue and an address vector it is bound to them, to the queue with
+        ``cq_flags``, and enabled at once.
         """
         self._check_open()
-        endpoint = Endpoint(self, ep_type, tx_size=tx_size, rx_size=rx_size)
+        if isinstance(ep_type, Info):
+            wanted, room, ep_type = ep_type.tx_attr, ep_type.rx_attr.size, ep_type.ep_attr.type
+            tx_size = wanted.size if tx_size is None else tx_size
+            rx_size = room if rx_size is None else rx_size
+            op_flags = wanted.op_flags if op_flags is None else op_flags
+        endpoint = Endpoint(
+            self,
+            ep_type,
+            tx_size=DEFAULT_TX_SIZE if tx_size is None else tx_size,
+            rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
+            op_flags=OpFlags(0) if op_flags is None else op_flags,
+        )
         try:
             if cq is not None:
                 endpoint.bind(cq, cq_flags)

@@ -8,12 +8,13 @@ from amoeba_model.device import DeviceClosedError
 
 from amoeba.address import DRAIN_TIME, AddressVector, EndpointAddress
 from amoeba.atomics import AtomicOperations
-from amoeba.completion import CompletionQueue, CompletionSource
-from amoeba.constants import BindFlags, EpType, Errno
+from amoeba.completion import CompletionQueue
+from amoeba.constants import BindFlags, EpType, Errno, OpFlags
+from amoeba.counters import Counter, EndpointCounters
 from amoeba.errors import fabric_error
 from amoeba.events import MOST_EVENTS, EventRing
 from amoeba.nic import ContextSettings
-from amoeba.operations import MAX_MESSAGE
+from amoeba.operations import MAX_MESSAGE, NO_FLAGS, TX_OP_FLAGS
 from amoeba.peers import PeerMap
 from amoeba.rings import INJECT_SIZE, ContextRings
 from amoeba.rma import RmaOperations
@@ -21,11 +22,39 @@ from amoeba.rma import RmaOperations
 if TYPE_CHECKING:
     from amoeba.domain import Domain
 
-__all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
+__all__ = [
+    "DEFAULT_RX_SIZE",
+    "DEFAULT_TX_SIZE",
+    "INJECT_SIZE",
+    "MAX_MESSAGE",
+    "MAX_TX_SIZE",
+    "Endpoint",
+    "least_descriptors",
+    "most_segments",
+    "ring_size",
+]
 
-_MAX_RING = 1 << 15
-_MIN_RING = 16
+DEFAULT_TX_SIZE = DEFAULT_RX_SIZE = 256
+MAX_TX_SIZE = 1 << 15
+"""Most descriptors under way at a time."""
+_MIN_TX_SIZE = 16
 """So that an operation on four segments of everything fits."""
+
+
+def ring_size(descriptors: int) -> int:
+    """Descriptors that the ring of an endpoint which asks for so many has room for."""
+    return max(_MIN_TX_SIZE, 1 << (descriptors - 1).bit_length())
+
+
+def least_descriptors(segments: int) -> int:
+    """Descriptors that vectors of so many segments can need."""
+    # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; data makes one more
+    return 4 * segments - 2
+
+
+def most_segments(descriptors: int) -> int:
+    """The other way round: segments of vectors for which so many descriptors always suffice."""
+    return (descriptors + 2) // 4
 
 
 class Endpoint(RmaOperations, AtomicOperations):
@@ -72,40 +101,47 @@ class Endpoint(RmaOperations, AtomicOperations):
     not known. When all operations to that peer have ended, the next one tries anew.
     """
 
-    def __init__(self, domain: "Domain", ep_type: EpType, *, tx_size: int, rx_size: int) -> None:
+    def __init__(
+        self, domain: "Domain", ep_type: EpType, *, tx_size: int, rx_size: int, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
-        if not 1 <= tx_size <= _MAX_RING:
-            raise fabric_error(Errno.FI_EINVAL, f"tx_size must be 1 to {_MAX_RING}, got {tx_size}")
+        if not 1 <= tx_size <= MAX_TX_SIZE:
+            raise fabric_error(Errno.FI_EINVAL, f"tx_size must be 1 to {MAX_TX_SIZE}, got {tx_size}")
         if not 1 <= rx_size <= MOST_EVENTS:
             raise fabric_error(Errno.FI_EINVAL, f"rx_size must be 1 to {MOST_EVENTS}, got {rx_size}")
-        self.tx_size = max(_MIN_RING, 1 << (tx_size - 1).bit_length())
+        if int(op_flags) & ~int(TX_OP_FLAGS):
+            raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {op_flags!r}")
+        self.tx_size = ring_size(tx_size)
         self.rx_size = rx_size
         self._cq: CompletionQueue | None = None
         self._receive_cq: CompletionQueue | None = None
         self._av: AddressVector | None = None
         self._events: EventRing | None = None
+        self._counters = EndpointCounters()
+        self._reports = bool(op_flags & OpFlags.FI_COMPLETION)
         self._name: EndpointAddress | None = None
         super().__init__(domain)
 
     @property
     def iov_limit(self) -> int:
         """Segments of one vector that every operation may have; also ``rma_iov_limit``."""
-        # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; data makes one more
-        return (self.tx_size + 2) // 4
+        return most_segments(self.tx_size)
 
     rma_iov_limit = iov_limit
 
     # Set-up
 
-    def bind(self, target: CompletionQueue | AddressVector, flags: BindFlags = BindFlags.FI_TRANSMIT) -> None:
-        """Associate a completion queue or an address vector; closing that closes the endpoint first.
+    def bind(
+        self, target: CompletionQueue | AddressVector | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT
+    ) -> None:
+        """Associate a completion queue, an address vector or a counter; closing that closes the endpoint first.
 
         A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
         peers' operations with immediate data; it can be the same one.
 
         Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue
-        that is bound to neither direction.
+        that is bound to neither direction, FI_EOPNOTSUPP for what a counter cannot count.
         """
         self._check_open()
         target._check_open()
@@ -117,6 +153,8 @@ class Endpoint(RmaOperations, AtomicOperations):
             if self._av is not None:
                 raise fabric_error(Errno.FI_EINVAL, "an address vector is bound already")
             self._av = target
+        elif isinstance(target, Counter):
+            self._counters.bind(target, flags)
         else:
             if not flags & (BindFlags.FI_TRANSMIT | BindFlags.FI_RECV):
                 raise fabric_error(Errno.FI_EBADFLAGS, f"a queue needs FI_TRANSMIT or FI_RECV, got {flags!r}")
@@ -125,7 +163,7 @@ class Endpoint(RmaOperations, AtomicOperations):
                 raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
             if transmits:
                 self._cq = target
-                self._selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION)
+                self._selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION) and not self._reports
             if receives:
                 self._receive_cq = target
         target._adopt(self)
@@ -155,7 +193,7 @@ class Endpoint(RmaOperations, AtomicOperations):
             raise
         if self._receive_cq is not None:
             self._events = EventRing(nic, context, self.rx_size, self._av._number_of)
-            self._receive_cq._sources.append(self._events)
+            self._receive_cq._attach(self._events)
         nic.enable_context(
             context,
             ContextSettings(
@@ -172,7 +210,8 @@ class Endpoint(RmaOperations, AtomicOperations):
             ),
         )
         self._name = EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)
-        self._cq._sources.append(rings)
+        self._cq._attach(rings)
+        self._counters.start(rings, self._cq)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
 
     def getname(self) -> bytes:
@@ -199,9 +238,9 @@ class Endpoint(RmaOperations, AtomicOperations):
         assert self._cq is not None
         assert self._av is not None
         assert self._peer_map is not None
-        _disconnect(self._cq, rings)
+        self._cq._detach(rings)
         if self._receive_cq is not None and self._events is not None:
-            _disconnect(self._receive_cq, self._events)
+            self._receive_cq._detach(self._events)
         self._av._detach(self._peer_map)
         with contextlib.suppress(DeviceClosedError):
             self._give_back(rings, self._peer_map)
@@ -220,8 +259,3 @@ class Endpoint(RmaOperations, AtomicOperations):
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self._rings is not None else "not enabled"
         return f"<Endpoint {self._name or 'without name'} {state}>"
-
-
-def _disconnect(queue: CompletionQueue, source: CompletionSource) -> None:
-    if source in queue._sources:  # a queue that is closed has none
-        queue._sources.remove(source)

@@ -57,6 +57,11 @@ class EventRing:
     def size_log2(self) -> int:
         return self._mask.bit_length()
 
+    @property
+    def expectant(self) -> bool:
+        """Always: a peer may tell something at any time."""
+        return True
+
     def announce(self) -> None:
         """Nothing: this side asks for nothing."""
 

@@ -5,13 +5,21 @@ from collections.abc import Sequence
 from amoeba_model.device import Device
 from amoeba_model.network import Network, SimulatedDevice
 
-from amoeba.constants import Errno, MrMode
-from amoeba.domain import DEFAULT_MR_MODE, Domain
+from amoeba.address import EndpointAddress
+from amoeba.attributes import Info
+from amoeba.constants import EqFlags, Errno, InfoFlags, MrMode, WaitObj
+from amoeba.domain import Domain
 from amoeba.errors import fabric_error
+from amoeba.event_queue import EventQueue
+from amoeba.info import DEFAULT_MR_MODE, nic_index, offer, registration_mode, select
 from amoeba.lifetime import FabricObject
 from amoeba.nic import Nic, Retransmission
+from amoeba.waiting import Waitable
 
 __all__ = ["Fabric"]
+
+_NO_INFO_FLAGS = InfoFlags(0)
+_NO_EQ_FLAGS = EqFlags(0)
 
 
 class Fabric(FabricObject):
@@ -21,6 +29,8 @@ class Fabric(FabricObject):
     ----------
     devices : sequence of Device
         From :func:`amoeba.open_device`, or use :func:`amoeba.open_cluster`.
+    name : str
+        ``fabric_attr.name`` of what :meth:`getinfo` answers.
     retransmission : Retransmission, optional
         When the NICs send again, and when they give a peer up; otherwise what their registers say. A NIC's own can be
         read and changed at any time as ``fabric.nics[n].retransmission``.
@@ -28,9 +38,12 @@ class Fabric(FabricObject):
     Raises FabricError with FI_ENODEV or FI_ENOSYS for a device that this driver cannot drive.
     """
 
-    def __init__(self, devices: Sequence[Device], *, retransmission: Retransmission | None = None) -> None:
+    def __init__(
+        self, devices: Sequence[Device], name: str = "amoeba", *, retransmission: Retransmission | None = None
+    ) -> None:
         if not devices:
             raise fabric_error(Errno.FI_EINVAL, "a fabric has at least one NIC")
+        self.name = name
         self.nics = tuple(Nic(device) for device in devices)
         if retransmission is not None:
             for nic in self.nics:
@@ -47,25 +60,67 @@ class Fabric(FabricObject):
         device = self.nics[0].device
         return device.network if isinstance(device, SimulatedDevice) else None
 
+    def getinfo(
+        self, hints: Info | None = None, *, node: str | None = None, flags: InfoFlags = _NO_INFO_FLAGS
+    ) -> list[Info]:
+        """What the fabric's NICs offer, one Info per NIC that does what ``hints`` ask for: ``fi_getinfo``.
+
+        With FI_SOURCE, ``node`` is the IPv4 address of a NIC, and only that one is asked. Peers are not known by
+        node: their addresses are exchanged by the application.
+
+        Raises FI_ENODATA if no NIC does it; the message names the field. FI_EINVAL for a node or an address in
+        ``hints`` that is none, FI_EBADFLAGS for other flags.
+        """
+        self._check_open()
+        offers = [offer(nic, index, self.name) for index, nic in enumerate(self.nics)]
+        return select(offers, hints, node=node, flags=flags)
+
+    def eq_open(
+        self, size: int = 0, flags: EqFlags = _NO_EQ_FLAGS, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
+    ) -> EventQueue:
+        """See :class:`EventQueue`."""
+        self._check_open()
+        return EventQueue(self, size, flags, wait_obj)
+
+    def trywait(self, *queues: Waitable) -> bool:
+        """Whether it is time to wait for the descriptors of these queues: ``fi_trywait`` of fi_poll(3).
+
+        If not (FI_EAGAIN), there is something to be read first. Takes completions, as reading them does.
+        """
+        self._check_open()
+        ready = [queue._may_wait() for queue in queues]  # of all: each makes its descriptor say what is there
+        return all(ready)
+
     def domain(
         self,
-        nic: int = 0,
+        nic: int | Info = 0,
         *,
-        mr_mode: MrMode = DEFAULT_MR_MODE,
-        job_id: int = 1,
-        pid_on_fep: int = 1,
+        mr_mode: MrMode | None = None,
+        job_id: int | None = None,
+        pid_on_fep: int | None = None,
         cswap_by_bits: bool = False,
     ) -> Domain:
-        """Open a NIC: see :class:`Domain`. Raises FI_ENODEV if there is no NIC of that index."""
+        """Open a NIC, by its index or by what :meth:`getinfo` said of it: see :class:`Domain`.
+
+        An Info says ``mr_mode``, job and process where they are not given; else these are
+        :data:`~amoeba.info.DEFAULT_MR_MODE`, 1 and 1. Raises FI_ENODEV if there is no such NIC.
+        """
         self._check_open()
+        if isinstance(nic, Info):
+            mr_mode = registration_mode(nic.domain_attr.mr_mode) if mr_mode is None else mr_mode
+            if nic.src_addr is not None:
+                own = EndpointAddress.unpack(nic.src_addr)
+                job_id = own.job_id if job_id is None else job_id
+                pid_on_fep = own.pid_on_fep if pid_on_fep is None else pid_on_fep
+            nic = nic_index(nic)
         if not 0 <= nic < len(self.nics):
             raise fabric_error(Errno.FI_ENODEV, f"the fabric has {len(self.nics)} NICs, there is no number {nic}")
         return Domain(
             self,
             self.nics[nic],
-            mr_mode=mr_mode,
-            job_id=job_id,
-            pid_on_fep=pid_on_fep,
+            mr_mode=DEFAULT_MR_MODE if mr_mode is None else mr_mode,
+            job_id=1 if job_id is None else job_id,
+            pid_on_fep=1 if pid_on_fep is None else pid_on_fep,
             cswap_by_bits=cswap_by_bits,
         )
 

@@ -20,11 +20,16 @@ from amoeba.vectors import Descs, Segment, cut
 if TYPE_CHECKING:
     from amoeba.domain import Domain, MemoryRegion
 
-__all__ = ["MAX_MESSAGE", "NO_FLAGS", "Local", "Operations", "total"]
+__all__ = ["MAX_MESSAGE", "NO_FLAGS", "TX_OP_FLAGS", "Local", "Operations", "total"]
 
 MAX_MESSAGE = 1 << 30
 """Most bytes of one operation."""
 NO_FLAGS = OpFlags(0)
+# Every completion of this NIC is a delivery completion, which includes the weaker levels.
+TX_OP_FLAGS = (
+    OpFlags.FI_COMPLETION | OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_TRANSMIT_COMPLETE | OpFlags.FI_DELIVERY_COMPLETE
+)
+"""What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
 
 _U64 = 2**64 - 1
@@ -34,14 +39,7 @@ _MORE = int(OpFlags.FI_MORE)
 _FENCED = int(OpFlags.FI_FENCE)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
-# Every completion of this NIC is a delivery completion, which includes the weaker levels.
-_ALLOWED_FLAGS = (
-    _MORE
-    | _FENCED
-    | _INJECT
-    | _REPORT
-    | int(OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_TRANSMIT_COMPLETE | OpFlags.FI_DELIVERY_COMPLETE)
-)
+_ALLOWED_FLAGS = _MORE | _FENCED | _INJECT | int(TX_OP_FLAGS)
 _WHY_NOT = {
     OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
     OpFlags.FI_COMMIT_COMPLETE: "no region of this NIC is durable",

@@ -125,7 +125,7 @@ class ContextRings:
         )
         for grant in self._grants:
             nic.dma.grant(*grant, writable=grant[0] == self.completion_base)
-        self._ring_doorbell = nic.device.write
+        self._ring_doorbell: Callable[[int, int], None] = nic.device.write
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
         self._arm_register = nic.doorbell(context, "arm")
@@ -139,6 +139,8 @@ class ContextRings:
         """Taken while the driver waited for something of its own; the application has not seen them."""
         self.peer_failed: Callable[[int], None] = lambda dest_addr: None
         """Told of every operation that ended because its peer was given up."""
+        self.observer: Callable[[list[Completed]], None] | None = None
+        """Is shown all completions as they are taken from the ring: counters."""
 
     @property
     def size_log2(self) -> int:
@@ -148,6 +150,11 @@ class ContextRings:
     def under_way(self) -> int:
         """Requests posted whose completion has not been taken."""
         return self.entries - len(self._free)
+
+    @property
+    def expectant(self) -> bool:
+        """Whether :meth:`poll` has something to take, or will have."""
+        return bool(self._backlog) or self.under_way > 0
 
     def busy_with(self, dest_addr: int) -> bool:
         return any(operation is not None and operation.dest_addr == dest_addr for operation in self._pending)
@@ -267,6 +274,17 @@ class ContextRings:
             self._announced = self._tail
             self._ring_doorbell(self._tail_register, self._tail & _INDEX_MASK)
 
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever descriptors have been announced."""
+        ring, tail_register = self._ring_doorbell, self._tail_register
+
+        def ring_and_tell(register: int, value: int) -> None:
+            ring(register, value)
+            if register == tail_register:
+                listener()
+
+        self._ring_doorbell = ring_and_tell
+
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` completions, oldest first, and none behind one that reports an error.
 
@@ -305,6 +323,8 @@ class ContextRings:
         if head != self._head:
             self._head = head
             self._ring_doorbell(self._head_register, head & _INDEX_MASK)
+        if taken and self.observer is not None:
+            self.observer(taken)
         return taken
 
     def _end(self, ending: Ending, status: int) -> int:

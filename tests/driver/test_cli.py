@@ -64,6 +64,8 @@ def test_failures_are_one_line_and_status_1():
         ("gups", "--listen", "127.0.0.1:0", "--device", "model,model"),
         ("trace", "--vcd", "x.vcd"),
         ("info", "--device", "abacus"),
+        ("info", "--caps", "FI_RMA|FI_TELEPATHY"),
+        ("info", "--ep_type", "FI_EP_PIGEON"),
     ],
 )
 def test_wrong_options_are_usage_errors(arguments):
@@ -83,11 +85,34 @@ def test_the_rtl_without_its_simulator_says_what_to_install(monkeypatch):
     assert 'pip install "amoeba-nic[sim]"' in result.stderr
 
 
-def test_info_says_what_the_device_is():
+def test_info_prints_the_lines_of_fi_info():
     result = run("info")
     assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "provider: amoeba",
+        "    fabric: model",
+        "    domain: amoeba0",
+        "    version: 0.1",
+        "    type: FI_EP_RDM",
+        "    protocol: FI_PROTO_UNSPEC",
+    ]
+
+
+def test_info_with_v_prints_every_attribute_and_what_the_device_is():
+    result = run("info", "-v")
+    assert result.exit_code == 0
+    for words in ("fi_info:", "        inject_size: 64", "        mr_mode: [ FI_MR_VIRT_ADDR, FI_MR_ALLOCATED ]"):
+        assert words in result.output.splitlines()
     for words in ("model (256-bit, 4 contexts)", "250 MHz", "4096 bytes", "33.5 ms", "0x414d0002", "FLOAT8_E5M2"):
         assert words in result.output
+
+
+def test_info_answers_hints():
+    granted = run("info", "-v", "-c", "FI_RMA|FI_READ", "-t", "FI_EP_RDM").output.splitlines()
+    assert "    caps: [ FI_RMA, FI_READ, FI_FENCE, FI_REMOTE_COMM, FI_SOURCE ]" in granted
+    refused = run("info", "-c", "FI_RMA|FI_TAGGED")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: FI_ENODATA: ")
 
 
 def test_info_as_json():

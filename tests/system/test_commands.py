@@ -31,7 +31,7 @@ def test_info_says_the_same_of_rtl_and_model():
 
 
 def test_info_prints_the_tables_of_an_rtl_nic():
-    printed = run("info", "--device", "rtl")
+    printed = run("info", "-v", "--device", "rtl")
     for words in ("rtl (256-bit, 4 contexts)", "250 MHz", "4096 bytes", "0x414d0002", "MSWAP", "FLOAT8_E5M2"):
         assert words in printed
 

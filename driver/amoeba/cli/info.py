@@ -1,4 +1,4 @@
-"""``amoeba info``: what a device is and can do, as its own registers say."""
+"""``amoeba info``: what devices offer, as libfabric's ``fi_info`` prints it, and what their own registers say."""
 
 import json
 from typing import Annotated
@@ -8,28 +8,75 @@ from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
+from amoeba.attributes import DomainAttr, EpAttr, Info
 from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
-from amoeba.constants import Datatype, Op
-from amoeba.devices import open_device
+from amoeba.constants import Caps, Datatype, EpType, MrMode, Op
+from amoeba.devices import getinfo, open_device
 from amoeba.nic import Nic
 
 __all__ = ["info"]
 
+_ANY_MR_MODE = MrMode(sum(MrMode)) & ~(MrMode.FI_MR_BASIC | MrMode.FI_MR_SCALABLE)
+
 
 def info(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print everything.")] = False,
+    caps: Annotated[str, typer.Option("--caps", "-c", help="Capabilities to ask for: FI_RMA|FI_ATOMIC.")] = "",
+    ep_type: Annotated[str, typer.Option("--ep_type", "-t", help="Endpoint type to ask for: FI_EP_RDM.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the device's facts as JSON.")] = False,
 ) -> None:
-    """Print what a device is and can do."""
-    console = Console()
+    """Print what devices offer, as fi_info does; with -v all attributes, register blocks and atomics."""
+    hints = Info(_caps(caps), ep_attr=EpAttr(_ep_type(ep_type)), domain_attr=DomainAttr(mr_mode=_ANY_MR_MODE))
     for kind in dict.fromkeys(device_kinds(device, None)):
-        with readable_errors(), open_device(kind) as opened:
-            nic = Nic(opened)
+        with readable_errors():
             if as_json:
-                print(json.dumps(_facts(nic), indent=2))
+                with open_device(kind) as opened:
+                    print(json.dumps(_facts(Nic(opened)), indent=2))
             else:
-                for table in (_sizes(nic), _blocks(nic), _atomics(nic)):
-                    console.print(table)
+                _print(kind, hints, verbose)
+
+
+def _caps(names: str) -> Caps:
+    try:
+        return Caps(sum({Caps[name.strip()] for name in names.split("|") if name}))
+    except KeyError as error:
+        raise typer.BadParameter(f"there is no capability {error}", param_hint="--caps") from None
+
+
+def _ep_type(name: str) -> EpType:
+    try:
+        return EpType[name] if name else EpType.FI_EP_UNSPEC
+    except KeyError:
+        raise typer.BadParameter(
+            f"{name!r} is none of {', '.join(EpType.__members__)}", param_hint="--ep_type"
+        ) from None
+
+
+def _print(kind: str, hints: Info, verbose: bool) -> None:
+    for found in getinfo(hints, kinds=[kind]):
+        print(found if verbose else _summary(found))
+    if verbose:
+        console = Console()
+        with open_device(kind) as opened:
+            nic = Nic(opened)
+            for table in (_sizes(nic), _blocks(nic), _atomics(nic)):
+                console.print(table)
+
+
+def _summary(found: Info) -> str:
+    """The lines of ``fi_info`` without ``-v``."""
+    fabric, provider_version = found.fabric_attr, found.fabric_attr.prov_version
+    return "\n".join(
+        (
+            f"provider: {fabric.prov_name}",
+            f"    fabric: {fabric.name}",
+            f"    domain: {found.domain_attr.name}",
+            f"    version: {provider_version >> 16}.{provider_version & 0xFFFF}",
+            f"    type: {found.ep_attr.type.name}",
+            f"    protocol: {found.ep_attr.protocol.name}",
+        )
+    )
 
 
 def _sizes(nic: Nic) -> Table:

@@ -1,0 +1,372 @@
+"""What a NIC offers, and the choice among NICs by hints: fi_getinfo(3).
+
+What the driver and its NICs can do is claimed here and nowhere else: :func:`offer`. How each hint is compared
+with it is one rule per field: :data:`_RULES`.
+"""
+
+import dataclasses
+import ipaddress
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from amoeba.address import EndpointAddress
+from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, version
+from amoeba.constants import (
+    AvType,
+    Caps,
+    EpType,
+    Errno,
+    InfoFlags,
+    MrMode,
+    MsgOrder,
+    Progress,
+    ResourceMgmt,
+    Threading,
+)
+from amoeba.endpoint import (
+    DEFAULT_RX_SIZE,
+    DEFAULT_TX_SIZE,
+    MAX_TX_SIZE,
+    least_descriptors,
+    most_segments,
+    ring_size,
+)
+from amoeba.errors import fabric_error
+from amoeba.events import MOST_EVENTS
+from amoeba.nic import Nic
+from amoeba.operations import MAX_MESSAGE, TX_OP_FLAGS
+from amoeba.rings import INJECT_SIZE
+
+__all__ = ["DEFAULT_MR_MODE", "PROVIDER", "nic_index", "offer", "registration_mode", "select"]
+
+T = TypeVar("T")
+Attribute = TypeVar("Attribute", FabricAttr, DomainAttr, EpAttr, TxAttr, RxAttr)
+
+PROVIDER = "amoeba"
+API_VERSION = version(1, 17)
+PROVIDER_VERSION = version(0, 1)
+
+DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
+"""Peers use virtual addresses; the application may choose keys."""
+
+_PRIMARY = Caps.FI_RMA | Caps.FI_ATOMIC
+_INITIATOR = Caps.FI_READ | Caps.FI_WRITE
+_TARGET = Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
+_MODIFIERS = _INITIATOR | _TARGET
+_DOMAIN_CAPS = Caps.FI_REMOTE_COMM
+_SECONDARY = _DOMAIN_CAPS | Caps.FI_FENCE | Caps.FI_SOURCE
+"""Free of charge: reported whether asked for or not."""
+_TX_CAPS = _PRIMARY | _INITIATOR | Caps.FI_FENCE
+_RX_CAPS = _PRIMARY | _TARGET | Caps.FI_SOURCE
+_CAPS = _PRIMARY | _MODIFIERS | _SECONDARY
+
+# Requests of an endpoint to one peer are executed by the target in order, RMA and atomics alike.
+_ORDER = (
+    MsgOrder.FI_ORDER_RAR
+    | MsgOrder.FI_ORDER_RAW
+    | MsgOrder.FI_ORDER_WAR
+    | MsgOrder.FI_ORDER_WAW
+    | MsgOrder.FI_ORDER_RMA_RAR
+    | MsgOrder.FI_ORDER_RMA_RAW
+    | MsgOrder.FI_ORDER_RMA_WAR
+    | MsgOrder.FI_ORDER_RMA_WAW
+    | MsgOrder.FI_ORDER_ATOMIC_RAR
+    | MsgOrder.FI_ORDER_ATOMIC_RAW
+    | MsgOrder.FI_ORDER_ATOMIC_WAR
+    | MsgOrder.FI_ORDER_ATOMIC_WAW
+)
+_NO_FLAGS = InfoFlags(0)
+_KEY_SIZE = 8
+_DATA_SIZE = 8
+_UET_VERSION = 1
+_DEFAULT_JOB = _DEFAULT_PID = 1
+
+
+def offer(nic: Nic, index: int, fabric_name: str) -> Info:
+    """Everything that the driver does with a NIC, which is number ``index`` of its fabric."""
+    parameters = nic.parameters
+    return Info(
+        caps=_CAPS,
+        src_addr=EndpointAddress(nic.mac, nic.ip, _DEFAULT_JOB, _DEFAULT_PID, 0).pack(),
+        tx_attr=TxAttr(
+            caps=_TX_CAPS,
+            op_flags=TX_OP_FLAGS,
+            msg_order=_ORDER,
+            inject_size=INJECT_SIZE,
+            size=MAX_TX_SIZE,
+            iov_limit=most_segments(MAX_TX_SIZE),
+            rma_iov_limit=most_segments(MAX_TX_SIZE),
+        ),
+        rx_attr=RxAttr(caps=_RX_CAPS, msg_order=_ORDER, size=MOST_EVENTS),
+        ep_attr=EpAttr(
+            type=EpType.FI_EP_RDM,
+            protocol_version=_UET_VERSION,
+            max_msg_size=MAX_MESSAGE,
+            max_order_raw_size=MAX_MESSAGE,
+            max_order_war_size=MAX_MESSAGE,
+            max_order_waw_size=MAX_MESSAGE,
+            tx_ctx_cnt=1,
+            rx_ctx_cnt=1,
+        ),
+        domain_attr=DomainAttr(
+            name=f"{PROVIDER}{index}",
+            threading=Threading.FI_THREAD_DOMAIN,
+            control_progress=Progress.FI_PROGRESS_MANUAL,
+            data_progress=Progress.FI_PROGRESS_MANUAL,
+            resource_mgmt=ResourceMgmt.FI_RM_ENABLED,
+            av_type=AvType.FI_AV_TABLE,
+            mr_mode=DEFAULT_MR_MODE,
+            mr_key_size=_KEY_SIZE,
+            cq_data_size=_DATA_SIZE,
+            cq_cnt=parameters.contexts,
+            ep_cnt=parameters.contexts,
+            tx_ctx_cnt=parameters.contexts,
+            rx_ctx_cnt=parameters.contexts,
+            max_ep_tx_ctx=1,
+            max_ep_rx_ctx=1,
+            cntr_cnt=parameters.contexts,
+            mr_iov_limit=1,
+            caps=_DOMAIN_CAPS,
+            mr_cnt=parameters.keys,
+        ),
+        fabric_attr=FabricAttr(fabric_name, PROVIDER, PROVIDER_VERSION, API_VERSION),
+    )
+
+
+class _MismatchError(Exception):
+    """Why an offer does not do what the hints ask for."""
+
+
+Rule = Callable[[Any, Any], Any]
+"""From what a hint wants and what is offered to what is granted. Raises _MismatchError."""
+
+
+def _the_same(wanted: T, offered: T) -> T:
+    """The hint is left out or names what is offered."""
+    if wanted and wanted != offered:
+        raise _MismatchError(f"{offered!r}, wanted {wanted!r}")
+    return offered
+
+
+def _at_most(wanted: int, offered: int) -> int:
+    """A limit or an optimum: what is offered must suffice."""
+    if wanted > offered:
+        raise _MismatchError(f"at most {offered}, wanted {wanted}")
+    return offered
+
+
+def _all_of(wanted: int, offered: int) -> int:
+    """Flags of which more may be offered than are wanted, such as guarantees."""
+    if int(wanted) & ~int(offered):
+        raise _MismatchError(f"{offered!r}, wanted {wanted!r}")
+    return offered
+
+
+def _some_of(wanted: int, offered: int) -> int:
+    """Flags that are offered and granted as wanted."""
+    _all_of(wanted, offered)
+    return wanted
+
+
+def _whatever(wanted: T, offered: T) -> T:
+    """The hint permits something, or says what the application would rather have: any offer is right."""
+    return offered
+
+
+def _capabilities(wanted: Caps, offered: Caps) -> Caps:
+    """fi_getinfo(3): what is asked for, every direction if none is named, and secondary ones that cost nothing."""
+    if not wanted:
+        return offered
+    _all_of(wanted, offered)
+    if not wanted & _MODIFIERS:
+        wanted |= offered & _MODIFIERS
+    return wanted | offered & _SECONDARY
+
+
+def _transmit_size(wanted: int, most: int) -> int:
+    """Descriptors under way: what an endpoint makes of the hint."""
+    _at_most(wanted, most)
+    return ring_size(wanted or DEFAULT_TX_SIZE)
+
+
+def _receive_size(wanted: int, most: int) -> int:
+    """Entries about peers that may wait to be read."""
+    _at_most(wanted, most)
+    return wanted or DEFAULT_RX_SIZE
+
+
+def _either_vector(wanted: AvType, offered: AvType) -> AvType:
+    return wanted or offered
+
+
+def _memory_mode(wanted: MrMode, offered: MrMode) -> MrMode:
+    """fi_mr(3): the modes that the application is prepared for, without those that it need not mind.
+
+    None is needed here, but those offered are used where the application knows them.
+    FI_MR_BASIC and FI_MR_SCALABLE, of before release 1.5, stay as they are.
+    """
+    if wanted & (MrMode.FI_MR_BASIC | MrMode.FI_MR_SCALABLE):
+        return wanted & (MrMode.FI_MR_BASIC if wanted & MrMode.FI_MR_BASIC else MrMode.FI_MR_SCALABLE)
+    return wanted & offered
+
+
+_RULES: dict[type, dict[str, Rule]] = {
+    FabricAttr: {"prov_version": _whatever, "api_version": _at_most},
+    DomainAttr: {
+        "resource_mgmt": _whatever,
+        "av_type": _either_vector,
+        "mr_mode": _memory_mode,
+        "mr_key_size": _at_most,
+        "cq_data_size": _at_most,
+        "cq_cnt": _at_most,
+        "ep_cnt": _at_most,
+        "tx_ctx_cnt": _at_most,
+        "rx_ctx_cnt": _at_most,
+        "max_ep_tx_ctx": _at_most,
+        "max_ep_rx_ctx": _at_most,
+        "max_ep_stx_ctx": _at_most,
+        "max_ep_srx_ctx": _at_most,
+        "cntr_cnt": _at_most,
+        "mr_iov_limit": _at_most,
+        "caps": _all_of,
+        "mode": _whatever,
+        "max_err_data": _at_most,
+        "mr_cnt": _at_most,
+    },
+    EpAttr: {
+        "max_msg_size": _at_most,
+        "msg_prefix_size": _whatever,
+        "max_order_raw_size": _at_most,
+        "max_order_war_size": _at_most,
+        "max_order_waw_size": _at_most,
+        "mem_tag_format": _whatever,
+        "tx_ctx_cnt": _at_most,
+        "rx_ctx_cnt": _at_most,
+    },
+    TxAttr: {
+        "caps": _capabilities,
+        "mode": _whatever,
+        "op_flags": _some_of,
+        "msg_order": _all_of,
+        "comp_order": _all_of,
+        "inject_size": _at_most,
+        "size": _transmit_size,
+        "iov_limit": _at_most,
+        "rma_iov_limit": _at_most,
+    },
+    RxAttr: {
+        "caps": _capabilities,
+        "mode": _whatever,
+        "op_flags": _some_of,
+        "msg_order": _all_of,
+        "comp_order": _all_of,
+        "total_buffered_recv": _at_most,
+        "size": _receive_size,
+        "iov_limit": _at_most,
+    },
+}
+"""How hints are compared with an offer. A field without a rule must be left out or equal the offer."""
+
+
+def _narrow(offered: Attribute, wanted: Attribute) -> Attribute:
+    """What of an attribute structure is granted. Raises _MismatchError, which names the field."""
+    rules = _RULES[type(offered)]
+    granted: dict[str, Any] = {}
+    for field in dataclasses.fields(offered):
+        rule = rules.get(field.name, _the_same)
+        try:
+            granted[field.name] = rule(getattr(wanted, field.name), getattr(offered, field.name))
+        except _MismatchError as mismatch:
+            raise _MismatchError(f"{type(offered).__name__}.{field.name} is {mismatch}") from None
+    return dataclasses.replace(offered, **granted)
+
+
+def _narrow_transmit(offered: TxAttr, wanted: TxAttr) -> TxAttr:
+    """The same; the ring is made large enough for the wanted segments, and decides how many there may be."""
+    granted = _narrow(offered, wanted)
+    segments = max(wanted.iov_limit, wanted.rma_iov_limit, 1)
+    size = max(granted.size, ring_size(least_descriptors(segments)))
+    limit = most_segments(size)
+    return dataclasses.replace(granted, size=size, iov_limit=limit, rma_iov_limit=limit)
+
+
+def _match(offered: Info, hints: Info | None) -> Info:
+    """What of an offer is granted by these hints, None meaning all of it. Raises _MismatchError."""
+    wanted = Info(domain_attr=DomainAttr(mr_mode=DEFAULT_MR_MODE)) if hints is None else hints
+    try:
+        caps = _capabilities(wanted.caps, offered.caps)
+        addr_format = _the_same(wanted.addr_format, offered.addr_format)
+    except _MismatchError as mismatch:
+        raise _MismatchError(f"Info is {mismatch}") from None
+    # an endpoint has the capabilities that were granted, not all that the NIC has
+    tx_attr = dataclasses.replace(offered.tx_attr, caps=offered.tx_attr.caps & caps)
+    rx_attr = dataclasses.replace(offered.rx_attr, caps=offered.rx_attr.caps & caps)
+    return dataclasses.replace(
+        offered,
+        caps=caps,
+        addr_format=addr_format,
+        src_addr=_source(offered.src_addr, wanted.src_addr),
+        dest_addr=None if wanted.dest_addr is None else EndpointAddress.unpack(wanted.dest_addr).pack(),
+        tx_attr=_narrow_transmit(tx_attr, wanted.tx_attr),
+        rx_attr=_narrow(rx_attr, wanted.rx_attr),
+        ep_attr=_narrow(offered.ep_attr, wanted.ep_attr),
+        domain_attr=_narrow(offered.domain_attr, wanted.domain_attr),
+        fabric_attr=_narrow(offered.fabric_attr, wanted.fabric_attr),
+    )
+
+
+def _source(offered: bytes | None, wanted: bytes | None) -> bytes | None:
+    """The wanted source address, whose job and process id are free to choose, on the NIC that has it."""
+    if offered is None or wanted is None:
+        return offered
+    own, asked = EndpointAddress.unpack(offered), EndpointAddress.unpack(wanted)
+    if (asked.mac, asked.ip) != (own.mac, own.ip):
+        raise _MismatchError(f"src_addr is {own}, wanted {asked}")
+    return asked.pack()
+
+
+def select(
+    offers: Sequence[Info], hints: Info | None = None, *, node: str | None = None, flags: InfoFlags = _NO_FLAGS
+) -> list[Info]:
+    """fi_getinfo(3) over what several NICs offer: see :meth:`amoeba.Fabric.getinfo`."""
+    if flags & ~(InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST):
+        raise fabric_error(Errno.FI_EBADFLAGS, f"flags are FI_SOURCE and FI_NUMERICHOST, got {flags!r}")
+    if node is not None:
+        offers = [offered for offered in offers if flags & InfoFlags.FI_SOURCE and _is_at(offered, node)]
+        if hints is not None:
+            hints = dataclasses.replace(hints, src_addr=None)
+    found: list[Info] = []
+    reasons: list[str] = []
+    for offered in offers:
+        try:
+            found.append(_match(offered, hints))
+        except _MismatchError as mismatch:
+            reasons.append(f"{offered.domain_attr.name}: {mismatch}")
+    if not found:
+        nobody = f"no NIC is at {node}" if flags & InfoFlags.FI_SOURCE else f"peer {node} is not known by its node"
+        raise fabric_error(Errno.FI_ENODATA, "; ".join(reasons) or nobody)
+    return found
+
+
+def _is_at(offered: Info, node: str) -> bool:
+    try:
+        wanted = int(ipaddress.IPv4Address(node))
+    except ValueError:
+        raise fabric_error(Errno.FI_EINVAL, f"a node is an IPv4 address, got {node!r}") from None
+    return offered.src_addr is not None and EndpointAddress.unpack(offered.src_addr).ip == wanted
+
+
+def nic_index(info: Info) -> int:
+    """The number in its fabric of the NIC that ``domain_attr.name`` names. Raises FI_ENODEV for another name."""
+    name = info.domain_attr.name or ""
+    number = name.removeprefix(PROVIDER)
+    if not name.startswith(PROVIDER) or not number.isdecimal():
+        raise fabric_error(Errno.FI_ENODEV, f"a domain is called {PROVIDER}0, {PROVIDER}1 ..., got {name!r}")
+    return int(number)
+
+
+def registration_mode(mr_mode: MrMode) -> MrMode:
+    """The mode bits that an answer's ``mr_mode`` stands for: those of before release 1.5 are several at once."""
+    if mr_mode & MrMode.FI_MR_BASIC:
+        return DEFAULT_MR_MODE | MrMode.FI_MR_PROV_KEY
+    return mr_mode & ~MrMode.FI_MR_SCALABLE

@@ -1,0 +1,393 @@
+"""getinfo as fi_getinfo(3) describes it: hints, what they are answered by, and objects made from the answer."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amoeba import (
+    AddrFormat,
+    AvType,
+    BindFlags,
+    Caps,
+    CqFormat,
+    DomainAttr,
+    EndpointAddress,
+    EpAttr,
+    EpType,
+    Errno,
+    FabricAttr,
+    FabricError,
+    Info,
+    InfoFlags,
+    Mode,
+    MrMode,
+    MsgOrder,
+    Op,
+    OpFlags,
+    Progress,
+    ResourceMgmt,
+    RxAttr,
+    Threading,
+    TxAttr,
+    getinfo,
+    open_fabric,
+    tostr,
+    version,
+)
+from sides import ALL_ACCESS
+
+pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
+
+EVERY_CAPABILITY = (
+    Caps.FI_RMA
+    | Caps.FI_ATOMIC
+    | Caps.FI_READ
+    | Caps.FI_WRITE
+    | Caps.FI_REMOTE_READ
+    | Caps.FI_REMOTE_WRITE
+    | Caps.FI_FENCE
+    | Caps.FI_REMOTE_COMM
+    | Caps.FI_SOURCE
+)
+FREE = Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
+
+
+def domains(answers):
+    return [info.domain_attr.name for info in answers]
+
+
+def refused(number, text=""):
+    return pytest.raises(FabricError, match=f"^{number.name}: .*{text}")
+
+
+def test_every_nic_of_the_fabric_answers(fabric):
+    assert domains(fabric.getinfo()) == ["amoeba0", "amoeba1"]
+
+
+@pytest.mark.parametrize("hints", [None, Info()], ids=["no hints", "empty hints"])
+def test_without_hints_every_capability_is_returned(fabric, hints):
+    assert {info.caps for info in fabric.getinfo(hints)} == {EVERY_CAPABILITY}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "granted"),
+    [
+        pytest.param(
+            Caps.FI_RMA,
+            EVERY_CAPABILITY & ~Caps.FI_ATOMIC,
+            id="without modifiers all directions are enabled",
+        ),
+        pytest.param(
+            Caps.FI_ATOMIC | Caps.FI_READ,
+            Caps.FI_ATOMIC | Caps.FI_READ | FREE,
+            id="with modifiers only those, and free secondary capabilities",
+        ),
+        pytest.param(EVERY_CAPABILITY, EVERY_CAPABILITY, id="all"),
+    ],
+)
+def test_requested_capabilities_are_granted(fabric, wanted, granted):
+    info = fabric.getinfo(Info(caps=wanted))[0]
+    assert info.caps == granted
+    assert info.tx_attr.caps | info.rx_attr.caps == granted & ~Caps.FI_REMOTE_COMM
+    assert not info.tx_attr.caps & (Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE | Caps.FI_SOURCE)
+    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_FENCE)
+
+
+@pytest.mark.parametrize(
+    ("hints", "field"),
+    [
+        pytest.param(Info(caps=Caps.FI_MSG | Caps.FI_RMA), "Info", id="a capability"),
+        pytest.param(Info(caps=Caps.FI_HMEM), "Info", id="memory elsewhere"),
+        pytest.param(Info(caps=Caps.FI_RMA_EVENT), "Info", id="events of operations without data"),
+        pytest.param(Info(caps=Caps.FI_SOURCE_ERR), "Info", id="addresses of strangers"),
+        pytest.param(Info(addr_format=AddrFormat.FI_SOCKADDR_IN), "Info", id="an address format"),
+        pytest.param(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG)), "EpAttr.type", id="an endpoint type"),
+        pytest.param(Info(ep_attr=EpAttr(max_msg_size=2**30 + 1)), "EpAttr.max_msg_size", id="longer messages"),
+        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=2)), "EpAttr.tx_ctx_cnt", id="a scalable endpoint"),
+        pytest.param(Info(ep_attr=EpAttr(auth_key=b"secret")), "EpAttr.auth_key", id="an authorization key"),
+        pytest.param(Info(tx_attr=TxAttr(inject_size=65)), "TxAttr.inject_size", id="longer injections"),
+        pytest.param(Info(tx_attr=TxAttr(size=2**15 + 1)), "TxAttr.size", id="more operations"),
+        pytest.param(Info(tx_attr=TxAttr(iov_limit=2**13 + 1)), "TxAttr.iov_limit", id="more buffers"),
+        pytest.param(Info(tx_attr=TxAttr(rma_iov_limit=2**13 + 1)), "TxAttr.rma_iov_limit", id="more segments"),
+        pytest.param(Info(tx_attr=TxAttr(comp_order=MsgOrder(0x100))), "TxAttr.comp_order", id="completion order"),
+        pytest.param(Info(tx_attr=TxAttr(msg_order=MsgOrder.FI_ORDER_SAS)), "TxAttr.msg_order", id="message order"),
+        pytest.param(Info(tx_attr=TxAttr(caps=Caps.FI_SEND)), "TxAttr.caps", id="sending"),
+        pytest.param(
+            Info(caps=Caps.FI_RMA, tx_attr=TxAttr(caps=Caps.FI_ATOMIC)), "TxAttr.caps", id="more than Info.caps"
+        ),
+        pytest.param(
+            Info(tx_attr=TxAttr(op_flags=OpFlags.FI_COMMIT_COMPLETE)), "TxAttr.op_flags", id="durable completions"
+        ),
+        pytest.param(Info(rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"),
+        pytest.param(Info(domain_attr=DomainAttr(name="mlx5_0")), "DomainAttr.name", id="another NIC"),
+        pytest.param(
+            Info(domain_attr=DomainAttr(threading=Threading.FI_THREAD_SAFE)), "DomainAttr.threading", id="threads"
+        ),
+        pytest.param(
+            Info(domain_attr=DomainAttr(data_progress=Progress.FI_PROGRESS_AUTO)),
+            "DomainAttr.data_progress",
+            id="automatic progress",
+        ),
+        pytest.param(Info(domain_attr=DomainAttr(cq_data_size=9)), "DomainAttr.cq_data_size", id="longer data"),
+        pytest.param(Info(domain_attr=DomainAttr(mr_key_size=9)), "DomainAttr.mr_key_size", id="longer keys"),
+        pytest.param(Info(fabric_attr=FabricAttr(prov_name="verbs")), "FabricAttr.prov_name", id="another provider"),
+        pytest.param(
+            Info(fabric_attr=FabricAttr(api_version=version(2, 0))), "FabricAttr.api_version", id="a later release"
+        ),
+    ],
+)
+def test_what_no_nic_does_is_no_data_and_the_message_names_the_field(fabric, hints, field):
+    with refused(Errno.FI_ENODATA, field):
+        fabric.getinfo(hints)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [MsgOrder.FI_ORDER_NONE, MsgOrder.FI_ORDER_ATOMIC_WAW, MsgOrder.FI_ORDER_RMA_RAW | MsgOrder.FI_ORDER_WAR],
+    ids=tostr,
+)
+def test_the_returned_message_order_is_a_superset_of_the_requested(fabric, order):
+    tx_attr = fabric.getinfo(Info(tx_attr=TxAttr(msg_order=order)))[0].tx_attr
+    assert tx_attr.msg_order & order == order
+    assert tx_attr.msg_order & MsgOrder.FI_ORDER_ATOMIC_RAW
+
+
+@pytest.mark.parametrize(
+    ("prepared", "needed"),
+    [
+        (MrMode(0), MrMode(0)),
+        (MrMode.FI_MR_LOCAL | MrMode.FI_MR_ENDPOINT | MrMode.FI_MR_PROV_KEY, MrMode(0)),
+        (MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_LOCAL, MrMode.FI_MR_VIRT_ADDR),
+        (MrMode.FI_MR_BASIC, MrMode.FI_MR_BASIC),
+        (MrMode.FI_MR_SCALABLE, MrMode.FI_MR_SCALABLE),
+    ],
+    ids=lambda mode: tostr(mode) or "none",
+)
+def test_mr_mode_bits_that_are_not_needed_are_cleared(fabric, prepared, needed):
+    info = fabric.getinfo(Info(domain_attr=DomainAttr(mr_mode=prepared)))[0]
+    assert info.domain_attr.mr_mode == needed
+
+
+@pytest.mark.parametrize(
+    ("mr_mode", "opened"),
+    [
+        (MrMode.FI_MR_BASIC, MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY),
+        (MrMode.FI_MR_SCALABLE, MrMode(0)),
+        (MrMode.FI_MR_VIRT_ADDR, MrMode.FI_MR_VIRT_ADDR),
+    ],
+    ids=tostr,
+)
+def test_a_domain_registers_memory_in_the_mode_that_was_returned(fabric, keep, mr_mode, opened):
+    (info, _) = fabric.getinfo(Info(domain_attr=DomainAttr(mr_mode=mr_mode)))
+    assert keep(fabric.domain(info)).mr_mode == opened
+
+
+def test_modes_that_the_application_offers_are_not_required(fabric):
+    info = fabric.getinfo(Info(mode=Mode.FI_CONTEXT | Mode.FI_MSG_PREFIX))[0]
+    assert (info.mode, info.tx_attr.mode, info.domain_attr.mode) == (Mode(0), Mode(0), Mode(0))
+
+
+@pytest.mark.parametrize(("wanted", "granted"), [(0, 256), (1, 16), (100, 128), (2**15, 2**15)])
+def test_the_queue_size_is_at_least_the_requested_and_a_default_without(fabric, keep, wanted, granted):
+    info = fabric.getinfo(Info(tx_attr=TxAttr(size=wanted)))[0]
+    assert info.tx_attr.size == granted
+    assert keep(keep(fabric.domain(info)).endpoint(info)).tx_size == granted
+
+
+@pytest.mark.parametrize(("wanted", "granted"), [(0, 256), (1, 1), (100, 100), (2**15 - 4, 2**15 - 4)])
+def test_as_many_entries_about_peers_can_wait_as_requested(fabric, keep, wanted, granted):
+    info = fabric.getinfo(Info(rx_attr=RxAttr(size=wanted)))[0]
+    assert info.rx_attr.size == granted
+    assert keep(keep(fabric.domain(info)).endpoint(info)).rx_size == granted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "size", "segments"),
+    [
+        (TxAttr(), 256, 64),
+        (TxAttr(size=16), 16, 4),
+        (TxAttr(size=16, iov_limit=4, rma_iov_limit=4), 16, 4),
+        (TxAttr(size=16, iov_limit=5), 32, 8),
+        (TxAttr(size=16, rma_iov_limit=9), 64, 16),
+        (TxAttr(size=512, iov_limit=9), 512, 128),
+        (TxAttr(iov_limit=2**13), 2**15, 2**13),
+    ],
+)
+def test_the_queue_is_large_enough_for_the_requested_segments(fabric, keep, wanted, size, segments):
+    info = fabric.getinfo(Info(tx_attr=wanted))[0]
+    assert (info.tx_attr.size, info.tx_attr.iov_limit, info.tx_attr.rma_iov_limit) == (size, segments, segments)
+    endpoint = keep(keep(fabric.domain(info)).endpoint(info))
+    assert (endpoint.tx_size, endpoint.iov_limit, endpoint.rma_iov_limit) == (size, segments, segments)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "granted"),
+    [
+        (AvType.FI_AV_UNSPEC, AvType.FI_AV_TABLE),
+        (AvType.FI_AV_MAP, AvType.FI_AV_MAP),
+        (AvType.FI_AV_TABLE, AvType.FI_AV_TABLE),
+    ],
+)
+def test_the_address_vector_type_is_the_requested(fabric, wanted, granted):
+    assert fabric.getinfo(Info(domain_attr=DomainAttr(av_type=wanted)))[0].domain_attr.av_type is granted
+
+
+def test_disabled_resource_management_is_a_permission_not_a_demand(fabric):
+    hints = Info(domain_attr=DomainAttr(resource_mgmt=ResourceMgmt.FI_RM_DISABLED))
+    assert fabric.getinfo(hints)[0].domain_attr.resource_mgmt is ResourceMgmt.FI_RM_ENABLED
+
+
+def test_an_answer_is_a_hint_that_is_answered_by_itself(fabric):
+    for info in fabric.getinfo():
+        assert fabric.getinfo(info) == [info]
+
+
+def test_delivery_completion_can_be_asked_for(fabric):
+    flags = OpFlags.FI_DELIVERY_COMPLETE | OpFlags.FI_COMPLETION
+    assert fabric.getinfo(Info(tx_attr=TxAttr(op_flags=flags)))[0].tx_attr.op_flags == flags
+
+
+# Nodes and addresses
+
+
+def test_a_source_node_is_the_nic_with_that_address(fabric):
+    assert domains(fabric.getinfo(node="10.0.0.2", flags=InfoFlags.FI_SOURCE)) == ["amoeba1"]
+
+
+@pytest.mark.parametrize(
+    ("node", "flags", "number"),
+    [
+        ("10.0.0.3", InfoFlags.FI_SOURCE, Errno.FI_ENODATA),
+        ("10.0.0.2", InfoFlags(0), Errno.FI_ENODATA),
+        ("node7", InfoFlags.FI_SOURCE, Errno.FI_EINVAL),
+        (None, InfoFlags(1), Errno.FI_EBADFLAGS),
+    ],
+)
+def test_other_nodes_and_flags_are_refused(fabric, node, flags, number):
+    with refused(number):
+        fabric.getinfo(node=node, flags=flags)
+
+
+def test_the_source_address_chooses_nic_job_and_process(fabric, keep):
+    own = dataclasses.replace(EndpointAddress.unpack(fabric.getinfo()[1].src_addr), job_id=77, pid_on_fep=5)
+    (info,) = fabric.getinfo(Info(src_addr=own.pack()))
+    domain = keep(fabric.domain(info))
+    assert (domain.nic, domain.job_id, domain.pid_on_fep) == (fabric.nics[1], 77, 5)
+    assert keep(fabric.domain(info, job_id=78)).job_id == 78
+
+
+def test_the_source_address_is_ignored_with_a_source_node(fabric):
+    first, _ = fabric.getinfo()
+    hints = Info(src_addr=first.src_addr)
+    assert domains(fabric.getinfo(hints)) == ["amoeba0"]
+    assert domains(fabric.getinfo(hints, node="10.0.0.2", flags=InfoFlags.FI_SOURCE)) == ["amoeba1"]
+
+
+def test_the_destination_address_comes_back_and_must_be_one(fabric):
+    address = fabric.getinfo()[1].src_addr
+    assert fabric.getinfo(Info(dest_addr=address))[0].dest_addr == address
+    with refused(Errno.FI_EINVAL):
+        fabric.getinfo(Info(dest_addr=b"nowhere"))
+
+
+# Objects
+
+
+def test_objects_are_made_from_what_getinfo_returns(fabric, keep):
+    hints = Info(
+        caps=Caps.FI_ATOMIC,
+        tx_attr=TxAttr(size=32, op_flags=OpFlags.FI_COMPLETION),
+        domain_attr=DomainAttr(mr_mode=MrMode.FI_MR_VIRT_ADDR, av_type=AvType.FI_AV_MAP),
+    )
+    sides = []
+    for info in fabric.getinfo(hints):
+        domain = keep(fabric.domain(info))
+        queue = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_MSG))
+        peers = keep(domain.av_open(info.domain_attr.av_type))
+        endpoint = keep(domain.endpoint(info))
+        endpoint.bind(queue, BindFlags.FI_TRANSMIT | BindFlags.FI_SELECTIVE_COMPLETION)
+        endpoint.bind(peers)
+        endpoint.enable()
+        sides.append((domain, queue, peers, endpoint))
+    (_, queue, peers, endpoint), (domain, _, _, other) = sides
+    assert (endpoint.tx_size, peers.type) == (32, AvType.FI_AV_MAP)
+    memory = np.array([40], np.uint64)
+    region = keep(domain.mr_reg(memory, ALL_ACCESS))
+    endpoint.atomic(np.uint64(2), peers.insert(other.getname()), region.address, region.key, Op.FI_SUM)
+    # FI_COMPLETION is among the endpoint's op_flags, so selective completion hides nothing
+    assert len(queue.sread(timeout=30)) == 1
+    assert memory[0] == 42
+
+
+def test_what_is_given_counts_more_than_what_info_says(fabric, keep):
+    info = fabric.getinfo()[0]
+    assert keep(keep(fabric.domain(info, mr_mode=MrMode(0))).endpoint(info, tx_size=32)).tx_size == 32
+    assert keep(keep(fabric.domain(info)).endpoint(info, rx_size=7)).rx_size == 7
+
+
+def test_an_endpoint_has_no_other_op_flags_than_those_granted(fabric, keep):
+    with refused(Errno.FI_EBADFLAGS):
+        keep(fabric.domain(0)).endpoint(op_flags=OpFlags.FI_COMMIT_COMPLETE)
+
+
+@pytest.mark.parametrize("name", [None, "eth0", "amoeba", "amoeba2", "amoeba-1"])
+def test_a_domain_of_another_fabric_is_not_here(fabric, name):
+    with refused(Errno.FI_ENODEV):
+        fabric.domain(Info(domain_attr=DomainAttr(name=name)))
+
+
+def test_a_fabric_can_be_opened_from_what_getinfo_returns_before_there_is_one(fabric):
+    infos = getinfo(Info(caps=Caps.FI_ATOMIC), kinds=["model", "model", "model"])
+    assert domains(infos) == ["amoeba0", "amoeba1", "amoeba2"]
+    with open_fabric(infos[2].fabric_attr) as opened, opened.domain(infos[2]) as domain:
+        assert domain.nic is opened.nics[2]
+    with refused(Errno.FI_EINVAL):
+        open_fabric(FabricAttr(name="10.0.0.0/8"))
+
+
+def test_the_example_in_the_documentation_runs(fabric):
+    page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
+    example = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    names = {}
+    exec(example, names)
+    assert (names["first"].domain_attr.name, names["endpoint"].tx_size) == ("amoeba0", 256)
+    assert names["endpoint"].closed
+
+
+# Printing
+
+
+def test_flags_and_enumerations_print_as_their_names(fabric):
+    assert tostr(Caps.FI_RMA | Caps.FI_ATOMIC) == "FI_RMA, FI_ATOMIC"
+    assert tostr(Caps(1 << 62) | Caps.FI_RMA) == "FI_RMA, 0x4000000000000000"
+    assert tostr(MsgOrder(0)) == "FI_ORDER_NONE"
+    assert tostr(EpType.FI_EP_RDM) == "FI_EP_RDM"
+    with pytest.raises(TypeError):
+        tostr("FI_RMA")
+
+
+def test_an_info_prints_as_fi_info_prints_it(fabric):
+    lines = str(fabric.getinfo()[1]).splitlines()
+    assert lines[:3] == [
+        "fi_info:",
+        "    caps: [ FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_FENCE, "
+        "FI_REMOTE_COMM, FI_SOURCE ]",
+        "    mode: [  ]",
+    ]
+    assert [line for line in lines if line.endswith("_attr:")] == [
+        "    fi_tx_attr:",
+        "    fi_rx_attr:",
+        "    fi_ep_attr:",
+        "    fi_domain_attr:",
+        "    fi_fabric_attr:",
+    ]
+    for line in (
+        "        comp_order: [ FI_ORDER_NONE ]",
+        "        type: FI_EP_RDM",
+        "        name: amoeba1",
+        "        threading: FI_THREAD_DOMAIN",
+        "        api_version: 1.17",
+    ):
+        assert line in lines
