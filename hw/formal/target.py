@@ -52,7 +52,8 @@ class SequenceSpec(wiring.Component):
         is_next = packet.psn == before.expected
         starts = packet.syn & (packet.dpdcid == 0)
         same = self.found & (~packet.syn | (before.start == (packet.psn - packet.dpdcid)[:32]))
-        late = self.found & packet.syn & ~same & ((before.expected - 1 - packet.psn + packet.dpdcid)[:32] < LATE_LIMIT)
+        behind = (before.expected - 1 - packet.psn + packet.dpdcid)[:32]
+        late = self.found & packet.syn & ~same & (behind < LATE_LIMIT)
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
         m.d.comb += [
             Assert(one),
