@@ -12,7 +12,7 @@ help:
 	@echo "make test    all tests"
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
 	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
-	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/"
+	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/testplan.md"
 	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
 	@echo "make bench   exact cycle counts and speed ratios: a table, and build/bench.json"
 
@@ -44,12 +44,14 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m amoeba_model.generate --check
+	$(BIN)/python tests/testplan.py --check
 
 rtl: $(VENV)/sim.stamp
 	$(BIN)/python -m amoeba_hw.generate hw/rtl
 
-generated: $(VENV)/sim.stamp
+generated: $(VENV)/dev.stamp
 	$(BIN)/python -m amoeba_model.generate
+	$(BIN)/python tests/testplan.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

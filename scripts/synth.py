@@ -28,7 +28,7 @@ from amoeba_hw.core import Core
 from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.memory.engine import MemoryEngine
-from amoeba_hw.synthesis import ToolStoppedError, count_ecp5, occupied, synthesize
+from amoeba_hw.synthesis import ToolStoppedError, count_ecp5, occupied, progress, synthesize
 from amoeba_hw.target.target import Target
 from amoeba_hw.ultrascale import estimate_ultrascale
 from amoeba_hw.wire.receiver import FrameReceiver
@@ -44,7 +44,7 @@ STORE = DOCS / "synthesis.json"
 PAGE = DOCS / "synthesis.md"
 
 ECP5 = NicParameters(
-    data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=16, payload=1024, lines=16
+    data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, payload=1024, lines=32
 )
 """Every datatype and operation, in a part of 84,000 LUT4: fewer lines, peers and packets in flight."""
 ULTRASCALE = NicParameters(data_width=512)
@@ -166,17 +166,11 @@ def measure(name: str, family: str, route: bool, minutes: float) -> dict[str, An
         try:
             figures = synthesize(BLOCKS[name][1](ECP5), timeout=60 * minutes)
         except ToolStoppedError as error:
-            row["note"] = f"not routed: {last_step(error.log)}"
+            row["note"] = f"stopped after {minutes:.0f} minutes: {progress(error.log)}"
             figures = occupied(error.log)
     else:
         figures = count_ecp5(BLOCKS[name][1](ECP5))
     return {**dataclasses.asdict(figures), **row}
-
-
-def last_step(log: str) -> str:
-    """How far nextpnr got: the last line that says something."""
-    lines = [line.removeprefix("Info:").strip() for line in log.splitlines() if line.strip()]
-    return lines[-1] if lines else "nothing was said"
 
 
 def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:

@@ -314,14 +314,15 @@ class Nic:
     def store_key(self, key: int | None, base: int, length: int, domain: int, flags: KeyFlags) -> int:
         """Enter a region into the key table under ``key``, or under an unguessable one if None; returns the key.
 
-        Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in use on this NIC, FI_ENOSPC if all slots where it
-        may lie are taken.
+        When this returns, the NIC accepts requests for it. Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in
+        use on this NIC, FI_ENOSPC if all slots where it may lie are taken.
         """
         if key is None:
             key, slot = self._keys.choose()
         else:
             slot = self._keys.take(key)
         self._write_key(slot, key, base, length, domain, flags | KeyFlags.VALID)
+        self.flush()
         return key
 
     def remove_key(self, key: int) -> None:

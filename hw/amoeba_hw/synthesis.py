@@ -17,7 +17,16 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Harness", "SynthesisResult", "ToolStoppedError", "count_ecp5", "occupied", "run_tool", "synthesize"]
+__all__ = [
+    "Harness",
+    "SynthesisResult",
+    "ToolStoppedError",
+    "count_ecp5",
+    "occupied",
+    "progress",
+    "run_tool",
+    "synthesize",
+]
 
 _TOOLS = Path(sys.executable).parent
 
@@ -155,6 +164,17 @@ def occupied(log: str, frequency_mhz: float = 0.0) -> SynthesisResult:
     return SynthesisResult(
         used["TRELLIS_COMB"], used["TRELLIS_FF"], used["MULT18X18D"], used["DP16KD"], frequency_mhz
     )
+
+
+def progress(log: str) -> str:
+    """How far nextpnr got, in words, from the log of a run that was stopped."""
+    estimates = re.findall(r"Max frequency for clock .*: ([\d.]+) MHz", log)
+    if not estimates:
+        return "not placed"
+    arcs = re.findall(r"Routing (\d+) arcs", log)
+    remaining = re.findall(r"\|\s*(\d+)\|\s+[\d.]+\s+[\d.]+\|", log)
+    routed = f"; {int(remaining[-1]):,} of {int(arcs[-1]):,} arcs not routed" if arcs and remaining else ""
+    return f"placed, {float(estimates[0]):.0f} MHz estimated before routing{routed}"
 
 
 def count_ecp5(block: wiring.Component) -> SynthesisResult:

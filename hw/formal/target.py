@@ -8,6 +8,7 @@ from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules
+from amoeba_model.nic.pdc import LATE_LIMIT
 
 from formal.rules import never_reset
 
@@ -51,12 +52,18 @@ class SequenceSpec(wiring.Component):
         is_next = packet.psn == before.expected
         starts = packet.syn & (packet.dpdcid == 0)
         same = self.found & (~packet.syn | (before.start == (packet.psn - packet.dpdcid)[:32]))
+        behind = (before.expected - 1 - packet.psn + packet.dpdcid)[:32]
+        late = self.found & packet.syn & ~same & (behind < LATE_LIMIT)
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
         m.d.comb += [
             Assert(one),
             # Executed is the first packet of a new PDC or exactly the next one of an open one...
             Assert(~verdict.accepted | verdict.opens | (same & is_next & ~before.closed)),
             Assert(~verdict.opens | (starts & ~same & (self.found | self.available))),
+            # Packets of an earlier opening open nothing.
+            Assert(~late | verdict.duplicate),
+            # The opening after a CLOSE begins where that ended.
+            Assert(verdict.opens | ~(starts & ~same & self.found & is_next)),
             # ... and that always, if its answer can be kept and its event written.
             Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.event_blocked)),
             Assert(~verdict.accepted | (fits & ~self.event_blocked)),

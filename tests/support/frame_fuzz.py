@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from amoeba_model.layout import LayoutError
 from amoeba_model.wire.codec import FrameHeader, encode
@@ -47,8 +47,10 @@ def seal(frame: bytes, source: int) -> bytes:
 class _Pdc:
     """What an attacker has sent in good order through one PDC."""
 
-    start_psn: int = 500
-    next_psn: int = 500
+    start_psn: int = 0x7000_0000
+    next_psn: int = 0x7000_0000
+    sent: list[tuple[FrameHeader, bytes]] = field(default_factory=list)
+    """Since it was opened."""
 
 
 class Attacker:
@@ -67,11 +69,19 @@ class Attacker:
         self._pdcs = {address: _Pdc() for address in self.ADDRESSES}
 
     def frame(self) -> bytes:
-        """Any frame. Every other is the next packet of an open PDC; the rest has any fields, and mostly damage."""
+        """Any frame. Every other is the next packet of an open PDC, some come again, the others are anything.
+
+        What comes again is as it was: with which fields the answer to another packet of the same psn is given again
+        is left open.
+        """
         generator = self._generator
         source = generator.choice(self.ADDRESSES)
-        if generator.random() < 0.5:
-            return encode(*self._good_request(source), self.MAC, source)
+        kind = generator.random()
+        if kind < 0.5:
+            return encode(*self._next(source), self.MAC, source)
+        if kind < 0.6 and self._pdcs[source].sent:
+            header, payload = generator.choice(self._pdcs[source].sent[-300:])
+            return encode(replace(header, retx=generator.random() < 0.7), payload, self.MAC, source)
         while True:
             try:
                 frame = encode(*self._content(source), self.MAC, source)
@@ -94,7 +104,7 @@ class Attacker:
             return frame[:ENCAPSULATION_SIZE] + broken[ENCAPSULATION_SIZE:]
         return seal(bytes(broken), source)
 
-    def _good_request(self, source: int) -> tuple[FrameHeader, bytes]:
+    def _next(self, source: int) -> tuple[FrameHeader, bytes]:
         """The next packet: its PDC takes it, whatever its SES header says; now and then it is a CLOSE."""
         pdc = self._pdcs[source]
         header, payload = self._request(source)
@@ -104,8 +114,10 @@ class Attacker:
             header, psn=pdc.next_psn, dpdcid=pdc.next_psn - pdc.start_psn, spdcid=7, syn=True, clear_psn_offset=0xFFFF
         )
         pdc.next_psn += 1
+        pdc.sent.append((header, payload))
         if header.is_control or pdc.next_psn - pdc.start_psn > 0xFFF:
             pdc.start_psn = pdc.next_psn
+            pdc.sent.clear()
         return header, payload
 
     def _content(self, source: int) -> tuple[FrameHeader, bytes]:
@@ -116,18 +128,13 @@ class Attacker:
         return header, payload
 
     def _sequence(self, source: int) -> dict[str, int]:
-        """Fields of the PDS header: an old packet, one too far ahead, or anything. It opens no PDC but its own."""
+        """Fields of the PDS header of a packet that is too far ahead, or anything."""
         generator = self._generator
         pdc = self._pdcs[source]
-        kind = generator.choice(("old", "ahead", "any"))
-        if kind == "old":
-            psn = max(pdc.start_psn, pdc.next_psn - generator.randint(1, 300))
-        elif kind == "ahead":
-            psn = pdc.next_psn + generator.randint(1, 300)
-        else:
-            psn = generator.getrandbits(32)
+        ahead = pdc.next_psn + generator.randint(1, 300)
+        psn = generator.choice((ahead, generator.getrandbits(32)))
         return {
-            "mac": self._mac, "ip": self._ip, "port": generator.getrandbits(16), "psn": psn & 0xFFFF_FFFF,
+            "mac": self._mac, "ip": self._ip, "port": generator.getrandbits(16), "psn": psn,
             "clear_psn_offset": generator.choice((0xFFFF, 0xFFFF, 0xFFF0, generator.getrandbits(16))),
             "spdcid": generator.choice((7, 7, 7, 0x100 | generator.getrandbits(16))),
             "syn": generator.random() < 0.8, "retx": generator.random() < 0.2,
@@ -136,22 +143,26 @@ class Attacker:
 
     def _request(self, source: int) -> tuple[FrameHeader, bytes]:
         generator = self._generator
-        length = generator.choice((0, 1, 8, 8, 8, 16, 32, 64, 300, 4096, generator.getrandbits(32)))
-        payload = generator.randbytes(generator.choice((min(length, 4096), min(length, 4096), 0, 32)))
+        opcode = generator.choice([1, 2, 3, 4, 4, 0x30] * 8 + [*RequestOpcode, 0x3F])
+        atomic = generator.choice((*AtomicOpcode, 0x99))
+        length = generator.choice((0, 1, 8, 8, 16, 32, 64, 96, 300, 4096, generator.getrandbits(32)))
+        sizes = {2: 0, 0x30: 2 * length, 4: 32 if 0xD <= atomic <= 0x13 else length}
+        size = generator.choice((min(sizes.get(opcode, length), 4096),) * 7 + (generator.randrange(100),))
+        payload = generator.randbytes(size)
         header = FrameHeader(
             **self._sequence(source),
-            opcode=generator.choice([*RequestOpcode, 1, 2, 3, 4, 4, 0x30, 0x3F]),
-            flags=generator.choice((WHOLE, WHOLE, WHOLE, WHOLE | SesFlags.HEADER_DATA, generator.getrandbits(6))),
+            opcode=opcode,
+            flags=generator.choice((WHOLE,) * 12 + (WHOLE | SesFlags.HEADER_DATA,) * 3 + (generator.getrandbits(6),)),
             message_id=generator.getrandbits(16),
-            job_id=generator.choice((self._context.job_id,) * 7 + (1,)),
-            pid_on_fep=generator.choice((self._context.pid_on_fep,) * 7 + (2,)),
-            resource_index=generator.choice((self._context.number,) * 7 + (generator.getrandbits(12),)),
+            job_id=generator.choice((self._context.job_id,) * 20 + (1,)),
+            pid_on_fep=generator.choice((self._context.pid_on_fep,) * 20 + (2,)),
+            resource_index=generator.choice((self._context.number,) * 20 + (generator.getrandbits(12),)),
             buffer_offset=generator.choice((0, 0, 64, generator.randrange(4096), generator.getrandbits(64))),
             initiator=generator.getrandbits(32),
-            memory_key=generator.choice((self._key,) * 7 + (generator.getrandbits(64) | 1 << 63,)),
+            memory_key=generator.choice((self._key,) * 20 + (generator.getrandbits(64) | 1 << 63,)),
             header_data=generator.getrandbits(64),
             request_length=length,
-            atomic_opcode=generator.choice((*AtomicOpcode, 0x99)),
+            atomic_opcode=atomic,
             atomic_datatype=generator.choice((*AtomicDatatype, 0x55)),
             semantic_control=generator.choice((0, 0x80, generator.getrandbits(8))),
         )

@@ -25,8 +25,8 @@ ACCEPTED = (
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
 """What becomes of a frame that counts as received: exactly one of these."""
-TIMED = (Counter.LINE_READS, Counter.LINE_WRITES, Counter.LINE_HITS)
-"""Counters that tell how, not what."""
+WAYS = (Counter.ATOMIC_BEATS, Counter.LINE_READS, Counter.LINE_WRITES, Counter.LINE_HITS)
+"""Counters that tell how, not what: hardware takes elements that lie across lines in more steps than the model."""
 
 
 class HonestWork:
@@ -161,10 +161,12 @@ def judged_by(kind: str, seed: int, count: int) -> tuple[list[tuple[Any, ...]], 
     attacker, arena = attacker_of(nic, context, seed)
     sent: list[tuple[Any, ...]] = []
     for number in range(count):
-        deliver(nic, attacker.frame())
-        device.run_until(device.cycles + 1200)  # long enough for any answer: the order of events decides nothing
+        frame = attacker.frame()
+        deliver(nic, frame)
+        # Long enough for any answer, to thousands of misaligned elements too: the order of events decides nothing.
+        device.run_until(device.cycles + 1200 + 6 * len(frame))
         sent += [(number, frame.data) for frame in device.take_frames()]
-    counters = {counter.name: nic.counter(counter) for counter in Counter if counter not in TIMED}
+    counters = {counter.name: nic.counter(counter) for counter in Counter if counter not in WAYS}
     assert device.faults() == []
     device.close()
     return sent, arena[:], counters
@@ -174,8 +176,12 @@ def test_a_model_judges_frames_of_every_kind() -> None:
     """What the next test compares is worth comparing."""
     sent, _, counters = judged_by("model", 1, 600)
     codes = Multiset(decoded.header.return_code for decoded in (decode(data) for _, data in sent))
-    assert len(codes) > 12
-    assert codes[ReturnCode.OK] > 30
+    assert codes[ReturnCode.OK] > 50
+    assert {
+        ReturnCode.OP_VIOLATION, ReturnCode.BAD_INDEX, ReturnCode.BAD_JOB_ID, ReturnCode.BAD_PID,
+        ReturnCode.UNSUPPORTED_OP, ReturnCode.AMO_UNSUPPORTED_OP, ReturnCode.AMO_UNSUPPORTED_DT,
+        ReturnCode.UNSUPPORTED_SIZE, ReturnCode.AMO_UNSUPPORTED_SIZE, ReturnCode.BAD_MKEY, ReturnCode.BAD_ADDR,
+    } <= set(codes)  # fmt: skip
     quiet = {Counter(counter).name for counter in Counter if not counters.get(Counter(counter).name, 1)}
     assert not quiet & {counter.name for counter in (*DROPS, Counter.DROPPED_PDC, Counter.DROPPED_SEQUENCE,
                                                      Counter.DUPLICATES, Counter.EVENTS)}  # fmt: skip

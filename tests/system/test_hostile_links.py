@@ -131,7 +131,6 @@ TestAnyProgram = HostileLinks.TestCase
 # A request that outlives its PDC
 
 
-@pytest.mark.xfail(strict=True, reason="section 4, 1. of the architecture opens a PDC for a packet from long ago")
 def test_a_first_packet_that_comes_again_when_its_pdc_was_closed_and_opened_anew_is_not_executed_again(
     make_model_pair: MakePair,
 ) -> None:

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.nic.pdc import LATE_LIMIT
 from amoeba_model.wire.uet import NackCode
 
 __all__ = ["PACKET_VIEW", "PDC_STATE", "VERDICT", "SequenceRules"]
@@ -82,6 +83,8 @@ class SequenceRules(wiring.Component):
         first = Signal(32)
         """start_psn, if the packet has SYN."""
         belongs = Signal()
+        late = Signal()
+        """It is from an earlier opening of the PDC."""
         ahead = Signal(32)
         """psn - expected psn: the upper half is negative."""
         unanswered = Signal(17)
@@ -90,7 +93,8 @@ class SequenceRules(wiring.Component):
         m.d.comb += [
             first.eq(packet.psn - packet.dpdcid),
             belongs.eq(self.found & (~packet.syn | (before.start == first))),
-            verdict.opens.eq(packet.syn & ~belongs & (packet.dpdcid == 0) & (self.found | self.available)),
+            late.eq(self.found & ~belongs & packet.syn & ((before.expected - 1 - first)[:32] < LATE_LIMIT)),
+            verdict.opens.eq(packet.syn & ~belongs & ~late & (packet.dpdcid == 0) & (self.found | self.available)),
             ahead.eq(packet.psn - before.expected),
             unanswered.eq(-packet.clear_psn_offset.as_signed()),
             expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
@@ -99,7 +103,7 @@ class SequenceRules(wiring.Component):
         ]
         with m.If(expected):
             self._elaborate_acceptance(m, unanswered.as_signed() > self._window)
-        with m.Elif(belongs & ahead[-1]):
+        with m.Elif((belongs & ahead[-1]) | late):
             m.d.comb += verdict.duplicate.eq(1)
         with m.Elif(belongs & ~before.closed):
             m.d.comb += [

@@ -10,7 +10,10 @@ from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import NackCode, SesFlags
 
-__all__ = ["Duplicate", "Pdc", "PdcTable", "Refusal"]
+__all__ = ["LATE_LIMIT", "Duplicate", "Pdc", "PdcTable", "Refusal"]
+
+LATE_LIMIT = 1 << 16
+"""A packet with SYN whose start is at most so far behind the expected psn is from an earlier opening of its PDC."""
 
 _PSN_MASK = 0xFFFF_FFFF
 _PSN_HALF = 1 << 31
@@ -81,7 +84,7 @@ class PdcTable:
     def accept(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
         """The packet's PDC, which from then on expects the next packet; or why it is not to be executed."""
         pdc = self._find_or_open(header) if header.syn else self._find(header)
-        if isinstance(pdc, Refusal):
+        if isinstance(pdc, Refusal | Duplicate):
             return pdc
         ahead = (header.psn - pdc.expected) & _PSN_MASK
         if ahead >= _PSN_HALF:
@@ -106,12 +109,14 @@ class PdcTable:
                 return pdc
         return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn)
 
-    def _find_or_open(self, header: FrameHeader) -> Pdc | Refusal:
-        """The PDC of a packet with SYN, new if it has to be."""
+    def _find_or_open(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
+        """The PDC of a packet with SYN, new if it has to be; none for a packet of an earlier opening."""
         start_psn = (header.psn - header.dpdcid) & _PSN_MASK
         number = self._numbers.get((header.ip, header.spdcid))
         if number is not None and self._pdcs[number].start_psn == start_psn:
             return self._pdcs[number]
+        if number is not None and 0 < (self._pdcs[number].expected - start_psn) & _PSN_MASK <= LATE_LIMIT:
+            return Duplicate(self._pdcs[number])
         if header.dpdcid:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
         if number is None:

@@ -1,0 +1,1 @@
+"""Messages: which one meets which receive."""

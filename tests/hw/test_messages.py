@@ -1,0 +1,23 @@
+# amaranth: UnusedElaboratable=no
+"""The matching unit's components."""
+
+import pytest
+from amaranth.lib import data
+from amoeba_hw.messages.ordered_lists import OrderedLists
+from amoeba_sim.cocotb_runner import run_bench
+
+ENTRY = data.StructLayout({"tag": 2, "value": 16})
+KEY = data.StructLayout({"tag": 2, "ignore": 2})
+
+
+@pytest.mark.parametrize(("lists", "places"), [(1, 2), (3, 8), (4, 16)])
+def test_ordered_lists(lists, places):
+    lists_of_tags = OrderedLists(
+        lists, places, ENTRY, KEY, lambda entry, key: ((entry.tag ^ key.tag) & ~key.ignore) == 0
+    )
+    run_bench(lists_of_tags, "ordered_lists", parameters={"lists": lists, "places": places})
+
+
+def test_places_are_a_power_of_two():
+    with pytest.raises(ValueError, match="power of two and at least 2, got 3"):
+        OrderedLists(1, 3, ENTRY, KEY, lambda entry, key: 1)

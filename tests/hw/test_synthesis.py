@@ -1,0 +1,51 @@
+"""What is read from the logs of place and route."""
+
+import pytest
+from amoeba_hw.synthesis import SynthesisResult, ToolStoppedError, occupied, progress, run_tool
+
+PACKED = """\
+Info: Device utilisation:
+Info: \t              DP16KD:      29/    208    13%
+Info: \t          MULT18X18D:      84/    156    53%
+Info: \t          TRELLIS_FF:   30784/  83640    36%
+Info: \t        TRELLIS_COMB:   52325/  83640    62%
+"""
+PLACED = PACKED + "Info: Max frequency for clock '$glbnet$clk': 45.98 MHz (FAIL at 125.00 MHz)\n"
+ROUTING = (
+    PLACED
+    + """\
+Info: Routing 218828 arcs.
+Info:       1000 |        3        996 |    3   996 |    217943|       1.16       1.16|
+Info:     107000 |    17437      89562 |  183   817 |    157646|       4.16     233.12|
+"""
+)
+
+
+def test_what_a_block_occupies_is_known_before_it_is_placed():
+    assert occupied(PACKED) == SynthesisResult(52325, 30784, 84, 29, 0.0)
+    assert occupied(PACKED, 103.5).frequency_mhz == 103.5
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (PACKED, "not placed"),
+        (PLACED, "placed, 46 MHz estimated before routing"),
+        (ROUTING, "placed, 46 MHz estimated before routing; 157,646 of 218,828 arcs not routed"),
+    ],
+)
+def test_a_stopped_run_says_how_far_it_got(log, words):
+    assert progress(log) == words
+
+
+def test_a_tool_that_fails_shows_the_end_of_its_log(tmp_path):
+    with pytest.raises(ToolStoppedError, match="failed:\nbefore") as caught:
+        run_tool(tmp_path, "python", "-c", "print('before'); raise SystemExit(3)")
+    assert caught.value.log == "before\n"
+
+
+def test_a_tool_that_takes_too_long_is_stopped(tmp_path):
+    script = "import time; print('before', flush=True); time.sleep(60)"
+    with pytest.raises(ToolStoppedError, match="did not finish within 2 s") as caught:
+        run_tool(tmp_path, "python", "-c", script, timeout=2)
+    assert caught.value.log == "before\n"
