@@ -3,11 +3,13 @@
 Nothing here knows libfabric's calls; everything here is one register write or the choice of a free entry.
 """
 
+import secrets
 import struct
 from dataclasses import dataclass
 
 from amoeba_model.device import Device
 from amoeba_model.layout import Record, RegisterBlock
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import (
@@ -25,6 +27,7 @@ from amoeba_model.registers import (
     PlacedBlock,
     bar_blocks,
 )
+from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.address import EndpointAddress
 from amoeba.constants import Errno
@@ -120,6 +123,7 @@ class Nic:
         self._free_contexts = list(range(self.parameters.contexts))
         self._free_peers = list(range(self.parameters.peers))
         self._peers_opened = 0
+        self._psn_origin: int | None = None
         self._keys = KeySlots(self.parameters.keys)
         self._free_domains = list(range(_DOMAINS))
         self._answers: memoryview | None = None
@@ -295,13 +299,27 @@ class Nic:
         self.write("peers", "job_id", address.job_id)
         self.write("peers", "pid_on_fep", address.pid_on_fep)
         self.write("peers", "resource_index", address.resource_index)
-        # A new start for every opening, so that no late answer of the entry's last user fits; not random, so
-        # that a simulation repeats itself. Source ports from the dynamic range spread flows over equal paths.
-        self.write("peers", "initial_psn", self._peers_opened * 0x9E37_79B1 & 0xFFFF_FFFF)
+        self.write("peers", "initial_psn", self._first_psn())
+        # Source ports from the dynamic range spread flows over equal paths.
         self.write("peers", "entropy", 0xC000 | (self._peers_opened * 0x9E5) & 0x3FFF)
         self.write("peers", "flags", PeerFlags.VALID)
         self.write("peers", "context", context)
         self.write("peers", "store", peer)
+
+    def _first_psn(self) -> int:
+        """Where the packet delivery context that is being opened begins.
+
+        Another number for every opening, so that no late answer of the entry's last user fits, and no opening of a
+        NIC that had this address before, whose packets a target would take this one's for. Random, therefore,
+        unless all NICs are simulated in this process: a simulation repeats itself.
+        """
+        if self._psn_origin is None:
+            network = self.device.network if isinstance(self.device, SimulatedDevice) else None
+            if network is None or isinstance(network, UdpNetwork):
+                self._psn_origin = secrets.randbits(32)
+            else:
+                self._psn_origin = network.attachments * 0x85EB_CA6B
+        return self._psn_origin + self._peers_opened * 0x9E37_79B1 & 0xFFFF_FFFF
 
     def close_peer(self, peer: int) -> None:
         """Invalidate an entry and give it back. Nothing may be outstanding on it."""

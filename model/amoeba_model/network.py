@@ -162,7 +162,8 @@ class Network:
         self._links: dict[bytes, _Link] = {}
         self._flights: list[_Flight] = []
         self._held: list[_Flight] = []
-        self._attached = 0
+        self.attachments = 0
+        """NICs attached so far, those that are gone included."""
         self._entered = 0
 
     @property
@@ -183,8 +184,8 @@ class Network:
         if device.network is not None:
             raise DeviceError(f"{device.name} is already attached to a network")
         device.network = self
-        self._links[mac] = _Link(device, self._attached, mac.hex(":"), self.impairments)
-        self._attached += 1
+        self._links[mac] = _Link(device, self.attachments, mac.hex(":"), self.impairments)
+        self.attachments += 1
 
     def detach(self, device: SimulatedDevice) -> None:
         """Disconnect a NIC; frames for it are lost from now on. Nothing happens if it is not attached."""

@@ -277,3 +277,24 @@ def test_endpoints_over_a_hostile_link_end_cleanly(keep, flags):
             client.finish()
             assert memory[0] == turn
             client.domain.close()
+
+
+def test_a_nic_that_starts_again_at_its_old_address_is_not_taken_for_its_former_self():
+    """Its first request would otherwise look like the first one of its former self, come again."""
+    with open_cluster(["model", "model"]) as fabric:
+        target, counter = make_side(fabric.domain(1)), np.zeros(1, np.uint64)
+        region = target.domain.mr_reg(counter, ALL_ACCESS)
+        mac, ip, network = fabric.nics[0].mac, fabric.nics[0].ip, fabric.network
+        fabric.devices[0].close()
+        for life in range(3):
+            device = open_device("model")
+            network.attach(device, mac)
+            nics = Fabric([device])
+            nics.nics[0].set_address(mac, ip)
+            source, found = make_side(nics.domain(0)), np.zeros(1, np.uint64)
+            peer = source.peers.insert(target.endpoint.getname())
+            source.endpoint.fetch_atomic(ONE, found, peer, region.address, region.key, Op.FI_SUM)
+            source.finish()
+            assert (found[0], counter[0]) == (life, life + 1)
+            device.close()  # without a word to anybody
+            nics.close()
