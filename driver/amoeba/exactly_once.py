@@ -20,7 +20,8 @@ _SHARED = ("added", "swapped", "xored", "steps")
 
 
 def mixed(value: int) -> int:
-    """A number as good as random for every number (the finalizer of splitmix64)."""
+    """A number as good as random for every number (splitmix64)."""
+    value = value + 0x9E37_79B9_7F4A_7C15 & _MASK
     value = (value ^ value >> 30) * 0xBF58_476D_1CE4_E5B9 & _MASK
     value = (value ^ value >> 27) * 0x94D0_49BB_1331_11EB & _MASK
     return value ^ value >> 31

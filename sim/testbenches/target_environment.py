@@ -270,6 +270,7 @@ def request(opcode=WRITE, length=8, payload=None, **fields):
         "version": 0,
         "flags": WHOLE,
         "resource_index": 0,
+        "retx": 0,
         "job_id": JOB,
         "pid_on_fep": PID,
         "buffer_offset": 64,

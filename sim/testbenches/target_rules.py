@@ -56,6 +56,8 @@ class Sequence:
         if h["syn"]:
             start = (psn - h["dpdcid"]) & 0xFFFF_FFFF
             if number is None or self.table[number].start != start:
+                if number is not None and 0 < (self.table[number].expected - start) & 0xFFFF_FFFF <= 1 << 16:
+                    return Verdict("duplicate", number)
                 if h["dpdcid"]:
                     return Verdict("dropped_pdc", None, (ROD_OOO, start, 0))
                 number = self._open(number, sender, psn)

@@ -73,8 +73,8 @@ FAULTS = {
     "psns are compared without a sign": (
         sequence,
         "SequenceRules",
-        "with m.Elif(belongs & ahead[-1]):",
-        "with m.Elif(belongs & (packet.psn < before.expected)):",
+        "with m.Elif((belongs & ahead[-1]) | late):",
+        "with m.Elif((belongs & (packet.psn < before.expected)) | late):",
     ),
     "a closed PDC goes on": (
         sequence,
