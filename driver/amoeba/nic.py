@@ -27,7 +27,6 @@ from amoeba_model.registers import (
     PlacedBlock,
     bar_blocks,
 )
-from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.address import EndpointAddress
 from amoeba.constants import Errno
@@ -315,7 +314,7 @@ class Nic:
         """
         if self._psn_origin is None:
             network = self.device.network if isinstance(self.device, SimulatedDevice) else None
-            if network is None or isinstance(network, UdpNetwork):
+            if network is None or not network.repeatable:
                 self._psn_origin = secrets.randbits(32)
             else:
                 self._psn_origin = network.attachments * 0x85EB_CA6B

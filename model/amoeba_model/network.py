@@ -148,6 +148,8 @@ class Network:
     """
 
     DEFAULT_LATENCY = 100
+    repeatable = True
+    """A run depends on nothing but the programs and the parameters."""
 
     def __init__(self, latency: int = DEFAULT_LATENCY, impairments: Impairments = PERFECT) -> None:
         if latency < 1:

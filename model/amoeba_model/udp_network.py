@@ -61,6 +61,8 @@ class UdpNetwork(Network):
 
     DEFAULT_IDLE_HZ = 100_000.0
 
+    repeatable = False
+
     def __init__(
         self,
         host: str = "127.0.0.1",

@@ -113,10 +113,12 @@ class PdcTable:
         """The PDC of a packet with SYN, new if it has to be; none for a packet of an earlier opening."""
         start_psn = (header.psn - header.dpdcid) & _PSN_MASK
         number = self._numbers.get((header.ip, header.spdcid))
-        if number is not None and self._pdcs[number].start_psn == start_psn:
-            return self._pdcs[number]
-        if number is not None and 0 < (self._pdcs[number].expected - start_psn) & _PSN_MASK <= LATE_LIMIT:
-            return Duplicate(self._pdcs[number])
+        if number is not None:
+            known = self._pdcs[number]
+            if known.start_psn == start_psn:
+                return known
+            if 0 < (known.expected - start_psn) & _PSN_MASK <= LATE_LIMIT:
+                return Duplicate(known)
         if header.dpdcid:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
         if number is None:
