@@ -10,6 +10,7 @@ from amoeba_hw.layout import struct_layout
 
 __all__ = [
     "CONTEXT",
+    "COUNT_ORDER",
     "DMA_COMMAND",
     "FRAME_HEADER",
     "KEY_ENTRY",
@@ -20,6 +21,7 @@ __all__ = [
     "READ_REQUEST",
     "RETRANSMISSION",
     "RING_INDEX",
+    "SLOT_RELEASE",
     "TRACE_SLOT",
     "MemoryKind",
     "packet_beat",
@@ -144,7 +146,9 @@ PEER = data.StructLayout(
 )
 """One peer table entry as the driver stored it."""
 
-KEY_ENTRY = data.StructLayout({"key": 64, "base": 64, "length": 64, "domain": 8, "flags": 8})
+KEY_ENTRY = data.StructLayout(
+    {"key": 64, "base": 64, "length": 64, "domain": 8, "flags": 8, "read_counter": 8, "write_counter": 8}
+)
 """One key table entry as the driver stored it; flags are KeyFlags."""
 
 KEY_STORE = data.StructLayout({"slot": 16, "entry": KEY_ENTRY})
@@ -157,6 +161,12 @@ RETRANSMISSION = data.StructLayout({"timeout": 32, "limit": 8})
 RING_INDEX = data.StructLayout({"context": 8, "index": 16})
 """A write to a doorbell page: the context whose page it is, and the ring index written."""
 
+COUNT_ORDER = data.StructLayout({"counter": 8, "error": 1})
+"""Advance an event counter: its errors, or its successes. Counter 0 is none."""
+
+SLOT_RELEASE = data.StructLayout({"context": 8, "slot": 16})
+"""A write to ``slot_release`` of a doorbell page."""
+
 CONTEXT = data.StructLayout(
     {
         "enable": 1,
@@ -167,6 +177,11 @@ CONTEXT = data.StructLayout(
         "completion_size": 4,
         "event_base": 64,  # 0: none
         "event_size": 4,
+        "receive_base": 64,
+        "receive_size": 4,
+        "unexpected_base": 64,  # 0: no messages
+        "read_counter": 8,  # event counters; 0: none
+        "write_counter": 8,
         "domain": 8,
         "job_id": 24,
         "pid_on_fep": 12,

@@ -1,4 +1,4 @@
-"""What driver and NIC exchange through host memory: transmit descriptors, completions and events.
+"""What driver and NIC exchange through host memory: descriptors, completions, events and counters.
 
 Every ring has a power-of-two number of entries. Producer and consumer indices count modulo 2**16 and are
 taken modulo the ring size to find an entry. A completion entry is valid when its phase bit differs from what
@@ -14,12 +14,17 @@ __all__ = [
     "ANSWER_INLINE_SIZE",
     "COMPLETION",
     "EVENT",
+    "EVENT_COUNTER",
+    "RENDEZVOUS",
+    "RX_DESCRIPTOR",
     "TX_DESCRIPTOR",
     "CompletionFlags",
     "DescriptorFlags",
     "DescriptorOpcode",
     "EventFlags",
     "EventKind",
+    "ReceiveFlags",
+    "ReceiveOpcode",
 ]
 
 ANSWER_INLINE_SIZE = 16
@@ -38,6 +43,20 @@ class DescriptorOpcode(enum.IntEnum):
     COMPARE_ATOMIC = 5
     CLOSE = 6
     """Close the peer's PDC in order; the next packet opens it anew."""
+    SEND = 7
+    """A message for the oldest receive that matches: one packet, ``length`` at most ``payload``."""
+    TAGGED_SEND = 8
+    """The same, with the tag in ``remote_key``."""
+    RENDEZVOUS_SEND = 9
+    """A message that the receiver reads: ``local`` holds a RENDEZVOUS, ``length`` is its size, ``remote_address`` the
+    message's length."""
+    RENDEZVOUS_TAGGED_SEND = 10
+    """The same, with the tag in ``remote_key``."""
+    TAGGED_ATOMIC = 11
+    """An atomic on the buffer of the oldest receive that matches the tag in ``remote_key``, ``remote_address`` bytes
+    behind its start: one packet."""
+    TAGGED_FETCH_ATOMIC = 12
+    """The same, with the old values as its result."""
 
 
 class DescriptorFlags(enum.IntFlag):
@@ -63,16 +82,74 @@ TX_DESCRIPTOR = Record(
         Field("flags", 8, "Modifiers.", DescriptorFlags),
         Field("length", 32, "Bytes of remote memory concerned; for atomics a multiple of the element size."),
         Field("peer", 16, "Index into the peer table: whom to talk to."),
-        Field("reserved0", 16, "Zero."),
+        Field("counter", 8, "Event counter that the end of the request advances; 0: none."),
+        Field("reserved0", 8, "Zero."),
         Field("reserved1", 32, "Zero."),
-        Field("remote_address", 64, "Virtual address or offset in the remote region."),
-        Field("remote_key", 64, "Key of the remote region."),
+        Field("remote_address", 64, "Virtual address or offset in the remote region, or in the buffer of a tagged atomic's receive."),
+        Field("remote_key", 64, "Key of the remote region; tag of a tagged message."),
         Field("local", 64, "Address of the source buffer or of the operands; their value if INLINE."),
         Field("result", 64, "Address that receives read or fetched data."),
         Field("compare", 64, "Address of the compare values; their value if INLINE; immediate data if IMMEDIATE."),
         Field("context", 64, "The application's context, returned in the completion."),
     ),
     "One request of a transmit ring, in host memory.",
+)
+
+
+class ReceiveOpcode(enum.IntEnum):
+    """What a receive descriptor asks for."""
+
+    RECEIVE = 1
+    """Receive a message, or with MULTI several."""
+    PEEK = 2
+    """Say which unexpected message would be received."""
+    TAKE = 3
+    """The same, and take it out of the list."""
+    CANCEL = 4
+    """Take back the posted receive with the same ``context``."""
+
+
+class ReceiveFlags(enum.IntFlag):
+    TAGGED = 1 << 0
+    """Tagged messages are wanted, else only untagged ones."""
+    MULTI = 1 << 1
+    """The buffer takes message after message while ``least_room`` bytes are left."""
+    DIRECTED = 1 << 2
+    """Only messages from ``source_ip`` and ``source_context``."""
+
+
+RX_DESCRIPTOR = Record(
+    "rx_descriptor",
+    64,
+    (
+        Field("opcode", 8, "What to do.", ReceiveOpcode),
+        Field("flags", 8, "Modifiers.", ReceiveFlags),
+        Field("counter", 8, "Event counter that every message received into the buffer advances; 0: none."),
+        Field("reserved0", 8, "Zero."),
+        Field("length", 32, "Bytes of the buffer."),
+        Field("tag", 64, "Tag wanted."),
+        Field("ignore", 64, "Bits of the tag that need not match."),
+        Field("address", 64, "The buffer."),
+        Field("context", 64, "The application's context, returned in events."),
+        Field("source_ip", 32, "IPv4 address wanted if DIRECTED."),
+        Field("source_context", 32, "Context of the sender wanted if DIRECTED."),
+        Field("least_room", 32, "A MULTI buffer with less room than this is used up."),
+        Field("reserved1", 32, "Zero."),
+        Field("reserved2", 64, "Zero."),
+    ),
+    "One entry of a context's receive ring, in host memory.",
+)
+
+RENDEZVOUS = Record(
+    "rendezvous",
+    32,
+    (
+        Field("address", 64, "``buffer_offset`` to read the message from."),
+        Field("key", 64, "Key to read it with."),
+        Field("length", 64, "Bytes of the message."),
+        Field("token", 64, "Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on."),
+    ),
+    "What a rendezvous message carries instead of its data; NICs copy it like any other, drivers use it.",
 )
 
 
@@ -109,6 +186,24 @@ class EventKind(enum.IntEnum):
     """A READ with immediate data was performed."""
     REMOTE_ATOMIC = 3
     """An atomic with immediate data was performed."""
+    RECEIVED = 4
+    """A message met a posted receive and lies at ``address``; status TOO_LONG if it was cut."""
+    UNEXPECTED = 5
+    """A receive met a message that lies in ``slot``."""
+    RENDEZVOUS = 6
+    """A message met a receive, and its RENDEZVOUS record lies in ``slot``."""
+    ATOMIC_RECEIVED = 7
+    """A tagged atomic was performed on the buffer of a receive, at ``address``."""
+    NO_MATCH = 8
+    """No unexpected message for a PEEK or TAKE, no posted receive for a CANCEL."""
+    FOUND = 9
+    """The unexpected message of a PEEK; it stays."""
+    TAKEN = 10
+    """The unexpected message of a TAKE lies in ``slot``."""
+    CANCELLED = 11
+    """The receive of a CANCEL has been taken back."""
+    REFUSED = 12
+    """A receive descriptor that makes no sense (LOCAL_BAD_DESCRIPTOR) or cannot be read (LOCAL_DMA_FAULT)."""
 
 
 class EventFlags(enum.IntFlag):
@@ -116,21 +211,29 @@ class EventFlags(enum.IntFlag):
     """As in completions; part of the last byte written."""
     IMMEDIATE = 1 << 0
     """``data`` is valid."""
+    TAGGED = 1 << 1
+    """The message is a tagged one: ``tag`` is valid."""
+    RELEASED = 1 << 2
+    """The receive with this ``context`` is used up."""
+    IN_SLOT = 1 << 3
+    """``slot`` is valid. But for FOUND the driver is to release it."""
+    LONG = 1 << 4
+    """The message is a rendezvous: what lies in the slot is a RENDEZVOUS, ``length`` the message's."""
 
 
 EVENT = Record(
     "event",
     64,
     (
-        Field("context", 64, "Zero; reserved for the application's context of a posted receive."),
+        Field("context", 64, "``context`` of the receive descriptor."),
         Field("data", 64, "Immediate data."),
-        Field("tag", 64, "Zero; reserved for a message's match bits."),
-        Field("address", 64, "Virtual address of the first byte concerned."),
-        Field("length", 32, "Bytes of the packet that carried the immediate data."),
+        Field("tag", 64, "Tag of the message if TAGGED."),
+        Field("address", 64, "Virtual address of the first byte concerned; of a message: its place in the receive's buffer."),
+        Field("length", 32, "Bytes of the packet that carried the immediate data; of a message: its length."),
         Field("source_ip", 32, "IPv4 address of the initiator."),
         Field("source_context", 32, "``initiator`` of the request: the initiator's context."),
         Field("source_pdc", 16, "The initiator's PDC (its peer index)."),
-        Field("reserved0", 16, "Zero."),
+        Field("slot", 16, "Unexpected slot if IN_SLOT."),
         Field("reserved1", 32, "Zero."),
         Field("reserved2", 32, "Zero."),
         Field("reserved3", 32, "Zero."),
@@ -140,4 +243,14 @@ EVENT = Record(
         Field("flags", 8, "Phase bit; what is valid.", EventFlags),
     ),
     "One entry of a context's event ring, in host memory; written by a single write, phase byte last.",
+)
+
+EVENT_COUNTER = Record(
+    "event_counter",
+    16,
+    (
+        Field("success", 64, "Requests or messages that ended well."),
+        Field("error", 64, "Those that did not."),
+    ),
+    "One entry of the event counters in host memory; written by a single write, never read.",
 )

@@ -35,6 +35,12 @@ class NicParameters:
     """Most payload bytes in one frame; a multiple of 64."""
     lines: int = 256
     """Lines (of ``data_width`` bits) that the memory pipeline holds in flight."""
+    receives: int = 64
+    """Receives that a context may have posted; a power of two."""
+    unexpected: int = 64
+    """Messages that a context may keep until a receive comes; a power of two."""
+    event_counters: int = 64
+    """Event counters, number 0 (none) included; a power of two, at most 256."""
     datatypes: tuple[Datatype, ...] = tuple(Datatype)
     """Datatypes that the atomic unit implements."""
     ops: tuple[Op, ...] = tuple(Op)
@@ -45,11 +51,13 @@ class NicParameters:
     def __post_init__(self) -> None:
         if self.data_width not in (128, 256, 512):
             raise ValueError(f"data_width must be 128, 256 or 512, got {self.data_width}")
-        for name in ("keys", "peers", "target_pdcs", "window", "lines"):
+        for name in ("keys", "peers", "target_pdcs", "window", "lines", "receives", "unexpected", "event_counters"):
             if not _power_of_two(getattr(self, name)):
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
         if self.window > _MOST_SYN_PACKETS:
             raise ValueError(f"window must be at most {_MOST_SYN_PACKETS}, got {self.window}")
+        if self.event_counters > 256:
+            raise ValueError(f"event_counters must be at most 256, got {self.event_counters}")
         if not 1 <= self.contexts <= 32:
             raise ValueError(f"contexts must be 1 to 32, got {self.contexts}")
         if self.payload % 64 or not 64 <= self.payload <= 8192:

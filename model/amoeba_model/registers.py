@@ -30,7 +30,7 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
@@ -127,6 +127,12 @@ class Counter(enum.IntEnum):
     """Requests received again; answered from the kept answer if there is one yet."""
     EVENTS = 28
     """Event entries written."""
+    MESSAGES_MATCHED = 29
+    """Messages and tagged atomics that met a posted receive when they came."""
+    MESSAGES_UNEXPECTED = 30
+    """Messages that met none, and were kept."""
+    COUNTER_WRITES = 31
+    """Entries of event counters written."""
 
 
 DOORBELL_REGISTERS = (
@@ -141,6 +147,8 @@ DOORBELL_REGISTERS = (
     ),
     Register("event_head", 0xC, Access.W, "Consumer index of the event ring (16 bits)."),
     Register("event_arm", 0x10, Access.W, "As arm, for the event ring; the same interrupt."),
+    Register("receive_tail", 0x14, Access.W, "Producer index of the receive ring (16 bits): the doorbell."),
+    Register("slot_release", 0x18, Access.W, "Number of an unexpected slot that the driver is done with (16 bits)."),
 )
 """Registers of one doorbell page; context c has its page at DOORBELL_PAGE + c * DOORBELL_PAGE_SIZE."""
 
@@ -202,6 +210,16 @@ def _device_block() -> RegisterBlock:
                 "Answer memory: target_pdcs * window * payload bytes of host memory; 4 KiB aligned, 0: none.",
             ),
             _rw("answer_base_high", 0x4C, "The same, high half."),
+            _ro("receives", 0x50, "Receives that may be posted, per context."),
+            _ro("unexpected", 0x54, "Unexpected slots, per context."),
+            _ro("event_counters", 0x58, "Event counters, number 0 (none) included."),
+            _rw(
+                "counter_base_low",
+                0x5C,
+                "Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written.",
+            ),
+            _rw("counter_base_high", 0x60, "The same, high half."),
+            Register("counter_clear", 0x64, Access.W, "Set the event counter written here (8 bits) to zero."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),
@@ -252,6 +270,17 @@ def _context_block(contexts: int) -> RegisterBlock:
             each("event_base_low", 0x28, "Address of the event ring, low half; 64-byte aligned, 0: none."),
             each("event_base_high", 0x2C, "Address of the event ring, high half."),
             each("event_size", 0x30, "log2 of the event ring's entries, 3 to 15."),
+            each("receive_base_low", 0x34, "Address of the receive ring, low half; 64-byte aligned."),
+            each("receive_base_high", 0x38, "Address of the receive ring, high half."),
+            each("receive_size", 0x3C, "log2 of the receive ring's entries, 0 to 15."),
+            each(
+                "unexpected_base_low",
+                0x40,
+                "Unexpected slots: unexpected * payload bytes of host memory; 4 KiB aligned, 0: no messages.",
+            ),
+            each("unexpected_base_high", 0x44, "The same, high half."),
+            each("read_counter", 0x48, "Event counter of requests from elsewhere that read only (8 bits); 0: none."),
+            each("write_counter", 0x4C, "The same of those that write."),
         ),
         "Endpoint contexts: rings, domain, UET identity.",
     )
@@ -275,7 +304,9 @@ def _keys_block() -> RegisterBlock:
             _rw("length_high", 0x24, "The same, high half."),
             _rw("domain", 0x28, "Protection domain (8 bits)."),
             _rw("flags", 0x2C, "Rights and addressing: KeyFlags."),
-            Register("store", 0x30, Access.W, "Store the values above into the slot written here."),
+            _rw("read_counter", 0x34, "Event counter of requests that only read (8 bits); 0: none."),
+            _rw("write_counter", 0x38, "The same of those that write."),
+            Register("store", 0x30, Access.W, "Store the other values into the slot written here."),
         ),
         "The key table, written one slot at a time; a key lies in one of the slots that key_slots() names.",
     )

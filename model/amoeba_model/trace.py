@@ -82,6 +82,8 @@ class Requester(enum.IntEnum):
     EVENT_WRITER = 7
     ANSWER_WRITER = 8
     ANSWER_FETCH = 9
+    RECEIVE_FETCH = 10
+    COUNTER_WRITER = 11
 
 
 @dataclass(frozen=True)

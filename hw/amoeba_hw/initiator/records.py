@@ -52,6 +52,7 @@ TICKET = data.StructLayout(
         "length": 32,
         "opcode": 8,
         "wants_completion": 1,  # on success, too
+        "counter": 8,  # event counter to advance; 0: none
         "chained": 1,  # the next descriptor continues the request: no completion, the status is handed on
     }
 )

@@ -9,23 +9,11 @@ from amoeba_model.registers import KeyFlags
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, SemanticControl, SesFlags
 
-from amoeba_hw.interfaces import CONTEXT, MEMORY_REQUEST, MemoryKind
+from amoeba_hw.interfaces import CONTEXT, MemoryKind
 from amoeba_hw.target.atomic_codes import AtomicCodes
-from amoeba_hw.target.records import ANSWER, LOCATED_REQUEST, OPERAND_JOB
+from amoeba_hw.target.records import CHECKED_REQUEST, LOCATED_REQUEST
 
-__all__ = ["CHECKED_REQUEST", "RequestChecker"]
-
-CHECKED_REQUEST = data.StructLayout(
-    {
-        "dropped": 1,  # no answer, no execution
-        "has_payload": 1,
-        "job": OPERAND_JOB,  # for the payload, if there is any
-        "memory": MEMORY_REQUEST,  # if answer.executed
-        "answer": ANSWER,
-        "context": 8,  # for the trace
-    }
-)
-"""What is to be done about one request."""
+__all__ = ["RequestChecker"]
 
 _CONTEXT_VIEW = data.StructLayout({"enable": 1, "domain": 8, "job_matches": 1, "pid_matches": 1, "has_events": 1})
 

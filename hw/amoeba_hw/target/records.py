@@ -3,11 +3,12 @@
 from amaranth.lib import data
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
 
-from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY
+from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
 
 __all__ = [
     "ANSWER",
+    "CHECKED_REQUEST",
     "DUPLICATE",
     "EVENT_CLAIM",
     "EVENT_ORDER",
@@ -15,6 +16,7 @@ __all__ = [
     "INCARNATION_BITS",
     "KEPT_ANSWER",
     "LOCATED_REQUEST",
+    "MESSAGE",
     "NACK",
     "OPERAND_JOB",
     "SEQUENCED_REQUEST",
@@ -36,6 +38,7 @@ SEQUENCED_REQUEST = data.StructLayout(
         "incarnation": INCARNATION_BITS,
         "dropped": 1,  # not accepted: only its payload is still to be swallowed
         "promised": 1,  # room for its event is taken
+        "slot_promised": 1,  # and an unexpected slot
         "generation": GENERATION_BITS,  # of the context at that time
     }
 )
@@ -55,13 +58,20 @@ EVENT_ORDER = data.StructLayout(
         "promised": 1,  # room in the ring is taken: to be used or given back
         "context": 8,
         "generation": GENERATION_BITS,
+        "regardless": 1,  # written whatever became of the request; otherwise only if that was executed and is OK
         "kind": 8,  # EventKind
+        "flags": 8,  # EventFlags
+        "status": 8,  # if the request is OK, or not executed
+        "user_context": 64,
         "data": 64,
+        "tag": 64,
         "address": 64,
+        "length": 32,
+        "slot": 16,
         "initiator": 32,
     }
 )
-"""What the event of a request says, besides what its answer says."""
+"""What the event of a request or of a receive descriptor says, besides what its answer says."""
 
 ANSWER = data.StructLayout(
     {
@@ -81,10 +91,37 @@ ANSWER = data.StructLayout(
         "executed": 1,  # the memory engine has a result; otherwise the return code is final
         "returns_data": 1,
         "copied": 1,  # the data goes to the answer memory, too
+        "silent": 1,  # of a receive descriptor: nothing but the event
+        "counters": data.ArrayLayout(8, 2),  # event counters to advance, 0: none
         "event": EVENT_ORDER,
     }
 )
 """What is to be known of a request to answer it."""
+
+MESSAGE = data.StructLayout(
+    {
+        "valid": 1,  # the request is a message or a tagged atomic
+        "tagged": 1,
+        "rendezvous": 1,
+        "atomic": 1,
+        "slot_promised": 1,
+    }
+)
+"""What matching has to know of a request. Until then ``buffer_offset`` is the memory request's address, and of the
+event tag, data, initiator, generation and the flags IMMEDIATE and TAGGED are valid."""
+
+CHECKED_REQUEST = data.StructLayout(
+    {
+        "dropped": 1,  # no answer, no execution
+        "has_payload": 1,
+        "job": OPERAND_JOB,  # for the payload, if there is any
+        "memory": MEMORY_REQUEST,  # if answer.executed
+        "answer": ANSWER,
+        "message": MESSAGE,
+        "context": 8,  # for the trace
+    }
+)
+"""What is to be done about one request."""
 
 KEPT_ANSWER = data.StructLayout(
     {

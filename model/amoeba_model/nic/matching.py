@@ -1,4 +1,4 @@
-"""MatchLists: which message meets which receive (docs/messages.md).
+"""MatchLists: which message meets which receive (section 10 of the architecture).
 
 The two lists of one context, oldest first. Nothing here touches host memory or writes events: callers do what
 the answers say.

@@ -269,6 +269,7 @@ class SesFlags(enum.IntFlag):
     """Second byte of the SES request header, below the version."""
 
     DELIVERY_COMPLETE = 0x20
+    """Every answer is a delivery completion; set in the last packet of a request, by which event counters count."""
     INITIATOR_ERROR = 0x10
     RELATIVE = 0x08
     HEADER_DATA = 0x04
@@ -412,7 +413,7 @@ SES_REQUEST = Record(
         Field("pid_on_fep", 12, "Addressed process."),
         Field("reserved2", 4, "Zero."),
         Field("resource_index", 12, "Addressed context."),
-        Field("buffer_offset", 64, "Remote address: virtual or offset, as the region was registered."),
+        Field("buffer_offset", 64, "Remote address: virtual or offset, as the region was registered; of a rendezvous: the message's length."),
         Field("initiator", 32, "Sender's context."),
         Field("memory_key", 64, "Key of the remote region; match bits of a tagged message."),
         Field("header_data", 64, "Immediate data if HEADER_DATA."),
