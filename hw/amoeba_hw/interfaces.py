@@ -47,9 +47,7 @@ def write_beat(width: int) -> data.StructLayout:
     ``address`` (line-aligned) and ``beats`` (lines, 1 to 128) are valid with ``first``. ``strobe`` has a bit
     per byte. Writes are performed in order, across all clients, as accepted.
     """
-    return data.StructLayout(
-        {"address": 64, "beats": 8, "data": width, "strobe": width // 8, "first": 1, "last": 1}
-    )
+    return data.StructLayout({"address": 64, "beats": 8, "data": width, "strobe": width // 8, "first": 1, "last": 1})
 
 
 DMA_COMMAND = data.StructLayout({"address": 64, "length": 14})

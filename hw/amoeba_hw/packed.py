@@ -105,9 +105,7 @@ class Realign(wiring.Component):
             self.o.p.data.eq(funnel(first, current, offset, self._offsets)),
             self.o.p.last.eq(remaining <= Mux(self._holding, line_bytes, at_hand)),
             self.o.p.count.eq(Mux(remaining < line_bytes, remaining, line_bytes)),
-            self.o.valid.eq(
-                self.cuts.valid & ~self._finished & ~before & complete & (self.i.valid | ~needs_beat)
-            ),
+            self.o.valid.eq(self.cuts.valid & ~self._finished & ~before & complete & (self.i.valid | ~needs_beat)),
             self.i.ready.eq(
                 self.cuts.valid
                 & ~self._exhausted

@@ -79,9 +79,7 @@ class Record:
                 self.field_named(name)
                 raise
             if not 0 <= value <= mask:
-                raise LayoutError(
-                    f"{self.name}.{name} holds {mask.bit_length()} bits, which {value:#x} does not fit"
-                )
+                raise LayoutError(f"{self.name}.{name} holds {mask.bit_length()} bits, which {value:#x} does not fit")
             word |= int(value) << shift
         return word.to_bytes(self.size, self.order)
 

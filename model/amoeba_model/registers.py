@@ -328,9 +328,7 @@ def _peers_block() -> RegisterBlock:
             _rw("entropy", 0x2C, "UDP source port (16 bits)."),
             _rw("flags", 0x30, "PeerFlags."),
             _rw("context", 0x34, "Own context that uses this entry."),
-            Register(
-                "store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."
-            ),
+            Register("store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."),
         ),
         "The peer table, written one entry at a time; each entry is one packet delivery context.",
     )
@@ -364,5 +362,3 @@ def bar_blocks(parameters: NicParameters) -> tuple[PlacedBlock, ...]:
         placed.append(PlacedBlock(offset, block, following if index + 1 < len(blocks) else 0))
         offset = following
     return tuple(placed)
-
-

@@ -413,7 +413,11 @@ SES_REQUEST = Record(
         Field("pid_on_fep", 12, "Addressed process."),
         Field("reserved2", 4, "Zero."),
         Field("resource_index", 12, "Addressed context."),
-        Field("buffer_offset", 64, "Remote address: virtual or offset, as the region was registered; of a rendezvous: the message's length."),
+        Field(
+            "buffer_offset",
+            64,
+            "Remote address, virtual or offset; of a rendezvous: the message's length.",
+        ),
         Field("initiator", 32, "Sender's context."),
         Field("memory_key", 64, "Key of the remote region; match bits of a tagged message."),
         Field("header_data", 64, "Immediate data if HEADER_DATA."),
