@@ -15,11 +15,14 @@ def main() -> np.ndarray:
         server = owner.endpoint(cq=owner.cq_open(), av=owner.av_open())
         for rank in (1, 2, 3):
             domain = fabric.domain(rank)
-            queue, peers = domain.cq_open(), domain.av_open()
             samples = np.random.default_rng(rank).normal(BINS / 2, BINS / 8, SAMPLES).astype(int).clip(0, BINS - 1)
             # Counted here first; then all bins are added by one request, each bin atomically.
             counts = np.bincount(samples, minlength=BINS).astype(np.uint64)
-            with domain.endpoint(cq=queue, av=peers) as endpoint:
+            with (
+                domain.cq_open() as queue,
+                domain.av_open() as peers,
+                domain.endpoint(cq=queue, av=peers) as endpoint,
+            ):
                 peer = peers.insert(server.getname())
                 endpoint.atomic(counts, peer, region.address, region.key, Op.FI_SUM)
                 queue.sread()
