@@ -14,11 +14,11 @@ def main() -> np.ndarray:
         region = owner.mr_reg(histogram, MrAccess.FI_REMOTE_WRITE)
         server = owner.endpoint(cq=owner.cq_open(), av=owner.av_open())
         for rank in (1, 2, 3):
-            domain = fabric.domain(rank)
             samples = np.random.default_rng(rank).normal(BINS / 2, BINS / 8, SAMPLES).astype(int).clip(0, BINS - 1)
             # Counted here first; then all bins are added by one request, each bin atomically.
             counts = np.bincount(samples, minlength=BINS).astype(np.uint64)
             with (
+                fabric.domain(rank) as domain,
                 domain.cq_open() as queue,
                 domain.av_open() as peers,
                 domain.endpoint(cq=queue, av=peers) as endpoint,
