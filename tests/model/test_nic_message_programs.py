@@ -19,13 +19,13 @@ def run_fresh(steps: list[Step], parameters: NicParameters = PARAMETERS) -> None
     run(connect(ModelDevice, ModelDevice, parameters), steps)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(programs(PARAMETERS.unexpected))
 def test_random_programs_do_what_two_plain_lists_say(steps: list[Step]) -> None:
     run_fresh(steps)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(programs(64))
 def test_so_they_do_in_a_nic_of_the_default_size(steps: list[Step]) -> None:
     run_fresh(steps, NicParameters())
