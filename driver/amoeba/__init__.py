@@ -5,13 +5,14 @@ Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_clu
 endpoints from it.
 """
 
-from amoeba.address import AddressVector, EndpointAddress, Insertion
+from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
 from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
 from amoeba.completion import CompletionQueue, CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry
 from amoeba.constants import (
     FI_ADDR_NOTAVAIL,
     FI_ADDR_UNSPEC,
     FI_KEY_NOTAVAIL,
+    FI_SHARED_CONTEXT,
     AddrFormat,
     AvFlags,
     AvType,
@@ -65,6 +66,8 @@ from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
+from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import EndpointAlias
 from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
 
@@ -73,6 +76,7 @@ __all__ = [
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
     "FI_KEY_NOTAVAIL",
+    "FI_SHARED_CONTEXT",
     "INJECT_SIZE",
     "MAX_MESSAGE",
     "AddrFormat",
@@ -131,6 +135,7 @@ __all__ = [
     "ProtectionError",
     "Protocol",
     "QueryFlags",
+    "ReceiveContext",
     "Rendezvous",
     "ResourceError",
     "ResourceMgmt",
@@ -139,10 +144,13 @@ __all__ = [
     "RmaIov",
     "RmaMsg",
     "RxAttr",
+    "ScalableEndpoint",
+    "SharedTransmitContext",
     "StateError",
     "Threading",
     "TimedOutError",
     "TrafficClass",
+    "TransmitContext",
     "TruncatedError",
     "TryAgainError",
     "TxAttr",
@@ -153,6 +161,7 @@ __all__ = [
     "open_cluster",
     "open_device",
     "open_fabric",
+    "rx_addr",
     "tostr",
     "version",
 ]

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amoeba_model.network import SimulatedDevice
@@ -10,7 +11,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import CqFormat, Errno, WaitObj
 from amoeba.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import Completed, ContextRings
+from amoeba.rings import Completed
 from amoeba.waiting import WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 _OK = int(ReturnCode.OK)
+_ALL = 1 << 16
+"""More completions than any ring has."""
 _WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
 
 
@@ -97,6 +100,13 @@ Entry = CqEntry | CqMsgEntry | CqDataEntry | CqTaggedEntry
 
 class CompletionSource(Protocol):
     """A ring that completions come from."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether what is not read must stay in the ring, because that holds others back."""
+
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever the NIC has been told of requests."""
 
     def announce(self) -> None:
         """Tell the NIC of requests that wait for that."""
@@ -264,8 +274,7 @@ class CompletionQueue(FabricObject):
         """Take an enabled endpoint's completions, or what its peers tell."""
         self._sources.append(source)
         if self._fd is not None:
-            if isinstance(source, ContextRings):
-                source.tell_doorbells(self._fd.set)
+            source.tell_doorbells(self._fd.set)
             self._fd.set(self._wants_reading)
 
     def _detach(self, source: CompletionSource) -> None:
@@ -280,8 +289,8 @@ class CompletionQueue(FabricObject):
         """
         for source in self._sources:
             source.announce()
-            if isinstance(source, ContextRings):
-                while taken := source.poll(source.entries):
+            if not source.limited:
+                while taken := source.poll(_ALL):
                     self._collected += (each for each in taken if each.status != _OK or not each.operation.silent)
             elif not self._collected:
                 self._collected += source.poll(1)

@@ -12,6 +12,7 @@ __all__ = [
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
     "FI_KEY_NOTAVAIL",
+    "FI_SHARED_CONTEXT",
     "AddrFormat",
     "AvFlags",
     "AvType",
@@ -48,6 +49,9 @@ FI_ADDR_NOTAVAIL = 2**64 - 1
 """An address that could not be inserted."""
 FI_KEY_NOTAVAIL = 2**64 - 1
 """The key of a region that has none; never a valid key."""
+
+FI_SHARED_CONTEXT = 2**64 - 1
+"""``tx_ctx_cnt`` of an endpoint that posts into a shared transmit context."""
 
 
 class Caps(enum.IntFlag):

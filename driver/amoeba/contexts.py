@@ -1,4 +1,4 @@
-"""Starting a context of the NIC with the rings of an endpoint."""
+"""Starting and stopping a context of the NIC with the rings of an endpoint."""
 
 from typing import TYPE_CHECKING
 

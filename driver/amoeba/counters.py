@@ -9,7 +9,8 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import BindFlags, Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import Completed, ContextRings
+from amoeba.rings import Completed
+from amoeba.sharing import TransmitRings
 from amoeba.waiting import WAIT_SLICE
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class EndpointCounters:
         for kind in kinds:
             self._counters[kind] = counter
 
-    def start(self, rings: ContextRings, queue: "CompletionQueue") -> None:
+    def start(self, rings: TransmitRings, queue: "CompletionQueue") -> None:
         """Count the completions of an enabled endpoint's rings, which ``queue`` takes."""
         if self._counters:
             rings.observer = self._count

@@ -9,9 +9,10 @@ from amoeba_model.opcodes import Form
 from amoeba_model.registers import KeyFlags
 
 from amoeba.address import AddressVector
-from amoeba.attributes import Info
+from amoeba.attributes import Info, TxAttr
 from amoeba.completion import CompletionQueue
 from amoeba.constants import (
+    FI_SHARED_CONTEXT,
     AvFlags,
     AvType,
     BindFlags,
@@ -37,7 +38,9 @@ from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE
 from amoeba.receive import DEFAULT_RX_SIZE
-from amoeba.transmit import DEFAULT_TX_SIZE
+from amoeba.scalable import ScalableEndpoint
+from amoeba.shared_context import SharedTransmitContext
+from amoeba.transmit import DEFAULT_TX_SIZE, ring_size
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -132,10 +135,12 @@ class Domain(FabricObject):
             self._eq._report(EqEvent.FI_MR_COMPLETE, region, context)
         return region
 
-    def av_open(self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS) -> AddressVector:
+    def av_open(
+        self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS, rx_ctx_bits: int = 0
+    ) -> AddressVector:
         """See :class:`AddressVector`."""
         self._check_open()
-        return AddressVector(self, av_type, flags)
+        return AddressVector(self, av_type, flags, rx_ctx_bits)
 
     def cq_open(
         self, cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
@@ -169,6 +174,7 @@ class Domain(FabricObject):
         ``cq_flags``, and enabled at once.
         """
         self._check_open()
+        shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
         if isinstance(ep_type, Info):
             wanted, room, ep_type = ep_type.tx_attr, ep_type.rx_attr.size, ep_type.ep_attr.type
             tx_size = wanted.size if tx_size is None else tx_size
@@ -180,6 +186,7 @@ class Domain(FabricObject):
             tx_size=DEFAULT_TX_SIZE if tx_size is None else tx_size,
             rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
             op_flags=OpFlags(0) if op_flags is None else op_flags,
+            shared=shared,
         )
         try:
             if cq is not None:
@@ -192,6 +199,35 @@ class Domain(FabricObject):
             endpoint.close()
             raise
         return endpoint
+
+    def scalable_endpoint(
+        self,
+        info: Info | None = None,
+        *,
+        tx_contexts: int | None = None,
+        rx_contexts: int | None = None,
+        tx_size: int | None = None,
+        rx_size: int | None = None,
+        op_flags: OpFlags | None = None,
+    ) -> ScalableEndpoint:
+        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given."""
+        self._check_open()
+        info = info or Info()
+        counts, transmit = info.ep_attr, info.tx_attr
+        return ScalableEndpoint(
+            self,
+            tx_contexts=(counts.tx_ctx_cnt or 1) if tx_contexts is None else tx_contexts,
+            rx_contexts=(counts.rx_ctx_cnt or 1) if rx_contexts is None else rx_contexts,
+            tx_size=(transmit.size or DEFAULT_TX_SIZE) if tx_size is None else tx_size,
+            rx_size=(info.rx_attr.size or DEFAULT_RX_SIZE) if rx_size is None else rx_size,
+            op_flags=transmit.op_flags if op_flags is None else op_flags,
+        )
+
+    def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:
+        """A ring for several endpoints, of this size or of that in a TxAttr: see :class:`SharedTransmitContext`."""
+        self._check_open()
+        size = (attr.size or DEFAULT_TX_SIZE) if isinstance(attr, TxAttr) else attr
+        return SharedTransmitContext(self, ring_size(size))
 
     def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
         """What this NIC's capability registers say about an atomic of the call family in ``flags``.

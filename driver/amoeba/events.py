@@ -62,8 +62,14 @@ class EventRing:
         """Always: a peer may tell something at any time."""
         return True
 
+    limited = True
+    """Peers that have more to say wait while the ring is full, which bounds the memory that they can fill."""
+
     def announce(self) -> None:
         """Nothing: this side asks for nothing."""
+
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Nothing: no doorbell begins what peers do."""
 
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` events, oldest first."""

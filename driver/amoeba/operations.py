@@ -14,7 +14,8 @@ from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.peers import PeerMap
-from amoeba.rings import INJECT_SIZE, ContextRings, Ending, Operation, Piece
+from amoeba.rings import INJECT_SIZE, Ending, Operation, Piece
+from amoeba.sharing import TransmitRings
 from amoeba.vectors import Descs, Segment, cut
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Operations(FabricObject):
         self._selective_queue = False
         """The completion queue hears of successes only where FI_COMPLETION asks for it."""
         self._take_op_flags(op_flags)
-        self._rings: ContextRings | None = None
+        self._rings: TransmitRings | None = None
         self._peer_map: PeerMap | None = None
         self._open_peers: dict[int, int] = {}
         super().__init__(domain if parent is None else parent)
@@ -197,7 +198,7 @@ class Operations(FabricObject):
 
     def _submit(
         self,
-        rings: ContextRings,
+        rings: TransmitRings,
         opcode: DescriptorOpcode,
         op: int,
         datatype: int,
@@ -266,7 +267,7 @@ class Operations(FabricObject):
 
     def _submit_vector(
         self,
-        rings: ContextRings,
+        rings: TransmitRings,
         opcode: int,
         op: int,
         datatype: int,
@@ -337,7 +338,7 @@ class Operations(FabricObject):
                 grants += ((address, buffer.length),)
         return grants
 
-    def _not_enabled(self) -> ContextRings:
+    def _not_enabled(self) -> TransmitRings:
         self._check_open()
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
 

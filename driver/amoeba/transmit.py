@@ -12,8 +12,8 @@ from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
-from amoeba.rings import ContextRings
 from amoeba.rma import RmaOperations
+from amoeba.sharing import TransmitRings
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -80,7 +80,7 @@ class _Posting(RmaOperations, AtomicOperations):
         Raises FI_EOPBADSTATE before the endpoint is enabled.
         """
         rings = self._rings or self._not_enabled()
-        return rings.entries - rings.under_way
+        return rings.room
 
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
         """The same endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""
@@ -147,14 +147,14 @@ class Transmitter(_Posting):
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_TRANSMIT before enable()")
         return self._cq
 
-    def _start(self, rings: ContextRings, peers: PeerMap) -> None:
+    def _start(self, rings: TransmitRings, peers: PeerMap) -> None:
         """Post through these rings, of a context that has been started, to these peers."""
         queue = self._transmit_queue()
         queue._attach(rings)
         self._counters.start(rings, queue)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
 
-    def _stop(self, av: AddressVector) -> ContextRings | None:
+    def _stop(self, av: AddressVector) -> TransmitRings | None:
         """Report nothing any more; the rings that were posted through, None before the start."""
         rings, self._rings = self._rings, None
         if rings is not None:
@@ -163,7 +163,7 @@ class Transmitter(_Posting):
             av._detach(self._peer_map)
         return rings
 
-    def _drain(self, rings: ContextRings) -> None:
+    def _drain(self, rings: TransmitRings) -> None:
         """Wait until operations are done and peers have been told, at most :data:`DRAIN_TIME`."""
         assert self._peer_map is not None
         deadline = time.monotonic() + DRAIN_TIME

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amoeba import (
+    FI_SHARED_CONTEXT,
     AddrFormat,
     AvType,
     BindFlags,
@@ -50,6 +51,7 @@ EVERY_CAPABILITY = (
     | Caps.FI_FENCE
     | Caps.FI_REMOTE_COMM
     | Caps.FI_SOURCE
+    | Caps.FI_NAMED_RX_CTX
 )
 FREE = Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
 
@@ -76,7 +78,7 @@ def test_without_hints_every_capability_is_returned(fabric, hints):
     [
         pytest.param(
             Caps.FI_RMA,
-            EVERY_CAPABILITY & ~Caps.FI_ATOMIC,
+            EVERY_CAPABILITY & ~(Caps.FI_ATOMIC | Caps.FI_NAMED_RX_CTX),
             id="without modifiers all directions are enabled",
         ),
         pytest.param(
@@ -105,7 +107,11 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(addr_format=AddrFormat.FI_SOCKADDR_IN), "Info", id="an address format"),
         pytest.param(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG)), "EpAttr.type", id="an endpoint type"),
         pytest.param(Info(ep_attr=EpAttr(max_msg_size=2**30 + 1)), "EpAttr.max_msg_size", id="longer messages"),
-        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=2)), "EpAttr.tx_ctx_cnt", id="a scalable endpoint"),
+        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=4)), "EpAttr.tx_ctx_cnt", id="all contexts to transmit"),
+        pytest.param(Info(ep_attr=EpAttr(rx_ctx_cnt=4)), "EpAttr.rx_ctx_cnt", id="all contexts to receive"),
+        pytest.param(
+            Info(ep_attr=EpAttr(rx_ctx_cnt=FI_SHARED_CONTEXT)), "EpAttr.rx_ctx_cnt", id="a shared receive context"
+        ),
         pytest.param(Info(ep_attr=EpAttr(auth_key=b"secret")), "EpAttr.auth_key", id="an authorization key"),
         pytest.param(Info(tx_attr=TxAttr(inject_size=65)), "TxAttr.inject_size", id="longer injections"),
         pytest.param(Info(tx_attr=TxAttr(size=2**15 + 1)), "TxAttr.size", id="more operations"),
@@ -373,7 +379,7 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     assert lines[:3] == [
         "fi_info:",
         "    caps: [ FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_FENCE, "
-        "FI_REMOTE_COMM, FI_SOURCE ]",
+        "FI_REMOTE_COMM, FI_SOURCE, FI_NAMED_RX_CTX ]",
         "    mode: [  ]",
     ]
     assert [line for line in lines if line.endswith("_attr:")] == [
