@@ -40,6 +40,7 @@ from amoeba.constants import (
     ResourceMgmt,
     Threading,
     TrafficClass,
+    TriggerOp,
     WaitObj,
 )
 from amoeba.counters import Counter
@@ -69,6 +70,15 @@ from amoeba.rendezvous import Rendezvous
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import EndpointAlias
+from amoeba.triggered import (
+    DeferredWork,
+    OpAtomic,
+    OpCntr,
+    OpCompareAtomic,
+    OpFetchAtomic,
+    OpRma,
+    TriggeredContext,
+)
 from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
 
 __all__ = [
@@ -99,6 +109,7 @@ __all__ = [
     "CqMsgEntry",
     "CqTaggedEntry",
     "Datatype",
+    "DeferredWork",
     "DeviceFailureError",
     "Domain",
     "DomainAttr",
@@ -128,7 +139,12 @@ __all__ = [
     "MrMode",
     "MsgOrder",
     "Op",
+    "OpAtomic",
+    "OpCntr",
+    "OpCompareAtomic",
+    "OpFetchAtomic",
     "OpFlags",
+    "OpRma",
     "OptionLevel",
     "PeerError",
     "Progress",
@@ -151,6 +167,8 @@ __all__ = [
     "TimedOutError",
     "TrafficClass",
     "TransmitContext",
+    "TriggerOp",
+    "TriggeredContext",
     "TruncatedError",
     "TryAgainError",
     "TxAttr",

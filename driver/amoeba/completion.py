@@ -149,6 +149,7 @@ class CompletionQueue(FabricObject):
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
         self.wait_obj = wait_obj
         self._device = domain.nic.device
+        self._deferrals = domain._deferrals
         self._sources: list[CompletionSource] = []
         self._collected: deque[Completed] = deque()
         """Out of the rings, on behalf of those who do not read, and not read yet."""
@@ -222,14 +223,21 @@ class CompletionQueue(FabricObject):
 
     def _take(self, count: int) -> list[Completed]:
         self._check_open()
-        taken = self._poll(count)
+        taken = self._progress(count)
         if not taken and not self._errors:
             self._device.advance()
-            taken = self._poll(count)
+            taken = self._progress(count)
         if self._fd is not None:
             self._fd.set(self._wants_reading)
         if not taken and self._errors:
             raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
+        return taken
+
+    def _progress(self, count: int) -> list[Completed]:
+        """Take entries, and start what has waited for a counter."""
+        taken = self._poll(count)
+        if self._deferrals.active:
+            self._deferrals.progress()
         return taken
 
     def _wait(self, count: int, timeout: float | None) -> list[Completed]:
@@ -243,6 +251,7 @@ class CompletionQueue(FabricObject):
             if remaining <= 0:
                 break
             self._arm()
+            self._deferrals.arm()
             self._device.wait(min(remaining, WAIT_SLICE))
         return taken
 
@@ -295,6 +304,12 @@ class CompletionQueue(FabricObject):
             elif not self._collected:
                 self._collected += source.poll(1)
 
+    def _report(self, completed: Completed) -> None:
+        """Tell of something that was never in a ring."""
+        self._collected.append(completed)
+        if self._fd is not None:
+            self._fd.set()
+
     def _arm(self) -> None:
         """Ask for an interrupt at the next completion of any source."""
         for source in self._sources:
@@ -308,6 +323,7 @@ class CompletionQueue(FabricObject):
     def _may_wait(self) -> bool:
         self._check_open()
         self._collect()
+        self._deferrals.progress()
         if self._fd is not None:
             self._fd.set(self._wants_reading)
         return not (self._collected or self._errors)

@@ -40,6 +40,7 @@ __all__ = [
     "ResourceMgmt",
     "Threading",
     "TrafficClass",
+    "TriggerOp",
     "WaitObj",
 ]
 
@@ -94,6 +95,7 @@ class OpFlags(enum.IntFlag):
     """Another request follows at once: the doorbell may wait for it."""
     FI_PEEK = 1 << 19
     FI_TRIGGER = 1 << 20
+    """Wait for a counter first; ``context`` is a :class:`amoeba.TriggeredContext`."""
     FI_FENCE = 1 << 21
     FI_COMPLETION = 1 << 24
     """Report success, too, on a queue bound with FI_SELECTIVE_COMPLETION."""
@@ -334,6 +336,22 @@ class EndpointOption(enum.IntEnum):
     """Most bytes of one inject_write."""
     FI_OPT_INJECT_ATOMIC_SIZE = 19
     """Most bytes of one inject_atomic."""
+
+
+class TriggerOp(enum.IntEnum):
+    """What deferred work does."""
+
+    FI_OP_RECV = 0
+    FI_OP_SEND = 1
+    FI_OP_TRECV = 2
+    FI_OP_TSEND = 3
+    FI_OP_READ = 4
+    FI_OP_WRITE = 5
+    FI_OP_ATOMIC = 6
+    FI_OP_FETCH_ATOMIC = 7
+    FI_OP_COMPARE_ATOMIC = 8
+    FI_OP_CNTR_SET = 9
+    FI_OP_CNTR_ADD = 10
 
 
 class EqEvent(enum.IntEnum):

@@ -39,6 +39,7 @@ class Counter(FabricObject):
             raise fabric_error(Errno.FI_ENOSYS, f"counters wait by FI_WAIT_UNSPEC or not at all, not by {wait_obj!r}")
         self.wait_obj = wait_obj
         self._device = domain.nic.device
+        self._deferrals = domain._deferrals
         self._queues: weakref.WeakSet[CompletionQueue] = weakref.WeakSet()
         self._value = 0
         self._errors = 0
@@ -58,21 +59,25 @@ class Counter(FabricObject):
         """Count ``value`` more successes: ``fi_cntr_add``."""
         self._check(value)
         self._value = (self._value + value) & _U64
+        self._deferrals.run()
 
     def adderr(self, value: int) -> None:
         """Count ``value`` more failures: ``fi_cntr_adderr``."""
         self._check(value)
         self._errors = (self._errors + value) & _U64
+        self._deferrals.run()
 
     def set(self, value: int) -> None:
         """Begin again at ``value`` successes: ``fi_cntr_set``."""
         self._check(value)
         self._value = value
+        self._deferrals.run()
 
     def seterr(self, value: int) -> None:
         """Begin again at ``value`` failures: ``fi_cntr_seterr``."""
         self._check(value)
         self._errors = value
+        self._deferrals.run()
 
     def wait(self, threshold: int, timeout: float | None = None) -> None:
         """Wait until at least ``threshold`` operations have succeeded: ``fi_cntr_wait``.
@@ -93,6 +98,7 @@ class Counter(FabricObject):
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"{self._value} of {threshold} operations are done")
             for queue in self._queues:
                 queue._arm()
+            self._deferrals.arm()
             self._device.wait(min(remaining, WAIT_SLICE))
 
     def _check(self, value: int) -> None:
@@ -104,12 +110,16 @@ class Counter(FabricObject):
         """Take completions; let time pass if there are none."""
         self._check_open()
         before = self._value, self._errors
-        for queue in self._queues:
-            queue._collect()
+        self._collect()
         if (self._value, self._errors) == before:
             self._device.advance()
-            for queue in self._queues:
-                queue._collect()
+            self._collect()
+
+    def _collect(self) -> None:
+        for queue in self._queues:
+            queue._collect()
+        if self._deferrals.active:
+            self._deferrals.progress()
 
     def _count(self, status: int) -> None:
         if status == _OK:
@@ -118,6 +128,8 @@ class Counter(FabricObject):
             self._errors = (self._errors + 1) & _U64
 
     def _release(self) -> None:
+        for deferral in self._deferrals.withdraw(lambda each: each.counter is self):
+            deferral.fail()
         self._queues.clear()
 
     def __repr__(self) -> str:
@@ -157,6 +169,9 @@ class EndpointCounters:
 
     def _count(self, taken: list[Completed]) -> None:
         for completed in taken:
+            ending = completed.operation.ending
+            if ending is not None and ending.deferral is not None and not ending.deferral.counted:
+                continue
             counter = self._counters.get(completed.operation.flags & int(_COUNTED))
             if counter is not None:
                 counter._count(completed.status)

@@ -30,6 +30,7 @@ from amoeba.constants import (
     WaitObj,
 )
 from amoeba.counters import Counter
+from amoeba.deferral import DeferralQueue
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
@@ -41,6 +42,7 @@ from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.scalable import ScalableEndpoint
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import DEFAULT_TX_SIZE, ring_size
+from amoeba.triggered import DeferredWork, cancel_work, flush_work, queue_work
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -104,6 +106,7 @@ class Domain(FabricObject):
         self.cswap_by_bits = cswap_by_bits
         self._eq: EventQueue | None = None
         self._reports_regions = False
+        self._deferrals = DeferralQueue()
         self.number = nic.take_domain()
         super().__init__(fabric)
 
@@ -228,6 +231,30 @@ class Domain(FabricObject):
         self._check_open()
         size = (attr.size or DEFAULT_TX_SIZE) if isinstance(attr, TxAttr) else attr
         return SharedTransmitContext(self, ring_size(size))
+
+    def queue_work(self, work: DeferredWork) -> None:
+        """Do this when its counter has reached its threshold, or at once if it has: ``FI_QUEUE_WORK``.
+
+        Arguments are checked now, buffers are read when the work is started; until it is done or cancelled they are
+        kept alive. If it cannot be started then, because its peer was removed or a region closed, it ends with
+        FI_ECANCELED.
+
+        Raises FI_ENOSYS for an ``op_type`` that cannot be deferred, FI_EINVAL for an ``op`` of another kind, objects
+        of another domain, or a completion_cntr for counter operations, FI_EALREADY if it is queued already, and what
+        the operation itself raises but FI_EAGAIN.
+        """
+        self._check_open()
+        queue_work(self, work)
+
+    def cancel_work(self, work: DeferredWork) -> None:
+        """Take work out of the queue, without any report: ``FI_CANCEL_WORK``. Raises FI_ENOENT if it is not there."""
+        self._check_open()
+        cancel_work(self, work)
+
+    def flush_work(self, cntr: Counter | None = None) -> None:
+        """The same with all work that waits, or that waits for this counter: ``FI_FLUSH_WORK``."""
+        self._check_open()
+        flush_work(self, cntr)
 
     def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
         """What this NIC's capability registers say about an atomic of the call family in ``flags``.

@@ -40,7 +40,7 @@ class PeerMap:
         the NIC's peer table has no room for a receive context that was named for the first time.
         """
         if number not in self._entries:
-            self._add_receive_context(number)
+            self.add(number, self._receive_context(number))
         entry, address = self._entries[number]
         if number in self._failed:
             if self._rings.busy_with(number):
@@ -53,15 +53,20 @@ class PeerMap:
         self.open[number] = entry
         return entry
 
-    def _add_receive_context(self, number: int) -> None:
-        """Store an entry for one receive context of a scalable endpoint."""
+    def check(self, number: int) -> None:
+        """Raise FI_EINVAL for an unknown peer."""
+        if number not in self._entries:
+            self._receive_context(number)
+
+    def _receive_context(self, number: int) -> EndpointAddress:
+        """The address of one receive context of a scalable endpoint. Raises FI_EINVAL if there is none."""
         index, base = number >> self.number_bits, number & (1 << self.number_bits) - 1
         if index < 1 or base not in self._entries:
             raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}")
         _, address = self._entries[base]
         if index >= address.contexts:
             raise fabric_error(Errno.FI_EINVAL, f"{address} has no receive context {index}")
-        self.add(number, dataclasses.replace(address, resource_index=address.resource_index + index, contexts=1))
+        return dataclasses.replace(address, resource_index=address.resource_index + index, contexts=1)
 
     def _family(self, number: int) -> list[int]:
         """Numbers of a peer and of its receive contexts that have entries of their own."""

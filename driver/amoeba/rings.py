@@ -7,7 +7,7 @@ the buffers. So no more descriptors are under way than either ring has entries, 
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
@@ -16,6 +16,9 @@ from amoeba.constants import FI_ADDR_NOTAVAIL, Errno
 from amoeba.errors import fabric_error
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
+
+if TYPE_CHECKING:
+    from amoeba.deferral import Deferral
 
 __all__ = ["INJECT_SIZE", "Completed", "ContextRings", "Ending", "Operation", "Piece", "closing", "take_reported"]
 
@@ -40,7 +43,7 @@ _BOUNCE_SIZE = 2 * INJECT_SIZE
 class Ending:
     """What the end of an operation takes, beyond freeing its place."""
 
-    __slots__ = ("done", "grants", "last", "length", "owner", "places", "status")
+    __slots__ = ("deferral", "done", "grants", "last", "length", "owner", "places", "status")
 
     def __init__(
         self,
@@ -62,6 +65,8 @@ class Ending:
         """The chain's first error."""
         self.owner: object = None
         """Who posted it, if several share the rings."""
+        self.deferral: Deferral | None = None
+        """What has waited for a counter, and is told of its end."""
 
 
 class Operation(NamedTuple):
@@ -357,7 +362,10 @@ class ContextRings:
         if ending.done is not None:
             ending.done()
             return _OK
-        return status if ending.status == _OK else ending.status
+        status = status if ending.status == _OK else ending.status
+        if ending.deferral is not None:
+            ending.deferral.finish(status)
+        return status
 
     def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
         """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.

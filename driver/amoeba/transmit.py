@@ -14,6 +14,7 @@ from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
 from amoeba.rma import RmaOperations
 from amoeba.sharing import TransmitRings
+from amoeba.triggered import TriggeredContext
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -22,6 +23,7 @@ __all__ = [
     "DEFAULT_TX_SIZE",
     "MAX_TX_SIZE",
     "EndpointAlias",
+    "Posting",
     "Transmitter",
     "least_descriptors",
     "most_segments",
@@ -56,7 +58,7 @@ def most_segments(descriptors: int) -> int:
     return (descriptors + 2) // 4
 
 
-class _Posting(RmaOperations, AtomicOperations):
+class Posting(RmaOperations, AtomicOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
 
     def __init__(
@@ -82,23 +84,38 @@ class _Posting(RmaOperations, AtomicOperations):
         rings = self._rings or self._not_enabled()
         return rings.room
 
+    def cancel(self, context: TriggeredContext) -> None:
+        """Give up an operation that still waits for its counter: ``fi_cancel``. It ends with FI_ECANCELED.
+
+        Raises FI_ENOENT if there is none with this context: what was posted cannot be called back.
+        """
+        rings = self._rings or self._not_enabled()
+        taken = self.domain._deferrals.withdraw(
+            lambda deferral: deferral.subject is context and deferral.rings is rings
+        )
+        if not taken:
+            raise fabric_error(Errno.FI_ENOENT, "no operation with this context waits for a counter")
+        for deferral in taken:
+            deferral.fail()
+
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
         """The same endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""
         return EndpointAlias(self, op_flags)
 
 
-class EndpointAlias(_Posting):
+class EndpointAlias(Posting):
     """Another way to post operations through an endpoint, with ``op_flags`` of its own.
 
     It shares everything else: ring, peers, queues and counters. Closing the endpoint closes its aliases.
     Raises FI_EOPBADSTATE if the endpoint is not enabled, FI_EBADFLAGS for flags that cannot be a default.
     """
 
-    def __init__(self, original: _Posting, op_flags: OpFlags = NO_FLAGS) -> None:
+    def __init__(self, original: Posting, op_flags: OpFlags = NO_FLAGS) -> None:
         rings = original._rings or original._not_enabled()
         self.original = original
         """What this is an alias of."""
         super().__init__(original.domain, original, tx_size=original.tx_size, op_flags=op_flags)
+        self._cq = original._cq
         self._use_queue(original._selective_queue)
         self._rings, self._peer_map, self._open_peers = rings, original._peer_map, original._open_peers
 
@@ -109,7 +126,7 @@ class EndpointAlias(_Posting):
         return f"<EndpointAlias of {self.original!r}{' closed' if self.closed else ''}>"
 
 
-class Transmitter(_Posting):
+class Transmitter(Posting):
     """Posts operations through rings of its own: a completion queue is bound to it, and counters may be.
 
     Raises FI_EINVAL for a ``tx_size`` that no ring has.
@@ -118,7 +135,6 @@ class Transmitter(_Posting):
     def __init__(
         self, domain: "Domain", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
-        self._cq: CompletionQueue | None = None
         self._counters = EndpointCounters()
         super().__init__(domain, parent, tx_size=ring_size(tx_size), op_flags=op_flags)
 
@@ -159,6 +175,7 @@ class Transmitter(_Posting):
         rings, self._rings = self._rings, None
         if rings is not None:
             assert self._peer_map is not None
+            self.domain._deferrals.forget(lambda deferral: deferral.rings is rings)
             self._transmit_queue()._detach(rings)
             av._detach(self._peer_map)
         return rings

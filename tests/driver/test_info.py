@@ -48,12 +48,13 @@ EVERY_CAPABILITY = (
     | Caps.FI_WRITE
     | Caps.FI_REMOTE_READ
     | Caps.FI_REMOTE_WRITE
+    | Caps.FI_TRIGGER
     | Caps.FI_FENCE
     | Caps.FI_REMOTE_COMM
     | Caps.FI_SOURCE
     | Caps.FI_NAMED_RX_CTX
 )
-FREE = Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
+FREE = Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
 
 
 def domains(answers):
@@ -94,7 +95,7 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
     assert info.caps == granted
     assert info.tx_attr.caps | info.rx_attr.caps == granted & ~Caps.FI_REMOTE_COMM
     assert not info.tx_attr.caps & (Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE | Caps.FI_SOURCE)
-    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_FENCE)
+    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_TRIGGER | Caps.FI_FENCE)
 
 
 @pytest.mark.parametrize(
@@ -378,7 +379,7 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     lines = str(fabric.getinfo()[1]).splitlines()
     assert lines[:3] == [
         "fi_info:",
-        "    caps: [ FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_FENCE, "
+        "    caps: [ FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_TRIGGER, FI_FENCE, "
         "FI_REMOTE_COMM, FI_SOURCE, FI_NAMED_RX_CTX ]",
         "    mode: [  ]",
     ]
