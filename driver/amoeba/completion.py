@@ -12,7 +12,7 @@ from amoeba.constants import CqFormat, Errno, WaitObj
 from amoeba.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.rings import Completed
-from amoeba.waiting import WAIT_SLICE, WaitFd
+from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -30,7 +30,6 @@ __all__ = [
 _OK = int(ReturnCode.OK)
 _ALL = 1 << 16
 """More completions than any ring has."""
-_WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
 
 
 class CqEntry(NamedTuple):
@@ -141,7 +140,7 @@ class CompletionQueue(FabricObject):
         cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
         wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
     ) -> None:
-        if wait_obj not in _WAIT_OBJECTS:
+        if wait_obj not in WAIT_OBJECTS:
             raise fabric_error(Errno.FI_ENOSYS, f"completion queues do not wait by {wait_obj!r}")
         if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
             raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")

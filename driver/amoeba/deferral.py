@@ -56,6 +56,7 @@ class Deferral:
         self.subject = subject
         self.completion = completion
         self._start = start
+        self._posted = False
         self.serial = next(_serials)
         self.rings: TransmitRings | None = None
         """Where it is posted; None if it only changes a counter."""
@@ -76,6 +77,15 @@ class Deferral:
         self._start(self)
         if self.rings is None:
             self.ended(self)
+            return
+        self._posted = True
+        if self.completion is not None:
+            self.completion._expect(1)
+
+    def end(self) -> None:
+        """Nothing is expected of it any more."""
+        if self._posted and self.completion is not None:
+            self.completion._expect(-1)
 
     def finish(self, status: int) -> None:
         """The NIC has completed the operation."""
@@ -216,6 +226,7 @@ class DeferralQueue:
         if deferral not in self._live:
             return
         del self._live[deferral]
+        deferral.end()
         if deferral.queue is not None:
             self._queues[deferral.queue] -= 1
             if not self._queues[deferral.queue]:
