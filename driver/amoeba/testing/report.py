@@ -1,0 +1,64 @@
+"""The checks as a page of Markdown: what there is, or what came out of a run."""
+
+from collections.abc import Iterator, Sequence
+
+from amoeba.testing.registry import NEEDS, Check
+from amoeba.testing.runner import Report
+
+__all__ = ["catalogue", "results"]
+
+
+def catalogue(checks: Sequence[Check]) -> str:
+    """Every sentence that is checked, by manual page, with the ids of the checks."""
+    return _text(_catalogue(checks))
+
+
+def results(report: Report, title: str) -> str:
+    """What a run found out: a table of pages, every failure, and the state of every sentence."""
+    return _text(_results(report, title))
+
+
+def _text(lines: Iterator[str]) -> str:
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _catalogue(checks: Sequence[Check]) -> Iterator[str]:
+    pages = dict.fromkeys(check.page for check in checks)
+    yield from ("| page | release | sentences |", "|---|---|---:|")
+    for page in pages:
+        of_page = [check for check in checks if check.page == page]
+        yield f"| [{page}(3)](#{page}3) | {of_page[0].version} | {len(of_page)} |"
+    yield f"| all | | {len(checks)} |"
+    yield ""
+    for page in pages:
+        yield from (f"## {page}(3)", "", "| section | what it says | check | needs |", "|---|---|---|---|")
+        for check in checks:
+            if check.page == page:
+                needs = ", ".join(name for name in NEEDS if name in check.needs)
+                yield _row(check.section, check.sentence, f"`{check.function.__name__}`", needs)
+        yield ""
+
+
+def _results(report: Report, title: str) -> Iterator[str]:
+    yield from (f"# {title}", "", f"Devices: {', '.join(report.devices)}.", "")
+    yield from ("| page | sentences | passed | failed | not offered |", "|---|---:|---:|---:|---:|")
+    for page in report.pages:
+        states = [outcome.state for outcome in report.of_page(page)]
+        counts = (states.count(state) for state in ("passed", "failed", "not offered"))
+        yield _row(f"{page}(3)", str(len(states)), *map(str, counts))
+    yield ""
+    for outcome in report.failures:
+        yield f"- **{outcome.check.id}**: {outcome.failure}"
+    if report.failures:
+        yield ""
+    for page in report.pages:
+        yield from (f"## {page}(3)", "", "| section | what it says | check | result |", "|---|---|---|---|")
+        for outcome in report.of_page(page):
+            check = outcome.check
+            state = f"{outcome.state}: {', '.join(sorted(outcome.missing))}" if outcome.missing else outcome.state
+            yield _row(check.section, check.sentence, f"`{check.function.__name__}`", state)
+        yield ""
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
