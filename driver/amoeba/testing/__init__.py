@@ -4,7 +4,7 @@ Every check is a small function that runs on a :class:`Pair` of endpoints and fi
 
     import amoeba.testing
 
-    with amoeba.testing.open_pair("model,rtl", loss=0.01) as pair:
+    with amoeba.testing.open_pair(["model", "rtl"]) as pair:
         report = amoeba.testing.run(pair)
         print([failure.check.id for failure in report.failures])
 

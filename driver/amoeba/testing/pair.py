@@ -299,22 +299,24 @@ class Pair:
 
 @contextlib.contextmanager
 def open_pair(
-    kinds: str = "model,model",
+    kinds: Sequence[str] = ("model", "model"),
     *,
-    loss: float = 0.0,
-    seed: int = 0,
+    impairments: Impairments = PERFECT,
     retransmission: Retransmission | None = None,
     patience: float = PATIENCE,
-    **rtl_options: Any,
+    rtl_options: Mapping[str, Any] | None = None,
 ) -> Iterator[Pair]:
-    """Two simulated NICs, initiator and target, on a network that loses frames by chance.
+    """Two simulated NICs, initiator and target, with arguments as :func:`amoeba.open_cluster` has them.
 
-    Raises what :func:`amoeba.open_cluster` raises, and FI_EINVAL for other than two kinds.
+    Raises what that raises, and FI_EINVAL for other than two kinds.
     """
-    names = _two(kinds)
-    links = Impairments(seed, loss=loss) if loss else PERFECT
-    with open_cluster(names, impairments=links, retransmission=retransmission, rtl_options=rtl_options) as fabric:
-        yield Pair(fabric, TargetSide(fabric, 1), patience=patience)
+    if len(kinds) != 2:
+        raise fabric_error(Errno.FI_EINVAL, f"a pair is an initiator and a target, got {kinds}")
+    with open_cluster(
+        kinds, impairments=impairments, retransmission=retransmission, rtl_options=rtl_options
+    ) as fabric:
+        pair = Pair(fabric, TargetSide(fabric, 1), patience=patience)
+        yield pair  # which lives here until the fabric closes what it opened
 
 
 @contextlib.contextmanager
@@ -322,8 +324,7 @@ def join_pair(
     kind: str,
     rendezvous: Rendezvous,
     *,
-    loss: float = 0.0,
-    seed: int = 0,
+    impairments: Impairments = PERFECT,
     retransmission: Retransmission | None = None,
     patience: float = PATIENCE,
 ) -> Iterator[Pair | None]:
@@ -331,8 +332,7 @@ def join_pair(
 
     Rank 1 gets None, when rank 0 is done. Raises what :func:`amoeba.join_cluster` raises.
     """
-    links = Impairments(seed, loss=loss) if loss else PERFECT
-    with join_cluster(kind, rendezvous, impairments=links, retransmission=retransmission) as fabric:
+    with join_cluster(kind, rendezvous, impairments=impairments, retransmission=retransmission) as fabric:
         if rendezvous.rank:
             serve(TargetSide(fabric, 0), rendezvous)
             yield None
@@ -342,10 +342,3 @@ def join_pair(
         yield pair
         pair.domain.close()  # while the target still answers
         target.dismiss()
-
-
-def _two(kinds: str) -> list[str]:
-    names = [kind.strip() for kind in kinds.split(",")]
-    if len(names) > 2:
-        raise fabric_error(Errno.FI_EINVAL, f"a pair is an initiator and a target, got {kinds!r}")
-    return names if len(names) == 2 else names * 2

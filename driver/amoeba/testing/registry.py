@@ -112,9 +112,7 @@ def select(*patterns: str) -> tuple[Check, ...]:
     """
     chosen: set[str] = set()
     for pattern in patterns:
-        found = {
-            check.id for check in checks() if check.page == pattern or fnmatch.fnmatchcase(check.id, pattern)
-        }
+        found = {check.id for check in checks() if check.page == pattern or fnmatch.fnmatchcase(check.id, pattern)}
         if not found:
             raise ValueError(f"expected a page or a pattern for ids such as {checks()[0].id}, got {pattern!r}")
         chosen |= found

@@ -23,25 +23,37 @@ def _text(lines: Iterator[str]) -> str:
 
 
 def _catalogue(checks: Sequence[Check]) -> Iterator[str]:
-    pages = dict.fromkeys(check.page for check in checks)
-    yield from ("| page | release | sentences |", "|---|---|---:|")
-    for page in pages:
-        of_page = [check for check in checks if check.page == page]
-        yield f"| [{page}(3)](#{page}3) | {of_page[0].version} | {len(of_page)} |"
-    yield f"| all | | {len(checks)} |"
+    pages: dict[str, list[Check]] = {}
+    for check in checks:
+        pages.setdefault(check.page, []).append(check)
+    yield from ("| page | release | sentences | checks |", "|---|---|---:|---:|")
+    for page, of_page in pages.items():
+        yield f"| [{page}(3)](#{page}3) | {of_page[0].version} | {_sentences(of_page)} | {len(of_page)} |"
+    yield f"| all | | {_sentences(checks)} | {len(checks)} |"
     yield ""
-    for page in pages:
-        yield from (f"## {page}(3)", "", "| section | what it says | check | needs |", "|---|---|---|---|")
-        for check in checks:
-            if check.page == page:
-                needs = ", ".join(name for name in NEEDS if name in check.needs)
-                yield _row(check.section, check.sentence, f"`{check.function.__name__}`", needs)
+    for page, of_page in pages.items():
+        common = frozenset.intersection(*(check.needs for check in of_page))
+        yield from (f"## {page}(3)", "")
+        if common:
+            yield from (f"All of them need {_names(common)}.", "")
+        yield from ("| section | what it says | check | needs |", "|---|---|---|---|")
+        for check in of_page:
+            yield _row(check.section, check.sentence, f"`{check.function.__name__}`", _names(check.needs - common))
         yield ""
+
+
+def _sentences(checks: Sequence[Check]) -> int:
+    """How many different sentences they are about."""
+    return len({(check.page, check.section, check.sentence) for check in checks})
+
+
+def _names(needs: frozenset[str]) -> str:
+    return ", ".join(name for name in NEEDS if name in needs)
 
 
 def _results(report: Report, title: str) -> Iterator[str]:
     yield from (f"# {title}", "", f"Devices: {', '.join(report.devices)}.", "")
-    yield from ("| page | sentences | passed | failed | not offered |", "|---|---:|---:|---:|---:|")
+    yield from ("| page | checks | passed | failed | not offered |", "|---|---:|---:|---:|---:|")
     for page in report.pages:
         states = [outcome.state for outcome in report.of_page(page)]
         counts = (states.count(state) for state in ("passed", "failed", "not offered"))

@@ -70,8 +70,9 @@ def run(
     Parameters
     ----------
     subject : Pair, or a function that opens one
-        Such as ``functools.partial(open_pair, "model,rtl")``. After a failure it is opened again, so that one failure
-        does not bring about others; a Pair that was opened elsewhere is used to the end, whatever its state.
+        Such as ``open_pair``, or ``functools.partial(open_pair, ["model", "rtl"])``: after a failure it is opened
+        again, so that one failure does not bring about others. A Pair that was opened elsewhere is used to the end,
+        whatever its state.
     select : iterable of Check, optional
         All of them otherwise; :func:`~amoeba.testing.select` chooses some.
     progress : callable, optional

@@ -96,9 +96,7 @@ def comparing_arrays_decides_entry_by_entry(pair: Pair) -> None:
     compare = np.arange(_LONG, dtype=np.uint64)
     compare[np.arange(_LONG) % 3 > 0] = 10**6
     result = np.zeros(_LONG, np.uint64)
-    pair.near.endpoint.compare_atomic(
-        np.full(_LONG, 9, np.uint64), compare, result, *memory.at(), Op.FI_CSWAP
-    )
+    pair.near.endpoint.compare_atomic(np.full(_LONG, 9, np.uint64), compare, result, *memory.at(), Op.FI_CSWAP)
     pair.near.finish()
     expect_equal("result", result.tolist(), list(range(_LONG)))
     expect_equal("memory", held(memory), [i if i % 3 else 9 for i in range(_LONG)])

@@ -32,9 +32,7 @@ def updates(pair: Pair, op: Op, kind: str, before: Values, operands: Values, aft
     expect_equal(f"{op.name} of {kind}: the operands", source.tobytes(), given)
 
 
-def swaps(
-    pair: Pair, op: Op, kind: str, before: Values, compare: Values, operands: Values, after: Values
-) -> None:
+def swaps(pair: Pair, op: Op, kind: str, before: Values, compare: Values, operands: Values, after: Values) -> None:
     """The same with a comparing atomic."""
     initial, left = (np.array(values, kind).tobytes() for values in (before, after))
     result, memory = np.zeros(len(before), kind), pair.memory(initial)

@@ -129,7 +129,7 @@ def failures_are_counted_apart(pair: Pair) -> None:
     near.failure(Errno.FI_ENOKEY)
 
 
-@page("fi_ep_bind", "Several endpoints may share a counter.")
+@page("events: FI_CNTR_EVENTS_COMP", "It increments for completions of every endpoint that is bound to it.")
 def endpoints_share_a_counter(pair: Pair) -> None:
     """Three operations of one, two of the other."""
     near, (counter,) = counted(pair, BindFlags.FI_WRITE)
@@ -258,7 +258,7 @@ def wait_without_a_wait_object_is_refused(pair: Pair) -> None:
     expect_equal("value", counter.read(), 0)
 
 
-@page("fi_cntr_read", "Values have 64 bits.")
+@page("SYNOPSIS", "Values have 64 bits.")
 def what_has_no_64_bits_is_refused(pair: Pair) -> None:
     """They must not be cut to what fits."""
     counter = pair.keep(pair.domain.cntr_open())

@@ -391,7 +391,7 @@ def endpoints_can_be_opened_and_closed_again_and_again(pair: Pair) -> None:
         expect_equal(f"memory after endpoint {index}", memory.load(), pattern(8, index))
 
 
-@page("DESCRIPTION", "An endpoint is a portal of reliable transfers: each is carried out once.", needs={"atomic"})
+@page("type: FI_EP_RDM", "Transfers are reliable: each is carried out, and once.", needs={"atomic"})
 def every_operation_is_carried_out_once(pair: Pair) -> None:
     """Ninety-six additions, sixteen at a time, each fetching what it found."""
     memory, results = memory_of(pair, 0), np.full(96, 999, np.uint64)
@@ -403,7 +403,7 @@ def every_operation_is_carried_out_once(pair: Pair) -> None:
     expect_equal("memory", held(memory), [96])
 
 
-@page("DESCRIPTION", "A peer that cannot be reached makes its operations fail; nothing hangs.", needs={"cut"})
+@page("type: FI_EP_RDM", "Transfers are reliable: what cannot be delivered fails, and nothing hangs.", needs={"cut"})
 def an_unreachable_peer_makes_operations_fail(pair: Pair) -> None:
     """Four writes into a link that is cut: four errors, and the endpoint works once the link does."""
     near, memory = pair.open(), pair.memory(32)

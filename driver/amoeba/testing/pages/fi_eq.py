@@ -78,7 +78,7 @@ def writing_needs_the_flag(pair: Pair) -> None:
     expect_equal("event", queue.read(), None)
 
 
-@page("fi_eq_write", "An event is a number of 32 bits.")
+@page("SYNOPSIS", "An event is a number of 32 bits.")
 def events_of_more_bits_are_refused(pair: Pair) -> None:
     """They must not be cut to what fits."""
     queue = queue_of(pair)

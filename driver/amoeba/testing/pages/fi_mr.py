@@ -327,7 +327,7 @@ def _outcome(near: Initiator) -> tuple[int, bool]:
 # Events
 
 
-@page("fi_domain_bind", "With FI_REG_MR, the end of a registration is an event: FI_MR_COMPLETE.")
+@page("DESCRIPTION", "With FI_REG_MR, the end of a registration is an event: FI_MR_COMPLETE.")
 def registration_reports_its_end_as_an_event(pair: Pair) -> None:
     """With the region and the context of the call; one that fails reports nothing."""
     queue = pair.keep(pair.fabric.eq_open())

@@ -256,9 +256,7 @@ def writemsg_with_remote_cq_data_tells_the_target(pair: Pair) -> None:
     """One entry for one message of two segments."""
     memory = pair.memory(32)
     segments = [RmaIov(memory.address + at, 8, memory.key) for at in (0, 16)]
-    pair.near.endpoint.writemsg(
-        RmaMsg([pattern(16)], pair.peer, segments, data=1 << 63), OpFlags.FI_REMOTE_CQ_DATA
-    )
+    pair.near.endpoint.writemsg(RmaMsg([pattern(16)], pair.peer, segments, data=1 << 63), OpFlags.FI_REMOTE_CQ_DATA)
     (entry,) = pair.target.hear(1, pair.patience)
     expect_equal("data", entry.data, 1 << 63)
     expect_equal("memory", memory.load(), pattern(16)[:8] + bytes(8) + pattern(16)[8:] + bytes(8))
@@ -513,7 +511,7 @@ def peers_that_were_never_inserted_are_refused(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(8))
 
 
-@page("ARGUMENTS", "addr and key are numbers of 64 bits.")
+@page("SYNOPSIS", "addr and key are numbers of 64 bits.")
 def addresses_and_keys_beyond_64_bits_are_refused(pair: Pair) -> None:
     """They must not be cut to what fits."""
     memory = pair.memory(8)
