@@ -287,14 +287,16 @@ class Pair:
         Raises CheckFailedError or FabricError if that is not so.
         """
         with self.check():
-            self.near.nothing_more()
-            expect_equal("entries left at the target", self.target.hear(1, 0.0), [])
             if "rma" in self.offers:
                 memory, back = self.memory(8), bytearray(8)
-                self.near.endpoint.write(b"usable?!", *memory.at())
-                self.near.endpoint.read(back, *memory.at())
-                self.near.finish_all(2)
+                self.near.endpoint.write(b"usable?!", *memory.at(), context="probing write")
+                self.near.endpoint.read(back, *memory.at(), context="probing read")
+                contexts = [entry.op_context for entry in self.near.finish_all(2)]
+                expect_equal("entries afterwards", contexts, ["probing write", "probing read"])
                 expect_equal("what was written and read afterwards", bytes(back), b"usable?!")
+            # behind these two, all that the check has left under way has ended
+            self.near.nothing_more()
+            expect_equal("entries left at the target", self.target.hear(1, 0.0), [])
 
 
 @contextlib.contextmanager
@@ -334,7 +336,8 @@ def join_pair(
     """
     with join_cluster(kind, rendezvous, impairments=impairments, retransmission=retransmission) as fabric:
         if rendezvous.rank:
-            serve(TargetSide(fabric, 0), rendezvous)
+            side = TargetSide(fabric, 0)
+            serve(side, rendezvous)
             yield None
             return
         target = RemoteTarget(fabric, rendezvous)

@@ -1,6 +1,5 @@
 """fi_cntr(3): counters."""
 
-import threading
 import time
 from collections.abc import Callable
 
@@ -8,7 +7,7 @@ from amoeba.constants import BindFlags, Errno, Op, WaitObj
 from amoeba.counters import Counter
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import memory_of, words
-from amoeba.testing.pages.fi_cq import fail
+from amoeba.testing.pages.fi_cq import fail, how_a_wait_ends
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import Initiator, Pair
 from amoeba.testing.registry import Page
@@ -233,20 +232,10 @@ def wait_ends_when_an_operation_fails(pair: Pair) -> None:
 
 @page("fi_cntr_wait", "A change of the error value ends the wait of another thread.")
 def wait_ends_when_another_thread_adds_an_error(pair: Pair) -> None:
-    """A wait without a limit, for what never comes."""
-    counter, ended = pair.keep(pair.domain.cntr_open()), []
-
-    def wait() -> None:
-        with expect_error("a wait for nothing", Errno.FI_EAVAIL):
-            counter.wait(1)
-        ended.append(True)
-
-    waiter = threading.Thread(target=wait, daemon=True)
-    waiter.start()
-    time.sleep(_SHORT)  # so that it waits
-    counter.adderr(1)
-    waiter.join(pair.patience)
-    expect_equal("whether the wait ended", ended, [True])
+    """A long wait, for what never comes."""
+    counter = pair.keep(pair.domain.cntr_open())
+    ended = how_a_wait_ends(lambda: counter.wait(1, pair.patience), lambda: counter.adderr(1))
+    expect_equal("how the wait ended", ended, Errno.FI_EAVAIL)
 
 
 @page("fi_cntr_wait", "A counter of FI_WAIT_NONE cannot be waited for.")
