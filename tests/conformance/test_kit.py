@@ -1,6 +1,7 @@
 """The kit itself: its registry, what it does with a pair, its reports."""
 
 import contextlib
+import itertools
 import threading
 
 import conformance_page
@@ -26,7 +27,7 @@ from amoeba.testing import (
 )
 from amoeba.testing.remote import RemoteTarget, serve
 
-PAGES = ["fi_rma", "fi_atomic", "fi_endpoint", "fi_cq", "fi_cntr", "fi_mr", "fi_av", "fi_eq"]
+PAGES = {"fi_rma", "fi_atomic", "fi_endpoint", "fi_cq", "fi_cntr", "fi_mr", "fi_av", "fi_eq"}
 
 
 def check_of(function, *needs, name="fi_test"):
@@ -43,8 +44,10 @@ def pair():
 # The registry
 
 
-def test_every_page_is_there_in_order_and_every_check_once():
-    assert list(dict.fromkeys(check.page for check in checks())) == PAGES
+def test_every_page_is_there_in_one_piece_and_every_check_once():
+    pages = [page for page, _ in itertools.groupby(check.page for check in checks())]
+    assert len(set(pages)) == len(pages)
+    assert set(pages) >= PAGES
     ids = [check.id for check in checks()]
     assert len(set(ids)) == len(ids) >= 250
 
