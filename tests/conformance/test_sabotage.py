@@ -228,7 +228,7 @@ def full_rings_are_an_error_of_another_kind(patch):
 @pytest.fixture
 def short_patience() -> functools.partial:
     """Opens pairs on which what hangs is soon given up."""
-    return functools.partial(open_pair, patience=0.5)
+    return functools.partial(open_pair, patience=2.0)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,6 +6,7 @@ MODULES = (
     "fi_rma",
     "fi_atomic",
     "fi_atomic_operations",
+    "fi_atomic_valid",
     "fi_endpoint",
     "fi_cq",
     "fi_cntr",

@@ -351,6 +351,18 @@ def a_refused_operation_leaves_no_trace(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(8))
 
 
+@page("ERRORS: FI_EAGAIN", "What waits because of the other side goes on when that has room again.")
+def operations_wait_for_a_target_that_does_not_read(pair: Pair) -> None:
+    """More data than its queue holds, which it begins to read when all is posted: everything arrives, in order."""
+    count = 2 * pair.info.rx_attr.size + 100
+    near, memory = pair.open(tx_size=count), pair.memory(8)
+    for index in range(count):
+        near.endpoint.writedata(b"", index, *memory.at(), context=index)
+    heard = pair.target.hear(count, pair.patience)
+    expect_equal("data", [entry.data for entry in heard], list(range(count)))
+    expect_equal("contexts", [entry.op_context for entry in near.finish_all(count)], list(range(count)))
+
+
 @page("OPERATION FLAGS", "Several flags combine.")
 def flags_combine(pair: Pair) -> None:
     """Injected, fenced, delivered, reported, and with data for the target, in one message."""
