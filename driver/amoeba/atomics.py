@@ -232,7 +232,7 @@ class AtomicOperations(Operations):
         silent: bool,
     ) -> None:
         rings = self._rings or self._not_enabled()
-        reads_only = op == Op.FI_ATOMIC_READ
+        reads_only = op == Op.FI_ATOMIC_READ and result is not None
         if datatype is None:
             datatype = datatype_of(result if reads_only else buf)
         size = self._element_size(opcode, op, datatype)
@@ -240,7 +240,7 @@ class AtomicOperations(Operations):
         operands = None if reads_only else Local(view_of(buf), desc, writable=False)
         compared = None if compare is None else Local(view_of(compare), desc, writable=False)
         given = operands or fetched
-        assert given is not None  # FI_ATOMIC_READ exists in the fetch form only: that has been asked
+        assert given is not None  # there are operands, or else a result
         length = given.length
         if not length or length % size:
             raise fabric_error(Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes")
