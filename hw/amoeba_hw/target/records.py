@@ -2,6 +2,7 @@
 
 from amaranth.lib import data
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
+from amoeba_model.wire.uet import RequestOpcode
 
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
@@ -21,6 +22,7 @@ __all__ = [
     "OPERAND_JOB",
     "SEQUENCED_REQUEST",
     "acknowledges",
+    "is_message",
     "refuses",
 ]
 
@@ -157,6 +159,18 @@ NACK = data.StructLayout(
     {"mac": 48, "ip": 32, "port": 16, "psn": 32, "spdcid": 16, "dpdcid": 16, "code": 8, "retx": 1}
 )
 """A negative acknowledgement; ``psn`` is nack_psn."""
+
+
+def is_message(header):
+    """Whether a request (FRAME_HEADER) is a message or a tagged atomic: meets a receive, and has no key."""
+    return ~header.is_control & header.opcode.matches(
+        RequestOpcode.SEND.value,
+        RequestOpcode.TAGGED_SEND.value,
+        RequestOpcode.RENDEZVOUS_SEND.value,
+        RequestOpcode.RENDEZVOUS_TSEND.value,
+        RequestOpcode.TSEND_ATOMIC.value,
+        RequestOpcode.TSEND_FETCH_ATOMIC.value,
+    )
 
 
 def acknowledges(header, destination):
