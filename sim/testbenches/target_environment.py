@@ -12,11 +12,13 @@ from types import SimpleNamespace
 import cocotb
 from amoeba_hw.interfaces import (
     CONTEXT,
+    COUNT_ORDER,
     FRAME_HEADER,
     KEY_STORE,
     MEMORY_REQUEST,
     READ_REQUEST,
     RING_INDEX,
+    SLOT_RELEASE,
     TRACE_SLOT,
     packet_beat,
     read_beat,
@@ -37,6 +39,7 @@ from uet_frames import beats_of, packets_of, random_request
 __all__ = [
     "ANSWER_BASE",
     "CONTEXTS",
+    "DELIVERY_COMPLETE",
     "EVENT_SIZE",
     "HEADER_DATA",
     "JOB",
@@ -51,6 +54,7 @@ __all__ = [
     "WINDOW",
     "Bench",
     "Initiator",
+    "counters_of",
     "request",
     "store_keys",
 ]
@@ -69,18 +73,25 @@ COUNTS = (
     "duplicates",
     "nacks_sent",
     "events",
+    "messages_matched",
+    "messages_unexpected",
 )
 
 DOMAIN, JOB, PID = 5, 0x123456, 0x789
 VALID, READ_RIGHT, WRITE_RIGHT, VIRTUAL = 1, 2, 4, 8
 NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
-WHOLE, HEADER_DATA, INITIATOR_ERROR = 3, 4, 0x10
+WHOLE, HEADER_DATA, INITIATOR_ERROR, DELIVERY_COMPLETE = 3, 4, 0x10, 0x20
 NOT_ENABLED = 1
 """The context that is not."""
 ANSWER_BASE = 0x7F00_0000_1000
 RINGS = {0: (0x7E00_0000_0000, 10), 2: (0x7E00_0010_0000, 3)}
 """Address and log2 of the entries of the event rings."""
 EVENT_SIZE = 64
+
+
+def counters_of(context):
+    """The event counters of a context: of requests that only read, and of others."""
+    return {"read_counter": 0x10 + context, "write_counter": 0x20 + context}
 
 
 class Bench:
@@ -100,7 +111,10 @@ class Bench:
                 ("results", BEAT),
                 ("event_heads", RING_INDEX),
                 ("event_arms", RING_INDEX),
+                ("receive_tails", RING_INDEX),
+                ("slot_releases", SLOT_RELEASE),
                 ("answer_data", read_beat(WIDTH)),
+                ("receive_data", read_beat(WIDTH)),
             )
         }
         self.sinks = {
@@ -114,6 +128,8 @@ class Bench:
                 ("answer_writes", write_beat(WIDTH)),
                 ("event_writes", write_beat(WIDTH)),
                 ("answer_reads", READ_REQUEST),
+                ("receive_reads", READ_REQUEST),
+                ("counts", COUNT_ORDER),
             )
         }
         self.contexts = [Context(number) for number in range(CONTEXTS)]
@@ -134,7 +150,7 @@ class Bench:
     def set_context(self, number, enabled):
         base, size = RINGS.get(number, (0, 0))
         fields = {"enable": enabled, "domain": DOMAIN, "job_id": JOB, "pid_on_fep": PID + number}
-        fields |= {"event_base": base, "event_size": size}
+        fields |= {"event_base": base, "event_size": size} | counters_of(number)
         getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, fields)
 
     def forget(self):
@@ -145,7 +161,7 @@ class Bench:
         )
         self.counts, self.traced, self.events_traced = Counter(), [], []
         self.interrupts = Counter()
-        self.executed, self.results = [], []
+        self.executed, self.results, self.orders = [], [], []
         self.host, self.responses, self._payloads = {}, [], []
         self._places = {}
         """Per stream of writes: where the next beat of the burst goes."""
@@ -198,6 +214,7 @@ class Bench:
                 if self.on_response:
                     self.on_response(header)
             self._payloads += self._drain("response_payload")
+            self.orders += [(order["counter"], order["error"]) for order in self._drain("counts")]
 
     on_response = None
     """Called with each response's header, when :attr:`host` has what was written before it was taken."""

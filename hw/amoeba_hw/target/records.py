@@ -8,6 +8,7 @@ from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
 
 __all__ = [
+    "ADVANCES",
     "ANSWER",
     "CHECKED_REQUEST",
     "DUPLICATE",
@@ -61,9 +62,9 @@ EVENT_ORDER = data.StructLayout(
         "context": 8,
         "generation": GENERATION_BITS,
         "regardless": 1,  # written whatever became of the request; otherwise only if that was executed and is OK
-        "kind": 8,  # EventKind
+        "kind": 8,  # EventKind; 0: there is no event, and what is promised is given back
         "flags": 8,  # EventFlags
-        "status": 8,  # if the request is OK, or not executed
+        "status": 8,  # unless the request was executed and is not OK: then that
         "user_context": 64,
         "data": 64,
         "tag": 64,
@@ -100,13 +101,16 @@ ANSWER = data.StructLayout(
 )
 """What is to be known of a request to answer it."""
 
+ADVANCES = data.StructLayout({"counters": data.ArrayLayout(8, 2), "error": 1})
+"""The event counters that an answer advances, 0: none."""
+
 MESSAGE = data.StructLayout(
     {
-        "valid": 1,  # the request is a message or a tagged atomic
+        "valid": 1,  # the request is a message or a tagged atomic; to be matched if ``answer.executed``
         "tagged": 1,
         "rendezvous": 1,
         "atomic": 1,
-        "slot_promised": 1,
+        "slot_promised": 1,  # also to one that the checks refuse
     }
 )
 """What matching has to know of a request. Until then ``buffer_offset`` is the memory request's address, and of the
