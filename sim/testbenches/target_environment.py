@@ -40,6 +40,7 @@ __all__ = [
     "ANSWER_BASE",
     "CONTEXTS",
     "DELIVERY_COMPLETE",
+    "DOMAIN",
     "EVENT_SIZE",
     "HEADER_DATA",
     "JOB",
@@ -343,4 +344,5 @@ def store_keys(bench):
         107: {"base": 2**64 - 64, "length": 64, "domain": DOMAIN, "flags": VALID | both | VIRTUAL},
     }
     for key, entry in entries.items():
+        entry |= {"read_counter": 0x30 + key % 100, "write_counter": 0x40 + key % 100}
         bench.store(next(iter(key_slots(key, KEYS))), key=key, **entry)

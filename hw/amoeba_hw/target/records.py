@@ -2,7 +2,7 @@
 
 from amaranth.lib import data
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
-from amoeba_model.wire.uet import RequestOpcode
+from amoeba_model.wire.uet import MESSAGE_REQUESTS
 
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
@@ -167,14 +167,7 @@ NACK = data.StructLayout(
 
 def is_message(header):
     """Whether a request (FRAME_HEADER) is a message or a tagged atomic: meets a receive, and has no key."""
-    return ~header.is_control & header.opcode.matches(
-        RequestOpcode.SEND.value,
-        RequestOpcode.TAGGED_SEND.value,
-        RequestOpcode.RENDEZVOUS_SEND.value,
-        RequestOpcode.RENDEZVOUS_TSEND.value,
-        RequestOpcode.TSEND_ATOMIC.value,
-        RequestOpcode.TSEND_FETCH_ATOMIC.value,
-    )
+    return ~header.is_control & header.opcode.matches(*sorted(opcode.value for opcode in MESSAGE_REQUESTS))
 
 
 def acknowledges(header, destination):

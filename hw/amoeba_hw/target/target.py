@@ -97,7 +97,7 @@ class Target(wiring.Component):
     event_interrupts : Out, a bit per context
         Pulses.
     trace_request_checked : TRACE_SLOT
-        For each request that a PDC accepted, once it has been matched.
+        For each request that a PDC accepted.
     trace_event_written : TRACE_SLOT
     count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence, count_duplicates,
     count_nacks_sent, count_events, count_messages_matched, count_messages_unexpected : Out(1)
@@ -177,7 +177,7 @@ class Target(wiring.Component):
         ):
             connect_streams(m, producer, consumer)
         self._elaborate_checks(m, pdcs, matcher, collector)
-        self._elaborate_rooms(m, pdcs, matcher, sender)
+        self._elaborate_matching(m, pdcs, matcher, sender)
         self._elaborate_events(m, sender)
         self._elaborate_counts(m, sender)
         self._elaborate_answer_memory(m, collector, sender, replayer)
@@ -205,10 +205,6 @@ class Target(wiring.Component):
             (flipped(self.key_stores), keys.stores),
             (keys.located, checker.located),
             (checker.checked, matcher.checked),
-            (flipped(self.receive_tails), matcher.receive_tails),
-            (flipped(self.slot_releases), matcher.slot_releases),
-            (matcher.receive_reads, flipped(self.receive_reads)),
-            (flipped(self.receive_data), matcher.receive_data),
             (flipped(self.request_payload), splitter.payload),
             (waiting.o, flipped(self.memory_requests)),
             (splitter.operands, flipped(self.operands)),
@@ -217,30 +213,16 @@ class Target(wiring.Component):
             connect_streams(m, producer, consumer)
         m.d.comb += [
             checker.keeps_data.eq(self.answer_base != 0),
-            *(
-                block.contexts[index].eq(self.contexts[index])
-                for block in (checker, matcher)
-                for index in range(self._parameters.contexts)
-            ),
+            *(checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)),
         ]
+        self._elaborate_report(m, checker.checked)
         self._elaborate_dispatch(m, matcher.matched, splitter.jobs, waiting.i, collector.answers)
 
-    def _elaborate_dispatch(self, m, matched, jobs, memory_requests, answers):
-        """Hands a request to all that it concerns at once; their ``ready`` depends on nothing here."""
-        request = matched.p
-        leaves = Signal()
+    def _elaborate_report(self, m, checked):
+        request, event = checked.p, self.trace_request_checked.event
         accepted = Signal()
-        event = self.trace_request_checked.event
         m.d.comb += [
-            matched.ready.eq(jobs.ready & memory_requests.ready & answers.ready),
-            leaves.eq(matched.valid & matched.ready),
-            accepted.eq(leaves & ~request.dropped & ~request.answer.silent),
-            jobs.valid.eq(leaves & request.has_payload),
-            jobs.p.eq(request.job),
-            memory_requests.valid.eq(leaves & request.answer.executed),
-            memory_requests.p.eq(request.memory),
-            answers.valid.eq(leaves & ~request.dropped),
-            answers.p.eq(request.answer),
+            accepted.eq(checked.valid & checked.ready & ~request.dropped),
             self.count_requests_received.eq(accepted),
             self.trace_request_checked.valid.eq(accepted),
             event.psn.eq(request.answer.psn),
@@ -249,10 +231,32 @@ class Target(wiring.Component):
             event.status.eq(request.answer.return_code),
         ]
 
-    def _elaborate_rooms(self, m, pdcs, matcher, sender):
-        """Who takes event entries and unexpected slots, and who gives them back."""
+    def _elaborate_dispatch(self, m, matched, jobs, memory_requests, answers):
+        """Hands a request to all that it concerns at once; their ``ready`` depends on nothing here."""
+        request = matched.p
+        leaves = Signal()
+        m.d.comb += [
+            matched.ready.eq(jobs.ready & memory_requests.ready & answers.ready),
+            leaves.eq(matched.valid & matched.ready),
+            jobs.valid.eq(leaves & request.has_payload),
+            jobs.p.eq(request.job),
+            memory_requests.valid.eq(leaves & request.answer.executed),
+            memory_requests.p.eq(request.memory),
+            answers.valid.eq(leaves & ~request.dropped),
+            answers.p.eq(request.answer),
+        ]
+
+    def _elaborate_matching(self, m, pdcs, matcher, sender):
+        """The Matcher's receive descriptors; and who takes event entries and slots, and who gives them back."""
         m.submodules.rooms = rooms = EventRooms(self._parameters.contexts)
-        connect_streams(m, flipped(self.event_heads), rooms.heads)
+        for producer, consumer in (
+            (flipped(self.event_heads), rooms.heads),
+            (flipped(self.receive_tails), matcher.receive_tails),
+            (flipped(self.slot_releases), matcher.slot_releases),
+            (matcher.receive_reads, flipped(self.receive_reads)),
+            (flipped(self.receive_data), matcher.receive_data),
+        ):
+            connect_streams(m, producer, consumer)
         m.d.comb += [
             rooms.promise.eq(pdcs.event_promise),
             rooms.give_back.eq(sender.event_give_back),
@@ -268,6 +272,7 @@ class Target(wiring.Component):
             takes_messages = context.enable & (context.event_base != 0) & (context.unexpected_base != 0)
             m.d.comb += [
                 rooms.contexts[index].eq(context),
+                matcher.contexts[index].eq(context),
                 pdcs.slot_open[index].eq(takes_messages & matcher.slot_open[index]),
                 pdcs.slot_blocked[index].eq(takes_messages & ~matcher.slot_open[index]),
                 pdcs.event_generations[index].eq(generation),
