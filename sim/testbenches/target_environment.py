@@ -49,7 +49,9 @@ __all__ = [
     "PAYLOAD",
     "PDCS",
     "PID",
+    "RECEIVES",
     "RINGS",
+    "SLOTS",
     "WHOLE",
     "WIDTH",
     "WINDOW",
@@ -88,6 +90,10 @@ ANSWER_BASE = 0x7F00_0000_1000
 RINGS = {0: (0x7E00_0000_0000, 10), 2: (0x7E00_0010_0000, 3)}
 """Address and log2 of the entries of the event rings."""
 EVENT_SIZE = 64
+SLOTS = {0: 0x7D00_0000_0000}
+"""Address of the unexpected slots, of the context that takes messages."""
+RECEIVES = {0: (0x7C00_0000_0000, 6)}
+"""Address and log2 of the entries of its receive ring."""
 
 
 def counters_of(context):
@@ -138,6 +144,7 @@ class Bench:
             context.enabled = context.number != NOT_ENABLED
             context.domain, context.job_id, context.pid_on_fep = DOMAIN, JOB, PID + context.number
             context.events.base, context.events.size = RINGS.get(context.number, (0, 0))
+            context.unexpected_base = SLOTS.get(context.number, 0)
             self.set_context(context.number, context.enabled)
         dut.answer_base.value = answer_base
         self.answer_base = answer_base
@@ -152,6 +159,8 @@ class Bench:
         base, size = RINGS.get(number, (0, 0))
         fields = {"enable": enabled, "domain": DOMAIN, "job_id": JOB, "pid_on_fep": PID + number}
         fields |= {"event_base": base, "event_size": size} | counters_of(number)
+        base, size = RECEIVES.get(number, (0, 0))
+        fields |= {"receive_base": base, "receive_size": size, "unexpected_base": SLOTS.get(number, 0)}
         getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, fields)
 
     def forget(self):
