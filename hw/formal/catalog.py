@@ -201,8 +201,9 @@ PROOFS = [
     ),
     *_with_covers(
         "event_room",
-        "EventRooms: promised and not consumed are at most n - 4; room is found whenever there is some; what an "
-        "earlier generation gives back does not count",
+        "EventRooms: promised and not consumed are at most n - 4; room is found whenever there is some, and still "
+        "there when a request that saw it promises it, whatever receive descriptors take; what an earlier generation "
+        "gives back does not count",
         EventRoomSpec,
         "prove",
         3,

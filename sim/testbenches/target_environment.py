@@ -12,11 +12,13 @@ from types import SimpleNamespace
 import cocotb
 from amoeba_hw.interfaces import (
     CONTEXT,
+    COUNT_ORDER,
     FRAME_HEADER,
     KEY_STORE,
     MEMORY_REQUEST,
     READ_REQUEST,
     RING_INDEX,
+    SLOT_RELEASE,
     TRACE_SLOT,
     packet_beat,
     read_beat,
@@ -37,6 +39,8 @@ from uet_frames import beats_of, packets_of, random_request
 __all__ = [
     "ANSWER_BASE",
     "CONTEXTS",
+    "DELIVERY_COMPLETE",
+    "DOMAIN",
     "EVENT_SIZE",
     "HEADER_DATA",
     "JOB",
@@ -45,12 +49,15 @@ __all__ = [
     "PAYLOAD",
     "PDCS",
     "PID",
+    "RECEIVES",
     "RINGS",
+    "SLOTS",
     "WHOLE",
     "WIDTH",
     "WINDOW",
     "Bench",
     "Initiator",
+    "counters_of",
     "request",
     "store_keys",
 ]
@@ -69,18 +76,29 @@ COUNTS = (
     "duplicates",
     "nacks_sent",
     "events",
+    "messages_matched",
+    "messages_unexpected",
 )
 
 DOMAIN, JOB, PID = 5, 0x123456, 0x789
 VALID, READ_RIGHT, WRITE_RIGHT, VIRTUAL = 1, 2, 4, 8
 NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
-WHOLE, HEADER_DATA, INITIATOR_ERROR = 3, 4, 0x10
+WHOLE, HEADER_DATA, INITIATOR_ERROR, DELIVERY_COMPLETE = 3, 4, 0x10, 0x20
 NOT_ENABLED = 1
 """The context that is not."""
 ANSWER_BASE = 0x7F00_0000_1000
 RINGS = {0: (0x7E00_0000_0000, 10), 2: (0x7E00_0010_0000, 3)}
 """Address and log2 of the entries of the event rings."""
 EVENT_SIZE = 64
+SLOTS = {0: 0x7D00_0000_0000}
+"""Address of the unexpected slots, of the context that takes messages."""
+RECEIVES = {0: (0x7C00_0000_0000, 6)}
+"""Address and log2 of the entries of its receive ring."""
+
+
+def counters_of(context):
+    """The event counters of a context: of requests that only read, and of others."""
+    return {"read_counter": 0x10 + context, "write_counter": 0x20 + context}
 
 
 class Bench:
@@ -100,7 +118,10 @@ class Bench:
                 ("results", BEAT),
                 ("event_heads", RING_INDEX),
                 ("event_arms", RING_INDEX),
+                ("receive_tails", RING_INDEX),
+                ("slot_releases", SLOT_RELEASE),
                 ("answer_data", read_beat(WIDTH)),
+                ("receive_data", read_beat(WIDTH)),
             )
         }
         self.sinks = {
@@ -114,6 +135,8 @@ class Bench:
                 ("answer_writes", write_beat(WIDTH)),
                 ("event_writes", write_beat(WIDTH)),
                 ("answer_reads", READ_REQUEST),
+                ("receive_reads", READ_REQUEST),
+                ("counts", COUNT_ORDER),
             )
         }
         self.contexts = [Context(number) for number in range(CONTEXTS)]
@@ -121,6 +144,7 @@ class Bench:
             context.enabled = context.number != NOT_ENABLED
             context.domain, context.job_id, context.pid_on_fep = DOMAIN, JOB, PID + context.number
             context.events.base, context.events.size = RINGS.get(context.number, (0, 0))
+            context.unexpected_base = SLOTS.get(context.number, 0)
             self.set_context(context.number, context.enabled)
         dut.answer_base.value = answer_base
         self.answer_base = answer_base
@@ -134,7 +158,9 @@ class Bench:
     def set_context(self, number, enabled):
         base, size = RINGS.get(number, (0, 0))
         fields = {"enable": enabled, "domain": DOMAIN, "job_id": JOB, "pid_on_fep": PID + number}
-        fields |= {"event_base": base, "event_size": size}
+        fields |= {"event_base": base, "event_size": size} | counters_of(number)
+        base, size = RECEIVES.get(number, (0, 0))
+        fields |= {"receive_base": base, "receive_size": size, "unexpected_base": SLOTS.get(number, 0)}
         getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, fields)
 
     def forget(self):
@@ -145,7 +171,7 @@ class Bench:
         )
         self.counts, self.traced, self.events_traced = Counter(), [], []
         self.interrupts = Counter()
-        self.executed, self.results = [], []
+        self.executed, self.results, self.orders = [], [], []
         self.host, self.responses, self._payloads = {}, [], []
         self._places = {}
         """Per stream of writes: where the next beat of the burst goes."""
@@ -198,6 +224,7 @@ class Bench:
                 if self.on_response:
                     self.on_response(header)
             self._payloads += self._drain("response_payload")
+            self.orders += [(order["counter"], order["error"]) for order in self._drain("counts")]
 
     on_response = None
     """Called with each response's header, when :attr:`host` has what was written before it was taken."""
@@ -326,4 +353,5 @@ def store_keys(bench):
         107: {"base": 2**64 - 64, "length": 64, "domain": DOMAIN, "flags": VALID | both | VIRTUAL},
     }
     for key, entry in entries.items():
+        entry |= {"read_counter": 0x30 + key % 100, "write_counter": 0x40 + key % 100}
         bench.store(next(iter(key_slots(key, KEYS))), key=key, **entry)

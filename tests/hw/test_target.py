@@ -3,6 +3,8 @@
 
 import pytest
 from amoeba_hw.host.ring_writer import RingWriter
+from amoeba_hw.target.answer_sender import AnswerSender
+from amoeba_hw.target.checker import RequestChecker
 from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.pdc_table import PdcTable
 from amoeba_hw.target.target import Target
@@ -17,6 +19,15 @@ SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16}
 def test_requests_are_judged_executed_and_answered(width, bench):
     parameters = NicParameters(data_width=width, target_pdcs=8, **SIZES)
     run_bench(Target(parameters), bench, parameters={"width": width, "pdcs": 8, **SIZES})
+
+
+def test_messages_are_checked_before_they_are_matched():
+    sizes = {"payload": 512, "contexts": 4}
+    run_bench(RequestChecker(NicParameters(**sizes)), "request_checker", parameters=sizes)
+
+
+def test_answers_leave_behind_their_events():
+    run_bench(AnswerSender(NicParameters(contexts=3)), "answer_sender", parameters={"contexts": 3})
 
 
 def test_packets_find_their_pdc_and_its_order():

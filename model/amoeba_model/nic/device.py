@@ -181,7 +181,8 @@ class ModelDevice(SimulatedDevice):
         header, payload = decoded
         if header.is_request:
             self._target.handle(header, payload, cycle)
-            self._matcher.run()
+            if self._matcher.busy:
+                self._matcher.run()
         else:
             self._initiator.receive(header, payload, cycle)
 

@@ -62,11 +62,13 @@ class RemoteRequests:
         """The packet is about to be answered with ``code``, if it is its request's last."""
         if not header.flags & _DELIVERY_COMPLETE:
             return
-        context = self._contexts[header.resource_index]
-        key = self._keys.find(header.memory_key)
-        concerned = (context,) if key is None or key.domain != context.domain else (context, key)
         only_reads = header.opcode == _READ or header.atomic_opcode == _ATOMIC_READ
-        for entry in concerned:
-            number = entry.read_counter if only_reads else entry.write_counter
+        context = self._contexts[header.resource_index]
+        number = context.read_counter if only_reads else context.write_counter
+        if number:
+            self._counters.advance(number, code == _OK)
+        key = self._keys.find(header.memory_key)
+        if key is not None and key.domain == context.domain:
+            number = key.read_counter if only_reads else key.write_counter
             if number:
                 self._counters.advance(number, code == _OK)

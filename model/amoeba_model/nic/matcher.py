@@ -21,6 +21,8 @@ class Matcher:
     """Takes receive descriptors as soon as there is room for what follows from them, and messages when they come."""
 
     def __init__(self, core: Core, host: HostMemory, contexts: list[Context], events: EventWriter) -> None:
+        self.busy: list[Context] = []
+        """Contexts with receive descriptors that are not done yet."""
         self._core = core
         self._contexts = contexts
         self._events = events
@@ -28,14 +30,12 @@ class Matcher:
         self._unit = MatchUnit(core, contexts)
         self._orders: dict[int, ReceiveOrder] = {}
         """By context: the receive descriptor that has been fetched and not done yet."""
-        self._busy: list[Context] = []
-        """Contexts with receive descriptors that are not done yet."""
 
     def ring_doorbell(self, context: Context, tail: int) -> None:
         """Doorbell: the producer index of the receive ring."""
         context.receive_tail = tail
-        if context not in self._busy:
-            self._busy.append(context)
+        if context not in self.busy:
+            self.busy.append(context)
 
     def release_slot(self, context: Context, slot: int) -> None:
         """Doorbell: the driver is done with an unexpected slot."""
@@ -56,8 +56,7 @@ class Matcher:
 
     def run(self) -> None:
         """Do all receive descriptors that may be done by now."""
-        if self._busy:
-            self._busy = [context for context in self._busy if not self._finish(context)]
+        self.busy = [context for context in self.busy if not self._finish(context)]
 
     def _finish(self, context: Context) -> bool:
         """Do what may be done of one context; whether that is all."""
