@@ -132,7 +132,7 @@ def expected_event(answer):
     """The entry's bytes; the phase is the RingWriter's to set."""
     event = answer["event"]
     return struct.pack(
-        "<QQQQIIIHH12xxBBB",
+        "<QQQQIIIHH13xBBB",
         *(event[name] for name in ("user_context", "data", "tag", "address", "length")),
         answer["ip"],
         event["initiator"],

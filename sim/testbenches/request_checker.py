@@ -82,7 +82,7 @@ def message(opcode, length=8, payload_length=None, **fields):
 def random_message():
     """Right, or wrong in some way."""
     opcode = random.choice(list(MESSAGES))
-    length = 32 if opcode in RENDEZVOUS else random.choice([8, 64, PAYLOAD])
+    length = random.choice([32, 32, 31, 33]) if opcode in RENDEZVOUS else random.choice([8, 64, PAYLOAD])
     header = message(opcode, length)
     header["flags"] |= random.choice([0, HEADER_DATA]) | random.choice([0, DELIVERY_COMPLETE])
     if random.random() < 0.6:

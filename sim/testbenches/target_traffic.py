@@ -28,6 +28,8 @@ from target_environment import (
     WINDOW,
     Bench,
     counters_of,
+    expected_memory,
+    plain,
     request,
     store_keys,
 )
@@ -154,38 +156,6 @@ class Senders:
             self._restart(pdc, pdc["next"])
         self._bench.send(header, payload)
         self.judged[header["port"]] = header, payload, verdict
-
-
-def expected_memory(checked, pdc, header):
-    """The model's memory request as MEMORY_REQUEST and its operands."""
-    kind = {None: 0 if checked.operand is None else 1}.get(checked.op, 2)
-    return (
-        {
-            "address": checked.address,
-            "length": checked.length,
-            "kind": kind,
-            "op": 0 if checked.op is None else int(checked.op),
-            "datatype": 0 if checked.datatype is None else int(checked.datatype),
-            "has_operand": int(bool(checked.operand)),
-            "has_compare": int(bool(checked.compare)),
-            "cswap_by_bits": int(checked.cswap_by_bits),
-            "returns_data": int(checked.returns_data and checked.length > 0),
-            "pdc": pdc,
-            "psn": header["psn"],
-        },
-        checked.operand or None,
-        checked.compare or None,
-    )
-
-
-def plain(executed):
-    """Executed requests with numbers for enums, and without the operation that RMA does not have."""
-    result = []
-    for memory, operand, compare in executed:
-        kind = int(memory["kind"].value)
-        fields = memory | {"kind": kind} | ({"op": 0, "datatype": 0} if kind != 2 else {})
-        result.append((fields, operand, compare))
-    return result
 
 
 class Scoreboard:

@@ -11,10 +11,12 @@ from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
-SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16}
+SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "receives": 8, "unexpected": 4}
 
 
-@pytest.mark.parametrize("bench", ["target_checks", "target_traffic", "target_answers", "target_events"])
+@pytest.mark.parametrize(
+    "bench", ["target_checks", "target_traffic", "target_answers", "target_events", "target_messages"]
+)
 @pytest.mark.parametrize("width", [128, 256, 512])
 def test_requests_are_judged_executed_and_answered(width, bench):
     parameters = NicParameters(data_width=width, target_pdcs=8, **SIZES)
