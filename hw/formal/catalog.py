@@ -221,7 +221,7 @@ PROOFS = [
     ),
     *_with_covers(
         "event_counter",
-        "CounterWriter of 2, of which one is none: the same; and the newest value is written within six cycles of a "
+        "CounterWriter of 2, of which one is none: the same; and the newest value is written within four cycles of a "
         "willing host",
         CounterWriterSpec,
         "bmc",

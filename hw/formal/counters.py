@@ -28,7 +28,7 @@ class CounterWriterSpec(wiring.Component):
         Cycles without a new order or a host that waits, after which the newest value has been written.
     """
 
-    def __init__(self, counters=2, patience=6):
+    def __init__(self, counters=2, patience=4):
         self._counters = counters
         self._patience = patience
         super().__init__(
