@@ -20,6 +20,7 @@ from amoeba.constants import (
     CqFormat,
     Datatype,
     DomainFlags,
+    EndpointOption,
     EpType,
     EqEvent,
     EqFlags,
@@ -31,6 +32,7 @@ from amoeba.constants import (
     MsgOrder,
     Op,
     OpFlags,
+    OptionLevel,
     Progress,
     Protocol,
     QueryFlags,
@@ -63,6 +65,7 @@ from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
+from amoeba.transmit import EndpointAlias
 from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
 
 __all__ = [
@@ -98,6 +101,8 @@ __all__ = [
     "DomainFlags",
     "Endpoint",
     "EndpointAddress",
+    "EndpointAlias",
+    "EndpointOption",
     "EpAttr",
     "EpType",
     "EqEntry",
@@ -120,6 +125,7 @@ __all__ = [
     "MsgOrder",
     "Op",
     "OpFlags",
+    "OptionLevel",
     "PeerError",
     "Progress",
     "ProtectionError",

@@ -20,6 +20,7 @@ __all__ = [
     "CqFormat",
     "Datatype",
     "DomainFlags",
+    "EndpointOption",
     "EpType",
     "EqEvent",
     "EqFlags",
@@ -31,6 +32,7 @@ __all__ = [
     "MsgOrder",
     "Op",
     "OpFlags",
+    "OptionLevel",
     "Progress",
     "Protocol",
     "QueryFlags",
@@ -293,6 +295,41 @@ class TrafficClass(enum.IntEnum):
     FI_TC_BULK_DATA = 0x203
     FI_TC_SCAVENGER = 0x204
     FI_TC_NETWORK_CTRL = 0x205
+
+
+class OptionLevel(enum.IntEnum):
+    """What an option belongs to."""
+
+    FI_OPT_ENDPOINT = 0
+
+
+class EndpointOption(enum.IntEnum):
+    """Options of FI_OPT_ENDPOINT; those from FI_OPT_MAX_MSG_SIZE on are of release 2.0."""
+
+    FI_OPT_MIN_MULTI_RECV = 0
+    FI_OPT_CM_DATA_SIZE = 1
+    FI_OPT_BUFFERED_MIN = 2
+    FI_OPT_BUFFERED_LIMIT = 3
+    FI_OPT_SEND_BUF_SIZE = 4
+    FI_OPT_RECV_BUF_SIZE = 5
+    FI_OPT_TX_SIZE = 6
+    """Descriptors under way at a time."""
+    FI_OPT_RX_SIZE = 7
+    """Entries about peers that may wait to be read."""
+    FI_OPT_FI_HMEM_P2P = 8
+    FI_OPT_XPU_TRIGGER = 9
+    FI_OPT_MAX_MSG_SIZE = 12
+    FI_OPT_MAX_TAGGED_SIZE = 13
+    FI_OPT_MAX_RMA_SIZE = 14
+    """Most bytes of one read or write."""
+    FI_OPT_MAX_ATOMIC_SIZE = 15
+    """Most bytes of one atomic."""
+    FI_OPT_INJECT_MSG_SIZE = 16
+    FI_OPT_INJECT_TAGGED_SIZE = 17
+    FI_OPT_INJECT_RMA_SIZE = 18
+    """Most bytes of one inject_write."""
+    FI_OPT_INJECT_ATOMIC_SIZE = 19
+    """Most bytes of one inject_atomic."""
 
 
 class EqEvent(enum.IntEnum):

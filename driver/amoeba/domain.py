@@ -29,13 +29,15 @@ from amoeba.constants import (
     WaitObj,
 )
 from amoeba.counters import Counter
-from amoeba.endpoint import DEFAULT_RX_SIZE, DEFAULT_TX_SIZE, Endpoint
+from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE
+from amoeba.receive import DEFAULT_RX_SIZE
+from amoeba.transmit import DEFAULT_TX_SIZE
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric

@@ -23,19 +23,13 @@ from amoeba.constants import (
     ResourceMgmt,
     Threading,
 )
-from amoeba.endpoint import (
-    DEFAULT_RX_SIZE,
-    DEFAULT_TX_SIZE,
-    MAX_TX_SIZE,
-    least_descriptors,
-    most_segments,
-    ring_size,
-)
 from amoeba.errors import fabric_error
 from amoeba.events import MOST_EVENTS
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE, TX_OP_FLAGS
+from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.rings import INJECT_SIZE
+from amoeba.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
 
 __all__ = ["DEFAULT_MR_MODE", "PROVIDER", "nic_index", "offer", "registration_mode", "select"]
 

@@ -88,16 +88,48 @@ def total(buffers: Sequence[Local]) -> int:
 
 
 class Operations(FabricObject):
-    """An endpoint, as far as its operations need it."""
+    """An endpoint, as far as its operations need it.
 
-    def __init__(self, domain: "Domain") -> None:
+    Raises FI_EBADFLAGS for ``op_flags`` that cannot be a default.
+    """
+
+    def __init__(
+        self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         self.domain = domain
         self._nic = domain.nic
-        self._selective = False
+        self._selective_queue = False
+        """The completion queue hears of successes only where FI_COMPLETION asks for it."""
+        self._take_op_flags(op_flags)
         self._rings: ContextRings | None = None
         self._peer_map: PeerMap | None = None
         self._open_peers: dict[int, int] = {}
-        super().__init__(domain)
+        super().__init__(domain if parent is None else parent)
+
+    @property
+    def op_flags(self) -> OpFlags:
+        """Flags of operations that are given none; FI_COMPLETION: report all successes.
+
+        Setting it (FI_SETOPSFLAG) concerns the operations that follow. Raises FI_EBADFLAGS for flags that cannot be a
+        default.
+        """
+        return self._op_flags
+
+    @op_flags.setter
+    def op_flags(self, flags: OpFlags) -> None:
+        self._check_open()
+        self._take_op_flags(flags)
+
+    def _take_op_flags(self, flags: OpFlags) -> None:
+        if int(flags) & ~int(TX_OP_FLAGS):
+            raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {flags!r}")
+        self._op_flags = OpFlags(flags)
+        self._selective = self._selective_queue and not flags & OpFlags.FI_COMPLETION
+
+    def _use_queue(self, selective: bool) -> None:
+        """Say how the completion queue was bound."""
+        self._selective_queue = selective
+        self._take_op_flags(self._op_flags)
 
     def _check_request(
         self, flags: OpFlags, length: int, addr: int, key: int, silent: bool, allowed: int = _ALLOWED_FLAGS
