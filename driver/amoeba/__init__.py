@@ -66,7 +66,7 @@ from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
 from amoeba.transmit import EndpointAlias
-from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
+from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
 
 __all__ = [
     "DEVICE_KINDS",
@@ -122,6 +122,7 @@ __all__ = [
     "Mode",
     "MrAccess",
     "MrMode",
+    "Msg",
     "MsgOrder",
     "Op",
     "OpFlags",
@@ -140,6 +141,7 @@ __all__ = [
     "RmaMsg",
     "RxAttr",
     "StateError",
+    "TaggedMsg",
     "Threading",
     "TimedOutError",
     "TrafficClass",

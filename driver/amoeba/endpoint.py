@@ -7,7 +7,7 @@ from amoeba_model.device import DeviceClosedError
 
 from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
-from amoeba.constants import BindFlags, EpType, Errno, OpFlags
+from amoeba.constants import BindFlags, Caps, EpType, Errno, OpFlags
 from amoeba.contexts import start_context
 from amoeba.counters import Counter
 from amoeba.errors import fabric_error
@@ -69,11 +69,18 @@ class Endpoint(Transmitter):
     """
 
     def __init__(
-        self, domain: "Domain", ep_type: EpType, *, tx_size: int, rx_size: int, op_flags: OpFlags = NO_FLAGS
+        self,
+        domain: "Domain",
+        ep_type: EpType,
+        *,
+        tx_size: int,
+        rx_size: int,
+        op_flags: OpFlags = NO_FLAGS,
+        caps: Caps | None = None,
     ) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
-        self._receiver = Receiver(rx_size)
+        self._receiver: Receiver = Receiver(rx_size, caps)
         self._av: AddressVector | None = None
         self._name: EndpointAddress | None = None
         super().__init__(domain, tx_size=tx_size, op_flags=op_flags)
@@ -85,7 +92,7 @@ class Endpoint(Transmitter):
 
     @property
     def rx_size_left(self) -> int:
-        """How many more may come before that: ``fi_rx_size_left``."""
+        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
         self._check_open()
         return self._receiver.size_left
 
@@ -122,7 +129,7 @@ class Endpoint(Transmitter):
         if transmits:
             self._bind_transmit(queue, flags)
         if receives:
-            self._receiver.queue = queue
+            self._receiver.bind(queue, flags)
 
     def getopt(self, level: int, optname: int) -> int:
         """The value of an option (:class:`amoeba.EndpointOption`): ``fi_getopt``.
@@ -133,10 +140,10 @@ class Endpoint(Transmitter):
         return get_option(self, level, optname)
 
     def setopt(self, level: int, optname: int, value: int) -> None:
-        """Change an option, FI_OPT_TX_SIZE or FI_OPT_RX_SIZE: ``fi_setopt``.
+        """Change an option, FI_OPT_MIN_MULTI_RECV, FI_OPT_TX_SIZE or FI_OPT_RX_SIZE: ``fi_setopt``.
 
         Raises FI_ENOPROTOOPT for one that does not apply, FI_EOPNOTSUPP for one that can only be read, FI_EINVAL for
-        an unsuitable value, FI_EOPBADSTATE once enabled.
+        an unsuitable value, FI_EOPBADSTATE for a size once enabled.
         """
         self._check_open()
         set_option(self, level, optname, value)
@@ -162,6 +169,8 @@ class Endpoint(Transmitter):
         self._transmit_queue()
         if self._av is None:
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
+        if self._receiver.queue is None and self._counters.has(BindFlags.FI_RECV):
+            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
         nic = self._nic
         context = nic.take_context()
         rings = ContextRings(nic, context, self.tx_size)
@@ -172,8 +181,8 @@ class Endpoint(Transmitter):
             rings.release()
             nic.return_context(context)
             raise
-        events = self._receiver.start(nic, context, self._av)
-        self._name = start_context(self.domain, context, rings, events)
+        self._receiver.start(nic, self.domain.number, context, self._av, rings, peers, self._counters)
+        self._name = start_context(self.domain, context, rings, self._receiver, self._counters)
         self._start(rings, peers)
 
     def getname(self) -> bytes:

@@ -10,6 +10,7 @@ from amoeba.constants import BindFlags, Errno, OpFlags
 from amoeba.counters import Counter, EndpointCounters
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
+from amoeba.messages import MessageOperations
 from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
 from amoeba.rings import ContextRings
@@ -56,7 +57,7 @@ def most_segments(descriptors: int) -> int:
     return (descriptors + 2) // 4
 
 
-class _Posting(RmaOperations, AtomicOperations):
+class _Posting(RmaOperations, AtomicOperations, MessageOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
 
     def __init__(
@@ -101,6 +102,7 @@ class EndpointAlias(_Posting):
         super().__init__(original.domain, original, tx_size=original.tx_size, op_flags=op_flags)
         self._use_queue(original._selective_queue)
         self._rings, self._peer_map, self._open_peers = rings, original._peer_map, original._open_peers
+        self._receiver = original._receiver
 
     def _release(self) -> None:
         self._rings = None
@@ -151,7 +153,7 @@ class Transmitter(_Posting):
         """Post through these rings, of a context that has been started, to these peers."""
         queue = self._transmit_queue()
         queue._attach(rings)
-        self._counters.start(rings, queue)
+        self._counters.start(rings, queue, None if self._receiver is None else self._receiver.queue)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
 
     def _stop(self, av: AddressVector) -> ContextRings | None:
@@ -167,5 +169,7 @@ class Transmitter(_Posting):
         """Wait until operations are done and peers have been told, at most :data:`DRAIN_TIME`."""
         assert self._peer_map is not None
         deadline = time.monotonic() + DRAIN_TIME
+        # messages that nobody reads take half of it
+        rings.wait_until(lambda: not (rings.under_way or rings.held), deadline - DRAIN_TIME / 2)
         if rings.wait_until(lambda: not rings.under_way, deadline):
             self._peer_map.clear(deadline)
