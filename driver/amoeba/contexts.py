@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from amoeba.address import EndpointAddress
 from amoeba.constants import Caps
-from amoeba.counters import EndpointCounters
+from amoeba.counters import Counters
 from amoeba.nic import ContextSettings
 from amoeba.receive import Receiver
 from amoeba.rings import ContextRings
@@ -16,7 +16,7 @@ __all__ = ["start_context"]
 
 
 def start_context(
-    domain: "Domain", context: int, rings: ContextRings | None, receiver: Receiver, counters: EndpointCounters
+    domain: "Domain", context: int, rings: ContextRings | None, receiver: Receiver, counters: Counters
 ) -> EndpointAddress:
     """Start a context that was taken from the domain's NIC; returns the address by which peers reach it.
 

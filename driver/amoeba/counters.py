@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
     from amoeba.domain import Domain
 
-__all__ = ["Counter", "EndpointCounters"]
+__all__ = ["Counter", "Counters"]
 
 _OK = int(ReturnCode.OK)
 _U64 = 2**64 - 1
@@ -155,8 +155,8 @@ class Counter(FabricObject):
         return f"<Counter {value} done, {errors} failed>"
 
 
-class EndpointCounters:
-    """The counters of one endpoint, by what they count."""
+class Counters:
+    """The counters of one endpoint, or memory region, by what they count."""
 
     def __init__(self) -> None:
         self._counters: dict[int, Counter] = {}

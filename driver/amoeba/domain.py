@@ -29,7 +29,7 @@ from amoeba.constants import (
     QueryFlags,
     WaitObj,
 )
-from amoeba.counters import Counter
+from amoeba.counters import Counter, Counters
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
@@ -269,10 +269,42 @@ class MemoryRegion(FabricObject):
             flags |= KeyFlags.REMOTE_WRITE
         wanted = None if domain.mr_mode & MrMode.FI_MR_PROV_KEY else requested_key
         self._nic = domain.nic
+        self._flags = flags
+        self._domain = domain.number
+        self._counters = Counters()
         self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, flags)
         """What peers give as ``key``."""
         self._nic.dma.grant(self.start, self.length, writable=writable)
         super().__init__(domain)
+
+    def bind(self, counter: Counter, flags: BindFlags) -> None:
+        """Count what peers do by this region's key: ``fi_mr_bind``. Closing the counter closes the region first.
+
+        With FI_REMOTE_READ reads, with FI_REMOTE_WRITE writes and atomics that change something, both by one counter
+        or each by its own; an operation counts once, those that are refused in the counter's errors.
+
+        Raises FI_EBADFLAGS for other flags, FI_EINVAL if that is counted already or the counter belongs to another
+        domain, FI_ENOSPC if the NIC has no event counter left.
+        """
+        self._check_open()
+        counter._check_open()
+        if counter._parent is not self._parent:
+            raise fabric_error(Errno.FI_EINVAL, f"{counter!r} belongs to another domain")
+        if flags & ~(BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE):
+            raise fabric_error(
+                Errno.FI_EBADFLAGS, f"a region counts FI_REMOTE_READ and FI_REMOTE_WRITE, got {flags!r}"
+            )
+        self._counters.bind(counter, flags)
+        self._nic.count_key(
+            self.key,
+            self.start,
+            self.length,
+            self._domain,
+            self._flags,
+            self._counters.number(BindFlags.FI_REMOTE_READ),
+            self._counters.number(BindFlags.FI_REMOTE_WRITE),
+        )
+        counter._adopt(self)
 
     def covers(self, address: int, length: int) -> bool:
         """Whether [address, address + length) lies in the region."""

@@ -3,7 +3,7 @@
 from amoeba.address import AddressVector
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, Errno
-from amoeba.counters import EndpointCounters
+from amoeba.counters import Counters
 from amoeba.dispatch import Dispatch
 from amoeba.errors import fabric_error
 from amoeba.events import MOST_EVENTS, EventRing
@@ -88,7 +88,7 @@ class Receiver:
         av: AddressVector,
         rings: ContextRings,
         peers: PeerMap,
-        counters: EndpointCounters,
+        counters: Counters,
     ) -> None:
         """Make the rings with which the NIC's context is to be started, as far as there is somebody to use them.
 

@@ -7,7 +7,7 @@ from amoeba.address import DRAIN_TIME, AddressVector
 from amoeba.atomics import AtomicOperations
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Errno, OpFlags
-from amoeba.counters import Counter, EndpointCounters
+from amoeba.counters import Counter, Counters
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.messages import MessageOperations
@@ -121,7 +121,7 @@ class Transmitter(_Posting):
         self, domain: "Domain", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
         self._cq: CompletionQueue | None = None
-        self._counters = EndpointCounters()
+        self._counters = Counters()
         super().__init__(domain, parent, tx_size=ring_size(tx_size), op_flags=op_flags)
 
     def _check_bindable(self, target: FabricObject) -> None:
