@@ -174,6 +174,25 @@ def test_counters_that_the_host_refuses_are_said_to_be(pair: Pair) -> None:
     assert fault.address == memory.address + 9 * 16
 
 
+def test_counters_are_written_behind_what_they_count(pair: Pair, region: Buffer) -> None:
+    """Of everything refused, the host says in which order it was to be written."""
+    nowhere = 1 << 44
+    assert pair.remote.events is not None
+    for nic, memory in (
+        (pair.target, region),
+        (pair.target, pair.remote.events),
+        (pair.initiator, pair.local.completions),
+    ):
+        nic.device.revoke(memory.address, memory.size)
+        nic.set_wide("device", counter_base=nowhere)
+    pair.local.post(**write(region, flags=INLINE | DescriptorFlags.IMMEDIATE, counter=9))
+    pair.run(20)
+    faults = pair.target.device.faults()
+    assert [fault.requester for fault in faults] == ["LINE_TABLE", "EVENT_WRITER", *["COUNTER_WRITER"] * 2]
+    assert {(fault.address - nowhere) // 16 for fault in faults[2:]} == {CONTEXT_WRITES, KEY_WRITES}
+    assert [fault.requester for fault in pair.initiator.device.faults()] == ["COMPLETION_WRITER", "COUNTER_WRITER"]
+
+
 # Requests from elsewhere
 
 
