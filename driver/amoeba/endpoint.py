@@ -1,4 +1,4 @@
-"""Endpoints: what reaches the memory of peers, by the operations of :mod:`amoeba.rma` and :mod:`amoeba.atomics`."""
+"""Endpoints: what reaches peers and their memory, by what :mod:`amoeba.rma`, ``atomics`` and ``messages`` define."""
 
 import contextlib
 from typing import TYPE_CHECKING
@@ -34,7 +34,8 @@ class Endpoint(Transmitter):
         not be changed, until the operation completes. At most 8 bytes of operands are copied at once.
     iov, comparev, resultv : sequence of contiguous buffers
         The same in pieces, of which there may be as many as :attr:`iov_limit`, and more as long as the ring has an
-        entry for every stretch of memory that is consecutive on all sides. One of 0 bytes is skipped.
+        entry for every stretch of memory that is consecutive on all sides. One of 0 bytes is skipped. Of a message
+        any number, which are copied into one; of a receive 16, into which short messages are copied.
     dest_addr : int
         The peer: its number in the address vector.
     addr, key : int
@@ -44,17 +45,29 @@ class Endpoint(Transmitter):
     desc, compare_desc, result_desc : MemoryRegion, or a sequence of them for a sequence of buffers; optional
         The region that holds the local buffer (``desc`` of a compare_atomic: both operands and compare values). A
         buffer without one is made accessible to the NIC for the duration of the operation.
-    msg : RmaMsg, AtomicMsg
+    tag, ignore : int
+        64 bits that a message carries; and those of them that a receive does not ask for.
+    src_addr : int
+        From whom alone to receive; needs FI_DIRECTED_RECV if capabilities were chosen, and else is ignored.
+    msg : RmaMsg, AtomicMsg, Msg, TaggedMsg
         All of these but results and compare values, with several segments of the peer's memory.
     context : object
         Comes back in the completion.
     data : int
         Immediate data: 64 bits for the peer's queue. If its endpoint has none bound with FI_RECV, the operation fails
-        with FI_ESHUTDOWN. The entry comes with the last piece of what the operation was cut into (of a
-        compare_atomicmsg: as an RMA write of 0 bytes after it), so it may come although an earlier piece has failed.
+        with FI_ESHUTDOWN (or the data is lost, if that endpoint was given capabilities with FI_SEND). The entry comes
+        with the last piece of what the operation was cut into (of a compare_atomicmsg: as an RMA write of 0 bytes
+        after it), so it may come although an earlier piece has failed.
     flags : OpFlags
         FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, the completion levels up to
-        FI_DELIVERY_COMPLETE; with a ``msg`` FI_REMOTE_CQ_DATA, too.
+        FI_DELIVERY_COMPLETE; with a ``msg`` FI_REMOTE_CQ_DATA, too. With a send FI_MATCH_COMPLETE, with a receive
+        FI_MORE, FI_COMPLETION and FI_MULTI_RECV. With an AtomicMsg FI_TAGGED: ``addr`` is then an offset in the
+        buffer of the peer's oldest receive with the tag in ``key``.
+
+    Messages are received once each, in the order sent. One longer than ``payload`` of the NIC is read by its
+    receiver, and its send completes when that is done; the receiver must have the sender in its address vector, else
+    the receive fails with FI_EADDRNOTAVAIL. As many receives can be posted as the NIC keeps, and as many messages may
+    wait for theirs, per endpoint; then receives raise FI_EAGAIN, and senders are held back.
 
     However many pieces an operation has, it has one completion or one error, and is posted as a whole or not at all.
 
@@ -104,10 +117,11 @@ class Endpoint(Transmitter):
         """Associate a completion queue, an address vector or a counter; closing that closes the endpoint first.
 
         A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
-        peers' operations with immediate data; it can be the same one.
+        messages and of peers' operations with immediate data; it can be the same one.
 
-        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue
-        that is bound to neither direction, FI_EOPNOTSUPP for what a counter cannot count.
+        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
+        bound to neither direction and for what a counter cannot count, FI_ENOSPC for a counter that cannot count
+        peers' operations.
         """
         self._check_bindable(target)
         if isinstance(target, AddressVector):
@@ -160,7 +174,8 @@ class Endpoint(Transmitter):
     def enable(self) -> None:
         """Start the endpoint: from now on it reaches peers, and peers reach its domain's memory through it.
 
-        Raises FI_ENOCQ or FI_ENOAV if one is not bound, FI_ENOSPC if the NIC has no context or peer entry left,
+        Raises FI_ENOCQ or FI_ENOAV if one is not bound (FI_ENOCQ also if receives are counted without a queue that
+        reports them), FI_ENOSPC if the NIC has no context or peer entry left,
         FI_EOPBADSTATE if it is enabled already.
         """
         self._check_open()
