@@ -79,7 +79,7 @@ from amoeba.triggered import (
     OpRma,
     TriggeredContext,
 )
-from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
+from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
 
 __all__ = [
     "DEVICE_KINDS",
@@ -137,6 +137,7 @@ __all__ = [
     "Mode",
     "MrAccess",
     "MrMode",
+    "Msg",
     "MsgOrder",
     "Op",
     "OpAtomic",
@@ -163,6 +164,7 @@ __all__ = [
     "ScalableEndpoint",
     "SharedTransmitContext",
     "StateError",
+    "TaggedMsg",
     "Threading",
     "TimedOutError",
     "TrafficClass",

@@ -10,7 +10,7 @@ from amoeba.constants import Caps, Datatype, Errno, Op, OpFlags, QueryFlags
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, datatype_of, view_of
-from amoeba.operations import NO_FLAGS, Local, Operations, total
+from amoeba.operations import NO_FLAGS, Local, Operations, gathered, total
 from amoeba.vectors import AtomicMsg, Descs, Segment
 
 if TYPE_CHECKING:
@@ -24,18 +24,26 @@ _CQ_FETCH = int(Caps.FI_ATOMIC | Caps.FI_READ)
 _BASE = DescriptorOpcode.ATOMIC
 _FETCH = DescriptorOpcode.FETCH_ATOMIC
 _COMPARE = DescriptorOpcode.COMPARE_ATOMIC
+_TAGGED = {
+    _BASE: DescriptorOpcode.TAGGED_ATOMIC,
+    _FETCH: DescriptorOpcode.TAGGED_FETCH_ATOMIC,
+}
 
 
 class AtomicOperations(Operations):
     """The calls of fi_atomic(3); :class:`amoeba.Endpoint` says what their arguments are."""
 
-    def __init__(
-        self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
-    ) -> None:
+    def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
         nic = domain.nic
         self._executed: list[tuple[int, ...]] = [()] * len(DescriptorOpcode)
         """By the descriptor's opcode: per operation, the datatypes as a bit mask."""
-        for opcode, form in ((_BASE, Form.BASE), (_FETCH, Form.FETCH), (_COMPARE, Form.COMPARE)):
+        for opcode, form in (
+            (_BASE, Form.BASE),
+            (_FETCH, Form.FETCH),
+            (_COMPARE, Form.COMPARE),
+            (DescriptorOpcode.TAGGED_ATOMIC, Form.BASE),
+            (DescriptorOpcode.TAGGED_FETCH_ATOMIC, Form.FETCH),
+        ):
             self._executed[opcode] = tuple(nic.atomic_mask(form, op) for op in Op)
         super().__init__(domain, parent, op_flags=op_flags)
 
@@ -285,13 +293,43 @@ class AtomicOperations(Operations):
             remote = [Segment(ioc.addr, ioc.count * size, ioc.key) for ioc in msg.rma_iov]
         else:
             remote = [Segment(whole[0], length, whole[1])]
+        tagged = whole is None and OpFlags.FI_TAGGED in flags
         bits, silent, data = self._check_vector_request(
-            flags, length, remote, self._selective, msg.data if whole is None else None
+            flags & ~OpFlags.FI_TAGGED if tagged else flags,
+            length,
+            remote,
+            self._selective,
+            msg.data if whole is None else None,
         )
+        if tagged:
+            self._check_tagged(opcode, length, remote, results)
+            one = None if reads_only else operands[0] if len(operands) == 1 else gathered(operands, length)
+            self._submit(
+                rings, _TAGGED[opcode], msg.op, datatype, one, None, results[0] if results else None, length,
+                msg.addr, remote[0].address, remote[0].key, _CQ_FETCH if results else _CQ_ATOMIC, msg.context, bits,
+                silent, data,
+            )  # fmt: skip
+            return
         self._submit_vector(
             rings, opcode, msg.op, datatype, operands, compared, results, length, remote, msg.addr,
             _CQ_FETCH if results else _CQ_ATOMIC, msg.context, bits, silent, data,
         )  # fmt: skip
+
+    def _check_tagged(
+        self, opcode: DescriptorOpcode, length: int, remote: Sequence[Segment], results: Sequence[Local]
+    ) -> None:
+        """Raise what keeps an atomic from being one packet to a tagged receive."""
+        if opcode not in _TAGGED:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, "tagged atomics have no compare form")
+        if len(remote) != 1 or len(results) > 1:
+            raise fabric_error(
+                Errno.FI_EINVAL,
+                "a tagged atomic has one segment of the receive's buffer and one buffer for results, "
+                f"got {len(remote)} and {len(results)}",
+            )
+        most = self._nic.parameters.payload
+        if length > most:
+            raise fabric_error(Errno.FI_EMSGSIZE, f"a tagged atomic has at most {most} bytes, got {length}")
 
     def _element_size(self, opcode: DescriptorOpcode, op: Op, datatype: Datatype) -> int:
         """Bytes of an element. Raises FI_EOPNOTSUPP if the NIC does not execute this."""

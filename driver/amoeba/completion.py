@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.constants import CqFormat, Errno, WaitObj
+from amoeba.constants import Caps, CqFormat, Errno, WaitObj
 from amoeba.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.rings import Completed
@@ -30,6 +30,8 @@ __all__ = [
 _OK = int(ReturnCode.OK)
 _ALL = 1 << 16
 """More completions than any ring has."""
+_NO_MATCH = int(ReturnCode.NO_MATCH)
+_RECV = int(Caps.FI_RECV)
 
 
 class CqEntry(NamedTuple):
@@ -44,10 +46,11 @@ class CqMsgEntry(NamedTuple):
 
     op_context: Any
     flags: int
-    """Kind of the operation: Caps.FI_RMA or FI_ATOMIC, with FI_READ or FI_WRITE; of a peer's operation
-    FI_REMOTE_READ or FI_REMOTE_WRITE, and FI_REMOTE_CQ_DATA."""
+    """Kind of the operation: Caps.FI_RMA or FI_ATOMIC, with FI_READ or FI_WRITE; FI_MSG or FI_TAGGED, with FI_SEND or
+    FI_RECV (of a tagged atomic FI_TAGGED, FI_ATOMIC and FI_RECV); of a peer's operation FI_REMOTE_READ or
+    FI_REMOTE_WRITE. FI_REMOTE_CQ_DATA: with data. FI_MULTI_RECV: the buffer has been given back."""
     len: int
-    """Bytes transferred; of a peer's operation those of its last packet."""
+    """Bytes transferred, or of the message; of a peer's operation those of its last packet."""
 
 
 class CqDataEntry(NamedTuple):
@@ -57,7 +60,7 @@ class CqDataEntry(NamedTuple):
     flags: int
     len: int
     buf: int
-    """Zero for everything this side initiated."""
+    """Where a message begins in a buffer of FI_MULTI_RECV, or what FI_PEEK has copied; otherwise zero."""
     data: int
     """The peer's, if ``flags`` has FI_REMOTE_CQ_DATA."""
 
@@ -109,6 +112,9 @@ class CompletionSource(Protocol):
 
     def announce(self) -> None:
         """Tell the NIC of requests that wait for that."""
+
+    def progress(self) -> None:
+        """Do what can be done before something is taken."""
 
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` completions, none behind one that reports an error."""
@@ -212,9 +218,11 @@ class CompletionQueue(FabricObject):
         self._check_open()
         if not self._errors:
             return None
-        operation, length, status, *_ = self._errors.popleft()
+        operation, length, status, data, _, tag, buf, olen = self._errors.popleft()
         err = RETURN_CODE_ERRNO[ReturnCode(status)]
-        return CqErrEntry(operation.context, operation.flags, length, 0, 0, 0, 0, err, status, b"")
+        if status == _NO_MATCH and operation.flags & _RECV:
+            err = Errno.FI_ENOMSG  # nothing was found; a tagged atomic without a receive is FI_ENORX
+        return CqErrEntry(operation.context, operation.flags, length, buf, data, tag, olen, err, status, b"")
 
     def strerror(self, prov_errno: int) -> str:
         """The NIC's return code in words, such as ``bad mkey``."""
@@ -292,11 +300,12 @@ class CompletionQueue(FabricObject):
     def _collect(self) -> None:
         """Take everything out of the rings now, for those who only count; what is to be reported waits here.
 
-        What peers tell is left in its own ring, because it is when that is full that they are held back. One entry is
-        taken if there is nothing else to be read.
+        What peers tell is left where it is, because it is when too much has not been read that they are held back.
+        One entry is taken if there is nothing else to be read.
         """
         for source in self._sources:
             source.announce()
+            source.progress()
             if not source.limited:
                 while taken := source.poll(_ALL):
                     self._collected += (each for each in taken if each.status != _OK or not each.operation.silent)
@@ -333,14 +342,14 @@ class CompletionQueue(FabricObject):
             raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened with FI_WAIT_NONE")
 
     def _entry(self, completed: Completed) -> Entry:
-        operation, length, _, data, _ = completed
+        operation, length, _, data, _, tag, buf, _ = completed
         if self.format == CqFormat.FI_CQ_FORMAT_CONTEXT:
             return CqEntry(operation.context)
         if self.format == CqFormat.FI_CQ_FORMAT_MSG:
             return CqMsgEntry(operation.context, operation.flags, length)
         if self.format == CqFormat.FI_CQ_FORMAT_DATA:
-            return CqDataEntry(operation.context, operation.flags, length, 0, data)
-        return CqTaggedEntry(operation.context, operation.flags, length, 0, data, 0)
+            return CqDataEntry(operation.context, operation.flags, length, buf, data)
+        return CqTaggedEntry(operation.context, operation.flags, length, buf, data, tag)
 
     def _release(self) -> None:
         self._sources.clear()

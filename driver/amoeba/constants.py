@@ -90,10 +90,15 @@ class Caps(enum.IntFlag):
 class OpFlags(enum.IntFlag):
     """Flags of one operation."""
 
+    FI_TAGGED = 1 << 3
+    """An atomic on the buffer of a tagged receive."""
+    FI_MULTI_RECV = 1 << 16
+    """The buffer takes message after message."""
     FI_REMOTE_CQ_DATA = 1 << 17
     FI_MORE = 1 << 18
     """Another request follows at once: the doorbell may wait for it."""
     FI_PEEK = 1 << 19
+    """Say whether such a message has come."""
     FI_TRIGGER = 1 << 20
     """Wait for a counter first; ``context`` is a :class:`amoeba.TriggeredContext`."""
     FI_FENCE = 1 << 21
@@ -106,6 +111,11 @@ class OpFlags(enum.IntFlag):
     FI_DELIVERY_COMPLETE = 1 << 28
     FI_COMMIT_COMPLETE = 1 << 30
     FI_MATCH_COMPLETE = 1 << 31
+    """Report a message's success only when a receive has met it, or it has been discarded."""
+    FI_DISCARD = 1 << 58
+    """Forget the message found or claimed."""
+    FI_CLAIM = 1 << 59
+    """Keep the message found for a receive with the same context, or receive it."""
 
 
 class MrAccess(enum.IntFlag):
@@ -313,6 +323,7 @@ class EndpointOption(enum.IntEnum):
     """Options of FI_OPT_ENDPOINT; those from FI_OPT_MAX_MSG_SIZE on are of release 2.0."""
 
     FI_OPT_MIN_MULTI_RECV = 0
+    """Bytes of room without which a buffer of FI_MULTI_RECV is given back."""
     FI_OPT_CM_DATA_SIZE = 1
     FI_OPT_BUFFERED_MIN = 2
     FI_OPT_BUFFERED_LIMIT = 3
@@ -325,13 +336,17 @@ class EndpointOption(enum.IntEnum):
     FI_OPT_FI_HMEM_P2P = 8
     FI_OPT_XPU_TRIGGER = 9
     FI_OPT_MAX_MSG_SIZE = 12
+    """Most bytes of one message."""
     FI_OPT_MAX_TAGGED_SIZE = 13
+    """Most bytes of one tagged message."""
     FI_OPT_MAX_RMA_SIZE = 14
     """Most bytes of one read or write."""
     FI_OPT_MAX_ATOMIC_SIZE = 15
     """Most bytes of one atomic."""
     FI_OPT_INJECT_MSG_SIZE = 16
+    """Most bytes of one inject."""
     FI_OPT_INJECT_TAGGED_SIZE = 17
+    """Most bytes of one tinject."""
     FI_OPT_INJECT_RMA_SIZE = 18
     """Most bytes of one inject_write."""
     FI_OPT_INJECT_ATOMIC_SIZE = 19

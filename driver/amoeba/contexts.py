@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING
 
 from amoeba.address import EndpointAddress
-from amoeba.events import EventRing
+from amoeba.constants import Caps
+from amoeba.counters import Counters
 from amoeba.nic import ContextSettings
+from amoeba.receive import Receiver
 from amoeba.rings import ContextRings
 
 if TYPE_CHECKING:
@@ -14,13 +16,19 @@ __all__ = ["start_context"]
 
 
 def start_context(
-    domain: "Domain", context: int, rings: ContextRings | None, events: EventRing | None
+    domain: "Domain",
+    context: int,
+    rings: ContextRings | None,
+    receiver: Receiver | None = None,
+    counters: Counters | None = None,
 ) -> EndpointAddress:
     """Start a context that was taken from the domain's NIC; returns the address by which peers reach it.
 
-    Without ``rings`` nothing can be posted, without ``events`` peers cannot send immediate data.
+    Without ``rings`` nothing can be posted. ``receiver`` has been started, too: without its event ring peers cannot
+    send immediate data, without its receive ring no messages. ``counters`` count what peers do.
     """
     nic = domain.nic
+    ring, receives = (None, None) if receiver is None else (receiver.ring, receiver.receives)
     nic.enable_context(
         context,
         ContextSettings(
@@ -32,8 +40,13 @@ def start_context(
             job_id=domain.job_id,
             pid_on_fep=domain.pid_on_fep,
             cswap_by_bits=domain.cswap_by_bits,
-            event_base=0 if events is None else events.base,
-            event_size=0 if events is None else events.size_log2,
+            event_base=0 if ring is None else ring.base,
+            event_size=0 if ring is None else ring.size_log2,
+            receive_base=0 if receives is None else receives.base,
+            receive_size=0 if receives is None else receives.size_log2,
+            unexpected_base=0 if receives is None else receives.unexpected_base,
+            read_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_READ),
+            write_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_WRITE),
         ),
     )
     return EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)

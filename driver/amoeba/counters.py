@@ -10,7 +10,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import BindFlags, Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import Completed
+from amoeba.rings import COUNTED
 from amoeba.sharing import TransmitRings
 from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
 
@@ -18,18 +18,24 @@ if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
     from amoeba.domain import Domain
 
-__all__ = ["Counter", "EndpointCounters"]
+__all__ = ["Counter", "Counters"]
 
 _OK = int(ReturnCode.OK)
 _U64 = 2**64 - 1
-_COUNTED = BindFlags.FI_READ | BindFlags.FI_WRITE
+_LOCAL = (BindFlags.FI_READ, BindFlags.FI_WRITE, BindFlags.FI_SEND, BindFlags.FI_RECV)
+_REMOTE = (BindFlags.FI_REMOTE_READ, BindFlags.FI_REMOTE_WRITE)
+_KINDS = BindFlags(sum(_LOCAL + _REMOTE))
 
 
 class Counter(FabricObject):
-    """Counts the operations of the endpoints bound to it, as ``fi_cntr_open`` makes it.
+    """Counts operations of the endpoints, or on the memory regions, bound to it, as ``fi_cntr_open`` makes it.
 
-    Bound with FI_READ it counts reads, fetching and comparing atomics; with FI_WRITE writes and base atomics;
-    those that end well in one number, those that fail in another. Both are modulo 2**64.
+    Bound with FI_READ it counts reads, fetching and comparing atomics; with FI_WRITE writes and base atomics; with
+    FI_SEND and FI_RECV messages; with FI_REMOTE_READ and FI_REMOTE_WRITE what peers do to this side's memory. Those
+    that end well are counted in one number, those that fail in another. Both are modulo 2**64.
+
+    The NIC counts, in host memory; the driver adds what only it knows, such as long messages, and everything of this
+    side if the NIC has no counter left.
 
     Reading a counter drives progress, as reading a completion queue does. Entries that it meets stay in the
     completion queue of the endpoint; bind that with FI_SELECTIVE_COMPLETION if nobody reads it.
@@ -41,6 +47,7 @@ class Counter(FabricObject):
         if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
             raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         self.wait_obj = wait_obj
+        self._nic = domain.nic
         self._device = domain.nic.device
         self._deferrals = domain._deferrals
         self._queues: weakref.WeakSet[CompletionQueue] = weakref.WeakSet()
@@ -48,27 +55,40 @@ class Counter(FabricObject):
         self._works = 0
         """Deferred work under way that this counts."""
         self._value = 0
+        """Of the driver; the NIC's is to be added."""
         self._errors = 0
+        """Likewise."""
         self._seen = 0, 0
-        """Both as they were read last."""
+        """Both, the NIC's added, as they were read last."""
+        self._hears_of_peers = False
+        self._number = 0
         self._fd: WaitFd | None = None
         super().__init__(domain)
+        self._number = domain.nic.take_counter()
         if wait_obj is WaitObj.FI_WAIT_FD:
             self._fd = WaitFd()
+
+    @property
+    def _sums(self) -> tuple[int, int]:
+        """(successes, errors), the NIC's and the driver's together."""
+        successes, errors = self._nic.event_counter(self._number) if self._number else (0, 0)
+        return (self._value + successes) & _U64, (self._errors + errors) & _U64
 
     def read(self) -> int:
         """Operations that succeeded: ``fi_cntr_read``."""
         self._progress()
-        self._seen = self._value, self._seen[1]
+        value = self._sums[0]
+        self._seen = value, self._seen[1]
         self._tell()
-        return self._value
+        return value
 
     def readerr(self) -> int:
         """Operations that failed: ``fi_cntr_readerr``."""
         self._progress()
-        self._seen = self._seen[0], self._errors
+        errors = self._sums[1]
+        self._seen = self._seen[0], errors
         self._tell()
-        return self._errors
+        return errors
 
     def add(self, value: int) -> None:
         """Count ``value`` more successes: ``fi_cntr_add``."""
@@ -85,13 +105,13 @@ class Counter(FabricObject):
     def set(self, value: int) -> None:
         """Begin again at ``value`` successes: ``fi_cntr_set``."""
         self._check(value)
-        self._value = value
+        self._value = (self._value + value - self._sums[0]) & _U64
         self._changed()
 
     def seterr(self, value: int) -> None:
         """Begin again at ``value`` failures: ``fi_cntr_seterr``."""
         self._check(value)
-        self._errors = value
+        self._errors = (self._errors + value - self._sums[1]) & _U64
         self._changed()
 
     def wait(self, threshold: int, timeout: float | None = None) -> None:
@@ -104,17 +124,19 @@ class Counter(FabricObject):
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the counter was opened with FI_WAIT_NONE")
         deadline = None if timeout is None else time.monotonic() + timeout
-        errors = self._errors
-        while self.read() < threshold:
-            if self._errors != errors:
-                raise fabric_error(Errno.FI_EAVAIL, f"an operation failed, {self._value} of {threshold} are done")
-            remaining = WAIT_SLICE if deadline is None else deadline - time.monotonic()
+        errors = self._sums[1]
+        # no interrupt tells of what peers did
+        most = WAIT_SLICE / 50 if self._hears_of_peers else WAIT_SLICE
+        while (value := self.read()) < threshold:
+            if self._sums[1] != errors:
+                raise fabric_error(Errno.FI_EAVAIL, f"an operation failed, {value} of {threshold} are done")
+            remaining = most if deadline is None else deadline - time.monotonic()
             if remaining <= 0:
-                raise fabric_error(Errno.FI_ETIMEDOUT, f"{self._value} of {threshold} operations are done")
+                raise fabric_error(Errno.FI_ETIMEDOUT, f"{value} of {threshold} operations are done")
             for queue in self._queues:
                 queue._arm()
             self._deferrals.arm()
-            self._device.wait(min(remaining, WAIT_SLICE))
+            self._device.wait(min(remaining, most))
 
     def fileno(self) -> int:
         """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
@@ -142,14 +164,14 @@ class Counter(FabricObject):
     def _tell(self) -> None:
         """Make the descriptor say what is there."""
         if self._fd is not None:
-            unread = (self._value, self._errors) != self._seen
+            unread = self._sums != self._seen
             self._fd.set(unread or self._works > 0 or any(rings.under_way for rings in self._rings))
 
     def _may_wait(self) -> bool:
         self._check_open()
         self._collect()
         self._tell()
-        return (self._value, self._errors) == self._seen
+        return self._sums == self._seen
 
     def _changed(self) -> None:
         """The application has changed a value."""
@@ -164,9 +186,9 @@ class Counter(FabricObject):
     def _progress(self) -> None:
         """Take completions; let time pass if there are none."""
         self._check_open()
-        before = self._value, self._errors
+        before = self._sums
         self._collect()
-        if (self._value, self._errors) == before:
+        if self._sums == before:
             self._device.advance()
             self._collect()
 
@@ -176,12 +198,19 @@ class Counter(FabricObject):
         if self._deferrals.active:
             self._deferrals.progress()
 
-    def _count(self, status: int) -> None:
+    def _count(self, status: int, by: int = 1) -> None:
         if status == _OK:
-            self._value = (self._value + 1) & _U64
+            self._value = (self._value + by) & _U64
         else:
-            self._errors = (self._errors + 1) & _U64
+            self._errors = (self._errors + by) & _U64
         self._tell()
+
+    def _count_peers(self) -> int:
+        """Let the NIC count what peers do; the number to give it. Raises FI_ENOSPC if it has no counter left."""
+        if not self._number:
+            raise fabric_error(Errno.FI_ENOSPC, "all event counters of the NIC are in use, and only it sees peers")
+        self._hears_of_peers = True
+        return self._number
 
     def _release(self) -> None:
         for deferral in self._deferrals.withdraw(lambda each: each.counter is self):
@@ -191,47 +220,76 @@ class Counter(FabricObject):
         if self._fd is not None:
             self._fd.close()
             self._fd = None
+        if self._number:
+            self._nic.return_counter(self._number)
 
     def __repr__(self) -> str:
-        return f"<Counter {'closed' if self.closed else f'{self._value} done, {self._errors} failed'}>"
+        if self.closed:
+            return "<Counter closed>"
+        value, errors = self._sums
+        return f"<Counter {value} done, {errors} failed>"
 
 
-class EndpointCounters:
-    """The counters of one endpoint, by what they count."""
+class Counters:
+    """The counters of one endpoint, or memory region, by what they count."""
 
     def __init__(self) -> None:
         self._counters: dict[int, Counter] = {}
-        """By the bit, FI_READ or FI_WRITE, that an operation has in ``flags`` of its completion."""
+        """By kind: the bit of BindFlags, which an operation of this side has in ``flags`` of its completion."""
 
     def bind(self, counter: Counter, flags: BindFlags) -> None:
         """Count by ``counter`` what ``flags`` say.
 
-        Raises FI_EBADFLAGS for none, FI_EOPNOTSUPP for other kinds than FI_READ and FI_WRITE (there are no
-        messages, and a target learns nothing of one-sided operations), FI_EINVAL if another counter has that kind.
+        Raises FI_EBADFLAGS for nothing and for what is not counted, FI_EINVAL if another counter has that kind,
+        FI_ENOSPC if peers' operations are to be counted by a counter that is not the NIC's.
         """
-        kinds = [kind for kind in _COUNTED if kind in flags]
-        if flags & ~_COUNTED:
-            raise fabric_error(Errno.FI_EOPNOTSUPP, f"counted are FI_READ and FI_WRITE, not {flags & ~_COUNTED!r}")
-        if not kinds:
-            raise fabric_error(Errno.FI_EBADFLAGS, "a counter needs FI_READ or FI_WRITE")
+        kinds = [kind for kind in _LOCAL + _REMOTE if kind in flags]
+        if not kinds or flags & ~_KINDS:
+            raise fabric_error(Errno.FI_EBADFLAGS, f"a counter counts some of {_KINDS!r}, got {flags!r}")
         for kind in kinds:
             if kind in self._counters:
                 raise fabric_error(Errno.FI_EINVAL, f"a counter for {kind!r} is bound already")
+        if any(kind in _REMOTE for kind in kinds):
+            counter._count_peers()
         for kind in kinds:
             self._counters[kind] = counter
 
-    def start(self, rings: TransmitRings, queue: "CompletionQueue") -> None:
-        """Count the completions of an enabled endpoint's rings, which ``queue`` takes."""
-        if self._counters:
-            rings.observer = self._count
-            for counter in self._counters.values():
-                counter._attach(rings, queue)
+    def has(self, kind: int) -> bool:
+        """Whether a counter for this kind is bound."""
+        return kind in self._counters
 
-    def _count(self, taken: list[Completed]) -> None:
-        for completed in taken:
-            ending = completed.operation.ending
-            if ending is not None and ending.deferral is not None and not ending.deferral.counted:
-                continue
-            counter = self._counters.get(completed.operation.flags & int(_COUNTED))
-            if counter is not None:
-                counter._count(completed.status)
+    def number(self, kind: int) -> int:
+        """The NIC's event counter for what has this bit; 0: none."""
+        counter = self._counters.get(kind)
+        return 0 if counter is None else counter._number
+
+    def start(
+        self, rings: TransmitRings, queue: "CompletionQueue", receive_queue: "CompletionQueue | None" = None
+    ) -> None:
+        """Count what ends in an enabled endpoint's rings, which ``queue`` takes; receives end in the other queue."""
+        rings.tally = self.count if self._counters else None
+        for kind, counter in self._counters.items():
+            if kind in _LOCAL:
+                rings.counters[kind] = counter._number
+                taker = receive_queue if kind == BindFlags.FI_RECV else queue
+                if taker is not None:
+                    counter._attach(rings, taker)
+
+    def count(self, flags: int, status: int, told: int | None) -> None:
+        """Count what has ended, ``told``: with the status by which the NIC has, None if it has not."""
+        counter = self._counters.get(flags & COUNTED)
+        if counter is None:
+            return
+        if told is None or not counter._number:
+            counter._count(status)
+        elif (told == _OK) != (status == _OK):  # the end of a chain, of which another piece was refused
+            counter._count(told, -1)
+            counter._count(status)
+        else:
+            counter._tell()
+
+    def uncount_read(self) -> None:
+        """A peer has read a message, which the NIC took for a read of its own."""
+        counter = self._counters.get(BindFlags.FI_REMOTE_READ)
+        if counter is not None:
+            counter._count(_OK, -1)

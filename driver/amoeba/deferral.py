@@ -70,8 +70,8 @@ class Deferral:
 
     @property
     def due(self) -> bool:
-        reached = self.counter._value + (self.counter._errors if self.with_errors else 0)
-        return reached >= self.threshold
+        successes, errors = self.counter._sums
+        return successes + (errors if self.with_errors else 0) >= self.threshold
 
     def start(self) -> None:
         self._start(self)
@@ -102,8 +102,8 @@ class Deferral:
             return
         operation, length = self.reported
         completed = Completed(operation, length, _CANCELLED)
-        if self.counted and self.rings is not None and self.rings.observer is not None:
-            self.rings.observer([completed])
+        if self.counted and self.rings is not None:
+            self.rings.count(operation, _CANCELLED, None)
         self.queue._report(completed)
 
 

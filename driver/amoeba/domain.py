@@ -16,6 +16,7 @@ from amoeba.constants import (
     AvFlags,
     AvType,
     BindFlags,
+    Caps,
     CqFormat,
     Datatype,
     DomainFlags,
@@ -29,7 +30,7 @@ from amoeba.constants import (
     QueryFlags,
     WaitObj,
 )
-from amoeba.counters import Counter
+from amoeba.counters import Counter, Counters
 from amoeba.deferral import DeferralQueue
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
@@ -164,6 +165,7 @@ class Domain(FabricObject):
         tx_size: int | None = None,
         rx_size: int | None = None,
         op_flags: OpFlags | None = None,
+        caps: Caps | None = None,
         cq: CompletionQueue | None = None,
         av: AddressVector | None = None,
         cq_flags: BindFlags = BindFlags.FI_TRANSMIT,
@@ -173,16 +175,18 @@ class Domain(FabricObject):
         From an Info it takes whatever is not given. ``tx_size``: descriptors under way, one or more for each
         operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
         peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
-        FI_SELECTIVE_COMPLETION. With a queue and an address vector it is bound to them, to the queue with
-        ``cq_flags``, and enabled at once.
+        FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
+        queues are bound. Without a queue bound with FI_RECV, long messages can be sent only if ``caps`` have FI_SEND.
+        With a queue and an address vector it is bound to them, to the queue with ``cq_flags``, and enabled at once.
         """
         self._check_open()
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
         if isinstance(ep_type, Info):
-            wanted, room, ep_type = ep_type.tx_attr, ep_type.rx_attr.size, ep_type.ep_attr.type
+            wanted, receiving, ep_type = ep_type.tx_attr, ep_type.rx_attr, ep_type.ep_attr.type
             tx_size = wanted.size if tx_size is None else tx_size
-            rx_size = room if rx_size is None else rx_size
+            rx_size = receiving.size if rx_size is None else rx_size
             op_flags = wanted.op_flags if op_flags is None else op_flags
+            caps = (wanted.caps | receiving.caps or None) if caps is None else caps
         endpoint = Endpoint(
             self,
             ep_type,
@@ -190,6 +194,7 @@ class Domain(FabricObject):
             rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
             op_flags=OpFlags(0) if op_flags is None else op_flags,
             shared=shared,
+            caps=caps,
         )
         try:
             if cq is not None:
@@ -259,6 +264,8 @@ class Domain(FabricObject):
     def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
         """What this NIC's capability registers say about an atomic of the call family in ``flags``.
 
+        With FI_TAGGED: on the buffer of a tagged receive.
+
         Raises FI_EOPNOTSUPP if it is not executed, FI_EINVAL for both families at once.
         """
         self._check_open()
@@ -267,16 +274,17 @@ class Domain(FabricObject):
             QueryFlags.FI_FETCH_ATOMIC: Form.FETCH,
             QueryFlags.FI_COMPARE_ATOMIC: Form.COMPARE,
         }
-        if flags & QueryFlags.FI_TAGGED:
-            raise fabric_error(Errno.FI_EOPNOTSUPP, "this NIC has no tagged atomics")
-        if flags not in forms:
+        tagged, family = QueryFlags.FI_TAGGED in flags, flags & ~QueryFlags.FI_TAGGED
+        if family not in forms:
             raise fabric_error(Errno.FI_EINVAL, f"flags are FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, got {flags!r}")
-        if not self.nic.supports(forms[flags], op, datatype):
+        if tagged and forms[family] is Form.COMPARE:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, "tagged atomics have no compare form")
+        if not self.nic.supports(forms[family], op, datatype):
             raise fabric_error(
-                Errno.FI_EOPNOTSUPP, f"{op!r} on {datatype!r} is not among this NIC's {forms[flags]} atomics"
+                Errno.FI_EOPNOTSUPP, f"{op!r} on {datatype!r} is not among this NIC's {forms[family]} atomics"
             )
         size = Datatype(datatype).size
-        return AtomicAttr(MAX_MESSAGE // size, size)
+        return AtomicAttr((self.nic.parameters.payload if tagged else MAX_MESSAGE) // size, size)
 
     def _release(self) -> None:
         self.nic.return_domain(self.number)
@@ -324,10 +332,42 @@ class MemoryRegion(FabricObject):
             flags |= KeyFlags.REMOTE_WRITE
         wanted = None if domain.mr_mode & MrMode.FI_MR_PROV_KEY else requested_key
         self._nic = domain.nic
+        self._flags = flags
+        self._domain = domain.number
+        self._counters = Counters()
         self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, flags)
         """What peers give as ``key``."""
         self._nic.dma.grant(self.start, self.length, writable=writable)
         super().__init__(domain)
+
+    def bind(self, counter: Counter, flags: BindFlags) -> None:
+        """Count what peers do by this region's key: ``fi_mr_bind``. Closing the counter closes the region first.
+
+        With FI_REMOTE_READ reads, with FI_REMOTE_WRITE writes and atomics that change something, both by one counter
+        or each by its own; an operation counts once, those that are refused in the counter's errors.
+
+        Raises FI_EBADFLAGS for other flags, FI_EINVAL if that is counted already or the counter belongs to another
+        domain, FI_ENOSPC if the NIC has no event counter left.
+        """
+        self._check_open()
+        counter._check_open()
+        if counter._parent is not self._parent:
+            raise fabric_error(Errno.FI_EINVAL, f"{counter!r} belongs to another domain")
+        if flags & ~(BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE):
+            raise fabric_error(
+                Errno.FI_EBADFLAGS, f"a region counts FI_REMOTE_READ and FI_REMOTE_WRITE, got {flags!r}"
+            )
+        self._counters.bind(counter, flags)
+        self._nic.count_key(
+            self.key,
+            self.start,
+            self.length,
+            self._domain,
+            self._flags,
+            self._counters.number(BindFlags.FI_REMOTE_READ),
+            self._counters.number(BindFlags.FI_REMOTE_WRITE),
+        )
+        counter._adopt(self)
 
     def covers(self, address: int, length: int) -> bool:
         """Whether [address, address + length) lies in the region."""

@@ -1,4 +1,4 @@
-"""Endpoints: what reaches the memory of peers, by the operations of :mod:`amoeba.rma` and :mod:`amoeba.atomics`."""
+"""Endpoints: what reaches peers and their memory, by what :mod:`amoeba.rma`, ``atomics`` and ``messages`` define."""
 
 import contextlib
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from amoeba_model.device import DeviceClosedError
 
 from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
-from amoeba.constants import BindFlags, EpType, Errno, OpFlags
+from amoeba.constants import BindFlags, Caps, EpType, Errno, OpFlags
 from amoeba.contexts import start_context
 from amoeba.counters import Counter
 from amoeba.errors import fabric_error
@@ -36,7 +36,8 @@ class Endpoint(Transmitter):
         not be changed, until the operation completes. At most 8 bytes of operands are copied at once.
     iov, comparev, resultv : sequence of contiguous buffers
         The same in pieces, of which there may be as many as :attr:`iov_limit`, and more as long as the ring has an
-        entry for every stretch of memory that is consecutive on all sides. One of 0 bytes is skipped.
+        entry for every stretch of memory that is consecutive on all sides. One of 0 bytes is skipped. Of a message
+        any number, which are copied into one; of a receive 16, into which short messages are copied.
     dest_addr : int
         The peer: its number in the address vector.
     addr, key : int
@@ -46,17 +47,29 @@ class Endpoint(Transmitter):
     desc, compare_desc, result_desc : MemoryRegion, or a sequence of them for a sequence of buffers; optional
         The region that holds the local buffer (``desc`` of a compare_atomic: both operands and compare values). A
         buffer without one is made accessible to the NIC for the duration of the operation.
-    msg : RmaMsg, AtomicMsg
+    tag, ignore : int
+        64 bits that a message carries; and those of them that a receive does not ask for.
+    src_addr : int
+        From whom alone to receive; needs FI_DIRECTED_RECV if capabilities were chosen, and else is ignored.
+    msg : RmaMsg, AtomicMsg, Msg, TaggedMsg
         All of these but results and compare values, with several segments of the peer's memory.
     context : object
         Comes back in the completion.
     data : int
         Immediate data: 64 bits for the peer's queue. If its endpoint has none bound with FI_RECV, the operation fails
-        with FI_ESHUTDOWN. The entry comes with the last piece of what the operation was cut into (of a
-        compare_atomicmsg: as an RMA write of 0 bytes after it), so it may come although an earlier piece has failed.
+        with FI_ESHUTDOWN (or the data is lost, if that endpoint was given capabilities with FI_SEND). The entry comes
+        with the last piece of what the operation was cut into (of a compare_atomicmsg: as an RMA write of 0 bytes
+        after it), so it may come although an earlier piece has failed.
     flags : OpFlags
         FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, the completion levels up to
-        FI_DELIVERY_COMPLETE; with a ``msg`` FI_REMOTE_CQ_DATA, too.
+        FI_DELIVERY_COMPLETE; with a ``msg`` FI_REMOTE_CQ_DATA, too. With a send FI_MATCH_COMPLETE, with a receive
+        FI_MORE, FI_COMPLETION and FI_MULTI_RECV. With an AtomicMsg FI_TAGGED: ``addr`` is then an offset in the
+        buffer of the peer's oldest receive with the tag in ``key``.
+
+    Messages are received once each, in the order sent. One longer than ``payload`` of the NIC is read by its
+    receiver, and its send completes when that is done; the receiver must have the sender in its address vector, else
+    the receive fails with FI_EADDRNOTAVAIL. As many receives can be posted as the NIC keeps, and as many messages may
+    wait for theirs, per endpoint; then receives raise FI_EAGAIN, and senders are held back.
 
     However many pieces an operation has, it has one completion or one error, and is posted as a whole or not at all.
 
@@ -79,10 +92,11 @@ class Endpoint(Transmitter):
         rx_size: int,
         op_flags: OpFlags = NO_FLAGS,
         shared: bool = False,
+        caps: Caps | None = None,
     ) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
-        self._receiver = Receiver(rx_size)
+        self._receiver: Receiver = Receiver(rx_size, caps)
         self._av: AddressVector | None = None
         self._shares = shared
         self._stx: SharedTransmitContext | None = None
@@ -96,7 +110,7 @@ class Endpoint(Transmitter):
 
     @property
     def rx_size_left(self) -> int:
-        """How many more may come before that: ``fi_rx_size_left``."""
+        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
         self._check_open()
         return self._receiver.size_left
 
@@ -110,11 +124,12 @@ class Endpoint(Transmitter):
         """Associate what the endpoint works with; closing that closes the endpoint first.
 
         A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
-        peers' operations with immediate data; it can be the same one. With a shared transmit context, operations are
-        posted into its ring.
+        messages and of peers' operations with immediate data; it can be the same one. With a shared transmit context,
+        operations are posted into its ring.
 
-        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue
-        that is bound to neither direction, FI_EOPNOTSUPP for what a counter cannot count.
+        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
+        bound to neither direction and for what a counter cannot count, FI_ENOSPC for a counter that cannot count
+        peers' operations.
         """
         self._check_bindable(target)
         if isinstance(target, AddressVector):
@@ -140,7 +155,7 @@ class Endpoint(Transmitter):
         if transmits:
             self._bind_transmit(queue, flags)
         if receives:
-            self._receiver.queue = queue
+            self._receiver.bind(queue, flags)
 
     def getopt(self, level: int, optname: int) -> int:
         """The value of an option (:class:`amoeba.EndpointOption`): ``fi_getopt``.
@@ -151,10 +166,10 @@ class Endpoint(Transmitter):
         return get_option(self, level, optname)
 
     def setopt(self, level: int, optname: int, value: int) -> None:
-        """Change an option, FI_OPT_TX_SIZE or FI_OPT_RX_SIZE: ``fi_setopt``.
+        """Change an option, FI_OPT_MIN_MULTI_RECV, FI_OPT_TX_SIZE or FI_OPT_RX_SIZE: ``fi_setopt``.
 
         Raises FI_ENOPROTOOPT for one that does not apply, FI_EOPNOTSUPP for one that can only be read, FI_EINVAL for
-        an unsuitable value, FI_EOPBADSTATE once enabled.
+        an unsuitable value, FI_EOPBADSTATE for a size once enabled.
         """
         self._check_open()
         set_option(self, level, optname, value)
@@ -173,8 +188,9 @@ class Endpoint(Transmitter):
     def enable(self) -> None:
         """Start the endpoint: from now on it reaches peers, and peers reach its domain's memory through it.
 
-        Raises FI_ENOCQ or FI_ENOAV if one is not bound, FI_ENOSPC if the NIC has no context or peer entry left,
-        FI_EOPBADSTATE if it is enabled already, or was opened with FI_SHARED_CONTEXT and is bound to none.
+        Raises FI_ENOCQ or FI_ENOAV if one is not bound (FI_ENOCQ also if receives are counted without a queue that
+        reports them), FI_ENOSPC if the NIC has no context or peer entry left, FI_EOPBADSTATE if it is enabled
+        already, or was opened with FI_SHARED_CONTEXT and is bound to none.
         """
         self._check_open()
         if self._rings is not None:
@@ -184,6 +200,8 @@ class Endpoint(Transmitter):
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
         if self._shares and self._stx is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
+        if self._receiver.queue is None and self._counters.has(BindFlags.FI_RECV):
+            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
         nic = self._nic
         context = nic.take_context()
         rings: TransmitRings
@@ -198,8 +216,10 @@ class Endpoint(Transmitter):
             rings.release()
             nic.return_context(context)
             raise
-        events = self._receiver.start(nic, context, self._av)
-        self._name = start_context(self.domain, context, own, events)
+        self._receiver.start(
+            nic, self.domain.number, context, self._av, rings, peers, self._counters, long_sends=own is not None
+        )
+        self._name = start_context(self.domain, context, own, self._receiver, self._counters)
         self._start(rings, peers)
 
     def getname(self) -> bytes:

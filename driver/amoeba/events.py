@@ -1,16 +1,13 @@
-"""The event ring of an endpoint: what peers did to its memory, and sent immediate data with."""
+"""The event ring of an endpoint: what peers did to its memory, and what became of messages and receives."""
 
-from collections.abc import Callable
+from typing import NamedTuple
 
-from amoeba_model.descriptors import EVENT, EventFlags, EventKind
+from amoeba_model.descriptors import EVENT, EventFlags
 
-from amoeba.constants import Caps, Errno
-from amoeba.errors import fabric_error
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
-from amoeba.rings import Completed, Operation
 
-__all__ = ["MOST_EVENTS", "EventRing"]
+__all__ = ["MOST_EVENTS", "Event", "EventRing"]
 
 _EVENT = record_struct(EVENT)
 _PHASE_BYTE = EVENT.bit_offset("flags") // 8
@@ -23,69 +20,58 @@ MOST_EVENTS = (1 << 15) - _NEVER_PROMISED
 """Most events that can wait for the application."""
 
 
-def _operation(kind: int) -> Operation:
-    return Operation(None, kind | int(Caps.FI_REMOTE_CQ_DATA), False, -1, ())
+class Event(NamedTuple):
+    """What of an event the driver uses; fields are those of :data:`amoeba_model.descriptors.EVENT`."""
 
-
-_OPERATIONS = {
-    int(EventKind.REMOTE_WRITE): _operation(int(Caps.FI_RMA | Caps.FI_REMOTE_WRITE)),
-    int(EventKind.REMOTE_READ): _operation(int(Caps.FI_RMA | Caps.FI_REMOTE_READ)),
-    int(EventKind.REMOTE_ATOMIC): _operation(int(Caps.FI_ATOMIC | Caps.FI_REMOTE_WRITE)),
-}
-"""What the completion queue says of an event, by its kind."""
+    context: int
+    data: int
+    tag: int
+    address: int
+    length: int
+    source_ip: int
+    source_context: int
+    slot: int
+    kind: int
+    status: int
+    flags: int
 
 
 class EventRing:
-    """Room for ``events`` events at least; peers with more to say are held back by the NIC.
+    """Room for ``events`` events at least; peers with more to say are held back by the NIC."""
 
-    ``number_of`` tells the number in the address vector of a peer by its IPv4 address and context.
-    """
-
-    def __init__(self, nic: Nic, context: int, events: int, number_of: Callable[[int, int], int]) -> None:
+    def __init__(self, nic: Nic, context: int, events: int) -> None:
         self.nic = nic
         self.entries = max(_FEWEST_ENTRIES, 1 << (events + _NEVER_PROMISED - 1).bit_length())
         self._ring = allocate(self.entries * EVENT.size)
         self.base = address_of(self._ring)
         nic.dma.grant(self.base, self._ring.nbytes, writable=True)
-        self._number_of = number_of
         self._head_register = nic.doorbell(context, "event_head")
         self._arm_register = nic.doorbell(context, "event_arm")
         self._mask = self.entries - 1
         self._head = 0
+        self._told = 0
+        """``_head`` as the NIC knows it."""
 
     @property
     def size_log2(self) -> int:
         return self._mask.bit_length()
 
-    @property
-    def expectant(self) -> bool:
-        """Always: a peer may tell something at any time."""
-        return True
-
-    limited = True
-    """Peers that have more to say wait while the ring is full, which bounds the memory that they can fill."""
-
-    def announce(self) -> None:
-        """Nothing: this side asks for nothing."""
-
-    def tell_doorbells(self, listener: Callable[[], None]) -> None:
-        """Nothing: no doorbell begins what peers do."""
-
-    def poll(self, limit: int) -> list[Completed]:
-        """Take up to ``limit`` events, oldest first."""
-        taken: list[Completed] = []
+    def take(self) -> Event | None:
+        """The oldest event, None if there is none. Its place is the NIC's again after :meth:`acknowledge`."""
         head = self._head
-        while len(taken) < limit and self._is_there(head):
-            record = _EVENT.unpack_from(self._ring, (head & self._mask) * EVENT.size)
-            _, data, _, _, length, ip, context, *_, kind, status, _ = record
-            if kind not in _OPERATIONS:
-                raise fabric_error(Errno.FI_EIO, f"the NIC wrote an event of kind {kind:#x}, which does not exist")
-            taken.append(Completed(_OPERATIONS[kind], length, status, data, self._number_of(ip, context)))
-            head += 1
-        if taken:
-            self._head = head
-            self.nic.device.write(self._head_register, head & _INDEX_MASK)
-        return taken
+        if not self._is_there(head):
+            return None
+        self._head = head + 1
+        (
+            context, data, tag, address, length, source_ip, source_context, _, slot, _, _, _, _, kind, status, flags
+        ) = _EVENT.unpack_from(self._ring, (head & self._mask) * EVENT.size)  # fmt: skip
+        return Event(context, data, tag, address, length, source_ip, source_context, slot, kind, status, flags)
+
+    def acknowledge(self) -> None:
+        """Give the places of the events taken back to the NIC."""
+        if self._told != self._head:
+            self._told = self._head
+            self.nic.device.write(self._head_register, self._head & _INDEX_MASK)
 
     @property
     def waiting(self) -> int:

@@ -28,7 +28,7 @@ from amoeba.errors import fabric_error
 from amoeba.events import MOST_EVENTS
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE, TX_OP_FLAGS
-from amoeba.receive import DEFAULT_RX_SIZE
+from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
 from amoeba.rings import INJECT_SIZE
 from amoeba.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
 
@@ -44,23 +44,30 @@ PROVIDER_VERSION = version(0, 1)
 DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
 """Peers use virtual addresses; the application may choose keys."""
 
-_PRIMARY = Caps.FI_RMA | Caps.FI_ATOMIC | Caps.FI_NAMED_RX_CTX
+_MEMORY = Caps.FI_RMA | Caps.FI_ATOMIC
+_MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
+_PRIMARY = _MEMORY | _MESSAGES | Caps.FI_NAMED_RX_CTX
 _INITIATOR = Caps.FI_READ | Caps.FI_WRITE
 _TARGET = Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
-_MODIFIERS = _INITIATOR | _TARGET
+_MODIFIERS = ((_MEMORY, _INITIATOR | _TARGET), (_MESSAGES, Caps.FI_SEND | Caps.FI_RECV))
+"""In which directions the first are possible."""
 _DOMAIN_CAPS = Caps.FI_REMOTE_COMM
 _SECONDARY = _DOMAIN_CAPS | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SOURCE
 """Free of charge: reported whether asked for or not."""
-_TX_CAPS = _PRIMARY | _INITIATOR | Caps.FI_TRIGGER | Caps.FI_FENCE
-_RX_CAPS = _PRIMARY | _TARGET | Caps.FI_SOURCE
-_CAPS = _PRIMARY | _MODIFIERS | _SECONDARY
+_TX_CAPS = _PRIMARY | _INITIATOR | Caps.FI_SEND | Caps.FI_TRIGGER | Caps.FI_FENCE
+_RX_CAPS = _PRIMARY | _TARGET | Caps.FI_RECV | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV | Caps.FI_SOURCE
+_CAPS = _TX_CAPS | _RX_CAPS | _SECONDARY
 
-# Requests of an endpoint to one peer are executed by the target in order, RMA and atomics alike.
+# Requests of an endpoint to one peer are executed by the target in order, RMA, atomics and messages alike. But the
+# data of a long message is read later: what is posted behind it may come first.
 _ORDER = (
     MsgOrder.FI_ORDER_RAR
     | MsgOrder.FI_ORDER_RAW
     | MsgOrder.FI_ORDER_WAR
     | MsgOrder.FI_ORDER_WAW
+    | MsgOrder.FI_ORDER_SAR
+    | MsgOrder.FI_ORDER_SAW
+    | MsgOrder.FI_ORDER_SAS
     | MsgOrder.FI_ORDER_RMA_RAR
     | MsgOrder.FI_ORDER_RMA_RAW
     | MsgOrder.FI_ORDER_RMA_WAR
@@ -72,6 +79,8 @@ _ORDER = (
 )
 _NO_FLAGS = InfoFlags(0)
 _KEY_SIZE = 8
+_TAG_FORMAT = 0xAAAA_AAAA_AAAA_AAAA
+"""FI_TAG_GENERIC: the application divides the 64 bits as it likes."""
 _DATA_SIZE = 8
 _UET_VERSION = 1
 _DEFAULT_JOB = _DEFAULT_PID = 1
@@ -94,7 +103,13 @@ def offer(nic: Nic, index: int, fabric_name: str) -> Info:
             iov_limit=most_segments(MAX_TX_SIZE),
             rma_iov_limit=most_segments(MAX_TX_SIZE),
         ),
-        rx_attr=RxAttr(caps=_RX_CAPS, msg_order=_ORDER, size=MOST_EVENTS),
+        rx_attr=RxAttr(
+            caps=_RX_CAPS,
+            msg_order=_ORDER,
+            total_buffered_recv=parameters.unexpected * parameters.payload,
+            size=MOST_EVENTS,
+            iov_limit=MAX_RECEIVE_SEGMENTS,
+        ),
         ep_attr=EpAttr(
             type=EpType.FI_EP_RDM,
             protocol_version=_UET_VERSION,
@@ -102,6 +117,7 @@ def offer(nic: Nic, index: int, fabric_name: str) -> Info:
             max_order_raw_size=MAX_MESSAGE,
             max_order_war_size=MAX_MESSAGE,
             max_order_waw_size=MAX_MESSAGE,
+            mem_tag_format=_TAG_FORMAT,
             tx_ctx_cnt=most_contexts,
             rx_ctx_cnt=most_contexts,
         ),
@@ -122,7 +138,7 @@ def offer(nic: Nic, index: int, fabric_name: str) -> Info:
             max_ep_tx_ctx=most_contexts,
             max_ep_rx_ctx=most_contexts,
             max_ep_stx_ctx=parameters.contexts - 1,
-            cntr_cnt=parameters.contexts,
+            cntr_cnt=parameters.event_counters - 1,
             mr_iov_limit=1,
             caps=_DOMAIN_CAPS,
             mr_cnt=parameters.keys,
@@ -176,8 +192,11 @@ def _capabilities(wanted: Caps, offered: Caps) -> Caps:
     if not wanted:
         return offered
     _all_of(wanted, offered)
-    if not wanted & _MODIFIERS:
-        wanted |= offered & _MODIFIERS
+    for primary, directions in _MODIFIERS:
+        if wanted & primary and not wanted & directions:
+            wanted |= offered & directions
+    if wanted & Caps.FI_RECV:
+        wanted |= offered & Caps.FI_MULTI_RECV
     return wanted | offered & _SECONDARY
 
 

@@ -63,6 +63,10 @@ class KeySlots:
                 self._enter(key, slot)
                 return key, slot
 
+    def slot_of(self, key: int) -> int:
+        """The slot of a key in the table."""
+        return self._slots[key]
+
     def give_back(self, key: int) -> int:
         """Take a key out of the table; the slot it was in."""
         slot = self._slots.pop(key)

@@ -7,6 +7,7 @@ import secrets
 import struct
 from dataclasses import dataclass
 
+from amoeba_model.descriptors import EVENT_COUNTER
 from amoeba_model.device import Device
 from amoeba_model.layout import Record, RegisterBlock
 from amoeba_model.network import SimulatedDevice
@@ -46,6 +47,9 @@ def record_struct(record: Record) -> struct.Struct:
     return struct.Struct("<" + "".join({8: "B", 16: "H", 32: "I", 64: "Q"}[field.width] for field in record.fields))
 
 
+_COUNTER = record_struct(EVENT_COUNTER)
+
+
 @dataclass(frozen=True)
 class ContextSettings:
     """What a context is programmed with when an endpoint is enabled; sizes are log2 of entries."""
@@ -61,6 +65,13 @@ class ContextSettings:
     event_base: int = 0
     """0: without an event ring."""
     event_size: int = 0
+    receive_base: int = 0
+    receive_size: int = 0
+    unexpected_base: int = 0
+    """0: without messages."""
+    read_counter: int = 0
+    """Event counters of what peers do; 0: none."""
+    write_counter: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,8 @@ class Nic:
         self._keys = KeySlots(self.parameters.keys)
         self._free_domains = list(range(_DOMAINS))
         self._answers: memoryview | None = None
+        self._free_counters = list(range(1, self.parameters.event_counters))
+        self._event_counters: memoryview | None = None
 
     def _discover(self) -> dict[int, tuple[int, int, int]]:
         """(BAR offset, version, following) of every block by kind. The list only ever runs upwards."""
@@ -163,6 +176,9 @@ class Nic:
                 window=self.read("device", "window"),
                 payload=self.read("device", "payload"),
                 target_pdcs=self.read("device", "target_pdcs"),
+                receives=self.read("device", "receives"),
+                unexpected=self.read("device", "unexpected"),
+                event_counters=self.read("device", "event_counters"),
                 clock_hz=self.read("device", "clock_hz"),
             )
         except ValueError as error:
@@ -266,6 +282,11 @@ class Nic:
         self.write("contexts", "pid_on_fep", settings.pid_on_fep, context)
         self._write_wide("contexts", "event_base", settings.event_base, context)
         self.write("contexts", "event_size", settings.event_size, context)
+        self._write_wide("contexts", "receive_base", settings.receive_base, context)
+        self.write("contexts", "receive_size", settings.receive_size, context)
+        self._write_wide("contexts", "unexpected_base", settings.unexpected_base, context)
+        self.write("contexts", "read_counter", settings.read_counter, context)
+        self.write("contexts", "write_counter", settings.write_counter, context)
         control = ContextControl.ENABLE
         if settings.cswap_by_bits:
             control |= ContextControl.CSWAP_BY_BITS
@@ -282,6 +303,37 @@ class Nic:
             address = address_of(self._answers)
             self.dma.grant(address, self._answers.nbytes, writable=True)
             self._write_wide("device", "answer_base", address)
+
+    # Event counters
+
+    def take_counter(self) -> int:
+        """An event counter that nobody uses, set to zero; 0 if all are in use."""
+        if not self._free_counters:
+            return 0
+        number = self._free_counters.pop(0)
+        entry = self._counter_memory()
+        self.write("device", "counter_clear", number)
+        self.flush()
+        start = number * EVENT_COUNTER.size
+        entry[start : start + EVENT_COUNTER.size] = bytes(EVENT_COUNTER.size)
+        return number
+
+    def return_counter(self, number: int) -> None:
+        """Give a counter back, which nothing advances any more."""
+        self._free_counters.append(number)
+
+    def event_counter(self, number: int) -> tuple[int, int]:
+        """(successes, errors) that a counter in use has reached."""
+        return _COUNTER.unpack_from(self._counter_memory(), number * EVENT_COUNTER.size)
+
+    def _counter_memory(self) -> memoryview:
+        """Where the NIC writes its event counters: made at the first use, it is the NIC's until that is closed."""
+        if self._event_counters is None:
+            self._event_counters = allocate(self.parameters.event_counters * EVENT_COUNTER.size)
+            address = address_of(self._event_counters)
+            self.dma.grant(address, self._event_counters.nbytes, writable=True)
+            self._write_wide("device", "counter_base", address)
+        return self._event_counters
 
     def disable_context(self, context: int) -> None:
         """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""
@@ -355,17 +407,37 @@ class Nic:
         self.flush()
         return key
 
+    def count_key(
+        self, key: int, base: int, length: int, domain: int, flags: KeyFlags, read_counter: int, write_counter: int
+    ) -> None:
+        """Store a key in use once more, with event counters of what peers do by it; 0: none."""
+        slot = self._keys.slot_of(key)
+        self._write_key(slot, key, base, length, domain, flags | KeyFlags.VALID, read_counter, write_counter)
+        self.flush()
+
     def remove_key(self, key: int) -> None:
         """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
         self._write_key(self._keys.give_back(key), 0, 0, 0, 0, KeyFlags(0))
         self.flush()
 
-    def _write_key(self, slot: int, key: int, base: int, length: int, domain: int, flags: KeyFlags) -> None:
+    def _write_key(
+        self,
+        slot: int,
+        key: int,
+        base: int,
+        length: int,
+        domain: int,
+        flags: KeyFlags,
+        read_counter: int = 0,
+        write_counter: int = 0,
+    ) -> None:
         self._write_wide("keys", "key", key)
         self._write_wide("keys", "base", base)
         self._write_wide("keys", "length", length)
         self.write("keys", "domain", domain)
         self.write("keys", "flags", flags)
+        self.write("keys", "read_counter", read_counter)
+        self.write("keys", "write_counter", write_counter)
         self.write("keys", "store", slot)
 
     def supported_datatypes(self, form: Form, op: Op) -> list[Datatype]:

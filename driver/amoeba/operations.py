@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
     from amoeba.domain import Domain, MemoryRegion
 
-__all__ = ["MAX_MESSAGE", "NO_FLAGS", "TX_OP_FLAGS", "Local", "Operations", "total"]
+__all__ = ["MAX_MESSAGE", "NO_FLAGS", "TRANSMIT_FLAGS", "TX_OP_FLAGS", "Local", "Operations", "gathered", "total"]
 
 MAX_MESSAGE = 1 << 30
 """Most bytes of one operation."""
@@ -48,7 +48,8 @@ _FENCED = int(OpFlags.FI_FENCE)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
 _TRIGGER = int(OpFlags.FI_TRIGGER)
-_ALLOWED_FLAGS = _MORE | _FENCED | _INJECT | int(TX_OP_FLAGS)
+TRANSMIT_FLAGS = _MORE | _FENCED | _INJECT | int(TX_OP_FLAGS)
+"""What any operation may have."""
 _WHY_NOT = {
     OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
     OpFlags.FI_COMMIT_COMPLETE: "no region of this NIC is durable",
@@ -65,11 +66,16 @@ _WRITE = int(MrAccess.FI_WRITE)
 
 
 class Local:
-    """One local buffer of an operation: checked first, made accessible once nothing can fail any more."""
+    """One local buffer of an operation: checked first, made accessible once nothing can fail any more.
+
+    ``access``: what a region must allow if that is neither FI_READ (``writable``) nor FI_WRITE (else).
+    """
 
     __slots__ = ("address", "desc", "length", "view", "writable")
 
-    def __init__(self, view: memoryview, desc: "MemoryRegion | None", *, writable: bool) -> None:
+    def __init__(
+        self, view: memoryview, desc: "MemoryRegion | None", *, writable: bool, access: MrAccess | None = None
+    ) -> None:
         self.view = view
         self.desc = desc
         self.writable = writable
@@ -79,8 +85,8 @@ class Local:
         if desc is None:
             return
         desc._check_open()
-        if not desc.access_bits & (_READ if writable else _WRITE):
-            needed = MrAccess.FI_READ if writable else MrAccess.FI_WRITE
+        if not desc.access_bits & ((_READ if writable else _WRITE) if access is None else access):
+            needed = access or (MrAccess.FI_READ if writable else MrAccess.FI_WRITE)
             raise fabric_error(Errno.FI_EACCES, f"the region's access is {desc.access!r}, this use needs {needed!r}")
         if self.length and not desc.covers(self.address, self.length):
             raise fabric_error(Errno.FI_EINVAL, f"a buffer of {self.length} bytes lies outside the region in desc")
@@ -96,15 +102,23 @@ def total(buffers: Sequence[Local]) -> int:
     return sum(buffer.length for buffer in buffers)
 
 
+def gathered(buffers: Sequence[Local], length: int) -> Local:
+    """The ``length`` bytes of buffers, one after the other, in memory of the driver's: of one byte at least."""
+    whole = memoryview(bytearray(max(length, 1)))
+    at = 0
+    for buffer in buffers:
+        whole[at : at + buffer.length] = buffer.view.cast("B")
+        at += buffer.length
+    return Local(whole, None, writable=False)
+
+
 class Operations(FabricObject):
     """An endpoint, as far as its operations need it.
 
     Raises FI_EBADFLAGS for ``op_flags`` that cannot be a default.
     """
 
-    def __init__(
-        self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
-    ) -> None:
+    def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
         self.domain = domain
         self._nic = domain.nic
         self._selective_queue = False
@@ -143,7 +157,7 @@ class Operations(FabricObject):
         self._take_op_flags(self._op_flags)
 
     def _check_request(
-        self, flags: OpFlags, length: int, addr: int, key: int, silent: bool, allowed: int = _ALLOWED_FLAGS
+        self, flags: OpFlags, length: int, addr: int, key: int, silent: bool, allowed: int = TRANSMIT_FLAGS
     ) -> tuple[int, bool]:
         """Check what is common to all operations; returns the flags as bits, and whether success is silent."""
         if length > MAX_MESSAGE:
@@ -177,7 +191,7 @@ class Operations(FabricObject):
         sizes = [segment.length for segment in remote]
         if min(sizes) < 0 or sum(sizes) != length:
             raise fabric_error(Errno.FI_EINVAL, f"{length} bytes of local memory for {sizes} of remote memory")
-        allowed = _ALLOWED_FLAGS if data is None else _ALLOWED_FLAGS | _REMOTE_CQ_DATA
+        allowed = TRANSMIT_FLAGS if data is None else TRANSMIT_FLAGS | _REMOTE_CQ_DATA
         bits, silenced = self._check_request(flags, length, remote[0].address, remote[0].key, silent, allowed)
         for segment in remote[1:]:
             self._check_request(NO_FLAGS, 0, segment.address, segment.key, silent)
@@ -192,14 +206,16 @@ class Operations(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"immediate data has 64 bits, got {data:#x}")
 
     @staticmethod
-    def _locals(buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool) -> list[Local]:
+    def _locals(
+        buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool, access: MrAccess | None = None
+    ) -> list[Local]:
         """Check the buffers of a vector. Raises FI_EINVAL, also if there are not as many regions, and FI_EACCES."""
         if descs is None:
             descs = [None] * len(buffers)
         if len(descs) != len(buffers):
             raise fabric_error(Errno.FI_EINVAL, f"{name} has {len(buffers)} buffers, its desc {len(descs)} regions")
         return [
-            Local(view_of(buffer, writable=writable), desc, writable=writable)
+            Local(view_of(buffer, writable=writable), desc, writable=writable, access=access)
             for buffer, desc in zip(buffers, descs, strict=True)
         ]
 

@@ -14,14 +14,20 @@ if TYPE_CHECKING:
 __all__ = ["get_option", "set_option"]
 
 _READERS: dict[EndpointOption, Callable[["Endpoint"], int]] = {
+    EndpointOption.FI_OPT_MIN_MULTI_RECV: lambda endpoint: endpoint._receiver.min_multi_recv,
     EndpointOption.FI_OPT_TX_SIZE: lambda endpoint: endpoint.tx_size,
     EndpointOption.FI_OPT_RX_SIZE: lambda endpoint: endpoint.rx_size,
+    EndpointOption.FI_OPT_MAX_MSG_SIZE: lambda endpoint: MAX_MESSAGE,
+    EndpointOption.FI_OPT_MAX_TAGGED_SIZE: lambda endpoint: MAX_MESSAGE,
     EndpointOption.FI_OPT_MAX_RMA_SIZE: lambda endpoint: MAX_MESSAGE,
     EndpointOption.FI_OPT_MAX_ATOMIC_SIZE: lambda endpoint: MAX_MESSAGE,
+    EndpointOption.FI_OPT_INJECT_MSG_SIZE: lambda endpoint: INJECT_SIZE,
+    EndpointOption.FI_OPT_INJECT_TAGGED_SIZE: lambda endpoint: INJECT_SIZE,
     EndpointOption.FI_OPT_INJECT_RMA_SIZE: lambda endpoint: INJECT_SIZE,
     EndpointOption.FI_OPT_INJECT_ATOMIC_SIZE: lambda endpoint: INJECT_SIZE,
 }
 _WRITERS: dict[EndpointOption, Callable[["Endpoint", int], None]] = {
+    EndpointOption.FI_OPT_MIN_MULTI_RECV: lambda endpoint, size: endpoint._receiver.set_min_multi_recv(size),
     EndpointOption.FI_OPT_TX_SIZE: lambda endpoint, size: endpoint._resize(tx_size=size),
     EndpointOption.FI_OPT_RX_SIZE: lambda endpoint, size: endpoint._resize(rx_size=size),
 }

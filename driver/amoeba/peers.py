@@ -96,7 +96,7 @@ class PeerMap:
         nic, rings = self._rings.nic, self._rings
         waiting: set[int] = set()
 
-        def done(entry: int) -> None:
+        def done(entry: int, status: int) -> None:
             waiting.discard(entry)
             nic.close_peer(entry)
 

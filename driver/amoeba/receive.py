@@ -1,29 +1,51 @@
-"""The receiving half of endpoints: where peers' operations are told."""
+"""The receiving half of endpoints: where messages come to, and peers' operations are told."""
 
 from amoeba.address import AddressVector
 from amoeba.completion import CompletionQueue
-from amoeba.constants import Errno
+from amoeba.constants import BindFlags, Caps, Errno
+from amoeba.counters import Counters
+from amoeba.dispatch import Dispatch
 from amoeba.errors import fabric_error
 from amoeba.events import MOST_EVENTS, EventRing
+from amoeba.long_messages import LongReceives, LongSends
 from amoeba.nic import Nic
+from amoeba.peers import PeerMap
+from amoeba.receives import Receives
+from amoeba.sharing import TransmitRings
 
-__all__ = ["DEFAULT_RX_SIZE", "Receiver"]
+__all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "Receiver"]
 
 DEFAULT_RX_SIZE = 256
+MAX_RECEIVE_SEGMENTS = 16
+"""Buffers of one receive: reading a long message takes a descriptor for each, and the smallest ring has 16."""
+_MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
 
 
 class Receiver:
-    """Tells a completion queue, if one is bound, of peers' operations with immediate data.
+    """Tells a completion queue, if one is bound, of messages and of peers' operations with immediate data.
 
     ``rx_size``: entries that may wait to be read before peers must wait. Raises FI_EINVAL if no ring has so many.
+    ``caps``: what the endpoint is to be capable of; None: of all for which queues are bound.
     """
 
-    def __init__(self, rx_size: int) -> None:
+    def __init__(self, rx_size: int, caps: Caps | None = None) -> None:
         self.resize(rx_size)
+        self.caps = caps
         self.queue: CompletionQueue | None = None
         """Bound before :meth:`start`."""
-        self.events: EventRing | None = None
-        """From :meth:`start` to :meth:`release`, if there is a queue."""
+        self.selective = False
+        """The queue hears of successful receives only where FI_COMPLETION asks for it."""
+        self.min_multi_recv: int = 0
+        """A buffer of FI_MULTI_RECV with less room than this is given back: FI_OPT_MIN_MULTI_RECV."""
+        self.ring: EventRing | None = None
+        """From :meth:`start` to :meth:`release`, if there is something to hear of."""
+        self.dispatch: Dispatch | None = None
+        """Likewise."""
+        self.receives: Receives | None = None
+        """From :meth:`start` to :meth:`release`, if there is a queue and messages can be received."""
+        self.long_sends: LongSends | None = None
+        """From :meth:`start` to :meth:`release`, if there is an event ring."""
+        self._av: AddressVector | None = None
 
     def resize(self, rx_size: int) -> None:
         """Choose another ``rx_size``, before :meth:`start`."""
@@ -31,25 +53,83 @@ class Receiver:
             raise fabric_error(Errno.FI_EINVAL, f"rx_size must be 1 to {MOST_EVENTS}, got {rx_size}")
         self.rx_size = rx_size
 
-    def start(self, nic: Nic, context: int, av: AddressVector) -> EventRing | None:
-        """Make the event ring with which the NIC's context is to be started; None if nobody would read it."""
-        if self.queue is not None:
-            self.events = EventRing(nic, context, self.rx_size, av._number_of)
-            self.queue._attach(self.events)
-        return self.events
+    def set_min_multi_recv(self, size: int) -> None:
+        """Change FI_OPT_MIN_MULTI_RECV for receives posted from now on. Raises FI_EINVAL if no buffer is so long."""
+        if not 0 <= size < 1 << 32:
+            raise fabric_error(Errno.FI_EINVAL, f"FI_OPT_MIN_MULTI_RECV has 32 bits, got {size}")
+        self.min_multi_recv = size
+
+    @property
+    def directed(self) -> bool:
+        """Receives heed ``src_addr``."""
+        return self.caps is None or Caps.FI_DIRECTED_RECV in self.caps
+
+    @property
+    def multi(self) -> bool:
+        """Receives may have FI_MULTI_RECV."""
+        return self.caps is None or Caps.FI_MULTI_RECV in self.caps
+
+    def identity_of(self, number: int) -> tuple[int, int]:
+        """What tells a peer's messages: its IPv4 address and context. Raises FI_EINVAL for an unknown number."""
+        assert self._av is not None  # the endpoint is enabled
+        address = self._av._entry(number)
+        return address.ip, address.resource_index
+
+    def bind(self, queue: CompletionQueue, flags: BindFlags) -> None:
+        """Report to this queue."""
+        self.queue = queue
+        self.selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION)
+
+    def start(
+        self,
+        nic: Nic,
+        domain: int,
+        context: int,
+        av: AddressVector,
+        rings: TransmitRings | None,
+        peers: PeerMap | None,
+        counters: Counters,
+        *,
+        long_sends: bool = True,
+    ) -> None:
+        """Make the rings with which the NIC's context is to be started, as far as there is somebody to use them.
+
+        ``domain`` is the number of the protection domain; ``rings`` and ``peers`` are what the endpoint posts
+        through, if it does. ``long_sends``: that is in the same context, which peers tell when they have read.
+        """
+        self._av = av
+        sends = self.caps is not None and bool(self.caps & _MESSAGES) and Caps.FI_SEND in self.caps
+        if self.queue is None and not sends:
+            return
+        self.ring = EventRing(nic, context, self.rx_size)
+        self.dispatch = Dispatch(self.ring, av._number_of, ahead=self.rx_size, listening=self.queue is not None)
+        if rings is not None:
+            rings.companion = self.dispatch
+            if long_sends:
+                self.long_sends = LongSends(nic, domain, rings, self.dispatch, counters.uncount_read)
+        if self.queue is None:
+            return
+        receives = self.caps is None or (self.caps & _MESSAGES and Caps.FI_RECV in self.caps)
+        if receives and rings is not None and peers is not None:
+            long = LongReceives(rings, peers, self.dispatch)
+            number = counters.number(Caps.FI_RECV)
+            self.receives = Receives(nic, context, self.dispatch, long, counters.count, number)
+        self.queue._attach(self.dispatch)
 
     @property
     def size_left(self) -> int:
-        """Entries that may come before peers must wait."""
-        return max(0, self.rx_size - (0 if self.events is None else self.events.waiting))
+        """Entries that may come before peers must wait, and no more than receives that can be posted."""
+        room = max(0, self.rx_size - (0 if self.dispatch is None else self.dispatch.waiting))
+        return room if self.receives is None else min(room, self.receives.left)
 
     def stop(self) -> None:
         """Report nothing any more."""
-        if self.queue is not None and self.events is not None:
-            self.queue._detach(self.events)
+        if self.queue is not None and self.dispatch is not None:
+            self.queue._detach(self.dispatch)
 
     def release(self) -> None:
-        """Withdraw the NIC's access to the ring; its context has been stopped."""
-        if self.events is not None:
-            self.events.release()
-            self.events = None
+        """Withdraw the NIC's access to the rings; its context has been stopped."""
+        for part in (self.long_sends, self.receives, self.ring):
+            if part is not None:
+                part.release()
+        self.long_sends = self.receives = self.ring = self.dispatch = None

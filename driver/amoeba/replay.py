@@ -128,9 +128,7 @@ class EndpointExecutor:
         if cell.form is Form.BASE:
             endpoint.atomic(operand, 0, address, key, cell.op, cell.datatype, flags=flags)
         elif cell.form is Form.FETCH:
-            endpoint.fetch_atomic(
-                operand, place(fetched), 0, address, key, cell.op, cell.datatype, flags=flags
-            )
+            endpoint.fetch_atomic(operand, place(fetched), 0, address, key, cell.op, cell.datatype, flags=flags)
         else:
             endpoint.compare_atomic(
                 operand, compare, place(fetched), 0, address, key, cell.op, cell.datatype, flags=flags

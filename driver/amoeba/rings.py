@@ -7,12 +7,12 @@ the buffers. So no more descriptors are under way than either ring has entries, 
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.constants import FI_ADDR_NOTAVAIL, Errno
+from amoeba.constants import FI_ADDR_NOTAVAIL, Caps, Errno
 from amoeba.errors import fabric_error
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
@@ -20,10 +20,24 @@ from amoeba.nic import Nic, record_struct
 if TYPE_CHECKING:
     from amoeba.deferral import Deferral
 
-__all__ = ["INJECT_SIZE", "Completed", "ContextRings", "Ending", "Operation", "Piece", "closing", "take_reported"]
+__all__ = [
+    "COUNTED",
+    "INJECT_SIZE",
+    "Companion",
+    "Completed",
+    "ContextRings",
+    "Ending",
+    "Operation",
+    "Piece",
+    "Reports",
+    "Tally",
+    "closing",
+]
 
 INJECT_SIZE = 64
 """Most bytes that can be injected."""
+COUNTED = int(Caps.FI_READ | Caps.FI_WRITE | Caps.FI_SEND | Caps.FI_RECV)
+"""Kinds of operations as counters tell them apart: each has one of these in ``flags`` of its completion."""
 
 _DESCRIPTOR = record_struct(TX_DESCRIPTOR)
 _COMPLETION = record_struct(COMPLETION)
@@ -49,14 +63,14 @@ class Ending:
         self,
         length: int,
         grants: tuple[tuple[int, int], ...] = (),
-        done: Callable[[], None] | None = None,
+        done: Callable[[int], None] | None = None,
     ) -> None:
         self.length = length
         """Bytes of the whole operation."""
         self.grants = grants
         """Device access made for this operation alone: (address, length)."""
         self.done = done
-        """The driver's own operation: this is called, and nobody hears of the status."""
+        """The driver's own operation: this is called with the status, of which nobody else hears."""
         self.places: tuple[int, ...] = ()
         """What a chain occupies besides its token."""
         self.last = -1
@@ -94,6 +108,12 @@ class Completed(NamedTuple):
     """Immediate data of a peer."""
     source: int = FI_ADDR_NOTAVAIL
     """That peer's number in the address vector."""
+    tag: int = 0
+    """Of a tagged message."""
+    buf: int = 0
+    """Address of a message in a buffer that takes several."""
+    olen: int = 0
+    """Bytes of a message that did not fit."""
 
 
 class Piece(NamedTuple):
@@ -109,20 +129,86 @@ class Piece(NamedTuple):
     compare: int
 
 
-def closing(done: Callable[[], None]) -> Operation:
+def closing(done: Callable[[int], None]) -> Operation:
     """The driver's own operation that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
     return Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
 
 
-def take_reported(backlog: list[Completed], limit: int) -> list[Completed]:
-    """Take up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
-    count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
-    taken = backlog[:count]
-    del backlog[:count]
-    return taken
+class Companion(Protocol):
+    """What works hand in hand with the rings of a context: its event ring, when there are messages."""
+
+    def progress(self) -> None:
+        """Do what can be done now."""
+
+    def arm(self) -> None:
+        """Ask for an interrupt at the next event."""
 
 
-class ContextRings:
+class Tally(Protocol):
+    """Counters of operations."""
+
+    def __call__(self, flags: int, status: int, told: int | None) -> None:
+        """An operation, of this kind, has ended; ``told``: the status by which the NIC counted it, if it did."""
+
+
+class Reports:
+    """What an endpoint is told of the operations that it posts, wherever they are posted."""
+
+    def __init__(self) -> None:
+        self._backlog: list[Completed] = []
+        """Over, and not seen by the application yet."""
+        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
+        """Told of every operation that ended because its peer was given up."""
+        self.tally: Tally | None = None
+        """Counts all operations as they end."""
+        self.counters: dict[int, int] = {}
+        """Event counters of the NIC by the bit of :data:`COUNTED` in ``flags`` of the operations that they count."""
+        self.held: dict[int, int] = {}
+        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
+        self.companion: Companion | None = None
+
+    def progress(self) -> None:
+        """Let the companion do what can be done now."""
+        if self.companion is not None:
+            self.companion.progress()
+
+    def finish(self, operation: Operation, length: int, status: int) -> None:
+        """End an operation that the NIC alone could not: it is counted, and ``poll`` gives it."""
+        self._tell(operation, status, None)
+        self._backlog.append(Completed(operation, length, status))
+
+    def _tell(self, operation: Operation, status: int, told: int | None) -> None:
+        """Tell counters, and what has waited for one, of an operation that has ended."""
+        if operation.ending is not None and operation.ending.deferral is not None:
+            operation.ending.deferral.finish(status)
+        self.count(operation, status, told)
+
+    def count(self, operation: Operation, status: int, told: int | None) -> None:
+        """Let the endpoint's counters count an operation that has ended, unless its own counter does."""
+        ending = operation.ending
+        deferred = ending is not None and ending.deferral is not None and not ending.deferral.counted
+        if self.tally is not None and not deferred:
+            self.tally(operation.flags, status, told)
+
+    def _take_backlog(self, limit: int) -> list[Completed]:
+        """Take up to ``limit`` of the oldest, and none behind one that reports an error."""
+        backlog = self._backlog
+        count = next(
+            (number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit
+        )
+        taken = backlog[:count]
+        del backlog[:count]
+        return taken
+
+    def _counter_of(self, operation: Operation) -> int:
+        """The NIC's event counter that the operation's end advances; 0: none."""
+        ending = operation.ending
+        if ending is not None and ending.deferral is not None and not ending.deferral.counted:
+            return 0
+        return self.counters.get(operation.flags & COUNTED, 0)
+
+
+class ContextRings(Reports):
     """Transmit and completion ring of one context, both with ``entries`` (a power of two) entries.
 
     A request is known by its token, which the NIC hands back. There is one for every entry; those of a chain of
@@ -155,12 +241,7 @@ class ContextRings:
         self._head = 0
         self._pending: list[Operation | None] = [None] * entries
         self._free = list(range(entries))
-        self._backlog: list[Completed] = []
-        """Taken while the driver waited for something of its own; the application has not seen them."""
-        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
-        """Told of every operation that ended because its peer was given up."""
-        self.observer: Callable[[list[Completed]], None] | None = None
-        """Is shown all completions as they are taken from the ring: counters."""
+        super().__init__()
 
     @property
     def size_log2(self) -> int:
@@ -179,10 +260,12 @@ class ContextRings:
     @property
     def expectant(self) -> bool:
         """Whether :meth:`poll` has something to take, or will have."""
-        return bool(self._backlog) or self.under_way > 0
+        return bool(self._backlog or self.held) or self.under_way > 0
 
     def busy_with(self, dest_addr: int) -> bool:
-        return any(operation is not None and operation.dest_addr == dest_addr for operation in self._pending)
+        return dest_addr in self.held.values() or any(
+            operation is not None and operation.dest_addr == dest_addr for operation in self._pending
+        )
 
     def check_space(self, descriptors: int = 1) -> None:
         """Raise FI_EAGAIN if a request of so many descriptors cannot be posted."""
@@ -193,9 +276,9 @@ class ContextRings:
                 "read completions, then repeat",
             )
 
-    def has_space(self) -> bool:
-        """Whether a descriptor can be posted."""
-        return bool(self._free)
+    def has_space(self, descriptors: int = 1) -> bool:
+        """Whether so many descriptors can be posted."""
+        return len(self._free) >= descriptors
 
     def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
         """Copy operands of the next request to where they stay until it completes; returns their address.
@@ -240,6 +323,7 @@ class ContextRings:
             flags | _COMPLETION_FLAG,
             length,
             peer,
+            self._counter_of(operation) if self.counters else 0,
             0,
             0,
             remote_address,
@@ -274,6 +358,7 @@ class ContextRings:
                 flags | (_CHAINED_FLAG if number < last else _COMPLETION_FLAG),
                 length,
                 peer,
+                self._counter_of(operation) if self.counters and number == last else 0,
                 0,
                 0,
                 remote_address,
@@ -288,7 +373,7 @@ class ContextRings:
         if not more:
             self.announce()
 
-    def post_close(self, peer: int, done: Callable[[], None]) -> None:
+    def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
         self.post(closing(done), True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
 
@@ -317,7 +402,8 @@ class ContextRings:
 
         Their buffers and ring entries are free again.
         """
-        return take_reported(self._backlog, limit) if self._backlog else self._take(limit)
+        self.progress()
+        return self._take_backlog(limit) if self._backlog else self._take(limit)
 
     def _take(self, limit: int) -> list[Completed]:
         taken: list[Completed] = []
@@ -332,7 +418,7 @@ class ContextRings:
             if operation is None:
                 raise fabric_error(Errno.FI_EIO, f"the NIC completed request {token:#x}, which was never posted")
             head += 1
-            ending = operation.ending
+            ending, told = operation.ending, status
             if ending is not None:
                 if ending.last not in (-1, descriptor):
                     # the NIC has refused a piece of a chain, whose end is still to come
@@ -342,16 +428,19 @@ class ContextRings:
                 status = self._end(ending, status)
             self._pending[token] = None
             self._free.append(token)
+            if status == _PDC_FAILED:
+                self.peer_failed(operation.dest_addr)
+            if ending is not None and ending.done is not None:
+                ending.done(status)
+                continue
+            if self.tally is not None or (ending is not None and ending.deferral is not None):
+                self._tell(operation, status, told)
             taken.append(Completed(operation, length, status))
             if status != _OK:
-                if status == _PDC_FAILED:
-                    self.peer_failed(operation.dest_addr)
                 break
         if head != self._head:
             self._head = head
             self._ring_doorbell(self._head_register, head & _INDEX_MASK)
-        if taken and self.observer is not None:
-            self.observer(taken)
         return taken
 
     def _end(self, ending: Ending, status: int) -> int:
@@ -359,13 +448,11 @@ class ContextRings:
         for address, length in ending.grants:
             self.nic.dma.revoke(address, length)
         self._free += ending.places
-        if ending.done is not None:
-            ending.done()
-            return _OK
-        status = status if ending.status == _OK else ending.status
-        if ending.deferral is not None:
-            ending.deferral.finish(status)
-        return status
+        return status if ending.status == _OK else ending.status
+
+    def absorb(self) -> None:
+        """Take what has completed, and keep it for :meth:`poll`."""
+        self._backlog += self._take(self.entries)
 
     def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
         """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.
@@ -376,15 +463,18 @@ class ContextRings:
         while not finished():
             if time.monotonic() >= deadline:
                 return False
-            taken = self._take(self.entries)
-            self._backlog += taken
-            if not taken:
+            head = self._head
+            self.absorb()
+            self.progress()
+            if head == self._head:
                 self.nic.device.advance()
         return True
 
     def arm(self) -> None:
         """Ask for an interrupt at the next completion, or at once if it is there already."""
         self._ring_doorbell(self._arm_register, self._head & _INDEX_MASK)
+        if self.held and self.companion is not None:
+            self.companion.arm()
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings and to the buffers of operations that never completed."""

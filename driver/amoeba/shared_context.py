@@ -31,7 +31,7 @@ class SharedTransmitContext(FabricObject):
         self._nic = domain.nic
         self._context = self._nic.take_context()
         self._ring = ContextRings(self._nic, self._context, tx_size)
-        start_context(domain, self._context, self._ring, None)
+        start_context(domain, self._context, self._ring)
         super().__init__(domain)
 
     def _share(self) -> RingShare:

@@ -1,5 +1,6 @@
 """Rings of one context of the NIC that several endpoints post into."""
 
+import functools
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
@@ -8,18 +9,18 @@ from typing import TypeAlias
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.rings import Completed, ContextRings, Ending, Operation, Piece, closing, take_reported
+from amoeba.rings import Completed, ContextRings, Ending, Operation, Piece, Reports, closing
 
 __all__ = ["RingShare", "TransmitRings"]
 
 _PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
 
 
-class RingShare:
+class RingShare(Reports):
     """One endpoint's share of rings that others post into, too; to be used like :class:`ContextRings`.
 
     Ring entries belong to whoever takes them first. Completions go to the share that posted the operation, whoever
-    takes them out of the ring.
+    takes them out of the ring. Event counters are not the NIC's: the driver counts.
     """
 
     limited = False
@@ -32,14 +33,10 @@ class RingShare:
         self.under_way = 0
         """Requests of this share whose completion has not been taken out of the ring."""
         self._by_peer: Tally[int] = Tally()
-        self._backlog: list[Completed] = []
         self._released = False
         self._unannounced = False
         self._listeners: list[Callable[[], None]] = []
-        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
-        """Told of every operation of this share that ended because its peer was given up."""
-        self.observer: Callable[[list[Completed]], None] | None = None
-        """Is shown all completions of this share as they are taken from the ring: counters."""
+        super().__init__()
 
     @property
     def room(self) -> int:
@@ -49,19 +46,19 @@ class RingShare:
     @property
     def expectant(self) -> bool:
         """Whether :meth:`poll` has something to take, or will have."""
-        return bool(self._backlog) or self.under_way > 0
+        return bool(self._backlog or self.held) or self.under_way > 0
 
     def busy_with(self, dest_addr: int) -> bool:
-        return self._by_peer[dest_addr] > 0
+        return dest_addr in self.held.values() or self._by_peer[dest_addr] > 0
 
     def check_space(self, descriptors: int = 1) -> None:
         """Raise FI_EAGAIN if a request of so many descriptors cannot be posted."""
         self._share_out()
         self._ring.check_space(descriptors)
 
-    def has_space(self) -> bool:
-        """Whether a descriptor can be posted."""
-        return self._ring.has_space()
+    def has_space(self, descriptors: int = 1) -> bool:
+        """Whether so many descriptors can be posted."""
+        return self._ring.has_space(descriptors)
 
     def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
         """Copy operands of the next request to where they stay until it completes; returns their address."""
@@ -97,7 +94,7 @@ class RingShare:
         self._ring.post_chain(self._own(operation, 0), True, op, datatype, peer, pieces)
         self._posted(more)
 
-    def post_close(self, peer: int, done: Callable[[], None]) -> None:
+    def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """As :meth:`ContextRings.post_close`."""
         self.post(closing(done), True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
 
@@ -105,11 +102,20 @@ class RingShare:
         """The operation, marked as this share's."""
         if operation.ending is None:
             operation = operation._replace(ending=Ending(length))
-        assert operation.ending is not None
-        operation.ending.owner = self
+        ending = operation.ending
+        assert ending is not None
+        ending.owner = self
+        if ending.done is not None:
+            # the ring tells nobody else of it
+            ending.done = functools.partial(self._done, operation.dest_addr, ending.done)
         self.under_way += 1
         self._by_peer[operation.dest_addr] += 1
         return operation
+
+    def _done(self, dest_addr: int, done: Callable[[int], None], status: int) -> None:
+        """An operation of the driver's own has ended."""
+        self._ended(dest_addr, status)
+        done(status)
 
     def _posted(self, more: bool) -> None:
         self._unannounced = True
@@ -130,8 +136,13 @@ class RingShare:
 
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` completions of this share, oldest first, and none behind one that reports an error."""
+        self.progress()
         self._share_out()
-        return take_reported(self._backlog, limit)
+        return self._take_backlog(limit)
+
+    def absorb(self) -> None:
+        """Take what has completed, and keep it for :meth:`poll`."""
+        self._share_out()
 
     def _share_out(self) -> int:
         """Take completions out of the ring and give each share its own; returns how many there were."""
@@ -146,15 +157,16 @@ class RingShare:
         return count
 
     def _receive(self, completed: Completed) -> None:
+        self._ended(completed.operation.dest_addr, completed.status)
+        if not self._released:
+            self.count(completed.operation, completed.status, None)
+            self._backlog.append(completed)
+
+    def _ended(self, dest_addr: int, status: int) -> None:
         self.under_way -= 1
-        self._by_peer[completed.operation.dest_addr] -= 1
-        if completed.status == _PDC_FAILED:
-            self.peer_failed(completed.operation.dest_addr)
-        if self._released:
-            return
-        if self.observer is not None:
-            self.observer([completed])
-        self._backlog.append(completed)
+        self._by_peer[dest_addr] -= 1
+        if status == _PDC_FAILED:
+            self.peer_failed(dest_addr)
 
     def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
         """As :meth:`ContextRings.wait_until`."""
@@ -162,13 +174,17 @@ class RingShare:
         while not finished():
             if time.monotonic() >= deadline:
                 return False
-            if not self._share_out():
+            count = self._share_out()
+            self.progress()
+            if not count:
                 self.nic.device.advance()
         return True
 
     def arm(self) -> None:
         """Ask for an interrupt at the next completion of any share, or at once if it is there already."""
         self._ring.arm()
+        if self.held and self.companion is not None:
+            self.companion.arm()
 
     def release(self) -> None:
         """Drop what has not been read, and what is still to come; the ring keeps the buffers of that alive."""

@@ -1,20 +1,20 @@
 """The transmitting half of endpoints: what is posted through, what it is bound to, and aliases of it."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amoeba.address import DRAIN_TIME, AddressVector
 from amoeba.atomics import AtomicOperations
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Errno, OpFlags
-from amoeba.counters import Counter, EndpointCounters
+from amoeba.counters import Counter, Counters
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
+from amoeba.messages import MessageOperations
 from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
 from amoeba.rma import RmaOperations
 from amoeba.sharing import TransmitRings
-from amoeba.triggered import TriggeredContext
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -58,7 +58,7 @@ def most_segments(descriptors: int) -> int:
     return (descriptors + 2) // 4
 
 
-class Posting(RmaOperations, AtomicOperations):
+class Posting(RmaOperations, AtomicOperations, MessageOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
 
     def __init__(
@@ -84,19 +84,20 @@ class Posting(RmaOperations, AtomicOperations):
         rings = self._rings or self._not_enabled()
         return rings.room
 
-    def cancel(self, context: TriggeredContext) -> None:
-        """Give up an operation that still waits for its counter: ``fi_cancel``. It ends with FI_ECANCELED.
+    def cancel(self, context: Any) -> None:
+        """Give up the oldest receive with this context, or an operation that waits for its counter: ``fi_cancel``.
 
-        Raises FI_ENOENT if there is none with this context: what was posted cannot be called back.
+        It ends with FI_ECANCELED, a receive perhaps as it has ended already. Raises FI_ENOENT if there is neither:
+        what was posted to be sent cannot be called back.
         """
         rings = self._rings or self._not_enabled()
         taken = self.domain._deferrals.withdraw(
             lambda deferral: deferral.subject is context and deferral.rings is rings
         )
-        if not taken:
-            raise fabric_error(Errno.FI_ENOENT, "no operation with this context waits for a counter")
         for deferral in taken:
             deferral.fail()
+        if not taken and not (self._receiver and self._receiver.receives and self._receiver.receives.cancel(context)):
+            raise fabric_error(Errno.FI_ENOENT, f"no receive or waiting operation with context {context!r}")
 
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
         """The same endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""
@@ -118,6 +119,7 @@ class EndpointAlias(Posting):
         self._cq = original._cq
         self._use_queue(original._selective_queue)
         self._rings, self._peer_map, self._open_peers = rings, original._peer_map, original._open_peers
+        self._receiver = original._receiver
 
     def _release(self) -> None:
         self._rings = None
@@ -135,7 +137,7 @@ class Transmitter(Posting):
     def __init__(
         self, domain: "Domain", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
-        self._counters = EndpointCounters()
+        self._counters = Counters()
         super().__init__(domain, parent, tx_size=ring_size(tx_size), op_flags=op_flags)
 
     def _check_bindable(self, target: FabricObject) -> None:
@@ -167,7 +169,7 @@ class Transmitter(Posting):
         """Post through these rings, of a context that has been started, to these peers."""
         queue = self._transmit_queue()
         queue._attach(rings)
-        self._counters.start(rings, queue)
+        self._counters.start(rings, queue, None if self._receiver is None else self._receiver.queue)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
 
     def _stop(self, av: AddressVector) -> TransmitRings | None:
@@ -184,5 +186,7 @@ class Transmitter(Posting):
         """Wait until operations are done and peers have been told, at most :data:`DRAIN_TIME`."""
         assert self._peer_map is not None
         deadline = time.monotonic() + DRAIN_TIME
+        # messages that nobody reads take half of it
+        rings.wait_until(lambda: not (rings.under_way or rings.held), deadline - DRAIN_TIME / 2)
         if rings.wait_until(lambda: not rings.under_way, deadline):
             self._peer_map.clear(deadline)

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amoeba.constants import Datatype, Op
+from amoeba.constants import FI_ADDR_UNSPEC, Datatype, Op
 from amoeba.memory import Buffer
 
 if TYPE_CHECKING:
     from amoeba.domain import MemoryRegion
 
-__all__ = ["AtomicMsg", "Descs", "RmaIoc", "RmaIov", "RmaMsg", "Segment", "cut"]
+__all__ = ["AtomicMsg", "Descs", "Msg", "RmaIoc", "RmaIov", "RmaMsg", "Segment", "TaggedMsg", "cut"]
 
 Descs = Sequence["MemoryRegion | None"] | None
 """The regions that hold the buffers of a vector, one for each; None: none of them is registered."""
@@ -71,6 +71,40 @@ class AtomicMsg:
     op: Op
     datatype: Datatype | None = None
     """Taken from the first NumPy array if not given."""
+    desc: Descs = None
+    context: Any = None
+    """Comes back in the completion."""
+    data: int = 0
+    """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
+
+
+@dataclass(frozen=True)
+class Msg:
+    """``struct fi_msg``: what ``sendmsg`` and ``recvmsg`` shall do."""
+
+    msg_iov: Sequence[Buffer]
+    """The message, or where it goes."""
+    addr: int = FI_ADDR_UNSPEC
+    """Whom to send it to; from whom to receive it, FI_ADDR_UNSPEC: from anybody."""
+    desc: Descs = None
+    context: Any = None
+    """Comes back in the completion."""
+    data: int = 0
+    """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
+
+
+@dataclass(frozen=True)
+class TaggedMsg:
+    """``struct fi_msg_tagged``: what ``tsendmsg`` and ``trecvmsg`` shall do."""
+
+    msg_iov: Sequence[Buffer]
+    """The message, or where it goes."""
+    addr: int
+    """Whom to send it to; from whom to receive it, FI_ADDR_UNSPEC: from anybody."""
+    tag: int
+    """64 bits."""
+    ignore: int = 0
+    """Bits of the tag that need not be the same; for receives."""
     desc: Descs = None
     context: Any = None
     """Comes back in the completion."""

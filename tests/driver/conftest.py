@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from amoeba import Fabric, open_cluster
 from amoeba.devices import DEVICE_KINDS
-from sides import ALL_ACCESS, Side, connect, make_side
+from sides import ALL_ACCESS, Side, connect, make_side, make_talkers
 
 T = TypeVar("T")
 
@@ -39,6 +39,12 @@ def pair(fabric) -> tuple[Side, Side]:
     client, server = make_side(fabric.domain(0)), make_side(fabric.domain(1))
     connect(client, server)
     return client, server
+
+
+@pytest.fixture
+def talkers(fabric) -> tuple[Side, Side]:
+    """Two sides that send and receive messages, connected."""
+    return make_talkers(fabric)
 
 
 @pytest.fixture

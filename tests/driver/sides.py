@@ -5,16 +5,24 @@ from dataclasses import dataclass
 import pytest
 from amoeba import (
     AddressVector,
+    BindFlags,
+    Caps,
     CompletionQueue,
     CqErrEntry,
     CqFormat,
+    CqTaggedEntry,
     Domain,
     Endpoint,
     ErrorAvailableError,
+    Fabric,
     MrAccess,
 )
 
+BOTH = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
 ALL_ACCESS = MrAccess.FI_READ | MrAccess.FI_WRITE | MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
+
+ON_MODEL = pytest.mark.parametrize("fabric", ["model"], indirect=True)
+"""For what costs too many cycles on the RTL, or does not depend on the NIC."""
 
 
 @dataclass
@@ -51,3 +59,37 @@ def make_side(domain: Domain, *, tx_size: int = 16) -> Side:
 def connect(client: Side, server: Side) -> None:
     client.peer = client.peers.insert(server.endpoint.getname())
     server.peer = server.peers.insert(client.endpoint.getname())
+
+
+def make_talker(
+    domain: Domain, *, tx_size: int = 64, rx_size: int = 64, cq_flags: BindFlags = BOTH, caps: Caps | None = None
+) -> Side:
+    """A side that sends and receives messages, with one queue for both."""
+    queue, peers = domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED), domain.av_open()
+    endpoint = domain.endpoint(tx_size=tx_size, rx_size=rx_size, cq=queue, av=peers, cq_flags=cq_flags, caps=caps)
+    return Side(domain, queue, peers, endpoint)
+
+
+def make_talkers(fabric: Fabric, **options) -> tuple[Side, Side]:
+    """(one, other), connected."""
+    one, other = make_talker(fabric.domain(0), **options), make_talker(fabric.domain(1), **options)
+    connect(one, other)
+    return one, other
+
+
+def entries(queue: CompletionQueue, count: int) -> list[CqTaggedEntry]:
+    """The next ``count`` entries of a queue; they must be there within seconds."""
+    found: list[CqTaggedEntry] = []
+    while len(found) < count:
+        more = queue.sread(count - len(found), timeout=30)
+        assert more, f"{len(found)} of {count} entries came: {found}"
+        found += more
+    return found
+
+
+def idle(side: Side, reads: int = 20) -> list[CqTaggedEntry]:
+    """Let time pass until what has been begun is over; what comes meanwhile."""
+    found = []
+    for _ in range(reads):
+        found += side.queue.read(8)
+    return found

@@ -60,6 +60,11 @@ def reported(queue, *writers):
     [
         (EndpointOption.FI_OPT_TX_SIZE, 16),
         (EndpointOption.FI_OPT_RX_SIZE, 256),
+        (EndpointOption.FI_OPT_MIN_MULTI_RECV, 0),
+        (EndpointOption.FI_OPT_MAX_MSG_SIZE, MAX_MESSAGE),
+        (EndpointOption.FI_OPT_MAX_TAGGED_SIZE, MAX_MESSAGE),
+        (EndpointOption.FI_OPT_INJECT_MSG_SIZE, INJECT_SIZE),
+        (EndpointOption.FI_OPT_INJECT_TAGGED_SIZE, INJECT_SIZE),
         (EndpointOption.FI_OPT_MAX_RMA_SIZE, MAX_MESSAGE),
         (EndpointOption.FI_OPT_MAX_ATOMIC_SIZE, MAX_MESSAGE),
         (EndpointOption.FI_OPT_INJECT_RMA_SIZE, INJECT_SIZE),
@@ -102,7 +107,6 @@ def test_sizes_cannot_be_changed_once_there_are_rings(pair, keep, option):
 @pytest.mark.parametrize(
     ("level", "option"),
     [
-        (LEVEL, EndpointOption.FI_OPT_MIN_MULTI_RECV),
         (LEVEL, EndpointOption.FI_OPT_CM_DATA_SIZE),
         (LEVEL, EndpointOption.FI_OPT_BUFFERED_LIMIT),
         (LEVEL, 77),

@@ -41,20 +41,21 @@ from sides import ALL_ACCESS
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
+FREE = Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
+DIRECTIONS = Caps.FI_READ | Caps.FI_WRITE | Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
+RECEIVING = Caps.FI_RECV | Caps.FI_MULTI_RECV
 EVERY_CAPABILITY = (
-    Caps.FI_RMA
+    FREE
+    | DIRECTIONS
+    | RECEIVING
+    | Caps.FI_RMA
     | Caps.FI_ATOMIC
-    | Caps.FI_READ
-    | Caps.FI_WRITE
-    | Caps.FI_REMOTE_READ
-    | Caps.FI_REMOTE_WRITE
-    | Caps.FI_TRIGGER
-    | Caps.FI_FENCE
-    | Caps.FI_REMOTE_COMM
-    | Caps.FI_SOURCE
+    | Caps.FI_MSG
+    | Caps.FI_TAGGED
+    | Caps.FI_SEND
+    | Caps.FI_DIRECTED_RECV
     | Caps.FI_NAMED_RX_CTX
 )
-FREE = Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
 
 
 def domains(answers):
@@ -79,8 +80,18 @@ def test_without_hints_every_capability_is_returned(fabric, hints):
     [
         pytest.param(
             Caps.FI_RMA,
-            EVERY_CAPABILITY & ~(Caps.FI_ATOMIC | Caps.FI_NAMED_RX_CTX),
+            Caps.FI_RMA | DIRECTIONS | FREE,
             id="without modifiers all directions are enabled",
+        ),
+        pytest.param(
+            Caps.FI_TAGGED,
+            Caps.FI_TAGGED | Caps.FI_SEND | RECEIVING | FREE,
+            id="those of messages as well",
+        ),
+        pytest.param(
+            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA,
+            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA | DIRECTIONS | FREE,
+            id="modifiers of messages say nothing of memory",
         ),
         pytest.param(
             Caps.FI_ATOMIC | Caps.FI_READ,
@@ -94,14 +105,14 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
     info = fabric.getinfo(Info(caps=wanted))[0]
     assert info.caps == granted
     assert info.tx_attr.caps | info.rx_attr.caps == granted & ~Caps.FI_REMOTE_COMM
-    assert not info.tx_attr.caps & (Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE | Caps.FI_SOURCE)
-    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_TRIGGER | Caps.FI_FENCE)
+    assert not info.tx_attr.caps & (Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE | Caps.FI_SOURCE | RECEIVING)
+    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SEND)
 
 
 @pytest.mark.parametrize(
     ("hints", "field"),
     [
-        pytest.param(Info(caps=Caps.FI_MSG | Caps.FI_RMA), "Info", id="a capability"),
+        pytest.param(Info(caps=Caps.FI_COLLECTIVE | Caps.FI_RMA), "Info", id="a capability"),
         pytest.param(Info(caps=Caps.FI_HMEM), "Info", id="memory elsewhere"),
         pytest.param(Info(caps=Caps.FI_RMA_EVENT), "Info", id="events of operations without data"),
         pytest.param(Info(caps=Caps.FI_SOURCE_ERR), "Info", id="addresses of strangers"),
@@ -119,8 +130,8 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(tx_attr=TxAttr(iov_limit=2**13 + 1)), "TxAttr.iov_limit", id="more buffers"),
         pytest.param(Info(tx_attr=TxAttr(rma_iov_limit=2**13 + 1)), "TxAttr.rma_iov_limit", id="more segments"),
         pytest.param(Info(tx_attr=TxAttr(comp_order=MsgOrder(0x100))), "TxAttr.comp_order", id="completion order"),
-        pytest.param(Info(tx_attr=TxAttr(msg_order=MsgOrder.FI_ORDER_SAS)), "TxAttr.msg_order", id="message order"),
-        pytest.param(Info(tx_attr=TxAttr(caps=Caps.FI_SEND)), "TxAttr.caps", id="sending"),
+        pytest.param(Info(tx_attr=TxAttr(msg_order=MsgOrder.FI_ORDER_RAS)), "TxAttr.msg_order", id="message order"),
+        pytest.param(Info(tx_attr=TxAttr(caps=Caps.FI_RECV)), "TxAttr.caps", id="receiving by sending"),
         pytest.param(
             Info(caps=Caps.FI_RMA, tx_attr=TxAttr(caps=Caps.FI_ATOMIC)), "TxAttr.caps", id="more than Info.caps"
         ),
@@ -379,8 +390,9 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     lines = str(fabric.getinfo()[1]).splitlines()
     assert lines[:3] == [
         "fi_info:",
-        "    caps: [ FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_TRIGGER, FI_FENCE, "
-        "FI_REMOTE_COMM, FI_SOURCE, FI_NAMED_RX_CTX ]",
+        "    caps: [ FI_MSG, FI_RMA, FI_TAGGED, FI_ATOMIC, FI_READ, FI_WRITE, FI_RECV, FI_SEND, FI_REMOTE_READ, "
+        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_REMOTE_COMM, FI_SOURCE, FI_DIRECTED_RECV, "
+        "FI_NAMED_RX_CTX ]",
         "    mode: [  ]",
     ]
     assert [line for line in lines if line.endswith("_attr:")] == [

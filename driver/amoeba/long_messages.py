@@ -1,0 +1,244 @@
+"""Messages that the receiver reads: those too long for one packet, and those whose sender waits for their receive.
+
+The sender registers the message under a key that nobody can guess, and sends a ``RENDEZVOUS`` record in its place.
+The receiver reads from there as much as fits, straight into the buffer; the last read carries the record's token as
+immediate data, from which the sender knows that it is over.
+"""
+
+import functools
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode, EventKind
+from amoeba_model.registers import KeyFlags
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.constants import Errno
+from amoeba.dispatch import Dispatch
+from amoeba.errors import FabricError, fabric_error
+from amoeba.events import Event
+from amoeba.nic import Nic
+from amoeba.peers import PeerMap
+from amoeba.rings import Ending, Operation, Piece
+from amoeba.sharing import TransmitRings
+from amoeba.vectors import Segment
+
+__all__ = ["LongReceives", "LongSends", "Record"]
+
+_TOKEN_BITS = 64
+_IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
+_OK = int(ReturnCode.OK)
+_PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
+_BAD_PEER = int(ReturnCode.LOCAL_BAD_PEER)
+
+
+@dataclass
+class _LongSend:
+    """A message whose receiver has not read it yet."""
+
+    operation: Operation
+    """What the application is told of."""
+    length: int
+    key: int
+    grants: tuple[tuple[int, int], ...]
+    delivered: bool = False
+    """The record has reached the receiver's NIC."""
+    read: bool = False
+
+
+class LongSends:
+    """The long messages that an endpoint has sent, until they have been read.
+
+    ``domain``: number of its protection domain. ``on_read`` is called whenever a message has been read, which the NIC
+    takes for a peer's own read.
+    """
+
+    def __init__(
+        self, nic: Nic, domain: int, rings: TransmitRings, dispatch: Dispatch, on_read: Callable[[], None]
+    ) -> None:
+        self._nic = nic
+        self._domain = domain
+        self._rings = rings
+        self._tell = dispatch.tell
+        self._on_read = on_read
+        self._under_way: dict[int, _LongSend] = {}
+        """By token."""
+        dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
+        self._peer_failed = rings.peer_failed
+        rings.peer_failed = self._fail
+
+    def post(
+        self,
+        operation: Operation,
+        more: bool,
+        opcode: DescriptorOpcode,
+        flags: int,
+        source: Segment,
+        grants: tuple[tuple[int, int], ...],
+        length: int,
+        peer: int,
+        tag: int,
+        data: int,
+    ) -> None:
+        """Send the record of a message of ``length`` bytes, which lies at ``source``; there is at least one byte.
+
+        ``grants``: device access made for it. The caller has asked ``check_space``. Raises FI_EAGAIN if no key is
+        free until others have been read, FI_ENOSPC if none is free at all; then access is as before.
+        """
+        try:
+            key = self._nic.store_key(None, source.address, source.length, self._domain, KeyFlags.REMOTE_READ)
+        except FabricError as error:
+            self._withdraw(grants)
+            if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
+                raise fabric_error(
+                    Errno.FI_EAGAIN, f"{len(self._under_way)} long messages wait to be read: {error.strerror}"
+                ) from None
+            raise
+        token = secrets.randbits(_TOKEN_BITS)
+        self._under_way[token] = _LongSend(operation, length, key, grants)
+        self._rings.held[token] = operation.dest_addr
+        record = memoryview(RENDEZVOUS.pack(address=0, key=key, length=length, token=token))
+        ending = Ending(0, done=functools.partial(self._sent, token))
+        self._rings.post(
+            Operation(None, 0, True, operation.dest_addr, (), ending),
+            more,
+            opcode,
+            0,
+            0,
+            flags,
+            RENDEZVOUS.size,
+            peer,
+            length,
+            tag,
+            self._rings.stash([record]),
+            0,
+            data,
+        )
+
+    def _sent(self, token: int, status: int) -> None:
+        """The record has been delivered, or has not."""
+        send = self._under_way.get(token)
+        if send is None:
+            return  # its peer was given up, which ended it
+        send.delivered = True
+        if status != _OK or send.read:
+            self._finish(token, status)
+
+    def _see_read(self, event: Event) -> None:
+        """Somebody has read with immediate data: a long message, or the application's memory."""
+        send = self._under_way.get(event.data)
+        if send is None:
+            self._tell(event)
+            return
+        self._on_read()
+        send.read = True
+        if send.delivered:
+            self._finish(event.data, _OK)
+
+    def _fail(self, dest_addr: int) -> None:
+        """A peer has been given up: what it has not read by now, it will not."""
+        self._peer_failed(dest_addr)
+        for token, send in list(self._under_way.items()):
+            if send.operation.dest_addr == dest_addr and send.delivered:
+                self._finish(token, _PDC_FAILED)
+
+    def _finish(self, token: int, status: int) -> None:
+        send = self._forget(token)
+        self._rings.finish(send.operation, send.length, status)
+
+    def _forget(self, token: int) -> _LongSend:
+        send = self._under_way.pop(token)
+        del self._rings.held[token]
+        self._nic.remove_key(send.key)
+        self._withdraw(send.grants)
+        return send
+
+    def _withdraw(self, grants: tuple[tuple[int, int], ...]) -> None:
+        for address, length in grants:
+            self._nic.dma.revoke(address, length)
+
+    def release(self) -> None:
+        """Forget all messages: nobody can read them any more."""
+        for token in list(self._under_way):
+            self._forget(token)
+
+
+class Record:
+    """What a RENDEZVOUS record says, as it came from a peer: numbers that nobody vouches for."""
+
+    __slots__ = ("address", "key", "token")
+
+    def __init__(self, data: memoryview) -> None:
+        fields = RENDEZVOUS.unpack(data)
+        self.address, self.key, self.token = fields["address"], fields["key"], fields["token"]
+
+
+@dataclass
+class _Fetch:
+    """A message that is to be read."""
+
+    record: Record
+    source: int
+    """The sender's number in the address vector."""
+    segments: Sequence[Segment]
+    """Where it goes; together as long as what is read."""
+    done: Callable[[int], None]
+
+
+class LongReceives:
+    """Reads long messages from their senders, through the transmit ring of the endpoint that receives them."""
+
+    def __init__(self, rings: TransmitRings, peers: PeerMap, dispatch: Dispatch) -> None:
+        self._rings = rings
+        self._peers = peers
+        self._waiting: list[_Fetch] = []
+        self._under_way = 0
+        dispatch.helpers.append(self._progress)
+
+    def fetch(self, record: Record, source: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
+        """Read a message, or the part for which there are segments; ``done`` is called with the status.
+
+        No bytes are read of what is discarded: the sender learns that it may go on.
+        """
+        self._waiting.append(_Fetch(record, source, segments, done))
+        self._start()
+
+    def _progress(self) -> None:
+        if self._waiting or self._under_way:
+            self._rings.absorb()
+            self._start()
+
+    def _start(self) -> None:
+        """Begin what can begin: not without room in the ring, nor with a peer that has just been given up."""
+        self._waiting = [fetch for fetch in self._waiting if not self._try(fetch)]
+
+    def _try(self, fetch: _Fetch) -> bool:
+        """Begin to read. False: later."""
+        segments = fetch.segments or (Segment(0, 0),)
+        if not self._rings.has_space(len(segments)):
+            return False
+        try:
+            peer = self._peers.find(fetch.source)
+        except FabricError as error:
+            if error.fi_errno is Errno.FI_EAGAIN:
+                return False
+            fetch.done(_BAD_PEER)  # a stranger
+            return True
+        self._under_way += 1
+        pieces = []
+        offset = 0
+        for segment in segments:
+            address = (fetch.record.address + offset) & (1 << 64) - 1
+            pieces.append(
+                Piece(DescriptorOpcode.READ, 0, segment.length, address, fetch.record.key, 0, segment.address, 0)
+            )
+            offset += segment.length
+        pieces[-1] = pieces[-1]._replace(flags=_IMMEDIATE, compare=fetch.record.token)
+        ending = Ending(0, done=functools.partial(self._end, fetch))
+        self._rings.post_chain(Operation(None, 0, True, fetch.source, (), ending), False, 0, 0, peer, pieces)
+        return True
+
+    def _end(self, fetch: _Fetch, status: int) -> None:
+        self._under_way -= 1
+        fetch.done(status)

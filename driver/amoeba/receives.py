@@ -1,0 +1,421 @@
+"""The receive ring of an endpoint context: posted receives, and the messages that meet them.
+
+The NIC matches. What it could not place, because no receive was there yet or because the message is a long one, lies
+in an unexpected slot, from which the driver copies or reads it.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from amoeba_model.descriptors import (
+    RENDEZVOUS,
+    RX_DESCRIPTOR,
+    EventFlags,
+    EventKind,
+    ReceiveFlags,
+    ReceiveOpcode,
+)
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.constants import FI_ADDR_NOTAVAIL, Caps, Errno
+from amoeba.dispatch import Dispatch
+from amoeba.errors import fabric_error
+from amoeba.events import Event
+from amoeba.long_messages import LongReceives, Record
+from amoeba.memory import address_of, allocate
+from amoeba.nic import Nic, record_struct
+from amoeba.rings import Completed, Operation, Tally
+from amoeba.vectors import Segment
+
+__all__ = ["Claim", "Match", "Receive", "Receives"]
+
+_DESCRIPTOR = record_struct(RX_DESCRIPTOR)
+_INDEX_MASK = 0xFFFF
+_OK = int(ReturnCode.OK)
+_TOO_LONG = int(ReturnCode.TOO_LONG)
+_IMMEDIATE = int(EventFlags.IMMEDIATE)
+_RELEASED = int(EventFlags.RELEASED)
+_LONG = int(EventFlags.LONG)
+_RECV = int(Caps.FI_RECV)
+_MULTI_RECV = int(Caps.FI_MULTI_RECV)
+_REMOTE_CQ_DATA = int(Caps.FI_REMOTE_CQ_DATA)
+_ATOMIC = int(Caps.FI_ATOMIC)
+_NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which messages a receive takes."""
+
+    tagged: bool
+    tag: int = 0
+    ignore: int = 0
+    """Bits of the tag that need not be the same."""
+    source: tuple[int, int] | None = None
+    """(IPv4 address, context) of the sender; None: anybody."""
+
+    @property
+    def flags(self) -> int:
+        """For the descriptor."""
+        tagged = ReceiveFlags.TAGGED if self.tagged else ReceiveFlags(0)
+        return int(tagged | (ReceiveFlags.DIRECTED if self.source is not None else ReceiveFlags(0)))
+
+
+@dataclass(eq=False)
+class Receive:
+    """A receive, or a search for a message, from its call to its end."""
+
+    match: Match
+    context: Any
+    silent: bool
+    """Success is not reported."""
+    buffers: Sequence[memoryview] = ()
+    """Where the message goes, one after the other."""
+    multi: bool = False
+    """The one buffer takes message after message."""
+    grants: tuple[tuple[int, int], ...] = ()
+    keep: tuple[Any, ...] = ()
+    """Regions, kept alive."""
+    opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE
+    found: Callable[[Event], int] | None = None
+    """What becomes of the message that a search has found; returns where the application finds it, 0: nowhere."""
+    whole: memoryview | None = field(default=None, init=False)
+    """Memory of the driver's for a message that is to be scattered."""
+    reading: int = field(default=0, init=False)
+    """Long messages under way to the buffer."""
+    released: bool = field(default=False, init=False)
+    """The NIC has no more use for the buffer."""
+
+    def __post_init__(self) -> None:
+        self.address = next((address_of(buffer) for buffer in self.buffers if buffer.nbytes), 0)
+        self.length = sum(buffer.nbytes for buffer in self.buffers)
+
+    @property
+    def flags(self) -> int:
+        """``flags`` of its completions."""
+        return int(Caps.FI_TAGGED if self.match.tagged else Caps.FI_MSG) | _RECV
+
+    def gather(self) -> memoryview:
+        """Let the message come to memory of the driver's first. It has the contents of the buffers: a tagged atomic
+        computes with them."""
+        self.whole = memoryview(bytearray(b"".join(self.buffers)))
+        self.address = address_of(self.whole)
+        return self.whole
+
+    def segments(self, address: int, length: int) -> list[Segment]:
+        """Where ``length`` bytes from ``address`` on lie, as far as there is room."""
+        if self.whole is None:
+            room = max(0, min(length, self.address + self.length - address))
+            return [Segment(address, room)] if room else []
+        parts = []
+        for buffer in self.buffers:
+            size = min(buffer.nbytes, length)
+            if size:
+                parts.append(Segment(address_of(buffer), size))
+            length -= size
+        return parts
+
+    def fill(self, data: memoryview, offset: int = 0) -> int:
+        """Copy as much of ``data`` as fits into the buffers, ``offset`` bytes behind their start; how much it was."""
+        copied = 0
+        for buffer in self.buffers:
+            size = min(max(0, buffer.nbytes - offset), data.nbytes - copied)
+            if size:
+                buffer.cast("B")[offset : offset + size] = data[copied : copied + size]
+            copied += size
+            offset = max(0, offset - buffer.nbytes)
+        return copied
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A message taken out of the list of unexpected ones, for a receive with the same ``context``."""
+
+    context: Any
+    event: Event
+    data: bytes
+    """The message, or its RENDEZVOUS record."""
+
+
+class Receives:
+    """Receive ring and unexpected slots of one context.
+
+    A descriptor is known by its token: how many were posted before. The NIC takes them in order, so an event about
+    one says that it is done with the ring entries of all before. At most ``receives`` receives, as many searches, and
+    a cancellation for each receive are outstanding: fewer than the ring has entries.
+
+    ``tally`` counts what the NIC has not counted; ``counter`` is the event counter by which it counts, 0: none.
+    """
+
+    def __init__(self, nic: Nic, context: int, dispatch: Dispatch, long: LongReceives, tally: Tally, counter: int):
+        self.nic = nic
+        self.most = nic.parameters.receives
+        """Receives that may be posted at a time; as many searches may be."""
+        self.claims: list[Claim] = []
+        self._entries = 4 * self.most
+        self._ring = allocate(self._entries * RX_DESCRIPTOR.size)
+        self._payload = nic.parameters.payload
+        self._slots = allocate(nic.parameters.unexpected * self._payload)
+        self.base, self.unexpected_base = address_of(self._ring), address_of(self._slots)
+        nic.dma.grant(self.base, self._ring.nbytes, writable=False)
+        nic.dma.grant(self.unexpected_base, self._slots.nbytes, writable=True)
+        self._tail_register = nic.doorbell(context, "receive_tail")
+        self._release_register = nic.doorbell(context, "slot_release")
+        self._tail = 0
+        self._announced = 0
+        self._outstanding: dict[int, Receive] = {}
+        """Receives and searches that the NIC has not released, by token."""
+        self._searches = 0
+        self._cancelled: set[int] = set()
+        """Tokens of receives whose cancellation has not been answered."""
+        self._ready = dispatch.ready
+        self._number_of = dispatch.number_of
+        self._long = long
+        self._tally = tally
+        self._counter = counter
+        dispatch.handlers |= {
+            EventKind.RECEIVED: self._received,
+            EventKind.UNEXPECTED: self._met_unexpected,
+            EventKind.RENDEZVOUS: self._met_long,
+            EventKind.ATOMIC_RECEIVED: self._changed,
+            EventKind.FOUND: self._search_over,
+            EventKind.TAKEN: self._search_over,
+            EventKind.NO_MATCH: self._no_match,
+            EventKind.CANCELLED: self._was_cancelled,
+            EventKind.REFUSED: self._refused,
+        }
+        dispatch.helpers.append(self.announce)
+
+    @property
+    def size_log2(self) -> int:
+        return self._entries.bit_length() - 1
+
+    @property
+    def left(self) -> int:
+        """Receives that can be posted now."""
+        return self.most - (len(self._outstanding) - self._searches)
+
+    # Posting
+
+    def check_space(self, opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE) -> None:
+        """Raise FI_EAGAIN if no such descriptor can be posted."""
+        searches = opcode is not ReceiveOpcode.RECEIVE
+        if (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
+            raise fabric_error(
+                Errno.FI_EAGAIN,
+                f"{self.most} {'searches' if searches else 'receives'} are posted: read completions, then repeat",
+            )
+
+    def post(self, receive: Receive, least_room: int, more: bool) -> None:
+        """Post a receive or a search, for which there is space; ``more`` follow at once."""
+        token = self._tail
+        self._outstanding[token] = receive
+        self._searches += receive.opcode is not ReceiveOpcode.RECEIVE
+        self._write(receive.opcode, receive, token, least_room)
+        if not more:
+            self.announce()
+
+    def cancel(self, context: Any) -> bool:
+        """Take the oldest receive with this context back, if it has met no message; whether there is one."""
+        for token, receive in self._outstanding.items():
+            if (
+                receive.opcode is ReceiveOpcode.RECEIVE
+                and token not in self._cancelled
+                and _same(receive.context, context)
+            ):
+                self._cancelled.add(token)
+                self._write(ReceiveOpcode.CANCEL, receive, token, 0)
+                self.announce()
+                return True
+        return False
+
+    def _write(self, opcode: ReceiveOpcode, receive: Receive, token: int, least_room: int) -> None:
+        match = receive.match
+        ip, context = match.source or (0, 0)
+        counted = opcode is ReceiveOpcode.RECEIVE and receive.whole is None
+        _DESCRIPTOR.pack_into(
+            self._ring,
+            (self._tail % self._entries) * RX_DESCRIPTOR.size,
+            opcode,
+            match.flags | (int(ReceiveFlags.MULTI) if receive.multi else 0),
+            self._counter if counted else 0,
+            0,
+            receive.length,
+            match.tag,
+            match.ignore,
+            receive.address,
+            token,
+            ip,
+            context,
+            least_room,
+            0,
+            0,
+        )
+        self._tail += 1
+
+    def announce(self) -> None:
+        """Ring the doorbell for descriptors that wait for it."""
+        if self._announced != self._tail:
+            self._announced = self._tail
+            self.nic.device.write(self._tail_register, self._tail & _INDEX_MASK)
+
+    # Claimed messages
+
+    def claim(self, context: Any) -> Claim | None:
+        """Give out the message that was claimed with this context."""
+        for index, claim in enumerate(self.claims):
+            if _same(claim.context, context):
+                return self.claims.pop(index)
+        return None
+
+    def deliver(self, claim: Claim, receive: Receive) -> None:
+        """Receive a claimed message."""
+        receive.released = True
+        self._place(receive, claim.event, memoryview(claim.data), receive.address)
+
+    def discard(self, event: Event, data: memoryview) -> None:
+        """Drop a message that was taken; the sender of a long one may go on."""
+        if event.flags & _LONG:
+            self._long.fetch(Record(data), self._source(event), (), lambda status: None)
+
+    def drop(self, claim: Claim, receive: Receive) -> None:
+        """Drop a claimed message, and report that as its receive."""
+        self.discard(claim.event, memoryview(claim.data))
+        self._report(receive, claim.event, _OK, claim.event.length)
+
+    # Events
+
+    def _received(self, event: Event) -> None:
+        """A message lies in the buffer of a receive."""
+        receive = self._release(event)
+        fits = sum(segment.length for segment in receive.segments(event.address, event.length))
+        if receive.whole is not None:
+            receive.fill(receive.whole[:fits])
+        told = event.status if receive.whole is None and self._counter else None
+        self._complete(receive, event, event.status, fits if event.status in (_OK, _TOO_LONG) else 0, told)
+
+    def _met_unexpected(self, event: Event) -> None:
+        self._place(self._release(event), event, self.slot(event), event.address)
+        self.release_slot(event)
+
+    _met_long = _met_unexpected
+
+    def _place(self, receive: Receive, event: Event, data: memoryview, address: int) -> None:
+        """Bring a message to where it belongs in the buffer of its receive: copy it, or read it from its sender."""
+        segments = receive.segments(address, event.length)
+        fits = sum(segment.length for segment in segments)
+        status = _OK if fits == event.length else _TOO_LONG
+        if not event.flags & _LONG:
+            receive.fill(data[:fits], 0 if receive.whole is not None else address - receive.address)
+            self._complete(receive, event, status, fits)
+            return
+
+        def done(failure: int) -> None:
+            receive.reading -= 1
+            if failure == _OK:
+                self._complete(receive, event, status, fits)
+            else:
+                self._complete(receive, event, failure, 0)
+
+        receive.reading += 1
+        self._long.fetch(Record(data), self._source(event), segments, done)
+
+    def _changed(self, event: Event) -> None:
+        """A tagged atomic was performed on the buffer of a receive."""
+        receive = self._release(event)
+        if receive.whole is not None:
+            receive.fill(receive.whole)
+        told = event.status if receive.whole is None and self._counter else None
+        self._complete(receive, event, event.status, event.length if event.status == _OK else 0, told, kind=_ATOMIC)
+
+    def _search_over(self, event: Event) -> None:
+        """A search has found a message."""
+        search = self._release(event)
+        assert search.found is not None
+        self._report(search, event, _OK, event.length, buf=search.found(event))
+
+    def _no_match(self, event: Event) -> None:
+        """A search has found nothing; or a receive that was to be cancelled has met a message."""
+        if event.context in self._cancelled:
+            self._cancelled.discard(event.context)
+            return
+        self._report(self._release(event), event, event.status, 0)
+
+    def _was_cancelled(self, event: Event) -> None:
+        self._cancelled.discard(event.context)
+        receive = self._release(event)
+        self._complete(receive, event, event.status, 0)
+
+    def _refused(self, event: Event) -> None:
+        raise fabric_error(Errno.FI_EIO, f"the NIC refused receive {event.context:#x} with status {event.status:#x}")
+
+    def _release(self, event: Event) -> Receive:
+        """The receive or search that an event concerns, which leaves the NIC if the event says so."""
+        receive = self._outstanding.get(event.context)
+        if receive is None:
+            raise fabric_error(Errno.FI_EIO, f"the NIC used receive {event.context:#x}, which is not posted")
+        if event.flags & _RELEASED:
+            del self._outstanding[event.context]
+            self._searches -= receive.opcode is not ReceiveOpcode.RECEIVE
+            receive.released = True
+        return receive
+
+    # What the application hears
+
+    def _complete(
+        self, receive: Receive, event: Event, status: int, length: int, told: int | None = None, *, kind: int = 0
+    ) -> None:
+        """A message has been received, with ``length`` bytes, or the receive has failed."""
+        self._tally(receive.flags, status, told)
+        over = receive.released and not receive.reading
+        if over:
+            for grant in receive.grants:
+                self.nic.dma.revoke(*grant)
+        flags = kind | (_MULTI_RECV if over and receive.multi else 0)
+        self._report(receive, event, status, length, flags, event.address if receive.multi else 0)
+
+    def _report(self, receive: Receive, event: Event, status: int, length: int, flags: int = 0, buf: int = 0) -> None:
+        if receive.silent and status == _OK and not flags & _MULTI_RECV:
+            return
+        if event.flags & _IMMEDIATE:
+            flags |= _REMOTE_CQ_DATA
+        self._ready.append(
+            Completed(
+                Operation(receive.context, receive.flags | flags, False, _NOBODY, ()),
+                event.length if status == _OK else length,
+                status,
+                event.data if event.flags & _IMMEDIATE else 0,
+                self._source(event),
+                event.tag if receive.match.tagged else 0,
+                buf,
+                event.length - length if status == _TOO_LONG else 0,
+            )
+        )
+
+    def _source(self, event: Event) -> int:
+        return self._number_of(event.source_ip, event.source_context) if event.source_ip else FI_ADDR_NOTAVAIL
+
+    # Unexpected slots
+
+    def slot(self, event: Event) -> memoryview:
+        """What lies in the slot that an event names: the message, or its RENDEZVOUS record."""
+        start = event.slot * self._payload
+        return self._slots[start : start + (RENDEZVOUS.size if event.flags & _LONG else event.length)]
+
+    def release_slot(self, event: Event) -> None:
+        """Give a slot back to the NIC."""
+        self.nic.device.write(self._release_register, event.slot)
+
+    def release(self) -> None:
+        """Withdraw the NIC's access to ring, slots and the buffers of receives that met no message."""
+        for receive in self._outstanding.values():
+            for grant in receive.grants:
+                self.nic.dma.revoke(*grant)
+        self.nic.dma.revoke(self.base, self._ring.nbytes)
+        self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two contexts are the same: the same object, or equal ones of a kind that does not change."""
+    return one is other or (isinstance(one, Hashable) and isinstance(other, Hashable) and bool(one == other))
