@@ -292,7 +292,7 @@ def test_closing_the_endpoint_drops_what_waits_in_it(pair, to, memory, cntr):
     domain = pair[0].domain
     pair[0].endpoint.atomic(ONE, *to, Op.FI_SUM, context=TriggeredContext(cntr, 1), flags=TRIGGER)
     pair[0].endpoint.close()
-    assert not domain._deferrals.active
+    assert not domain._deferrals.live
     cntr.add(1)
     assert memory[0] == 0
 
@@ -393,7 +393,7 @@ def test_counters_are_set_and_added_to(pair, cntr, done, keep):
     assert (done.read(), third.read()) == (0, 0)
     cntr.add(1)
     assert (done.read(), third.read()) == (42, 5)
-    assert not domain._deferrals.active
+    assert not domain._deferrals.live
 
 
 @on_model
@@ -420,7 +420,7 @@ def test_work_is_reported_and_counted_by_its_endpoint_only_if_it_asks_for_it(pai
     queue_write("loud", OpFlags.FI_COMPLETION)
     start.add(1)
     entries = []
-    while pair[0].domain._deferrals.active:
+    while pair[0].domain._deferrals.live:
         entries += queue.read(4)
     entries += queue.read(4)
     assert [entry.op_context for entry in entries] == ["loud"]
