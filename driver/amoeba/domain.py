@@ -174,7 +174,8 @@ class Domain(FabricObject):
         operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
         peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
         FI_SELECTIVE_COMPLETION. With a queue and an address vector it is bound to them, to the queue with
-        ``cq_flags``, and enabled at once.
+        ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be
+        bound to a shared transmit context before.
         """
         self._check_open()
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
