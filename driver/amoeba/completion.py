@@ -230,21 +230,19 @@ class CompletionQueue(FabricObject):
 
     def _take(self, count: int) -> list[Completed]:
         self._check_open()
-        taken = self._progress(count)
+        deferrals = self._deferrals
+        taken = self._poll(count)
+        if deferrals.live:
+            deferrals.progress()
         if not taken and not self._errors:
             self._device.advance()
-            taken = self._progress(count)
+            taken = self._poll(count)
+            if deferrals.live:
+                deferrals.progress()
         if self._fd is not None:
             self._fd.set(self._wants_reading)
         if not taken and self._errors:
             raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
-        return taken
-
-    def _progress(self, count: int) -> list[Completed]:
-        """Take entries, and start what has waited for a counter."""
-        taken = self._poll(count)
-        if self._deferrals.active:
-            self._deferrals.progress()
         return taken
 
     def _wait(self, count: int, timeout: float | None) -> list[Completed]:

@@ -18,6 +18,7 @@ __all__ = [
     "AvType",
     "BindFlags",
     "Caps",
+    "Control",
     "CqFormat",
     "Datatype",
     "DomainFlags",
@@ -311,6 +312,31 @@ class TrafficClass(enum.IntEnum):
     FI_TC_BULK_DATA = 0x203
     FI_TC_SCAVENGER = 0x204
     FI_TC_NETWORK_CTRL = 0x205
+
+
+class Control(enum.IntEnum):
+    """Commands of ``fi_control``."""
+
+    FI_GETFIDFLAG = 0
+    FI_SETFIDFLAG = 1
+    FI_GETOPSFLAG = 2
+    FI_SETOPSFLAG = 3
+    FI_ALIAS = 4
+    FI_GETWAIT = 5
+    FI_ENABLE = 6
+    FI_BACKLOG = 7
+    FI_GET_RAW_MR = 8
+    FI_MAP_RAW_MR = 9
+    FI_UNMAP_KEY = 10
+    FI_QUEUE_WORK = 11
+    FI_CANCEL_WORK = 12
+    FI_FLUSH_WORK = 13
+    FI_REFRESH = 14
+    FI_DUP = 15
+    FI_GETWAITOBJ = 16
+    FI_GET_VAL = 17
+    FI_SET_VAL = 18
+    FI_EXPORT_FID = 19
 
 
 class OptionLevel(enum.IntEnum):

@@ -195,7 +195,7 @@ class Counter(FabricObject):
     def _collect(self) -> None:
         for queue in self._queues:
             queue._collect()
-        if self._deferrals.active:
+        if self._deferrals.live:
             self._deferrals.progress()
 
     def _count(self, status: int, by: int = 1) -> None:

@@ -118,15 +118,10 @@ class DeferralQueue:
         """What waits, by counter and whether errors count, the next one first."""
         self._ready: list[Deferral] = []
         """Due, and not posted yet."""
-        self._live: dict[Deferral, None] = {}
-        """All that have not ended, in the order of submission."""
+        self.live: dict[Deferral, None] = {}
+        """All that have not ended, in the order of submission: as long as there are any, call :meth:`progress`."""
         self._queues: Tally[CompletionQueue] = Tally()
         self._running = False
-
-    @property
-    def active(self) -> bool:
-        """Whether there is anything for :meth:`progress` to do."""
-        return bool(self._live)
 
     def __len__(self) -> int:
         """Operations that have not been started."""
@@ -134,12 +129,12 @@ class DeferralQueue:
 
     def holds(self, subject: object) -> bool:
         """Whether an operation of this subject has not ended."""
-        return any(deferral.subject is subject for deferral in self._live)
+        return any(deferral.subject is subject for deferral in self.live)
 
     def add(self, deferral: Deferral) -> None:
         """Take an operation, and start it at once if it is due."""
         deferral.ended = self._end
-        self._live[deferral] = None
+        self.live[deferral] = None
         if deferral.queue is not None:
             self._queues[deferral.queue] += 1
         heap = self._heaps.setdefault((deferral.counter, deferral.with_errors), [])
@@ -219,13 +214,13 @@ class DeferralQueue:
     def forget(self, chosen: Callable[[Deferral], bool]) -> None:
         """Drop those that ``chosen`` says, also those that were started: nobody will hear of their end."""
         self.withdraw(chosen)
-        for deferral in [each for each in self._live if chosen(each)]:
+        for deferral in [each for each in self.live if chosen(each)]:
             self._end(deferral)
 
     def _end(self, deferral: Deferral) -> None:
-        if deferral not in self._live:
+        if deferral not in self.live:
             return
-        del self._live[deferral]
+        del self.live[deferral]
         deferral.end()
         if deferral.queue is not None:
             self._queues[deferral.queue] -= 1

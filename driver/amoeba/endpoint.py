@@ -54,15 +54,15 @@ class Endpoint(Transmitter):
     msg : RmaMsg, AtomicMsg, Msg, TaggedMsg
         All of these but results and compare values, with several segments of the peer's memory.
     context : object
-        Comes back in the completion.
+        Comes back in the completion. With FI_TRIGGER a :class:`amoeba.TriggeredContext`.
     data : int
         Immediate data: 64 bits for the peer's queue. If its endpoint has none bound with FI_RECV, the operation fails
         with FI_ESHUTDOWN (or the data is lost, if that endpoint was given capabilities with FI_SEND). The entry comes
         with the last piece of what the operation was cut into (of a compare_atomicmsg: as an RMA write of 0 bytes
         after it), so it may come although an earlier piece has failed.
     flags : OpFlags
-        FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, the completion levels up to
-        FI_DELIVERY_COMPLETE; with a ``msg`` FI_REMOTE_CQ_DATA, too. With a send FI_MATCH_COMPLETE, with a receive
+        FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, FI_TRIGGER, the completion levels up
+        to FI_DELIVERY_COMPLETE; with a ``msg`` FI_REMOTE_CQ_DATA, too. With a send FI_MATCH_COMPLETE, with a receive
         FI_MORE, FI_COMPLETION and FI_MULTI_RECV. With an AtomicMsg FI_TAGGED: ``addr`` is then an offset in the
         buffer of the peer's oldest receive with the tag in ``key``.
 

@@ -4,6 +4,7 @@ Every call checks its arguments completely, then writes its descriptors and ring
 it raises before anything is posted; what goes wrong later arrives as an error entry of the completion queue.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -249,14 +250,13 @@ class Operations(FabricObject):
         Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just been given up.
         """
         if bits & _TRIGGER:
-            self._defer(
-                rings, dest_addr, cq_flags, context, bits, silent, length,
-                lambda context, silent, deferral: self._submit(
-                    rings, opcode, op, datatype, operands, compared, result, length, dest_addr, addr, key, cq_flags,
-                    context, bits & ~_TRIGGER, silent, data, deferral,
-                ),
-                [buffer for buffer in (operands, compared, result) if buffer is not None],
+            # no closure: it would make every local variable of this method slower, whether used or not
+            post = functools.partial(
+                self._submit, rings, opcode, op, datatype, operands, compared, result, length, dest_addr, addr, key,
+                cq_flags,
             )  # fmt: skip
+            every = [buffer for buffer in (operands, compared, result) if buffer is not None]
+            self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, every)
             return
         peer = self._open_peers.get(dest_addr)
         if peer is None:
@@ -330,14 +330,12 @@ class Operations(FabricObject):
         Raises what :meth:`_submit` does, and FI_EINVAL if they are more than the ring has.
         """
         if bits & _TRIGGER:
-            self._defer(
-                rings, dest_addr, cq_flags, context, bits, silent, length,
-                lambda context, silent, deferral: self._submit_vector(
-                    rings, opcode, op, datatype, operands, compared, results, length, remote, dest_addr, cq_flags,
-                    context, bits & ~_TRIGGER, silent, data, deferral,
-                ),
-                [*operands, *compared, *results],
+            post = functools.partial(
+                self._submit_vector, rings, opcode, op, datatype, operands, compared, results, length, remote,
+                dest_addr, cq_flags,
             )  # fmt: skip
+            every = [*operands, *compared, *results]
+            self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, every)
             return
         peer = self._open_peers.get(dest_addr)
         if peer is None:
@@ -384,12 +382,14 @@ class Operations(FabricObject):
         bits: int,
         silent: bool,
         length: int,
-        post: Callable[[Any, bool, Deferral], None],
+        data: int | None,
+        post: Callable[[Any, int, bool, int | None, Deferral], None],
         buffers: Sequence[Local],
     ) -> None:
         """Let a request with FI_TRIGGER, whose other arguments are right, wait for its counter.
 
-        ``post`` is called with context, silence and what has waited; it raises what :meth:`_submit` does.
+        ``post`` is called with context, flags, silence, data and what has waited; it raises what :meth:`_submit`
+        does. ``buffers`` are those of which regions must still be open then.
         Raises FI_EINVAL for an unknown peer, a context that names no counter, or one of another domain.
         """
         if not isinstance(context, TRIGGERS):
@@ -407,7 +407,7 @@ class Operations(FabricObject):
             for buffer in buffers:
                 if buffer.desc is not None:
                     buffer.desc._check_open()
-            post(context.op_context, quiet, deferral)
+            post(context.op_context, bits & ~_TRIGGER, quiet, data, deferral)
 
         deferral = context.defer(start, bits)
         deferral.rings, deferral.queue = rings, self._cq

@@ -1,5 +1,9 @@
 """Operations that wait for a counter, and deferred work: fi_trigger(3)."""
 
+import re
+from pathlib import Path
+
+import amoeba
 import numpy as np
 import pytest
 from amoeba import (
@@ -288,7 +292,7 @@ def test_closing_the_endpoint_drops_what_waits_in_it(pair, to, memory, cntr):
     domain = pair[0].domain
     pair[0].endpoint.atomic(ONE, *to, Op.FI_SUM, context=TriggeredContext(cntr, 1), flags=TRIGGER)
     pair[0].endpoint.close()
-    assert not domain._deferrals.active
+    assert not domain._deferrals.live
     cntr.add(1)
     assert memory[0] == 0
 
@@ -318,6 +322,20 @@ def test_work_is_done_when_its_counter_says_so_and_counted(pair, to, memory, cnt
     done.wait(1, timeout=30)
     assert (memory[0], done.read()) == (7, 1)
     assert client.queue.read() == []
+
+
+@on_model
+def test_the_example_in_the_documentation_runs(pair, to, memory, cntr, done, counted):
+    page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
+    (example,) = re.findall(r"```python\n([^`]*DeferredWork\(.*?)```", page, re.DOTALL)
+    result = np.zeros(1, np.uint64)
+    for _ in range(2):
+        counted.atomic(np.uint64(4), 0, *to[1:], Op.FI_SUM)
+    msg = AtomicMsg([ONE], to[0], [RmaIoc(to[1], 1, to[2])], Op.FI_SUM)
+    names = {name: getattr(amoeba, name) for name in amoeba.__all__}
+    names |= {"writes": cntr, "fetched": done, "endpoint": pair[0].endpoint, "msg": msg, "result": result}
+    exec(example, names | {"domain": pair[0].domain})
+    assert (result[0], memory[0]) == (8, 9)
 
 
 @on_model
@@ -375,7 +393,7 @@ def test_counters_are_set_and_added_to(pair, cntr, done, keep):
     assert (done.read(), third.read()) == (0, 0)
     cntr.add(1)
     assert (done.read(), third.read()) == (42, 5)
-    assert not domain._deferrals.active
+    assert not domain._deferrals.live
 
 
 @on_model
@@ -402,7 +420,7 @@ def test_work_is_reported_and_counted_by_its_endpoint_only_if_it_asks_for_it(pai
     queue_write("loud", OpFlags.FI_COMPLETION)
     start.add(1)
     entries = []
-    while pair[0].domain._deferrals.active:
+    while pair[0].domain._deferrals.live:
         entries += queue.read(4)
     entries += queue.read(4)
     assert [entry.op_context for entry in entries] == ["loud"]
