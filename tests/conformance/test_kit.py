@@ -27,7 +27,7 @@ from amoeba.testing import (
 )
 from amoeba.testing.remote import RemoteTarget, serve
 
-PAGES = {"fi_rma", "fi_atomic", "fi_endpoint", "fi_cq", "fi_cntr", "fi_mr", "fi_av", "fi_eq"}
+PAGES = {"fi_getinfo", "fi_rma", "fi_atomic", "fi_endpoint", "fi_cq", "fi_cntr", "fi_mr", "fi_av", "fi_eq"}
 
 
 def check_of(function, *needs, name="fi_test"):

@@ -16,6 +16,7 @@ from amoeba import (
     EventQueue,
     Op,
     OpFlags,
+    info,
 )
 from amoeba.atomics import AtomicOperations
 from amoeba.constants import EqFlags
@@ -223,6 +224,16 @@ def full_rings_are_an_error_of_another_kind(patch):
             raise type("Full", (OSError,), {})(int(Errno.FI_ENOBUFS), str(error)) from None
 
     around(patch, ContextRings, "check_space", check)
+
+
+@breaks("fi_getinfo.limits_beyond_what_there_is_*")
+def limits_are_not_compared(patch):
+    patch.setattr(info, "_RULES", {kind: dict.fromkeys(rules, info._whatever) for kind, rules in info._RULES.items()})
+
+
+@breaks("fi_getinfo.other_primary_capabilities_*", "fi_getinfo.without_modifiers_*")
+def all_capabilities_are_granted(patch):
+    patch.setattr(info, "_capabilities", lambda wanted, offered: offered)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 __all__ = ["MODULES"]
 
 MODULES = (
+    "fi_getinfo",
     "fi_rma",
     "fi_atomic",
     "fi_atomic_operations",

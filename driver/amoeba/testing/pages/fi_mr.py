@@ -61,7 +61,7 @@ def regions_for_local_use_are_closed_to_peers(pair: Pair) -> None:
 
 @page("access: FI_WRITE, FI_READ", "Locally, a region is a source with FI_WRITE, and a result buffer with FI_READ.")
 def local_use_needs_the_right_access(pair: Pair) -> None:
-    """The other way round, the call is refused; rights that are not enforced would be permitted, but must be told."""
+    """The other way round, the call is refused, although the page would let providers be less strict."""
     memory = pair.memory(8)
     source, result = bytearray(pattern(8)), bytearray(8)
     readable, writable = pair.local(result, MrAccess.FI_READ), pair.local(source, MrAccess.FI_WRITE)
