@@ -485,6 +485,23 @@ def test_a_context_that_takes_no_messages_says_so_after_the_size(box: Mailbox, m
     assert box.pair.target.counter(Counter.NACKS_SENT) == 0
 
 
+def test_without_slots_room_is_asked_for_only_by_immediate_data(
+    make_model_pair: MakePair,
+) -> None:
+    box = Mailbox(make_model_pair(), event_size=3)
+    region = box.pair.memory(64)
+    box.pair.target.set_wide("contexts", 0, unexpected_base=0)
+    stranger = Stranger(box.pair)
+    immediate = {"flags": WHOLE | SesFlags.HEADER_DATA}
+    for _ in range(4):
+        stranger.ask(bytes(8), **immediate, request_length=8, buffer_offset=region.address)
+    send = {"opcode": RequestOpcode.SEND, "request_length": 8}
+    assert stranger.ask(bytes(8), **send).header.return_code == ReturnCode.DISABLED
+    stranger.send(stranger.frame(stranger.header(**send, **immediate), bytes(8)))
+    (nack,) = stranger.answers()
+    assert nack.header.nack_code == NackCode.NO_RESOURCE
+
+
 def test_messages_are_for_the_job_and_process_of_an_enabled_context(box: Mailbox) -> None:
     stranger = Stranger(box.pair)
     send = {"opcode": RequestOpcode.SEND, "request_length": 8}

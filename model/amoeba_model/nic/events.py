@@ -107,7 +107,7 @@ class EventWriter:
                 "source_ip": message.source[0],
                 "source_context": message.source[1],
                 "source_pdc": message.source_pdc,
-                "slot": message.slot if report.in_slot else 0,
+                "slot": message.slot,
             }
         entry = EVENT.pack(
             context=report.user_context,

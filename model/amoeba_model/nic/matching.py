@@ -73,7 +73,7 @@ class Message:
     """Immediate data."""
     rendezvous: bool = False
     slot: int = 0
-    """Of the unexpected buffer, once it lies there."""
+    """Of the unexpected buffer, once it lies there; 0 before."""
 
 
 class MatchLists:
