@@ -178,7 +178,8 @@ class Domain(FabricObject):
         FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
         queues are bound. Without a queue bound with FI_RECV, long messages can be sent only if ``caps`` have FI_SEND.
         With a queue and an address vector it is bound to them, to the queue with ``cq_flags``, and enabled at once.
-        An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be bound to a shared transmit context before.
+        An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be bound to a shared transmit context
+        before.
         """
         self._check_open()
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT

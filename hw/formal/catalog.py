@@ -225,7 +225,7 @@ PROOFS = [
         "willing host",
         CounterWriterSpec,
         "bmc",
-        12,
+        11,
         cover_depth=12,
     ),
     *_with_covers(

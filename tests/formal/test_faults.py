@@ -133,7 +133,7 @@ SPECIFICATIONS = {
     "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
     "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),
     "EventRooms": (target, "EventRoomSpec", "bmc", 12),
-    "CounterWriter": (counters, "CounterWriterSpec", "bmc", 12),
+    "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
 
