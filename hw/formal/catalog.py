@@ -41,7 +41,7 @@ from formal.streams import (
     RegisterSliceSpec,
     SkidBufferSpec,
 )
-from formal.target import ClosingOrderSpec, EventRoomSpec, KeptAnswerSpec, SequenceSpec
+from formal.target import ClosingOrderSpec, CountOrdersSpec, EventRoomSpec, KeptAnswerSpec, SequenceSpec
 
 __all__ = ["PROOFS", "Proof"]
 
@@ -210,6 +210,13 @@ PROOFS = [
         "prove",
         3,
         cover_depth=20,
+    ),
+    *_with_covers(
+        "count_orders",
+        "CountOrders: an order for each counter of an answer but number 0, the first one's first; stream contract",
+        CountOrdersSpec,
+        "prove",
+        3,
     ),
     Proof(
         "event_counters",

@@ -1,18 +1,21 @@
-"""The target's sharp edges: which packet is executed, which answer may be given again, and room for events."""
+"""The target's sharp edges: which packet is executed, which answer may be given again, room for events, counts."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_hw.interfaces import COUNT_ORDER
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
+from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_rooms import EventRooms
+from amoeba_hw.target.records import ADVANCES
 from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules
 from amoeba_model.nic.pdc import LATE_LIMIT
 
-from formal.rules import never_reset
+from formal.rules import StreamRules, connect_ports, never_reset, open_up
 
-__all__ = ["ClosingOrderSpec", "EventRoomSpec", "KeptAnswerSpec", "SequenceSpec"]
+__all__ = ["ClosingOrderSpec", "CountOrdersSpec", "EventRoomSpec", "KeptAnswerSpec", "SequenceSpec"]
 
 WINDOW = 256
 
@@ -300,5 +303,40 @@ class ClosingOrderSpec(wiring.Component):
             Assume((self.removed < 3) & (self.appended < 3)),
             Assert(dut.empty == (count == 0)),
             Cover((count == 3) & self.remove & self.append & (before[1] == 1) & removed[1]),
+        ]
+        return m
+
+
+class CountOrdersSpec(wiring.Component):
+    """CountOrders: as many orders as an answer has counters but number 0, the first counter's first."""
+
+    advances: In(stream.Signature(ADVANCES))
+    orders: Out(stream.Signature(COUNT_ORDER))
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        dut = CountOrders()
+        m.submodules.dut, registers = open_up(dut, platform)
+        connect_ports(m, self, dut)
+        m.submodules.environment = StreamRules(self.advances, Assume)
+        m.submodules.contract = StreamRules(self.orders, Assert)
+        first, second = self.advances.p.counters[0], self.advances.p.counters[1]
+        given = Signal(2)
+        """Orders given of the answer at hand."""
+        gives, ends = self.orders.valid & self.orders.ready, self.advances.valid & self.advances.ready
+        m.d.sync += given.eq(Mux(ends, 0, given + gives))
+        number = Mux((given == 0) & (first != 0), first, second)
+        m.d.comb += [
+            Assert(~gives | ((self.orders.p.counter != 0) & (self.orders.p.counter == number))),
+            Assert(~gives | (self.orders.p.error == self.advances.p.error)),
+            Assert(~ends | (given + gives == (first != 0) + (second != 0))),
+            # Nobody waits for anything but the orders.
+            Assert(~(self.advances.valid & self.orders.ready) | gives | ends),
+            # For the induction: how the component knows, and that it is on an answer then.
+            Assert(given == registers["on_second"]),
+            Assert((given == 0) | (self.advances.valid & (first != 0) & (second != 0))),
+            Cover(ends & gives & (given == 1)),
+            Cover(ends & ~gives),
         ]
         return m

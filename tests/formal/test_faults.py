@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from amoeba_hw.host import counter_writer
 from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
-from amoeba_hw.target import answer_history, answer_store, closing_order, event_rooms, sequence
+from amoeba_hw.target import answer_history, answer_store, closing_order, count_orders, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
 from formal import counters, memory, target
 
@@ -103,6 +103,12 @@ FAULTS = {
         "& (claim.generation == self.generations[index])",
         "",
     ),
+    "an answer's second counter is left out": (
+        count_orders,
+        "CountOrders",
+        "on_second | (first == 0) | (second == 0)",
+        "1",
+    ),
     "orders in consecutive cycles start from the same count": (
         counter_writer,
         "CounterWriter",
@@ -133,6 +139,7 @@ SPECIFICATIONS = {
     "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
     "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),
     "EventRooms": (target, "EventRoomSpec", "bmc", 12),
+    "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
