@@ -5,18 +5,20 @@ Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_clu
 endpoints from it.
 """
 
-from amoeba.address import AddressVector, EndpointAddress, Insertion
+from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
 from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
 from amoeba.completion import CompletionQueue, CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry
 from amoeba.constants import (
     FI_ADDR_NOTAVAIL,
     FI_ADDR_UNSPEC,
     FI_KEY_NOTAVAIL,
+    FI_SHARED_CONTEXT,
     AddrFormat,
     AvFlags,
     AvType,
     BindFlags,
     Caps,
+    Control,
     CqFormat,
     Datatype,
     DomainFlags,
@@ -39,6 +41,7 @@ from amoeba.constants import (
     ResourceMgmt,
     Threading,
     TrafficClass,
+    TriggerOp,
     WaitObj,
 )
 from amoeba.counters import Counter
@@ -65,7 +68,18 @@ from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
+from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import EndpointAlias
+from amoeba.triggered import (
+    DeferredWork,
+    OpAtomic,
+    OpCntr,
+    OpCompareAtomic,
+    OpFetchAtomic,
+    OpRma,
+    TriggeredContext,
+)
 from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
 
 __all__ = [
@@ -73,6 +87,7 @@ __all__ = [
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
     "FI_KEY_NOTAVAIL",
+    "FI_SHARED_CONTEXT",
     "INJECT_SIZE",
     "MAX_MESSAGE",
     "AddrFormat",
@@ -87,6 +102,7 @@ __all__ = [
     "Caps",
     "ClosedError",
     "CompletionQueue",
+    "Control",
     "Counter",
     "CqDataEntry",
     "CqEntry",
@@ -95,6 +111,7 @@ __all__ = [
     "CqMsgEntry",
     "CqTaggedEntry",
     "Datatype",
+    "DeferredWork",
     "DeviceFailureError",
     "Domain",
     "DomainAttr",
@@ -125,13 +142,19 @@ __all__ = [
     "Msg",
     "MsgOrder",
     "Op",
+    "OpAtomic",
+    "OpCntr",
+    "OpCompareAtomic",
+    "OpFetchAtomic",
     "OpFlags",
+    "OpRma",
     "OptionLevel",
     "PeerError",
     "Progress",
     "ProtectionError",
     "Protocol",
     "QueryFlags",
+    "ReceiveContext",
     "Rendezvous",
     "ResourceError",
     "ResourceMgmt",
@@ -140,11 +163,16 @@ __all__ = [
     "RmaIov",
     "RmaMsg",
     "RxAttr",
+    "ScalableEndpoint",
+    "SharedTransmitContext",
     "StateError",
     "TaggedMsg",
     "Threading",
     "TimedOutError",
     "TrafficClass",
+    "TransmitContext",
+    "TriggerOp",
+    "TriggeredContext",
     "TruncatedError",
     "TryAgainError",
     "TxAttr",
@@ -155,6 +183,7 @@ __all__ = [
     "open_cluster",
     "open_device",
     "open_fabric",
+    "rx_addr",
     "tostr",
     "version",
 ]

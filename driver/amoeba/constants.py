@@ -12,11 +12,13 @@ __all__ = [
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
     "FI_KEY_NOTAVAIL",
+    "FI_SHARED_CONTEXT",
     "AddrFormat",
     "AvFlags",
     "AvType",
     "BindFlags",
     "Caps",
+    "Control",
     "CqFormat",
     "Datatype",
     "DomainFlags",
@@ -39,6 +41,7 @@ __all__ = [
     "ResourceMgmt",
     "Threading",
     "TrafficClass",
+    "TriggerOp",
     "WaitObj",
 ]
 
@@ -48,6 +51,9 @@ FI_ADDR_NOTAVAIL = 2**64 - 1
 """An address that could not be inserted."""
 FI_KEY_NOTAVAIL = 2**64 - 1
 """The key of a region that has none; never a valid key."""
+
+FI_SHARED_CONTEXT = 2**64 - 1
+"""``tx_ctx_cnt`` of an endpoint that posts into a shared transmit context."""
 
 
 class Caps(enum.IntFlag):
@@ -95,6 +101,7 @@ class OpFlags(enum.IntFlag):
     FI_PEEK = 1 << 19
     """Say whether such a message has come."""
     FI_TRIGGER = 1 << 20
+    """Wait for a counter first; ``context`` is a :class:`amoeba.TriggeredContext`."""
     FI_FENCE = 1 << 21
     FI_COMPLETION = 1 << 24
     """Report success, too, on a queue bound with FI_SELECTIVE_COMPLETION."""
@@ -307,6 +314,31 @@ class TrafficClass(enum.IntEnum):
     FI_TC_NETWORK_CTRL = 0x205
 
 
+class Control(enum.IntEnum):
+    """Commands of ``fi_control``."""
+
+    FI_GETFIDFLAG = 0
+    FI_SETFIDFLAG = 1
+    FI_GETOPSFLAG = 2
+    FI_SETOPSFLAG = 3
+    FI_ALIAS = 4
+    FI_GETWAIT = 5
+    FI_ENABLE = 6
+    FI_BACKLOG = 7
+    FI_GET_RAW_MR = 8
+    FI_MAP_RAW_MR = 9
+    FI_UNMAP_KEY = 10
+    FI_QUEUE_WORK = 11
+    FI_CANCEL_WORK = 12
+    FI_FLUSH_WORK = 13
+    FI_REFRESH = 14
+    FI_DUP = 15
+    FI_GETWAITOBJ = 16
+    FI_GET_VAL = 17
+    FI_SET_VAL = 18
+    FI_EXPORT_FID = 19
+
+
 class OptionLevel(enum.IntEnum):
     """What an option belongs to."""
 
@@ -345,6 +377,22 @@ class EndpointOption(enum.IntEnum):
     """Most bytes of one inject_write."""
     FI_OPT_INJECT_ATOMIC_SIZE = 19
     """Most bytes of one inject_atomic."""
+
+
+class TriggerOp(enum.IntEnum):
+    """What deferred work does."""
+
+    FI_OP_RECV = 0
+    FI_OP_SEND = 1
+    FI_OP_TRECV = 2
+    FI_OP_TSEND = 3
+    FI_OP_READ = 4
+    FI_OP_WRITE = 5
+    FI_OP_ATOMIC = 6
+    FI_OP_FETCH_ATOMIC = 7
+    FI_OP_COMPARE_ATOMIC = 8
+    FI_OP_CNTR_SET = 9
+    FI_OP_CNTR_ADD = 10
 
 
 class EqEvent(enum.IntEnum):

@@ -1,4 +1,4 @@
-"""Starting a context of the NIC with the rings of an endpoint."""
+"""Starting and stopping a context of the NIC with the rings of an endpoint."""
 
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,20 @@ __all__ = ["start_context"]
 
 
 def start_context(
-    domain: "Domain", context: int, rings: ContextRings | None, receiver: Receiver, counters: Counters
+    domain: "Domain",
+    context: int,
+    rings: ContextRings | None,
+    receiver: Receiver | None = None,
+    counters: Counters | None = None,
 ) -> EndpointAddress:
     """Start a context that was taken from the domain's NIC; returns the address by which peers reach it.
 
-    Without ``rings`` nothing can be posted. ``receiver`` has been started, too: without its event ring peers cannot
-    send immediate data, without its receive ring no messages.
+    Without ``rings`` nothing can be posted. ``receiver`` has been started before: without its event ring peers cannot
+    send immediate data, without its receive ring no messages. ``counters`` count what peers do.
     """
-    nic, ring, receives = domain.nic, receiver.ring, receiver.receives
+    nic = domain.nic
+    ring = None if receiver is None else receiver.ring
+    receives = None if receiver is None else receiver.receives
     nic.enable_context(
         context,
         ContextSettings(
@@ -40,8 +46,8 @@ def start_context(
             receive_base=0 if receives is None else receives.base,
             receive_size=0 if receives is None else receives.size_log2,
             unexpected_base=0 if receives is None else receives.unexpected_base,
-            read_counter=counters.number(Caps.FI_REMOTE_READ),
-            write_counter=counters.number(Caps.FI_REMOTE_WRITE),
+            read_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_READ),
+            write_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_WRITE),
         ),
     )
     return EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)

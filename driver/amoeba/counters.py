@@ -4,13 +4,15 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.constants import BindFlags, Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.rings import COUNTED, ContextRings
-from amoeba.waiting import WAIT_SLICE
+from amoeba.sharing import TransmitRings
+from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
@@ -40,20 +42,33 @@ class Counter(FabricObject):
     """
 
     def __init__(self, domain: "Domain", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> None:
-        if wait_obj not in (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC):
-            raise fabric_error(Errno.FI_ENOSYS, f"counters wait by FI_WAIT_UNSPEC or not at all, not by {wait_obj!r}")
+        if wait_obj not in WAIT_OBJECTS:
+            raise fabric_error(Errno.FI_ENOSYS, f"counters do not wait by {wait_obj!r}")
+        if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
+            raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         self.wait_obj = wait_obj
         self._nic = domain.nic
         self._device = domain.nic.device
+        self._deferrals = domain._deferrals
         self._queues: weakref.WeakSet[CompletionQueue] = weakref.WeakSet()
+        self._rings: weakref.WeakSet[TransmitRings] = weakref.WeakSet()
+        self._works = 0
+        """Deferred work under way that this counts."""
         self._value = 0
         """Of the driver; the NIC's is to be added."""
         self._errors = 0
         """Likewise."""
         self._hears_of_peers = False
+        """They may begin something that counts at any time."""
+        self._seen = 0, 0
+        """Both as they were read last."""
+        self._fd: WaitFd | None = None
         self._number = 0
+        """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
         self._number = domain.nic.take_counter()
+        if wait_obj is WaitObj.FI_WAIT_FD:
+            self._fd = WaitFd()
 
     @property
     def _sums(self) -> tuple[int, int]:
@@ -64,32 +79,42 @@ class Counter(FabricObject):
     def read(self) -> int:
         """Operations that succeeded: ``fi_cntr_read``."""
         self._progress()
-        return self._sums[0]
+        value = self._sums[0]
+        self._seen = value, self._seen[1]
+        self._tell()
+        return value
 
     def readerr(self) -> int:
         """Operations that failed: ``fi_cntr_readerr``."""
         self._progress()
-        return self._sums[1]
+        errors = self._sums[1]
+        self._seen = self._seen[0], errors
+        self._tell()
+        return errors
 
     def add(self, value: int) -> None:
         """Count ``value`` more successes: ``fi_cntr_add``."""
         self._check(value)
         self._value = (self._value + value) & _U64
+        self._changed()
 
     def adderr(self, value: int) -> None:
         """Count ``value`` more failures: ``fi_cntr_adderr``."""
         self._check(value)
         self._errors = (self._errors + value) & _U64
+        self._changed()
 
     def set(self, value: int) -> None:
         """Begin again at ``value`` successes: ``fi_cntr_set``."""
         self._check(value)
         self._value = (self._value + value - self._sums[0]) & _U64
+        self._changed()
 
     def seterr(self, value: int) -> None:
         """Begin again at ``value`` failures: ``fi_cntr_seterr``."""
         self._check(value)
         self._errors = (self._errors + value - self._sums[1]) & _U64
+        self._changed()
 
     def wait(self, threshold: int, timeout: float | None = None) -> None:
         """Wait until at least ``threshold`` operations have succeeded: ``fi_cntr_wait``.
@@ -112,7 +137,54 @@ class Counter(FabricObject):
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"{value} of {threshold} operations are done")
             for queue in self._queues:
                 queue._arm()
+            self._deferrals.arm()
             self._device.wait(min(remaining, most))
+
+    def fileno(self) -> int:
+        """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
+
+        It is readable when the values are not those that were read last, or may change if the counter is read often
+        enough: because operations that it counts are under way, or always if it counts what peers begin.
+        """
+        self._check_open()
+        if self._fd is None:
+            raise fabric_error(Errno.FI_ENOSYS, "the counter was opened without FI_WAIT_FD")
+        return self._fd.fileno()
+
+    def _attach(self, rings: TransmitRings, queue: "CompletionQueue") -> None:
+        """Count the completions of these rings, which ``queue`` takes."""
+        self._queues.add(queue)
+        self._rings.add(rings)
+        if self._fd is not None:
+            rings.tell_doorbells(self._fd.set)
+
+    def _attach_receives(self, queue: "CompletionQueue") -> None:
+        """Count the receives that end in ``queue``."""
+        self._queues.add(queue)
+        self._hears_of_peers = True
+        self._tell()
+
+    def _expect(self, works: int) -> None:
+        """So many more pieces of deferred work are under way."""
+        self._works += works
+        self._tell()
+
+    def _tell(self) -> None:
+        """Make the descriptor say what is there."""
+        if self._fd is not None:
+            busy = self._works > 0 or any(rings.under_way or rings.held for rings in self._rings)
+            self._fd.set(busy or self._hears_of_peers or self._sums != self._seen)
+
+    def _may_wait(self) -> bool:
+        self._check_open()
+        self._collect()
+        self._tell()
+        return self._sums == self._seen
+
+    def _changed(self) -> None:
+        """The application has changed a value."""
+        self._tell()
+        self._deferrals.run()
 
     def _check(self, value: int) -> None:
         self._check_open()
@@ -123,30 +195,40 @@ class Counter(FabricObject):
         """Take completions; let time pass if there are none."""
         self._check_open()
         before = self._sums
-        for queue in self._queues:
-            queue._collect()
+        self._collect()
         if self._sums == before:
             self._device.advance()
-            for queue in self._queues:
-                queue._collect()
+            self._collect()
+
+    def _collect(self) -> None:
+        for queue in self._queues:
+            queue._collect()
+        if self._deferrals.active:
+            self._deferrals.progress()
 
     def _count(self, status: int, by: int = 1) -> None:
         if status == _OK:
             self._value = (self._value + by) & _U64
         else:
             self._errors = (self._errors + by) & _U64
+        self._tell()
 
-    def _count_peers(self) -> int:
-        """Let the NIC count what peers do; the number to give it. Raises FI_ENOSPC if it has no counter left."""
+    def _count_peers(self) -> None:
+        """Let the NIC count what peers do. Raises FI_ENOSPC if it has no counter left."""
         if not self._number:
             raise fabric_error(Errno.FI_ENOSPC, "all event counters of the NIC are in use, and only it sees peers")
         self._hears_of_peers = True
-        return self._number
 
     def _release(self) -> None:
+        for deferral in self._deferrals.withdraw(lambda each: each.counter is self):
+            deferral.fail()
         self._queues.clear()
         if self._number:
             self._nic.return_counter(self._number)
+        self._rings.clear()
+        if self._fd is not None:
+            self._fd.close()
+            self._fd = None
 
     def __repr__(self) -> str:
         if self.closed:
@@ -189,16 +271,18 @@ class Counters:
         return 0 if counter is None else counter._number
 
     def start(
-        self, rings: ContextRings, queue: "CompletionQueue", receive_queue: "CompletionQueue | None" = None
+        self, rings: TransmitRings, queue: "CompletionQueue", receive_queue: "CompletionQueue | None" = None
     ) -> None:
         """Count what ends in an enabled endpoint's rings, which ``queue`` takes; receives end in the other queue."""
         rings.tally = self.count if self._counters else None
         for kind, counter in self._counters.items():
-            if kind in _LOCAL:
-                rings.counters[kind] = counter._number
-                taker = receive_queue if kind == BindFlags.FI_RECV else queue
-                if taker is not None:
-                    counter._queues.add(taker)
+            if kind == BindFlags.FI_RECV:
+                if receive_queue is not None:
+                    counter._attach_receives(receive_queue)
+            elif kind in _LOCAL:
+                counter._attach(rings, queue)
+                if isinstance(rings, ContextRings):  # operations of others have other counters
+                    rings.counters[kind] = counter._number
 
     def count(self, flags: int, status: int, told: int | None) -> None:
         """Count what has ended, ``told``: with the status by which the NIC has, None if it has not."""

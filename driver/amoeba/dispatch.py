@@ -50,6 +50,9 @@ class Dispatch:
         self._ahead = ahead
         self._listening = listening
 
+    limited = True
+    """Peers that have more to say wait while too much is not read, which bounds the memory that they can fill."""
+
     @property
     def expectant(self) -> bool:
         """Always: a peer may tell something at any time."""
@@ -62,6 +65,9 @@ class Dispatch:
 
     def announce(self) -> None:
         """Nothing: what this side asks for, it announces at once."""
+
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Nothing: no doorbell begins what peers do."""
 
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` entries, oldest first, and none behind one that reports an error."""

@@ -16,6 +16,8 @@ from amoeba.options import get_option, set_option
 from amoeba.peers import PeerMap
 from amoeba.receive import Receiver
 from amoeba.rings import INJECT_SIZE, ContextRings
+from amoeba.shared_context import SharedTransmitContext
+from amoeba.sharing import TransmitRings
 from amoeba.transmit import Transmitter, ring_size
 
 if TYPE_CHECKING:
@@ -90,11 +92,14 @@ class Endpoint(Transmitter):
         rx_size: int,
         op_flags: OpFlags = NO_FLAGS,
         caps: Caps | None = None,
+        shared: bool = False,
     ) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
         self._receiver: Receiver = Receiver(rx_size, caps)
         self._av: AddressVector | None = None
+        self._shares = shared
+        self._stx: SharedTransmitContext | None = None
         self._name: EndpointAddress | None = None
         super().__init__(domain, tx_size=tx_size, op_flags=op_flags)
 
@@ -112,12 +117,15 @@ class Endpoint(Transmitter):
     # Set-up
 
     def bind(
-        self, target: CompletionQueue | AddressVector | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT
+        self,
+        target: CompletionQueue | AddressVector | Counter | SharedTransmitContext,
+        flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> None:
-        """Associate a completion queue, an address vector or a counter; closing that closes the endpoint first.
+        """Associate what the endpoint works with; closing that closes the endpoint first.
 
         A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
-        messages and of peers' operations with immediate data; it can be the same one.
+        messages and of peers' operations with immediate data; it can be the same one. With a shared transmit context,
+        operations are posted into its ring.
 
         Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
         bound to neither direction and for what a counter cannot count, FI_ENOSPC for a counter that cannot count
@@ -130,6 +138,10 @@ class Endpoint(Transmitter):
             self._av = target
         elif isinstance(target, Counter):
             self._bind_transmit(target, flags)
+        elif isinstance(target, SharedTransmitContext):
+            if self._stx is not None:
+                raise fabric_error(Errno.FI_EINVAL, "a shared transmit context is bound already")
+            self._stx, self.tx_size = target, target.tx_size
         else:
             self._bind_queue(target, flags)
         target._adopt(self)
@@ -166,6 +178,8 @@ class Endpoint(Transmitter):
         """Give the rings other sizes, before there are any."""
         if self._rings is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "rings have their sizes from enable() on")
+        if tx_size is not None and self._stx is not None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "the shared transmit context has the ring")
         if tx_size is not None:
             self.tx_size = ring_size(tx_size)
         if rx_size is not None:
@@ -175,8 +189,8 @@ class Endpoint(Transmitter):
         """Start the endpoint: from now on it reaches peers, and peers reach its domain's memory through it.
 
         Raises FI_ENOCQ or FI_ENOAV if one is not bound (FI_ENOCQ also if receives are counted without a queue that
-        reports them), FI_ENOSPC if the NIC has no context or peer entry left,
-        FI_EOPBADSTATE if it is enabled already.
+        reports them), FI_ENOSPC if the NIC has no context or peer entry left, FI_EOPBADSTATE if it is enabled
+        already, or was opened with FI_SHARED_CONTEXT and is bound to none.
         """
         self._check_open()
         if self._rings is not None:
@@ -186,9 +200,15 @@ class Endpoint(Transmitter):
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
         if self._receiver.queue is None and self._counters.has(BindFlags.FI_RECV):
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
+        if self._shares and self._stx is None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
         nic = self._nic
         context = nic.take_context()
-        rings = ContextRings(nic, context, self.tx_size)
+        rings: TransmitRings
+        if self._stx is None:
+            rings = own = ContextRings(nic, context, self.tx_size)
+        else:
+            rings, own = self._stx._share(), None
         peers = PeerMap(rings)
         try:
             self._av._attach(peers)
@@ -197,7 +217,7 @@ class Endpoint(Transmitter):
             nic.return_context(context)
             raise
         self._receiver.start(nic, self.domain.number, context, self._av, rings, peers, self._counters)
-        self._name = start_context(self.domain, context, rings, self._receiver, self._counters)
+        self._name = start_context(self.domain, context, own, self._receiver, self._counters)
         self._start(rings, peers)
 
     def getname(self) -> bytes:
@@ -218,14 +238,15 @@ class Endpoint(Transmitter):
         super().close()
 
     def _release(self) -> None:
-        if self._av is None or (rings := self._stop(self._av)) is None:
+        if self._av is None or self._name is None or (rings := self._stop(self._av)) is None:
             return
         self._receiver.stop()
         with contextlib.suppress(DeviceClosedError):
             self._drain(rings)
-            self._nic.disable_context(rings.context)
-            if not rings.under_way:
-                self._nic.return_context(rings.context)
+            context = self._name.resource_index
+            self._nic.disable_context(context)
+            if rings.context != context or not rings.under_way:
+                self._nic.return_context(context)
             rings.release()
             self._receiver.release()
 

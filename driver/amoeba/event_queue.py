@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amoeba.constants import EqEvent, EqFlags, Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.waiting import WaitFd
+from amoeba.waiting import WAIT_OBJECTS, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -64,7 +64,7 @@ class EventQueue(FabricObject):
     ) -> None:
         if flags & ~EqFlags.FI_WRITE:
             raise fabric_error(Errno.FI_EBADFLAGS, f"an event queue is opened with FI_WRITE or not, got {flags!r}")
-        if wait_obj not in (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD):
+        if wait_obj not in WAIT_OBJECTS:
             raise fabric_error(Errno.FI_ENOSYS, f"event queues do not wait by {wait_obj!r}")
         if size < 0:
             raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more events, got {size}")

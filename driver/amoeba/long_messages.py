@@ -21,6 +21,7 @@ from amoeba.events import Event
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.rings import ContextRings, Ending, Operation, Piece
+from amoeba.sharing import TransmitRings
 from amoeba.vectors import Segment
 
 __all__ = ["LongReceives", "LongSends", "Record"]
@@ -188,7 +189,7 @@ class _Fetch:
 class LongReceives:
     """Reads long messages from their senders, through the transmit ring of the endpoint that receives them."""
 
-    def __init__(self, rings: ContextRings, peers: PeerMap, dispatch: Dispatch) -> None:
+    def __init__(self, rings: TransmitRings, peers: PeerMap, dispatch: Dispatch) -> None:
         self._rings = rings
         self._peers = peers
         self._waiting: list[_Fetch] = []

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags, ReceiveOpcode
 
 from amoeba.constants import FI_ADDR_UNSPEC, Caps, Errno, MrAccess, OpFlags
+from amoeba.deferral import Deferral
 from amoeba.errors import fabric_error
 from amoeba.events import Event
 from amoeba.memory import Buffer
 from amoeba.operations import NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, gathered, total
 from amoeba.receive import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.receives import Claim, Match, Receive, Receives
-from amoeba.rings import Operation
+from amoeba.rings import Ending, Operation
 from amoeba.vectors import Descs, Msg, TaggedMsg
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _LONG_OPCODES = {
 _SEND_FLAGS = TRANSMIT_FLAGS | int(OpFlags.FI_MATCH_COMPLETE)
 _MORE = int(OpFlags.FI_MORE)
 _FENCE = int(OpFlags.FI_FENCE)
+_TRIGGER = int(OpFlags.FI_TRIGGER)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
 _MATCHED = int(OpFlags.FI_MATCH_COMPLETE)
@@ -251,17 +253,6 @@ class MessageOperations(Operations):
         else:
             self._recv(msg, flags)
 
-    # fi_cancel
-
-    def cancel(self, context: Any) -> None:
-        """Take the oldest receive with this ``context`` back: ``fi_cancel``.
-
-        It ends with FI_ECANCELED, or as it has ended already: both is reported as otherwise.
-        Raises FI_ENOENT if no such receive is under way.
-        """
-        if not self._receiving().cancel(context):
-            raise fabric_error(Errno.FI_ENOENT, f"no receive with context {context!r} is under way")
-
     # How sends are done
 
     def _send(self, msg: Msg | TaggedMsg, flags: OpFlags, data: int | None = None, *, silent: bool = False) -> None:
@@ -297,6 +288,7 @@ class MessageOperations(Operations):
         bits: int,
         silent: bool,
         data: int | None,
+        deferral: Deferral | None = None,
     ) -> None:
         rings = self._rings or self._not_enabled()
         sends = None if self._receiver is None else self._receiver.long_sends
@@ -304,8 +296,19 @@ class MessageOperations(Operations):
             raise fabric_error(
                 Errno.FI_EMSGSIZE,
                 f"this endpoint sends {self._nic.parameters.payload} bytes at most, without FI_MATCH_COMPLETE: "
-                "bind a queue with FI_RECV, or give caps with FI_SEND, so that it learns when one has been read",
+                "it learns when one has been read if a queue is bound with FI_RECV, or caps with FI_SEND are given, "
+                "and its context is not shared",
             )
+        if bits & _TRIGGER:
+            self._defer(
+                rings, msg.addr, cq_flags, msg.context, bits, silent, length,
+                lambda context, silent, deferral: self._send_long(
+                    opcode, replace(msg, context=context), buffers, length, tag, cq_flags, bits & ~_TRIGGER, silent,
+                    data, deferral,
+                ),
+                buffers,
+            )  # fmt: skip
+            return
         peer = self._open_peers.get(msg.addr)
         if peer is None:
             peer = self._find_peer(msg.addr)
@@ -315,8 +318,10 @@ class MessageOperations(Operations):
         flags = int(DescriptorFlags.FENCE) if bits & _FENCE else 0
         if data is not None:
             flags |= DescriptorFlags.IMMEDIATE
+        ending = Ending(length)
+        ending.deferral = deferral
         sends.post(
-            Operation(msg.context, cq_flags, silent, msg.addr, ((source.view, source.desc),)),
+            Operation(msg.context, cq_flags, silent, msg.addr, ((source.view, source.desc),), ending),
             bool(bits & _MORE),
             _LONG_OPCODES[opcode],
             flags,
@@ -329,6 +334,11 @@ class MessageOperations(Operations):
         )
 
     # How receives are done
+
+    def _cancel_receive(self, context: Any) -> bool:
+        """Take the oldest receive with this ``context`` back; whether there is one."""
+        receives = None if self._receiver is None else self._receiver.receives
+        return receives is not None and receives.cancel(context)
 
     def _receiving(self) -> Receives:
         """The receive ring. Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if there is none."""

@@ -7,7 +7,7 @@ the buffers. So no more descriptors are under way than either ring has entries, 
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
@@ -17,6 +17,9 @@ from amoeba.errors import fabric_error
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
 
+if TYPE_CHECKING:
+    from amoeba.deferral import Deferral
+
 __all__ = [
     "COUNTED",
     "INJECT_SIZE",
@@ -25,8 +28,12 @@ __all__ = [
     "ContextRings",
     "Ending",
     "Operation",
+    "Owner",
     "Piece",
     "Tally",
+    "closing",
+    "is_counted",
+    "take_reported",
 ]
 
 INJECT_SIZE = 64
@@ -52,7 +59,7 @@ _BOUNCE_SIZE = 2 * INJECT_SIZE
 class Ending:
     """What the end of an operation takes, beyond freeing its place."""
 
-    __slots__ = ("done", "grants", "last", "length", "places", "status")
+    __slots__ = ("deferral", "done", "grants", "last", "length", "owner", "places", "status")
 
     def __init__(
         self,
@@ -72,6 +79,10 @@ class Ending:
         """Ring index of the descriptor that ends a chain; -1 without one."""
         self.status = _OK
         """The chain's first error."""
+        self.owner: Owner | None = None
+        """Who posted it, if several share the rings."""
+        self.deferral: Deferral | None = None
+        """What has waited for a counter, and is told of its end."""
 
 
 class Operation(NamedTuple):
@@ -137,6 +148,31 @@ class Tally(Protocol):
         """An operation, of this kind, has ended; ``told``: the status by which the NIC counted it, if it did."""
 
 
+class Owner(Protocol):
+    """Who posted an operation into rings that several share."""
+
+    peer_failed: Callable[[int], None]
+
+
+def closing(done: Callable[[int], None]) -> Operation:
+    """The driver's own operation that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
+    return Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
+
+
+def take_reported(backlog: list[Completed], limit: int) -> list[Completed]:
+    """Take up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
+    count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
+    taken = backlog[:count]
+    del backlog[:count]
+    return taken
+
+
+def is_counted(operation: Operation) -> bool:
+    """Whether counters of its endpoint count an operation: deferred work may have one of its own instead."""
+    ending = operation.ending
+    return ending is None or ending.deferral is None or ending.deferral.counted
+
+
 class ContextRings:
     """Transmit and completion ring of one context, both with ``entries`` (a power of two) entries.
 
@@ -190,6 +226,11 @@ class ContextRings:
     def under_way(self) -> int:
         """Requests posted whose completion has not been taken."""
         return self.entries - len(self._free)
+
+    @property
+    def room(self) -> int:
+        """Descriptors that can be posted now."""
+        return len(self._free)
 
     @property
     def expectant(self) -> bool:
@@ -257,7 +298,7 @@ class ContextRings:
             flags | _COMPLETION_FLAG,
             length,
             peer,
-            self.counters.get(operation.flags & COUNTED, 0),
+            self._number(operation),
             0,
             0,
             remote_address,
@@ -292,7 +333,7 @@ class ContextRings:
                 flags | (_CHAINED_FLAG if number < last else _COMPLETION_FLAG),
                 length,
                 peer,
-                self.counters.get(operation.flags & COUNTED, 0) if number == last else 0,
+                self._number(operation) if number == last else 0,
                 0,
                 0,
                 remote_address,
@@ -307,16 +348,22 @@ class ContextRings:
         if not more:
             self.announce()
 
+    def _number(self, operation: Operation) -> int:
+        """The NIC's event counter that an operation advances; 0: none."""
+        return self.counters.get(operation.flags & COUNTED, 0) if self.counters and is_counted(operation) else 0
+
     def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
-        operation = Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
-        self.post(operation, True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
+        self.post(closing(done), True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
 
     def announce(self) -> None:
         """Ring the doorbell for descriptors that wait for it."""
         if self._announced != self._tail:
             self._announced = self._tail
             self._ring_doorbell(self._tail_register, self._tail & _INDEX_MASK)
+
+    limited = False
+    """Completions can be taken at once, however many: those of one's own operations."""
 
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` whenever descriptors have been announced."""
@@ -335,7 +382,7 @@ class ContextRings:
         Their buffers and ring entries are free again.
         """
         self.progress()
-        return self._poll_backlog(limit) if self._backlog else self._take(limit)
+        return take_reported(self._backlog, limit) if self._backlog else self._take(limit)
 
     def _take(self, limit: int) -> list[Completed]:
         taken: list[Completed] = []
@@ -361,11 +408,14 @@ class ContextRings:
             self._pending[token] = None
             self._free.append(token)
             if status == _PDC_FAILED:
-                self.peer_failed(operation.dest_addr)
+                owner = self if ending is None else ending.owner or self
+                owner.peer_failed(operation.dest_addr)
             if ending is not None and ending.done is not None:
                 ending.done(status)
-                continue
-            if self.tally is not None:
+                status = _OK  # nobody else hears of it
+            elif ending is not None and ending.deferral is not None:
+                ending.deferral.finish(status)
+            if self.tally is not None and is_counted(operation):
                 self.tally(operation.flags, status, told)
             taken.append(Completed(operation, length, status))
             if status != _OK:
@@ -393,16 +443,11 @@ class ContextRings:
 
     def finish(self, operation: Operation, length: int, status: int) -> None:
         """End an operation that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
-        if self.tally is not None:
+        if operation.ending is not None and operation.ending.deferral is not None:
+            operation.ending.deferral.finish(status)
+        if self.tally is not None and is_counted(operation):
             self.tally(operation.flags, status, None)
         self._backlog.append(Completed(operation, length, status))
-
-    def _poll_backlog(self, limit: int) -> list[Completed]:
-        count = next(
-            (number for number, completed in enumerate(self._backlog[:limit], 1) if completed.status != _OK), limit
-        )
-        taken, self._backlog = self._backlog[:count], self._backlog[count:]
-        return taken
 
     def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
         """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.

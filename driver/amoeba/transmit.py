@@ -1,7 +1,7 @@
 """The transmitting half of endpoints: what is posted through, what it is bound to, and aliases of it."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amoeba.address import DRAIN_TIME, AddressVector
 from amoeba.atomics import AtomicOperations
@@ -13,8 +13,8 @@ from amoeba.lifetime import FabricObject
 from amoeba.messages import MessageOperations
 from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
-from amoeba.rings import ContextRings
 from amoeba.rma import RmaOperations
+from amoeba.sharing import TransmitRings
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -23,6 +23,7 @@ __all__ = [
     "DEFAULT_TX_SIZE",
     "MAX_TX_SIZE",
     "EndpointAlias",
+    "Posting",
     "Transmitter",
     "least_descriptors",
     "most_segments",
@@ -57,7 +58,7 @@ def most_segments(descriptors: int) -> int:
     return (descriptors + 2) // 4
 
 
-class _Posting(RmaOperations, AtomicOperations, MessageOperations):
+class Posting(RmaOperations, AtomicOperations, MessageOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
 
     def __init__(
@@ -81,25 +82,41 @@ class _Posting(RmaOperations, AtomicOperations, MessageOperations):
         Raises FI_EOPBADSTATE before the endpoint is enabled.
         """
         rings = self._rings or self._not_enabled()
-        return rings.entries - rings.under_way
+        return rings.room
+
+    def cancel(self, context: Any) -> None:
+        """Take back an operation that still waits for its counter, or the oldest receive: ``fi_cancel``.
+
+        ``context`` is that of its call. It ends with FI_ECANCELED; a receive perhaps as it has ended already, though
+        nobody has read of that yet. Raises FI_ENOENT if there is none: what was posted otherwise cannot be called back.
+        """
+        rings = self._rings or self._not_enabled()
+        taken = self.domain._deferrals.withdraw(
+            lambda deferral: deferral.subject is context and deferral.rings is rings
+        )
+        for deferral in taken:
+            deferral.fail()
+        if not taken and not self._cancel_receive(context):
+            raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
 
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
         """The same endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""
         return EndpointAlias(self, op_flags)
 
 
-class EndpointAlias(_Posting):
+class EndpointAlias(Posting):
     """Another way to post operations through an endpoint, with ``op_flags`` of its own.
 
     It shares everything else: ring, peers, queues and counters. Closing the endpoint closes its aliases.
     Raises FI_EOPBADSTATE if the endpoint is not enabled, FI_EBADFLAGS for flags that cannot be a default.
     """
 
-    def __init__(self, original: _Posting, op_flags: OpFlags = NO_FLAGS) -> None:
+    def __init__(self, original: Posting, op_flags: OpFlags = NO_FLAGS) -> None:
         rings = original._rings or original._not_enabled()
         self.original = original
         """What this is an alias of."""
         super().__init__(original.domain, original, tx_size=original.tx_size, op_flags=op_flags)
+        self._cq = original._cq
         self._use_queue(original._selective_queue)
         self._rings, self._peer_map, self._open_peers = rings, original._peer_map, original._open_peers
         self._receiver = original._receiver
@@ -111,7 +128,7 @@ class EndpointAlias(_Posting):
         return f"<EndpointAlias of {self.original!r}{' closed' if self.closed else ''}>"
 
 
-class Transmitter(_Posting):
+class Transmitter(Posting):
     """Posts operations through rings of its own: a completion queue is bound to it, and counters may be.
 
     Raises FI_EINVAL for a ``tx_size`` that no ring has.
@@ -120,7 +137,6 @@ class Transmitter(_Posting):
     def __init__(
         self, domain: "Domain", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
-        self._cq: CompletionQueue | None = None
         self._counters = Counters()
         super().__init__(domain, parent, tx_size=ring_size(tx_size), op_flags=op_flags)
 
@@ -149,23 +165,24 @@ class Transmitter(_Posting):
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_TRANSMIT before enable()")
         return self._cq
 
-    def _start(self, rings: ContextRings, peers: PeerMap) -> None:
+    def _start(self, rings: TransmitRings, peers: PeerMap) -> None:
         """Post through these rings, of a context that has been started, to these peers."""
         queue = self._transmit_queue()
         queue._attach(rings)
         self._counters.start(rings, queue, None if self._receiver is None else self._receiver.queue)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
 
-    def _stop(self, av: AddressVector) -> ContextRings | None:
+    def _stop(self, av: AddressVector) -> TransmitRings | None:
         """Report nothing any more; the rings that were posted through, None before the start."""
         rings, self._rings = self._rings, None
         if rings is not None:
             assert self._peer_map is not None
+            self.domain._deferrals.forget(lambda deferral: deferral.rings is rings)
             self._transmit_queue()._detach(rings)
             av._detach(self._peer_map)
         return rings
 
-    def _drain(self, rings: ContextRings) -> None:
+    def _drain(self, rings: TransmitRings) -> None:
         """Wait until operations are done and peers have been told, at most :data:`DRAIN_TIME`."""
         assert self._peer_map is not None
         deadline = time.monotonic() + DRAIN_TIME

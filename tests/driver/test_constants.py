@@ -9,7 +9,9 @@ from amoeba import constants
 from amoeba.constants import Caps, CqFormat, Datatype, Errno, MrMode, Op, OpFlags, QueryFlags
 
 SPECIFICATION = Path(__file__).parents[3] / "shared" / "spec" / "fi_constants_1.17.json"
-EXTENSIONS = {"FI_DIFF", "FI_FLOAT16", "FI_BFLOAT16", "FI_FLOAT8_E4M3", "FI_FLOAT8_E5M2"}
+EXTENSIONS = {"FI_DIFF", "FI_FLOAT16", "FI_BFLOAT16", "FI_FLOAT8_E4M3", "FI_FLOAT8_E5M2"} | {
+    f"FI_OPT_{most}_{kind}_SIZE" for most in ("MAX", "INJECT") for kind in ("MSG", "TAGGED", "RMA", "ATOMIC")
+}
 """Newer than libfabric 1.17."""
 
 
@@ -31,6 +33,7 @@ def test_every_number_is_that_of_libfabric_1_17():
     }
     assert spec["FI_ADDR_UNSPEC"] == constants.FI_ADDR_UNSPEC
     assert spec["FI_KEY_NOTAVAIL"] == constants.FI_KEY_NOTAVAIL
+    assert spec["FI_SHARED_CONTEXT"] == constants.FI_SHARED_CONTEXT
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amoeba import (
+    FI_SHARED_CONTEXT,
     AddrFormat,
     AvType,
     BindFlags,
@@ -40,7 +41,7 @@ from sides import ALL_ACCESS
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
-FREE = Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
+FREE = Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
 DIRECTIONS = Caps.FI_READ | Caps.FI_WRITE | Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
 RECEIVING = Caps.FI_RECV | Caps.FI_MULTI_RECV
 EVERY_CAPABILITY = (
@@ -53,6 +54,7 @@ EVERY_CAPABILITY = (
     | Caps.FI_TAGGED
     | Caps.FI_SEND
     | Caps.FI_DIRECTED_RECV
+    | Caps.FI_NAMED_RX_CTX
 )
 
 
@@ -104,7 +106,9 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
     assert info.caps == granted
     assert info.tx_attr.caps | info.rx_attr.caps == granted & ~Caps.FI_REMOTE_COMM
     assert not info.tx_attr.caps & (Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE | Caps.FI_SOURCE | RECEIVING)
-    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_FENCE | Caps.FI_SEND)
+    assert not info.rx_attr.caps & (
+        Caps.FI_READ | Caps.FI_WRITE | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SEND
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +121,11 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(addr_format=AddrFormat.FI_SOCKADDR_IN), "Info", id="an address format"),
         pytest.param(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG)), "EpAttr.type", id="an endpoint type"),
         pytest.param(Info(ep_attr=EpAttr(max_msg_size=2**30 + 1)), "EpAttr.max_msg_size", id="longer messages"),
-        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=2)), "EpAttr.tx_ctx_cnt", id="a scalable endpoint"),
+        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=4)), "EpAttr.tx_ctx_cnt", id="all contexts to transmit"),
+        pytest.param(Info(ep_attr=EpAttr(rx_ctx_cnt=4)), "EpAttr.rx_ctx_cnt", id="all contexts to receive"),
+        pytest.param(
+            Info(ep_attr=EpAttr(rx_ctx_cnt=FI_SHARED_CONTEXT)), "EpAttr.rx_ctx_cnt", id="a shared receive context"
+        ),
         pytest.param(Info(ep_attr=EpAttr(auth_key=b"secret")), "EpAttr.auth_key", id="an authorization key"),
         pytest.param(Info(tx_attr=TxAttr(inject_size=65)), "TxAttr.inject_size", id="longer injections"),
         pytest.param(Info(tx_attr=TxAttr(size=2**15 + 1)), "TxAttr.size", id="more operations"),
@@ -132,7 +140,9 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(
             Info(tx_attr=TxAttr(op_flags=OpFlags.FI_COMMIT_COMPLETE)), "TxAttr.op_flags", id="durable completions"
         ),
-        pytest.param(Info(rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"),
+        pytest.param(
+            Info(caps=Caps.FI_RMA, rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"
+        ),
         pytest.param(Info(domain_attr=DomainAttr(name="mlx5_0")), "DomainAttr.name", id="another NIC"),
         pytest.param(
             Info(domain_attr=DomainAttr(threading=Threading.FI_THREAD_SAFE)), "DomainAttr.threading", id="threads"
@@ -208,11 +218,27 @@ def test_the_queue_size_is_at_least_the_requested_and_a_default_without(fabric, 
     assert keep(keep(fabric.domain(info)).endpoint(info)).tx_size == granted
 
 
-@pytest.mark.parametrize(("wanted", "granted"), [(0, 256), (1, 1), (100, 100), (2**15 - 4, 2**15 - 4)])
-def test_as_many_entries_about_peers_can_wait_as_requested(fabric, keep, wanted, granted):
-    info = fabric.getinfo(Info(rx_attr=RxAttr(size=wanted)))[0]
+@pytest.mark.parametrize(
+    ("caps", "wanted", "granted"),
+    [
+        (Caps.FI_RMA, 0, 256),
+        (Caps.FI_RMA, 1, 1),
+        (Caps.FI_RMA, 2**15 - 4, 2**15 - 4),
+        (Caps.FI_TAGGED | Caps.FI_SEND, 100, 100),
+        (Caps.FI_TAGGED, 0, 64),
+        (Caps.FI_MSG | Caps.FI_RECV, 7, 7),
+        (Caps(0), 64, 64),
+    ],
+)
+def test_entries_may_wait_and_receives_be_posted_as_many_as_were_asked_for(fabric, keep, caps, wanted, granted):
+    info = fabric.getinfo(Info(caps=caps, rx_attr=RxAttr(size=wanted)))[0]
     assert info.rx_attr.size == granted
     assert keep(keep(fabric.domain(info)).endpoint(info)).rx_size == granted
+
+
+def test_more_receives_than_a_nic_keeps_are_not_granted(fabric):
+    with refused(Errno.FI_ENODATA, "RxAttr.size"):
+        fabric.getinfo(Info(caps=Caps.FI_MSG, rx_attr=RxAttr(size=65)))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +411,8 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     assert lines[:3] == [
         "fi_info:",
         "    caps: [ FI_MSG, FI_RMA, FI_TAGGED, FI_ATOMIC, FI_READ, FI_WRITE, FI_RECV, FI_SEND, FI_REMOTE_READ, "
-        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_FENCE, FI_REMOTE_COMM, FI_SOURCE, FI_DIRECTED_RECV ]",
+        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_REMOTE_COMM, FI_SOURCE, FI_NAMED_RX_CTX, "
+        "FI_DIRECTED_RECV ]",
         "    mode: [  ]",
     ]
     assert [line for line in lines if line.endswith("_attr:")] == [

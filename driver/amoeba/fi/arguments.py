@@ -1,0 +1,41 @@
+"""How arguments of C are brought into Python's form."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from amoeba.constants import Errno
+from amoeba.errors import fabric_error
+from amoeba.memory import Buffer, view_of
+from amoeba.vectors import Descs
+
+__all__ = ["first_bytes", "first_descs", "first_of", "seconds"]
+
+T = TypeVar("T")
+
+
+def first_bytes(buf: Buffer, length: int) -> Buffer:
+    """The first ``length`` bytes of a buffer, in place. Raises FI_EINVAL if it has less; None has none."""
+    view = view_of(bytearray() if buf is None else buf)
+    if not 0 <= length <= view.nbytes:
+        raise fabric_error(Errno.FI_EINVAL, f"expected {length} bytes, the buffer has {view.nbytes}")
+    return np.frombuffer(view, np.uint8)[:length] if length else bytearray()
+
+
+def first_of(items: Sequence[T] | None, count: int, name: str) -> Sequence[T]:
+    """The first ``count`` entries of an array. Raises FI_EINVAL if it has less; None has none."""
+    items = () if items is None else items
+    if not 0 <= count <= len(items):
+        raise fabric_error(Errno.FI_EINVAL, f"expected {count} entries, {name} has {len(items)}")
+    return items[:count]
+
+
+def first_descs(desc: Descs, count: int) -> Descs:
+    """The regions of the first ``count`` buffers, None if none is registered."""
+    return None if desc is None else first_of(desc, count, "desc")
+
+
+def seconds(timeout: int) -> float | None:
+    """A timeout in milliseconds, negative: none."""
+    return None if timeout < 0 else timeout / 1000

@@ -1,0 +1,62 @@
+"""fi_close and fi_control, which concern objects of several pages."""
+
+from collections.abc import Callable
+from typing import Any
+
+from amoeba.completion import CompletionQueue
+from amoeba.constants import BindFlags, Control, Errno
+from amoeba.counters import Counter
+from amoeba.domain import Domain
+from amoeba.endpoint import Endpoint
+from amoeba.errors import fabric_error
+from amoeba.event_queue import EventQueue
+from amoeba.fi.endpoint import transmit_flags
+from amoeba.lifetime import FabricObject
+from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.transmit import Posting
+
+__all__ = ["fi_close", "fi_control"]
+
+
+def fi_close(fid: FabricObject) -> None:
+    """Close an object, and what was made from it or bound to it first."""
+    fid.close()
+
+
+def _get_flags(ep: Posting, direction: int) -> int:
+    transmit_flags(direction)
+    return ep.op_flags | BindFlags.FI_TRANSMIT
+
+
+def _set_flags(ep: Posting, flags: int) -> None:
+    ep.op_flags = transmit_flags(flags)
+
+
+_COMMANDS: dict[Control, tuple[tuple[type, ...], Callable[[Any, Any], Any]]] = {
+    Control.FI_GETOPSFLAG: ((Posting,), _get_flags),
+    Control.FI_SETOPSFLAG: ((Posting,), _set_flags),
+    Control.FI_ALIAS: ((Posting,), lambda ep, flags: ep.alias(transmit_flags(flags))),
+    Control.FI_GETWAIT: ((CompletionQueue, EventQueue, Counter), lambda queue, _: queue.fileno()),
+    Control.FI_ENABLE: (
+        (Endpoint, ScalableEndpoint, TransmitContext, ReceiveContext),
+        lambda endpoint, _: endpoint.enable(),
+    ),
+    Control.FI_QUEUE_WORK: ((Domain,), lambda domain, work: domain.queue_work(work)),
+    Control.FI_CANCEL_WORK: ((Domain,), lambda domain, work: domain.cancel_work(work)),
+    Control.FI_FLUSH_WORK: ((Domain,), lambda domain, cntr: domain.flush_work(cntr)),
+    Control.FI_GETWAITOBJ: ((CompletionQueue, EventQueue, Counter), lambda queue, _: queue.wait_obj),
+}
+"""What takes a command, and what it does."""
+
+
+def fi_control(fid: FabricObject, command: int, arg: Any = None) -> Any:
+    """Do what a command says, and return what C stores at ``arg``.
+
+    ``arg`` is FI_TRANSMIT for FI_GETOPSFLAG, flags with FI_TRANSMIT for FI_SETOPSFLAG and FI_ALIAS, a
+    :class:`amoeba.DeferredWork` for FI_QUEUE_WORK and FI_CANCEL_WORK, a counter or None for FI_FLUSH_WORK; other
+    commands have none. Raises FI_ENOSYS for a command that the object does not know, and what its method raises.
+    """
+    known = _COMMANDS.get(Control(command)) if command in list(Control) else None
+    if known is None or not isinstance(fid, known[0]):
+        raise fabric_error(Errno.FI_ENOSYS, f"{type(fid).__name__} does not know command {command!r}")
+    return known[1](fid, arg)

@@ -1,0 +1,124 @@
+"""fi_fabric(3), fi_domain(3), fi_mr(3), fi_av(3)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
+from amoeba.attributes import FabricAttr, Info
+from amoeba.constants import AvFlags, DomainFlags, Errno, MrAccess
+from amoeba.devices import open_fabric
+from amoeba.domain import Domain, MemoryRegion
+from amoeba.errors import fabric_error
+from amoeba.event_queue import EventQueue
+from amoeba.fabric import Fabric
+from amoeba.fi.arguments import first_bytes, first_of
+from amoeba.fi.attributes import AvAttr
+from amoeba.memory import Buffer
+
+__all__ = [
+    "fi_av_bind",
+    "fi_av_insert",
+    "fi_av_lookup",
+    "fi_av_open",
+    "fi_av_remove",
+    "fi_av_straddr",
+    "fi_domain",
+    "fi_domain_bind",
+    "fi_fabric",
+    "fi_mr_desc",
+    "fi_mr_key",
+    "fi_mr_reg",
+    "fi_rx_addr",
+]
+
+
+def fi_fabric(attr: FabricAttr) -> Fabric:
+    """Open the NICs that :func:`fi_getinfo` described: :func:`amoeba.open_fabric`."""
+    return open_fabric(attr)
+
+
+def fi_domain(fabric: Fabric, info: Info) -> Domain:
+    """Open one of them: :meth:`amoeba.Fabric.domain`."""
+    return fabric.domain(info)
+
+
+def fi_domain_bind(domain: Domain, eq: EventQueue, flags: int) -> None:
+    """:meth:`amoeba.Domain.bind`."""
+    domain.bind(eq, DomainFlags(flags))
+
+
+def fi_mr_reg(
+    domain: Domain,
+    buf: Buffer,
+    len: int,
+    access: int,
+    offset: int,
+    requested_key: int,
+    flags: int,
+    context: Any = None,
+) -> MemoryRegion:
+    """Register the first ``len`` bytes of ``buf``: :meth:`amoeba.Domain.mr_reg`.
+
+    ``offset`` is reserved and must be 0, else FI_EINVAL is raised; for flags FI_EBADFLAGS: there are none.
+    """
+    if offset:
+        raise fabric_error(Errno.FI_EINVAL, f"offset must be 0, got {offset}")
+    if flags:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"registrations have no flags, got {flags:#x}")
+    return domain.mr_reg(first_bytes(buf, len), MrAccess(access), requested_key=requested_key, context=context)
+
+
+def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:
+    """What operations are given as ``desc``."""
+    return mr
+
+
+def fi_mr_key(mr: MemoryRegion) -> int:
+    """What peers give as ``key``."""
+    return mr.key
+
+
+def fi_av_open(domain: Domain, attr: AvAttr) -> AddressVector:
+    """:meth:`amoeba.Domain.av_open`."""
+    return domain.av_open(attr.type, AvFlags(attr.flags), attr.rx_ctx_bits)
+
+
+def fi_av_bind(av: AddressVector, eq: EventQueue, flags: int) -> None:
+    """:meth:`amoeba.AddressVector.bind`. Raises FI_EBADFLAGS for flags: there are none."""
+    if flags:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"binding a vector has no flags, got {flags:#x}")
+    av.bind(eq)
+
+
+def fi_av_insert(av: AddressVector, addr: bytes, count: int, flags: int, context: Any = None) -> Insertion:
+    """Insert ``count`` addresses, which stand one after the other: :meth:`amoeba.AddressVector.insert_all`.
+
+    Raises FI_EINVAL if ``addr`` has fewer.
+    """
+    size = EndpointAddress.SIZE
+    if not 0 <= count * size <= len(addr):
+        raise fabric_error(Errno.FI_EINVAL, f"expected {count} addresses of {size} bytes, got {len(addr)} bytes")
+    addresses = [addr[size * index : size * (index + 1)] for index in range(count)]
+    return av.insert_all(addresses, flags=AvFlags(flags), context=context)
+
+
+def fi_av_remove(av: AddressVector, fi_addr: Sequence[int], count: int, flags: int) -> None:
+    """:meth:`amoeba.AddressVector.remove`. Raises FI_EBADFLAGS for flags: there are none."""
+    if flags:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"removing has no flags, got {flags:#x}")
+    av.remove(*first_of(fi_addr, count, "fi_addr"))
+
+
+def fi_av_lookup(av: AddressVector, fi_addr: int) -> bytes:
+    """:meth:`amoeba.AddressVector.lookup`."""
+    return av.lookup(fi_addr)
+
+
+def fi_av_straddr(av: AddressVector, addr: bytes) -> str:
+    """:meth:`amoeba.AddressVector.straddr`."""
+    return av.straddr(addr)
+
+
+def fi_rx_addr(fi_addr: int, rx_index: int, rx_ctx_bits: int) -> int:
+    """:func:`amoeba.rx_addr`."""
+    return rx_addr(fi_addr, rx_index, rx_ctx_bits)

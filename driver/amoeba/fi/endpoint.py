@@ -1,0 +1,135 @@
+"""fi_endpoint(3), and fi_getname of fi_cm(3)."""
+
+from typing import TypeAlias
+
+from amoeba.address import AddressVector
+from amoeba.attributes import Info, RxAttr, TxAttr
+from amoeba.completion import CompletionQueue
+from amoeba.constants import BindFlags, Errno, OpFlags
+from amoeba.counters import Counter
+from amoeba.domain import Domain
+from amoeba.endpoint import Endpoint
+from amoeba.errors import fabric_error
+from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.shared_context import SharedTransmitContext
+from amoeba.transmit import EndpointAlias, Posting
+from amoeba.triggered import TriggeredContext
+
+__all__ = [
+    "fi_cancel",
+    "fi_enable",
+    "fi_endpoint",
+    "fi_ep_alias",
+    "fi_ep_bind",
+    "fi_getname",
+    "fi_getopt",
+    "fi_rx_context",
+    "fi_rx_size_left",
+    "fi_scalable_ep",
+    "fi_scalable_ep_bind",
+    "fi_setopt",
+    "fi_stx_context",
+    "fi_tx_context",
+    "fi_tx_size_left",
+]
+
+Bindable: TypeAlias = CompletionQueue | AddressVector | Counter | SharedTransmitContext
+_DIRECTIONS = int(BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
+
+
+def fi_endpoint(domain: Domain, info: Info) -> Endpoint:
+    """:meth:`amoeba.Domain.endpoint`."""
+    return domain.endpoint(info)
+
+
+def fi_scalable_ep(domain: Domain, info: Info) -> ScalableEndpoint:
+    """:meth:`amoeba.Domain.scalable_endpoint`."""
+    return domain.scalable_endpoint(info)
+
+
+def fi_tx_context(sep: ScalableEndpoint, index: int, attr: TxAttr | None) -> TransmitContext:
+    """:meth:`amoeba.ScalableEndpoint.tx_context`."""
+    if attr is None:
+        return sep.tx_context(index)
+    return sep.tx_context(index, tx_size=attr.size or None, op_flags=attr.op_flags)
+
+
+def fi_rx_context(sep: ScalableEndpoint, index: int, attr: RxAttr | None) -> ReceiveContext:
+    """:meth:`amoeba.ScalableEndpoint.rx_context`."""
+    return sep.rx_context(index, rx_size=None if attr is None else attr.size or None)
+
+
+def fi_stx_context(domain: Domain, attr: TxAttr | None) -> SharedTransmitContext:
+    """:meth:`amoeba.Domain.stx_context`."""
+    return domain.stx_context(attr or TxAttr())
+
+
+def fi_ep_bind(ep: Endpoint | TransmitContext | ReceiveContext, fid: Bindable, flags: int) -> None:
+    """:meth:`amoeba.Endpoint.bind`, or that of a context. Raises FI_EINVAL for what a context cannot be bound to."""
+    if isinstance(ep, ReceiveContext):
+        if not isinstance(fid, CompletionQueue):
+            raise fabric_error(Errno.FI_EINVAL, f"a receive context is bound to a completion queue, got {fid!r}")
+        ep.bind(fid, BindFlags(flags))
+    elif isinstance(ep, TransmitContext):
+        if not isinstance(fid, CompletionQueue | Counter):
+            raise fabric_error(Errno.FI_EINVAL, f"a transmit context is bound to a queue or counter, got {fid!r}")
+        ep.bind(fid, BindFlags(flags))
+    else:
+        ep.bind(fid, BindFlags(flags))
+
+
+def fi_scalable_ep_bind(sep: ScalableEndpoint, fid: AddressVector, flags: int) -> None:
+    """:meth:`amoeba.ScalableEndpoint.bind`. Raises FI_EBADFLAGS for flags: there are none."""
+    if flags:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"binding a vector has no flags, got {flags:#x}")
+    sep.bind(fid)
+
+
+def fi_enable(ep: Endpoint | ScalableEndpoint | TransmitContext | ReceiveContext) -> None:
+    """:meth:`amoeba.Endpoint.enable`, or that of a scalable endpoint or of a context."""
+    ep.enable()
+
+
+def fi_cancel(ep: Posting, context: TriggeredContext) -> None:
+    """:meth:`amoeba.Endpoint.cancel`."""
+    ep.cancel(context)
+
+
+def fi_ep_alias(ep: Posting, flags: int) -> EndpointAlias:
+    """:meth:`amoeba.Endpoint.alias`. ``flags``: FI_TRANSMIT and the flags that shall be the alias's default.
+
+    Raises FI_EBADFLAGS without FI_TRANSMIT: nothing is posted to receive.
+    """
+    return ep.alias(transmit_flags(flags))
+
+
+def transmit_flags(flags: int) -> OpFlags:
+    """Default flags of operations, given with the direction. Raises FI_EBADFLAGS unless that is FI_TRANSMIT."""
+    if flags & _DIRECTIONS != BindFlags.FI_TRANSMIT:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"expected flags with FI_TRANSMIT, got {flags:#x}")
+    return OpFlags(flags & ~_DIRECTIONS)
+
+
+def fi_getopt(fid: Endpoint, level: int, optname: int) -> int:
+    """:meth:`amoeba.Endpoint.getopt`."""
+    return fid.getopt(level, optname)
+
+
+def fi_setopt(fid: Endpoint, level: int, optname: int, optval: int) -> None:
+    """:meth:`amoeba.Endpoint.setopt`."""
+    fid.setopt(level, optname, optval)
+
+
+def fi_rx_size_left(ep: Endpoint | ReceiveContext) -> int:
+    """:attr:`amoeba.Endpoint.rx_size_left`."""
+    return ep.rx_size_left
+
+
+def fi_tx_size_left(ep: Posting) -> int:
+    """:attr:`amoeba.Endpoint.tx_size_left`."""
+    return ep.tx_size_left
+
+
+def fi_getname(fid: Endpoint | ScalableEndpoint) -> bytes:
+    """:meth:`amoeba.Endpoint.getname`."""
+    return fid.getname()

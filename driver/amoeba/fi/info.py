@@ -1,0 +1,62 @@
+"""fi_getinfo(3), fi_version(3), fi_errno(3)."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from amoeba.attributes import Info, tostr
+from amoeba.constants import Errno, InfoFlags
+from amoeba.devices import getinfo
+from amoeba.errors import fabric_error
+from amoeba.info import API_VERSION
+
+__all__ = ["fi_allocinfo", "fi_dupinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
+
+
+def fi_version() -> int:
+    """The release of libfabric that names, numbers and meanings are taken from, as FI_VERSION makes it."""
+    return API_VERSION
+
+
+def fi_getinfo(
+    version: int,
+    node: str | None,
+    service: str | None,
+    flags: int,
+    hints: Info | None,
+    kinds: Sequence[str] = ("model", "model"),
+) -> list[Info]:
+    """What a cluster of NICs of these ``kinds`` offers: :func:`amoeba.getinfo`.
+
+    Raises FI_ENOSYS for a later version than :func:`fi_version`, FI_ENODATA for a service: NICs have none.
+    """
+    if version > API_VERSION:
+        raise fabric_error(
+            Errno.FI_ENOSYS, f"this is release {API_VERSION >> 16}.{API_VERSION & 0xFFFF}, wanted {version:#x}"
+        )
+    if service is not None:
+        raise fabric_error(Errno.FI_ENODATA, f"no NIC offers the service {service!r}")
+    return getinfo(hints, node=node, flags=InfoFlags(flags), kinds=kinds)
+
+
+def fi_allocinfo() -> Info:
+    """Hints that ask for nothing; :func:`dataclasses.replace` fills them in. There is no fi_freeinfo."""
+    return Info()
+
+
+def fi_dupinfo(info: Info | None) -> Info:
+    """A copy; of None an empty one."""
+    return Info() if info is None else dataclasses.replace(info)
+
+
+def fi_tostr(data: Any) -> str:
+    """Enumerations, flags and structures in words: :func:`amoeba.tostr`."""
+    return tostr(data)
+
+
+def fi_strerror(errnum: int) -> str:
+    """The name of an error number, of either sign, as FI_ENOKEY. Raises FI_EINVAL for one that does not exist."""
+    try:
+        return Errno(abs(errnum)).name
+    except ValueError:
+        raise fabric_error(Errno.FI_EINVAL, f"{errnum} is no error number") from None

@@ -1,0 +1,189 @@
+"""fi_cq(3), fi_cntr(3), fi_eq(3), and fi_trywait of fi_poll(3)."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from amoeba.completion import CompletionQueue, CqErrEntry, Entry
+from amoeba.constants import EqFlags, Errno
+from amoeba.counters import Counter
+from amoeba.domain import Domain
+from amoeba.errors import fabric_error
+from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
+from amoeba.fabric import Fabric
+from amoeba.fi.arguments import first_of, seconds
+from amoeba.fi.attributes import CntrAttr, CqAttr, EqAttr
+from amoeba.waiting import Waitable
+
+__all__ = [
+    "fi_cntr_add",
+    "fi_cntr_adderr",
+    "fi_cntr_open",
+    "fi_cntr_read",
+    "fi_cntr_readerr",
+    "fi_cntr_set",
+    "fi_cntr_seterr",
+    "fi_cntr_wait",
+    "fi_cq_open",
+    "fi_cq_read",
+    "fi_cq_readerr",
+    "fi_cq_readfrom",
+    "fi_cq_signal",
+    "fi_cq_sread",
+    "fi_cq_sreadfrom",
+    "fi_cq_strerror",
+    "fi_eq_open",
+    "fi_eq_read",
+    "fi_eq_readerr",
+    "fi_eq_sread",
+    "fi_eq_strerror",
+    "fi_eq_write",
+    "fi_trywait",
+]
+
+T = TypeVar("T")
+
+
+def _something(found: T | None, what: str) -> T:
+    """What was read. Raises FI_EAGAIN if that is nothing."""
+    if found is None or found == []:
+        raise fabric_error(Errno.FI_EAGAIN, f"there is no {what}")
+    return found
+
+
+def _no_condition(cond: object) -> None:
+    if cond is not None:
+        raise fabric_error(Errno.FI_ENOSYS, f"queues are opened without wait condition, got {cond!r}")
+
+
+# Completion queues
+
+
+def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue:
+    """:meth:`amoeba.Domain.cq_open`."""
+    return domain.cq_open(attr.format, attr.wait_obj)
+
+
+def fi_cq_read(cq: CompletionQueue, count: int) -> list[Entry]:
+    """One to ``count`` entries: :meth:`amoeba.CompletionQueue.read`. Raises FI_EAGAIN if there is none."""
+    return _something(cq.read(count), "completion")
+
+
+def fi_cq_readfrom(cq: CompletionQueue, count: int) -> list[tuple[Entry, int]]:
+    """:meth:`amoeba.CompletionQueue.readfrom`. Raises FI_EAGAIN if there is none."""
+    return _something(cq.readfrom(count), "completion")
+
+
+def fi_cq_sread(cq: CompletionQueue, count: int, cond: None, timeout: int) -> list[Entry]:
+    """:meth:`amoeba.CompletionQueue.sread`. Raises FI_EAGAIN when the time is over, FI_ENOSYS for a condition."""
+    _no_condition(cond)
+    return _something(cq.sread(count, seconds(timeout)), "completion")
+
+
+def fi_cq_sreadfrom(cq: CompletionQueue, count: int, cond: None, timeout: int) -> list[tuple[Entry, int]]:
+    """:meth:`amoeba.CompletionQueue.sreadfrom`. Raises what :func:`fi_cq_sread` does."""
+    _no_condition(cond)
+    return _something(cq.sreadfrom(count, seconds(timeout)), "completion")
+
+
+def fi_cq_readerr(cq: CompletionQueue, flags: int) -> CqErrEntry:
+    """:meth:`amoeba.CompletionQueue.readerr`. Raises FI_EAGAIN if there is none, FI_EBADFLAGS for flags."""
+    if flags:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"reading errors has no flags, got {flags:#x}")
+    return _something(cq.readerr(), "error")
+
+
+def fi_cq_signal(cq: CompletionQueue) -> None:
+    """:meth:`amoeba.CompletionQueue.signal`."""
+    cq.signal()
+
+
+def fi_cq_strerror(cq: CompletionQueue, prov_errno: int) -> str:
+    """:meth:`amoeba.CompletionQueue.strerror`."""
+    return cq.strerror(prov_errno)
+
+
+# Counters
+
+
+def fi_cntr_open(domain: Domain, attr: CntrAttr) -> Counter:
+    """:meth:`amoeba.Domain.cntr_open`."""
+    return domain.cntr_open(attr.wait_obj)
+
+
+def fi_cntr_read(cntr: Counter) -> int:
+    """:meth:`amoeba.Counter.read`."""
+    return cntr.read()
+
+
+def fi_cntr_readerr(cntr: Counter) -> int:
+    """:meth:`amoeba.Counter.readerr`."""
+    return cntr.readerr()
+
+
+def fi_cntr_add(cntr: Counter, value: int) -> None:
+    """:meth:`amoeba.Counter.add`."""
+    cntr.add(value)
+
+
+def fi_cntr_adderr(cntr: Counter, value: int) -> None:
+    """:meth:`amoeba.Counter.adderr`."""
+    cntr.adderr(value)
+
+
+def fi_cntr_set(cntr: Counter, value: int) -> None:
+    """:meth:`amoeba.Counter.set`."""
+    cntr.set(value)
+
+
+def fi_cntr_seterr(cntr: Counter, value: int) -> None:
+    """:meth:`amoeba.Counter.seterr`."""
+    cntr.seterr(value)
+
+
+def fi_cntr_wait(cntr: Counter, threshold: int, timeout: int) -> None:
+    """:meth:`amoeba.Counter.wait`."""
+    cntr.wait(threshold, seconds(timeout))
+
+
+# Event queues
+
+
+def fi_eq_open(fabric: Fabric, attr: EqAttr) -> EventQueue:
+    """:meth:`amoeba.Fabric.eq_open`."""
+    return fabric.eq_open(attr.size, attr.flags, attr.wait_obj)
+
+
+def fi_eq_read(eq: EventQueue, flags: int) -> EqEntry:
+    """:meth:`amoeba.EventQueue.read`. Raises FI_EAGAIN if there is none."""
+    return _something(eq.read(EqFlags(flags)), "event")
+
+
+def fi_eq_sread(eq: EventQueue, timeout: int, flags: int) -> EqEntry:
+    """:meth:`amoeba.EventQueue.sread`. Raises FI_EAGAIN when the time is over."""
+    return _something(eq.sread(seconds(timeout), EqFlags(flags)), "event")
+
+
+def fi_eq_readerr(eq: EventQueue, flags: int) -> EqErrEntry:
+    """:meth:`amoeba.EventQueue.readerr`. Raises FI_EAGAIN if there is none."""
+    return _something(eq.readerr(EqFlags(flags)), "error")
+
+
+def fi_eq_write(eq: EventQueue, event: int, entry: EqEntry, flags: int) -> None:
+    """Insert ``entry`` as an event of this number: :meth:`amoeba.EventQueue.write`. Raises FI_EBADFLAGS for flags."""
+    if flags:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"writing events has no flags, got {flags:#x}")
+    eq.write(event, fid=entry.fid, context=entry.context, data=entry.data)
+
+
+def fi_eq_strerror(eq: EventQueue, prov_errno: int) -> str:
+    """:meth:`amoeba.EventQueue.strerror`."""
+    return eq.strerror(prov_errno)
+
+
+# Waiting
+
+
+def fi_trywait(fabric: Fabric, fids: Sequence[Waitable], count: int) -> None:
+    """Return if it is time to wait for descriptors: :meth:`amoeba.Fabric.trywait`. Raises FI_EAGAIN if not."""
+    if not fabric.trywait(*first_of(fids, count, "fids")):
+        raise fabric_error(Errno.FI_EAGAIN, "there is something to be read first")
