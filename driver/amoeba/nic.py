@@ -448,6 +448,9 @@ class Nic:
         """Close the device; the tables die with it. Idempotent."""
         self.device.close()
 
+    def __repr__(self) -> str:
+        return f"<Nic {self.device.name}>"
+
 
 def _take(free: list[int], what: str, total: int) -> int:
     if not free:

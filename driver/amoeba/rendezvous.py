@@ -213,6 +213,9 @@ class Rendezvous:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<Rendezvous rank {self.rank} of {self.ranks}>"
+
 
 def _gone(error: object) -> FabricError:
     return fabric_error(Errno.FI_ECONNABORTED, f"another process is gone: {error}")

@@ -88,7 +88,7 @@ class Posting(RmaOperations, AtomicOperations, MessageOperations):
         """Take back an operation that still waits for its counter, or the oldest receive: ``fi_cancel``.
 
         ``context`` is that of its call. It ends with FI_ECANCELED; a receive perhaps as it has ended already, though
-        nobody has read of that yet. Raises FI_ENOENT if there is none: what was posted otherwise cannot be called back.
+        nobody has read of that yet. Raises FI_ENOENT if there is none: what else was posted cannot be called back.
         """
         rings = self._rings or self._not_enabled()
         taken = self.domain._deferrals.withdraw(

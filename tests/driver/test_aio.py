@@ -3,8 +3,12 @@
 import asyncio
 import functools
 import gc
+import re
+import textwrap
 import weakref
+from pathlib import Path
 
+import amoeba
 import numpy as np
 import pytest
 from amoeba import (
@@ -93,6 +97,20 @@ async def test_an_awaited_operation_is_done_and_returns_its_entry(client, remote
 def message(kind, to, buffers, **options):
     segment = RmaIoc(to[1], 1, to[2]) if kind is AtomicMsg else RmaIov(to[1], 8, to[2])
     return kind(buffers, to[0], [segment], **options, context="c")
+
+
+@on_model
+def test_the_example_in_the_documentation_runs(pair, target, keep):
+    page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
+    (example,) = re.findall(r"```python\n([^`]*from amoeba import aio.*?)```", page, re.DOTALL)
+    domain, region = pair[0].domain, target[1]
+    names = {"np": np, "domain": domain, "peers": keep(domain.av_open()), "found": np.ones(1, np.uint64)}
+    names["peer"] = names["peers"].insert(pair[1].endpoint.getname())
+    names |= {"address": region.address, "key": region.key} | {name: getattr(amoeba, name) for name in amoeba.__all__}
+    exec("async def main():\n" + textwrap.indent(example, "    ") + "    return endpoint, queue, entry", names)
+    endpoint, queue, entry = asyncio.run(names["main"]())
+    with queue, endpoint:
+        assert (entry.len, names["found"][0], target[0][0]) == (8, 0, 1)
 
 
 @on_model

@@ -2,7 +2,9 @@
 
 import dataclasses
 import inspect
+import re
 import select
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from amoeba import (
     Caps,
     Control,
     CqDataEntry,
+    CqEntry,
     CqFormat,
     Datatype,
     DeferredWork,
@@ -150,6 +153,16 @@ def test_arguments_are_in_the_order_of_c():
     ours = {name: list(inspect.signature(function).parameters) for name, function in functions.items()}
     ours["fi_getinfo"].remove("kinds")  # what stands for the machine's hardware
     assert ours == {name: arguments.split() for name, arguments in C_ARGUMENTS.items()}
+
+
+def test_the_example_in_the_documentation_runs():
+    page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
+    (example,) = re.findall(r"```python\n([^`]*from amoeba\.fi import.*?)```", page, re.DOTALL)
+    names = {}
+    exec(example, names)
+    assert names["entries"] == [CqEntry("mine")]
+    assert (names["counter"][0], names["found"][0]) == (42, 41)
+    assert names["ep"].closed
 
 
 def refused(number, words=""):

@@ -2,22 +2,39 @@
 
 import gc
 import itertools
+import os
+import warnings
 import weakref
 
 import numpy as np
 import pytest
 from amoeba import (
+    AddressVector,
     ClosedError,
+    CompletionQueue,
+    Counter,
+    Domain,
+    Endpoint,
     EndpointAddress,
+    EndpointAlias,
     Errno,
+    EventQueue,
     Fabric,
     FabricError,
+    MemoryRegion,
     MrAccess,
     Op,
+    ReceiveContext,
     Retransmission,
+    ScalableEndpoint,
+    SharedTransmitContext,
+    TransmitContext,
+    WaitObj,
     open_cluster,
 )
+from amoeba.aio import AsyncCompletionQueue
 from amoeba.dma import DmaMap
+from amoeba.lifetime import FabricObject
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
 from sides import ALL_ACCESS, make_side
@@ -112,6 +129,102 @@ def test_an_object_that_is_dropped_open_warns_and_is_closed(fabric, keep):
         for thing in ("endpoint", "queue", "peers"):
             with pytest.warns(ResourceWarning, match="unclosed <"):
                 setattr(side, thing, None)
+
+
+EVERY_OBJECT = {
+    Domain: lambda fabric, domain: fabric.domain(1),
+    MemoryRegion: lambda fabric, domain: domain.mr_reg(bytearray(8), ALL_ACCESS),
+    AddressVector: lambda fabric, domain: domain.av_open(),
+    CompletionQueue: lambda fabric, domain: domain.cq_open(wait_obj=WaitObj.FI_WAIT_FD),
+    Counter: lambda fabric, domain: domain.cntr_open(WaitObj.FI_WAIT_FD),
+    EventQueue: lambda fabric, domain: fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD),
+    Endpoint: lambda fabric, domain: domain.endpoint(),
+    EndpointAlias: lambda fabric, domain: make_side(domain).endpoint.alias(),
+    SharedTransmitContext: lambda fabric, domain: domain.stx_context(),
+    ScalableEndpoint: lambda fabric, domain: domain.scalable_endpoint(),
+    TransmitContext: lambda fabric, domain: domain.scalable_endpoint().tx_context(0),
+    ReceiveContext: lambda fabric, domain: domain.scalable_endpoint().rx_context(0),
+    AsyncCompletionQueue: lambda fabric, domain: AsyncCompletionQueue(domain.cq_open(wait_obj=WaitObj.FI_WAIT_FD)),
+}
+"""How to open each of them. The fabric itself is not opened by anything."""
+
+
+def _kinds(base):
+    """All classes that objects are made of."""
+    for kind in base.__subclasses__():
+        yield from _kinds(kind)
+        if kind.__module__.startswith("amoeba.") and not kind.__subclasses__():
+            yield kind
+
+
+def test_every_kind_of_object_is_tested_here():
+    assert set(_kinds(FabricObject)) == {Fabric, *EVERY_OBJECT}
+
+
+on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
+
+
+@on_model
+@pytest.mark.parametrize("kind", EVERY_OBJECT, ids=lambda kind: kind.__name__)
+def test_every_object_is_readable_and_closes_with_the_fabric(fabric, keep, kind):
+    thing = keep(EVERY_OBJECT[kind](fabric, keep(fabric.domain(0))))
+    assert type(thing) is kind
+    name = repr(thing)
+    assert name.startswith(f"<{kind.__name__} ")
+    assert "object at" not in name
+    assert "closed" not in name
+    fabric.close()
+    assert thing.closed
+    assert "closed" in repr(thing)
+    thing.close()
+
+
+@on_model
+@pytest.mark.parametrize("kind", EVERY_OBJECT, ids=lambda kind: kind.__name__)
+def test_every_object_that_is_dropped_open_says_so_once_and_is_closed(fabric, kind):
+    domain = fabric.domain(0)
+    thing = EVERY_OBJECT[kind](fabric, domain)
+    name, gone = repr(thing), weakref.ref(thing)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del thing
+        gc.collect()
+        messages = [str(warning.message) for warning in caught]
+        caught.clear()  # a warning keeps what it is about
+    assert messages.count(f"unclosed {name}") == 1
+    assert gone() is None
+    domain.close()
+
+
+@on_model
+@pytest.mark.parametrize("kind", EVERY_OBJECT, ids=lambda kind: kind.__name__)
+def test_every_object_can_be_used_in_a_with_block(fabric, keep, kind):
+    with EVERY_OBJECT[kind](fabric, keep(fabric.domain(0))) as thing:
+        assert not thing.closed
+        parent = keep(thing._parent)
+    assert thing.closed
+    assert not parent.closed
+    with pytest.raises(ClosedError, match=f"{kind.__name__} is closed"):
+        thing.__enter__()
+
+
+@on_model
+def test_a_long_life_of_opening_and_closing_leaves_nothing_behind(fabric, keep, monkeypatch):
+    """Neither descriptors of the process, nor entries of the NIC's tables, nor access to memory."""
+    nic, device = fabric.nics[0], fabric.devices[0]
+    granted, left = [], []
+    grant, revoke = device.grant, device.revoke
+    monkeypatch.setattr(device, "grant", lambda a, n, **options: (granted.append((a, n)), grant(a, n, **options))[1])
+    monkeypatch.setattr(device, "revoke", lambda a, n: (granted.remove((a, n)), revoke(a, n))[1])
+    for _ in range(2):  # the first time, what the NIC keeps for good is made
+        for make in EVERY_OBJECT.values():
+            domain = fabric.domain(0)
+            thing = keep(make(fabric, domain))
+            domain.close()
+            thing.close()
+        tables = sorted(nic._free_contexts), sorted(nic._free_peers), sorted(nic._free_domains), len(nic._keys)
+        left.append((tables, len(os.listdir("/proc/self/fd")), len(granted)))
+    assert left[0] == left[1]
 
 
 def test_a_dropped_region_stops_serving(pair, target):

@@ -45,6 +45,7 @@ def test_discovery_finds_all_blocks_and_sizes_of_any_build(parameters):
     with ModelDevice(parameters) as device:
         nic = Nic(device)
         assert nic.blocks == bar_blocks(parameters)
+        assert repr(nic) == f"<Nic {device.name}>"
         for name in ("data_width", "contexts", "keys", "peers", "window", "payload", "target_pdcs", "clock_hz"):
             assert getattr(nic.parameters, name) == getattr(parameters, name)
 

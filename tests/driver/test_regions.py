@@ -187,7 +187,7 @@ def test_an_address_is_these_bytes(fabric, pair):
         b"",
         bytes(17),
         bytes(19),
-        struct.pack(">6sIIHH", bytes(6), 0, 1 << 24, 0, 0),
+        struct.pack(">6sIIHH", bytes(6), 0, 1 << 24, 0, 0xFFF),  # two contexts; the second would have 13 bits
         struct.pack(">6sIIHH", bytes(6), 0, 0, 1 << 12, 0),
         struct.pack(">6sIIHH", bytes(6), 0, 0, 0, 1 << 12),
     ],

@@ -50,6 +50,7 @@ def together(calls):
 def test_everybody_gets_everybodys_values_by_rank(meet, ranks):
     members = meet(ranks)
     assert [(member.rank, member.ranks) for member in members] == [(rank, ranks) for rank in range(ranks)]
+    assert repr(members[1]) == f"<Rendezvous rank 1 of {ranks}>"
     for repeat in range(3):
         values = [{"rank": member.rank, "repeat": repeat, "key": 2**64 - 1, "text": "\n"} for member in members]
         calls = [

@@ -1,5 +1,9 @@
 """Operations that wait for a counter, and deferred work: fi_trigger(3)."""
 
+import re
+from pathlib import Path
+
+import amoeba
 import numpy as np
 import pytest
 from amoeba import (
@@ -318,6 +322,20 @@ def test_work_is_done_when_its_counter_says_so_and_counted(pair, to, memory, cnt
     done.wait(1, timeout=30)
     assert (memory[0], done.read()) == (7, 1)
     assert client.queue.read() == []
+
+
+@on_model
+def test_the_example_in_the_documentation_runs(pair, to, memory, cntr, done, counted):
+    page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
+    (example,) = re.findall(r"```python\n([^`]*DeferredWork\(.*?)```", page, re.DOTALL)
+    result = np.zeros(1, np.uint64)
+    for _ in range(2):
+        counted.atomic(np.uint64(4), 0, *to[1:], Op.FI_SUM)
+    msg = AtomicMsg([ONE], to[0], [RmaIoc(to[1], 1, to[2])], Op.FI_SUM)
+    names = {name: getattr(amoeba, name) for name in amoeba.__all__}
+    names |= {"writes": cntr, "fetched": done, "endpoint": pair[0].endpoint, "msg": msg, "result": result}
+    exec(example, names | {"domain": pair[0].domain})
+    assert (result[0], memory[0]) == (8, 9)
 
 
 @on_model
