@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from amaranth.lib import wiring
 from amoeba_hw.commit_queue import CommitQueue
+from amoeba_hw.host.counter_writer import CounterWriter
 from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.window_credits import WindowCredits
@@ -17,6 +18,7 @@ from amoeba_model.opcodes import Datatype
 from amoeba_sim.formal import Outcome, prove
 
 from formal.axi import AxiWriteSpec, IsolatedAxiDma
+from formal.counters import CounterWriterSpec
 from formal.initiator import PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec
 from formal.memory import (
@@ -201,12 +203,30 @@ PROOFS = [
     ),
     *_with_covers(
         "event_room",
-        "EventRooms: promised and not consumed are at most n - 4; room is found whenever there is some; what an "
-        "earlier generation gives back does not count",
+        "EventRooms: promised and not consumed are at most n - 4; room is found whenever there is some, and still "
+        "there when a request that saw it promises it, whatever receive descriptors take; what an earlier generation "
+        "gives back does not count",
         EventRoomSpec,
         "prove",
         3,
         cover_depth=20,
+    ),
+    Proof(
+        "event_counters",
+        "CounterWriter of 4: what is written of a counter is what was ordered before, since it was cleared; stream "
+        "contract",
+        lambda: CounterWriterSpec(4, 10),
+        "bmc",
+        9,
+    ),
+    *_with_covers(
+        "event_counter",
+        "CounterWriter of 2, of which one is none: the same; and the newest value is written within four cycles of a "
+        "willing host",
+        CounterWriterSpec,
+        "bmc",
+        12,
+        cover_depth=12,
     ),
     *_with_covers(
         "closing_order", "ClosingOrder of 3: first is the number that was put in first", ClosingOrderSpec, "bmc", 8
@@ -268,5 +288,6 @@ PROOFS = [
     _warm_reset("RetransmissionTimers", lambda: RetransmissionTimers(2)),
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
     _warm_reset("EventRooms", lambda: EventRooms(1)),
+    _warm_reset("CounterWriter", lambda: CounterWriter(128, 2)),
 ]
 """In the order of the table in docs/verification.md."""

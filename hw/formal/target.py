@@ -30,7 +30,7 @@ class SequenceSpec(wiring.Component):
                 "before": In(PDC_STATE),
                 "found": In(1),
                 "available": In(1),
-                "event_blocked": In(1),
+                "blocked": In(1),
                 "behind": In(31),
             }
         )
@@ -44,7 +44,7 @@ class SequenceSpec(wiring.Component):
             rules.before.eq(before),
             rules.found.eq(self.found),
             rules.available.eq(self.available),
-            rules.event_blocked.eq(self.event_blocked),
+            rules.blocked.eq(self.blocked),
         ]
         kinds = Cat(verdict.accepted, verdict.duplicate, verdict.dropped_pdc, verdict.dropped_sequence)
         one = Signal()
@@ -64,9 +64,9 @@ class SequenceSpec(wiring.Component):
             Assert(~late | verdict.duplicate),
             # The opening after a CLOSE begins where that ended.
             Assert(verdict.opens | ~(starts & ~same & self.found & is_next)),
-            # ... and that always, if its answer can be kept and its event written.
-            Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.event_blocked)),
-            Assert(~verdict.accepted | (fits & ~self.event_blocked)),
+            # ... and that always, if its answer can be kept, and its event or message.
+            Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.blocked)),
+            Assert(~verdict.accepted | (fits & ~self.blocked)),
             # The expected psn moves by the packet accepted and by nothing else.
             Assert(~verdict.accepted | (after.expected == (packet.psn + 1)[:32])),
             Assert(verdict.accepted | verdict.opens | (after.expected == before.expected)),
@@ -185,15 +185,19 @@ class EventRoomSpec(wiring.Component):
     """EventRooms: a ring of 8 never has more than 4 entries promised, written or not, and not consumed.
 
     The driver consumes no more than was written; what is promised is either written or given back, once. Room is
-    found whenever there is some.
+    found whenever there is some. Requests look for room before they promise it, and find it then, whatever receive
+    descriptors take meanwhile; those look and promise in the same cycle.
     """
 
     def __init__(self):
         super().__init__(
             {
+                "look": In(1),
                 "promise": In(1),
+                "order_promise": In(1),
                 "write": In(1),
                 "give_back": In(1),
+                "order_give_back": In(1),
                 "consume": In(1),
                 "disable": In(1),
                 "stale": In(1),
@@ -207,23 +211,33 @@ class EventRoomSpec(wiring.Component):
         # The naive account: numbers of entries.
         promised, written, head = Signal(4), Signal(4), Signal(16)
         was_disabled = Signal()
+        seen = Signal()
         generation = rooms.generations[0]
+        promises = Signal(2)
+        returns = Signal(2)
         m.d.sync += was_disabled.eq(self.disable)
+        m.d.sync += seen.eq(Mux(self.look, rooms.open[0], seen & ~self.promise & ~self.disable))
         m.d.comb += [
             rooms.contexts[0].enable.eq(~self.disable),
             rooms.contexts[0].event_base.eq(64),
             rooms.contexts[0].event_size.eq(3),
-            Assume(~self.promise | rooms.open[0]),
-            Assume(~self.write | (promised != 0)),
-            Assume(~self.give_back | (promised > self.write)),
+            promises.eq(self.promise + self.order_promise),
+            returns.eq(self.give_back + self.order_give_back),
+            Assume(~self.promise | (seen & ~self.look)),
+            Assume(~self.order_promise | rooms.order_room[0]),
+            Assume(promised >= self.write + returns),
             Assume(~self.consume | (written != 0)),
             # The index that the driver writes, and claims, belong to the context as it is now.
-            Assume(~(self.disable | was_disabled) | ~(self.promise | self.write | self.give_back | self.consume)),
+            Assume(~(self.disable | was_disabled) | ~(promises.any() | self.write | returns.any() | self.consume)),
             Assume(~(self.stale & self.give_back)),
             rooms.promise.valid.eq(self.promise),
             rooms.promise.generation.eq(generation),
             rooms.give_back.valid.eq(self.give_back | self.stale),
             rooms.give_back.generation.eq(generation - self.stale),
+            rooms.order_promise.valid.eq(self.order_promise),
+            rooms.order_promise.generation.eq(generation),
+            rooms.order_give_back.valid.eq(self.order_give_back),
+            rooms.order_give_back.generation.eq(generation),
             rooms.heads.valid.eq(self.consume),
             rooms.heads.p.index.eq(head + 1),
         ]
@@ -231,7 +245,7 @@ class EventRoomSpec(wiring.Component):
             m.d.sync += [promised.eq(0), written.eq(0), head.eq(0)]
         with m.Else():
             m.d.sync += [
-                promised.eq(promised + self.promise - self.write - self.give_back),
+                promised.eq(promised + promises - self.write - returns),
                 written.eq(written + self.write - self.consume),
                 head.eq(head + self.consume),
             ]
@@ -241,11 +255,14 @@ class EventRoomSpec(wiring.Component):
             Assert(promised + written <= 4),
             Assert(rooms.open[0] == (active & (promised + written < 4))),
             Assert(rooms.blocked[0] == (active & (promised + written >= 4))),
-            # For the induction: how the component keeps the account.
+            Assert(rooms.order_room[0] == (active & (promised + written < 3))),
+            # For the induction: what was seen is still there, and how the component keeps the account.
+            Assert(~seen | self.disable | was_disabled | (promised + written < 4)),
             Assert((room._promised - head)[:16] == (promised + written)[:16]),
             Assert(room._consumed == head),
             Cover(rooms.blocked[0] & (written == 2)),
             Cover(rooms.open[0] & (head == 5)),
+            Cover(self.promise & self.order_promise & (promised + written == 2)),
         ]
         return m
 

@@ -3,10 +3,13 @@
 
 import pytest
 from amaranth.lib import data
+from amoeba_hw.messages.match_unit import MatchUnit
 from amoeba_hw.messages.ordered_lists import OrderedLists
+from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
 ENTRY = data.StructLayout({"tag": 2, "value": 16})
+SIZES = {"contexts": 3, "receives": 4, "unexpected": 4, "payload": 64}
 KEY = data.StructLayout({"tag": 2, "ignore": 2})
 
 
@@ -21,3 +24,7 @@ def test_ordered_lists(lists, places):
 def test_places_are_a_power_of_two():
     with pytest.raises(ValueError, match="power of two and at least 2, got 3"):
         OrderedLists(1, 3, ENTRY, KEY, lambda entry, key: 1)
+
+
+def test_messages_and_receives_are_matched_as_the_model_s_lists_say():
+    run_bench(MatchUnit(NicParameters(**SIZES)), "match_unit", parameters=SIZES)

@@ -1,4 +1,4 @@
-"""Reads transmit descriptors, many at a time."""
+"""Reads descriptors, many at a time."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import TX_DESCRIPTOR
 
 from amoeba_hw.initiator.fork import Fork
-from amoeba_hw.initiator.records import DESCRIPTOR, FETCH_COMMAND
+from amoeba_hw.initiator.records import FETCH_COMMAND, fetched_descriptor
 from amoeba_hw.interfaces import READ_REQUEST, read_beat
 from amoeba_hw.layout import struct_layout
 from amoeba_hw.stream import Queue, connect_streams
@@ -27,6 +27,8 @@ class DescriptorFetch(wiring.Component):
     depth : int
         Descriptors that may be asked for and not yet delivered, at least 4; all of them have room here. The default
         keeps a descriptor every two cycles coming through 250 cycles of host latency.
+    record : Record
+        What is read: 64 bytes.
 
     Members
     -------
@@ -34,14 +36,17 @@ class DescriptorFetch(wiring.Component):
         One every cycle, while there is room for 4 descriptors.
     reads, answers : read client's streams
         An answer is always taken.
-    descriptors : DESCRIPTOR stream
+    descriptors : :func:`fetched_descriptor` stream
         The first of a command three cycles after the last beat of its answer, then one per cycle. If the host
         refused the read, all descriptors of the command say ``error``.
     """
 
-    def __init__(self, width, depth=128):
+    def __init__(self, width, depth=128, record=TX_DESCRIPTOR):
         if depth < _MOST:
             raise ValueError(f"Expected room for at least {_MOST} descriptors, got {depth}")
+        if record.size != TX_DESCRIPTOR.size:
+            raise ValueError(f"Expected descriptors of {TX_DESCRIPTOR.size} bytes, got {record.size}")
+        self._fields = struct_layout(record)
         self._width = width
         self._depth = depth
         super().__init__(
@@ -49,7 +54,7 @@ class DescriptorFetch(wiring.Component):
                 "commands": In(stream.Signature(FETCH_COMMAND)),
                 "reads": Out(stream.Signature(READ_REQUEST)),
                 "answers": In(stream.Signature(read_beat(width))),
-                "descriptors": Out(stream.Signature(DESCRIPTOR)),
+                "descriptors": Out(stream.Signature(fetched_descriptor(record))),
             }
         )
         self._reserved = Signal(range(depth + 1))
@@ -79,9 +84,8 @@ class DescriptorFetch(wiring.Component):
         return m
 
     def _elaborate_answers(self, m):
-        fields = struct_layout(TX_DESCRIPTOR)
         m.submodules.finished = finished = Queue(_FINISHED, self._depth)
-        m.submodules.storage = storage = Queue(fields, self._depth)
+        m.submodules.storage = storage = Queue(self._fields, self._depth)
         beats = 8 * TX_DESCRIPTOR.size // self._width
         answer = self.answers
         failed = Signal()

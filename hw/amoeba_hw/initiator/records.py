@@ -20,6 +20,7 @@ __all__ = [
     "TICKET",
     "PayloadKind",
     "RecoveryKind",
+    "fetched_descriptor",
 ]
 
 GENERATION_BITS = 4
@@ -31,16 +32,21 @@ FETCH_COMMAND = data.StructLayout(
 )
 """1 to 4 consecutive descriptors to fetch, from ``index`` on; within one lap of the ring and one 4 KiB page."""
 
-DESCRIPTOR = data.StructLayout(
-    {
-        "context": 8,
-        "generation": GENERATION_BITS,
-        "index": 16,
-        "error": 1,  # the host refused the read: the fields are undefined
-        "fields": struct_layout(TX_DESCRIPTOR),
-    }
-)
-"""One fetched descriptor."""
+
+def fetched_descriptor(record):
+    """One fetched descriptor, of a ring of these records."""
+    return data.StructLayout(
+        {
+            "context": 8,
+            "generation": GENERATION_BITS,
+            "index": 16,
+            "error": 1,  # the host refused the read: the fields are undefined
+            "fields": struct_layout(record),
+        }
+    )
+
+
+DESCRIPTOR = fetched_descriptor(TX_DESCRIPTOR)
 
 TICKET = data.StructLayout(
     {

@@ -1,6 +1,6 @@
 """Lists of entries, oldest first, that are searched for the first match."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,27 +14,29 @@ class ListAction(enum.Enum, shape=3):
     """Look for the oldest entry that matches ``key``."""
     UNLINK = 1
     """Take the entry last found out of its list; its place stays taken."""
-    REPLACE = 2
+    REMOVE = 2
+    """The same, and give its place back."""
+    REPLACE = 3
     """Overwrite the entry last found, in its place and turn, with ``entry``."""
-    ALLOCATE = 3
+    ALLOCATE = 4
     """Take the free place with the lowest number."""
-    APPEND = 4
-    """Put ``entry`` into the place ``index``, which has been allocated, as the youngest of the list."""
-    RELEASE = 5
+    APPEND = 5
+    """The same, and put ``entry`` there, as the youngest of the list."""
+    RELEASE = 6
     """Give the place ``index`` back, unless an entry in the list has it."""
-    CLEAR = 6
+    CLEAR = 7
     """Empty the list and give all its places back."""
 
 
 def list_command(lists, places, entry, key):
-    """What is to be done to which list; ``key``, ``entry`` and ``index`` as the action says."""
+    """What is to be done to which list; ``key``, ``entry`` and ``index`` where the action names them."""
     return data.StructLayout(
         {"action": ListAction, "list": range(max(2, lists)), "key": key, "entry": entry, "index": range(places)}
     )
 
 
 def list_result(places, entry):
-    """``found``: FIND found ``entry`` in the place ``index``; ALLOCATE took ``index``."""
+    """``found``: FIND found ``entry`` in the place ``index``; ALLOCATE or APPEND took the place ``index``."""
     return data.StructLayout({"found": 1, "index": range(places), "entry": entry})
 
 
@@ -53,7 +55,8 @@ class OrderedLists(wiring.Component):
     Members
     -------
     commands : :func:`list_command` stream
-        UNLINK and REPLACE follow a FIND of the same list that found something, with nothing but REPLACE between.
+        UNLINK, REMOVE and REPLACE follow a FIND of the same list that found something, with nothing but REPLACE
+        between.
     results : :func:`list_result` stream
         One for each command, in order.
     free : array of out
@@ -138,55 +141,61 @@ class OrderedLists(wiring.Component):
 
     def _elaborate_change(self, m, write, next_write):
         """What a command other than FIND does, in the cycle in which it is taken."""
-        command, number = self.commands.p, self.commands.p.list
-        head, tail, count = self._heads[number], self._tails[number], self._counts[number]
+        command, number, index = self.commands.p, self.commands.p.list, self.commands.p.index
         taken, linked, free = self._taken[number], self._linked[number], Array(self.free)[number]
+        held = taken.bit_select(index, 1) & ~linked.bit_select(index, 1)
+        with m.Switch(command.action):
+            with m.Case(ListAction.REPLACE):
+                m.d.comb += [write.en.eq(1), write.addr.eq(Cat(self._here, number)), write.data.eq(command.entry)]
+            with m.Case(ListAction.ALLOCATE, ListAction.APPEND), m.If(free != 0):
+                self._elaborate_addition(m, write, next_write)
+            with m.Case(ListAction.UNLINK, ListAction.REMOVE):
+                self._elaborate_removal(m, next_write)
+            with m.Case(ListAction.RELEASE), m.If(held):
+                m.d.sync += [taken.bit_select(index, 1).eq(0), free.eq(free + 1)]
+            with m.Case(ListAction.CLEAR):
+                m.d.sync += [self._counts[number].eq(0), taken.eq(0), linked.eq(0), free.eq(self._places)]
+
+    def _elaborate_addition(self, m, write, next_write):
+        """ALLOCATE and APPEND, where a place is free."""
+        command, number, result = self.commands.p, self.commands.p.list, self.results.p
+        tail, count, taken, free = (
+            array[number] for array in (self._tails, self._counts, self._taken, Array(self.free))
+        )
         lowest = Signal(range(self._places))
         for place in reversed(range(self._places)):
             with m.If(~taken[place]):
                 m.d.comb += lowest.eq(place)
+        m.d.sync += [result.found.eq(1), result.index.eq(lowest)]
+        m.d.sync += [taken.bit_select(lowest, 1).eq(1), free.eq(free - 1)]
+        with m.If(command.action == ListAction.APPEND):
+            m.d.comb += [
+                write.en.eq(1),
+                write.addr.eq(Cat(lowest, number)),
+                write.data.eq(command.entry),
+                next_write.en.eq(count != 0),
+                next_write.addr.eq(Cat(tail, number)),
+                next_write.data.eq(lowest),
+            ]
+            m.d.sync += [tail.eq(lowest), count.eq(count + 1), self._linked[number].bit_select(lowest, 1).eq(1)]
+            with m.If(count == 0):
+                m.d.sync += self._heads[number].eq(lowest)
+
+    def _elaborate_removal(self, m, next_write):
+        """UNLINK and REMOVE."""
+        number, here = self.commands.p.list, self._here
+        head, tail, count, free = (
+            array[number] for array in (self._heads, self._tails, self._counts, Array(self.free))
+        )
         m.d.comb += [
-            write.data.eq(command.entry),
-            write.addr.eq(Cat(Mux(command.action == ListAction.REPLACE, self._here, command.index), number)),
+            next_write.en.eq(here != head),
+            next_write.addr.eq(Cat(self._before, number)),
+            next_write.data.eq(self._after),
         ]
-        with m.Switch(command.action):
-            with m.Case(ListAction.REPLACE):
-                m.d.comb += write.en.eq(1)
-            with m.Case(ListAction.ALLOCATE), m.If(free != 0):
-                m.d.sync += [
-                    self.results.p.found.eq(1),
-                    self.results.p.index.eq(lowest),
-                    taken.bit_select(lowest, 1).eq(1),
-                    free.eq(free - 1),
-                ]
-            with m.Case(ListAction.APPEND):
-                m.d.comb += [
-                    write.en.eq(1),
-                    next_write.en.eq(count != 0),
-                    next_write.addr.eq(Cat(tail, number)),
-                    next_write.data.eq(command.index),
-                ]
-                m.d.sync += [tail.eq(command.index), count.eq(count + 1), linked.bit_select(command.index, 1).eq(1)]
-                with m.If(count == 0):
-                    m.d.sync += head.eq(command.index)
-            with m.Case(ListAction.UNLINK):
-                is_head = self._here == head
-                m.d.comb += [
-                    next_write.en.eq(~is_head),
-                    next_write.addr.eq(Cat(self._before, number)),
-                    next_write.data.eq(self._after),
-                ]
-                m.d.sync += [count.eq(count - 1), linked.bit_select(self._here, 1).eq(0)]
-                with m.If(is_head):
-                    m.d.sync += head.eq(self._after)
-                with m.Elif(self._here == tail):
-                    m.d.sync += tail.eq(self._before)
-            with m.Case(ListAction.RELEASE):
-                held = taken.bit_select(command.index, 1) & ~linked.bit_select(command.index, 1)
-                with m.If(held):
-                    m.d.sync += [
-                        taken.bit_select(command.index, 1).eq(0),
-                        free.eq(free + 1),
-                    ]
-            with m.Case(ListAction.CLEAR):
-                m.d.sync += [count.eq(0), taken.eq(0), linked.eq(0), free.eq(self._places)]
+        m.d.sync += [count.eq(count - 1), self._linked[number].bit_select(here, 1).eq(0)]
+        with m.If(here == head):
+            m.d.sync += head.eq(self._after)
+        with m.Elif(here == tail):
+            m.d.sync += tail.eq(self._before)
+        with m.If(self.commands.p.action == ListAction.REMOVE):
+            m.d.sync += [self._taken[number].bit_select(here, 1).eq(0), free.eq(free + 1)]

@@ -18,11 +18,12 @@ class _EventRoom(wiring.Component):
 
     active: In(1)
     size: In(4)
-    promise: In(1)
-    return_: In(1)
+    promises: In(2)
+    returns: In(2)
     heard: In(1)
     head: In(16)
     room: Out(1)
+    order_room: Out(1)
 
     def __init__(self):
         super().__init__()
@@ -36,8 +37,9 @@ class _EventRoom(wiring.Component):
         m.d.comb += [
             taken.eq(self._promised - self._consumed),
             self.room.eq(taken + _MARGIN < Const(1, 16) << self.size),
+            self.order_room.eq(taken + _MARGIN + 1 < Const(1, 16) << self.size),
         ]
-        m.d.sync += self._promised.eq(self._promised + self.promise - self.return_)
+        m.d.sync += self._promised.eq(self._promised + self.promises - self.returns)
         with m.If(self.heard):
             m.d.sync += self._consumed.eq(self.head)
         with m.If(~self.active):
@@ -65,6 +67,11 @@ class EventRooms(wiring.Component):
         ignored.
     open, blocked : Out, a bit per context
         Has an event ring, and there is room in it, or not. Shows everything up to the cycle before.
+    order_promise, order_give_back : EVENT_CLAIM, In
+        The same for receive descriptors, at the same time.
+    order_room : Out, a bit per context
+        ``order_promise`` may be given now. Stricter than ``open`` by one entry: whoever has seen ``open`` finds the
+        room he saw, whatever receive descriptors take before he promises it.
     generations : array of GENERATION_BITS, Out
         Changes when the context is disabled.
     """
@@ -77,8 +84,11 @@ class EventRooms(wiring.Component):
                 "heads": In(stream.Signature(RING_INDEX)),
                 "promise": In(EVENT_CLAIM),
                 "give_back": In(EVENT_CLAIM),
+                "order_promise": In(EVENT_CLAIM),
+                "order_give_back": In(EVENT_CLAIM),
                 "open": Out(contexts),
                 "blocked": Out(contexts),
+                "order_room": Out(contexts),
                 "generations": Out(GENERATION_BITS).array(contexts),
             }
         )
@@ -99,14 +109,18 @@ class EventRooms(wiring.Component):
                 generation.eq(current),
                 room.active.eq(active),
                 room.size.eq(context.event_size),
-                room.promise.eq(self._concerns(self.promise, index)),
-                room.return_.eq(self._concerns(self.give_back, index)),
+                room.promises.eq(self._concerns(index, self.promise, self.order_promise)),
+                room.returns.eq(self._concerns(index, self.give_back, self.order_give_back)),
                 room.heard.eq(self.heads.valid & (self.heads.p.context == index)),
                 room.head.eq(self.heads.p.index),
                 self.open[index].eq(active & room.room),
                 self.blocked[index].eq(active & ~room.room),
+                self.order_room[index].eq(active & room.order_room),
             ]
         return m
 
-    def _concerns(self, claim, index):
-        return claim.valid & (claim.context == index) & (claim.generation == self.generations[index])
+    def _concerns(self, index, *claims):
+        """How many of the claims are for the context as it is now."""
+        return sum(
+            claim.valid & (claim.context == index) & (claim.generation == self.generations[index]) for claim in claims
+        )

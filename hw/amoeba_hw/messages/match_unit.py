@@ -1,0 +1,290 @@
+"""Decides what becomes of messages and of receive descriptors."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.interfaces import CONTEXT, SLOT_RELEASE
+from amoeba_hw.messages.message_verdict import MessageVerdict
+from amoeba_hw.messages.order_verdict import OrderVerdict
+from amoeba_hw.messages.ordered_lists import ListAction, OrderedLists
+from amoeba_hw.messages.records import (
+    POSTED_KEY,
+    POSTED_RECEIVE,
+    RECEIVE_ORDER,
+    WAITING_KEY,
+    WAITING_MESSAGE,
+    receive_matches,
+    waiting_matches,
+)
+from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BITS
+
+__all__ = ["MatchUnit"]
+
+
+class MatchUnit(wiring.Component):
+    """Matches messages and receive descriptors, one after the other (section 10 of the architecture).
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    contexts : array of CONTEXT, In
+    generations : array of GENERATION_BITS, In
+        A change empties the context's lists and frees its slots before anything else is matched.
+    messages : CHECKED_REQUEST stream
+        Messages and tagged atomics that passed their checks; taken in the cycle in which ``decided`` is. Those of an
+        earlier generation, or to which no event or no slot was promised, are DISABLED.
+    orders : RECEIVE_ORDER stream
+        To each an event was promised, and there is a place for each RECEIVE: see ``receive_room``. Those of an
+        earlier generation do nothing. When both wait, messages and orders take turns.
+    again, used : Out(1), Out(32)
+        When an order is taken: it wants to look once more, with so many bytes less of its buffer.
+    releases : SLOT_RELEASE stream
+        Slots that the driver is done with; of contexts and slots that exist.
+    decided : CHECKED_REQUEST stream
+        Each message, with what is to be done about it, and for each order that has an event an entry with
+        ``answer.silent``. ``answer.event.promised`` is set where an event is to be written.
+    event_give_back : EVENT_CLAIM, Out
+        An event that was promised to what is being taken is not needed.
+    receive_room : Out, a bit per context
+        One more receive can be posted.
+    slots_free : array of out
+        Free slots of each context: fewer by one before the message that takes one is taken.
+    settled : Out, a bit per context
+        What is in the lists is of the current generation.
+    count_messages_matched, count_messages_unexpected : Out(1)
+
+    ::
+
+        state     REST       FIND                   CHANGE             GIVE
+        work      choose     search one list        change the lists   decided
+        cycles    1          2, and one for each    2, or 1 if there   1
+                             entry looked at        is nothing to do
+
+    So a message that meets the first receive costs 7 cycles, and one more for each further receive looked at. One
+    that finds an empty list and waits, or a RECEIVE that is posted so, costs 6. Nothing is looked for by what is
+    DISABLED or refused: 3. A release costs 3.
+    """
+
+    def __init__(self, parameters):
+        self._parameters = parameters
+        contexts = parameters.contexts
+        super().__init__(
+            {
+                "contexts": In(CONTEXT).array(contexts),
+                "generations": In(GENERATION_BITS).array(contexts),
+                "messages": In(stream.Signature(CHECKED_REQUEST)),
+                "orders": In(stream.Signature(RECEIVE_ORDER)),
+                "again": Out(1),
+                "used": Out(32),
+                "releases": In(stream.Signature(SLOT_RELEASE)),
+                "decided": Out(stream.Signature(CHECKED_REQUEST)),
+                "event_give_back": Out(EVENT_CLAIM),
+                "receive_room": Out(contexts),
+                "slots_free": Out(range(parameters.unexpected + 1)).array(contexts),
+                "settled": Out(contexts),
+                "count_messages_matched": Out(1),
+                "count_messages_unexpected": Out(1),
+            }
+        )
+        self._is_order = Signal()
+        """What is being matched is an order, otherwise a message; stays while nothing is."""
+        self._is_current = Signal()
+        """It was of its context's generation when it was chosen."""
+        self._context = Signal(range(contexts))
+        self._emptied = Signal(range(contexts))
+        """The context whose lists are being emptied."""
+        self._found = Signal()
+        self._receive = Signal(POSTED_RECEIVE)
+        """The posted receive that was found."""
+        self._message = Signal(WAITING_MESSAGE)
+        """The unexpected message that was found."""
+        self._slot = Signal(range(parameters.unexpected))
+        """Where that lies, or where the message at hand will."""
+        self._generations = Array(Signal(GENERATION_BITS, name=f"generation_{index}") for index in range(contexts))
+        """Of what is in the lists."""
+
+    def elaborate(self, platform):
+        m = Module()
+        parameters = self._parameters
+        m.submodules.posted = posted = OrderedLists(
+            parameters.contexts, parameters.receives, POSTED_RECEIVE, POSTED_KEY, receive_matches
+        )
+        m.submodules.waiting = waiting = OrderedLists(
+            parameters.contexts, parameters.unexpected, WAITING_MESSAGE, WAITING_KEY, waiting_matches
+        )
+        m.submodules.message_verdict = message = MessageVerdict(parameters)
+        m.submodules.order_verdict = order = OrderVerdict(parameters)
+        for index in range(parameters.contexts):
+            m.d.comb += [
+                self.receive_room[index].eq(posted.free[index] != 0),
+                self.slots_free[index].eq(waiting.free[index]),
+                self.settled[index].eq(self._generations[index] == self.generations[index]),
+            ]
+        self._elaborate_verdicts(m, message, order)
+        self._elaborate_keys(m, posted.commands.p, waiting.commands.p, message, order)
+        with m.FSM(name="step"):
+            with m.State("REST"):
+                self._elaborate_choice(m)
+            with m.State("RELEASE"):
+                self._elaborate_release(m, waiting)
+            with m.State("EMPTY"):
+                self._elaborate_emptying(m, posted, waiting)
+            with m.State("FIND"):
+                self._elaborate_search(m, posted, waiting, message, order)
+            with m.State("CHANGE"):
+                self._elaborate_change(m, posted, waiting, message, order)
+            with m.State("GIVE"):
+                self._elaborate_end(m, message, order)
+        return m
+
+    def _elaborate_verdicts(self, m, message, order):
+        promised = self.messages.p.message.slot_promised & self.messages.p.answer.event.promised
+        m.d.comb += [
+            message.request.eq(self.messages.p),
+            message.allowed.eq(self._is_current & promised),
+            message.found.eq(self._found),
+            message.receive.eq(self._receive),
+            message.slot.eq(self._slot),
+            message.unexpected_base.eq(Array(self.contexts)[self._context].unexpected_base),
+            order.order.eq(self.orders.p),
+            order.found.eq(self._found),
+            order.message.eq(self._message),
+            order.slot.eq(self._slot),
+            self.again.eq(order.again),
+            self.used.eq(order.used),
+            self.decided.p.eq(Mux(self._is_order, order.entry.as_value(), message.decided.as_value())),
+        ]
+
+    def _elaborate_keys(self, m, posted, waiting, message, order):
+        """What the lists are to look for, and what is to be put into them."""
+        for command in (posted, waiting):
+            m.d.comb += command.list.eq(self._context)
+        m.d.comb += [
+            posted.key.cancels.eq(self._is_order),
+            posted.key.user_context.eq(order.receive.user_context),
+            *(
+                posted.key[name].eq(message.message[name])
+                for name in ("tagged", "tag", "source_ip", "source_context")
+            ),
+            posted.entry.eq(Mux(self._is_order, order.receive.as_value(), message.rest.as_value())),
+            *(waiting.key[name].eq(order.receive[name]) for name, _ in WAITING_KEY),
+            waiting.entry.eq(message.message),
+        ]
+
+    def _elaborate_choice(self, m):
+        """What is done next. A release goes before its generation's lists are emptied: it is for a slot of theirs."""
+        event, order = self.messages.p.answer.event, self.orders.p
+        takes_order = self.orders.valid & (~self.messages.valid | ~self._is_order)
+        chosen = Signal(range(self._parameters.contexts))
+        generation = Mux(takes_order, order.generation, event.generation)
+        m.d.comb += chosen.eq(Mux(takes_order, order.context, event.context))
+        m.d.sync += self._found.eq(0)
+        for index in reversed(range(self._parameters.contexts)):
+            with m.If(~self.settled[index]):
+                m.d.sync += self._emptied.eq(index)
+        with m.If(self.releases.valid):
+            m.next = "RELEASE"
+        with m.Elif(~self.settled.all()):
+            m.next = "EMPTY"
+        with m.Elif(self.messages.valid | self.orders.valid):
+            m.d.sync += [
+                self._is_order.eq(takes_order),
+                self._context.eq(chosen),
+                self._is_current.eq(Array(self.generations)[chosen] == generation),
+            ]
+            m.next = "FIND"
+
+    def _elaborate_release(self, m, waiting):
+        m.d.comb += [
+            waiting.commands.valid.eq(1),
+            waiting.commands.p.action.eq(ListAction.RELEASE),
+            waiting.commands.p.list.eq(self.releases.p.context),
+            waiting.commands.p.index.eq(self.releases.p.slot),
+            waiting.results.ready.eq(1),
+            self.releases.ready.eq(waiting.commands.ready),
+        ]
+        with m.If(waiting.commands.ready):
+            m.next = "REST"
+
+    def _elaborate_emptying(self, m, posted, waiting):
+        for lists in (posted, waiting):
+            m.d.comb += [
+                lists.commands.valid.eq(1),
+                lists.commands.p.action.eq(ListAction.CLEAR),
+                lists.commands.p.list.eq(self._emptied),
+                lists.results.ready.eq(1),
+            ]
+        with m.If(waiting.commands.ready):
+            m.d.sync += self._generations[self._emptied].eq(Array(self.generations)[self._emptied])
+            m.next = "REST"
+
+    def _elaborate_search(self, m, posted, waiting, message, order):
+        """In the list of the other side; for a CANCEL in that of its own."""
+        void = Signal()
+        in_posted = Signal()
+        m.d.comb += [
+            void.eq(Mux(self._is_order, ~self._is_current | order.refused, ~message.allowed)),
+            in_posted.eq(~self._is_order | order.cancels),
+            posted.commands.valid.eq(~void & in_posted),
+            waiting.commands.valid.eq(~void & ~in_posted),
+        ]
+        for lists in (posted, waiting):
+            m.d.comb += [lists.commands.p.action.eq(ListAction.FIND), lists.results.ready.eq(1)]
+        m.d.sync += [
+            self._receive.eq(posted.results.p.entry),
+            self._message.eq(waiting.results.p.entry),
+            self._slot.eq(waiting.results.p.index),
+        ]
+        with m.If(void):
+            m.next = "GIVE"
+        with m.Elif(posted.commands.ready | waiting.commands.ready):
+            m.d.sync += self._found.eq(Mux(in_posted, posted.results.p.found, waiting.results.p.found))
+            m.next = "CHANGE"
+
+    def _elaborate_change(self, m, posted, waiting, message, order):
+        """Both lists rest: where both have something to do, they are done in the same cycle."""
+        cancels = order.cancels & self._found
+        with m.If(self._is_order):
+            m.d.comb += [
+                posted.commands.valid.eq(order.posts | cancels),
+                posted.commands.p.action.eq(Mux(order.posts, ListAction.APPEND, ListAction.REMOVE)),
+                waiting.commands.valid.eq(order.takes),
+                waiting.commands.p.action.eq(ListAction.UNLINK),
+            ]
+        with m.Else():
+            m.d.comb += [
+                posted.commands.valid.eq(message.meets),
+                posted.commands.p.action.eq(Mux(message.used_up, ListAction.REMOVE, ListAction.REPLACE)),
+                waiting.commands.valid.eq(message.into_slot),
+                waiting.commands.p.action.eq(Mux(message.waits, ListAction.APPEND, ListAction.ALLOCATE)),
+            ]
+        m.d.comb += [posted.results.ready.eq(1), waiting.results.ready.eq(1)]
+        with m.If(waiting.commands.ready & ~self._is_order):
+            m.d.sync += self._slot.eq(waiting.results.p.index)
+        with m.If(
+            (posted.commands.ready | ~posted.commands.valid) & (waiting.commands.ready | ~waiting.commands.valid)
+        ):
+            m.next = "GIVE"
+
+    def _elaborate_end(self, m, message, order):
+        done = Signal()
+        posted_or_late = self._is_order & (order.posts | ~self._is_current)
+        give_back, event = self.event_give_back, self.messages.p.answer.event
+        unused = Mux(self._is_order, posted_or_late, event.promised & ~message.meets)
+        m.d.comb += [
+            self.decided.valid.eq(~posted_or_late),
+            done.eq(posted_or_late | self.decided.ready),
+            self.messages.ready.eq(done & ~self._is_order),
+            self.orders.ready.eq(done & self._is_order),
+            give_back.valid.eq(done & unused),
+            give_back.context.eq(self._context),
+            give_back.generation.eq(Mux(self._is_order, self.orders.p.generation, event.generation)),
+            self.count_messages_matched.eq(self.messages.ready & message.meets),
+            self.count_messages_unexpected.eq(self.messages.ready & message.waits),
+        ]
+        with m.If(done):
+            m.next = "REST"

@@ -1,0 +1,181 @@
+"""Matches messages with receives, between the checks and the execution of requests."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, flipped
+
+from amoeba_hw.interfaces import CONTEXT, READ_REQUEST, RING_INDEX, SLOT_RELEASE, read_beat
+from amoeba_hw.messages.match_unit import MatchUnit
+from amoeba_hw.messages.receive_fetch import ReceiveFetch
+from amoeba_hw.messages.receive_queues import ReceiveQueues
+from amoeba_hw.messages.slot_releases import SlotReleases
+from amoeba_hw.messages.slot_rooms import SlotRooms
+from amoeba_hw.stream import connect_streams
+from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BITS
+
+__all__ = ["Matcher"]
+
+_PLACES = 32
+"""Receive descriptors of one context that are read ahead: at 8 cycles each, enough for 250 cycles of host latency."""
+
+
+class Matcher(wiring.Component):
+    """Decides what becomes of messages and receive descriptors (section 10 of the architecture).
+
+    ::
+
+        receive_tails -> ReceiveFetch -> ReceiveQueues --orders--+
+                            |   ^            |  ^                v
+                   receive_reads receive_data|  +-- again -- MatchUnit <-- SlotReleases <- slot_releases
+                                             v               ^     |
+                                     event_promise  messages |     | decided
+                         checked ----------------------------+-----+--> matched
+                                                  others, past it
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    contexts : array of CONTEXT, In
+    generations : array of GENERATION_BITS, In
+        Of :class:`~amoeba_hw.target.event_rooms.EventRooms`.
+    receive_tails : RING_INDEX stream
+        Producer indices of receive rings. Never refused.
+    slot_releases : SLOT_RELEASE stream
+        Never refused.
+    receive_reads, receive_data : READ_REQUEST and :func:`read_beat` streams
+        Receive descriptors. An answer is always taken.
+    checked : CHECKED_REQUEST stream
+    matched : CHECKED_REQUEST stream
+        The same in order, and between them what receive descriptors have to say: ``answer.silent``. Of messages,
+        ``answer.event.promised`` is set where an event is to be written.
+    event_room : In, a bit per context
+        ``event_promise`` may be given now.
+    event_promise, event_give_back : EVENT_CLAIM, Out
+        Room for a receive descriptor's event is taken; room that was promised to a message or a receive descriptor is
+        not needed.
+    slot_promise : EVENT_CLAIM, In
+        A message was accepted: one slot is taken.
+    slot_open : Out, a bit per context
+        There is a free slot that nobody was promised. Shows everything up to the cycle before.
+    count_messages_matched, count_messages_unexpected : Out(1)
+
+    Requests that are no messages pass in one cycle, one per cycle, also while a receive descriptor is matched;
+    :class:`MatchUnit` says what messages and receive descriptors cost. It waits for nothing but ``matched.ready``.
+    """
+
+    def __init__(self, parameters):
+        self._parameters = parameters
+        contexts, width = parameters.contexts, parameters.data_width
+        super().__init__(
+            {
+                "contexts": In(CONTEXT).array(contexts),
+                "generations": In(GENERATION_BITS).array(contexts),
+                "receive_tails": In(stream.Signature(RING_INDEX)),
+                "slot_releases": In(stream.Signature(SLOT_RELEASE)),
+                "receive_reads": Out(stream.Signature(READ_REQUEST)),
+                "receive_data": In(stream.Signature(read_beat(width))),
+                "checked": In(stream.Signature(CHECKED_REQUEST)),
+                "matched": Out(stream.Signature(CHECKED_REQUEST)),
+                "event_room": In(contexts),
+                "event_promise": Out(EVENT_CLAIM),
+                "event_give_back": Out(EVENT_CLAIM),
+                "slot_promise": In(EVENT_CLAIM),
+                "slot_open": Out(contexts),
+                "count_messages_matched": Out(1),
+                "count_messages_unexpected": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        parameters = self._parameters
+        m.submodules.unit = unit = MatchUnit(parameters)
+        for index in range(parameters.contexts):
+            m.d.comb += [
+                unit.contexts[index].eq(self.contexts[index]),
+                unit.generations[index].eq(self.generations[index]),
+            ]
+        m.d.comb += [
+            self.event_give_back.eq(unit.event_give_back),
+            self.count_messages_matched.eq(unit.count_messages_matched),
+            self.count_messages_unexpected.eq(unit.count_messages_unexpected),
+        ]
+        self._elaborate_way(m, unit)
+        self._elaborate_orders(m, unit)
+        self._elaborate_slots(m, unit)
+        return m
+
+    def _elaborate_way(self, m, unit):
+        """Messages take their turn in the unit; other requests pass, but for the cycle in which it has decided."""
+        request = self.checked.p
+        is_message = Signal()
+        room = Signal()
+        m.d.comb += [
+            is_message.eq(request.message.valid & request.answer.executed & ~request.dropped),
+            room.eq(~self.matched.valid | self.matched.ready),
+            unit.messages.valid.eq(self.checked.valid & is_message),
+            unit.messages.p.eq(request),
+            unit.decided.ready.eq(room),
+            self.checked.ready.eq(Mux(is_message, unit.messages.ready, room & ~unit.decided.valid)),
+        ]
+        with m.If(room):
+            m.d.sync += [
+                self.matched.valid.eq(unit.decided.valid | (self.checked.valid & ~is_message)),
+                self.matched.p.eq(Mux(unit.decided.valid, unit.decided.p.as_value(), request.as_value())),
+            ]
+
+    def _elaborate_orders(self, m, unit):
+        parameters = self._parameters
+        m.submodules.fetch = fetch = ReceiveFetch(parameters, _PLACES)
+        m.submodules.queues = queues = ReceiveQueues(parameters.contexts, _PLACES)
+        for producer, consumer in (
+            (flipped(self.receive_tails), fetch.tails),
+            (fetch.reads, flipped(self.receive_reads)),
+            (flipped(self.receive_data), fetch.answers),
+            (fetch.descriptors, queues.descriptors),
+            (queues.orders, unit.orders),
+        ):
+            connect_streams(m, producer, consumer)
+        for index in range(parameters.contexts):
+            m.d.comb += [
+                fetch.contexts[index].eq(self.contexts[index]),
+                queues.fetch_generations[index].eq(fetch.generations[index]),
+                queues.event_generations[index].eq(self.generations[index]),
+            ]
+        m.d.comb += [
+            fetch.left.eq(queues.left),
+            fetch.forgotten.eq(queues.forgotten),
+            queues.enabled.eq(Cat(context.enable for context in self.contexts)),
+            queues.event_room.eq(self.event_room),
+            self.event_promise.eq(queues.event_promise),
+            queues.receive_room.eq(unit.receive_room),
+            queues.again.eq(unit.again),
+            queues.used.eq(unit.used),
+        ]
+
+    def _elaborate_slots(self, m, unit):
+        parameters = self._parameters
+        m.submodules.rooms = rooms = SlotRooms(parameters.contexts, parameters.unexpected)
+        m.submodules.releases = releases = SlotReleases(parameters.contexts, parameters.unexpected)
+        connect_streams(m, flipped(self.slot_releases), releases.i)
+        connect_streams(m, releases.o, unit.releases)
+        request = self.checked.p
+        for index in range(parameters.contexts):
+            m.d.comb += [
+                rooms.contexts[index].eq(self.contexts[index]),
+                rooms.generations[index].eq(self.generations[index]),
+                rooms.free[index].eq(unit.slots_free[index]),
+            ]
+        m.d.comb += [
+            releases.enabled.eq(Cat(context.enable for context in self.contexts)),
+            rooms.settled.eq(unit.settled),
+            rooms.promise.eq(self.slot_promise),
+            # Whatever became of the request, its slot is taken now, or not needed.
+            rooms.settle.valid.eq(self.checked.valid & self.checked.ready & request.message.slot_promised),
+            rooms.settle.context.eq(request.answer.event.context),
+            rooms.settle.generation.eq(request.answer.event.generation),
+            self.slot_open.eq(rooms.open),
+        ]

@@ -1,0 +1,160 @@
+"""What becomes of a message."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.descriptors import EventFlags, EventKind
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba_hw.interfaces import MemoryKind
+from amoeba_hw.messages.buffer_use import BufferUse
+from amoeba_hw.messages.records import POSTED_RECEIVE, WAITING_MESSAGE, message_flags
+from amoeba_hw.target.records import CHECKED_REQUEST
+
+__all__ = ["MessageVerdict"]
+
+
+class MessageVerdict(wiring.Component):
+    """What a message does with the receive that was found for it, or without one. Combinational.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+
+    Members
+    -------
+    request : CHECKED_REQUEST, In
+        The message.
+    allowed : In(1)
+        It has what it needs; otherwise it is DISABLED.
+    found, receive : In(1), POSTED_RECEIVE, In
+        The oldest receive that matches.
+    slot, unexpected_base : In
+        Where it goes if it has to wait.
+    message : WAITING_MESSAGE, Out
+        What others have to know of it; depends on ``request`` alone.
+    meets : Out(1)
+        It meets the receive.
+    rest, used_up : POSTED_RECEIVE, Out(1)
+        What the receive then is, or that it is no more.
+    waits, into_slot : Out(1)
+        It joins the unexpected messages; it takes a slot, be it for that or because it is a rendezvous.
+    decided : CHECKED_REQUEST, Out
+        ``answer.event.promised`` only if it has an event.
+    """
+
+    def __init__(self, parameters):
+        self._payload = parameters.payload
+        super().__init__(
+            {
+                "request": In(CHECKED_REQUEST),
+                "allowed": In(1),
+                "found": In(1),
+                "receive": In(POSTED_RECEIVE),
+                "slot": In(range(parameters.unexpected)),
+                "unexpected_base": In(64),
+                "message": Out(WAITING_MESSAGE),
+                "meets": Out(1),
+                "rest": Out(POSTED_RECEIVE),
+                "used_up": Out(1),
+                "waits": Out(1),
+                "into_slot": Out(1),
+                "decided": Out(CHECKED_REQUEST),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.use = use = BufferUse()
+        request, receive, kind = self.request, self.receive, self.request.message
+        outside = Signal()
+        m.d.comb += [
+            use.room.eq(receive.room),
+            use.length.eq(self.message.length),
+            use.multi.eq(receive.multi & ~kind.atomic),
+            use.least_room.eq(receive.least_room),
+            outside.eq(request.memory.address + request.answer.request_length > receive.room),
+            self.meets.eq(self.allowed & self.found & ~(kind.atomic & outside)),
+            self.waits.eq(self.allowed & ~self.found & ~kind.atomic),
+            self.into_slot.eq(self.waits | (self.meets & kind.rendezvous)),
+            self.used_up.eq(use.used_up),
+            self.rest.eq(receive),
+            self.rest.address.eq(receive.address + use.size),
+            self.rest.room.eq(use.left),
+        ]
+        self._elaborate_message(m)
+        self._elaborate_execution(m, use)
+        self._elaborate_event(m, use)
+        return m
+
+    def _elaborate_message(self, m):
+        message, answer, kind = self.message, self.request.answer, self.request.message
+        immediate = (answer.event.flags & EventFlags.IMMEDIATE.value) != 0
+        m.d.comb += [
+            message.tagged.eq(kind.tagged),
+            message.immediate.eq(immediate),
+            message.rendezvous.eq(kind.rendezvous),
+            message.tag.eq(Mux(kind.tagged, answer.event.tag, 0)),
+            message.data.eq(Mux(immediate, answer.event.data, 0)),
+            # Of a rendezvous, buffer_offset says how long the message is.
+            message.length.eq(Mux(kind.rendezvous, self.request.memory.address, answer.request_length)),
+            message.source_ip.eq(answer.ip),
+            message.source_context.eq(answer.event.initiator),
+            message.source_pdc.eq(answer.dpdcid),
+        ]
+
+    def _elaborate_execution(self, m, use):
+        """Where its bytes go, or its operation is performed, and its return code."""
+        request, decided, receive, kind = self.request, self.decided, self.receive, self.request.message
+        size = Signal(14)
+        m.d.comb += [decided.eq(request), size.eq(Mux(self.into_slot, request.answer.request_length, use.size))]
+        with m.If(self.meets & kind.atomic):
+            m.d.comb += decided.memory.address.eq(receive.address + request.memory.address)
+        with m.Elif(self.meets | self.waits):
+            slot_address = self.unexpected_base + self.slot * self._payload
+            m.d.comb += [
+                decided.memory.address.eq(Mux(self.into_slot, slot_address, receive.address)),
+                decided.memory.length.eq(size),
+                decided.memory.kind.eq(MemoryKind.WRITE),
+                decided.memory.has_operand.eq(size != 0),
+                decided.memory.has_compare.eq(0),
+                decided.memory.returns_data.eq(0),
+                decided.job.eq(0),
+                decided.job.has_operand.eq(size != 0),
+                decided.job.operand.length.eq(size),
+            ]
+        with m.Else():
+            code = Mux(self.found, ReturnCode.BAD_ADDR.value, ReturnCode.NO_MATCH.value)
+            m.d.comb += [
+                decided.answer.return_code.eq(Mux(self.allowed, code, ReturnCode.DISABLED.value)),
+                decided.answer.executed.eq(0),
+                decided.answer.returns_data.eq(0),
+                decided.answer.copied.eq(0),
+                decided.job.has_operand.eq(0),
+                decided.job.has_compare.eq(0),
+            ]
+
+    def _elaborate_event(self, m, use):
+        event, receive, message = self.decided.answer.event, self.receive, self.message
+        kind = self.request.message
+        plain_kind = Mux(kind.atomic, EventKind.ATOMIC_RECEIVED.value, EventKind.RECEIVED.value)
+        too_long = use.cut & ~kind.rendezvous & ~kind.atomic
+        m.d.comb += [
+            event.promised.eq(self.meets),
+            event.regardless.eq(self.meets),
+            event.kind.eq(Mux(kind.rendezvous, EventKind.RENDEZVOUS.value, plain_kind)),
+            event.flags.eq(
+                message_flags(message)
+                | Mux(use.used_up, EventFlags.RELEASED.value, 0)
+                | Mux(kind.rendezvous, EventFlags.IN_SLOT.value, 0)
+            ),
+            event.status.eq(Mux(too_long, ReturnCode.TOO_LONG.value, ReturnCode.OK.value)),
+            event.user_context.eq(receive.user_context),
+            event.data.eq(message.data),
+            event.tag.eq(message.tag),
+            event.address.eq(receive.address + Mux(kind.atomic, self.request.memory.address, 0)),
+            event.length.eq(message.length),
+            event.slot.eq(Mux(kind.rendezvous, self.slot, 0)),
+            # Of a rendezvous the driver says when the message is received.
+            self.decided.answer.counters[0].eq(Mux(self.meets & ~kind.rendezvous, receive.counter, 0)),
+        ]

@@ -1,0 +1,286 @@
+"""Testbench of MatchUnit against the model's lists.
+
+Parameters: ``contexts``, ``receives``, ``unexpected``, ``payload``.
+
+What is taken in which order shows at the streams; each handshake is judged in its cycle.
+"""
+
+import random
+from itertools import pairwise
+
+import cocotb
+from amoeba_hw.interfaces import CONTEXT, SLOT_RELEASE
+from amoeba_hw.messages.records import RECEIVE_ORDER
+from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM
+from amoeba_model.descriptors import ReceiveFlags, ReceiveOpcode
+from amoeba_sim.cocotb_runner import bench_parameters
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
+from amoeba_sim.payload import pack, unpack
+from cocotb.triggers import ClockCycles, RisingEdge
+from message_rules import Reference, assert_includes, random_message, random_order, unexpected_base
+
+PARAMETERS = bench_parameters()
+CONTEXTS, RECEIVES, UNEXPECTED = (PARAMETERS[name] for name in ("contexts", "receives", "unexpected"))
+PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(12)}
+
+
+class Bench:
+    """Offers messages, orders and releases, as who keeps account of rooms may, and judges what becomes of them."""
+
+    def __init__(self, dut, pace):
+        self.dut = dut
+        self.messages = StreamSource(dut, "messages", CHECKED_REQUEST, pace=pace())
+        self.orders = StreamSource(dut, "orders", RECEIVE_ORDER, pace=pace())
+        self.releases = StreamSource(dut, "releases", SLOT_RELEASE, pace=pace())
+        self.decided = StreamSink(dut, "decided", CHECKED_REQUEST, pace=pace())
+        self.reference = Reference(CONTEXTS, RECEIVES, UNEXPECTED, PARAMETERS["payload"])
+        self.offered = {"messages": None, "orders": None, "releases": None}
+        """What each source has on offer."""
+        self.again = []
+        """Orders that want to look again."""
+        self.generations = [0] * CONTEXTS
+        self.expected = []
+        self.taken = []
+        """(cycle, stream) of each handshake."""
+        self.kinds = set()
+        self.cycle = 0
+        for context in range(CONTEXTS):
+            getattr(dut, f"generations__{context}").value = 0
+            fields = {"enable": 1, "unexpected_base": unexpected_base(context)}
+            getattr(dut, f"contexts__{context}").value = pack(CONTEXT, fields)
+        cocotb.start_soon(self._watch())
+
+    def offer(self, name, payload):
+        assert self.offered[name] is None
+        self.offered[name] = payload
+        getattr(self, name).send(payload)
+
+    async def done(self):
+        """Wait until everything on offer has been taken."""
+        while any(payload is not None for payload in self.offered.values()):
+            await RisingEdge(self.dut.clk)
+
+    async def do(self, name, payload):
+        """Offer something alone; the cycle in which it is taken."""
+        self.offer(name, payload)
+        await self.done()
+        return self.taken[-1][0]
+
+    def disable(self, context):
+        """Begin a new generation. Nothing may be on offer: else nobody could say whether that is matched before."""
+        assert not any(self.offered.values())
+        self.generations[context] = (self.generations[context] + 1) % 16
+        getattr(self.dut, f"generations__{context}").value = self.generations[context]
+        self.reference.forget(context)
+        self.again = [order for order in self.again if order["context"] != context]
+
+    async def _watch(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            self.cycle += 1
+            takes = [
+                name
+                for name in self.offered
+                if getattr(self.dut, f"{name}__valid").value and getattr(self.dut, f"{name}__ready").value
+            ]
+            assert len(takes) <= 1, f"taken at once: {takes}"
+            give_back, counted = None, (0, 0)
+            for name in takes:
+                payload, self.offered[name] = self.offered[name], None
+                self.taken.append((self.cycle, name))
+                give_back, counted = getattr(self, f"_judge_{name}")(payload)
+            claim = unpack(EVENT_CLAIM, int(self.dut.event_give_back.value))
+            assert (claim if claim["valid"] else None) == give_back, f"expected {give_back}, got {claim}"
+            counts = self.dut.count_messages_matched.value, self.dut.count_messages_unexpected.value
+            assert tuple(int(count) for count in counts) == counted
+
+    def _judge_messages(self, request):
+        event = request["answer"]["event"]
+        current = event["generation"] == self.generations[event["context"]]
+        decided, matched, unexpected = self.reference.message(request, current=current)
+        self.expected.append(decided)
+        unused = event["promised"] and not decided["answer"]["event"]["promised"]
+        return _claim(event) if unused else None, (matched, unexpected)
+
+    def _judge_orders(self, order):
+        current = order["generation"] == self.generations[order["context"]]
+        entry, again, used = self.reference.order(order, current=current)
+        assert bool(self.dut.again.value) == again or not current
+        if again:
+            assert int(self.dut.used.value) == used
+            order["fields"]["address"] = (order["fields"]["address"] + used) % (1 << 64)
+            order["fields"]["length"] -= used
+            self.again.append(order)
+        if entry is not None:
+            self.expected.append(entry)
+        return _claim(order) if entry is None else None, (0, 0)
+
+    def _judge_releases(self, release):
+        self.reference.lists[release["context"]].release_slot(release["slot"])
+        return None, (0, 0)
+
+    def check(self):
+        """Everything decided so far is what it has to be."""
+        assert len(self.decided.received) == len(self.expected)
+        for decided, expected in zip(self.decided.received, self.expected, strict=True):
+            assert_includes(decided, expected)
+            self.kinds.add((decided["answer"]["event"]["kind"], decided["answer"]["return_code"]))
+        self.decided.received.clear()
+        self.expected.clear()
+
+    def check_rooms(self):
+        for context, lists in enumerate(self.reference.lists):
+            assert int(getattr(self.dut, f"slots_free__{context}").value) == lists.free_slots
+            assert (int(self.dut.receive_room.value) >> context & 1) == lists.has_room()
+
+    # Random steps
+
+    def next_message(self):
+        context = random.randrange(CONTEXTS)
+        generation = self.generations[context]
+        has_slot = self.reference.lists[context].free_slots > 0
+        if random.random() < 0.05:
+            return random_message(context, (generation - 1) % 16)
+        return random_message(context, generation, promised=has_slot and random.random() < 0.95)
+
+    def next_order(self):
+        if self.again:
+            return self.again.pop()
+        context = random.randrange(CONTEXTS)
+        generation = self.generations[context] - (random.random() < 0.05)
+        order = random_order(context, generation % 16)
+        if not self.reference.lists[context].has_room():
+            order["fields"]["opcode"] = ReceiveOpcode.CANCEL.value
+        return order
+
+    def next_release(self):
+        return {"context": random.randrange(CONTEXTS), "slot": random.randrange(UNEXPECTED)}
+
+
+def _claim(where):
+    return {"valid": 1, "context": where["context"], "generation": where["generation"]}
+
+
+async def random_program(bench, steps):
+    """Offer everything at once; from time to time wait until all is quiet, and begin a generation."""
+    makers = {"messages": bench.next_message, "orders": bench.next_order, "releases": bench.next_release}
+    for _ in range(steps):
+        await RisingEdge(bench.dut.clk)
+        for name, maker in makers.items():
+            if bench.offered[name] is None and random.random() < 0.7:
+                bench.offer(name, maker())
+        if random.random() < 0.01:
+            await bench.done()
+            await ClockCycles(bench.dut.clk, 30)
+            bench.check()
+            bench.check_rooms()
+            if random.random() < 0.5:
+                bench.disable(random.randrange(CONTEXTS))
+    await bench.done()
+    await ClockCycles(bench.dut.clk, 30)
+    bench.check()
+    bench.check_rooms()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(pace=list(PACES))
+async def messages_meet_the_receives_that_the_lists_say(dut, pace):
+    bench = Bench(dut, PACES[pace])
+    await start(dut)
+    await random_program(bench, 6000)
+    kinds = {kind for kind, _ in bench.kinds}
+    assert kinds >= set(range(4, 13)), f"of all that can happen, only {kinds} did"
+    assert {code for _, code in bench.kinds} == {1, 3, 5, 0x1D}
+
+
+def _tagged(tag, context=0, **fields):
+    order = random_order(context, 0) | {"error": 0}
+    order["fields"] |= {"opcode": ReceiveOpcode.RECEIVE.value, "flags": ReceiveFlags.TAGGED.value}
+    order["fields"] |= {"tag": tag, "ignore": 0, "length": 64} | fields
+    return order
+
+
+def _plain(tag, context=0):
+    message = random_message(context, 0)
+    message["message"] |= {"tagged": 1, "rendezvous": 0, "atomic": 0}
+    message["answer"]["request_length"] = 8
+    message["answer"]["event"] |= {"tag": tag, "flags": 8}
+    return message
+
+
+async def cycles(bench, name, payloads):
+    """Cycles from one handshake to the next, each offered in the cycle after the one before."""
+    first = len(bench.taken)
+    for payload in payloads:
+        bench.offer(name, payload)
+        await bench.done()
+    taken = [cycle for cycle, _ in bench.taken[first:]]
+    # One of them is lost between the handshake and the next one's offer.
+    return [later - earlier - 1 for earlier, later in pairwise(taken)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_message_costs_7_cycles_and_one_for_each_further_receive(dut):
+    bench = Bench(dut, always)
+    await start(dut)
+    await cycles(bench, "orders", [_tagged(tag) for tag in range(RECEIVES)])
+    # The last one first: all others are looked at.
+    spent = await cycles(bench, "messages", [_plain(99), *(_plain(tag) for tag in reversed(range(RECEIVES)))])
+    assert spent == [7 + position for position in reversed(range(RECEIVES))]
+    bench.check()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def what_finds_an_empty_list_costs_6_cycles(dut):
+    bench = Bench(dut, always)
+    await start(dut)
+    assert set(await cycles(bench, "orders", [_tagged(tag) for tag in range(RECEIVES)])) == {6}
+    assert set(await cycles(bench, "messages", [_plain(1, context=1) for _ in range(UNEXPECTED)])) == {6}
+    refused = [_tagged(1) | {"error": 1} for _ in range(4)]
+    assert set(await cycles(bench, "orders", refused)) == {3}
+    assert set(await cycles(bench, "releases", [{"context": 1, "slot": 0}] * 4)) == {3}
+    bench.check()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def messages_and_orders_take_turns(dut):
+    bench = Bench(dut, always)
+    await start(dut)
+    begin = len(bench.taken)
+    for _ in range(20):
+        for name, payload in (("messages", _plain(7)), ("orders", _tagged(7) | {"error": 1})):
+            if bench.offered[name] is None:
+                bench.offer(name, payload | {})
+        while all(bench.offered.values()):
+            await RisingEdge(dut.clk)
+        if bench.reference.lists[0].free_slots == 0:
+            break
+    await bench.done()
+    names = [name for _, name in bench.taken[begin:]]
+    assert abs(names.count("messages") - names.count("orders")) <= 1
+    assert all(earlier != later for earlier, later in pairwise(names)), names
+    bench.check()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def disabling_a_context_empties_its_lists_and_no_other(dut):
+    bench = Bench(dut, always)
+    await start(dut)
+    for context in range(2):
+        await bench.do("orders", _tagged(1, context))
+        await bench.do("messages", _plain(2, context))
+    bench.disable(0)
+    late = [("orders", _tagged(2)), ("messages", _plain(1))]
+    new = [("orders", _tagged(2)), ("messages", _plain(1))]
+    for _, payload in new:
+        (payload["answer"]["event"] if "answer" in payload else payload)["generation"] = 1
+    other = [("orders", _tagged(2, 1)), ("messages", _plain(1, 1))]
+    for name, payload in late + new + other:
+        await bench.do(name, payload)
+    await ClockCycles(dut.clk, 4)
+    codes = [decided["answer"]["return_code"] for decided in bench.decided.received[2:]]
+    kinds = [decided["answer"]["event"]["kind"] for decided in bench.decided.received[-2:]]
+    # The late message is DISABLED, the new one waits; those of the other context meet.
+    assert (codes, kinds) == ([3, 1, 1, 1], [5, 4])
+    bench.check()
+    bench.check_rooms()

@@ -1,0 +1,338 @@
+"""What messages and receive descriptors lead to, told by the model's lists; and random ones, few of which differ.
+
+Messages are CHECKED_REQUESTs and orders RECEIVE_ORDERs, as dictionaries.
+"""
+
+import copy
+import enum
+import random
+
+from amaranth.hdl import Shape
+from amaranth.lib import data
+from amoeba_hw.interfaces import MemoryKind
+from amoeba_hw.messages.records import RECEIVE_ORDER
+from amoeba_hw.target.records import CHECKED_REQUEST
+from amoeba_model.descriptors import EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
+from amoeba_model.nic.matching import MatchLists, Message, Receive
+from amoeba_model.wire.uet import ReturnCode
+
+__all__ = [
+    "Reference",
+    "anything",
+    "assert_includes",
+    "random_message",
+    "random_order",
+    "random_request",
+    "unexpected_base",
+]
+
+SOURCES = [(0x0A000001, 1), (0x0A000001, 2), (0xC0A80002, 1)]
+LENGTHS = [0, 1, 8, 31, 64]
+"""Of messages; 64 is the payload limit of the benches."""
+
+
+def unexpected_base(context):
+    """Where the benches put the unexpected slots: at the end of all addresses for context 0."""
+    return (1 << 64) - 0x200 if context == 0 else 0x7FFF_0000_0040 * context
+
+
+def anything(shape):
+    """Random values for all that ``shape`` has."""
+    if isinstance(shape, type) and issubclass(shape, enum.Enum):
+        return random.choice(list(shape))
+    if isinstance(shape, data.Layout):
+        fields = {name: anything(field.shape) for name, field in shape}
+        return list(fields.values()) if isinstance(shape, data.ArrayLayout) else fields
+    return random.getrandbits(Shape.cast(shape).width)
+
+
+def assert_includes(got, expected, where="decided"):
+    """Whatever ``expected`` names, ``got`` has it."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert_includes(got[name], value, f"{where}.{name}")
+    else:
+        assert got == expected, f"{where}: expected {expected!r}, got {got!r}"
+
+
+def random_request(context, generation):
+    """A checked request that is no message to be matched."""
+    request = anything(CHECKED_REQUEST)
+    request["message"] |= {"valid": 0, "slot_promised": 0}
+    request["answer"] |= {"silent": 0}
+    request["answer"]["event"] |= {"context": context, "generation": generation, "promised": 0}
+    return request
+
+
+def random_message(context, generation, *, promised=True):
+    """A message that passed its checks."""
+    request = random_request(context, generation)
+    atomic = random.random() < 0.25
+    rendezvous = not atomic and random.random() < 0.25
+    tagged = atomic or random.random() < 0.6
+    length = 32 if rendezvous else random.choice(LENGTHS)
+    # Of a rendezvous that is the message's length; lengths have 32 bits.
+    offset = random.choice([0, 5, 100, 2000, (1 << 32) - 1, 1 << 32, (1 << 64) - 1, (1 << 64) - 40])
+    source_ip, initiator = random.choice(SOURCES)
+    flags = random.choice([0, EventFlags.IMMEDIATE.value]) | (EventFlags.TAGGED.value if tagged else 0)
+    request |= {"dropped": 0, "has_payload": int(length != 0)}
+    request["memory"] |= {"address": offset, "length": length}
+    request["message"] = {
+        "valid": 1,
+        "tagged": int(tagged),
+        "rendezvous": int(rendezvous),
+        "atomic": int(atomic),
+        "slot_promised": int(promised),
+    }
+    request["answer"] |= {
+        "ip": source_ip,
+        "return_code": ReturnCode.OK.value,
+        "request_length": length,
+        "executed": 1,
+        "counters": [0, 0],
+    }
+    request["answer"]["event"] |= {
+        "promised": int(promised),
+        "flags": flags,
+        "tag": random.randrange(4),
+        "initiator": initiator,
+    }
+    return request
+
+
+def random_order(context, generation):
+    """A receive descriptor; one in twenty makes no sense."""
+    order = anything(RECEIVE_ORDER)
+    flags = sum(flag.value for flag in ReceiveFlags if random.random() < 0.4)
+    opcode = random.choices([*ReceiveOpcode], [12, 2, 3, 4])[0].value
+    if random.random() < 0.05:
+        opcode, flags = random.choice([(0, flags), (5, flags), (opcode, flags | random.choice([8, 0x80]))])
+    source_ip, source_context = random.choice(SOURCES)
+    order |= {"context": context, "generation": generation, "error": int(random.random() < 0.03)}
+    order["fields"] |= {
+        "opcode": opcode,
+        "flags": flags,
+        "length": random.choice([0, 7, 64, 100, 500, (1 << 32) - 1]),
+        "tag": random.randrange(4),
+        "ignore": random.choice([0, 1, 2, (1 << 64) - 1, (1 << 64) - 2]),
+        "context": random.randrange(6),
+        "source_ip": source_ip,
+        "source_context": source_context,
+        "least_room": random.choice([0, 1, 40, 400]),
+    }
+    return order
+
+
+class Reference:
+    """The lists of all contexts. Its answers name only what is to be looked at."""
+
+    def __init__(self, contexts, receives, unexpected, payload):
+        self._receives = receives
+        self._unexpected = unexpected
+        self._payload = payload
+        self.lists = [MatchLists(receives, unexpected) for _ in range(contexts)]
+        self._counters = {}
+        """Of posted receives."""
+
+    def forget(self, context):
+        self.lists[context] = MatchLists(self._receives, self._unexpected)
+
+    def take_slot(self, context):
+        """A message needs a slot. Benches that do not know when slots are released say which one it is."""
+        return self.lists[context].take_slot()
+
+    # Messages
+
+    def message(self, request, *, current):
+        """(what must be decided, MESSAGES_MATCHED, MESSAGES_UNEXPECTED)."""
+        kind, answer = request["message"], request["answer"]
+        context = answer["event"]["context"]
+        if not (current and kind["slot_promised"] and answer["event"]["promised"]):
+            return self._refused(request, ReturnCode.DISABLED), 0, 0
+        message = _message(request)
+        receive = self.lists[context].arrive(message)
+        if kind["atomic"]:
+            return self._atomic(context, request, message, receive)
+        if receive is None:
+            message.slot = self.take_slot(context)
+            self.lists[context].wait(message)
+            return (
+                self._written(request, self._slot_address(context, message.slot), answer["request_length"], {}),
+                0,
+                1,
+            )
+        place = receive.use(message.length)
+        if place.released:
+            self.lists[context].unpost(receive)
+        event = _event(receive.context, message, released=place.released) | {"address": place.address}
+        if kind["rendezvous"]:
+            message.slot = self.take_slot(context)
+            event |= {"kind": EventKind.RENDEZVOUS.value, "slot": message.slot}
+            event["flags"] |= EventFlags.IN_SLOT.value
+            address, size, counter = self._slot_address(context, message.slot), answer["request_length"], 0
+        else:
+            status = ReturnCode.OK if place.size == message.length else ReturnCode.TOO_LONG
+            event |= {"kind": EventKind.RECEIVED.value, "status": status.value}
+            address, size, counter = place.address, place.size, self._counters[receive]
+        return self._written(request, address, size, event, counter), 1, 0
+
+    def _atomic(self, context, request, message, receive):
+        offset = request["memory"]["address"]
+        if receive is None:
+            return self._refused(request, ReturnCode.NO_MATCH), 0, 0
+        if offset + message.length > receive.room:
+            return self._refused(request, ReturnCode.BAD_ADDR), 0, 0
+        self.lists[context].unpost(receive)
+        address = (receive.address + offset) % (1 << 64)
+        decided = copy.deepcopy(request)
+        decided["memory"]["address"] = address
+        decided["answer"]["counters"] = [self._counters[receive], 0]
+        decided["answer"]["event"] |= _event(receive.context, message, released=True) | {
+            "kind": EventKind.ATOMIC_RECEIVED.value,
+            "address": address,
+        }
+        del decided["answer"]["event"]["slot"]
+        return decided, 1, 0
+
+    def _slot_address(self, context, slot):
+        return (unexpected_base(context) + slot * self._payload) % (1 << 64)
+
+    @staticmethod
+    def _refused(request, return_code):
+        decided = _untouched(request)
+        decided["answer"] |= {"return_code": return_code.value, "executed": 0, "returns_data": 0, "copied": 0}
+        decided["answer"]["event"] |= {"promised": 0, "regardless": 0}
+        decided["job"] = {"has_operand": 0, "has_compare": 0}
+        return decided
+
+    @staticmethod
+    def _written(request, address, size, event, counter=0):
+        """``size`` bytes of the payload go to ``address``; with an ``event`` if there is anything in it."""
+        decided = _untouched(request)
+        decided["memory"] = {
+            "address": address,
+            "length": size,
+            "kind": MemoryKind.WRITE,
+            "has_operand": int(size != 0),
+            "has_compare": 0,
+            "returns_data": 0,
+            **{name: request["memory"][name] for name in ("pdc", "psn")},
+        }
+        decided["job"] = {"has_operand": int(size != 0), "has_compare": 0, "operand": {"skip": 0, "length": size}}
+        decided["answer"]["counters"] = [counter, 0]
+        decided["answer"]["event"] |= event or {"promised": 0, "regardless": 0}
+        return decided
+
+    # Orders
+
+    def order(self, order, *, current):
+        """(the entry that must be decided, or None; whether the order looks again; bytes used)."""
+        fields, context = order["fields"], order["context"]
+        opcode, flags = fields["opcode"], fields["flags"]
+        if not current:
+            return None, False, 0
+        if order["error"]:
+            return (
+                _entry(order, EventKind.REFUSED, ReturnCode.LOCAL_DMA_FAULT, user_context=0, released=True),
+                False,
+                0,
+            )
+        if opcode not in [*ReceiveOpcode] or flags & ~sum(ReceiveFlags):
+            return _entry(order, EventKind.REFUSED, ReturnCode.LOCAL_BAD_DESCRIPTOR, released=True), False, 0
+        if opcode == ReceiveOpcode.CANCEL:
+            if self.lists[context].cancel(fields["context"]) is None:
+                return _entry(order, EventKind.NO_MATCH, ReturnCode.NO_MATCH), False, 0
+            return _entry(order, EventKind.CANCELLED, ReturnCode.CANCELLED, released=True), False, 0
+        receive = _receive(fields)
+        message = self.lists[context].find(receive)
+        if message is None and opcode == ReceiveOpcode.RECEIVE:
+            self.lists[context].post(receive)
+            self._counters[receive] = fields["counter"]
+            return None, False, 0
+        if message is None:
+            return _entry(order, EventKind.NO_MATCH, ReturnCode.NO_MATCH, released=True), False, 0
+        if opcode != ReceiveOpcode.PEEK:
+            self.lists[context].remove(message)
+        if opcode != ReceiveOpcode.RECEIVE:
+            kind = EventKind.FOUND if opcode == ReceiveOpcode.PEEK else EventKind.TAKEN
+            return _entry(order, kind, ReturnCode.OK, message, address=0, released=True), False, 0
+        place = receive.use(message.length)
+        kind = EventKind.RENDEZVOUS if message.rendezvous else EventKind.UNEXPECTED
+        entry = _entry(order, kind, ReturnCode.OK, message, address=place.address, released=place.released)
+        return entry, not place.released, place.size
+
+
+def _receive(fields):
+    flags = fields["flags"]
+    directed = flags & ReceiveFlags.DIRECTED
+    return Receive(
+        tagged=bool(flags & ReceiveFlags.TAGGED),
+        tag=fields["tag"],
+        ignore=fields["ignore"],
+        source=(fields["source_ip"], fields["source_context"]) if directed else None,
+        context=fields["context"],
+        address=fields["address"],
+        room=fields["length"],
+        multi=bool(flags & ReceiveFlags.MULTI),
+        # Not even one byte less than one.
+        least_room=max(1, fields["least_room"]),
+    )
+
+
+def _message(request):
+    kind, answer = request["message"], request["answer"]
+    event = answer["event"]
+    length = request["memory"]["address"] % (1 << 32) if kind["rendezvous"] else answer["request_length"]
+    return Message(
+        tagged=bool(kind["tagged"]),
+        tag=event["tag"] if kind["tagged"] else 0,
+        source=(answer["ip"], event["initiator"]),
+        source_pdc=answer["dpdcid"],
+        length=length,
+        data=event["data"] if event["flags"] & EventFlags.IMMEDIATE else None,
+        rendezvous=bool(kind["rendezvous"]),
+    )
+
+
+def _untouched(request):
+    """What matching must not touch of any message."""
+    answer = copy.deepcopy(request["answer"])
+    for name in ("kind", "flags", "status", "user_context", "data", "tag", "address", "length", "slot"):
+        del answer["event"][name]
+    return {name: copy.deepcopy(request[name]) for name in ("dropped", "has_payload", "context")} | {"answer": answer}
+
+
+def _event(user_context, message, *, released):
+    """What the event says of a message."""
+    flags = EventFlags.RELEASED if released else EventFlags(0)
+    flags |= EventFlags.TAGGED if message.tagged else 0
+    flags |= EventFlags.IMMEDIATE if message.data is not None else 0
+    flags |= EventFlags.LONG if message.rendezvous else 0
+    return {
+        "promised": 1,
+        "regardless": 1,
+        "flags": flags.value,
+        "status": ReturnCode.OK.value,
+        "user_context": user_context,
+        "data": message.data or 0,
+        "tag": message.tag,
+        "length": message.length,
+        "slot": 0,
+        "initiator": message.source[1],
+    }
+
+
+def _entry(order, kind, status, message=None, *, user_context=None, address=None, released=False):
+    """The silent entry of an order."""
+    user_context = order["fields"]["context"] if user_context is None else user_context
+    event = {"promised": 1, "regardless": 1, "user_context": user_context}
+    answer = {"silent": 1, "executed": 0, "counters": [0, 0], "return_code": ReturnCode.OK.value}
+    event |= {"flags": EventFlags.RELEASED.value if released else 0}
+    event |= dict.fromkeys(("data", "tag", "address", "length", "slot", "initiator"), 0)
+    if message is not None:
+        event |= _event(user_context, message, released=released) | {"slot": message.slot, "address": address}
+        event["flags"] |= EventFlags.IN_SLOT.value
+        answer |= {"ip": message.source[0], "dpdcid": message.source_pdc}
+    event |= {"kind": kind.value, "status": status.value}
+    event |= {"context": order["context"], "generation": order["generation"]}
+    return {"dropped": 0, "has_payload": 0, "answer": answer | {"event": event}}
