@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 _OK = int(ReturnCode.OK)
-_ALL = 1 << 16
-"""More completions than any ring has."""
 _NO_MATCH = int(ReturnCode.NO_MATCH)
 _RECV = int(Caps.FI_RECV)
+_ALL = 1 << 16
+"""More completions than any ring has."""
 
 
 class CqEntry(NamedTuple):

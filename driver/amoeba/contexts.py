@@ -24,11 +24,12 @@ def start_context(
 ) -> EndpointAddress:
     """Start a context that was taken from the domain's NIC; returns the address by which peers reach it.
 
-    Without ``rings`` nothing can be posted. ``receiver`` has been started, too: without its event ring peers cannot
+    Without ``rings`` nothing can be posted. ``receiver`` has been started before: without its event ring peers cannot
     send immediate data, without its receive ring no messages. ``counters`` count what peers do.
     """
     nic = domain.nic
-    ring, receives = (None, None) if receiver is None else (receiver.ring, receiver.receives)
+    ring = None if receiver is None else receiver.ring
+    receives = None if receiver is None else receiver.receives
     nic.enable_context(
         context,
         ContextSettings(

@@ -10,7 +10,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import BindFlags, Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import COUNTED
+from amoeba.rings import COUNTED, ContextRings
 from amoeba.sharing import TransmitRings
 from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
 
@@ -58,11 +58,13 @@ class Counter(FabricObject):
         """Of the driver; the NIC's is to be added."""
         self._errors = 0
         """Likewise."""
-        self._seen = 0, 0
-        """Both, the NIC's added, as they were read last."""
         self._hears_of_peers = False
-        self._number = 0
+        """They may begin something that counts at any time."""
+        self._seen = 0, 0
+        """Both as they were read last."""
         self._fd: WaitFd | None = None
+        self._number = 0
+        """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
         self._number = domain.nic.take_counter()
         if wait_obj is WaitObj.FI_WAIT_FD:
@@ -142,7 +144,7 @@ class Counter(FabricObject):
         """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
 
         It is readable when the values are not those that were read last, or may change if the counter is read often
-        enough, because operations that it counts are under way.
+        enough: because operations that it counts are under way, or always if it counts what peers begin.
         """
         self._check_open()
         if self._fd is None:
@@ -156,6 +158,12 @@ class Counter(FabricObject):
         if self._fd is not None:
             rings.tell_doorbells(self._fd.set)
 
+    def _attach_receives(self, queue: "CompletionQueue") -> None:
+        """Count the receives that end in ``queue``."""
+        self._queues.add(queue)
+        self._hears_of_peers = True
+        self._tell()
+
     def _expect(self, works: int) -> None:
         """So many more pieces of deferred work are under way."""
         self._works += works
@@ -164,8 +172,8 @@ class Counter(FabricObject):
     def _tell(self) -> None:
         """Make the descriptor say what is there."""
         if self._fd is not None:
-            unread = self._sums != self._seen
-            self._fd.set(unread or self._works > 0 or any(rings.under_way for rings in self._rings))
+            busy = self._works > 0 or any(rings.under_way or rings.held for rings in self._rings)
+            self._fd.set(busy or self._hears_of_peers or self._sums != self._seen)
 
     def _may_wait(self) -> bool:
         self._check_open()
@@ -205,23 +213,22 @@ class Counter(FabricObject):
             self._errors = (self._errors + by) & _U64
         self._tell()
 
-    def _count_peers(self) -> int:
-        """Let the NIC count what peers do; the number to give it. Raises FI_ENOSPC if it has no counter left."""
+    def _count_peers(self) -> None:
+        """Let the NIC count what peers do. Raises FI_ENOSPC if it has no counter left."""
         if not self._number:
             raise fabric_error(Errno.FI_ENOSPC, "all event counters of the NIC are in use, and only it sees peers")
         self._hears_of_peers = True
-        return self._number
 
     def _release(self) -> None:
         for deferral in self._deferrals.withdraw(lambda each: each.counter is self):
             deferral.fail()
         self._queues.clear()
+        if self._number:
+            self._nic.return_counter(self._number)
         self._rings.clear()
         if self._fd is not None:
             self._fd.close()
             self._fd = None
-        if self._number:
-            self._nic.return_counter(self._number)
 
     def __repr__(self) -> str:
         if self.closed:
@@ -269,11 +276,13 @@ class Counters:
         """Count what ends in an enabled endpoint's rings, which ``queue`` takes; receives end in the other queue."""
         rings.tally = self.count if self._counters else None
         for kind, counter in self._counters.items():
-            if kind in _LOCAL:
-                rings.counters[kind] = counter._number
-                taker = receive_queue if kind == BindFlags.FI_RECV else queue
-                if taker is not None:
-                    counter._attach(rings, taker)
+            if kind == BindFlags.FI_RECV:
+                if receive_queue is not None:
+                    counter._attach_receives(receive_queue)
+            elif kind in _LOCAL:
+                counter._attach(rings, queue)
+                if isinstance(rings, ContextRings):  # operations of others have other counters
+                    rings.counters[kind] = counter._number
 
     def count(self, flags: int, status: int, told: int | None) -> None:
         """Count what has ended, ``told``: with the status by which the NIC has, None if it has not."""
@@ -285,8 +294,6 @@ class Counters:
         elif (told == _OK) != (status == _OK):  # the end of a chain, of which another piece was refused
             counter._count(told, -1)
             counter._count(status)
-        else:
-            counter._tell()
 
     def uncount_read(self) -> None:
         """A peer has read a message, which the NIC took for a read of its own."""

@@ -101,10 +101,9 @@ class Deferral:
         if self.reported is None or self.queue is None or self.queue.closed:
             return
         operation, length = self.reported
-        completed = Completed(operation, length, _CANCELLED)
-        if self.counted and self.rings is not None:
-            self.rings.count(operation, _CANCELLED, None)
-        self.queue._report(completed)
+        if self.counted and self.rings is not None and self.rings.tally is not None:
+            self.rings.tally(operation.flags, _CANCELLED, None)
+        self.queue._report(Completed(operation, length, _CANCELLED))
 
 
 class DeferralQueue:

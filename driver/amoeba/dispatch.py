@@ -48,6 +48,9 @@ class Dispatch:
         self._ahead = ahead
         self._listening = listening
 
+    limited = True
+    """Peers that have more to say wait while too much is not read, which bounds the memory that they can fill."""
+
     @property
     def expectant(self) -> bool:
         """Always: a peer may tell something at any time."""
@@ -57,9 +60,6 @@ class Dispatch:
     def waiting(self) -> int:
         """Entries and events that have come and were not read."""
         return len(self.ready) + self.ring.waiting
-
-    limited = True
-    """Peers that have more to say wait while the ring is full, which bounds the memory that they can fill."""
 
     def announce(self) -> None:
         """Nothing: what this side asks for, it announces at once."""

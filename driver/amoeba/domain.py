@@ -195,8 +195,8 @@ class Domain(FabricObject):
             tx_size=DEFAULT_TX_SIZE if tx_size is None else tx_size,
             rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
             op_flags=OpFlags(0) if op_flags is None else op_flags,
-            shared=shared,
             caps=caps,
+            shared=shared,
         )
         try:
             if cq is not None:

@@ -91,8 +91,8 @@ class Endpoint(Transmitter):
         tx_size: int,
         rx_size: int,
         op_flags: OpFlags = NO_FLAGS,
-        shared: bool = False,
         caps: Caps | None = None,
+        shared: bool = False,
     ) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
@@ -198,10 +198,10 @@ class Endpoint(Transmitter):
         self._transmit_queue()
         if self._av is None:
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
-        if self._shares and self._stx is None:
-            raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
         if self._receiver.queue is None and self._counters.has(BindFlags.FI_RECV):
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
+        if self._shares and self._stx is None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
         nic = self._nic
         context = nic.take_context()
         rings: TransmitRings
@@ -216,9 +216,7 @@ class Endpoint(Transmitter):
             rings.release()
             nic.return_context(context)
             raise
-        self._receiver.start(
-            nic, self.domain.number, context, self._av, rings, peers, self._counters, long_sends=own is not None
-        )
+        self._receiver.start(nic, self.domain.number, context, self._av, rings, peers, self._counters)
         self._name = start_context(self.domain, context, own, self._receiver, self._counters)
         self._start(rings, peers)
 

@@ -32,7 +32,7 @@ from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
 from amoeba.rings import INJECT_SIZE
 from amoeba.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
 
-__all__ = ["DEFAULT_MR_MODE", "PROVIDER", "nic_index", "offer", "registration_mode", "select"]
+__all__ = ["DEFAULT_MR_MODE", "PROVIDER", "Offer", "nic_index", "offer", "registration_mode", "select"]
 
 T = TypeVar("T")
 Attribute = TypeVar("Attribute", FabricAttr, DomainAttr, EpAttr, TxAttr, RxAttr)
@@ -46,7 +46,6 @@ DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
 
 _MEMORY = Caps.FI_RMA | Caps.FI_ATOMIC
 _MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
-_PRIMARY = _MEMORY | _MESSAGES | Caps.FI_NAMED_RX_CTX
 _INITIATOR = Caps.FI_READ | Caps.FI_WRITE
 _TARGET = Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
 _MODIFIERS = ((_MEMORY, _INITIATOR | _TARGET), (_MESSAGES, Caps.FI_SEND | Caps.FI_RECV))
@@ -54,8 +53,9 @@ _MODIFIERS = ((_MEMORY, _INITIATOR | _TARGET), (_MESSAGES, Caps.FI_SEND | Caps.F
 _DOMAIN_CAPS = Caps.FI_REMOTE_COMM
 _SECONDARY = _DOMAIN_CAPS | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SOURCE
 """Free of charge: reported whether asked for or not."""
-_TX_CAPS = _PRIMARY | _INITIATOR | Caps.FI_SEND | Caps.FI_TRIGGER | Caps.FI_FENCE
-_RX_CAPS = _PRIMARY | _TARGET | Caps.FI_RECV | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV | Caps.FI_SOURCE
+_BOTH_WAYS = _MEMORY | _MESSAGES | Caps.FI_NAMED_RX_CTX
+_TX_CAPS = _BOTH_WAYS | _INITIATOR | Caps.FI_SEND | Caps.FI_TRIGGER | Caps.FI_FENCE
+_RX_CAPS = _BOTH_WAYS | _TARGET | Caps.FI_RECV | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV | Caps.FI_SOURCE
 _CAPS = _TX_CAPS | _RX_CAPS | _SECONDARY
 
 # Requests of an endpoint to one peer are executed by the target in order, RMA, atomics and messages alike. But the
@@ -86,8 +86,21 @@ _UET_VERSION = 1
 _DEFAULT_JOB = _DEFAULT_PID = 1
 
 
-def offer(nic: Nic, index: int, fabric_name: str) -> Info:
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """What one NIC offers."""
+
+    info: Info
+    receives: int
+    """Receives that can be posted at a time: ``rx_attr.size`` of those who receive messages."""
+
+
+def offer(nic: Nic, index: int, fabric_name: str) -> Offer:
     """Everything that the driver does with a NIC, which is number ``index`` of its fabric."""
+    return Offer(_everything(nic, index, fabric_name), nic.parameters.receives)
+
+
+def _everything(nic: Nic, index: int, fabric_name: str) -> Info:
     parameters = nic.parameters
     # of the contexts that a scalable endpoint takes, one at least is of the other kind
     most_contexts = max(1, parameters.contexts - 1)
@@ -207,9 +220,9 @@ def _transmit_size(wanted: int, most: int) -> int:
 
 
 def _receive_size(wanted: int, most: int) -> int:
-    """Entries about peers that may wait to be read."""
+    """Receives posted at a time, or entries about peers that may wait to be read."""
     _at_most(wanted, most)
-    return wanted or DEFAULT_RX_SIZE
+    return wanted or min(DEFAULT_RX_SIZE, most)
 
 
 def _context_count(wanted: int, most: int) -> int:
@@ -318,8 +331,9 @@ def _narrow_transmit(offered: TxAttr, wanted: TxAttr) -> TxAttr:
     return dataclasses.replace(granted, size=size, iov_limit=limit, rma_iov_limit=limit)
 
 
-def _match(offered: Info, hints: Info | None) -> Info:
+def _match(offer: Offer, hints: Info | None) -> Info:
     """What of an offer is granted by these hints, None meaning all of it. Raises _MismatchError."""
+    offered = offer.info
     wanted = Info(domain_attr=DomainAttr(mr_mode=DEFAULT_MR_MODE)) if hints is None else hints
     try:
         caps = _capabilities(wanted.caps, offered.caps)
@@ -329,6 +343,8 @@ def _match(offered: Info, hints: Info | None) -> Info:
     # an endpoint has the capabilities that were granted, not all that the NIC has
     tx_attr = dataclasses.replace(offered.tx_attr, caps=offered.tx_attr.caps & caps)
     rx_attr = dataclasses.replace(offered.rx_attr, caps=offered.rx_attr.caps & caps)
+    if caps & _MESSAGES and caps & Caps.FI_RECV:
+        rx_attr = dataclasses.replace(rx_attr, size=offer.receives)
     return dataclasses.replace(
         offered,
         caps=caps,
@@ -354,22 +370,22 @@ def _source(offered: bytes | None, wanted: bytes | None) -> bytes | None:
 
 
 def select(
-    offers: Sequence[Info], hints: Info | None = None, *, node: str | None = None, flags: InfoFlags = _NO_FLAGS
+    offers: Sequence[Offer], hints: Info | None = None, *, node: str | None = None, flags: InfoFlags = _NO_FLAGS
 ) -> list[Info]:
     """fi_getinfo(3) over what several NICs offer: see :meth:`amoeba.Fabric.getinfo`."""
     if flags & ~(InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST):
         raise fabric_error(Errno.FI_EBADFLAGS, f"flags are FI_SOURCE and FI_NUMERICHOST, got {flags!r}")
     if node is not None:
-        offers = [offered for offered in offers if flags & InfoFlags.FI_SOURCE and _is_at(offered, node)]
+        offers = [offer for offer in offers if flags & InfoFlags.FI_SOURCE and _is_at(offer.info, node)]
         if hints is not None:
             hints = dataclasses.replace(hints, src_addr=None)
     found: list[Info] = []
     reasons: list[str] = []
-    for offered in offers:
+    for offer in offers:
         try:
-            found.append(_match(offered, hints))
+            found.append(_match(offer, hints))
         except _MismatchError as mismatch:
-            reasons.append(f"{offered.domain_attr.name}: {mismatch}")
+            reasons.append(f"{offer.info.domain_attr.name}: {mismatch}")
     if not found:
         nobody = f"no NIC is at {node}" if flags & InfoFlags.FI_SOURCE else f"peer {node} is not known by its node"
         raise fabric_error(Errno.FI_ENODATA, "; ".join(reasons) or nobody)

@@ -20,7 +20,7 @@ from amoeba.errors import FabricError, fabric_error
 from amoeba.events import Event
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
-from amoeba.rings import Ending, Operation, Piece
+from amoeba.rings import ContextRings, Ending, Operation, Piece
 from amoeba.sharing import TransmitRings
 from amoeba.vectors import Segment
 
@@ -55,7 +55,7 @@ class LongSends:
     """
 
     def __init__(
-        self, nic: Nic, domain: int, rings: TransmitRings, dispatch: Dispatch, on_read: Callable[[], None]
+        self, nic: Nic, domain: int, rings: ContextRings, dispatch: Dispatch, on_read: Callable[[], None]
     ) -> None:
         self._nic = nic
         self._domain = domain

@@ -1,5 +1,6 @@
 """Messages, as fi_msg(3) and fi_tagged(3) define them."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -7,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags, ReceiveOpcode
 
 from amoeba.constants import FI_ADDR_UNSPEC, Caps, Errno, MrAccess, OpFlags
+from amoeba.deferral import Deferral
 from amoeba.errors import fabric_error
 from amoeba.events import Event
 from amoeba.memory import Buffer
 from amoeba.operations import NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, gathered, total
 from amoeba.receive import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.receives import Claim, Match, Receive, Receives
-from amoeba.rings import Operation
+from amoeba.rings import Ending, Operation
 from amoeba.vectors import Descs, Msg, TaggedMsg
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ _LONG_OPCODES = {
 _SEND_FLAGS = TRANSMIT_FLAGS | int(OpFlags.FI_MATCH_COMPLETE)
 _MORE = int(OpFlags.FI_MORE)
 _FENCE = int(OpFlags.FI_FENCE)
+_TRIGGER = int(OpFlags.FI_TRIGGER)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
 _MATCHED = int(OpFlags.FI_MATCH_COMPLETE)
@@ -251,8 +254,6 @@ class MessageOperations(Operations):
         else:
             self._recv(msg, flags)
 
-    # fi_cancel
-
     # How sends are done
 
     def _send(self, msg: Msg | TaggedMsg, flags: OpFlags, data: int | None = None, *, silent: bool = False) -> None:
@@ -269,7 +270,7 @@ class MessageOperations(Operations):
         opcode = DescriptorOpcode.TAGGED_SEND if tagged else DescriptorOpcode.SEND
         cq_flags = _CQ_TAGGED_SEND if tagged else _CQ_SEND
         if length > self._nic.parameters.payload or bits & _MATCHED:
-            self._send_long(opcode, msg, buffers, length, tag, cq_flags, bits, silent, data)
+            self._send_long(opcode, msg.addr, buffers, length, tag, cq_flags, msg.context, bits, silent, data)
             return
         source = buffers[0] if len(buffers) == 1 else gathered(buffers, length)
         self._submit(
@@ -280,14 +281,16 @@ class MessageOperations(Operations):
     def _send_long(
         self,
         opcode: DescriptorOpcode,
-        msg: Msg | TaggedMsg,
+        dest_addr: int,
         buffers: Sequence[Local],
         length: int,
         tag: int,
         cq_flags: int,
+        context: Any,
         bits: int,
         silent: bool,
         data: int | None,
+        deferral: Deferral | None = None,
     ) -> None:
         rings = self._rings or self._not_enabled()
         sends = None if self._receiver is None else self._receiver.long_sends
@@ -295,19 +298,26 @@ class MessageOperations(Operations):
             raise fabric_error(
                 Errno.FI_EMSGSIZE,
                 f"this endpoint sends {self._nic.parameters.payload} bytes at most, without FI_MATCH_COMPLETE: "
-                "bind a queue with FI_RECV, or give caps with FI_SEND, so that it learns when one has been read",
+                "it learns when one has been read if a queue is bound with FI_RECV, or caps with FI_SEND are given, "
+                "and its context is not shared",
             )
-        peer = self._open_peers.get(msg.addr)
+        if bits & _TRIGGER:
+            post = functools.partial(self._send_long, opcode, dest_addr, buffers, length, tag, cq_flags)
+            self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, buffers)
+            return
+        peer = self._open_peers.get(dest_addr)
         if peer is None:
-            peer = self._find_peer(msg.addr)
+            peer = self._find_peer(dest_addr)
         rings.check_space()
         whole = len(buffers) == 1 and length and not bits & _INJECT
         source = buffers[0] if whole else gathered(buffers, length)
         flags = int(DescriptorFlags.FENCE) if bits & _FENCE else 0
         if data is not None:
             flags |= DescriptorFlags.IMMEDIATE
+        ending = Ending(length)
+        ending.deferral = deferral
         sends.post(
-            Operation(msg.context, cq_flags, silent, msg.addr, ((source.view, source.desc),)),
+            Operation(context, cq_flags, silent, dest_addr, ((source.view, source.desc),), ending),
             bool(bits & _MORE),
             _LONG_OPCODES[opcode],
             flags,
@@ -320,6 +330,11 @@ class MessageOperations(Operations):
         )
 
     # How receives are done
+
+    def _cancel_receive(self, context: Any) -> bool:
+        """Take the oldest receive with this ``context`` back; whether there is one."""
+        receives = None if self._receiver is None else self._receiver.receives
+        return receives is not None and receives.cancel(context)
 
     def _receiving(self) -> Receives:
         """The receive ring. Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if there is none."""

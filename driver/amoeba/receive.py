@@ -11,6 +11,7 @@ from amoeba.long_messages import LongReceives, LongSends
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.receives import Receives
+from amoeba.rings import ContextRings
 from amoeba.sharing import TransmitRings
 
 __all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "Receiver"]
@@ -80,41 +81,47 @@ class Receiver:
         self.queue = queue
         self.selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION)
 
+    def start_listening(self, nic: Nic, context: int, av: AddressVector) -> None:
+        """Make the event ring with which a context is to be started that only hears of peers' operations."""
+        if self.queue is not None:
+            self._make_ring(nic, context, av)
+
     def start(
         self,
         nic: Nic,
         domain: int,
         context: int,
         av: AddressVector,
-        rings: TransmitRings | None,
-        peers: PeerMap | None,
+        rings: TransmitRings,
+        peers: PeerMap,
         counters: Counters,
-        *,
-        long_sends: bool = True,
     ) -> None:
         """Make the rings with which the NIC's context is to be started, as far as there is somebody to use them.
 
-        ``domain`` is the number of the protection domain; ``rings`` and ``peers`` are what the endpoint posts
-        through, if it does. ``long_sends``: that is in the same context, which peers tell when they have read.
+        ``domain`` is the number of the protection domain; operations are posted through ``rings`` to ``peers``. Long
+        messages are sent only if these rings are of the same context, where their receivers look for them, and not
+        shared with others.
         """
         self._av = av
         sends = self.caps is not None and bool(self.caps & _MESSAGES) and Caps.FI_SEND in self.caps
         if self.queue is None and not sends:
             return
+        dispatch = self._make_ring(nic, context, av)
+        rings.companion = dispatch
+        if isinstance(rings, ContextRings):
+            self.long_sends = LongSends(nic, domain, rings, dispatch, counters.uncount_read)
+        if self.queue is not None and (self.caps is None or (self.caps & _MESSAGES and Caps.FI_RECV in self.caps)):
+            long = LongReceives(rings, peers, dispatch)
+            number = counters.number(Caps.FI_RECV)
+            self.receives = Receives(nic, context, dispatch, long, counters.count, number)
+
+    def _make_ring(self, nic: Nic, context: int, av: AddressVector) -> Dispatch:
+        """Make the event ring, and let the queue hear of its events."""
         self.ring = EventRing(nic, context, self.rx_size)
         self.dispatch = Dispatch(self.ring, av._number_of, ahead=self.rx_size, listening=self.queue is not None)
-        if rings is not None:
-            rings.companion = self.dispatch
-            if long_sends:
-                self.long_sends = LongSends(nic, domain, rings, self.dispatch, counters.uncount_read)
-        if self.queue is None:
-            return
-        receives = self.caps is None or (self.caps & _MESSAGES and Caps.FI_RECV in self.caps)
-        if receives and rings is not None and peers is not None:
-            long = LongReceives(rings, peers, self.dispatch)
-            number = counters.number(Caps.FI_RECV)
-            self.receives = Receives(nic, context, self.dispatch, long, counters.count, number)
-        self.queue._attach(self.dispatch)
+        if self.queue is not None:
+            self.queue._attach(self.dispatch)
+        return self.dispatch
 
     @property
     def size_left(self) -> int:

@@ -28,10 +28,12 @@ __all__ = [
     "ContextRings",
     "Ending",
     "Operation",
+    "Owner",
     "Piece",
-    "Reports",
     "Tally",
     "closing",
+    "is_counted",
+    "take_reported",
 ]
 
 INJECT_SIZE = 64
@@ -77,7 +79,7 @@ class Ending:
         """Ring index of the descriptor that ends a chain; -1 without one."""
         self.status = _OK
         """The chain's first error."""
-        self.owner: object = None
+        self.owner: Owner | None = None
         """Who posted it, if several share the rings."""
         self.deferral: Deferral | None = None
         """What has waited for a counter, and is told of its end."""
@@ -129,11 +131,6 @@ class Piece(NamedTuple):
     compare: int
 
 
-def closing(done: Callable[[int], None]) -> Operation:
-    """The driver's own operation that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
-    return Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
-
-
 class Companion(Protocol):
     """What works hand in hand with the rings of a context: its event ring, when there are messages."""
 
@@ -151,64 +148,32 @@ class Tally(Protocol):
         """An operation, of this kind, has ended; ``told``: the status by which the NIC counted it, if it did."""
 
 
-class Reports:
-    """What an endpoint is told of the operations that it posts, wherever they are posted."""
+class Owner(Protocol):
+    """Who posted an operation into rings that several share."""
 
-    def __init__(self) -> None:
-        self._backlog: list[Completed] = []
-        """Over, and not seen by the application yet."""
-        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
-        """Told of every operation that ended because its peer was given up."""
-        self.tally: Tally | None = None
-        """Counts all operations as they end."""
-        self.counters: dict[int, int] = {}
-        """Event counters of the NIC by the bit of :data:`COUNTED` in ``flags`` of the operations that they count."""
-        self.held: dict[int, int] = {}
-        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
-        self.companion: Companion | None = None
-
-    def progress(self) -> None:
-        """Let the companion do what can be done now."""
-        if self.companion is not None:
-            self.companion.progress()
-
-    def finish(self, operation: Operation, length: int, status: int) -> None:
-        """End an operation that the NIC alone could not: it is counted, and ``poll`` gives it."""
-        self._tell(operation, status, None)
-        self._backlog.append(Completed(operation, length, status))
-
-    def _tell(self, operation: Operation, status: int, told: int | None) -> None:
-        """Tell counters, and what has waited for one, of an operation that has ended."""
-        if operation.ending is not None and operation.ending.deferral is not None:
-            operation.ending.deferral.finish(status)
-        self.count(operation, status, told)
-
-    def count(self, operation: Operation, status: int, told: int | None) -> None:
-        """Let the endpoint's counters count an operation that has ended, unless its own counter does."""
-        ending = operation.ending
-        deferred = ending is not None and ending.deferral is not None and not ending.deferral.counted
-        if self.tally is not None and not deferred:
-            self.tally(operation.flags, status, told)
-
-    def _take_backlog(self, limit: int) -> list[Completed]:
-        """Take up to ``limit`` of the oldest, and none behind one that reports an error."""
-        backlog = self._backlog
-        count = next(
-            (number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit
-        )
-        taken = backlog[:count]
-        del backlog[:count]
-        return taken
-
-    def _counter_of(self, operation: Operation) -> int:
-        """The NIC's event counter that the operation's end advances; 0: none."""
-        ending = operation.ending
-        if ending is not None and ending.deferral is not None and not ending.deferral.counted:
-            return 0
-        return self.counters.get(operation.flags & COUNTED, 0)
+    peer_failed: Callable[[int], None]
 
 
-class ContextRings(Reports):
+def closing(done: Callable[[int], None]) -> Operation:
+    """The driver's own operation that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
+    return Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
+
+
+def take_reported(backlog: list[Completed], limit: int) -> list[Completed]:
+    """Take up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
+    count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
+    taken = backlog[:count]
+    del backlog[:count]
+    return taken
+
+
+def is_counted(operation: Operation) -> bool:
+    """Whether counters of its endpoint count an operation: deferred work may have one of its own instead."""
+    ending = operation.ending
+    return ending is None or ending.deferral is None or ending.deferral.counted
+
+
+class ContextRings:
     """Transmit and completion ring of one context, both with ``entries`` (a power of two) entries.
 
     A request is known by its token, which the NIC hands back. There is one for every entry; those of a chain of
@@ -241,7 +206,17 @@ class ContextRings(Reports):
         self._head = 0
         self._pending: list[Operation | None] = [None] * entries
         self._free = list(range(entries))
-        super().__init__()
+        self._backlog: list[Completed] = []
+        """Taken while the driver waited for something of its own; the application has not seen them."""
+        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
+        """Told of every operation that ended because its peer was given up."""
+        self.tally: Tally | None = None
+        """Counts all completions as they are taken from the ring."""
+        self.counters: dict[int, int] = {}
+        """Event counters of the NIC by the bit of :data:`COUNTED` in ``flags`` of the operations that they count."""
+        self.held: dict[int, int] = {}
+        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
+        self.companion: Companion | None = None
 
     @property
     def size_log2(self) -> int:
@@ -323,7 +298,7 @@ class ContextRings(Reports):
             flags | _COMPLETION_FLAG,
             length,
             peer,
-            self._counter_of(operation) if self.counters else 0,
+            self._number(operation),
             0,
             0,
             remote_address,
@@ -358,7 +333,7 @@ class ContextRings(Reports):
                 flags | (_CHAINED_FLAG if number < last else _COMPLETION_FLAG),
                 length,
                 peer,
-                self._counter_of(operation) if self.counters and number == last else 0,
+                self._number(operation) if number == last else 0,
                 0,
                 0,
                 remote_address,
@@ -372,6 +347,10 @@ class ContextRings(Reports):
         ending.last = (self._tail - 1) & _INDEX_MASK
         if not more:
             self.announce()
+
+    def _number(self, operation: Operation) -> int:
+        """The NIC's event counter that an operation advances; 0: none."""
+        return self.counters.get(operation.flags & COUNTED, 0) if self.counters and is_counted(operation) else 0
 
     def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
@@ -403,7 +382,7 @@ class ContextRings(Reports):
         Their buffers and ring entries are free again.
         """
         self.progress()
-        return self._take_backlog(limit) if self._backlog else self._take(limit)
+        return take_reported(self._backlog, limit) if self._backlog else self._take(limit)
 
     def _take(self, limit: int) -> list[Completed]:
         taken: list[Completed] = []
@@ -429,12 +408,15 @@ class ContextRings(Reports):
             self._pending[token] = None
             self._free.append(token)
             if status == _PDC_FAILED:
-                self.peer_failed(operation.dest_addr)
+                owner = self if ending is None else ending.owner or self
+                owner.peer_failed(operation.dest_addr)
             if ending is not None and ending.done is not None:
                 ending.done(status)
-                continue
-            if self.tally is not None or (ending is not None and ending.deferral is not None):
-                self._tell(operation, status, told)
+                status = _OK  # nobody else hears of it
+            elif ending is not None and ending.deferral is not None:
+                ending.deferral.finish(status)
+            if self.tally is not None and is_counted(operation):
+                self.tally(operation.flags, status, told)
             taken.append(Completed(operation, length, status))
             if status != _OK:
                 break
@@ -450,9 +432,22 @@ class ContextRings(Reports):
         self._free += ending.places
         return status if ending.status == _OK else ending.status
 
+    def progress(self) -> None:
+        """Let the companion do what can be done now."""
+        if self.companion is not None:
+            self.companion.progress()
+
     def absorb(self) -> None:
         """Take what has completed, and keep it for :meth:`poll`."""
         self._backlog += self._take(self.entries)
+
+    def finish(self, operation: Operation, length: int, status: int) -> None:
+        """End an operation that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
+        if operation.ending is not None and operation.ending.deferral is not None:
+            operation.ending.deferral.finish(status)
+        if self.tally is not None and is_counted(operation):
+            self.tally(operation.flags, status, None)
+        self._backlog.append(Completed(operation, length, status))
 
     def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
         """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.

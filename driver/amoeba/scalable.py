@@ -8,14 +8,14 @@ from amoeba_model.device import DeviceClosedError
 
 from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
-from amoeba.constants import BindFlags, Caps, Errno, OpFlags
+from amoeba.constants import BindFlags, Errno, OpFlags
 from amoeba.contexts import start_context
-from amoeba.counters import Counter, Counters
+from amoeba.counters import Counter
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
-from amoeba.receive import DEFAULT_RX_SIZE, Receiver
+from amoeba.receive import Receiver
 from amoeba.rings import ContextRings
 from amoeba.transmit import Transmitter
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from amoeba.domain import Domain
 
 __all__ = ["ReceiveContext", "ScalableEndpoint", "TransmitContext"]
-
-_SENDS = Caps.FI_MSG | Caps.FI_TAGGED | Caps.FI_SEND
-"""What a transmit context does of messages; for long ones it has to hear of peers that have read them."""
 
 
 class ScalableEndpoint(FabricObject):
@@ -165,7 +162,6 @@ class TransmitContext(Transmitter):
         self.context = context
         """The NIC's context."""
         super().__init__(endpoint.domain, endpoint, tx_size=tx_size, op_flags=op_flags)
-        self._receiver: Receiver = Receiver(DEFAULT_RX_SIZE, _SENDS)
 
     @property
     def enabled(self) -> bool:
@@ -198,8 +194,7 @@ class TransmitContext(Transmitter):
         except BaseException:
             rings.release()
             raise
-        self._receiver.start(self._nic, self.domain.number, self.context, vector, rings, peers, self._counters)
-        start_context(self.domain, self.context, rings, self._receiver, self._counters)
+        start_context(self.domain, self.context, rings)
         self._start(rings, peers)
 
     def _release(self) -> None:
@@ -209,7 +204,6 @@ class TransmitContext(Transmitter):
                 self._drain(rings)
                 self._nic.disable_context(self.context)
                 rings.release()
-                self._receiver.release()
         self.endpoint._closed_context(self.context, lost=rings is not None and rings.under_way > 0)
 
     def __repr__(self) -> str:
@@ -228,7 +222,7 @@ class ReceiveContext(FabricObject):
         self.context = context
         """The NIC's context."""
         self.enabled = False
-        self._receiver = Receiver(rx_size, Caps(0))
+        self._receiver = Receiver(rx_size)
         super().__init__(endpoint)
 
     @property
@@ -257,7 +251,7 @@ class ReceiveContext(FabricObject):
             raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context's queue needs FI_RECV, got {flags!r}")
         if self._receiver.queue is not None:
             raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
-        self._receiver.queue = queue
+        self._receiver.bind(queue, flags)
         queue._adopt(self)
 
     def enable(self) -> None:
@@ -266,7 +260,7 @@ class ReceiveContext(FabricObject):
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the receive context is enabled already")
         domain = self.endpoint.domain
-        self._receiver.start(domain.nic, domain.number, self.context, self.endpoint._vector(), None, None, Counters())
+        self._receiver.start_listening(domain.nic, self.context, self.endpoint._vector())
         start_context(domain, self.context, None, self._receiver)
         self.enabled = True
 

@@ -1,26 +1,33 @@
 """Rings of one context of the NIC that several endpoints post into."""
 
-import functools
 import time
-from collections import Counter as Tally
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from amoeba_model.descriptors import DescriptorOpcode
-from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.rings import Completed, ContextRings, Ending, Operation, Piece, Reports, closing
+from amoeba.rings import (
+    Companion,
+    Completed,
+    ContextRings,
+    Ending,
+    Operation,
+    Piece,
+    Tally,
+    closing,
+    is_counted,
+    take_reported,
+)
 
 __all__ = ["RingShare", "TransmitRings"]
 
-_PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
 
-
-class RingShare(Reports):
+class RingShare:
     """One endpoint's share of rings that others post into, too; to be used like :class:`ContextRings`.
 
     Ring entries belong to whoever takes them first. Completions go to the share that posted the operation, whoever
-    takes them out of the ring. Event counters are not the NIC's: the driver counts.
+    takes them out of the ring.
     """
 
     limited = False
@@ -32,11 +39,18 @@ class RingShare(Reports):
         self.entries = rings.entries
         self.under_way = 0
         """Requests of this share whose completion has not been taken out of the ring."""
-        self._by_peer: Tally[int] = Tally()
+        self._by_peer: Counter[int] = Counter()
+        self._backlog: list[Completed] = []
         self._released = False
         self._unannounced = False
         self._listeners: list[Callable[[], None]] = []
-        super().__init__()
+        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
+        """Told of every operation of this share that ended because its peer was given up."""
+        self.tally: Tally | None = None
+        """Counts all completions of this share as they are taken from the ring; the NIC counts none."""
+        self.held: dict[int, int] = {}
+        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
+        self.companion: Companion | None = None
 
     @property
     def room(self) -> int:
@@ -49,7 +63,7 @@ class RingShare(Reports):
         return bool(self._backlog or self.held) or self.under_way > 0
 
     def busy_with(self, dest_addr: int) -> bool:
-        return dest_addr in self.held.values() or self._by_peer[dest_addr] > 0
+        return self._by_peer[dest_addr] > 0 or dest_addr in self.held.values()
 
     def check_space(self, descriptors: int = 1) -> None:
         """Raise FI_EAGAIN if a request of so many descriptors cannot be posted."""
@@ -102,20 +116,11 @@ class RingShare(Reports):
         """The operation, marked as this share's."""
         if operation.ending is None:
             operation = operation._replace(ending=Ending(length))
-        ending = operation.ending
-        assert ending is not None
-        ending.owner = self
-        if ending.done is not None:
-            # the ring tells nobody else of it
-            ending.done = functools.partial(self._done, operation.dest_addr, ending.done)
+        assert operation.ending is not None
+        operation.ending.owner = self
         self.under_way += 1
         self._by_peer[operation.dest_addr] += 1
         return operation
-
-    def _done(self, dest_addr: int, done: Callable[[int], None], status: int) -> None:
-        """An operation of the driver's own has ended."""
-        self._ended(dest_addr, status)
-        done(status)
 
     def _posted(self, more: bool) -> None:
         self._unannounced = True
@@ -138,10 +143,15 @@ class RingShare(Reports):
         """Take up to ``limit`` completions of this share, oldest first, and none behind one that reports an error."""
         self.progress()
         self._share_out()
-        return self._take_backlog(limit)
+        return take_reported(self._backlog, limit)
+
+    def progress(self) -> None:
+        """As :meth:`ContextRings.progress`."""
+        if self.companion is not None:
+            self.companion.progress()
 
     def absorb(self) -> None:
-        """Take what has completed, and keep it for :meth:`poll`."""
+        """As :meth:`ContextRings.absorb`."""
         self._share_out()
 
     def _share_out(self) -> int:
@@ -157,16 +167,13 @@ class RingShare(Reports):
         return count
 
     def _receive(self, completed: Completed) -> None:
-        self._ended(completed.operation.dest_addr, completed.status)
-        if not self._released:
-            self.count(completed.operation, completed.status, None)
-            self._backlog.append(completed)
-
-    def _ended(self, dest_addr: int, status: int) -> None:
         self.under_way -= 1
-        self._by_peer[dest_addr] -= 1
-        if status == _PDC_FAILED:
-            self.peer_failed(dest_addr)
+        self._by_peer[completed.operation.dest_addr] -= 1
+        if self._released:
+            return
+        if self.tally is not None and is_counted(completed.operation):
+            self.tally(completed.operation.flags, completed.status, None)
+        self._backlog.append(completed)
 
     def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
         """As :meth:`ContextRings.wait_until`."""
@@ -183,7 +190,7 @@ class RingShare(Reports):
     def arm(self) -> None:
         """Ask for an interrupt at the next completion of any share, or at once if it is there already."""
         self._ring.arm()
-        if self.held and self.companion is not None:
+        if self.companion is not None:
             self.companion.arm()
 
     def release(self) -> None:

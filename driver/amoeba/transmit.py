@@ -85,10 +85,10 @@ class Posting(RmaOperations, AtomicOperations, MessageOperations):
         return rings.room
 
     def cancel(self, context: Any) -> None:
-        """Give up the oldest receive with this context, or an operation that waits for its counter: ``fi_cancel``.
+        """Take back an operation that still waits for its counter, or the oldest receive: ``fi_cancel``.
 
-        It ends with FI_ECANCELED, a receive perhaps as it has ended already. Raises FI_ENOENT if there is neither:
-        what was posted to be sent cannot be called back.
+        ``context`` is that of its call. It ends with FI_ECANCELED; a receive perhaps as it has ended already, though
+        nobody has read of that yet. Raises FI_ENOENT if there is none: what else was posted cannot be called back.
         """
         rings = self._rings or self._not_enabled()
         taken = self.domain._deferrals.withdraw(
@@ -96,8 +96,8 @@ class Posting(RmaOperations, AtomicOperations, MessageOperations):
         )
         for deferral in taken:
             deferral.fail()
-        if not taken and not (self._receiver and self._receiver.receives and self._receiver.receives.cancel(context)):
-            raise fabric_error(Errno.FI_ENOENT, f"no receive or waiting operation with context {context!r}")
+        if not taken and not self._cancel_receive(context):
+            raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
 
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
         """The same endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""

@@ -138,7 +138,9 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(
             Info(tx_attr=TxAttr(op_flags=OpFlags.FI_COMMIT_COMPLETE)), "TxAttr.op_flags", id="durable completions"
         ),
-        pytest.param(Info(rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"),
+        pytest.param(
+            Info(caps=Caps.FI_RMA, rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"
+        ),
         pytest.param(Info(domain_attr=DomainAttr(name="mlx5_0")), "DomainAttr.name", id="another NIC"),
         pytest.param(
             Info(domain_attr=DomainAttr(threading=Threading.FI_THREAD_SAFE)), "DomainAttr.threading", id="threads"
@@ -214,11 +216,27 @@ def test_the_queue_size_is_at_least_the_requested_and_a_default_without(fabric, 
     assert keep(keep(fabric.domain(info)).endpoint(info)).tx_size == granted
 
 
-@pytest.mark.parametrize(("wanted", "granted"), [(0, 256), (1, 1), (100, 100), (2**15 - 4, 2**15 - 4)])
-def test_as_many_entries_about_peers_can_wait_as_requested(fabric, keep, wanted, granted):
-    info = fabric.getinfo(Info(rx_attr=RxAttr(size=wanted)))[0]
+@pytest.mark.parametrize(
+    ("caps", "wanted", "granted"),
+    [
+        (Caps.FI_RMA, 0, 256),
+        (Caps.FI_RMA, 1, 1),
+        (Caps.FI_RMA, 2**15 - 4, 2**15 - 4),
+        (Caps.FI_TAGGED | Caps.FI_SEND, 100, 100),
+        (Caps.FI_TAGGED, 0, 64),
+        (Caps.FI_MSG | Caps.FI_RECV, 7, 7),
+        (Caps(0), 64, 64),
+    ],
+)
+def test_entries_may_wait_and_receives_be_posted_as_many_as_were_asked_for(fabric, keep, caps, wanted, granted):
+    info = fabric.getinfo(Info(caps=caps, rx_attr=RxAttr(size=wanted)))[0]
     assert info.rx_attr.size == granted
     assert keep(keep(fabric.domain(info)).endpoint(info)).rx_size == granted
+
+
+def test_more_receives_than_a_nic_keeps_are_not_granted(fabric):
+    with refused(Errno.FI_ENODATA, "RxAttr.size"):
+        fabric.getinfo(Info(caps=Caps.FI_MSG, rx_attr=RxAttr(size=65)))
 
 
 @pytest.mark.parametrize(
