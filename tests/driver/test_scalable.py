@@ -12,6 +12,7 @@ from amoeba import (
     FabricError,
     Info,
     Op,
+    Retransmission,
     RxAttr,
     TxAttr,
     rx_addr,
@@ -301,6 +302,19 @@ def test_operations_under_way_finish_before_a_context_is_closed(sides, region, m
         client.tx[1].atomic(ONE, 0, region.address, region.key, Op.FI_SUM)
     client.endpoint.close()
     assert memory[0] == 10
+
+
+@on_model
+def test_a_context_that_is_never_answered_is_not_used_again(fabric, sides, region):
+    client, nic = sides[0], fabric.nics[0]
+    nic.retransmission = Retransmission(timeout=1 << 28)  # whatever the host's speed, it has not given up
+    fabric.network.detach(fabric.devices[1])
+    client.tx[0].write(bytes(8), 0, region.address, region.key)
+    client.tx[0].close()
+    with refused(Errno.FI_EBUSY):
+        client.endpoint.tx_context(0)
+    client.endpoint.close()
+    assert sorted(nic._free_contexts) == [0, 2, 3]
 
 
 @on_model

@@ -1,6 +1,7 @@
 """Operations that wait for a counter, and deferred work: fi_trigger(3)."""
 
 import re
+import select
 from pathlib import Path
 
 import amoeba
@@ -10,6 +11,7 @@ from amoeba import (
     AtomicMsg,
     BindFlags,
     ClosedError,
+    CompletionQueue,
     CqFormat,
     DeferredWork,
     Errno,
@@ -27,6 +29,7 @@ from amoeba import (
     RmaMsg,
     TriggeredContext,
     TriggerOp,
+    WaitObj,
 )
 from sides import ALL_ACCESS
 
@@ -363,6 +366,38 @@ def test_every_kind_of_work(pair, to, memory, cntr, done):
     done.wait(len(works), timeout=30)
     assert memory[:5].tolist() == [11, 22, 33, 40, 55]
     assert (fetched[0], compared[0], read[0]) == (20, 30, 40)
+
+
+@on_model
+def test_a_counters_descriptor_is_readable_while_work_that_it_counts_is_under_way(pair, to, cntr, keep):
+    client = pair[0]
+    done = keep(client.domain.cntr_open(WaitObj.FI_WAIT_FD))
+    client.domain.queue_work(DeferredWork(1, cntr, TriggerOp.FI_OP_WRITE, write(client, to, 7), done))
+    assert done.read() == 0
+    assert not select.select([done], [], [], 0)[0]
+    cntr.add(1)
+    while client.domain._deferrals.live:
+        assert select.select([done], [], [], 0)[0]
+        done.read()
+    assert done.read() == 1
+    assert not select.select([done], [], [], 0)[0]
+
+
+@on_model
+@pytest.mark.parametrize("wait", ["queue", "counter"])
+def test_waiting_is_for_the_interrupts_of_what_others_wait_for_too(pair, to, cntr, done, counted, monkeypatch, wait):
+    client, armed = pair[0], []
+    msg = RmaMsg([bytes(8)], to[0], [RmaIov(to[1], 8, to[2])])
+    op = OpRma(client.endpoint, msg, OpFlags.FI_COMPLETION)
+    client.domain.queue_work(DeferredWork(1, cntr, TriggerOp.FI_OP_WRITE, op, done))
+    arm = CompletionQueue._arm
+    monkeypatch.setattr(CompletionQueue, "_arm", lambda queue: armed.append(queue) or arm(queue))
+    counted.write(bytes(8), 0, *to[1:])
+    if wait == "queue":
+        client.finish()
+    else:
+        done.wait(1, timeout=30)
+    assert counted._cq in armed
 
 
 @on_model
