@@ -187,7 +187,7 @@ async def random_program(bench, steps):
 async def messages_meet_the_receives_that_the_lists_say(dut, pace):
     bench = Bench(dut, PACES[pace])
     await start(dut)
-    await random_program(bench, 6000)
+    await random_program(bench, 4000)
     kinds = {kind for kind, _ in bench.kinds}
     assert kinds >= set(range(4, 13)), f"of all that can happen, only {kinds} did"
     assert {code for _, code in bench.kinds} == {1, 3, 5, 0x1D}

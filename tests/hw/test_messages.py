@@ -4,6 +4,7 @@
 import pytest
 from amaranth.lib import data
 from amoeba_hw.messages.match_unit import MatchUnit
+from amoeba_hw.messages.matcher import Matcher
 from amoeba_hw.messages.ordered_lists import OrderedLists
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
@@ -28,3 +29,8 @@ def test_places_are_a_power_of_two():
 
 def test_messages_and_receives_are_matched_as_the_model_s_lists_say():
     run_bench(MatchUnit(NicParameters(**SIZES)), "match_unit", parameters=SIZES)
+
+
+def test_every_message_and_receive_descriptor_is_decided_about_and_all_room_comes_back():
+    parameters = {"data_width": 256, **SIZES}
+    run_bench(Matcher(NicParameters(**parameters)), "matcher", parameters=parameters, timeout=300)
