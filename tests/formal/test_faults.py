@@ -1,15 +1,16 @@
 # amaranth: UnusedElaboratable=no
-"""The proofs of the memory engine's and the target's hazards notice what they are there to notice: each fault makes
-one fail."""
+"""The proofs of the hazards of memory engine, target and messages notice what they are there to notice: each fault
+makes one fail."""
 
 import inspect
 from types import ModuleType
 
 import pytest
 from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
+from amoeba_hw.messages import slot_rooms
 from amoeba_hw.target import answer_history, answer_store, closing_order, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
-from formal import memory, target
+from formal import memory, messages, target
 
 FAULTS = {
     "no bypass from the operation before": (
@@ -102,6 +103,25 @@ FAULTS = {
         "& (claim.generation == self.generations[index])",
         "",
     ),
+    "receive descriptors take the room that a request has seen": (
+        event_rooms,
+        "EventRooms",
+        "taken + _MARGIN + 1 <",
+        "taken + _MARGIN <",
+    ),
+    "a slot more than there are is promised": (
+        slot_rooms,
+        "SlotRooms",
+        "self.free[index] > promised",
+        "self.free[index] >= promised",
+    ),
+    "slots are promised before the lists are emptied": (slot_rooms, "SlotRooms", " & self.settled[index]", ""),
+    "an earlier generation settles": (
+        slot_rooms,
+        "SlotRooms",
+        "& (claim.generation == self.generations[index])",
+        "",
+    ),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -114,6 +134,7 @@ SPECIFICATIONS = {
     "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
     "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),
     "EventRooms": (target, "EventRoomSpec", "bmc", 12),
+    "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
 
