@@ -12,7 +12,7 @@ help:
 	@echo "make test    all tests"
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
 	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
-	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/testplan.md"
+	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
 	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
 	@echo "make bench   exact cycle counts and speed ratios: a table, and build/bench.json"
 
@@ -45,6 +45,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/python -m amoeba_model.generate --check
 	$(BIN)/python tests/testplan.py --check
+	$(BIN)/python tests/conformance_page.py --check
 
 rtl: $(VENV)/sim.stamp
 	$(BIN)/python -m amoeba_hw.generate hw/rtl
@@ -52,6 +53,7 @@ rtl: $(VENV)/sim.stamp
 generated: $(VENV)/dev.stamp
 	$(BIN)/python -m amoeba_model.generate
 	$(BIN)/python tests/testplan.py
+	$(BIN)/python tests/conformance_page.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -27,6 +27,7 @@ _SHOW = {
     "proof": {"rtl"},
     "system": {"model", "rtl"},
     "driver": {"model", "rtl", "driver"},
+    "conformance": {"model", "rtl", "driver"},
 }
 """The devices on which the tests of a group run."""
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
-#define AMOEBA_ABI_VERSION 2
+#define AMOEBA_ABI_VERSION 3
 #define AMOEBA_BAR_SIZE 0x40000
 #define AMOEBA_DOORBELL_PAGE 0x20000
 #define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
@@ -18,6 +18,8 @@
 #define AMOEBA_DOORBELL_ARM 0x008 /* W: Raise the context's interrupt once at the next completion whose index is the one written or later (16 bits); at once if it has been written already. */
 #define AMOEBA_DOORBELL_EVENT_HEAD 0x00c /* W: Consumer index of the event ring (16 bits). */
 #define AMOEBA_DOORBELL_EVENT_ARM 0x010 /* W: As arm, for the event ring; the same interrupt. */
+#define AMOEBA_DOORBELL_RECEIVE_TAIL 0x014 /* W: Producer index of the receive ring (16 bits): the doorbell. */
+#define AMOEBA_DOORBELL_SLOT_RELEASE 0x018 /* W: Number of an unexpected slot that the driver is done with (16 bits). */
 
 /* Every block begins with these; offsets below are from the start of the block. */
 #define AMOEBA_BLOCK_TYPE 0x000 /* R: Type number of the block. */
@@ -41,6 +43,12 @@
 #define AMOEBA_DEVICE_RETRANSMIT_LIMIT 0x044 /* RW: Timeouts in a row after which a PDC is given up. */
 #define AMOEBA_DEVICE_ANSWER_BASE_LOW 0x048 /* RW: Answer memory: target_pdcs * window * payload bytes of host memory; 4 KiB aligned, 0: none. */
 #define AMOEBA_DEVICE_ANSWER_BASE_HIGH 0x04c /* RW: The same, high half. */
+#define AMOEBA_DEVICE_RECEIVES 0x050 /* R: Receives that may be posted, per context. */
+#define AMOEBA_DEVICE_UNEXPECTED 0x054 /* R: Unexpected slots, per context. */
+#define AMOEBA_DEVICE_EVENT_COUNTERS 0x058 /* R: Event counters, number 0 (none) included. */
+#define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written. */
+#define AMOEBA_DEVICE_COUNTER_BASE_HIGH 0x060 /* RW: The same, high half. */
+#define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */
@@ -84,6 +92,20 @@
 #define AMOEBA_CONTEXTS_EVENT_BASE_HIGH_STRIDE 0x080
 #define AMOEBA_CONTEXTS_EVENT_SIZE 0x070 /* RW: log2 of the event ring's entries, 3 to 15. */
 #define AMOEBA_CONTEXTS_EVENT_SIZE_STRIDE 0x080
+#define AMOEBA_CONTEXTS_RECEIVE_BASE_LOW 0x074 /* RW: Address of the receive ring, low half; 64-byte aligned. */
+#define AMOEBA_CONTEXTS_RECEIVE_BASE_LOW_STRIDE 0x080
+#define AMOEBA_CONTEXTS_RECEIVE_BASE_HIGH 0x078 /* RW: Address of the receive ring, high half. */
+#define AMOEBA_CONTEXTS_RECEIVE_BASE_HIGH_STRIDE 0x080
+#define AMOEBA_CONTEXTS_RECEIVE_SIZE 0x07c /* RW: log2 of the receive ring's entries, 0 to 15. */
+#define AMOEBA_CONTEXTS_RECEIVE_SIZE_STRIDE 0x080
+#define AMOEBA_CONTEXTS_UNEXPECTED_BASE_LOW 0x080 /* RW: Unexpected slots: unexpected * payload bytes of host memory; 4 KiB aligned, 0: no messages. */
+#define AMOEBA_CONTEXTS_UNEXPECTED_BASE_LOW_STRIDE 0x080
+#define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH 0x084 /* RW: The same, high half. */
+#define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH_STRIDE 0x080
+#define AMOEBA_CONTEXTS_READ_COUNTER 0x088 /* RW: Event counter of requests from elsewhere that read only (8 bits); 0: none. */
+#define AMOEBA_CONTEXTS_READ_COUNTER_STRIDE 0x080
+#define AMOEBA_CONTEXTS_WRITE_COUNTER 0x08c /* RW: The same of those that write. */
+#define AMOEBA_CONTEXTS_WRITE_COUNTER_STRIDE 0x080
 
 /* The key table, written one slot at a time; a key lies in one of the slots that key_slots() names. */
 #define AMOEBA_KEYS_TYPE 0x414d0004
@@ -96,7 +118,9 @@
 #define AMOEBA_KEYS_LENGTH_HIGH 0x024 /* RW: The same, high half. */
 #define AMOEBA_KEYS_DOMAIN 0x028 /* RW: Protection domain (8 bits). */
 #define AMOEBA_KEYS_FLAGS 0x02c /* RW: Rights and addressing: KeyFlags. */
-#define AMOEBA_KEYS_STORE 0x030 /* W: Store the values above into the slot written here. */
+#define AMOEBA_KEYS_READ_COUNTER 0x034 /* RW: Event counter of requests that only read (8 bits); 0: none. */
+#define AMOEBA_KEYS_WRITE_COUNTER 0x038 /* RW: The same of those that write. */
+#define AMOEBA_KEYS_STORE 0x030 /* W: Store the other values into the slot written here. */
 
 /* The peer table, written one entry at a time; each entry is one packet delivery context. */
 #define AMOEBA_PEERS_TYPE 0x414d0005
@@ -127,14 +151,41 @@ struct amoeba_tx_descriptor {
     uint8_t flags; /* Modifiers. */
     uint32_t length; /* Bytes of remote memory concerned; for atomics a multiple of the element size. */
     uint16_t peer; /* Index into the peer table: whom to talk to. */
-    uint16_t reserved0; /* Zero. */
+    uint8_t counter; /* Event counter that the end of the request advances; 0: none. */
+    uint8_t reserved0; /* Zero. */
     uint32_t reserved1; /* Zero. */
-    uint64_t remote_address; /* Virtual address or offset in the remote region. */
-    uint64_t remote_key; /* Key of the remote region. */
+    uint64_t remote_address; /* Virtual address or offset in the remote region; of a tagged atomic in the receive. */
+    uint64_t remote_key; /* Key of the remote region; tag of a tagged message. */
     uint64_t local; /* Address of the source buffer or of the operands; their value if INLINE. */
     uint64_t result; /* Address that receives read or fetched data. */
     uint64_t compare; /* Address of the compare values; their value if INLINE; immediate data if IMMEDIATE. */
     uint64_t context; /* The application's context, returned in the completion. */
+};
+
+/* One entry of a context's receive ring, in host memory. */
+struct amoeba_rx_descriptor {
+    uint8_t opcode; /* What to do. */
+    uint8_t flags; /* Modifiers. */
+    uint8_t counter; /* Event counter that every message received into the buffer advances; 0: none. */
+    uint8_t reserved0; /* Zero. */
+    uint32_t length; /* Bytes of the buffer. */
+    uint64_t tag; /* Tag wanted. */
+    uint64_t ignore; /* Bits of the tag that need not match. */
+    uint64_t address; /* The buffer. */
+    uint64_t context; /* The application's context, returned in events. */
+    uint32_t source_ip; /* IPv4 address wanted if DIRECTED. */
+    uint32_t source_context; /* Context of the sender wanted if DIRECTED. */
+    uint32_t least_room; /* A MULTI buffer with less room than this is used up. */
+    uint32_t reserved1; /* Zero. */
+    uint64_t reserved2; /* Zero. */
+};
+
+/* What a rendezvous message carries instead of its data; NICs copy it like any other, drivers use it. */
+struct amoeba_rendezvous {
+    uint64_t address; /* ``buffer_offset`` to read the message from. */
+    uint64_t key; /* Key to read it with. */
+    uint64_t length; /* Bytes of the message. */
+    uint64_t token; /* Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on. */
 };
 
 /* One entry of a completion ring, in host memory; written by a single write, phase byte last. */
@@ -153,15 +204,15 @@ struct amoeba_completion {
 
 /* One entry of a context's event ring, in host memory; written by a single write, phase byte last. */
 struct amoeba_event {
-    uint64_t context; /* Zero; reserved for the application's context of a posted receive. */
+    uint64_t context; /* ``context`` of the receive descriptor. */
     uint64_t data; /* Immediate data. */
-    uint64_t tag; /* Zero; reserved for a message's match bits. */
-    uint64_t address; /* Virtual address of the first byte concerned. */
-    uint32_t length; /* Bytes of the packet that carried the immediate data. */
+    uint64_t tag; /* Tag of the message if TAGGED. */
+    uint64_t address; /* Virtual address of the first byte concerned; of a message: of its place. */
+    uint32_t length; /* Bytes of the packet that carried the immediate data; of a message: its length. */
     uint32_t source_ip; /* IPv4 address of the initiator. */
     uint32_t source_context; /* ``initiator`` of the request: the initiator's context. */
     uint16_t source_pdc; /* The initiator's PDC (its peer index). */
-    uint16_t reserved0; /* Zero. */
+    uint16_t slot; /* Unexpected slot if IN_SLOT. */
     uint32_t reserved1; /* Zero. */
     uint32_t reserved2; /* Zero. */
     uint32_t reserved3; /* Zero. */
@@ -169,6 +220,12 @@ struct amoeba_event {
     uint8_t kind; /* What happened. */
     uint8_t status; /* Return code. */
     uint8_t flags; /* Phase bit; what is valid. */
+};
+
+/* One entry of the event counters in host memory; written by a single write, never read. */
+struct amoeba_event_counter {
+    uint64_t success; /* Requests or messages that ended well. */
+    uint64_t error; /* Those that did not. */
 };
 
 /* One slot of the trace port. */
@@ -233,6 +290,12 @@ enum amoeba_descriptor_opcode { /* What a transmit descriptor asks for. */
     AMOEBA_DESCRIPTOR_OPCODE_FETCH_ATOMIC = 4,
     AMOEBA_DESCRIPTOR_OPCODE_COMPARE_ATOMIC = 5,
     AMOEBA_DESCRIPTOR_OPCODE_CLOSE = 6,
+    AMOEBA_DESCRIPTOR_OPCODE_SEND = 7,
+    AMOEBA_DESCRIPTOR_OPCODE_TAGGED_SEND = 8,
+    AMOEBA_DESCRIPTOR_OPCODE_RENDEZVOUS_SEND = 9,
+    AMOEBA_DESCRIPTOR_OPCODE_RENDEZVOUS_TAGGED_SEND = 10,
+    AMOEBA_DESCRIPTOR_OPCODE_TAGGED_ATOMIC = 11,
+    AMOEBA_DESCRIPTOR_OPCODE_TAGGED_FETCH_ATOMIC = 12,
 };
 
 enum amoeba_descriptor_flags {
@@ -243,6 +306,19 @@ enum amoeba_descriptor_flags {
     AMOEBA_DESCRIPTOR_FLAGS_CHAINED = 0x10,
 };
 
+enum amoeba_receive_opcode { /* What a receive descriptor asks for. */
+    AMOEBA_RECEIVE_OPCODE_RECEIVE = 1,
+    AMOEBA_RECEIVE_OPCODE_PEEK = 2,
+    AMOEBA_RECEIVE_OPCODE_TAKE = 3,
+    AMOEBA_RECEIVE_OPCODE_CANCEL = 4,
+};
+
+enum amoeba_receive_flags {
+    AMOEBA_RECEIVE_FLAGS_TAGGED = 0x1,
+    AMOEBA_RECEIVE_FLAGS_MULTI = 0x2,
+    AMOEBA_RECEIVE_FLAGS_DIRECTED = 0x4,
+};
+
 enum amoeba_completion_flags {
     AMOEBA_COMPLETION_FLAGS_PHASE = 0x80,
 };
@@ -251,11 +327,24 @@ enum amoeba_event_kind { /* What happened to memory of a context, or to a messag
     AMOEBA_EVENT_KIND_REMOTE_WRITE = 1,
     AMOEBA_EVENT_KIND_REMOTE_READ = 2,
     AMOEBA_EVENT_KIND_REMOTE_ATOMIC = 3,
+    AMOEBA_EVENT_KIND_RECEIVED = 4,
+    AMOEBA_EVENT_KIND_UNEXPECTED = 5,
+    AMOEBA_EVENT_KIND_RENDEZVOUS = 6,
+    AMOEBA_EVENT_KIND_ATOMIC_RECEIVED = 7,
+    AMOEBA_EVENT_KIND_NO_MATCH = 8,
+    AMOEBA_EVENT_KIND_FOUND = 9,
+    AMOEBA_EVENT_KIND_TAKEN = 10,
+    AMOEBA_EVENT_KIND_CANCELLED = 11,
+    AMOEBA_EVENT_KIND_REFUSED = 12,
 };
 
 enum amoeba_event_flags {
     AMOEBA_EVENT_FLAGS_PHASE = 0x80,
     AMOEBA_EVENT_FLAGS_IMMEDIATE = 0x1,
+    AMOEBA_EVENT_FLAGS_TAGGED = 0x2,
+    AMOEBA_EVENT_FLAGS_RELEASED = 0x4,
+    AMOEBA_EVENT_FLAGS_IN_SLOT = 0x8,
+    AMOEBA_EVENT_FLAGS_LONG = 0x10,
 };
 
 enum amoeba_context_control {
@@ -304,6 +393,9 @@ enum amoeba_counter { /* What the NIC counts, in the order of the counter block.
     AMOEBA_COUNTER_NACKS_RECEIVED = 26,
     AMOEBA_COUNTER_DUPLICATES = 27,
     AMOEBA_COUNTER_EVENTS = 28,
+    AMOEBA_COUNTER_MESSAGES_MATCHED = 29,
+    AMOEBA_COUNTER_MESSAGES_UNEXPECTED = 30,
+    AMOEBA_COUNTER_COUNTER_WRITES = 31,
 };
 
 enum amoeba_stage { /* Stages of a request's life, in the order in which a fetching atomic passes them. */
@@ -334,6 +426,8 @@ enum amoeba_requester { /* Components that access host memory; AxUSER on the AXI
     AMOEBA_REQUESTER_EVENT_WRITER = 7,
     AMOEBA_REQUESTER_ANSWER_WRITER = 8,
     AMOEBA_REQUESTER_ANSWER_FETCH = 9,
+    AMOEBA_REQUESTER_RECEIVE_FETCH = 10,
+    AMOEBA_REQUESTER_COUNTER_WRITER = 11,
 };
 
 enum amoeba_pds_type {

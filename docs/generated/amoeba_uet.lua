@@ -12,7 +12,7 @@ local PDS_CONTROL = 11
 local NEXT_REQUEST_STD = 3
 local NEXT_RESPONSE = 4
 local NEXT_RESPONSE_DATA = 5
-local atomic_requests = { [3] = true, [4] = true, [48] = true }
+local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true }
 
 local enums = {
   PdsType = {

@@ -5,13 +5,14 @@ Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_clu
 endpoints from it.
 """
 
-from amoeba.address import AddressVector, EndpointAddress, Insertion
+from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
 from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
 from amoeba.completion import CompletionQueue, CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry
 from amoeba.constants import (
     FI_ADDR_NOTAVAIL,
     FI_ADDR_UNSPEC,
     FI_KEY_NOTAVAIL,
+    FI_SHARED_CONTEXT,
     AddrFormat,
     AvFlags,
     AvType,
@@ -20,6 +21,7 @@ from amoeba.constants import (
     CqFormat,
     Datatype,
     DomainFlags,
+    EndpointOption,
     EpType,
     EqEvent,
     EqFlags,
@@ -31,12 +33,14 @@ from amoeba.constants import (
     MsgOrder,
     Op,
     OpFlags,
+    OptionLevel,
     Progress,
     Protocol,
     QueryFlags,
     ResourceMgmt,
     Threading,
     TrafficClass,
+    TriggerOp,
     WaitObj,
 )
 from amoeba.counters import Counter
@@ -63,6 +67,18 @@ from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.rendezvous import Rendezvous
+from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.shared_context import SharedTransmitContext
+from amoeba.transmit import EndpointAlias
+from amoeba.triggered import (
+    DeferredWork,
+    OpAtomic,
+    OpCntr,
+    OpCompareAtomic,
+    OpFetchAtomic,
+    OpRma,
+    TriggeredContext,
+)
 from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
 
 __all__ = [
@@ -70,6 +86,7 @@ __all__ = [
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
     "FI_KEY_NOTAVAIL",
+    "FI_SHARED_CONTEXT",
     "INJECT_SIZE",
     "MAX_MESSAGE",
     "AddrFormat",
@@ -92,12 +109,15 @@ __all__ = [
     "CqMsgEntry",
     "CqTaggedEntry",
     "Datatype",
+    "DeferredWork",
     "DeviceFailureError",
     "Domain",
     "DomainAttr",
     "DomainFlags",
     "Endpoint",
     "EndpointAddress",
+    "EndpointAlias",
+    "EndpointOption",
     "EpAttr",
     "EpType",
     "EqEntry",
@@ -119,12 +139,19 @@ __all__ = [
     "MrMode",
     "MsgOrder",
     "Op",
+    "OpAtomic",
+    "OpCntr",
+    "OpCompareAtomic",
+    "OpFetchAtomic",
     "OpFlags",
+    "OpRma",
+    "OptionLevel",
     "PeerError",
     "Progress",
     "ProtectionError",
     "Protocol",
     "QueryFlags",
+    "ReceiveContext",
     "Rendezvous",
     "ResourceError",
     "ResourceMgmt",
@@ -133,10 +160,15 @@ __all__ = [
     "RmaIov",
     "RmaMsg",
     "RxAttr",
+    "ScalableEndpoint",
+    "SharedTransmitContext",
     "StateError",
     "Threading",
     "TimedOutError",
     "TrafficClass",
+    "TransmitContext",
+    "TriggerOp",
+    "TriggeredContext",
     "TruncatedError",
     "TryAgainError",
     "TxAttr",
@@ -147,6 +179,7 @@ __all__ = [
     "open_cluster",
     "open_device",
     "open_fabric",
+    "rx_addr",
     "tostr",
     "version",
 ]

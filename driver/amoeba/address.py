@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from amoeba.domain import Domain
     from amoeba.peers import PeerMap
 
-__all__ = ["DRAIN_TIME", "AddressVector", "EndpointAddress", "Insertion"]
+__all__ = ["DRAIN_TIME", "AddressVector", "EndpointAddress", "Insertion", "rx_addr"]
 
 DRAIN_TIME = 1.0
 """Seconds of host time that closing an endpoint, and removing peers, waits for others."""
 
 _LAYOUT = struct.Struct(">6sIIHH")
+_JOB_BITS = 24
+_ADDR_BITS = 64
+_MOST_RX_CTX_BITS = 8
 _NO_FLAGS = AvFlags(0)
 
 
@@ -38,29 +41,45 @@ class EndpointAddress:
     pid_on_fep: int
     """UET process id, 12 bits."""
     resource_index: int
-    """The endpoint's context on its NIC, 12 bits."""
+    """The endpoint's context on its NIC, 12 bits; of a scalable endpoint the first one."""
+    contexts: int = 1
+    """How many contexts it has there, side by side, at most 256."""
 
     SIZE = _LAYOUT.size
 
     def pack(self) -> bytes:
-        """The address as :attr:`SIZE` bytes in network order, fields as listed."""
-        return _LAYOUT.pack(self.mac, self.ip, self.job_id, self.pid_on_fep, self.resource_index)
+        """The address as :attr:`SIZE` bytes in network order, fields as listed, ``contexts`` - 1 above the job."""
+        return _LAYOUT.pack(
+            self.mac, self.ip, (self.contexts - 1) << _JOB_BITS | self.job_id, self.pid_on_fep, self.resource_index
+        )
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
         """Inverse of :meth:`pack`. Raises FI_EINVAL for bytes that are no such address."""
         if len(data) != cls.SIZE:
             raise fabric_error(Errno.FI_EINVAL, f"an endpoint address has {cls.SIZE} bytes, got {len(data)}")
-        address = cls(*_LAYOUT.unpack(data))
-        if address.job_id >> 24 or address.pid_on_fep >> 12 or address.resource_index >> 12:
+        mac, ip, job, pid_on_fep, resource_index = _LAYOUT.unpack(data)
+        contexts = (job >> _JOB_BITS) + 1
+        if pid_on_fep >> 12 or (resource_index + contexts - 1) >> 12:
             raise fabric_error(Errno.FI_EINVAL, f"not an endpoint address: {bytes(data).hex()}")
-        return address
+        return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts)
 
     def __str__(self) -> str:
-        return (
-            f"{ipaddress.IPv4Address(self.ip)} ({self.mac.hex(':')}) job {self.job_id} "
-            f"pid {self.pid_on_fep} context {self.resource_index}"
+        last = self.resource_index + self.contexts - 1
+        return f"{ipaddress.IPv4Address(self.ip)} ({self.mac.hex(':')}) job {self.job_id} pid {self.pid_on_fep} " + (
+            f"context {last}" if self.contexts == 1 else f"contexts {self.resource_index} to {last}"
         )
+
+
+def rx_addr(fi_addr: int, rx_index: int, rx_ctx_bits: int) -> int:
+    """The number of one receive context of a scalable endpoint: ``fi_rx_addr``.
+
+    ``fi_addr`` is the endpoint's number in an address vector that was opened with ``rx_ctx_bits``.
+    Raises FI_EINVAL for an index that has more bits.
+    """
+    if not 0 <= rx_index < 1 << rx_ctx_bits:
+        raise fabric_error(Errno.FI_EINVAL, f"an index of {rx_ctx_bits} bits cannot be {rx_index}")
+    return rx_index << (_ADDR_BITS - rx_ctx_bits) | fi_addr
 
 
 @dataclass(frozen=True)
@@ -82,14 +101,25 @@ class AddressVector(FabricObject):
     smallest first. Of type FI_AV_MAP they say nothing, and none is given out twice. An endpoint bound to the
     vector holds one entry of the NIC's peer table per address.
 
-    With FI_EVENT, insertions report their end on the event queue that :meth:`bind` names.
+    With FI_EVENT, insertions report their end on the event queue that :meth:`bind` names. With ``rx_ctx_bits``, up to
+    8, single receive contexts of scalable endpoints can be named by :func:`rx_addr`; the first operation to one takes
+    a peer table entry more.
     """
 
-    def __init__(self, domain: "Domain", av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_FLAGS) -> None:
+    def __init__(
+        self,
+        domain: "Domain",
+        av_type: AvType = AvType.FI_AV_TABLE,
+        flags: AvFlags = _NO_FLAGS,
+        rx_ctx_bits: int = 0,
+    ) -> None:
+        if not 0 <= rx_ctx_bits <= _MOST_RX_CTX_BITS:
+            raise fabric_error(Errno.FI_EINVAL, f"rx_ctx_bits must be 0 to {_MOST_RX_CTX_BITS}, got {rx_ctx_bits}")
         if flags & ~AvFlags.FI_EVENT:
             raise fabric_error(Errno.FI_EBADFLAGS, f"an address vector is opened with FI_EVENT or not, got {flags!r}")
         super().__init__(domain)
         self.type = AvType.FI_AV_TABLE if av_type is AvType.FI_AV_UNSPEC else av_type
+        self.rx_ctx_bits = rx_ctx_bits
         self._with_events = bool(flags & AvFlags.FI_EVENT)
         self._eq: EventQueue | None = None
         self._entries: dict[int, EndpointAddress] = {}
@@ -129,7 +159,8 @@ class AddressVector(FabricObject):
                 peers.remove(number, time.monotonic())
             raise
         self._entries[number] = entry
-        self._numbers.setdefault((entry.ip, entry.resource_index), []).append(number)
+        for context in _contexts(entry):
+            self._numbers.setdefault((entry.ip, context), []).append(number)
         self._inserted += 1
         return number
 
@@ -193,7 +224,8 @@ class AddressVector(FabricObject):
             for peers in self._maps:
                 peers.remove(number, deadline)
             entry = self._entries.pop(number)
-            self._numbers[entry.ip, entry.resource_index].remove(number)
+            for context in _contexts(entry):
+                self._numbers[entry.ip, context].remove(number)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -222,6 +254,7 @@ class AddressVector(FabricObject):
 
     def _attach(self, peers: "PeerMap") -> None:
         """Keep an enabled endpoint's peers in step with the vector. Raises FI_ENOSPC as insert() does."""
+        peers.number_bits = _ADDR_BITS - self.rx_ctx_bits
         try:
             for number, entry in self._entries.items():
                 peers.add(number, entry)
@@ -236,3 +269,8 @@ class AddressVector(FabricObject):
     def _release(self) -> None:
         self._entries.clear()
         self._numbers.clear()
+
+
+def _contexts(address: EndpointAddress) -> range:
+    """The contexts of an endpoint on its NIC."""
+    return range(address.resource_index, address.resource_index + address.contexts)

@@ -8,6 +8,7 @@ from amoeba_model.opcodes import Form
 
 from amoeba.constants import Caps, Datatype, Errno, Op, OpFlags, QueryFlags
 from amoeba.errors import fabric_error
+from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, datatype_of, view_of
 from amoeba.operations import NO_FLAGS, Local, Operations, total
 from amoeba.vectors import AtomicMsg, Descs, Segment
@@ -28,13 +29,15 @@ _COMPARE = DescriptorOpcode.COMPARE_ATOMIC
 class AtomicOperations(Operations):
     """The calls of fi_atomic(3); :class:`amoeba.Endpoint` says what their arguments are."""
 
-    def __init__(self, domain: "Domain") -> None:
+    def __init__(
+        self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         nic = domain.nic
         self._executed: list[tuple[int, ...]] = [()] * len(DescriptorOpcode)
         """By the descriptor's opcode: per operation, the datatypes as a bit mask."""
         for opcode, form in ((_BASE, Form.BASE), (_FETCH, Form.FETCH), (_COMPARE, Form.COMPARE)):
             self._executed[opcode] = tuple(nic.atomic_mask(form, op) for op in Op)
-        super().__init__(domain)
+        super().__init__(domain, parent, op_flags=op_flags)
 
     # fi_atomic
 
@@ -229,7 +232,7 @@ class AtomicOperations(Operations):
         silent: bool,
     ) -> None:
         rings = self._rings or self._not_enabled()
-        reads_only = op == Op.FI_ATOMIC_READ
+        reads_only = op == Op.FI_ATOMIC_READ and result is not None
         if datatype is None:
             datatype = datatype_of(result if reads_only else buf)
         size = self._element_size(opcode, op, datatype)
@@ -237,7 +240,7 @@ class AtomicOperations(Operations):
         operands = None if reads_only else Local(view_of(buf), desc, writable=False)
         compared = None if compare is None else Local(view_of(compare), desc, writable=False)
         given = operands or fetched
-        assert given is not None  # FI_ATOMIC_READ exists in the fetch form only: that has been asked
+        assert given is not None  # there are operands, or else a result
         length = given.length
         if not length or length % size:
             raise fabric_error(Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes")

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amoeba_model.network import SimulatedDevice
@@ -10,8 +11,8 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import CqFormat, Errno, WaitObj
 from amoeba.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import Completed, ContextRings
-from amoeba.waiting import WAIT_SLICE, WaitFd
+from amoeba.rings import Completed
+from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -27,7 +28,8 @@ __all__ = [
 ]
 
 _OK = int(ReturnCode.OK)
-_WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
+_ALL = 1 << 16
+"""More completions than any ring has."""
 
 
 class CqEntry(NamedTuple):
@@ -98,6 +100,13 @@ Entry = CqEntry | CqMsgEntry | CqDataEntry | CqTaggedEntry
 class CompletionSource(Protocol):
     """A ring that completions come from."""
 
+    @property
+    def limited(self) -> bool:
+        """Whether what is not read must stay in the ring, because that holds others back."""
+
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever the NIC has been told of requests."""
+
     def announce(self) -> None:
         """Tell the NIC of requests that wait for that."""
 
@@ -131,7 +140,7 @@ class CompletionQueue(FabricObject):
         cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
         wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
     ) -> None:
-        if wait_obj not in _WAIT_OBJECTS:
+        if wait_obj not in WAIT_OBJECTS:
             raise fabric_error(Errno.FI_ENOSYS, f"completion queues do not wait by {wait_obj!r}")
         if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
             raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
@@ -139,6 +148,7 @@ class CompletionQueue(FabricObject):
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
         self.wait_obj = wait_obj
         self._device = domain.nic.device
+        self._deferrals = domain._deferrals
         self._sources: list[CompletionSource] = []
         self._collected: deque[Completed] = deque()
         """Out of the rings, on behalf of those who do not read, and not read yet."""
@@ -212,14 +222,21 @@ class CompletionQueue(FabricObject):
 
     def _take(self, count: int) -> list[Completed]:
         self._check_open()
-        taken = self._poll(count)
+        taken = self._progress(count)
         if not taken and not self._errors:
             self._device.advance()
-            taken = self._poll(count)
+            taken = self._progress(count)
         if self._fd is not None:
             self._fd.set(self._wants_reading)
         if not taken and self._errors:
             raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
+        return taken
+
+    def _progress(self, count: int) -> list[Completed]:
+        """Take entries, and start what has waited for a counter."""
+        taken = self._poll(count)
+        if self._deferrals.active:
+            self._deferrals.progress()
         return taken
 
     def _wait(self, count: int, timeout: float | None) -> list[Completed]:
@@ -233,6 +250,7 @@ class CompletionQueue(FabricObject):
             if remaining <= 0:
                 break
             self._arm()
+            self._deferrals.arm()
             self._device.wait(min(remaining, WAIT_SLICE))
         return taken
 
@@ -264,8 +282,7 @@ class CompletionQueue(FabricObject):
         """Take an enabled endpoint's completions, or what its peers tell."""
         self._sources.append(source)
         if self._fd is not None:
-            if isinstance(source, ContextRings):
-                source.tell_doorbells(self._fd.set)
+            source.tell_doorbells(self._fd.set)
             self._fd.set(self._wants_reading)
 
     def _detach(self, source: CompletionSource) -> None:
@@ -280,11 +297,17 @@ class CompletionQueue(FabricObject):
         """
         for source in self._sources:
             source.announce()
-            if isinstance(source, ContextRings):
-                while taken := source.poll(source.entries):
+            if not source.limited:
+                while taken := source.poll(_ALL):
                     self._collected += (each for each in taken if each.status != _OK or not each.operation.silent)
             elif not self._collected:
                 self._collected += source.poll(1)
+
+    def _report(self, completed: Completed) -> None:
+        """Tell of something that was never in a ring."""
+        self._collected.append(completed)
+        if self._fd is not None:
+            self._fd.set()
 
     def _arm(self) -> None:
         """Ask for an interrupt at the next completion of any source."""
@@ -299,6 +322,7 @@ class CompletionQueue(FabricObject):
     def _may_wait(self) -> bool:
         self._check_open()
         self._collect()
+        self._deferrals.progress()
         if self._fd is not None:
             self._fd.set(self._wants_reading)
         return not (self._collected or self._errors)

@@ -12,6 +12,7 @@ __all__ = [
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
     "FI_KEY_NOTAVAIL",
+    "FI_SHARED_CONTEXT",
     "AddrFormat",
     "AvFlags",
     "AvType",
@@ -20,6 +21,7 @@ __all__ = [
     "CqFormat",
     "Datatype",
     "DomainFlags",
+    "EndpointOption",
     "EpType",
     "EqEvent",
     "EqFlags",
@@ -31,12 +33,14 @@ __all__ = [
     "MsgOrder",
     "Op",
     "OpFlags",
+    "OptionLevel",
     "Progress",
     "Protocol",
     "QueryFlags",
     "ResourceMgmt",
     "Threading",
     "TrafficClass",
+    "TriggerOp",
     "WaitObj",
 ]
 
@@ -46,6 +50,9 @@ FI_ADDR_NOTAVAIL = 2**64 - 1
 """An address that could not be inserted."""
 FI_KEY_NOTAVAIL = 2**64 - 1
 """The key of a region that has none; never a valid key."""
+
+FI_SHARED_CONTEXT = 2**64 - 1
+"""``tx_ctx_cnt`` of an endpoint that posts into a shared transmit context."""
 
 
 class Caps(enum.IntFlag):
@@ -88,6 +95,7 @@ class OpFlags(enum.IntFlag):
     """Another request follows at once: the doorbell may wait for it."""
     FI_PEEK = 1 << 19
     FI_TRIGGER = 1 << 20
+    """Wait for a counter first; ``context`` is a :class:`amoeba.TriggeredContext`."""
     FI_FENCE = 1 << 21
     FI_COMPLETION = 1 << 24
     """Report success, too, on a queue bound with FI_SELECTIVE_COMPLETION."""
@@ -293,6 +301,57 @@ class TrafficClass(enum.IntEnum):
     FI_TC_BULK_DATA = 0x203
     FI_TC_SCAVENGER = 0x204
     FI_TC_NETWORK_CTRL = 0x205
+
+
+class OptionLevel(enum.IntEnum):
+    """What an option belongs to."""
+
+    FI_OPT_ENDPOINT = 0
+
+
+class EndpointOption(enum.IntEnum):
+    """Options of FI_OPT_ENDPOINT; those from FI_OPT_MAX_MSG_SIZE on are of release 2.0."""
+
+    FI_OPT_MIN_MULTI_RECV = 0
+    FI_OPT_CM_DATA_SIZE = 1
+    FI_OPT_BUFFERED_MIN = 2
+    FI_OPT_BUFFERED_LIMIT = 3
+    FI_OPT_SEND_BUF_SIZE = 4
+    FI_OPT_RECV_BUF_SIZE = 5
+    FI_OPT_TX_SIZE = 6
+    """Descriptors under way at a time."""
+    FI_OPT_RX_SIZE = 7
+    """Entries about peers that may wait to be read."""
+    FI_OPT_FI_HMEM_P2P = 8
+    FI_OPT_XPU_TRIGGER = 9
+    FI_OPT_MAX_MSG_SIZE = 12
+    FI_OPT_MAX_TAGGED_SIZE = 13
+    FI_OPT_MAX_RMA_SIZE = 14
+    """Most bytes of one read or write."""
+    FI_OPT_MAX_ATOMIC_SIZE = 15
+    """Most bytes of one atomic."""
+    FI_OPT_INJECT_MSG_SIZE = 16
+    FI_OPT_INJECT_TAGGED_SIZE = 17
+    FI_OPT_INJECT_RMA_SIZE = 18
+    """Most bytes of one inject_write."""
+    FI_OPT_INJECT_ATOMIC_SIZE = 19
+    """Most bytes of one inject_atomic."""
+
+
+class TriggerOp(enum.IntEnum):
+    """What deferred work does."""
+
+    FI_OP_RECV = 0
+    FI_OP_SEND = 1
+    FI_OP_TRECV = 2
+    FI_OP_TSEND = 3
+    FI_OP_READ = 4
+    FI_OP_WRITE = 5
+    FI_OP_ATOMIC = 6
+    FI_OP_FETCH_ATOMIC = 7
+    FI_OP_COMPARE_ATOMIC = 8
+    FI_OP_CNTR_SET = 9
+    FI_OP_CNTR_ADD = 10
 
 
 class EqEvent(enum.IntEnum):

@@ -9,9 +9,10 @@ from amoeba_model.opcodes import Form
 from amoeba_model.registers import KeyFlags
 
 from amoeba.address import AddressVector
-from amoeba.attributes import Info
+from amoeba.attributes import Info, TxAttr
 from amoeba.completion import CompletionQueue
 from amoeba.constants import (
+    FI_SHARED_CONTEXT,
     AvFlags,
     AvType,
     BindFlags,
@@ -29,13 +30,19 @@ from amoeba.constants import (
     WaitObj,
 )
 from amoeba.counters import Counter
-from amoeba.endpoint import DEFAULT_RX_SIZE, DEFAULT_TX_SIZE, Endpoint
+from amoeba.deferral import DeferralQueue
+from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE
+from amoeba.receive import DEFAULT_RX_SIZE
+from amoeba.scalable import ScalableEndpoint
+from amoeba.shared_context import SharedTransmitContext
+from amoeba.transmit import DEFAULT_TX_SIZE, ring_size
+from amoeba.triggered import DeferredWork, cancel_work, flush_work, queue_work
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -99,6 +106,7 @@ class Domain(FabricObject):
         self.cswap_by_bits = cswap_by_bits
         self._eq: EventQueue | None = None
         self._reports_regions = False
+        self._deferrals = DeferralQueue()
         self.number = nic.take_domain()
         super().__init__(fabric)
 
@@ -130,10 +138,12 @@ class Domain(FabricObject):
             self._eq._report(EqEvent.FI_MR_COMPLETE, region, context)
         return region
 
-    def av_open(self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS) -> AddressVector:
+    def av_open(
+        self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS, rx_ctx_bits: int = 0
+    ) -> AddressVector:
         """See :class:`AddressVector`."""
         self._check_open()
-        return AddressVector(self, av_type, flags)
+        return AddressVector(self, av_type, flags, rx_ctx_bits)
 
     def cq_open(
         self, cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
@@ -167,6 +177,7 @@ class Domain(FabricObject):
         ``cq_flags``, and enabled at once.
         """
         self._check_open()
+        shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
         if isinstance(ep_type, Info):
             wanted, room, ep_type = ep_type.tx_attr, ep_type.rx_attr.size, ep_type.ep_attr.type
             tx_size = wanted.size if tx_size is None else tx_size
@@ -178,6 +189,7 @@ class Domain(FabricObject):
             tx_size=DEFAULT_TX_SIZE if tx_size is None else tx_size,
             rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
             op_flags=OpFlags(0) if op_flags is None else op_flags,
+            shared=shared,
         )
         try:
             if cq is not None:
@@ -190,6 +202,59 @@ class Domain(FabricObject):
             endpoint.close()
             raise
         return endpoint
+
+    def scalable_endpoint(
+        self,
+        info: Info | None = None,
+        *,
+        tx_contexts: int | None = None,
+        rx_contexts: int | None = None,
+        tx_size: int | None = None,
+        rx_size: int | None = None,
+        op_flags: OpFlags | None = None,
+    ) -> ScalableEndpoint:
+        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given."""
+        self._check_open()
+        info = info or Info()
+        counts, transmit = info.ep_attr, info.tx_attr
+        return ScalableEndpoint(
+            self,
+            tx_contexts=(counts.tx_ctx_cnt or 1) if tx_contexts is None else tx_contexts,
+            rx_contexts=(counts.rx_ctx_cnt or 1) if rx_contexts is None else rx_contexts,
+            tx_size=(transmit.size or DEFAULT_TX_SIZE) if tx_size is None else tx_size,
+            rx_size=(info.rx_attr.size or DEFAULT_RX_SIZE) if rx_size is None else rx_size,
+            op_flags=transmit.op_flags if op_flags is None else op_flags,
+        )
+
+    def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:
+        """A ring for several endpoints, of this size or of that in a TxAttr: see :class:`SharedTransmitContext`."""
+        self._check_open()
+        size = (attr.size or DEFAULT_TX_SIZE) if isinstance(attr, TxAttr) else attr
+        return SharedTransmitContext(self, ring_size(size))
+
+    def queue_work(self, work: DeferredWork) -> None:
+        """Do this when its counter has reached its threshold, or at once if it has: ``FI_QUEUE_WORK``.
+
+        Arguments are checked now, buffers are read when the work is started; until it is done or cancelled they are
+        kept alive. If it cannot be started then, because its peer was removed or a region closed, it ends with
+        FI_ECANCELED.
+
+        Raises FI_ENOSYS for an ``op_type`` that cannot be deferred, FI_EINVAL for an ``op`` of another kind, objects
+        of another domain, or a completion_cntr for counter operations, FI_EALREADY if it is queued already, and what
+        the operation itself raises but FI_EAGAIN.
+        """
+        self._check_open()
+        queue_work(self, work)
+
+    def cancel_work(self, work: DeferredWork) -> None:
+        """Take work out of the queue, without any report: ``FI_CANCEL_WORK``. Raises FI_ENOENT if it is not there."""
+        self._check_open()
+        cancel_work(self, work)
+
+    def flush_work(self, cntr: Counter | None = None) -> None:
+        """The same with all work that waits, or that waits for this counter: ``FI_FLUSH_WORK``."""
+        self._check_open()
+        flush_work(self, cntr)
 
     def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
         """What this NIC's capability registers say about an atomic of the call family in ``flags``.

@@ -1,63 +1,32 @@
 """Endpoints: what reaches the memory of peers, by the operations of :mod:`amoeba.rma` and :mod:`amoeba.atomics`."""
 
 import contextlib
-import time
 from typing import TYPE_CHECKING
 
 from amoeba_model.device import DeviceClosedError
 
-from amoeba.address import DRAIN_TIME, AddressVector, EndpointAddress
-from amoeba.atomics import AtomicOperations
+from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, EpType, Errno, OpFlags
-from amoeba.counters import Counter, EndpointCounters
+from amoeba.contexts import start_context
+from amoeba.counters import Counter
 from amoeba.errors import fabric_error
-from amoeba.events import MOST_EVENTS, EventRing
-from amoeba.nic import ContextSettings
-from amoeba.operations import MAX_MESSAGE, NO_FLAGS, TX_OP_FLAGS
+from amoeba.operations import MAX_MESSAGE, NO_FLAGS
+from amoeba.options import get_option, set_option
 from amoeba.peers import PeerMap
+from amoeba.receive import Receiver
 from amoeba.rings import INJECT_SIZE, ContextRings
-from amoeba.rma import RmaOperations
+from amoeba.shared_context import SharedTransmitContext
+from amoeba.sharing import TransmitRings
+from amoeba.transmit import Transmitter, ring_size
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
 
-__all__ = [
-    "DEFAULT_RX_SIZE",
-    "DEFAULT_TX_SIZE",
-    "INJECT_SIZE",
-    "MAX_MESSAGE",
-    "MAX_TX_SIZE",
-    "Endpoint",
-    "least_descriptors",
-    "most_segments",
-    "ring_size",
-]
-
-DEFAULT_TX_SIZE = DEFAULT_RX_SIZE = 256
-MAX_TX_SIZE = 1 << 15
-"""Most descriptors under way at a time."""
-_MIN_TX_SIZE = 16
-"""So that an operation on four segments of everything fits."""
+__all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
 
 
-def ring_size(descriptors: int) -> int:
-    """Descriptors that the ring of an endpoint which asks for so many has room for."""
-    return max(_MIN_TX_SIZE, 1 << (descriptors - 1).bit_length())
-
-
-def least_descriptors(segments: int) -> int:
-    """Descriptors that vectors of so many segments can need."""
-    # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; data makes one more
-    return 4 * segments - 2
-
-
-def most_segments(descriptors: int) -> int:
-    """The other way round: segments of vectors for which so many descriptors always suffice."""
-    return (descriptors + 2) // 4
-
-
-class Endpoint(RmaOperations, AtomicOperations):
+class Endpoint(Transmitter):
     """A reliable connectionless endpoint (FI_EP_RDM). Bind a completion queue and an address vector, then enable.
 
     Common arguments of the operations:
@@ -102,88 +71,126 @@ class Endpoint(RmaOperations, AtomicOperations):
     """
 
     def __init__(
-        self, domain: "Domain", ep_type: EpType, *, tx_size: int, rx_size: int, op_flags: OpFlags = NO_FLAGS
+        self,
+        domain: "Domain",
+        ep_type: EpType,
+        *,
+        tx_size: int,
+        rx_size: int,
+        op_flags: OpFlags = NO_FLAGS,
+        shared: bool = False,
     ) -> None:
         if ep_type is not EpType.FI_EP_RDM:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
-        if not 1 <= tx_size <= MAX_TX_SIZE:
-            raise fabric_error(Errno.FI_EINVAL, f"tx_size must be 1 to {MAX_TX_SIZE}, got {tx_size}")
-        if not 1 <= rx_size <= MOST_EVENTS:
-            raise fabric_error(Errno.FI_EINVAL, f"rx_size must be 1 to {MOST_EVENTS}, got {rx_size}")
-        if int(op_flags) & ~int(TX_OP_FLAGS):
-            raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {op_flags!r}")
-        self.tx_size = ring_size(tx_size)
-        self.rx_size = rx_size
-        self._cq: CompletionQueue | None = None
-        self._receive_cq: CompletionQueue | None = None
+        self._receiver = Receiver(rx_size)
         self._av: AddressVector | None = None
-        self._events: EventRing | None = None
-        self._counters = EndpointCounters()
-        self._reports = bool(op_flags & OpFlags.FI_COMPLETION)
+        self._shares = shared
+        self._stx: SharedTransmitContext | None = None
         self._name: EndpointAddress | None = None
-        super().__init__(domain)
+        super().__init__(domain, tx_size=tx_size, op_flags=op_flags)
 
     @property
-    def iov_limit(self) -> int:
-        """Segments of one vector that every operation may have; also ``rma_iov_limit``."""
-        return most_segments(self.tx_size)
+    def rx_size(self) -> int:
+        """Entries about peers that may wait to be read, before peers must wait."""
+        return self._receiver.rx_size
 
-    rma_iov_limit = iov_limit
+    @property
+    def rx_size_left(self) -> int:
+        """How many more may come before that: ``fi_rx_size_left``."""
+        self._check_open()
+        return self._receiver.size_left
 
     # Set-up
 
     def bind(
-        self, target: CompletionQueue | AddressVector | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT
+        self,
+        target: CompletionQueue | AddressVector | Counter | SharedTransmitContext,
+        flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> None:
-        """Associate a completion queue, an address vector or a counter; closing that closes the endpoint first.
+        """Associate what the endpoint works with; closing that closes the endpoint first.
 
         A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
-        peers' operations with immediate data; it can be the same one.
+        peers' operations with immediate data; it can be the same one. With a shared transmit context, operations are
+        posted into its ring.
 
         Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue
         that is bound to neither direction, FI_EOPNOTSUPP for what a counter cannot count.
         """
-        self._check_open()
-        target._check_open()
-        if self._rings is not None:
-            raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")
-        if target._parent is not self.domain:
-            raise fabric_error(Errno.FI_EINVAL, f"{target!r} belongs to another domain")
+        self._check_bindable(target)
         if isinstance(target, AddressVector):
             if self._av is not None:
                 raise fabric_error(Errno.FI_EINVAL, "an address vector is bound already")
             self._av = target
         elif isinstance(target, Counter):
-            self._counters.bind(target, flags)
+            self._bind_transmit(target, flags)
+        elif isinstance(target, SharedTransmitContext):
+            if self._stx is not None:
+                raise fabric_error(Errno.FI_EINVAL, "a shared transmit context is bound already")
+            self._stx, self.tx_size = target, target.tx_size
         else:
-            if not flags & (BindFlags.FI_TRANSMIT | BindFlags.FI_RECV):
-                raise fabric_error(Errno.FI_EBADFLAGS, f"a queue needs FI_TRANSMIT or FI_RECV, got {flags!r}")
-            transmits, receives = bool(flags & BindFlags.FI_TRANSMIT), bool(flags & BindFlags.FI_RECV)
-            if (transmits and self._cq is not None) or (receives and self._receive_cq is not None):
-                raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
-            if transmits:
-                self._cq = target
-                self._selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION) and not self._reports
-            if receives:
-                self._receive_cq = target
+            self._bind_queue(target, flags)
         target._adopt(self)
+
+    def _bind_queue(self, queue: CompletionQueue, flags: BindFlags) -> None:
+        transmits, receives = bool(flags & BindFlags.FI_TRANSMIT), bool(flags & BindFlags.FI_RECV)
+        if not (transmits or receives):
+            raise fabric_error(Errno.FI_EBADFLAGS, f"a queue needs FI_TRANSMIT or FI_RECV, got {flags!r}")
+        if (transmits and self._cq is not None) or (receives and self._receiver.queue is not None):
+            raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
+        if transmits:
+            self._bind_transmit(queue, flags)
+        if receives:
+            self._receiver.queue = queue
+
+    def getopt(self, level: int, optname: int) -> int:
+        """The value of an option (:class:`amoeba.EndpointOption`): ``fi_getopt``.
+
+        Raises FI_ENOPROTOOPT for one that does not apply.
+        """
+        self._check_open()
+        return get_option(self, level, optname)
+
+    def setopt(self, level: int, optname: int, value: int) -> None:
+        """Change an option, FI_OPT_TX_SIZE or FI_OPT_RX_SIZE: ``fi_setopt``.
+
+        Raises FI_ENOPROTOOPT for one that does not apply, FI_EOPNOTSUPP for one that can only be read, FI_EINVAL for
+        an unsuitable value, FI_EOPBADSTATE once enabled.
+        """
+        self._check_open()
+        set_option(self, level, optname, value)
+
+    def _resize(self, *, tx_size: int | None = None, rx_size: int | None = None) -> None:
+        """Give the rings other sizes, before there are any."""
+        if self._rings is not None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "rings have their sizes from enable() on")
+        if tx_size is not None and self._stx is not None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "the shared transmit context has the ring")
+        if tx_size is not None:
+            self.tx_size = ring_size(tx_size)
+        if rx_size is not None:
+            self._receiver.resize(rx_size)
 
     def enable(self) -> None:
         """Start the endpoint: from now on it reaches peers, and peers reach its domain's memory through it.
 
         Raises FI_ENOCQ or FI_ENOAV if one is not bound, FI_ENOSPC if the NIC has no context or peer entry left,
-        FI_EOPBADSTATE if it is enabled already.
+        FI_EOPBADSTATE if it is enabled already, or was opened with FI_SHARED_CONTEXT and is bound to none.
         """
         self._check_open()
         if self._rings is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the endpoint is enabled already")
-        if self._cq is None:
-            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_TRANSMIT before enable()")
+        self._transmit_queue()
         if self._av is None:
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
-        nic, domain = self._nic, self.domain
+        if self._shares and self._stx is None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
+        nic = self._nic
         context = nic.take_context()
-        rings = ContextRings(nic, context, self.tx_size)
+        rings: TransmitRings
+        if self._stx is None:
+            rings = own = ContextRings(nic, context, self.tx_size)
+        else:
+            rings, own = self._stx._share(), None
         peers = PeerMap(rings)
         try:
             self._av._attach(peers)
@@ -191,28 +198,9 @@ class Endpoint(RmaOperations, AtomicOperations):
             rings.release()
             nic.return_context(context)
             raise
-        if self._receive_cq is not None:
-            self._events = EventRing(nic, context, self.rx_size, self._av._number_of)
-            self._receive_cq._attach(self._events)
-        nic.enable_context(
-            context,
-            ContextSettings(
-                transmit_base=rings.transmit_base,
-                transmit_size=rings.size_log2,
-                completion_base=rings.completion_base,
-                completion_size=rings.size_log2,
-                domain=domain.number,
-                job_id=domain.job_id,
-                pid_on_fep=domain.pid_on_fep,
-                cswap_by_bits=domain.cswap_by_bits,
-                event_base=0 if self._events is None else self._events.base,
-                event_size=0 if self._events is None else self._events.size_log2,
-            ),
-        )
-        self._name = EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)
-        self._cq._attach(rings)
-        self._counters.start(rings, self._cq)
-        self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
+        events = self._receiver.start(nic, context, self._av)
+        self._name = start_context(self.domain, context, own, events)
+        self._start(rings, peers)
 
     def getname(self) -> bytes:
         """The endpoint's address, for the address vectors of peers. Raises FI_EOPBADSTATE before enable()."""
@@ -232,29 +220,17 @@ class Endpoint(RmaOperations, AtomicOperations):
         super().close()
 
     def _release(self) -> None:
-        rings, self._rings = self._rings, None
-        if rings is None:
+        if self._av is None or self._name is None or (rings := self._stop(self._av)) is None:
             return
-        assert self._cq is not None
-        assert self._av is not None
-        assert self._peer_map is not None
-        self._cq._detach(rings)
-        if self._receive_cq is not None and self._events is not None:
-            self._receive_cq._detach(self._events)
-        self._av._detach(self._peer_map)
+        self._receiver.stop()
         with contextlib.suppress(DeviceClosedError):
-            self._give_back(rings, self._peer_map)
-
-    def _give_back(self, rings: ContextRings, peers: PeerMap) -> None:
-        deadline = time.monotonic() + DRAIN_TIME
-        if rings.wait_until(lambda: not rings.under_way, deadline):
-            peers.clear(deadline)
-        self._nic.disable_context(rings.context)
-        if not rings.under_way:
-            self._nic.return_context(rings.context)
-        rings.release()
-        if self._events is not None:
-            self._events.release()
+            self._drain(rings)
+            context = self._name.resource_index
+            self._nic.disable_context(context)
+            if rings.context != context or not rings.under_way:
+                self._nic.return_context(context)
+            rings.release()
+            self._receiver.release()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self._rings is not None else "not enabled"

@@ -5,9 +5,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amoeba.constants import EqEvent, EqFlags, Errno, WaitObj
-from amoeba.errors import fabric_error
+from amoeba.errors import FabricError, fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.waiting import WaitFd
+from amoeba.waiting import WAIT_OBJECTS, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -64,7 +64,7 @@ class EventQueue(FabricObject):
     ) -> None:
         if flags & ~EqFlags.FI_WRITE:
             raise fabric_error(Errno.FI_EBADFLAGS, f"an event queue is opened with FI_WRITE or not, got {flags!r}")
-        if wait_obj not in (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD):
+        if wait_obj not in WAIT_OBJECTS:
             raise fabric_error(Errno.FI_ENOSYS, f"event queues do not wait by {wait_obj!r}")
         if size < 0:
             raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more events, got {size}")
@@ -91,7 +91,7 @@ class EventQueue(FabricObject):
             if isinstance(entry, EqErrEntry):
                 raise fabric_error(Errno.FI_EAVAIL, "something failed: readerr() says what and why")
             if entry is None and self._overrun:
-                raise fabric_error(Errno.FI_EOVERRUN, f"more than {self.size} events were not read in time")
+                raise self._lost()
             self._consume(flags)
             return entry
 
@@ -121,7 +121,7 @@ class EventQueue(FabricObject):
         """Insert an event of the application's: ``fi_eq_write``.
 
         Raises FI_ENOSYS without FI_WRITE, FI_EINVAL for a number that has no 32 bits, FI_EAGAIN when the queue is
-        full.
+        full, FI_EOVERRUN when events have been lost.
         """
         self._check_open()
         if not self._writable:
@@ -129,6 +129,8 @@ class EventQueue(FabricObject):
         if not 0 <= event <= _U32:
             raise fabric_error(Errno.FI_EINVAL, f"an event is a number of 32 bits, got {event}")
         with self._changed:
+            if self._overrun:
+                raise self._lost()
             if self._full:
                 raise fabric_error(Errno.FI_EAGAIN, f"the event queue holds {self.size} events: read some")
             self._append(EqEntry(event, fid, context, data))
@@ -161,11 +163,14 @@ class EventQueue(FabricObject):
         return self._entries[0] if self._entries else None
 
     def _append(self, entry: EqEntry | EqErrEntry) -> None:
-        if self._full:
+        if self._full or self._overrun:
             self._overrun = True
         else:
             self._entries.append(entry)
         self._notify()
+
+    def _lost(self) -> FabricError:
+        return fabric_error(Errno.FI_EOVERRUN, f"more than {self.size} events were not read in time")
 
     def _consume(self, flags: EqFlags) -> None:
         if self._entries and not flags & EqFlags.FI_PEEK:

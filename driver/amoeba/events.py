@@ -62,19 +62,22 @@ class EventRing:
         """Always: a peer may tell something at any time."""
         return True
 
+    limited = True
+    """Peers that have more to say wait while the ring is full, which bounds the memory that they can fill."""
+
     def announce(self) -> None:
         """Nothing: this side asks for nothing."""
+
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Nothing: no doorbell begins what peers do."""
 
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` events, oldest first."""
         taken: list[Completed] = []
         head = self._head
-        while len(taken) < limit:
-            offset = (head & self._mask) * EVENT.size
-            # the phase is 1 on the even laps, counted from 0
-            if bool(self._ring[offset + _PHASE_BYTE] & _PHASE) == bool(head & self.entries):
-                break
-            _, data, _, _, length, ip, context, *_, kind, status, _ = _EVENT.unpack_from(self._ring, offset)
+        while len(taken) < limit and self._is_there(head):
+            record = _EVENT.unpack_from(self._ring, (head & self._mask) * EVENT.size)
+            _, data, _, _, length, ip, context, *_, kind, status, _ = record
             if kind not in _OPERATIONS:
                 raise fabric_error(Errno.FI_EIO, f"the NIC wrote an event of kind {kind:#x}, which does not exist")
             taken.append(Completed(_OPERATIONS[kind], length, status, data, self._number_of(ip, context)))
@@ -83,6 +86,19 @@ class EventRing:
             self._head = head
             self.nic.device.write(self._head_register, head & _INDEX_MASK)
         return taken
+
+    @property
+    def waiting(self) -> int:
+        """Events that have come and were not taken."""
+        head = self._head
+        while head < self._head + self.entries and self._is_there(head):
+            head += 1
+        return head - self._head
+
+    def _is_there(self, head: int) -> bool:
+        offset = (head & self._mask) * EVENT.size
+        # the phase is 1 on the even laps, counted from 0
+        return bool(self._ring[offset + _PHASE_BYTE] & _PHASE) != bool(head & self.entries)
 
     def arm(self) -> None:
         """Ask for an interrupt at the next event, or at once if it is there already."""

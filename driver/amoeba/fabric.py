@@ -83,7 +83,7 @@ class Fabric(FabricObject):
         return EventQueue(self, size, flags, wait_obj)
 
     def trywait(self, *queues: Waitable) -> bool:
-        """Whether it is time to wait for the descriptors of these queues: ``fi_trywait`` of fi_poll(3).
+        """Whether it is time to wait for the descriptors of these queues and counters: ``fi_trywait`` of fi_poll(3).
 
         If not (FI_EAGAIN), there is something to be read first. Takes completions, as reading them does.
         """

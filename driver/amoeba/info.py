@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from amoeba.address import EndpointAddress
 from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, version
 from amoeba.constants import (
+    FI_SHARED_CONTEXT,
     AvType,
     Caps,
     EpType,
@@ -23,19 +24,13 @@ from amoeba.constants import (
     ResourceMgmt,
     Threading,
 )
-from amoeba.endpoint import (
-    DEFAULT_RX_SIZE,
-    DEFAULT_TX_SIZE,
-    MAX_TX_SIZE,
-    least_descriptors,
-    most_segments,
-    ring_size,
-)
 from amoeba.errors import fabric_error
 from amoeba.events import MOST_EVENTS
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE, TX_OP_FLAGS
+from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.rings import INJECT_SIZE
+from amoeba.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
 
 __all__ = ["DEFAULT_MR_MODE", "PROVIDER", "nic_index", "offer", "registration_mode", "select"]
 
@@ -49,14 +44,14 @@ PROVIDER_VERSION = version(0, 1)
 DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
 """Peers use virtual addresses; the application may choose keys."""
 
-_PRIMARY = Caps.FI_RMA | Caps.FI_ATOMIC
+_PRIMARY = Caps.FI_RMA | Caps.FI_ATOMIC | Caps.FI_NAMED_RX_CTX
 _INITIATOR = Caps.FI_READ | Caps.FI_WRITE
 _TARGET = Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
 _MODIFIERS = _INITIATOR | _TARGET
 _DOMAIN_CAPS = Caps.FI_REMOTE_COMM
-_SECONDARY = _DOMAIN_CAPS | Caps.FI_FENCE | Caps.FI_SOURCE
+_SECONDARY = _DOMAIN_CAPS | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SOURCE
 """Free of charge: reported whether asked for or not."""
-_TX_CAPS = _PRIMARY | _INITIATOR | Caps.FI_FENCE
+_TX_CAPS = _PRIMARY | _INITIATOR | Caps.FI_TRIGGER | Caps.FI_FENCE
 _RX_CAPS = _PRIMARY | _TARGET | Caps.FI_SOURCE
 _CAPS = _PRIMARY | _MODIFIERS | _SECONDARY
 
@@ -85,6 +80,8 @@ _DEFAULT_JOB = _DEFAULT_PID = 1
 def offer(nic: Nic, index: int, fabric_name: str) -> Info:
     """Everything that the driver does with a NIC, which is number ``index`` of its fabric."""
     parameters = nic.parameters
+    # of the contexts that a scalable endpoint takes, one at least is of the other kind
+    most_contexts = max(1, parameters.contexts - 1)
     return Info(
         caps=_CAPS,
         src_addr=EndpointAddress(nic.mac, nic.ip, _DEFAULT_JOB, _DEFAULT_PID, 0).pack(),
@@ -105,8 +102,8 @@ def offer(nic: Nic, index: int, fabric_name: str) -> Info:
             max_order_raw_size=MAX_MESSAGE,
             max_order_war_size=MAX_MESSAGE,
             max_order_waw_size=MAX_MESSAGE,
-            tx_ctx_cnt=1,
-            rx_ctx_cnt=1,
+            tx_ctx_cnt=most_contexts,
+            rx_ctx_cnt=most_contexts,
         ),
         domain_attr=DomainAttr(
             name=f"{PROVIDER}{index}",
@@ -122,8 +119,9 @@ def offer(nic: Nic, index: int, fabric_name: str) -> Info:
             ep_cnt=parameters.contexts,
             tx_ctx_cnt=parameters.contexts,
             rx_ctx_cnt=parameters.contexts,
-            max_ep_tx_ctx=1,
-            max_ep_rx_ctx=1,
+            max_ep_tx_ctx=most_contexts,
+            max_ep_rx_ctx=most_contexts,
+            max_ep_stx_ctx=parameters.contexts - 1,
             cntr_cnt=parameters.contexts,
             mr_iov_limit=1,
             caps=_DOMAIN_CAPS,
@@ -195,6 +193,17 @@ def _receive_size(wanted: int, most: int) -> int:
     return wanted or DEFAULT_RX_SIZE
 
 
+def _context_count(wanted: int, most: int) -> int:
+    """Contexts of a scalable endpoint; one for any other."""
+    _at_most(wanted, most)
+    return wanted or 1
+
+
+def _transmit_contexts(wanted: int, most: int) -> int:
+    """Likewise, or FI_SHARED_CONTEXT."""
+    return wanted if wanted == FI_SHARED_CONTEXT else _context_count(wanted, most)
+
+
 def _either_vector(wanted: AvType, offered: AvType) -> AvType:
     return wanted or offered
 
@@ -240,8 +249,8 @@ _RULES: dict[type, dict[str, Rule]] = {
         "max_order_war_size": _at_most,
         "max_order_waw_size": _at_most,
         "mem_tag_format": _whatever,
-        "tx_ctx_cnt": _at_most,
-        "rx_ctx_cnt": _at_most,
+        "tx_ctx_cnt": _transmit_contexts,
+        "rx_ctx_cnt": _context_count,
     },
     TxAttr: {
         "caps": _capabilities,

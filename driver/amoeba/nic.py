@@ -238,6 +238,19 @@ class Nic:
         """A context nobody uses. Raises FI_ENOSPC when there is none."""
         return _take(self._free_contexts, "endpoint contexts", self.parameters.contexts)
 
+    def take_contexts(self, count: int) -> int:
+        """So many contexts side by side that nobody uses; returns the first. Raises FI_ENOSPC when there are none."""
+        free = set(self._free_contexts)
+        for first in range(self.parameters.contexts - count + 1):
+            block = set(range(first, first + count))
+            if block <= free:
+                self._free_contexts = [context for context in self._free_contexts if context not in block]
+                return first
+        raise fabric_error(
+            Errno.FI_ENOSPC,
+            f"expected {count} endpoint contexts side by side, {len(free)} of {self.parameters.contexts} are free",
+        )
+
     def return_context(self, context: int) -> None:
         self._free_contexts.append(context)
 

@@ -4,20 +4,24 @@ Every call checks its arguments completely, then writes its descriptors and ring
 it raises before anything is posted; what goes wrong later arrives as an error entry of the completion queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 
 from amoeba.constants import Errno, MrAccess, OpFlags
+from amoeba.deferral import Deferral
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.peers import PeerMap
-from amoeba.rings import INJECT_SIZE, ContextRings, Ending, Operation, Piece
+from amoeba.rings import INJECT_SIZE, Ending, Operation, Piece
+from amoeba.sharing import TransmitRings
+from amoeba.triggered import TRIGGERS
 from amoeba.vectors import Descs, Segment, cut
 
 if TYPE_CHECKING:
+    from amoeba.completion import CompletionQueue
     from amoeba.domain import Domain, MemoryRegion
 
 __all__ = ["MAX_MESSAGE", "NO_FLAGS", "TX_OP_FLAGS", "Local", "Operations", "total"]
@@ -27,7 +31,11 @@ MAX_MESSAGE = 1 << 30
 NO_FLAGS = OpFlags(0)
 # Every completion of this NIC is a delivery completion, which includes the weaker levels.
 TX_OP_FLAGS = (
-    OpFlags.FI_COMPLETION | OpFlags.FI_INJECT_COMPLETE | OpFlags.FI_TRANSMIT_COMPLETE | OpFlags.FI_DELIVERY_COMPLETE
+    OpFlags.FI_COMPLETION
+    | OpFlags.FI_TRIGGER
+    | OpFlags.FI_INJECT_COMPLETE
+    | OpFlags.FI_TRANSMIT_COMPLETE
+    | OpFlags.FI_DELIVERY_COMPLETE
 )
 """What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
@@ -39,6 +47,7 @@ _MORE = int(OpFlags.FI_MORE)
 _FENCED = int(OpFlags.FI_FENCE)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
+_TRIGGER = int(OpFlags.FI_TRIGGER)
 _ALLOWED_FLAGS = _MORE | _FENCED | _INJECT | int(TX_OP_FLAGS)
 _WHY_NOT = {
     OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
@@ -88,16 +97,50 @@ def total(buffers: Sequence[Local]) -> int:
 
 
 class Operations(FabricObject):
-    """An endpoint, as far as its operations need it."""
+    """An endpoint, as far as its operations need it.
 
-    def __init__(self, domain: "Domain") -> None:
+    Raises FI_EBADFLAGS for ``op_flags`` that cannot be a default.
+    """
+
+    def __init__(
+        self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         self.domain = domain
         self._nic = domain.nic
-        self._selective = False
-        self._rings: ContextRings | None = None
+        self._selective_queue = False
+        """The completion queue hears of successes only where FI_COMPLETION asks for it."""
+        self._take_op_flags(op_flags)
+        self._rings: TransmitRings | None = None
+        self._cq: CompletionQueue | None = None
         self._peer_map: PeerMap | None = None
         self._open_peers: dict[int, int] = {}
-        super().__init__(domain)
+        super().__init__(domain if parent is None else parent)
+
+    @property
+    def op_flags(self) -> OpFlags:
+        """Flags of operations that are given none; FI_COMPLETION: report all successes.
+
+        Setting it (FI_SETOPSFLAG) concerns the operations that follow. Raises FI_EBADFLAGS for flags that cannot be a
+        default.
+        """
+        return self._op_flags
+
+    @op_flags.setter
+    def op_flags(self, flags: OpFlags) -> None:
+        self._check_open()
+        self._take_op_flags(flags)
+
+    def _take_op_flags(self, flags: OpFlags) -> None:
+        if int(flags) & ~int(TX_OP_FLAGS):
+            raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {flags!r}")
+        self._op_flags = OpFlags(flags)
+        self._default_bits = int(flags) & _TRIGGER
+        self._selective = self._selective_queue and not flags & OpFlags.FI_COMPLETION
+
+    def _use_queue(self, selective: bool) -> None:
+        """Say how the completion queue was bound."""
+        self._selective_queue = selective
+        self._take_op_flags(self._op_flags)
 
     def _check_request(
         self, flags: OpFlags, length: int, addr: int, key: int, silent: bool, allowed: int = _ALLOWED_FLAGS
@@ -108,8 +151,8 @@ class Operations(FabricObject):
         if not (0 <= addr <= _U64 and 0 <= key <= _U64):
             raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
         if not flags:
-            return 0, silent
-        bits = int(flags)
+            return self._default_bits, silent
+        bits = int(flags) | self._default_bits
         if bits & ~allowed:
             refused = OpFlags(bits & ~allowed)
             reason = ", ".join(why for flag, why in _WHY_NOT.items() if refused & flag)
@@ -118,6 +161,8 @@ class Operations(FabricObject):
             )
         if bits & _INJECT and length > INJECT_SIZE:
             raise fabric_error(Errno.FI_EINVAL, f"at most {INJECT_SIZE} bytes can be injected, got {length}")
+        if bits & _INJECT and bits & _TRIGGER:
+            raise fabric_error(Errno.FI_EBADFLAGS, "what waits for a counter is read when it is posted, not now")
         return bits, silent and not bits & _REPORT
 
     def _check_vector_request(
@@ -165,7 +210,7 @@ class Operations(FabricObject):
 
     def _submit(
         self,
-        rings: ContextRings,
+        rings: TransmitRings,
         opcode: DescriptorOpcode,
         op: int,
         datatype: int,
@@ -181,11 +226,22 @@ class Operations(FabricObject):
         bits: int,
         silent: bool,
         data: int | None = None,
+        deferral: Deferral | None = None,
     ) -> None:
-        """Post a request whose arguments are right, in one descriptor.
+        """Post a request whose arguments are right, in one descriptor, or defer it until its counter says so.
 
         Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just been given up.
         """
+        if bits & _TRIGGER:
+            self._defer(
+                rings, dest_addr, cq_flags, context, bits, silent, length,
+                lambda context, silent, deferral: self._submit(
+                    rings, opcode, op, datatype, operands, compared, result, length, dest_addr, addr, key, cq_flags,
+                    context, bits & ~_TRIGGER, silent, data, deferral,
+                ),
+                [buffer for buffer in (operands, compared, result) if buffer is not None],
+            )  # fmt: skip
+            return
         peer = self._open_peers.get(dest_addr)
         if peer is None:
             peer = self._find_peer(dest_addr)
@@ -215,7 +271,9 @@ class Operations(FabricObject):
             flags |= _IMMEDIATE
             compare = data
         grants = self._grant(used)
-        ending = Ending(length, grants) if grants else None
+        ending = Ending(length, grants) if grants or deferral is not None else None
+        if ending is not None:
+            ending.deferral = deferral
         rings.post(
             Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
             bool(bits & _MORE),
@@ -234,7 +292,7 @@ class Operations(FabricObject):
 
     def _submit_vector(
         self,
-        rings: ContextRings,
+        rings: TransmitRings,
         opcode: int,
         op: int,
         datatype: int,
@@ -249,11 +307,22 @@ class Operations(FabricObject):
         bits: int,
         silent: bool,
         data: int | None,
+        deferral: Deferral | None = None,
     ) -> None:
         """Post a request whose arguments are right, in as many descriptors as its segments and its data need.
 
         Raises what :meth:`_submit` does, and FI_EINVAL if they are more than the ring has.
         """
+        if bits & _TRIGGER:
+            self._defer(
+                rings, dest_addr, cq_flags, context, bits, silent, length,
+                lambda context, silent, deferral: self._submit_vector(
+                    rings, opcode, op, datatype, operands, compared, results, length, remote, dest_addr, cq_flags,
+                    context, bits & ~_TRIGGER, silent, data, deferral,
+                ),
+                [*operands, *compared, *results],
+            )  # fmt: skip
+            return
         peer = self._open_peers.get(dest_addr)
         if peer is None:
             peer = self._find_peer(dest_addr)
@@ -279,21 +348,55 @@ class Operations(FabricObject):
                 Errno.FI_EINVAL, f"these segments need {len(pieces)} ring entries, there are {rings.entries}"
             )
         rings.check_space(len(pieces))
+        ending = Ending(length, self._grant(used))
+        ending.deferral = deferral
         rings.post_chain(
-            Operation(
-                context,
-                cq_flags,
-                silent,
-                dest_addr,
-                tuple((b.view, b.desc) for b in used),
-                Ending(length, self._grant(used)),
-            ),
+            Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
             bool(bits & _MORE),
             op,
             datatype,
             peer,
             pieces,
         )
+
+    def _defer(
+        self,
+        rings: TransmitRings,
+        dest_addr: int,
+        cq_flags: int,
+        context: Any,
+        bits: int,
+        silent: bool,
+        length: int,
+        post: Callable[[Any, bool, Deferral], None],
+        buffers: Sequence[Local],
+    ) -> None:
+        """Let a request with FI_TRIGGER, whose other arguments are right, wait for its counter.
+
+        ``post`` is called with context, silence and what has waited; it raises what :meth:`_submit` does.
+        Raises FI_EINVAL for an unknown peer, a context that names no counter, or one of another domain.
+        """
+        if not isinstance(context, TRIGGERS):
+            raise fabric_error(
+                Errno.FI_EINVAL, f"with FI_TRIGGER, context is a TriggeredContext, got {type(context).__name__}"
+            )
+        context.cntr._check_open()
+        if context.cntr._parent is not self.domain:
+            raise fabric_error(Errno.FI_EINVAL, f"{context.cntr!r} belongs to another domain")
+        assert self._peer_map is not None  # the endpoint is enabled
+        self._peer_map.check(dest_addr)
+        quiet = context.is_silent(silent, bits)
+
+        def start(deferral: Deferral) -> None:
+            for buffer in buffers:
+                if buffer.desc is not None:
+                    buffer.desc._check_open()
+            post(context.op_context, quiet, deferral)
+
+        deferral = context.defer(start, bits)
+        deferral.rings, deferral.queue = rings, self._cq
+        deferral.reported = Operation(context.op_context, cq_flags, False, dest_addr, ()), length
+        self.domain._deferrals.add(deferral)
 
     def _grant(self, used: Sequence[Local]) -> tuple[tuple[int, int], ...]:
         """Make buffers that are in no region accessible to the NIC."""
@@ -305,7 +408,7 @@ class Operations(FabricObject):
                 grants += ((address, buffer.length),)
         return grants
 
-    def _not_enabled(self) -> ContextRings:
+    def _not_enabled(self) -> TransmitRings:
         self._check_open()
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
 

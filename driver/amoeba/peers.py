@@ -1,11 +1,12 @@
 """Which entry of the NIC's peer table an endpoint uses for which address."""
 
+import dataclasses
 import functools
 
 from amoeba.address import EndpointAddress
 from amoeba.constants import Errno
 from amoeba.errors import fabric_error
-from amoeba.rings import ContextRings
+from amoeba.sharing import TransmitRings
 
 __all__ = ["PeerMap"]
 
@@ -17,12 +18,14 @@ class PeerMap:
     has given the peer up. A failed one is opened anew for the first operation after all others have ended.
     """
 
-    def __init__(self, rings: ContextRings) -> None:
+    def __init__(self, rings: TransmitRings) -> None:
         self._rings = rings
         rings.peer_failed = self._fail
         self._entries: dict[int, tuple[int, EndpointAddress]] = {}
         """(entry of the peer table, address) by number in the address vector."""
         self._failed: set[int] = set()
+        self.number_bits = 64
+        """Bits of a number that say which address of the vector it is; those above choose a receive context of it."""
         self.open: dict[int, int] = {}
         """Entry of the peer table of those that can be sent to at once; the others take a :meth:`find`."""
 
@@ -33,13 +36,14 @@ class PeerMap:
     def find(self, number: int) -> int:
         """The entry of a peer, ready to be used.
 
-        Raises FI_EINVAL for an unknown one, FI_EAGAIN while operations to a failed one have not ended.
+        Raises FI_EINVAL for an unknown one, FI_EAGAIN while operations to a failed one have not ended, FI_ENOSPC when
+        the NIC's peer table has no room for a receive context that was named for the first time.
         """
         if number not in self._entries:
-            raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}")
+            self.add(number, self._receive_context(number))
         entry, address = self._entries[number]
         if number in self._failed:
-            if self.busy(number):
+            if self._rings.busy_with(number):
                 raise fabric_error(
                     Errno.FI_EAGAIN,
                     f"{address} was given up, and operations to it are under way: read completions, then repeat",
@@ -49,17 +53,36 @@ class PeerMap:
         self.open[number] = entry
         return entry
 
+    def check(self, number: int) -> None:
+        """Raise FI_EINVAL for an unknown peer."""
+        if number not in self._entries:
+            self._receive_context(number)
+
+    def _receive_context(self, number: int) -> EndpointAddress:
+        """The address of one receive context of a scalable endpoint. Raises FI_EINVAL if there is none."""
+        index, base = number >> self.number_bits, number & (1 << self.number_bits) - 1
+        if index < 1 or base not in self._entries:
+            raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}")
+        _, address = self._entries[base]
+        if index >= address.contexts:
+            raise fabric_error(Errno.FI_EINVAL, f"{address} has no receive context {index}")
+        return dataclasses.replace(address, resource_index=address.resource_index + index, contexts=1)
+
+    def _family(self, number: int) -> list[int]:
+        """Numbers of a peer and of its receive contexts that have entries of their own."""
+        return [each for each in self._entries if each & (1 << self.number_bits) - 1 == number]
+
     def _fail(self, number: int) -> None:
         if self.open.pop(number, None) is not None:
             self._failed.add(number)
 
     def busy(self, number: int) -> bool:
-        """Whether operations to this peer are under way."""
-        return self._rings.busy_with(number)
+        """Whether operations to this peer are under way, or to a receive context of it."""
+        return any(self._rings.busy_with(each) for each in self._family(number))
 
     def remove(self, number: int, deadline: float) -> None:
         """Close a peer, to which no operation is under way, and give its entry back."""
-        self._close([number], deadline)
+        self._close(self._family(number), deadline)
 
     def clear(self, deadline: float) -> None:
         """The same with all peers."""

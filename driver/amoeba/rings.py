@@ -7,7 +7,7 @@ the buffers. So no more descriptors are under way than either ring has entries, 
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
@@ -17,7 +17,10 @@ from amoeba.errors import fabric_error
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
 
-__all__ = ["INJECT_SIZE", "Completed", "ContextRings", "Ending", "Operation", "Piece"]
+if TYPE_CHECKING:
+    from amoeba.deferral import Deferral
+
+__all__ = ["INJECT_SIZE", "Completed", "ContextRings", "Ending", "Operation", "Piece", "closing", "take_reported"]
 
 INJECT_SIZE = 64
 """Most bytes that can be injected."""
@@ -40,7 +43,7 @@ _BOUNCE_SIZE = 2 * INJECT_SIZE
 class Ending:
     """What the end of an operation takes, beyond freeing its place."""
 
-    __slots__ = ("done", "grants", "last", "length", "places", "status")
+    __slots__ = ("deferral", "done", "grants", "last", "length", "owner", "places", "status")
 
     def __init__(
         self,
@@ -60,6 +63,10 @@ class Ending:
         """Ring index of the descriptor that ends a chain; -1 without one."""
         self.status = _OK
         """The chain's first error."""
+        self.owner: object = None
+        """Who posted it, if several share the rings."""
+        self.deferral: Deferral | None = None
+        """What has waited for a counter, and is told of its end."""
 
 
 class Operation(NamedTuple):
@@ -100,6 +107,19 @@ class Piece(NamedTuple):
     local: int
     result: int
     compare: int
+
+
+def closing(done: Callable[[], None]) -> Operation:
+    """The driver's own operation that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
+    return Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
+
+
+def take_reported(backlog: list[Completed], limit: int) -> list[Completed]:
+    """Take up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
+    count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
+    taken = backlog[:count]
+    del backlog[:count]
+    return taken
 
 
 class ContextRings:
@@ -150,6 +170,11 @@ class ContextRings:
     def under_way(self) -> int:
         """Requests posted whose completion has not been taken."""
         return self.entries - len(self._free)
+
+    @property
+    def room(self) -> int:
+        """Descriptors that can be posted now."""
+        return len(self._free)
 
     @property
     def expectant(self) -> bool:
@@ -265,14 +290,16 @@ class ContextRings:
 
     def post_close(self, peer: int, done: Callable[[], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
-        operation = Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
-        self.post(operation, True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
+        self.post(closing(done), True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
 
     def announce(self) -> None:
         """Ring the doorbell for descriptors that wait for it."""
         if self._announced != self._tail:
             self._announced = self._tail
             self._ring_doorbell(self._tail_register, self._tail & _INDEX_MASK)
+
+    limited = False
+    """Completions can be taken at once, however many: those of one's own operations."""
 
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` whenever descriptors have been announced."""
@@ -290,7 +317,7 @@ class ContextRings:
 
         Their buffers and ring entries are free again.
         """
-        return self._poll_backlog(limit) if self._backlog else self._take(limit)
+        return take_reported(self._backlog, limit) if self._backlog else self._take(limit)
 
     def _take(self, limit: int) -> list[Completed]:
         taken: list[Completed] = []
@@ -335,14 +362,10 @@ class ContextRings:
         if ending.done is not None:
             ending.done()
             return _OK
-        return status if ending.status == _OK else ending.status
-
-    def _poll_backlog(self, limit: int) -> list[Completed]:
-        count = next(
-            (number for number, completed in enumerate(self._backlog[:limit], 1) if completed.status != _OK), limit
-        )
-        taken, self._backlog = self._backlog[:count], self._backlog[count:]
-        return taken
+        status = status if ending.status == _OK else ending.status
+        if ending.deferral is not None:
+            ending.deferral.finish(status)
+        return status
 
     def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
         """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.

@@ -4,8 +4,12 @@ import contextlib
 import os
 from typing import Protocol
 
-__all__ = ["WAIT_SLICE", "WaitFd", "Waitable"]
+from amoeba.constants import WaitObj
 
+__all__ = ["WAIT_OBJECTS", "WAIT_SLICE", "WaitFd", "Waitable"]
+
+WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
+"""What queues and counters can wait by."""
 WAIT_SLICE = 0.05
 """Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
 
@@ -32,7 +36,7 @@ class WaitFd:
 
 
 class Waitable(Protocol):
-    """What :meth:`amoeba.Fabric.trywait` takes: completion and event queues."""
+    """What :meth:`amoeba.Fabric.trywait` takes: completion queues, event queues and counters."""
 
     def _may_wait(self) -> bool:
         """Whether nothing is there to be read, so that waiting for its file descriptor makes sense."""

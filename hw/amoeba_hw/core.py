@@ -7,6 +7,7 @@ from amoeba_model.registers import Counter
 from amoeba_model.trace import TRACE_EVENT, Requester, Stage
 
 from amoeba_hw.host.axi_lite import register_access
+from amoeba_hw.host.counter_writer import CounterWriter
 from amoeba_hw.host.hubs import ReadHub, WriteHub
 from amoeba_hw.host.interrupts import InterruptMerger
 from amoeba_hw.host.packed_reader import PackedReader
@@ -28,6 +29,7 @@ READERS = (
     Requester.COMPARE_FETCH,
     Requester.LINE_TABLE,
     Requester.ANSWER_FETCH,
+    Requester.RECEIVE_FETCH,
 )
 DESCRIPTOR_READS = 128
 """Descriptors that the initiator fetches ahead, and operand fetches under way: with 250 cycles of host latency, one
@@ -38,6 +40,7 @@ WRITERS = (
     Requester.LINE_TABLE,
     Requester.ANSWER_WRITER,
     Requester.EVENT_WRITER,
+    Requester.COUNTER_WRITER,
 )
 
 
@@ -94,6 +97,7 @@ class Core(wiring.Component):
         self.transmitter = FrameTransmitter(parameters)
         self.receiver = FrameReceiver(parameters)
         self.interrupts = InterruptMerger(parameters.contexts, 2)
+        self.counters = CounterWriter(parameters.data_width, parameters.event_counters)
         self._blocks = {
             "registers": self.registers,
             "initiator": self.initiator,
@@ -102,6 +106,7 @@ class Core(wiring.Component):
             "transmitter": self.transmitter,
             "receiver": self.receiver,
             "interrupts": self.interrupts,
+            "counters": self.counters,
         }
 
     def elaborate(self, platform):
@@ -127,9 +132,13 @@ class Core(wiring.Component):
         connect_streams(m, registers.key_stores, target.key_stores)
         connect_streams(m, registers.event_heads, target.event_heads)
         connect_streams(m, registers.event_arms, target.event_arms)
+        connect_streams(m, registers.receive_tails, target.receive_tails)
+        connect_streams(m, registers.slot_releases, target.slot_releases)
+        connect_streams(m, registers.counter_clears, self.counters.clears)
         m.d.comb += [
             Value.cast(initiator.retransmission).eq(Value.cast(registers.retransmission)),
             target.answer_base.eq(registers.answer_base),
+            self.counters.counter_base.eq(registers.counter_base),
         ]
         for context in range(self._parameters.contexts):
             m.d.comb += [
@@ -172,6 +181,7 @@ class Core(wiring.Component):
             Requester.COMPARE_FETCH: (compare_reader.requests, compare_reader.answers),
             Requester.LINE_TABLE: (self.memory.line_reads, self.memory.line_data),
             Requester.ANSWER_FETCH: (self.target.answer_reads, self.target.answer_data),
+            Requester.RECEIVE_FETCH: (self.target.receive_reads, self.target.receive_data),
         }
         for index, user in enumerate(READERS):
             requests, answers = clients[user]
@@ -188,12 +198,15 @@ class Core(wiring.Component):
         connect_streams(m, initiator.result_commands, result_writer.commands)
         connect_streams(m, initiator.results, result_writer.packets)
         m.d.comb += initiator.result_done.eq(result_writer.done)
+        for index, source in enumerate((initiator, self.target)):
+            connect_streams(m, source.counts, self.counters.orders[index])
         clients = {
             Requester.RESULT_WRITER: result_writer.writes,
             Requester.COMPLETION_WRITER: initiator.completion_writes,
             Requester.LINE_TABLE: self.memory.line_writes,
             Requester.ANSWER_WRITER: self.target.answer_writes,
             Requester.EVENT_WRITER: self.target.event_writes,
+            Requester.COUNTER_WRITER: self.counters.writes,
         }
         for index, user in enumerate(WRITERS):
             connect_streams(m, clients[user], hub.writes[index])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from amaranth.lib import wiring
 from amoeba_hw.commit_queue import CommitQueue
+from amoeba_hw.host.counter_writer import CounterWriter
 from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.window_credits import WindowCredits
@@ -19,6 +20,7 @@ from amoeba_model.opcodes import Datatype
 from amoeba_sim.formal import Outcome, prove
 
 from formal.axi import AxiWriteSpec, IsolatedAxiDma
+from formal.counters import CounterWriterSpec
 from formal.initiator import PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec
 from formal.memory import (
@@ -212,6 +214,23 @@ PROOFS = [
         3,
         cover_depth=20,
     ),
+    Proof(
+        "event_counters",
+        "CounterWriter of 4: what is written of a counter is what was ordered before, since it was cleared; stream "
+        "contract",
+        lambda: CounterWriterSpec(4, 10),
+        "bmc",
+        9,
+    ),
+    *_with_covers(
+        "event_counter",
+        "CounterWriter of 2, of which one is none: the same; and the newest value is written within four cycles of a "
+        "willing host",
+        CounterWriterSpec,
+        "bmc",
+        12,
+        cover_depth=12,
+    ),
     *_with_covers(
         "slot_room",
         "SlotRooms of 4 slots: a message that was promised a slot finds a free one when it is matched; no free slot "
@@ -283,5 +302,6 @@ PROOFS = [
     _warm_reset("EventRooms", lambda: EventRooms(1)),
     _warm_reset("SlotRooms", lambda: SlotRooms(1, 4)),
     _warm_reset("SlotReleases", lambda: SlotReleases(1, 2), assuming=lambda ports: ports.enabled),
+    _warm_reset("CounterWriter", lambda: CounterWriter(128, 2)),
 ]
 """In the order of the table in docs/verification.md."""

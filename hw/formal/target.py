@@ -30,7 +30,7 @@ class SequenceSpec(wiring.Component):
                 "before": In(PDC_STATE),
                 "found": In(1),
                 "available": In(1),
-                "event_blocked": In(1),
+                "blocked": In(1),
                 "behind": In(31),
             }
         )
@@ -44,7 +44,7 @@ class SequenceSpec(wiring.Component):
             rules.before.eq(before),
             rules.found.eq(self.found),
             rules.available.eq(self.available),
-            rules.event_blocked.eq(self.event_blocked),
+            rules.blocked.eq(self.blocked),
         ]
         kinds = Cat(verdict.accepted, verdict.duplicate, verdict.dropped_pdc, verdict.dropped_sequence)
         one = Signal()
@@ -64,9 +64,9 @@ class SequenceSpec(wiring.Component):
             Assert(~late | verdict.duplicate),
             # The opening after a CLOSE begins where that ended.
             Assert(verdict.opens | ~(starts & ~same & self.found & is_next)),
-            # ... and that always, if its answer can be kept and its event written.
-            Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.event_blocked)),
-            Assert(~verdict.accepted | (fits & ~self.event_blocked)),
+            # ... and that always, if its answer can be kept, and its event or message.
+            Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.blocked)),
+            Assert(~verdict.accepted | (fits & ~self.blocked)),
             # The expected psn moves by the packet accepted and by nothing else.
             Assert(~verdict.accepted | (after.expected == (packet.psn + 1)[:32])),
             Assert(verdict.accepted | verdict.opens | (after.expected == before.expected)),

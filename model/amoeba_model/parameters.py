@@ -56,8 +56,8 @@ class NicParameters:
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
         if self.window > _MOST_SYN_PACKETS:
             raise ValueError(f"window must be at most {_MOST_SYN_PACKETS}, got {self.window}")
-        if self.event_counters > 256:
-            raise ValueError(f"event_counters must be at most 256, got {self.event_counters}")
+        if not 2 <= self.event_counters <= 256:
+            raise ValueError(f"event_counters must be 2 to 256, got {self.event_counters}")
         if not 1 <= self.contexts <= 32:
             raise ValueError(f"contexts must be 1 to 32, got {self.contexts}")
         if self.payload % 64 or not 64 <= self.payload <= 8192:

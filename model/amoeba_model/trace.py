@@ -54,7 +54,8 @@ class Stage(enum.IntEnum):
     INTERRUPT = 13
     """Interrupt raised."""
     EVENT_WRITTEN = 14
-    """Event entry handed to the host bus; psn = its index in the ring; status = its status."""
+    """Event entry handed to the host bus; psn = its index in the ring; status = its status; pdc = 0 of a receive
+    descriptor."""
 
 
 TRACE_EVENT = Record(

@@ -5,13 +5,14 @@ import random
 
 import cocotb
 from amoeba_hw.initiator.records import COMPLETION_ORDER
-from amoeba_hw.interfaces import CONTEXT, RING_INDEX, write_beat
+from amoeba_hw.interfaces import CONTEXT, COUNT_ORDER, RING_INDEX, write_beat
 from amoeba_model.descriptors import COMPLETION
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
 from amoeba_sim.payload import pack
 from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.utils import get_sim_time
 
 WIDTH = bench_parameters()["data_width"]
 CONTEXTS = 3
@@ -31,6 +32,8 @@ def random_order():
             "length": random.getrandbits(32),
             "opcode": random.getrandbits(8),
             "wants_completion": random.getrandbits(1),
+            "counter": random.choice((0, 1, 63, 255)),
+            "chained": random.random() < 0.3,
         },
         "status": random.choice((ReturnCode.OK, ReturnCode.OK, ReturnCode.BAD_ADDR)),
     }
@@ -59,16 +62,25 @@ def expected_entries(orders):
         )
 
 
+def expected_counts(orders):
+    """What must be counted."""
+    for order in orders:
+        ticket, failed = order["ticket"], order["status"] != ReturnCode.OK
+        if ticket["generation"] == 4 and ticket["counter"] and (failed or not ticket["chained"]):
+            yield {"counter": ticket["counter"], "error": int(failed)}
+
+
 async def started(dut, pace):
     orders = StreamSource(dut, "orders", COMPLETION_ORDER, pace=pace())
     arms = StreamSource(dut, "arms", RING_INDEX, pace=pace())
     writes = StreamSink(dut, "writes", write_beat(WIDTH), pace=pace())
+    counts = StreamSink(dut, "counts", COUNT_ORDER, pace=pace())
     for number, size in enumerate(SIZES):
         settings = {"enable": 1, "completion_base": BASE + (number << 16), "completion_size": size}
         getattr(dut, f"contexts__{number}").value = pack(CONTEXT, settings)
         getattr(dut, f"generations__{number}").value = 4
     await start(dut)
-    return orders, arms, writes
+    return orders, arms, writes, counts
 
 
 async def receive_entry(writes):
@@ -88,7 +100,7 @@ async def receive_entry(writes):
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(pace=list(PACES))
 async def entries_lie_in_their_rings_with_phase_bits(dut, pace):
-    orders, _, writes = await started(dut, PACES[pace])
+    orders, _, writes, _ = await started(dut, PACES[pace])
     program = [random_order() for _ in range(300)]
     orders.send(*program)
     for expected in expected_entries(program):
@@ -100,7 +112,7 @@ async def entries_lie_in_their_rings_with_phase_bits(dut, pace):
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def requests_without_an_entry_are_reported_and_stale_ones_forgotten(dut):
-    orders, _, writes = await started(dut, always)
+    orders, _, writes, _ = await started(dut, always)
     program = [random_order() for _ in range(200)]
     orders.send(*program)
     seen = collections.Counter()
@@ -121,8 +133,40 @@ async def requests_without_an_entry_are_reported_and_stale_ones_forgotten(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(pace=list(PACES))
+async def what_completes_is_counted_once_and_behind_its_entry(dut, pace):
+    orders, _, writes, counts = await started(dut, PACES[pace])
+    program = [random_order() for _ in range(300)]
+    orders.send(*program)
+    assert {count["error"] for count in expected_counts(program)} == {0, 1}
+    beats = 0
+    for order in program:
+        beats += max(1, 256 // WIDTH) * len(list(expected_entries([order])))
+        for expected in expected_counts([order]):
+            assert await counts.receive(1) == [expected]
+            assert len(writes.received) >= beats
+    await orders.sent()
+    await ClockCycles(dut.clk, 20)
+    assert counts.received == []
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def counting_costs_no_time(dut):
+    orders, _, _, counts = await started(dut, always)
+    program = [random_order() for _ in range(100)]
+    for order in program:
+        order["ticket"].update(generation=4, wants_completion=1, counter=1, chained=0)
+    orders.send(*program)
+    begin = get_sim_time("ns")
+    await orders.sent()
+    assert (get_sim_time("ns") - begin) // 4 <= len(program) * (1 + max(1, 256 // WIDTH)) + 5
+    await ClockCycles(dut.clk, 5)
+    assert len(counts.received) == len(program)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def contexts_due_together_interrupt_one_after_the_other(dut):
-    orders, arms, _ = await started(dut, always)
+    orders, arms, _, _ = await started(dut, always)
     for number in range(CONTEXTS):
         orders.send({"ticket": {"context": number, "generation": 4, "wants_completion": 1}, "status": ReturnCode.OK})
     await orders.sent()

@@ -64,7 +64,8 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
     environment.store_peer(5, **peer(5, 1, initial_psn=0x1000))
     await environment.peer_stores.sent()
     fetch_add = bytes.fromhex(
-        "04 02 07 03 08000000 0500 0000 00000000"  # FETCH_ATOMIC, FI_SUM, FI_UINT64, COMPLETION | INLINE, 8, peer 5
+        "04 02 07 03 08000000"  # FETCH_ATOMIC, FI_SUM, FI_UINT64, COMPLETION | INLINE, 8 bytes
+        "0500 2a 00 00000000"  # peer, event counter
         "8877665544332211"  # remote address
         "0df0adba00000000"  # remote key
         "2a00000000000000"  # operand 42
@@ -92,7 +93,7 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "syn": 1,
         "opcode": 4,
         "version": 0,
-        "flags": 3,
+        "flags": 0x23,
         "message_id": 0,
         "job_id": 0x123405,
         "pid_on_fep": 0x125,
@@ -114,6 +115,8 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
     ((context, index, completion),) = environment.completions
     del completion["cycle"]
     assert (context, index) == (1, 0)
+    await environment.requests_counted(1)
+    assert [(counter, error) for counter, error, _ in environment.counted] == [(42, 0)]
     assert completion == {
         "context": 0x0123456789ABCDEF,
         "data": 0,

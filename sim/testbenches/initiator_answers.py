@@ -83,7 +83,7 @@ async def a_refused_operand_ends_its_request_with_a_no_op(dut):
         (0, RequestOpcode.WRITE, whole, 256, 256),
         (1, RequestOpcode.NO_OP, whole | SesFlags.INITIATOR_ERROR, 0, 0),
         (2, RequestOpcode.WRITE, whole, 256, 256),
-        (3, RequestOpcode.WRITE, whole, 44, 44),
+        (3, RequestOpcode.WRITE, whole | SesFlags.DELIVERY_COMPLETE, 44, 44),
     ]
     # What could not be sent any more is not fetched either, but for what was on its way.
     assert environment.cycle < 2000
@@ -113,6 +113,54 @@ async def results_are_on_their_way_before_their_completion(dut, pace):
         for position in (0, 256, 512):
             address = RESULTS + 0x1000 * index + 0x10_0000 * number + position
             assert environment.written[address] < entry["cycle"]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(flags=[0, DescriptorFlags.COMPLETION])
+async def a_request_is_counted_behind_its_data_and_its_completion(dut, flags):
+    environment = await started(dut)
+    environment.store_peer(0, **peer(0, 0))
+    await environment.peer_stores.sent()
+
+    def read(index, **fields):
+        return TX_DESCRIPTOR.pack(
+            opcode=DescriptorOpcode.READ, length=600, result=RESULTS + 0x1000 * index, counter=index + 1, **fields
+        )
+
+    environment.post(0, 0, [read(index, flags=flags) for index in range(4)])
+    environment.post(0, 4, [read(4, flags=flags, peer=7), read(5, flags=flags | 0x80)])
+    await environment.requests_counted(6)
+    cycles = {counter: cycle for counter, _, cycle in environment.counted}
+    assert sorted((counter, error) for counter, error, _ in environment.counted) == [
+        *((index + 1, 0) for index in range(4)),
+        (5, 1),
+        (6, 1),
+    ]
+    for index in range(4):
+        assert all(environment.written[RESULTS + 0x1000 * index + at] < cycles[index + 1] for at in (0, 256, 512))
+    completed = {entry["descriptor"]: entry["cycle"] for _, _, entry in environment.completions}
+    assert completed.keys() == (set(range(6)) if flags else {4, 5})
+    for index, cycle in completed.items():
+        assert cycle <= cycles[index + 1]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def of_a_chain_its_end_is_counted_and_what_is_refused(dut):
+    environment = await started(dut)
+    environment.store_peer(0, **peer(0, 0))
+    await environment.peer_stores.sent()
+
+    def piece(counter, **fields):
+        chained = {"opcode": DescriptorOpcode.SEND, "flags": DescriptorFlags.CHAINED, "length": 8, "local": OPERANDS}
+        return TX_DESCRIPTOR.pack(**{**chained, **fields}, counter=counter)
+
+    environment.post(0, 0, [piece(1), piece(2), piece(3, flags=0)])
+    environment.post(0, 3, [piece(4), piece(5, length=PARAMETERS.payload + 1), piece(6, flags=0)])
+    await environment.requests_counted(3)
+    await ClockCycles(dut.clk, 200)
+    assert sorted((counter, error) for counter, error, _ in environment.counted) == [(3, 0), (5, 1), (6, 0)]
+    delivered = [header["flags"] & SesFlags.DELIVERY_COMPLETE for header, _ in environment.frames]
+    assert [bool(flag) for flag in delivered] == [False, False, True, False, True]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

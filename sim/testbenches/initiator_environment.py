@@ -6,6 +6,7 @@ from collections import deque
 import cocotb
 from amoeba_hw.interfaces import (
     CONTEXT,
+    COUNT_ORDER,
     DMA_COMMAND,
     FRAME_HEADER,
     PEER_STORE,
@@ -28,7 +29,7 @@ TARGET_PDC = 0x4000
 
 
 class Environment:
-    """Serves the DUT. Attributes to read: ``frames``, ``completions`` and ``memory``.
+    """Serves the DUT. Attributes to read: ``frames``, ``completions``, ``counted`` and ``memory``.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ class Environment:
         """(header, payload) of each request frame; the header with its arrival as ``cycle``."""
         self.completions = []
         """(context, index, fields) of each entry written, in order; fields with its arrival as ``cycle``."""
+        self.counted = []
+        """(event counter, error, cycle) of each count, in order."""
         self.written = {}
         """Cycle in which the results for an address were on their way to the host."""
         self.interrupts = []
@@ -79,11 +82,11 @@ class Environment:
         for service in self._services:
             service.cancel()
         self._services.clear()
-        for queue in (self._due, self._done, self.frames, self.completions, self.interrupts):
+        for queue in (self._due, self._done, self.frames, self.completions, self.counted, self.interrupts):
             queue.clear()
         for sink in self._sinks:
             sink.received.clear()
-        for service in (self._descriptors, self._values, self._wire, self._results, self._writes):
+        for service in (self._descriptors, self._values, self._wire, self._results, self._writes, self._counts):
             service()
 
     def _serve(self, service):
@@ -116,6 +119,7 @@ class Environment:
         self.result_commands = sink("result_commands", DMA_COMMAND)
         self.results = sink("results", beat)
         self.completion_writes = sink("completion_writes", write_beat(self.width))
+        self.count_orders = sink("counts", COUNT_ORDER)
 
     # What the driver does.
 
@@ -142,10 +146,17 @@ class Environment:
 
     async def completed(self, count, cycles=20_000):
         """Wait until ``count`` completions were written in all."""
+        await self._reached(self.completions, count, cycles, "completions")
+
+    async def requests_counted(self, count, cycles=20_000):
+        """Wait until event counters were to advance ``count`` times in all."""
+        await self._reached(self.counted, count, cycles, "counts")
+
+    async def _reached(self, entries, count, cycles, what):
         limit = self.cycle + cycles
-        while len(self.completions) < count:
+        while len(entries) < count:
             await RisingEdge(self.dut.clk)
-            assert self.cycle < limit, f"{len(self.completions)} of {count} completions; {self.counts}"
+            assert self.cycle < limit, f"{len(entries)} of {count} {what}; {self.counts}"
 
     # What the rest of the NIC, the host and the network do.
 
@@ -262,6 +273,15 @@ class Environment:
                 while not beats[-1]["last"]:
                     beats += await self.completion_writes.receive(1)
                 self._take_completion(beats)
+
+        self._serve(serve())
+
+    def _counts(self):
+        async def serve():
+            while True:
+                (order,) = await self.count_orders.receive(1)
+                assert order["counter"]
+                self.counted.append((order["counter"], order["error"], self.cycle))
 
         self._serve(serve())
 

@@ -20,6 +20,7 @@ class ModelInitiator:
         self.core = Core(parameters)
         self.frames = []
         self.completions = []
+        self.counted = []
         self.results = {}
         self._memory = memory
         self._answer = answer
@@ -29,8 +30,9 @@ class ModelInitiator:
             ring = EntryRing(settings["completion_base"], settings["completion_size"])
             own = {name: value for name, value in settings.items() if not name.startswith("completion_")}
             self._contexts.append(Context(number, completions=ring, **own))
+        interrupts = Interrupts(self.core)
         self._initiator = Initiator(
-            self.core, self, Capabilities(parameters), self._contexts, self._entries, self, Interrupts(self.core)
+            self.core, self, Capabilities(parameters), self._contexts, self._entries, self, interrupts, self
         )
 
     def run(self, tails):
@@ -50,7 +52,7 @@ class ModelInitiator:
             for context in self._contexts:
                 self._initiator.consume(context, context.completions.written)
 
-    # The model's host memory and transmitter.
+    # The model's host memory, transmitter and event counters.
 
     def read(self, address, size, requester):
         return self._memory.read(address, size)
@@ -60,6 +62,9 @@ class ModelInitiator:
             self.completions.append(COMPLETION.unpack(content) | {"address": address})
         else:
             self.results.update(enumerate(content, address))
+
+    def advance(self, number, success):
+        self.counted.append((number, int(not success)))
 
     def send(self, header, payload, ready, announcement):
         self.frames.append((header, payload))

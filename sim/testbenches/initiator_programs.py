@@ -39,10 +39,14 @@ def random_program(number, count):
 def random_descriptor(number, index, peer):
     """Mostly sensible; every check of the specification fails for some."""
     opcode = random.choice(list(DescriptorOpcode))
-    atomic = DescriptorOpcode.ATOMIC <= opcode <= DescriptorOpcode.COMPARE_ATOMIC
+    atomic = "ATOMIC" in opcode.name
     datatype = random.choice(list(Datatype))
     inline = random.random() < 0.2
-    if not atomic:
+    if opcode in ONE_PACKET:
+        length = random.choice((0, 1, 7, 64, PARAMETERS.payload, random.randint(1, PARAMETERS.payload + 5)))
+    elif "RENDEZVOUS" in opcode.name:
+        length = 32
+    elif not atomic:
         length = random.choice((0, 1, 7, 64, 256, 257, 700, random.randint(1, 1500)))
     else:
         length = datatype.size * random.choice((1, 1, 2, 3, random.randint(1, 70)))
@@ -64,6 +68,7 @@ def random_descriptor(number, index, peer):
         | ((random.random() < 0.1) * DescriptorFlags.IMMEDIATE)
         | (0x80 if 0.02 < wrong < 0.03 else 0),
         length=(1 << 30) + 1 if 0.03 < wrong < 0.05 else length + (0.05 < wrong < 0.08),
+        counter=random.choice((0, 1, 2, 255)),
         peer=random.choice((peer, peer, 6, 7, 8, (number + 1) % 3)) if wrong > 0.9 else peer,
         remote_address=random.getrandbits(64),
         remote_key=random.getrandbits(64),
@@ -78,6 +83,9 @@ def random_op(opcode):
     swaps = range(Op.FI_CSWAP, Op.FI_MSWAP + 1)
     return random.choice(list(swaps) if opcode == DescriptorOpcode.COMPARE_ATOMIC else sorted(set(Op) - set(swaps)))
 
+
+ONE_PACKET = (DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND)
+"""Whose length is limited, and not a multiple of anything."""
 
 TIMED = ("cycle", "syn", "dpdcid", "clear_psn_offset")
 """Header fields that depend on how many answers have come."""
@@ -103,7 +111,7 @@ def model_frames(model):
 
 
 def check_outcomes(environment, model):
-    """Completions, results and flags are the model's."""
+    """Completions, results, flags and counts are the model's."""
 
     def outcome(number, entry):
         return number, entry["descriptor"], entry["status"], entry["length"], entry["opcode"], entry["context"]
@@ -114,6 +122,8 @@ def check_outcomes(environment, model):
     for number, index, entry in environment.completions:
         assert entry["flags"] == (0 if index >> registers(number)["completion_size"] & 1 else 0x80)
         assert entry["data"] == 0
+    counted = collections.Counter((number, error) for number, error, _ in environment.counted)
+    assert counted == collections.Counter(model.counted)
     for address, value in model.results.items():
         assert environment.memory.peek(address, 1) == bytes([value])
 

@@ -73,6 +73,7 @@ async def each_packet_is_executed_once_and_in_order_whatever_the_network_does(du
     while len(target.executed) < len(model.frames):
         await ClockCycles(dut.clk, 10)
         assert environment.cycle < limit
+    await environment.requests_counted(len(model.counted))
     assert per_pdc(target.executed) == model_frames(model)
     check_outcomes(environment, model)
     counts = environment.counts

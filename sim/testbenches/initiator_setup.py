@@ -23,7 +23,12 @@ REFUSED = 0x5_0000_0000
 RESULT_SPACING = 0x1003
 
 OK = ReturnCode.OK
-FETCHING = (RequestOpcode.READ, RequestOpcode.FETCHING_ATOMIC, RequestOpcode.AMOEBA_COMPARE_ATOMIC)
+FETCHING = (
+    RequestOpcode.READ,
+    RequestOpcode.FETCHING_ATOMIC,
+    RequestOpcode.TSEND_FETCH_ATOMIC,
+    RequestOpcode.AMOEBA_COMPARE_ATOMIC,
+)
 RETURN_CODES = (OK, OK, OK, OK, ReturnCode.BAD_MKEY, ReturnCode.BAD_ADDR)
 
 

@@ -5,11 +5,12 @@ Parameter: ``keys``.
 
 import random
 from itertools import pairwise
+from types import SimpleNamespace
 
 import cocotb
 from amoeba_hw.interfaces import KEY_STORE
 from amoeba_hw.target.records import LOCATED_REQUEST, SEQUENCED_REQUEST
-from amoeba_model.nic.tables import Key, KeyTable
+from amoeba_model.nic.tables import KeyTable
 from amoeba_model.registers import KEY_PROBES, key_slots
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
@@ -30,8 +31,9 @@ class Bench:
 
     def store(self, slot, key, flags=VALID):
         entry = {"key": key, "base": random.getrandbits(64), "length": key, "domain": key & 0xFF, "flags": flags}
+        entry |= {"read_counter": random.getrandbits(8), "write_counter": random.getrandbits(8)}
         self.stores.send({"slot": slot, "entry": entry})
-        self.model.store(slot, Key(**entry))
+        self.model.store(slot, SimpleNamespace(**entry))
 
     def look_up(self, key, **fields):
         self.requests.send({"header": {"memory_key": key}, **fields})
@@ -43,9 +45,7 @@ class Bench:
 
 
 def fields(entry):
-    if entry is None:
-        return None
-    return {name: getattr(entry, name) for name in ("key", "base", "length", "domain", "flags")}
+    return None if entry is None else vars(entry)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -76,7 +76,11 @@ async def an_entry_that_changes_under_a_lookup_is_seen_whole_old_or_new(dut):
     slot = list(key_slots(key, KEYS))[-1]
     history = []
     for _ in range(200):
-        history.append({"key": key, "base": len(history), "length": len(history), "domain": 7, "flags": VALID})
+        number = len(history)
+        history.append(
+            dict.fromkeys(("read_counter", "write_counter"), number)
+            | {"key": key, "base": number, "length": number, "domain": 7, "flags": VALID}
+        )
         if random.random() < 0.3:
             history[-1]["flags"] = 0
         bench.look_up(key)
@@ -118,11 +122,14 @@ async def a_lookup_takes_a_cycle_per_slot_and_one_more(dut):
     # What is not executed anyway does not wait for a key.
     bench.look_up(1, dropped=1)
     bench.look_up(1, header={"is_control": 1})
-    for _ in range(2):
+    messages = (5, 6, 9, 0xA, 0xD, 0xE)
+    for opcode in messages:
+        bench.look_up(key, header={"memory_key": key, "opcode": opcode})
+    for _ in range(2 + len(messages)):
         while not (dut.located__valid.value and dut.located__ready.value):
             await RisingEdge(dut.clk)
         await RisingEdge(dut.clk)
-    assert await bench.found(2) == [None, None]
+    assert await bench.found(2 + len(messages)) == [None] * (2 + len(messages))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")

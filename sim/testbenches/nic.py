@@ -13,7 +13,19 @@ from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import always, in_bursts, randomly
 from cocotb.triggers import ClockCycles, RisingEdge
-from nic_environment import BASE, CLOSED, KEY, LOCAL, REGION, SIZE, NicBench, Stranger, descriptor
+from nic_environment import (
+    BASE,
+    CLOSED,
+    KEY,
+    LOCAL,
+    REGION,
+    SIZE,
+    SLOTS,
+    NicBench,
+    Stranger,
+    descriptor,
+    receive_descriptor,
+)
 from uet_frames import OWN_IP, OWN_MAC, frame, network_bytes, transport_bytes
 
 PARAMETERS = NicParameters(
@@ -32,14 +44,25 @@ PACES = {"always": always, "randomly": lambda: randomly(0.6), "in bursts": lambd
 
 # Frames: SES opcodes, return codes, NACK codes, atomic opcodes and datatypes.
 NO_OP, WRITE, READ, ATOMIC, FETCHING_ATOMIC, SEND, COMPARE_ATOMIC = 0, 1, 2, 3, 4, 5, 0x30
+RENDEZVOUS_SEND, DATAGRAM_SEND, TAGGED_SEND, RENDEZVOUS_TSEND = 6, 7, 9, 0xA
+TSEND_ATOMIC, TSEND_FETCH_ATOMIC = 0xD, 0xE
 OK = 1
 ROD_OOO, INV_DPDCID = 0xD, 0xE
 SUM, BXOR, ATOMIC_READ, ATOMIC_WRITE, CSWAP = 2, 0xA, 0xB, 0xC, 0xD
 INT64, UINT64, FLOAT = 6, 7, 0xA
 # Descriptors: opcodes and libfabric's numbers.
 D_NOP, D_WRITE, D_READ, D_ATOMIC, D_FETCH, D_COMPARE = range(6)
+D_SEND, D_TAGGED_SEND, D_RENDEZVOUS, D_TAGGED_RENDEZVOUS, D_TAGGED_ATOMIC, D_TAGGED_FETCH = range(7, 13)
 FI_SUM, FI_CSWAP, FI_UINT64, FI_DOUBLE = 2, 12, 7, 9
 COMPLETION, INLINE = 1, 2
+
+
+RECEIVE = 1
+TAGGED, RELEASED, IN_SLOT = 1, 4, 8
+"""The first is a flag of receive descriptors; of events it is 2."""
+RECEIVED, UNEXPECTED, ATOMIC_RECEIVED = 4, 5, 7
+NO_SLOTS = {"resource_index": 1, "job_id": 0xABCDE1, "pid_on_fep": 0x121}
+"""A context that takes no messages."""
 
 
 def words(content):
@@ -152,7 +175,11 @@ def refusals():
         "a context beyond all": (0x19, WRITE, eight, {"resource_index": 0xFFF}),
         "another job": (0x1B, WRITE, eight, {"job_id": 0xABCDE1}),
         "another process": (0x1A, WRITE, eight, {"pid_on_fep": 0x121}),
-        "an opcode that is not there": (6, SEND, b"", {}),
+        "an opcode that is not there": (6, DATAGRAM_SEND, b"", {}),
+        "a message to a context without slots": (3, SEND, eight, NO_SLOTS),
+        "a message longer than it says": (7, SEND, eight, {"request_length": 7}),
+        "a rendezvous of another length": (7, RENDEZVOUS_SEND, eight, {}),
+        "a tagged atomic that nothing waits for": (5, TSEND_ATOMIC, eight, {}),
         "an atomic opcode that is not there": (0xF, ATOMIC, eight, {"atomic_opcode": 0x20}),
         "a fetch without fetching": (0xF, ATOMIC, eight, {"atomic_opcode": ATOMIC_READ}),
         "a datatype of another build": (0x10, ATOMIC, eight, {"atomic_datatype": FLOAT}),
@@ -362,7 +389,7 @@ class Remote:
             "dpdcid": self.pdc if self.sent else 0,
             "opcode": opcode,
             "version": 0,
-            "flags": 3,
+            "flags": 0x23,
             "message_id": self.sent,
             "job_id": 0xABCDE0,
             "pid_on_fep": 0x120,
@@ -412,13 +439,14 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
     bench.memory[LOCAL.start] = random.randbytes(len(LOCAL))
     expected = bytearray(bench.memory[LOCAL.start : LOCAL.stop])
     source, compare, result = LOCAL.start + 3, LOCAL.start + 0x1009, LOCAL.start + 0x2FF5
-    common = {"remote": 0x1234_5678_9ABC, "key": 0x77}
-    number = 0
+    common = {"remote": 0x1234_5678_9ABC, "key": 0x77, "counter": 5}
+    number = failed = 0
 
     async def completed(length, opcode, status=OK):
-        nonlocal number
+        nonlocal number, failed
         assert await bench.completion() == (0xC0FFEE00 + number, length, number, opcode, status)
         number += 1
+        failed += status != OK
 
     async def post(opcode, **fields):
         await bench.post(descriptor(opcode, **{**common, "context": 0xC0FFEE00 + number, **fields}))
@@ -453,6 +481,27 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
         remote.answer(request, data=data)
         receives(data)
         await completed(length, D_FETCH)
+    for opcode, message in ((D_SEND, SEND), (D_TAGGED_SEND, TAGGED_SEND)):
+        for length in (0, 12, PAYLOAD):
+            await post(opcode, length=length, local=source)
+            content = bench.memory[source : source + length]
+            remote.answer(await remote.expect(message, content, **remote_fields(length)))
+            await completed(length, opcode)
+    for opcode, message in ((D_RENDEZVOUS, RENDEZVOUS_SEND), (D_TAGGED_RENDEZVOUS, RENDEZVOUS_TSEND)):
+        await post(opcode, length=32, local=source)
+        content = bench.memory[source : source + 32]
+        remote.answer(await remote.expect(message, content, **remote_fields(32)))
+        await completed(32, opcode)
+    operands = bench.memory[source : source + 16]
+    await post(D_TAGGED_ATOMIC, length=16, local=source, **sums)
+    remote.answer(await remote.expect(TSEND_ATOMIC, operands, **remote_fields(16), **wire_sums))
+    await completed(16, D_TAGGED_ATOMIC)
+    await post(D_TAGGED_FETCH, length=16, local=source, result=result, **sums)
+    request = await remote.expect(TSEND_FETCH_ATOMIC, operands, **remote_fields(16), **wire_sums)
+    data = random.randbytes(16)
+    remote.answer(request, data=data)
+    receives(data)
+    await completed(16, D_TAGGED_FETCH)
     await post(D_WRITE, length=5, local=0x0807060504030201, flags=COMPLETION | INLINE)
     remote.answer(await remote.expect(WRITE, bytes([1, 2, 3, 4, 5]), **remote_fields(5)))
     await completed(5, D_WRITE)
@@ -486,6 +535,52 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
     await completed(8, D_WRITE, 0x1C)
     assert bench.memory[LOCAL.start : LOCAL.stop] == expected
     await bench.silence()
+    assert bench.event_counter(5) == (number - failed, failed)
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.parametrize(pace=list(PACES))
+async def messages_go_to_receives_or_wait_in_slots(dut, pace):
+    bench = NicBench(dut, PARAMETERS, PACES[pace])
+    await bench.power_up()
+    stranger = Stranger(bench)
+    place, early, content = LOCAL.start + 0x101, random.randbytes(PAYLOAD), random.randbytes(40)
+    source = {"ip": stranger.ip, "source": 1, "pdc": stranger.spdcid, "status": OK}
+
+    async def message(opcode, payload, code=OK, data=b"", **fields):
+        header = stranger.request(opcode, **{"request_length": len(payload), "buffer_offset": 0, **fields})
+        stranger.send(header, payload)
+        assert await bench.receive() == stranger.answer(header, code, data)
+
+    await message(TAGGED_SEND, early, memory_key=0x1_0000_0005)
+    assert bench.memory[SLOTS : SLOTS + PAYLOAD] == early
+    await bench.receive_into(
+        receive_descriptor(RECEIVE, address=place, length=32, context=0xAA, counter=7),
+        receive_descriptor(RECEIVE, flags=TAGGED, tag=5, ignore=1 << 32, address=place, length=9, context=0xBB),
+        receive_descriptor(RECEIVE, flags=TAGGED, tag=6, address=place + 0x200, length=24, context=0xCC, counter=7),
+    )
+    assert await bench.event() == {
+        **source, "kind": UNEXPECTED, "flags": 2 | RELEASED | IN_SLOT, "context": 0xBB, "tag": 0x1_0000_0005,
+        "address": place, "length": PAYLOAD,
+    }  # fmt: skip
+    await message(SEND, content)
+    assert await bench.event() == {
+        **source, "kind": RECEIVED, "flags": RELEASED, "status": 0x22, "context": 0xAA, "address": place, "length": 40
+    }  # fmt: skip
+    assert bench.memory[place : place + 40] == content[:32] + bytes(8)
+    before = (0x1111, 0x2222)
+    bench.memory[place + 0x208] = word_bytes(before)
+    sums = {"atomic_opcode": SUM, "atomic_datatype": UINT64, "buffer_offset": 8, "memory_key": 6}
+    await message(TSEND_FETCH_ATOMIC, word_bytes((1, 2)), data=word_bytes(before), **sums)
+    assert await bench.event() == {
+        **source, "kind": ATOMIC_RECEIVED, "flags": 2 | RELEASED, "context": 0xCC, "tag": 6, "address": place + 0x208,
+        "length": 16,
+    }  # fmt: skip
+    assert bench.memory[place + 0x208 : place + 0x218] == word_bytes((0x1112, 0x2224))
+    await bench.silence()
+    assert bench.event_counter(7) == (1, 1)
+    counts = await bench.counters()
+    assert (counts["messages_matched"], counts["messages_unexpected"], counts["events"]) == (2, 1, 3)
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
@@ -497,7 +592,11 @@ async def bad_descriptors_complete_with_what_is_wrong(dut):
     await bench.store_peer(2, 1, 1, 0, context=1)
     good = {"length": 8, "local": LOCAL.start}
     cases = [
-        (0x30, descriptor(7, **good)),
+        (0x30, descriptor(13, **good)),
+        (0x30, descriptor(D_SEND, local=LOCAL.start, length=PAYLOAD + 1)),
+        (0x30, descriptor(D_RENDEZVOUS, **good)),
+        (0x30, descriptor(D_TAGGED_FETCH, op=FI_SUM, datatype=FI_UINT64, length=PAYLOAD + 8)),
+        (0xF, descriptor(D_TAGGED_ATOMIC, op=FI_CSWAP, datatype=FI_UINT64, **good)),
         (0x30, descriptor(D_WRITE, **{**good, "flags": 0x21})),
         (0x30, descriptor(D_COMPARE, op=FI_CSWAP, datatype=FI_UINT64, **{**good, "flags": 9})),
         (0x30, descriptor(D_WRITE, **{**good, "flags": 3, "length": 9})),

@@ -14,12 +14,31 @@ from cocotb.triggers import ClockCycles, RisingEdge, SimTimeoutError, with_timeo
 from cocotbext.axi import AxiResp
 from uet_frames import OWN_IP, OWN_MAC, frame
 
-__all__ = ["BASE", "CLOSED", "KEY", "LOCAL", "REGION", "SIZE", "NicBench", "Stranger", "descriptor"]
+__all__ = [
+    "BASE",
+    "CLOSED",
+    "KEY",
+    "LOCAL",
+    "REGION",
+    "SIZE",
+    "SLOTS",
+    "NicBench",
+    "Stranger",
+    "descriptor",
+    "receive_descriptor",
+]
 
 BASE, SIZE = 0x7FFF_FFFF_0000, 0x1_0000
 """Host memory: across 2**47, so that no address bit is always the same."""
 _TRANSMIT, _COMPLETIONS = BASE, BASE + 0x2000
 """The rings of context c begin c * 0x1000 later."""
+_EVENT_FIELDS = (
+    *("context", "data", "tag", "address"),
+    *("length", "ip", "source", "pdc", "slot"),
+    *("kind", "status", "flags"),
+)
+_EVENTS, _RECEIVES, _COUNTERS, SLOTS = BASE + 0x4000, BASE + 0x5000, BASE + 0x6000, BASE + 0x7000
+"""What only context 0 has, and the event counters."""
 LOCAL = range(BASE + 0x8000, BASE + 0xC000)
 """Buffers of the driver."""
 REGION = range(BASE + 0xC123, BASE + 0xC123 + 0x1457)
@@ -35,11 +54,20 @@ VALID, READ, WRITE, VIRTUAL = 1, 2, 4, 8
 
 def descriptor(opcode, **fields):
     """The 64 bytes of a transmit descriptor."""
-    names = ("op", "datatype", "flags", "length", "peer", "remote", "key", "local", "result", "compare", "context")
-    values = dict.fromkeys(names, 0) | {"flags": 1} | fields
+    small = ("op", "datatype", "flags", "length", "peer", "counter")
+    wide = ("remote", "key", "local", "result", "compare", "context")
+    values = dict.fromkeys((*small, *wide), 0) | {"flags": 1} | fields
+    assert len(values) == len(small) + len(wide), f"unknown among {sorted(fields)}"
+    head = struct.pack("<BBBBIHBBI", opcode, *(values[name] for name in small), 0, 0)
+    return head + struct.pack("<6Q", *(values[name] for name in wide))
+
+
+def receive_descriptor(opcode, **fields):
+    """The 64 bytes of a receive descriptor."""
+    names = ("flags", "counter", "length", "tag", "ignore", "address", "context")
+    values = dict.fromkeys(names, 0) | fields
     assert len(values) == len(names), f"unknown among {sorted(fields)}"
-    head = struct.pack("<BBBBIHHI", opcode, *(values[name] for name in names[:5]), 0, 0)
-    return head + struct.pack("<6Q", *(values[name] for name in names[5:]))
+    return struct.pack("<BBBxI4Q24x", opcode, *(values[name] for name in names))
 
 
 class NicBench:
@@ -62,6 +90,7 @@ class NicBench:
     def forget(self):
         """After a reset: the driver's indices begin anew."""
         self._tails, self._heads = [0] * self.parameters.contexts, [0] * self.parameters.contexts
+        self._receives = self._events = 0
 
     async def _count_interrupts(self):
         while True:
@@ -112,6 +141,9 @@ class NicBench:
         self.memory[BASE] = bytes(LOCAL.start - BASE)
         await self.set_wide("device", mac=OWN_MAC)
         await self.set("device", ip=OWN_IP)
+        await self.set_wide("device", counter_base=_COUNTERS)
+        await self.set_wide("contexts", event_base=_EVENTS, receive_base=_RECEIVES, unexpected_base=SLOTS)
+        await self.set("contexts", event_size=RING_BITS, receive_size=RING_BITS)
         for context in range(self.parameters.contexts):
             await self.set_wide(
                 "contexts",
@@ -174,6 +206,30 @@ class NicBench:
         self._heads[context] = (head + 1) & 0xFFFF
         await self.write(0x2_0004 + 0x1000 * context, self._heads[context])
         return word, length, index, opcode, status
+
+    async def receive_into(self, *descriptors):
+        """Put receive descriptors into the ring of context 0 and ring the doorbell."""
+        for content in descriptors:
+            self.memory[_RECEIVES + 64 * (self._receives % (1 << RING_BITS))] = content
+            self._receives = (self._receives + 1) & 0xFFFF
+        await self.write(0x2_0014, self._receives)
+
+    async def event(self):
+        """The next event of context 0, by its fields but zeros and the phase."""
+        address = _EVENTS + 64 * (self._events % (1 << RING_BITS))
+        phase = 0x80 if self._events >> RING_BITS & 1 == 0 else 0
+        while self.memory[address + 63 : address + 64][0] & 0x80 != phase:
+            await RisingEdge(self.dut.clk)
+        values = struct.unpack("<4QIIIHH13xBBB", self.memory[address : address + 64])
+        fields = dict(zip(_EVENT_FIELDS, values, strict=True))
+        fields["flags"] &= 0x7F
+        self._events = (self._events + 1) & 0xFFFF
+        await self.write(0x2_000C, self._events)
+        return {name: value for name, value in fields.items() if value}
+
+    def event_counter(self, number):
+        """Successes and errors, as they are in memory."""
+        return struct.unpack("<QQ", self.memory[_COUNTERS + 16 * number : _COUNTERS + 16 * (number + 1)])
 
     # Link
 

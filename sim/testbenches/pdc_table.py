@@ -14,7 +14,7 @@ from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
 from amoeba_sim.payload import unpack
 from cocotb.triggers import ClockCycles, RisingEdge
-from target_rules import HEADER_DATA, Sequence
+from target_rules import HEADER_DATA, MESSAGES, Sequence
 from uet_frames import random_request
 
 PARAMETERS = bench_parameters()
@@ -34,20 +34,23 @@ class Bench:
             name: StreamSink(dut, name, shape, pace=sink_pace())
             for name, shape in (("sequenced", SEQUENCED_REQUEST), ("nacks", NACK), ("duplicates", DUPLICATE))
         }
-        self.blocked = 0
-        self.set_events(0, 0)
+        self.set_rooms(events=["none"] * CONTEXTS, slots=["none"] * CONTEXTS)
         self.forget()
         cocotb.start_soon(self._watch())
 
-    def set_events(self, is_open, blocked):
-        self.dut.event_open.value, self.dut.event_blocked.value = is_open, blocked
-        self.is_open, self.blocked = is_open, blocked
+    def set_rooms(self, **states):
+        """Per context: "none" without event ring, or without slots; "open" with room, "blocked" without."""
+        for kind, of_contexts in states.items():
+            setattr(self, kind, of_contexts)
+            for state in ("open", "blocked"):
+                bits = sum((name == state) << context for context, name in enumerate(of_contexts))
+                getattr(self.dut, f"{kind[:-1]}_{state}").value = bits
         for context in range(CONTEXTS):
             getattr(self.dut, f"event_generations__{context}").value = context + 3
 
     def forget(self):
         self.rules = Sequence(PDCS, WINDOW)
-        self.counts, self.promises = Counter(), []
+        self.counts, self.promises = Counter(), {"event": [], "message": []}
         self.verdicts = []
 
     async def _watch(self):
@@ -57,22 +60,27 @@ class Bench:
                 continue
             for name in COUNTS:
                 self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
-            claim = unpack(EVENT_CLAIM, int(self.dut.event_promise.value))
-            if claim["valid"]:
-                self.promises.append((claim["context"], claim["generation"]))
+            for kind, promises in self.promises.items():
+                claim = unpack(EVENT_CLAIM, int(getattr(self.dut, f"{kind}_promise").value))
+                if claim["valid"]:
+                    promises.append((claim["context"], claim["generation"]))
 
     def send(self, header):
         """Send a header; returns what the rules make of it."""
-        blocked = header["resource_index"] < CONTEXTS and self.blocked >> header["resource_index"] & 1
-        verdict = self.rules.judge(header, blocked)
+        states = self._needed(header)
+        verdict = self.rules.judge(header, "blocked" in states)
         self.requests.send(header)
-        self.verdicts.append((header, verdict, self._wants_event(header, verdict)))
+        promised = [verdict.kind == "accepted" and state == "open" for state in states]
+        self.verdicts.append((header, verdict, promised))
         return verdict
 
-    def _wants_event(self, h, verdict):
+    def _needed(self, h):
+        """The states of the event ring and of the slots that a request needs; "none" for what it does not."""
         context = h["resource_index"]
-        asks = verdict.kind == "accepted" and not h["is_control"] and h["flags"] & HEADER_DATA
-        return bool(asks and context < CONTEXTS and self.is_open >> context & 1)
+        if h["is_control"] or context >= CONTEXTS:
+            return "none", "none"
+        slots = self.slots[context] if h["opcode"] in MESSAGES else "none"
+        return self.events[context] if h["flags"] & HEADER_DATA or slots != "none" else "none", slots
 
     async def settle(self):
         while self.requests.left:
@@ -83,10 +91,11 @@ class Bench:
         """Everything that came out is what the rules say, in order."""
         sequenced = self.sinks["sequenced"].received
         assert [s["header"] for s in sequenced] == [{**EMPTY, **h} for h, _, _ in self.verdicts]
-        for seen, (_, verdict, wants) in zip(sequenced, self.verdicts, strict=True):
+        for seen, (_, verdict, promised) in zip(sequenced, self.verdicts, strict=True):
             assert seen["dropped"] == (verdict.kind != "accepted"), (seen, verdict)
+            assert [seen["promised"], seen["slot_promised"]] == promised, (seen, verdict)
             if verdict.kind == "accepted":
-                assert (seen["pdc"], seen["promised"]) == (verdict.pdc, wants), (seen, verdict)
+                assert seen["pdc"] == verdict.pdc, (seen, verdict)
         nacks = [
             {name: h[name] for name in DESTINATION}
             | {"psn": v.nack[1], "spdcid": v.nack[2], "dpdcid": h["spdcid"], "code": v.nack[0], "retx": h["retx"]}
@@ -107,8 +116,9 @@ class Bench:
             dropped_sequence=kinds["dropped_sequence"],
             duplicates=kinds["duplicate"],
         )
-        promised = [h["resource_index"] for h, _, wants in self.verdicts if wants]
-        assert self.promises == [(context, context + 3) for context in promised]
+        for number, promises in enumerate(self.promises.values()):
+            contexts = [h["resource_index"] for h, _, promised in self.verdicts if promised[number]]
+            assert promises == [(context, context + 3) for context in contexts]
         self._check_incarnations(duplicates)
         return kinds
 
@@ -136,7 +146,7 @@ def packet(sender, psn, first=None, pdc=0, **fields):
     """A request of ``sender`` (IP address, PDC): with SYN if ``first`` is its start_psn."""
     header = EMPTY | random_request(b"") | {"ip": sender[0], "spdcid": sender[1], "psn": psn & 0xFFFF_FFFF}
     header |= {"syn": int(first is not None), "dpdcid": pdc if first is None else (psn - first) & 0xFFFF}
-    return header | {"clear_psn_offset": 0xFFFF, "retx": 0, "flags": 3, "resource_index": 0} | fields
+    return header | {"clear_psn_offset": 0xFFFF, "retx": 0, "flags": 3, "resource_index": 0, "opcode": 1} | fields
 
 
 class Senders:
@@ -167,6 +177,7 @@ class Senders:
         header["clear_psn_offset"] = -random.choice([1, 1, 1, WINDOW, WINDOW + 1, 0, -5, 0x7FFF]) & 0xFFFF
         header["is_control"] = int(random.random() < 0.06)
         header["flags"] = random.choice([3, 3, 7])
+        header["opcode"] = random.choice([1, *MESSAGES, random.getrandbits(6)])
         header["resource_index"] = random.randrange(CONTEXTS + 2)
         if random.random() < 0.05:
             field = random.choice(["psn", "dpdcid", "spdcid", "ip"])
@@ -193,7 +204,11 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
     await start(dut)
     senders = Senders(PDCS + 3)
     for _ in range(8):
-        bench.set_events(random.getrandbits(CONTEXTS), random.getrandbits(CONTEXTS))
+        states = ["none", "open", "open", "blocked"]
+        events = random.choices(states, k=CONTEXTS)
+        # Only a context with an event ring takes messages.
+        slots = ["none" if state == "none" else random.choice(states) for state in events]
+        bench.set_rooms(events=events, slots=slots)
         for _ in range(50):
             name, header = senders.packet(bench.rules)
             senders.learn(name, header, bench.send(header))
@@ -202,6 +217,34 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
     assert min(kinds[kind] for kind in ("accepted", "duplicate", "dropped_pdc", "dropped_sequence")) > 5
     codes = {verdict.nack[0] for _, verdict, _ in bench.verdicts if verdict.nack}
     assert {0xA, 0xB, 0xD, 0xE} <= codes
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_message_is_accepted_with_room_for_its_event_and_a_slot(dut):
+    bench = Bench(dut)
+    await start(dut)
+    sender, psn = (7, 1), 5
+    cases = [  # event ring, slots, whether a message is refused
+        ("open", "open", False),
+        ("blocked", "open", True),
+        ("open", "blocked", True),
+        ("blocked", "blocked", True),
+        # Without slots it is accepted, to be refused by the checks.
+        ("blocked", "none", False),
+        ("none", "none", False),
+    ]
+    for events, slots, refused in cases:
+        bench.set_rooms(events=[events] * CONTEXTS, slots=[slots] * CONTEXTS)
+        for opcode in (*MESSAGES, 7, 8, 1):
+            verdict = bench.send(packet(sender, psn, 5, opcode=opcode))
+            if refused and opcode in MESSAGES:
+                assert verdict.nack == (0xA, psn, 0)
+            else:
+                assert verdict.kind == "accepted"
+                psn += 1
+        await bench.settle()
+    assert len(bench.promises["event"]) == len(bench.promises["message"]) == len(MESSAGES)
+    bench.check()
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -7,7 +7,7 @@ Parameters: ``contexts``.
 import random
 
 import cocotb
-from amoeba_hw.interfaces import CONTEXT, KEY_STORE, PEER_STORE, RETRANSMISSION, RING_INDEX
+from amoeba_hw.interfaces import CONTEXT, KEY_STORE, PEER_STORE, RETRANSMISSION, RING_INDEX, SLOT_RELEASE
 from amoeba_model.layout import Access
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
@@ -28,13 +28,17 @@ STORAGE = {
     for index in range(register.count)
 }
 """Every register that keeps what is written, with its value after reset."""
-DOORBELLS = ["transmit_tails", "completion_heads", "arms", "event_heads", "event_arms"]
+DOORBELLS = ["transmit_tails", "completion_heads", "arms", "event_heads", "event_arms", "receive_tails"]
 """In the order of their registers, from the start of a doorbell page."""
 EVENTS = {
     **dict.fromkeys(DOORBELLS, RING_INDEX),
+    "slot_releases": SLOT_RELEASE,
+    "counter_clears": 8,
     "key_stores": KEY_STORE,
     "peer_stores": PEER_STORE,
 }
+SLOT_RELEASE_OFFSET = 4 * len(DOORBELLS)
+"""In a doorbell page, behind the others."""
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
 NEVER = lambda: iter(lambda: False, True)  # noqa: E731
 
@@ -80,10 +84,14 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 2,
+        ("device", "abi_version", 0): 3,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
+        ("device", "receives", 0): 64,
+        ("device", "unexpected", 0): 64,
+        ("device", "event_counters", 0): 64,
+        ("device", "counter_clear", 0): 0,
         ("atomics", "base", 2): 0xFFFFF,  # SUM on all datatypes
         ("atomics", "fetch", 10): 0xFFFFF,  # READ is fetching only
         ("atomics", "base", 10): 0,
@@ -142,6 +150,7 @@ async def contexts_and_own_address_are_shown(dut):
     await bench.set("device", mac_low=0xCCDD_EEFF, mac_high=0xAABB, ip=0x0A00_0001)
     await bench.set("device", retransmit_timeout=0x1_0002, retransmit_limit=0x103)
     await bench.set("device", answer_base_low=0xABCD_E000, answer_base_high=0x7FFF)
+    await bench.set("device", counter_base_low=0x1234_5000, counter_base_high=0x6FFF)
     await bench.set(
         "contexts",
         1,
@@ -154,6 +163,13 @@ async def contexts_and_own_address_are_shown(dut):
         event_base_low=0xC0,
         event_base_high=0x3,
         event_size=0x19,
+        receive_base_low=0x100,
+        receive_base_high=0x4,
+        receive_size=0x26,
+        unexpected_base_low=0x140,
+        unexpected_base_high=0x5,
+        read_counter=0x1FE,
+        write_counter=0x2FD,
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
@@ -162,6 +178,7 @@ async def contexts_and_own_address_are_shown(dut):
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
     assert int(dut.answer_base.value) == 0x7FFF_ABCD_E000
+    assert int(dut.counter_base.value) == 0x6FFF_1234_5000
     # Bits that a value does not have are cut off.
     assert unpack(RETRANSMISSION, int(dut.retransmission.value)) == {"timeout": 0x1_0002, "limit": 3}
     assert unpack(CONTEXT, int(dut.contexts__1.value)) == {
@@ -173,6 +190,11 @@ async def contexts_and_own_address_are_shown(dut):
         "completion_size": 15,
         "event_base": 0x3_0000_00C0,
         "event_size": 9,
+        "receive_base": 0x4_0000_0100,
+        "receive_size": 6,
+        "unexpected_base": 0x5_0000_0140,
+        "read_counter": 0xFE,
+        "write_counter": 0xFD,
         "domain": 0xFF,
         "job_id": 0xAB_CDEF,
         "pid_on_fep": 0x123,
@@ -188,7 +210,8 @@ async def doorbells_and_stores_become_events_in_order(dut, pace, event_pace):
     expected = {name: [] for name in EVENTS}
     for _ in range(25):
         key = {"key": random.getrandbits(64), "base": random.getrandbits(64), "length": random.getrandbits(64)}
-        narrow = {"domain": random.getrandbits(8), "flags": random.getrandbits(4)}
+        counters = {"read_counter": random.getrandbits(8), "write_counter": random.getrandbits(8)}
+        narrow = {"domain": random.getrandbits(8), "flags": random.getrandbits(4), **counters}
         halves = {f"{name}_low": value & 0xFFFF_FFFF for name, value in key.items()}
         halves |= {f"{name}_high": value >> 32 for name, value in key.items()}
         slot = random.getrandbits(16)
@@ -202,6 +225,11 @@ async def doorbells_and_stores_become_events_in_order(dut, pace, event_pace):
             await bench.write(0x2_0000 + 0x1000 * context + 4 * number, index)
             if context < CONTEXTS:
                 expected[DOORBELLS[number]].append({"context": context, "index": index & 0xFFFF})
+        context, slot, counter = random.randrange(CONTEXTS), random.getrandbits(32), random.getrandbits(32)
+        await bench.write(0x2_0000 + 0x1000 * context + SLOT_RELEASE_OFFSET, slot)
+        expected["slot_releases"].append({"context": context, "slot": slot & 0xFFFF})
+        await bench.set("device", counter_clear=counter)
+        expected["counter_clears"].append(counter & 0xFF)
     peer = {
         "ip": 0x0A00_0002,
         "job_id": 0xAB_CDEF,

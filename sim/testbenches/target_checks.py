@@ -26,11 +26,19 @@ from target_environment import (
 )
 
 NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
+SEND, RENDEZVOUS_SEND, DATAGRAM_SEND, DEFERRABLE_SEND, TAGGED_SEND, RENDEZVOUS_TSEND = 5, 6, 7, 8, 9, 0xA
+DEFERRABLE_TSEND, TSEND_ATOMIC, TSEND_FETCH = 0xB, 0xD, 0xE
 INITIATOR_ERROR = 0x10
 # UET's numbers.
 SUM, ATOMIC_READ, CSWAP, MSWAP, INVAL = 2, 0xB, 0xD, 0x13, 0x14
 UINT8, UINT32, UINT64, FLOAT, LONG_DOUBLE_COMPLEX = 1, 5, 7, 0xA, 0xF
 NO_RING = {"resource_index": 3, "pid_on_fep": PID + 3, "flags": WHOLE | HEADER_DATA}
+NO_SLOTS = {"resource_index": 2, "pid_on_fep": PID + 2}
+
+
+def atomic(opcode, op=SUM, datatype=UINT64, **fields):
+    return request(opcode, atomic_opcode=op, atomic_datatype=datatype, **fields)
+
 
 REFUSALS = {
     "version": (request(version=1), 0x18),
@@ -44,7 +52,9 @@ REFUSALS = {
     "context that is not enabled": (request(resource_index=1), 0x19),
     "job": (request(job_id=JOB + 1, pid_on_fep=0), 0x1B),
     "process": (request(pid_on_fep=PID + 1), 0x1A),
-    "send": (request(opcode=5), 6),
+    "datagram": (request(opcode=DATAGRAM_SEND), 6),
+    "deferrable send": (request(opcode=DEFERRABLE_SEND), 6),
+    "deferrable tagged send": (request(opcode=DEFERRABLE_TSEND), 6),
     "unknown opcode": (request(opcode=0x3F), 6),
     "atomic INVAL": (request(opcode=ATOMIC, atomic_opcode=INVAL), 0xF),
     "atomic opcode 255": (request(opcode=ATOMIC, atomic_opcode=255), 0xF),
@@ -104,6 +114,29 @@ REFUSALS = {
     ),
     "immediate data for a context without a ring": (request(**NO_RING, memory_key=99), 3),
     "size before the event ring": (request(**NO_RING, payload=7), 7),
+    "send longer than a payload": (request(SEND, PAYLOAD + 8), 7),
+    "send of 4 GiB": (request(SEND, payload=8, request_length=2**32 - 8), 7),
+    "send with too few bytes": (request(SEND, payload=7), 7),
+    "tagged send with too many bytes": (request(TAGGED_SEND, 0, 1), 7),
+    "rendezvous of less than a record": (request(RENDEZVOUS_SEND, 31), 7),
+    "tagged rendezvous of more than a record": (request(RENDEZVOUS_TSEND, 33), 7),
+    "rendezvous with half a record": (request(RENDEZVOUS_SEND, 32, 16), 7),
+    "tagged atomic INVAL": (atomic(TSEND_ATOMIC, INVAL), 0xF),
+    "tagged atomic READ in base form": (atomic(TSEND_ATOMIC, ATOMIC_READ), 0xF),
+    "tagged CSWAP": (atomic(TSEND_FETCH, CSWAP, payload=32), 0xF),
+    "tagged MSWAP in base form": (atomic(TSEND_ATOMIC, MSWAP), 0xF),
+    "tagged atomic of datatype 31": (atomic(TSEND_ATOMIC, datatype=31), 0x10),
+    "tagged atomic of no byte": (atomic(TSEND_ATOMIC, length=0), 0x11),
+    "tagged atomic of part of an element": (atomic(TSEND_FETCH, length=12), 0x11),
+    "tagged fetch without operands": (atomic(TSEND_FETCH, payload=0), 0x11),
+    "tagged atomic read with operands": (atomic(TSEND_FETCH, ATOMIC_READ), 0x11),
+    "send to a context without slots": (request(SEND, **NO_SLOTS), 3),
+    "rendezvous for a context without a ring": (request(RENDEZVOUS_SEND, 32, **NO_RING), 3),
+    "tagged atomic for a context without slots": (atomic(TSEND_ATOMIC, **NO_SLOTS), 3),
+    "size before slots": (request(SEND, payload=7, **NO_SLOTS), 7),
+    "job before slots": (request(SEND, **NO_SLOTS, job_id=0), 0x1B),
+    "send with the initiator's error": (request(SEND, flags=WHOLE | INITIATOR_ERROR), 1),
+    "send in two packets": (request(SEND, flags=1), 0x18),
     "unknown key": (request(memory_key=99), 0x1C),
     "key with other high bits": (request(memory_key=100 | 1 << 40 | 1 << 56), 0x1C),
     "key that is not valid": (request(memory_key=104), 0x1C),
@@ -210,7 +243,7 @@ async def small_requests_are_checked_and_answered_every_second_cycle(dut):
         sender.send(FETCHING, atomic_opcode=SUM, atomic_datatype=UINT32)
     await bench.settle()
     assert [b - a for a, b in pairwise(arrivals)] == [2] * 39
-    assert arrivals[0] - offers[0] == 8
+    assert arrivals[0] - offers[0] == 9
     assert [b - a for a, b in pairwise(answers)] == [2] * 39
 
 

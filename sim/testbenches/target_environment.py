@@ -2,21 +2,24 @@
 
 The memory engine answers with random bytes, and refuses now and then. The host takes the target's writes into
 ``Bench.host`` and gives reads from there. Parameters: ``width``, ``payload``, ``pdcs``, ``keys``, ``contexts``,
-``window``.
+``window``, ``receives``, ``unexpected``.
 """
 
 import random
+import struct
 from collections import Counter
 from types import SimpleNamespace
 
 import cocotb
 from amoeba_hw.interfaces import (
     CONTEXT,
+    COUNT_ORDER,
     FRAME_HEADER,
     KEY_STORE,
     MEMORY_REQUEST,
     READ_REQUEST,
     RING_INDEX,
+    SLOT_RELEASE,
     TRACE_SLOT,
     packet_beat,
     read_beat,
@@ -37,6 +40,8 @@ from uet_frames import beats_of, packets_of, random_request
 __all__ = [
     "ANSWER_BASE",
     "CONTEXTS",
+    "DELIVERY_COMPLETE",
+    "DOMAIN",
     "EVENT_SIZE",
     "HEADER_DATA",
     "JOB",
@@ -45,12 +50,19 @@ __all__ = [
     "PAYLOAD",
     "PDCS",
     "PID",
+    "RECEIVES",
     "RINGS",
+    "SLOTS",
     "WHOLE",
     "WIDTH",
     "WINDOW",
     "Bench",
     "Initiator",
+    "answers_then_nacks",
+    "counters_of",
+    "event_entry",
+    "expected_memory",
+    "plain",
     "request",
     "store_keys",
 ]
@@ -69,18 +81,34 @@ COUNTS = (
     "duplicates",
     "nacks_sent",
     "events",
+    "messages_matched",
+    "messages_unexpected",
 )
 
 DOMAIN, JOB, PID = 5, 0x123456, 0x789
 VALID, READ_RIGHT, WRITE_RIGHT, VIRTUAL = 1, 2, 4, 8
 NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
-WHOLE, HEADER_DATA, INITIATOR_ERROR = 3, 4, 0x10
+WHOLE, HEADER_DATA, INITIATOR_ERROR, DELIVERY_COMPLETE = 3, 4, 0x10, 0x20
 NOT_ENABLED = 1
 """The context that is not."""
 ANSWER_BASE = 0x7F00_0000_1000
 RINGS = {0: (0x7E00_0000_0000, 10), 2: (0x7E00_0010_0000, 3)}
 """Address and log2 of the entries of the event rings."""
 EVENT_SIZE = 64
+SLOTS = {0: 0x7D00_0000_0000}
+"""Address of the unexpected slots, of the context that takes messages."""
+RECEIVE_FIELDS = (
+    "opcode", "flags", "counter", "length", "tag", "ignore", "address", "context", "source_ip", "source_context",
+    "least_room",
+)  # fmt: skip
+"""Of a receive descriptor, in order."""
+RECEIVES = {0: (0x7C00_0000_0000, 6)}
+"""Address and log2 of the entries of its receive ring."""
+
+
+def counters_of(context):
+    """The event counters of a context: of requests that only read, and of others."""
+    return {"read_counter": 0x10 + context, "write_counter": 0x20 + context}
 
 
 class Bench:
@@ -89,7 +117,9 @@ class Bench:
     def __init__(self, dut, pace=always, sink_pace=always, answer_base=ANSWER_BASE):
         self.dut = dut
         self.parameters = NicParameters(
-            data_width=WIDTH, payload=PAYLOAD, target_pdcs=PDCS, keys=KEYS, contexts=CONTEXTS, window=WINDOW
+            data_width=WIDTH,
+            target_pdcs=PDCS,
+            **{name: value for name, value in PARAMETERS.items() if name not in ("width", "pdcs")},
         )
         self.sources = {
             name: StreamSource(dut, name, shape, pace=pace())
@@ -100,7 +130,10 @@ class Bench:
                 ("results", BEAT),
                 ("event_heads", RING_INDEX),
                 ("event_arms", RING_INDEX),
+                ("receive_tails", RING_INDEX),
+                ("slot_releases", SLOT_RELEASE),
                 ("answer_data", read_beat(WIDTH)),
+                ("receive_data", read_beat(WIDTH)),
             )
         }
         self.sinks = {
@@ -114,6 +147,8 @@ class Bench:
                 ("answer_writes", write_beat(WIDTH)),
                 ("event_writes", write_beat(WIDTH)),
                 ("answer_reads", READ_REQUEST),
+                ("receive_reads", READ_REQUEST),
+                ("counts", COUNT_ORDER),
             )
         }
         self.contexts = [Context(number) for number in range(CONTEXTS)]
@@ -121,6 +156,7 @@ class Bench:
             context.enabled = context.number != NOT_ENABLED
             context.domain, context.job_id, context.pid_on_fep = DOMAIN, JOB, PID + context.number
             context.events.base, context.events.size = RINGS.get(context.number, (0, 0))
+            context.unexpected_base = SLOTS.get(context.number, 0)
             self.set_context(context.number, context.enabled)
         dut.answer_base.value = answer_base
         self.answer_base = answer_base
@@ -128,14 +164,23 @@ class Bench:
         self.error_rate = self.read_error_rate = 0.0
         self.host_latency = 20
         self.forget()
-        for task in (self._watch, self._execute, self._give_answers):
-            cocotb.start_soon(task())
+        for task in (
+            self._watch(),
+            self._execute(),
+            self._read("answer_reads", "answer_data"),
+            self._read("receive_reads", "receive_data"),
+        ):
+            cocotb.start_soon(task)
 
-    def set_context(self, number, enabled):
+    def set_context(self, number, enabled, **changes):
+        """Registers of a context; one that is disabled forgets its receive ring."""
         base, size = RINGS.get(number, (0, 0))
+        self.receive_tail = 0
         fields = {"enable": enabled, "domain": DOMAIN, "job_id": JOB, "pid_on_fep": PID + number}
-        fields |= {"event_base": base, "event_size": size}
-        getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, fields)
+        fields |= {"event_base": base, "event_size": size} | counters_of(number)
+        base, size = RECEIVES.get(number, (0, 0))
+        fields |= {"receive_base": base, "receive_size": size, "unexpected_base": SLOTS.get(number, 0)}
+        getattr(self.dut, f"contexts__{number}").value = pack(CONTEXT, fields | changes)
 
     def forget(self):
         """What the design forgets with a reset, and what has been seen so far."""
@@ -143,9 +188,10 @@ class Bench:
         self.checker = RequestChecker(
             SimpleNamespace(parameters=self.parameters), Capabilities(self.parameters), self.contexts, self.keys
         )
+        self.receive_tail = 0
         self.counts, self.traced, self.events_traced = Counter(), [], []
         self.interrupts = Counter()
-        self.executed, self.results = [], []
+        self.executed, self.results, self.orders = [], [], []
         self.host, self.responses, self._payloads = {}, [], []
         self._places = {}
         """Per stream of writes: where the next beat of the burst goes."""
@@ -153,6 +199,16 @@ class Bench:
     def store(self, slot, **entry):
         self.keys.store(slot, Key(**entry))
         self.sources["key_stores"].send({"slot": slot, "entry": entry})
+
+    def post(self, *descriptors):
+        """Write receive descriptors, their fields as RX_DESCRIPTOR names them, and ring the doorbell."""
+        base, size = RECEIVES[0]
+        for fields in descriptors:
+            place = base + self.receive_tail % (1 << size) * 64
+            content = struct.pack("<BBBxIQQQQIII12x", *(fields.get(name, 0) for name in RECEIVE_FIELDS))
+            self.host |= {place + n: byte for n, byte in enumerate(content)}
+            self.receive_tail = (self.receive_tail + 1) & 0xFFFF
+        self.sources["receive_tails"].send({"context": 0, "index": self.receive_tail})
 
     def send(self, header, payload=b""):
         self.sources["requests"].send(header)
@@ -198,6 +254,7 @@ class Bench:
                 if self.on_response:
                     self.on_response(header)
             self._payloads += self._drain("response_payload")
+            self.orders += [(order["counter"], order["error"]) for order in self._drain("counts")]
 
     on_response = None
     """Called with each response's header, when :attr:`host` has what was written before it was taken."""
@@ -218,10 +275,10 @@ class Bench:
                 self.host |= {address + n: line[n] for n in range(LINE) if beat["strobe"] >> n & 1}
                 self._places[name] = address + LINE
 
-    async def _give_answers(self):
-        """The host's side of reads from the answer memory."""
+    async def _read(self, reads, answers):
+        """The host's side of reads: from the answer memory, or of receive descriptors."""
         while True:
-            (read,) = await self.sinks["answer_reads"].receive(1)
+            (read,) = await self.sinks[reads].receive(1)
             await ClockCycles(self.dut.clk, self.host_latency)
             first = read["address"] // LINE * LINE
             lines = range(first, read["address"] + read["length"], LINE)
@@ -229,7 +286,7 @@ class Bench:
             for address in lines:
                 line = bytes(self.host.get(place, 0) for place in range(address, address + LINE))
                 beat = {"data": int.from_bytes(line, "little"), "last": int(address == lines[-1])}
-                self.sources["answer_data"].send(beat | {"error": int(failed and beat["last"])})
+                self.sources[answers].send(beat | {"error": int(failed and beat["last"])})
 
     async def _packet(self, name):
         beats = []
@@ -285,6 +342,54 @@ def request(opcode=WRITE, length=8, payload=None, **fields):
     return header | fields, payload
 
 
+def answers_then_nacks(bench):
+    """Responses with the NACKs, which may overtake answers, at the end."""
+    return sorted(bench.responses, key=lambda header: header["is_control"])
+
+
+def event_entry(bench, context, index):
+    """An entry of a context's event ring as its fields, typed by hand; None if it was never written."""
+    base, size = RINGS[context]
+    content = bench.bytes_at(base + index % (1 << size) * EVENT_SIZE, EVENT_SIZE)
+    if content is None:
+        return None
+    names = ["context", "data", "tag", "address", "length", "ip", "initiator", "pdc", "slot", "zeros"]
+    names += ["kind", "status", "flags"]
+    return dict(zip(names, struct.unpack("<QQQQIIIHH13sBBB", content), strict=True))
+
+
+def expected_memory(checked, pdc, header):
+    """The model's memory request as MEMORY_REQUEST and its operands."""
+    kind = {None: 0 if checked.operand is None else 1}.get(checked.op, 2)
+    return (
+        {
+            "address": checked.address,
+            "length": checked.length,
+            "kind": kind,
+            "op": 0 if checked.op is None else int(checked.op),
+            "datatype": 0 if checked.datatype is None else int(checked.datatype),
+            "has_operand": int(bool(checked.operand)),
+            "has_compare": int(bool(checked.compare)),
+            "cswap_by_bits": int(checked.cswap_by_bits),
+            "returns_data": int(checked.returns_data and checked.length > 0),
+            "pdc": pdc,
+            "psn": header["psn"],
+        },
+        checked.operand or None,
+        checked.compare or None,
+    )
+
+
+def plain(executed):
+    """Executed requests with numbers for enums, and without the operation that RMA does not have."""
+    result = []
+    for memory, operand, compare in executed:
+        kind = int(memory["kind"].value)
+        fields = memory | {"kind": kind} | ({"op": 0, "datatype": 0} if kind != 2 else {})
+        result.append((fields, operand, compare))
+    return result
+
+
 class Initiator:
     """One PDC of an initiator that numbers requests as it should."""
 
@@ -326,4 +431,5 @@ def store_keys(bench):
         107: {"base": 2**64 - 64, "length": 64, "domain": DOMAIN, "flags": VALID | both | VIRTUAL},
     }
     for key, entry in entries.items():
+        entry |= {"read_counter": 0x30 + key % 100, "write_counter": 0x40 + key % 100}
         bench.store(next(iter(key_slots(key, KEYS))), key=key, **entry)

@@ -4,14 +4,12 @@ Parameters: see target_environment.
 """
 
 import random
-import struct
 from collections import Counter
 
 import cocotb
 from amoeba_sim.cocotb_streams import start
 from cocotb.triggers import ClockCycles
 from target_environment import (
-    EVENT_SIZE,
     HEADER_DATA,
     PACES,
     PID,
@@ -19,6 +17,8 @@ from target_environment import (
     WHOLE,
     Bench,
     Initiator,
+    answers_then_nacks,
+    event_entry,
     store_keys,
 )
 
@@ -39,17 +39,6 @@ async def prepared(dut, *paces):
     return bench
 
 
-def entry(bench, context, index):
-    """An entry of a context's ring as its fields, typed by hand; None if it was never written."""
-    base, size = RINGS[context]
-    content = bench.bytes_at(base + index % (1 << size) * EVENT_SIZE, EVENT_SIZE)
-    if content is None:
-        return None
-    names = ["context", "data", "tag", "address", "length", "ip", "initiator", "pdc", "zeros"]
-    names += ["kind", "status", "flags"]
-    return dict(zip(names, struct.unpack("<QQQQIIIH15sBBB", content), strict=True))
-
-
 def expected(header, index, kind, size, address=0x10_0040):
     return {
         "context": 0,
@@ -60,17 +49,13 @@ def expected(header, index, kind, size, address=0x10_0040):
         "ip": header["ip"],
         "initiator": header["initiator"],
         "pdc": header["spdcid"],
-        "zeros": bytes(15),
+        "slot": 0,
+        "zeros": bytes(13),
         "kind": kind,
         "status": 1,
         # Immediate data; the phase is 1 on even laps.
         "flags": 1 | (~index >> size & 1) << 7,
     }
-
-
-def answers_then_nacks(bench):
-    """Responses with the NACKs, which may overtake answers, at the end."""
-    return sorted(bench.responses, key=lambda header: header["is_control"])
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -81,7 +66,7 @@ async def each_performed_request_with_immediate_data_is_an_event_before_its_answ
     written = []
 
     def remember(header):
-        ring = [entry(bench, 0, index) for index in range(40)]
+        ring = [event_entry(bench, 0, index) for index in range(40)]
         written.append(sum(event is not None for event in ring))
 
     bench.on_response = remember
@@ -99,11 +84,11 @@ async def each_performed_request_with_immediate_data_is_an_event_before_its_answ
     events = 0
     for (kind, header), (answer, _), count in zip(sent, bench.answers(), written, strict=False):
         if answer["return_code"] == 1 and header["flags"] & HEADER_DATA:
-            assert entry(bench, 0, events) == expected(header, events, kind, RINGS[0][1])
+            assert event_entry(bench, 0, events) == expected(header, events, kind, RINGS[0][1])
             events += 1
         assert count == events, "an answer went before its event"
     assert len(bench.answers()) == 32
-    assert entry(bench, 0, events) is None
+    assert event_entry(bench, 0, events) is None
     assert bench.counts["events"] == events > 3
     assert [(event["psn"], event["context"], event["status"]) for event in bench.events_traced] == [
         (index, 0, 1) for index in range(events)
@@ -127,7 +112,7 @@ async def a_full_ring_refuses_until_the_driver_has_consumed(dut):
         sender.next = refusal["psn"]
         room = random.randint(1, 4)
         for index in range(head, head + room):
-            assert entry(bench, SMALL, index) == expected(sent[index], index, WRITE, RINGS[SMALL][1])
+            assert event_entry(bench, SMALL, index) == expected(sent[index], index, WRITE, RINGS[SMALL][1])
         head += room
         bench.sources["event_heads"].send({"context": SMALL, "index": head})
         await bench.settle()
@@ -192,7 +177,7 @@ async def a_context_enabled_anew_begins_its_ring_anew(dut):
     headers = [sender.send(**TO_SMALL)[0] for _ in range(5)]
     await bench.settle()
     assert [answer["return_code"] for answer in answers_then_nacks(bench)] == [1, 1, 1, 1, 0]
-    assert [entry(bench, SMALL, index) for index in range(4)] == [
+    assert [event_entry(bench, SMALL, index) for index in range(4)] == [
         expected(header, index, WRITE, RINGS[SMALL][1]) for index, header in enumerate(headers[:4])
     ]
 

@@ -6,10 +6,12 @@ Independent of model and hardware: psns are plain differences, PDCs dictionaries
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Pdc", "Sequence", "Verdict", "signed"]
+__all__ = ["HEADER_DATA", "MESSAGES", "Pdc", "Sequence", "Verdict", "signed"]
 
 NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0xD, 0xE
 HEADER_DATA = 4
+MESSAGES = {5, 6, 9, 0xA, 0xD, 0xE}
+"""SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH_ATOMIC."""
 
 
 def signed(value, bits=32):
@@ -49,8 +51,8 @@ class Sequence:
     def number_of(self, sender):
         return next((n for n, pdc in enumerate(self.table) if pdc and pdc.sender == sender), None)
 
-    def judge(self, h, event_blocked=False):
-        """The verdict on a header; ``event_blocked``: its context is enabled and its event ring has no room."""
+    def judge(self, h, lacks_room=False):
+        """The verdict on a header; ``lacks_room``: there is no room for its event, or no slot for its message."""
         sender, psn = (h["ip"], h["spdcid"]), h["psn"]
         number = self.number_of(sender)
         if h["syn"]:
@@ -77,7 +79,7 @@ class Sequence:
             return Verdict("dropped_sequence", number, None if silent else (ROD_OOO, pdc.expected, number))
         if -signed(h["clear_psn_offset"], 16) > self.window:
             return Verdict("dropped_sequence", number, (PSN_OOR_WINDOW, psn, number))
-        if event_blocked and h["flags"] & HEADER_DATA and not h["is_control"]:
+        if lacks_room:
             pdc.nacked = True
             return Verdict("dropped_sequence", number, (NO_RESOURCE, psn, number))
         pdc.expected, pdc.nacked = (psn + 1) & 0xFFFF_FFFF, False

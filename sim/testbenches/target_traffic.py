@@ -17,6 +17,8 @@ from amoeba_sim.cocotb_streams import start
 from target_environment import (
     ANSWER_BASE,
     CONTEXTS,
+    DELIVERY_COMPLETE,
+    DOMAIN,
     HEADER_DATA,
     KEYS,
     PACES,
@@ -25,13 +27,17 @@ from target_environment import (
     PID,
     WINDOW,
     Bench,
+    counters_of,
+    expected_memory,
+    plain,
     request,
     store_keys,
 )
-from target_rules import signed
+from target_rules import MESSAGES, signed
 
-NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
-OK, HOST_UNSUCCESS = 1, 0xE
+NO_OP, WRITE, READ, ATOMIC, FETCHING, TSEND_ATOMIC, TSEND_FETCH, VENDOR = 0, 1, 2, 3, 4, 0xD, 0xE, 0x30
+OK, HOST_UNSUCCESS, PERM_VIOLATION, BAD_MKEY, BAD_ADDR = 1, 0xE, 0x17, 0x1C, 0x1D
+UET_ATOMIC_READ = 0xB
 GTD_RESP_UNAVAIL = 0x13
 
 
@@ -74,8 +80,9 @@ def random_traffic():
     # A context with a ring that never fills up here, or with none.
     header["resource_index"] = random.choice([0, 0, 3])
     header["pid_on_fep"] = PID + header["resource_index"]
-    if random.random() < 0.3:
-        header["flags"] |= HEADER_DATA
+    for flag in (HEADER_DATA, DELIVERY_COMPLETE):
+        if random.random() < 0.3:
+            header["flags"] |= flag
     header["memory_key"] = random.choice([100, 100, 101, 200, 201])
     virtual = header["memory_key"] in (101, 201)
     offset = random.choice([0, 1, 64, 0x4000 - header["request_length"]])
@@ -97,7 +104,10 @@ def random_traffic():
             ]
         )
         header[name] = value
-    if header["opcode"] not in (ATOMIC, FETCHING, VENDOR):
+    if header["opcode"] in MESSAGES:
+        # To where none are taken: target_messages is about the others.
+        header |= {"resource_index": 3, "pid_on_fep": PID + 3}
+    if header["opcode"] not in (ATOMIC, FETCHING, VENDOR, TSEND_ATOMIC, TSEND_FETCH):
         # A frame without the atomic extension leaves these zero.
         header |= dict.fromkeys(("atomic_opcode", "atomic_datatype", "semantic_control"), 0)
     return header, payload
@@ -148,44 +158,12 @@ class Senders:
         self.judged[header["port"]] = header, payload, verdict
 
 
-def expected_memory(checked, pdc, header):
-    """The model's memory request as MEMORY_REQUEST and its operands."""
-    kind = {None: 0 if checked.operand is None else 1}.get(checked.op, 2)
-    return (
-        {
-            "address": checked.address,
-            "length": checked.length,
-            "kind": kind,
-            "op": 0 if checked.op is None else int(checked.op),
-            "datatype": 0 if checked.datatype is None else int(checked.datatype),
-            "has_operand": int(bool(checked.operand)),
-            "has_compare": int(bool(checked.compare)),
-            "cswap_by_bits": int(checked.cswap_by_bits),
-            "returns_data": int(checked.returns_data and checked.length > 0),
-            "pdc": pdc,
-            "psn": header["psn"],
-        },
-        checked.operand or None,
-        checked.compare or None,
-    )
-
-
-def plain(executed):
-    """Executed requests with numbers for enums, and without the operation that RMA does not have."""
-    result = []
-    for memory, operand, compare in executed:
-        kind = int(memory["kind"].value)
-        fields = memory | {"kind": kind} | ({"op": 0, "datatype": 0} if kind != 2 else {})
-        result.append((fields, operand, compare))
-    return result
-
-
 class Scoreboard:
     """What should have come of the packets, from the order in which the rules accepted them."""
 
     def __init__(self, bench, judged):
         self._bench = bench
-        self.memory, self.first_answers, self.events = [], {}, []
+        self.memory, self.first_answers, self.events, self.orders = [], {}, [], []
         self._results = iter(bench.results)
         self._history = {}
         for port, (header, payload, verdict) in judged.items():
@@ -206,6 +184,8 @@ class Scoreboard:
                 code, data = HOST_UNSUCCESS, b""
             elif header["flags"] & HEADER_DATA:
                 self.events.append((header, checked))
+        if not isinstance(checked, ReturnCode) or code in (BAD_MKEY, PERM_VIOLATION, BAD_ADDR):
+            self._count(header, int(code != OK))
         answer = dict.fromkeys(header, 0)
         answer |= {name: header[name] for name in ("mac", "ip", "port", "psn", "retx")}
         if not header["is_control"]:
@@ -215,6 +195,18 @@ class Scoreboard:
         answer |= {"payload_length": len(data), "modified_length": length}
         answer["cack_psn"] = self._cumulative(header, pdc, code == OK and not data)
         return answer, data
+
+    def _count(self, header, error):
+        """The orders of a request that got as far as its key."""
+        if not header["flags"] & DELIVERY_COMPLETE:
+            return
+        fetches = header["opcode"] == FETCHING and header["atomic_opcode"] == UET_ATOMIC_READ
+        name = "read_counter" if header["opcode"] == READ or fetches else "write_counter"
+        key = self._bench.keys.find(header["memory_key"])
+        counters = [counters_of(header["resource_index"])[name]]
+        if key is not None and key.domain == DOMAIN:
+            counters.append(getattr(key, name))
+        self.orders += [(counter, error) for counter in counters if counter]
 
     def _cumulative(self, header, pdc, plain):
         """Walks back over the answers of this PDC since it was opened, as section 7 says it."""
@@ -278,7 +270,7 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         free = [slot for slot in key_slots(key, KEYS) if slot not in taken]
         bench.store(
             free[-1], key=key, base=entry.base, length=entry.length, domain=entry.domain, flags=entry.flags
-        )
+        )  # without counters
     bench.sources["key_stores"].send({"slot": KEYS, "entry": {"key": 100, "flags": 0}})
     await bench.sources["key_stores"].sent()
     senders = Senders(bench)
@@ -291,6 +283,7 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         assert seen[0] == wanted[0], {n: (seen[0][n], value) for n, value in wanted[0].items() if seen[0][n] != value}
         assert seen[1:] == wanted[1:]
     replayed = check_responses(bench.answers(), senders.judged, board)
+    assert bench.orders == board.orders
     kinds = Counter(verdict.kind for _, _, verdict in senders.judged.values())
     codes = [answer["return_code"] for answer, _ in board.first_answers.values()]
     assert +bench.counts == Counter(
@@ -307,4 +300,4 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         (OK if code == HOST_UNSUCCESS else code, 0xFF if header["is_control"] else header["resource_index"] & 0xFF)
         for code, header in zip(codes, accepted, strict=True)
     ]
-    assert min(*kinds.values(), replayed, len(board.events)) > 2
+    assert min(*kinds.values(), replayed, len(board.events), len(board.orders)) > 2

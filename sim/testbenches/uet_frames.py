@@ -33,7 +33,8 @@ OWN_MAC = 0x02_00_00_00_00_07
 OWN_IP = 0x0A_00_00_07
 MAC, PEER_IP = 0x02_AB_CD_EF_01_02, 0x0A_00_FF_FE
 
-ATOMIC, FETCHING_ATOMIC, COMPARE_ATOMIC = 3, 4, 0x30
+WITH_ATOMIC_EXTENSION = (3, 4, 0xD, 0xE, 0x30)
+"""ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, AMOEBA_COMPARE_ATOMIC."""
 
 
 def _mac(number):
@@ -81,7 +82,7 @@ def transport_bytes(header, payload):
         h["header_data"],
         h["request_length"],
     )
-    if h["opcode"] in (ATOMIC, FETCHING_ATOMIC, COMPARE_ATOMIC):
+    if h["opcode"] in WITH_ATOMIC_EXTENSION:
         ses += bytes([h["atomic_opcode"], h["atomic_datatype"], h["semantic_control"], 0])
     return pds + ses + payload
 
@@ -164,12 +165,12 @@ _NOTHING = _random_fields(
 
 
 def random_request(payload):
-    opcode = random.choice([0, 1, 2, 3, 4, 4, 5, 0x30, 0x3F])
+    opcode = random.choice([0, 1, 2, 3, 4, 5, 6, 9, 0xA, 0xD, 0xE, 0x30, 0x3F])
     return {
         **_NOTHING,
         **_addressed(),
         **_random_fields(_TO_TARGET_WIDTHS | _SES_WIDTHS | _REQUEST_WIDTHS),
-        **_random_fields(_ATOMIC_WIDTHS, opcode in (ATOMIC, FETCHING_ATOMIC, COMPARE_ATOMIC)),
+        **_random_fields(_ATOMIC_WIDTHS, opcode in WITH_ATOMIC_EXTENSION),
         "is_request": 1,
         "opcode": opcode,
         "payload_length": len(payload),

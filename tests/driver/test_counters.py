@@ -1,5 +1,6 @@
 """Counters as fi_cntr(3) describes them."""
 
+import select
 import time
 
 import numpy as np
@@ -269,7 +270,54 @@ def test_a_counter_without_wait_object_is_read_only(pair, keep):
     with refused(Errno.FI_ENOSYS):
         counter.wait(0)
     with refused(Errno.FI_ENOSYS):
-        pair[0].domain.cntr_open(WaitObj.FI_WAIT_FD)
+        counter.fileno()
+    with refused(Errno.FI_ENOSYS):
+        pair[0].domain.cntr_open(WaitObj.FI_WAIT_SET)
+
+
+@pytest.fixture
+def selectable(pair, keep):
+    return keep(pair[0].domain.cntr_open(WaitObj.FI_WAIT_FD))
+
+
+def readable(counter):
+    return bool(select.select([counter], [], [], 0)[0])
+
+
+def test_a_descriptor_is_readable_while_operations_that_count_are_under_way(pair, target, keep, selectable):
+    counted = Counted(pair, target[1], keep, (selectable, WRITE), cq_flags=SELECTIVE)
+    assert not readable(selectable)
+    for done in (1, 2):
+        counted.endpoint.write(bytes(8), *counted.to)
+        while selectable.read() < done:
+            assert readable(selectable)
+        assert not readable(selectable)
+
+
+@pytest.mark.parametrize("change", ["add", "adderr", "set", "seterr"])
+def test_a_descriptor_is_readable_until_what_changed_has_been_read(fabric, selectable, change):
+    assert fabric.trywait(selectable)
+    getattr(selectable, change)(5)
+    assert readable(selectable)
+    assert not fabric.trywait(selectable)
+    (selectable.read if change in ("add", "set") else selectable.readerr)()
+    assert not readable(selectable)
+    assert fabric.trywait(selectable)
+
+
+def test_a_descriptor_is_readable_when_somebody_else_took_the_completion(pair, target, keep, selectable):
+    counted = Counted(pair, target[1], keep, (selectable, WRITE))
+    counted.endpoint.write(bytes(8), *counted.to)
+    assert len(counted.queue.sread(timeout=30)) == 1
+    assert readable(selectable)
+    assert selectable.read() == 1
+    assert not readable(selectable)
+
+
+def test_a_descriptor_ends_with_its_counter(selectable):
+    selectable.close()
+    with refused(Errno.FI_EBADF):
+        selectable.fileno()
 
 
 def test_closing_a_counter_closes_its_endpoints(counted, writes):

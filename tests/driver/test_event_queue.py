@@ -139,6 +139,21 @@ def test_an_overrun_queue_gives_what_it_has_then_says_so(fabric, pair, keep):
             queue.read()
 
 
+def test_an_overrun_queue_takes_no_more_events(fabric, pair, keep):
+    queue = keep(fabric.eq_open(1, EqFlags.FI_WRITE))
+    domain = keep(fabric.domain(0))
+    domain.bind(queue, DomainFlags.FI_REG_MR)
+    for context in "kept", "lost":
+        keep(domain.mr_reg(bytearray(8), ALL_ACCESS, context=context))
+    with refused(Errno.FI_EOVERRUN):
+        queue.write(1)
+    assert queue.read().context == "kept"
+    keep(domain.mr_reg(bytearray(8), ALL_ACCESS, context="lost, although there is room"))
+    for refuse in queue.read, lambda: queue.write(1):
+        with refused(Errno.FI_EOVERRUN):
+            refuse()
+
+
 # Memory regions
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amoeba import (
+    FI_SHARED_CONTEXT,
     AddrFormat,
     AvType,
     BindFlags,
@@ -47,11 +48,13 @@ EVERY_CAPABILITY = (
     | Caps.FI_WRITE
     | Caps.FI_REMOTE_READ
     | Caps.FI_REMOTE_WRITE
+    | Caps.FI_TRIGGER
     | Caps.FI_FENCE
     | Caps.FI_REMOTE_COMM
     | Caps.FI_SOURCE
+    | Caps.FI_NAMED_RX_CTX
 )
-FREE = Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
+FREE = Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
 
 
 def domains(answers):
@@ -76,7 +79,7 @@ def test_without_hints_every_capability_is_returned(fabric, hints):
     [
         pytest.param(
             Caps.FI_RMA,
-            EVERY_CAPABILITY & ~Caps.FI_ATOMIC,
+            EVERY_CAPABILITY & ~(Caps.FI_ATOMIC | Caps.FI_NAMED_RX_CTX),
             id="without modifiers all directions are enabled",
         ),
         pytest.param(
@@ -92,7 +95,7 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
     assert info.caps == granted
     assert info.tx_attr.caps | info.rx_attr.caps == granted & ~Caps.FI_REMOTE_COMM
     assert not info.tx_attr.caps & (Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE | Caps.FI_SOURCE)
-    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_FENCE)
+    assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_TRIGGER | Caps.FI_FENCE)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,11 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(addr_format=AddrFormat.FI_SOCKADDR_IN), "Info", id="an address format"),
         pytest.param(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG)), "EpAttr.type", id="an endpoint type"),
         pytest.param(Info(ep_attr=EpAttr(max_msg_size=2**30 + 1)), "EpAttr.max_msg_size", id="longer messages"),
-        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=2)), "EpAttr.tx_ctx_cnt", id="a scalable endpoint"),
+        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=4)), "EpAttr.tx_ctx_cnt", id="all contexts to transmit"),
+        pytest.param(Info(ep_attr=EpAttr(rx_ctx_cnt=4)), "EpAttr.rx_ctx_cnt", id="all contexts to receive"),
+        pytest.param(
+            Info(ep_attr=EpAttr(rx_ctx_cnt=FI_SHARED_CONTEXT)), "EpAttr.rx_ctx_cnt", id="a shared receive context"
+        ),
         pytest.param(Info(ep_attr=EpAttr(auth_key=b"secret")), "EpAttr.auth_key", id="an authorization key"),
         pytest.param(Info(tx_attr=TxAttr(inject_size=65)), "TxAttr.inject_size", id="longer injections"),
         pytest.param(Info(tx_attr=TxAttr(size=2**15 + 1)), "TxAttr.size", id="more operations"),
@@ -372,8 +379,8 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     lines = str(fabric.getinfo()[1]).splitlines()
     assert lines[:3] == [
         "fi_info:",
-        "    caps: [ FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_FENCE, "
-        "FI_REMOTE_COMM, FI_SOURCE ]",
+        "    caps: [ FI_RMA, FI_ATOMIC, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_TRIGGER, FI_FENCE, "
+        "FI_REMOTE_COMM, FI_SOURCE, FI_NAMED_RX_CTX ]",
         "    mode: [  ]",
     ]
     assert [line for line in lines if line.endswith("_attr:")] == [

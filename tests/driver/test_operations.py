@@ -253,7 +253,11 @@ REFUSED = {
         lambda e, to: e.read(np.lib.stride_tricks.as_strided(np.zeros(2**30 + 1, np.uint8)), *to),
     ),
     "atomic: compare op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(ONE, *to, Op.FI_CSWAP)),
-    "atomic: read op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(ONE, *to, Op.FI_ATOMIC_READ, Datatype.FI_UINT64)),
+    "atomic: read op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(ONE, *to, Op.FI_ATOMIC_READ)),
+    "atomic: read op, datatype given": (
+        Errno.FI_EOPNOTSUPP,
+        lambda e, to: e.atomic(ONE, *to, Op.FI_ATOMIC_READ, Datatype.FI_UINT64),
+    ),
     "fetch: compare op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.fetch_atomic(ONE, room(), *to, Op.FI_MSWAP)),
     "compare: sum": (Errno.FI_EOPNOTSUPP, lambda e, to: e.compare_atomic(ONE, ONE, room(), *to, Op.FI_SUM)),
     "atomic: unknown op": (Errno.FI_EOPNOTSUPP, lambda e, to: e.atomic(ONE, *to, 55)),

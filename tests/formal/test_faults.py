@@ -1,16 +1,17 @@
 # amaranth: UnusedElaboratable=no
-"""The proofs of the hazards of memory engine, target and messages notice what they are there to notice: each fault
-makes one fail."""
+"""The proofs of the hazards of memory engine, target, messages and event counters notice what they are there to
+notice: each fault makes one fail."""
 
 import inspect
 from types import ModuleType
 
 import pytest
+from amoeba_hw.host import counter_writer
 from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
 from amoeba_hw.messages import slot_rooms
 from amoeba_hw.target import answer_history, answer_store, closing_order, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
-from formal import memory, messages, target
+from formal import counters, memory, messages, target
 
 FAULTS = {
     "no bypass from the operation before": (
@@ -122,6 +123,24 @@ FAULTS = {
         "& (claim.generation == self.generations[index])",
         "",
     ),
+    "orders in consecutive cycles start from the same count": (
+        counter_writer,
+        "CounterWriter",
+        "transparent_for=(sum_port,)",
+        "",
+    ),
+    "a cleared counter goes on": (
+        counter_writer,
+        "CounterWriter",
+        "Mux(self._advanced.bit_select(number, 1), read.data, 0)",
+        "read.data",
+    ),
+    "a counter is written once and never again": (
+        counter_writer,
+        "CounterWriter",
+        "self._queued.bit_select(numbers.payload, 1).eq(0)",
+        "self._queued.bit_select(numbers.payload, 1).eq(1)",
+    ),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -135,6 +154,7 @@ SPECIFICATIONS = {
     "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),
     "EventRooms": (target, "EventRoomSpec", "bmc", 12),
     "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
+    "CounterWriter": (counters, "CounterWriterSpec", "bmc", 12),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
 

@@ -59,15 +59,18 @@ SMALL = NicParameters(
 )
 
 
+LENGTHS = (0, 1, 8, 9, 16, 31, 32, 33, 4096, 4097, 1 << 30)
+
+
 def likely_descriptor(rng):
     datatype = rng.choice([*Datatype, *Datatype, 20, 255])
     size = Datatype(datatype).size if datatype < len(Datatype) else 8
     return {
-        "opcode": rng.choice([*DescriptorOpcode, *DescriptorOpcode, 7, 128]),
+        "opcode": rng.choice([*DescriptorOpcode, *DescriptorOpcode, 13, 128]),
         "op": rng.choice([*Op, *Op, 20, 255]),
         "datatype": datatype,
         "flags": rng.choice([0, 1, DescriptorFlags.INLINE, 3, 4, 8, 16, 0x1D, 0x20, 0x80]),
-        "length": rng.choice([0, 1, 8, 9, 16, 32, size, size, 2 * size, size + 1, 1 << 30, (1 << 30) + size]),
+        "length": rng.choice([*LENGTHS, size, size, 2 * size, size + 1, 4096 + size, (1 << 30) + size]),
         "peer": rng.choice([0, 0, 0, 1, 32, 0x8000]),
     }
 
@@ -77,15 +80,15 @@ def test_descriptors_are_refused_for_the_model_s_reason(parameters):
     rng = random.Random(5)
     context = Context(0)
     peers = [Peer(valid=True, context=0), *(Peer() for _ in range(31))]
-    model = ModelCheck(Capabilities(parameters), peers)
+    model = ModelCheck(parameters, Capabilities(parameters), peers)
     check = DescriptorCheck(parameters)
     seen = set()
 
     async def compare(ctx):
-        for _ in range(1500):
+        for _ in range(3000):
             fields = likely_descriptor(rng)
             names = ("remote_address", "remote_key", "local", "result", "compare", "user_context")
-            request = Request(context, 0, 0, 0, **fields, **dict.fromkeys(names, 0))
+            request = Request(context, 0, 0, 0, **fields, **dict.fromkeys(names, 0), counter=0)
             ctx.set(check.descriptor.as_value(), int.from_bytes(TX_DESCRIPTOR.pack(**fields), "little"))
             ctx.set(check.peer_allowed, fields["peer"] == 0)
             await ctx.delay(1e-9)

@@ -19,6 +19,9 @@ STREAMS = (
     "arms",
     "event_heads",
     "event_arms",
+    "receive_tails",
+    "slot_releases",
+    "counter_clears",
     "key_stores",
     "peer_stores",
 )
@@ -49,6 +52,7 @@ class Bar(wiring.Component):
             self.ip.eq(bank.ip),
             Value.cast(self.retransmission).eq(Value.cast(bank.retransmission)),
             self.answer_base.eq(bank.answer_base),
+            self.counter_base.eq(bank.counter_base),
         ]
         return m
 

@@ -3,20 +3,33 @@
 
 import pytest
 from amoeba_hw.host.ring_writer import RingWriter
+from amoeba_hw.target.answer_sender import AnswerSender
+from amoeba_hw.target.checker import RequestChecker
 from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.pdc_table import PdcTable
 from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
-SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16}
+SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "receives": 8, "unexpected": 4}
 
 
-@pytest.mark.parametrize("bench", ["target_checks", "target_traffic", "target_answers", "target_events"])
+@pytest.mark.parametrize(
+    "bench", ["target_checks", "target_traffic", "target_answers", "target_events", "target_messages"]
+)
 @pytest.mark.parametrize("width", [128, 256, 512])
 def test_requests_are_judged_executed_and_answered(width, bench):
     parameters = NicParameters(data_width=width, target_pdcs=8, **SIZES)
     run_bench(Target(parameters), bench, parameters={"width": width, "pdcs": 8, **SIZES})
+
+
+def test_messages_are_checked_before_they_are_matched():
+    sizes = {"payload": 512, "contexts": 4}
+    run_bench(RequestChecker(NicParameters(**sizes)), "request_checker", parameters=sizes)
+
+
+def test_answers_leave_behind_their_events():
+    run_bench(AnswerSender(NicParameters(contexts=3)), "answer_sender", parameters={"contexts": 3})
 
 
 def test_packets_find_their_pdc_and_its_order():

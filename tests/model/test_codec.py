@@ -304,6 +304,42 @@ def test_a_request_is_rendered_with_the_names_of_its_numbers() -> None:
     assert "FETCHING_ATOMIC SUM UINT64, 8 bytes at 0x1122334455667788" in summary(GOOD)
 
 
+@pytest.mark.parametrize(
+    ("opcode", "text"),
+    [
+        (5, "SEND, 8 bytes, context 2, 12 bytes of payload"),
+        (9, "TAGGED_SEND, 8 bytes, tag 0x8877665544332211, context 2, 12 bytes of payload"),
+        (6, "RENDEZVOUS_SEND, 1234605616436508552 bytes, context 2, 12 bytes of payload"),
+        (10, "RENDEZVOUS_TSEND, 1234605616436508552 bytes, tag 0x8877665544332211, context 2, 12 bytes of payload"),
+        (
+            13,
+            "TSEND_ATOMIC SUM UINT64, 8 bytes at 0x1122334455667788, tag 0x8877665544332211, context 2, "
+            "8 bytes of payload",
+        ),
+        (
+            14,
+            "TSEND_FETCH_ATOMIC SUM UINT64, 8 bytes at 0x1122334455667788, tag 0x8877665544332211, context 2, "
+            "8 bytes of payload",
+        ),
+    ],
+)
+def test_a_message_is_rendered_with_its_length_and_tag(opcode: int, text: str) -> None:
+    assert summary(body_with(12, bytes([opcode]))).removeprefix("10.0.0.1 PDC 5 psn 65539: ") == f"{text}, SYN"
+
+
+@pytest.mark.parametrize("opcode", [13, 14])
+def test_a_tagged_atomic_has_the_atomic_extension(opcode: int) -> None:
+    frame = body_with(12, bytes([opcode]))
+    assert decode(frame) == DecodedFrame(
+        replace(FrameHeader(**REQUEST_HEADER), mac=MAC_A, ip=IP_A, opcode=opcode, payload_length=8),
+        struct.pack("<Q", 37),
+    )
+    assert encode(FrameHeader(**REQUEST_HEADER | {"opcode": opcode}), struct.pack("<Q", 37), MAC_A, IP_A) == frame
+    assert "atomic_extension" in {layer.name for layer in layers(frame)}
+    cut_off = REQUEST_BODY[:12] + bytes([opcode]) + REQUEST_BODY[13:58]
+    assert decode(frame_of(cut_off)) == Drop(Counter.DROPPED_MALFORMED)
+
+
 def test_an_answer_is_rendered_with_its_return_code() -> None:
     shown = {layer.name: dict(layer.fields) for layer in layers(frame_of(ACK_BODY))}
     assert shown["ses_response"]["return_code"] == "28 (BAD_MKEY)"

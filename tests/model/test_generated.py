@@ -49,14 +49,23 @@ def test_the_c_header_compiles_and_lays_structures_out_as_specified(tmp_path: Pa
         _Static_assert(offsetof(struct amoeba_completion, status) == 23, "status");
         _Static_assert(offsetof(struct amoeba_completion, flags) == 31, "flags");
         _Static_assert(AMOEBA_CONTEXTS_PID_ON_FEP == 0x64 && AMOEBA_CONTEXTS_PID_ON_FEP_STRIDE == 0x80, "context");
+        _Static_assert(offsetof(struct amoeba_tx_descriptor, counter) == 10, "counter");
+        _Static_assert(sizeof(struct amoeba_rx_descriptor) == 64, "receive descriptor");
+        _Static_assert(offsetof(struct amoeba_rx_descriptor, tag) == 8, "tag");
+        _Static_assert(offsetof(struct amoeba_rx_descriptor, least_room) == 48, "least_room");
+        _Static_assert(sizeof(struct amoeba_rendezvous) == 32, "rendezvous");
+        _Static_assert(AMOEBA_RECEIVE_OPCODE_CANCEL == 4 && AMOEBA_RECEIVE_FLAGS_DIRECTED == 4, "receives");
+        _Static_assert(sizeof(struct amoeba_event_counter) == 16, "event counter");
+        _Static_assert(offsetof(struct amoeba_event_counter, error) == 8, "errors");
         _Static_assert(sizeof(struct amoeba_event) == 64, "event");
+        _Static_assert(offsetof(struct amoeba_event, slot) == 46, "slot");
         _Static_assert(offsetof(struct amoeba_event, source_pdc) == 44, "source_pdc");
         _Static_assert(offsetof(struct amoeba_event, flags) == 63, "event flags");
         _Static_assert(AMOEBA_EVENT_KIND_REMOTE_ATOMIC == 3 && AMOEBA_EVENT_FLAGS_PHASE == 0x80, "event numbers");
         _Static_assert(AMOEBA_UET_PDS_NACK_SIZE == 16 && AMOEBA_UET_PDS_NACK_NACK_PSN_OFFSET == 32, "NACK");
         _Static_assert(AMOEBA_UET_PDS_CONTROL_PAYLOAD_OFFSET == 96, "control packet");
         _Static_assert(AMOEBA_CONTROL_TYPE_CLOSE_COMMAND == 4 && AMOEBA_NACK_CODE_ROD_OOO == 0xd, "PDS numbers");
-        _Static_assert(AMOEBA_KEYS_STORE == 0x30 && AMOEBA_DOORBELL_ARM == 8, "registers");
+        _Static_assert(AMOEBA_KEYS_STORE == 0x30 && AMOEBA_DOORBELL_SLOT_RELEASE == 0x18, "registers");
         _Static_assert(AMOEBA_OP_FI_MSWAP == 18 && AMOEBA_ATOMIC_OPCODE_MSWAP == 0x13, "enumerations");
         _Static_assert(AMOEBA_UET_SES_REQUEST_SIZE == 44, "header");
         _Static_assert(AMOEBA_UET_SES_REQUEST_PID_ON_FEP_OFFSET == 68, "pid_on_fep");
@@ -94,6 +103,7 @@ def test_the_c_header_compiles_and_lays_structures_out_as_specified(tmp_path: Pa
         "local PDS_NACK = 10",
         "local PDS_CONTROL = 11",
         '[28] = "BAD_MKEY",',
+        "local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true }",
         "local UDP_PORT = 4793",
     ],
 )
@@ -104,8 +114,13 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
 @pytest.mark.parametrize(
     ("page", "row"),
     [
-        ("registers.md", "| 0x03030 | `store` | w |  | Store the values above into the slot written here. |"),
-        ("descriptors.md", "| 16 | 64 | `remote_address` | Virtual address or offset in the remote region. |"),
+        ("registers.md", "| 0x03030 | `store` | w |  | Store the other values into the slot written here. |"),
+        ("descriptors.md", "| 24 | 64 | `remote_key` | Key of the remote region; tag of a tagged message. |"),
+        ("descriptors.md", "| 10 | 8 | `counter` | Event counter that the end of the request advances; 0: none. |"),
+        ("receives.md", "| 16 | 64 | `ignore` | Bits of the tag that need not match. |"),
+        ("receives.md", "| 4 | `CANCEL` | Take back the posted receive with the same ``context``. |"),
+        ("receives.md", "| 16 | 64 | `length` | Bytes of the message. |"),
+        ("events.md", "| 8 | 64 | `error` | Those that did not. |"),
         ("completions.md", "| 31 | 8 | `flags` | Phase bit. CompletionFlags. |"),
         ("events.md", "| 63 | 8 | `flags` | Phase bit; what is valid. EventFlags. |"),
         ("wire.md", "| 4 | 32 | `nack_psn` | The packet to go on from; with ROD_OOO the one expected. |"),

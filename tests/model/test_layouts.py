@@ -117,6 +117,10 @@ def test_registers_lie_at_the_addresses_of_the_specification() -> None:
         ("contexts", "transmit_base_low", 1): 0x20C4,
         ("contexts", "pid_on_fep", 3): 0x21E4,
         ("contexts", "event_size", 2): 0x2170,
+        ("contexts", "receive_size", 0): 0x207C,
+        ("contexts", "write_counter", 1): 0x210C,
+        ("device", "counter_clear", 0): 0x0064,
+        ("keys", "write_counter", 0): 0x3038,
         ("keys", "store", 0): 0x3030,
         ("peers", "store", 0): 0x4038,
         ("counters", "value", 0): 0x5010,
@@ -130,6 +134,8 @@ def test_registers_lie_at_the_addresses_of_the_specification() -> None:
         "arm": 8,
         "event_head": 12,
         "event_arm": 16,
+        "receive_tail": 20,
+        "slot_release": 24,
     }
 
 

@@ -71,7 +71,7 @@ def test_immediate_data_leaves_with_the_last_packet(bench: Bench) -> None:
         local=source.address, compare=0x123, remote_address=bench.region.address, remote_key=1,
     )  # fmt: skip
     sent = [header for header in bench.frames() if header.is_request]
-    assert [(header.flags, header.header_data) for header in sent] == [(3, 0), (3, 0), (7, 0x123)]
+    assert [(header.flags, header.header_data) for header in sent] == [(0x03, 0), (0x03, 0), (0x27, 0x123)]
 
 
 # Fences

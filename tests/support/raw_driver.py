@@ -8,7 +8,17 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amoeba_model.descriptors import COMPLETION, EVENT, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, EventFlags
+from amoeba_model.descriptors import (
+    COMPLETION,
+    EVENT,
+    EVENT_COUNTER,
+    RX_DESCRIPTOR,
+    TX_DESCRIPTOR,
+    CompletionFlags,
+    DescriptorFlags,
+    EventFlags,
+    ReceiveOpcode,
+)
 from amoeba_model.device import Device
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
@@ -69,9 +79,15 @@ class RawContext:
     event_size: int
     events: Buffer | None
     """The event ring, if there is one."""
+    receive_size: int = 0
+    receives: Buffer | None = None
+    """The receive ring, if there is one."""
+    slots: Buffer | None = None
+    """The unexpected slots, if the context takes messages."""
     tail: int = 0
     head: int = 0
     event_head: int = 0
+    receive_tail: int = 0
 
     def put(self, **fields: int) -> int:
         """Write a descriptor into the ring without ringing the doorbell; its index."""
@@ -137,6 +153,44 @@ class RawContext:
         """Tell the NIC how far events have been consumed."""
         self.doorbell("event_head", self.event_head)
 
+    def event(self, steps: int = 2000) -> dict[str, int]:
+        """The next event; lets time pass until it is there, for at most ``steps`` steps."""
+        for _ in range(steps):
+            entry = self.poll_event()
+            if entry is not None:
+                return entry
+            self.nic.device.advance()
+        raise AssertionError(f"no event on context {self.number} of {self.nic.device.name} in {steps} steps")
+
+    def put_receive(self, **fields: int) -> int:
+        """Write a receive descriptor (a RECEIVE, unless ``opcode`` is given) without the doorbell; its index."""
+        assert self.receives is not None
+        fields.setdefault("opcode", ReceiveOpcode.RECEIVE)
+        index = self.receive_tail
+        slot = index % (1 << self.receive_size)
+        self.receives[slot * RX_DESCRIPTOR.size] = RX_DESCRIPTOR.pack(**fields)
+        self.receive_tail = (index + 1) & 0xFFFF
+        return index
+
+    def ring_receives(self) -> None:
+        self.doorbell("receive_tail", self.receive_tail)
+
+    def receive(self, **fields: int) -> int:
+        """Write a receive descriptor, and ring the doorbell."""
+        index = self.put_receive(**fields)
+        self.ring_receives()
+        return index
+
+    def slot(self, number: int, size: int) -> bytes:
+        """The first bytes of an unexpected slot."""
+        assert self.slots is not None
+        start = number * self.nic.parameters.payload
+        return self.slots[start : start + size]
+
+    def release_slot(self, number: int) -> None:
+        """Tell the NIC that an unexpected slot is not needed any more."""
+        self.doorbell("slot_release", number)
+
     def execute(self, **fields: int) -> dict[str, int]:
         """Post one descriptor and wait for its completion."""
         self.post(**fields)
@@ -156,6 +210,7 @@ class RawNic:
         self._slots: dict[int, int] = {}
         self._answers: Buffer | None = None
         """Kept alive as long as the device may write to it."""
+        self._event_counters: Buffer | None = None
 
     def get(self, block: str, register: str, index: int = 0) -> int:
         return self.device.read(self.blocks[block].address(register, index))
@@ -190,18 +245,41 @@ class RawNic:
         transmit_size: int = 4,
         completion_size: int = 4,
         event_size: int | None = None,
+        receive_size: int | None = None,
+        read_counter: int = 0,
+        write_counter: int = 0,
         domain: int = 1,
         job_id: int = 0xABCDEF,
         pid_on_fep: int = 0x123,
         control: int = ContextControl.ENABLE,
     ) -> RawContext:
-        """Set up and enable a context with fresh rings; ``event_size`` None: without an event ring."""
+        """Set up and enable a context with fresh rings.
+
+        ``event_size`` None: without an event ring; ``receive_size`` None: without receive ring and unexpected slots.
+        """
         transmit = self.buffer(TX_DESCRIPTOR.size << transmit_size)
         completions = self.buffer(COMPLETION.size << completion_size)
         events = None if event_size is None else self.buffer(EVENT.size << event_size)
         self.set("contexts", number, control=0)
         self.set_wide("contexts", number, event_base=0 if events is None else events.address)
         self.set("contexts", number, event_size=event_size or 0)
+        receives = slots = None
+        if receive_size is not None:
+            receives = self.buffer(RX_DESCRIPTOR.size << receive_size)
+            slots = self.buffer(self.parameters.unexpected * self.parameters.payload)
+        self.set_wide(
+            "contexts",
+            number,
+            receive_base=0 if receives is None else receives.address,
+            unexpected_base=0 if slots is None else slots.address,
+        )
+        self.set(
+            "contexts",
+            number,
+            receive_size=receive_size or 0,
+            read_counter=read_counter,
+            write_counter=write_counter,
+        )
         self.set_wide("contexts", number, transmit_base=transmit.address, completion_base=completions.address)
         self.set(
             "contexts",
@@ -215,7 +293,7 @@ class RawNic:
         self.set("contexts", number, control=control)
         return RawContext(
             self, number, job_id, pid_on_fep, transmit_size, completion_size, transmit, completions, event_size or 0,
-            events,
+            events, receive_size or 0, receives, slots,
         )  # fmt: skip
 
     def answer_memory(self) -> Buffer:
@@ -225,12 +303,35 @@ class RawNic:
         self.set_wide("device", answer_base=self._answers.address)
         return self._answers
 
-    def key(self, key: int, base: int, length: int, *, domain: int = 1, flags: int = ALL_RIGHTS) -> int:
+    def counter_memory(self) -> Buffer:
+        """Memory for the event counters."""
+        self._event_counters = self.buffer(self.parameters.event_counters * EVENT_COUNTER.size)
+        self.set_wide("device", counter_base=self._event_counters.address)
+        return self._event_counters
+
+    def event_counter(self, number: int) -> tuple[int, int]:
+        """Successes and errors of an event counter, as host memory shows them."""
+        assert self._event_counters is not None
+        start = number * EVENT_COUNTER.size
+        entry = EVENT_COUNTER.unpack(self._event_counters[start : start + EVENT_COUNTER.size])
+        return entry["success"], entry["error"]
+
+    def key(
+        self,
+        key: int,
+        base: int,
+        length: int,
+        *,
+        domain: int = 1,
+        flags: int = ALL_RIGHTS,
+        read_counter: int = 0,
+        write_counter: int = 0,
+    ) -> int:
         """Register a region under ``key`` in the first slot that no other key holds; the slot."""
         slot = next(slot for slot in key_slots(key, self.parameters.keys) if self._slots.get(slot, key) == key)
         self._slots[slot] = key
         self.set_wide("keys", key=key, base=base, length=length)
-        self.set("keys", domain=domain, flags=flags)
+        self.set("keys", domain=domain, flags=flags, read_counter=read_counter, write_counter=write_counter)
         self.set("keys", store=slot)
         self.settle()
         return slot

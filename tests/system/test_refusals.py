@@ -50,8 +50,15 @@ WIRE_CHECKS: list[tuple[str, ReturnCode, dict[str, Any], bytes]] = [
     ("context off", ReturnCode.BAD_INDEX, {"resource_index": 1, "request_length": 8}, EIGHT),
     ("job", ReturnCode.BAD_JOB_ID, {"job_id": 1, "request_length": 8}, EIGHT),
     ("pid", ReturnCode.BAD_PID, {"pid_on_fep": 1, "request_length": 8}, EIGHT),
-    ("SEND", ReturnCode.UNSUPPORTED_OP, {"opcode": RequestOpcode.SEND, "request_length": 8}, EIGHT),
-    ("TSEND_ATOMIC", ReturnCode.UNSUPPORTED_OP, {"opcode": RequestOpcode.TSEND_ATOMIC, "request_length": 8}, EIGHT),
+    ("DATAGRAM_SEND", ReturnCode.UNSUPPORTED_OP, {"opcode": RequestOpcode.DATAGRAM_SEND, "request_length": 8}, EIGHT),
+    ("SEND", ReturnCode.DISABLED, {"opcode": RequestOpcode.SEND, "request_length": 8}, EIGHT),
+    ("SEND long", ReturnCode.UNSUPPORTED_SIZE, {"opcode": RequestOpcode.SEND, "request_length": 7}, EIGHT),
+    ("RENDEZVOUS_SEND short", ReturnCode.UNSUPPORTED_SIZE,
+     {"opcode": RequestOpcode.RENDEZVOUS_SEND, "request_length": 8}, EIGHT),
+    ("TSEND_ATOMIC", ReturnCode.DISABLED,
+     {**ATOMIC, "opcode": RequestOpcode.TSEND_ATOMIC, "request_length": 8}, EIGHT),
+    ("TSEND_FETCH_ATOMIC CSWAP", ReturnCode.AMO_UNSUPPORTED_OP,
+     {**CSWAP, "opcode": RequestOpcode.TSEND_FETCH_ATOMIC, "request_length": 8}, bytes(32)),
     ("EXTENDED", ReturnCode.UNSUPPORTED_OP, {"opcode": 0x3F, "request_length": 8}, EIGHT),
     ("unknown op", ReturnCode.AMO_UNSUPPORTED_OP, {**ATOMIC, "atomic_opcode": 0x77, "request_length": 8}, EIGHT),
     ("INVAL", ReturnCode.AMO_UNSUPPORTED_OP, {**ATOMIC, "atomic_opcode": AtomicOpcode.INVAL}, b""),
@@ -188,7 +195,7 @@ def test_requests_without_anything_to_do_are_answered_ok(stranger: Stranger, reg
 def test_the_first_check_that_fails_decides(stranger: Stranger, region: Buffer) -> None:
     """Mend one thing after the other: the codes come in the order of the table."""
     fields: dict[str, Any] = {
-        "version": 1, "resource_index": 9, "job_id": 1, "pid_on_fep": 1, "opcode": RequestOpcode.SEND,
+        "version": 1, "resource_index": 9, "job_id": 1, "pid_on_fep": 1, "opcode": RequestOpcode.DATAGRAM_SEND,
         "memory_key": 1, "request_length": 12,
         "atomic_opcode": 0x77, "atomic_datatype": 0x77, "buffer_offset": region.address - 1,
     }  # fmt: skip
@@ -347,7 +354,11 @@ def test_storing_a_peer_forgets_what_is_outstanding_on_it(make_pair: Callable[..
 
 
 BAD_DESCRIPTORS: list[tuple[str, int, dict[str, int]]] = [
-    ("opcode", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 7}),
+    ("opcode", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 13}),
+    ("long send", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 7, "flags": 1, "length": 4097}),
+    ("short rendezvous", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 9, "flags": 1, "length": 31}),
+    ("long tagged atomic", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 11, "flags": 1, "length": 4104}),
+    ("tagged op of no form", ReturnCode.AMO_UNSUPPORTED_OP, {"opcode": 12, "op": Op.FI_CSWAP}),
     ("flag", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"flags": 0x21}),
     ("immediate data in place of compare values", ReturnCode.LOCAL_BAD_DESCRIPTOR,
      {"opcode": 5, "op": Op.FI_CSWAP, "flags": INLINE | DescriptorFlags.IMMEDIATE}),

@@ -217,7 +217,7 @@ def test_long_requests_are_cut_at_the_payload_limit(
     assert [header.buffer_offset - target.address for header in headers] == starts
     assert [header.psn for header in headers] == [0x1000 + index for index in range(len(lengths))]
     assert [header.message_id for header in headers] == list(range(len(lengths)))
-    assert {header.flags for header in headers} == {3}
+    assert [header.flags for header in headers] == [0x03] * (len(lengths) - 1) + [0x23]
     assert {header.opcode for header in headers} == {ses_opcode}
 
 

@@ -48,10 +48,11 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
 def test_a_nic_says_what_it_is(device_pair: Pair) -> None:
     nic = device_pair.initiator
     assert [device_pair.initiator.device.read(0x10 + 4 * word) for word in range(8)] == [
-        2, 256, 4, 1024, 32, 256, 4096, 250_000_000
+        3, 256, 4, 1024, 32, 256, 4096, 250_000_000
     ]  # fmt: skip
     assert (nic.get("device", "mac_low"), nic.get("device", "mac_high")) == (1, 0x0200)
     assert nic.get("device", "target_pdcs") == 64
+    assert [nic.get("device", name) for name in ("receives", "unexpected", "event_counters")] == [64, 64, 64]
     assert (nic.get("device", "retransmit_timeout"), nic.get("device", "retransmit_limit")) == (1 << 14, 8)
     assert nic.get("atomics", "base", Op.FI_SUM) == (1 << 20) - 1
     assert nic.get("atomics", "base", Op.FI_ATOMIC_READ) == 0
@@ -65,8 +66,10 @@ def test_registers_keep_events_read_zero_and_read_only_ones_stay(device_pair: Pa
     assert nic.get("peers", "mac_low") == 0xDEADBEEF
     nic.set("keys", store=63)
     assert nic.get("keys", "store") == 0
+    nic.set("device", counter_clear=63)
+    assert nic.get("device", "counter_clear") == 0
     device.write(0x10, 99)
-    assert device.read(0x10) == 2
+    assert device.read(0x10) == 3
     assert device.read(0xFFC) == 0
     assert device.read(0x2_0000) == 0
 

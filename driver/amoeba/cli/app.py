@@ -2,6 +2,7 @@
 
 import typer
 
+from amoeba.cli.conformance import conformance
 from amoeba.cli.gups import gups
 from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
@@ -12,7 +13,7 @@ from amoeba.cli.trace import trace
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, soaks, traces and facts of any Amoeba NIC.",
+    help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, soaks, checks, traces and facts of any NIC.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -23,3 +24,4 @@ app.command()(info)
 app.command()(matrix)
 app.command()(replay)
 app.command()(soak)
+app.command()(conformance)

@@ -18,7 +18,16 @@ from amoeba_model.registers import (
 )
 
 from amoeba_hw.host.axi_lite import register_access
-from amoeba_hw.interfaces import CONTEXT, KEY_ENTRY, KEY_STORE, PEER, PEER_STORE, RETRANSMISSION, RING_INDEX
+from amoeba_hw.interfaces import (
+    CONTEXT,
+    KEY_ENTRY,
+    KEY_STORE,
+    PEER,
+    PEER_STORE,
+    RETRANSMISSION,
+    RING_INDEX,
+    SLOT_RELEASE,
+)
 from amoeba_hw.stream import Queue, connect_streams
 
 __all__ = ["ADDRESS_WIDTH", "RegisterBank"]
@@ -32,6 +41,7 @@ _DOORBELLS = {
     "arms": "arm",
     "event_heads": "event_head",
     "event_arms": "event_arm",
+    "receive_tails": "receive_tail",
 }
 """Doorbell register behind each RING_INDEX stream."""
 
@@ -58,7 +68,12 @@ class RegisterBank(wiring.Component):
     retransmission : RETRANSMISSION
     answer_base : Out(64)
         Where the answer memory lies in host memory, or 0.
-    transmit_tails, completion_heads, arms, event_heads, event_arms : RING_INDEX streams
+    counter_base : Out(64)
+        Where the event counters lie in host memory, or 0.
+    transmit_tails, completion_heads, arms, event_heads, event_arms, receive_tails : RING_INDEX streams
+    slot_releases : SLOT_RELEASE stream
+    counter_clears : stream of 8 bits
+        Numbers of event counters to set to zero.
     key_stores, peer_stores : streams
     """
 
@@ -75,7 +90,10 @@ class RegisterBank(wiring.Component):
                 "ip": Out(32),
                 "retransmission": Out(RETRANSMISSION),
                 "answer_base": Out(64),
+                "counter_base": Out(64),
                 **{name: Out(stream.Signature(RING_INDEX)) for name in _DOORBELLS},
+                "slot_releases": Out(stream.Signature(SLOT_RELEASE)),
+                "counter_clears": Out(stream.Signature(8)),
                 "key_stores": Out(stream.Signature(KEY_STORE)),
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
             }
@@ -114,7 +132,7 @@ class RegisterBank(wiring.Component):
 
     def _value(self, block, register, index):
         """What reading a register gives that was not written: constants of this build, or counters."""
-        if register.access is Access.RW:
+        if register.access is not Access.R:
             return register.reset
         if block.name == "counters":
             return self._counters[index]
@@ -188,12 +206,12 @@ class RegisterBank(wiring.Component):
             m.submodules[name] = queue = Queue(output.signature.members["payload"].shape, EVENT_DEPTH)
             connect_streams(m, queue.o, wiring.flipped(output))
             m.d.comb += queue.i.valid.eq(selected & access.valid & access.p.write & access.ready)
-            m.d.comb += [Value.cast(queue.i.p[field]).eq(value) for field, value in fields.items()]
+            m.d.comb += [Value.cast(queue.i.p[field]).eq(value) for field, value in fields]
             waits.append(selected & access.p.write & ~queue.i.ready)
         return Cat(*waits).any()
 
     def _events(self):
-        """Per event stream: its name, whether the address selects it, and its payload."""
+        """Per event stream: its name, whether the address selects it, and the parts of its payload."""
         address, value = self.accesses.p.address, self.accesses.p.data
         page_bits = (DOORBELL_PAGE_SIZE - 1).bit_length()
         pages_end = DOORBELL_PAGE + self._parameters.contexts * DOORBELL_PAGE_SIZE
@@ -202,14 +220,18 @@ class RegisterBank(wiring.Component):
         offsets = {register.name: register.offset for register in DOORBELL_REGISTERS}
         for name, register in _DOORBELLS.items():
             selected = in_pages & (address[:page_bits] == offsets[register])
-            yield name, selected, {"context": context, "index": value}
+            yield name, selected, (("context", context), ("index", value))
+        released = in_pages & (address[:page_bits] == offsets["slot_release"])
+        yield "slot_releases", released, (("context", context), ("slot", value))
         blocks = {placed.block.name: placed for placed in self._blocks}
         for name, number, record, entry in (
             ("key_stores", "slot", "entry", self._key_entry()),
             ("peer_stores", "index", "peer", self._peer()),
         ):
             selected = address == blocks[name.replace("_stores", "s")].address("store")
-            yield name, selected, {number: value, record: entry}
+            yield name, selected, ((number, value), (record, entry))
+        # The payload is nothing but the number.
+        yield "counter_clears", address == blocks["device"].address("counter_clear"), ((slice(None), value),)
 
     def _wide(self, block, name, index=0):
         """A 64-bit value kept in two registers."""
@@ -217,7 +239,7 @@ class RegisterBank(wiring.Component):
 
     def _key_entry(self):
         wide = {name: self._wide("keys", name) for name in ("key", "base", "length")}
-        narrow = {name: self._register("keys", name)[:8] for name in ("domain", "flags")}
+        narrow = {name: self._register("keys", name)[:8] for name in KEY_ENTRY.members if name not in wide}
         return self._struct(KEY_ENTRY, wide | narrow)
 
     def _peer(self):
@@ -235,21 +257,21 @@ class RegisterBank(wiring.Component):
             self.mac.eq(self._wide("device", "mac")),
             self.ip.eq(self._register("device", "ip")),
             self.answer_base.eq(self._wide("device", "answer_base")),
+            self.counter_base.eq(self._wide("device", "counter_base")),
             self.retransmission.timeout.eq(self._register("device", "retransmit_timeout")),
             self.retransmission.limit.eq(self._register("device", "retransmit_limit")),
         ]
         for index in range(self._parameters.contexts):
-            own = {
-                name: self._register("contexts", name, index)
-                for name in ("transmit_size", "completion_size", "event_size", "domain", "job_id", "pid_on_fep")
-            }
-            wide = {
-                name: self._wide("contexts", name, index)
-                for name in ("transmit_base", "completion_base", "event_base")
-            }
             control = self._register("contexts", "control", index)
             flags = {
                 "enable": (control & ContextControl.ENABLE).any(),
                 "cswap_by_bits": (control & ContextControl.CSWAP_BY_BITS).any(),
+            }
+            bases = {name for name in CONTEXT.members if name.endswith("_base")}
+            wide = {name: self._wide("contexts", name, index) for name in bases}
+            own = {
+                name: self._register("contexts", name, index)
+                for name in CONTEXT.members
+                if name not in flags and name not in bases
             }
             m.d.comb += Value.cast(self.contexts[index]).eq(self._struct(CONTEXT, own | wide | flags))

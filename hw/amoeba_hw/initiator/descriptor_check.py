@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import RENDEZVOUS, TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.wire.uet import ATOMIC_DATATYPES, ATOMIC_OPCODES, CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode
 
@@ -18,12 +18,38 @@ _FORMS = {
     DescriptorOpcode.ATOMIC: Form.BASE,
     DescriptorOpcode.FETCH_ATOMIC: Form.FETCH,
     DescriptorOpcode.COMPARE_ATOMIC: Form.COMPARE,
+    DescriptorOpcode.TAGGED_ATOMIC: Form.BASE,
+    DescriptorOpcode.TAGGED_FETCH_ATOMIC: Form.FETCH,
 }
+_FETCHING = (DescriptorOpcode.FETCH_ATOMIC, DescriptorOpcode.TAGGED_FETCH_ATOMIC)
+_RENDEZVOUS = (DescriptorOpcode.RENDEZVOUS_SEND, DescriptorOpcode.RENDEZVOUS_TAGGED_SEND)
+_ONE_PACKET = (
+    DescriptorOpcode.SEND,
+    DescriptorOpcode.TAGGED_SEND,
+    DescriptorOpcode.TAGGED_ATOMIC,
+    DescriptorOpcode.TAGGED_FETCH_ATOMIC,
+)
+"""Messages of any length that one packet carries."""
+_CARRYING = (
+    DescriptorOpcode.WRITE,
+    DescriptorOpcode.ATOMIC,
+    DescriptorOpcode.SEND,
+    DescriptorOpcode.TAGGED_SEND,
+    DescriptorOpcode.TAGGED_ATOMIC,
+    *_RENDEZVOUS,
+)
+"""What carries all ``length`` bytes of its operands, whatever the operation."""
 _SES_OPCODES = {
     DescriptorOpcode.WRITE: RequestOpcode.WRITE,
     DescriptorOpcode.READ: RequestOpcode.READ,
     DescriptorOpcode.ATOMIC: RequestOpcode.ATOMIC,
     DescriptorOpcode.FETCH_ATOMIC: RequestOpcode.FETCHING_ATOMIC,
+    DescriptorOpcode.SEND: RequestOpcode.SEND,
+    DescriptorOpcode.TAGGED_SEND: RequestOpcode.TAGGED_SEND,
+    DescriptorOpcode.RENDEZVOUS_SEND: RequestOpcode.RENDEZVOUS_SEND,
+    DescriptorOpcode.RENDEZVOUS_TAGGED_SEND: RequestOpcode.RENDEZVOUS_TSEND,
+    DescriptorOpcode.TAGGED_ATOMIC: RequestOpcode.TSEND_ATOMIC,
+    DescriptorOpcode.TAGGED_FETCH_ATOMIC: RequestOpcode.TSEND_FETCH_ATOMIC,
 }
 
 
@@ -33,7 +59,7 @@ class DescriptorCheck(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
-        ``cells()`` says which atomics this build executes.
+        ``cells()`` says which atomics this build executes, ``payload`` how long a message may be.
 
     Members
     -------
@@ -83,9 +109,7 @@ class DescriptorCheck(wiring.Component):
             self.is_close.eq(descriptor.opcode == DescriptorOpcode.CLOSE),
             self.is_atomic.eq(descriptor.opcode.matches(*_FORMS)),
             self.returns_data.eq(
-                descriptor.opcode.matches(
-                    DescriptorOpcode.READ, DescriptorOpcode.FETCH_ATOMIC, DescriptorOpcode.COMPARE_ATOMIC
-                )
+                descriptor.opcode.matches(DescriptorOpcode.READ, DescriptorOpcode.COMPARE_ATOMIC, *_FETCHING)
             ),
             self.status.eq(ReturnCode.OK),
         ]
@@ -123,6 +147,8 @@ class DescriptorCheck(wiring.Component):
             | (inline & (descriptor.length > _INLINE_BYTES))
             | two_compares
             | (descriptor.length > _LONGEST)
+            | (descriptor.opcode.matches(*_ONE_PACKET) & (descriptor.length > self._parameters.payload))
+            | (descriptor.opcode.matches(*_RENDEZVOUS) & (descriptor.length != RENDEZVOUS.size))
             | (self.is_atomic & ((descriptor.length == 0) | (fraction != 0)))
         )
 
@@ -154,9 +180,9 @@ class DescriptorCheck(wiring.Component):
                     with m.Case(datatype):
                         m.d.comb += self.atomic_datatype.eq(ATOMIC_DATATYPES[datatype])
         with m.Switch(descriptor.opcode):
-            with m.Case(DescriptorOpcode.WRITE, DescriptorOpcode.ATOMIC), m.If(descriptor.length != 0):
+            with m.Case(*_CARRYING), m.If(descriptor.length != 0):
                 m.d.comb += self.kind.eq(PayloadKind.OPERANDS)
-            with m.Case(DescriptorOpcode.FETCH_ATOMIC), m.If(descriptor.op != Op.FI_ATOMIC_READ):
+            with m.Case(*_FETCHING), m.If(descriptor.op != Op.FI_ATOMIC_READ):
                 m.d.comb += self.kind.eq(PayloadKind.OPERANDS)
             with m.Case(DescriptorOpcode.COMPARE_ATOMIC):
                 m.d.comb += self.kind.eq(PayloadKind.VECTORS)

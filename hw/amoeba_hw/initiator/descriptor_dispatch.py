@@ -124,6 +124,7 @@ class DescriptorDispatch(wiring.Component):
             ticket.user_context.eq(Mux(known, fields.context, 0)),
             ticket.length.eq(Mux(known, fields.length, 0)),
             ticket.opcode.eq(Mux(known, fields.opcode, 0)),
+            ticket.counter.eq(Mux(known, fields.counter, 0)),
             # On success: what continues a request says nothing of its own.
             ticket.wants_completion.eq(flagged(DescriptorFlags.COMPLETION) & ~flagged(DescriptorFlags.CHAINED)),
             ticket.chained.eq(known & flagged(DescriptorFlags.CHAINED)),

@@ -24,6 +24,7 @@ from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
 from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.interfaces import (
     CONTEXT,
+    COUNT_ORDER,
     DMA_COMMAND,
     FRAME_HEADER,
     PEER_STORE,
@@ -71,6 +72,9 @@ class Initiator(wiring.Component):
     result_done : in
         The PackedWriter's pulse: one per command, when its last beat is on the ordered way to the host.
     completion_writes : write stream
+    counts : COUNT_ORDER stream
+        For each request that completes and has an event counter, when its data and its completion were accepted on
+        the ordered way to the host.
     interrupts : out, a bit per context
         One-cycle pulses, after the completion was accepted on ``completion_writes``.
     trace_doorbell, trace_descriptor, trace_operand, trace_result_written, trace_completion_written : TRACE_SLOT
@@ -104,6 +108,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
                 "results": Out(stream.Signature(packet_beat(width))),
                 "result_done": In(1),
                 "completion_writes": Out(stream.Signature(write_beat(width))),
+                "counts": Out(stream.Signature(COUNT_ORDER)),
                 "interrupts": Out(parameters.contexts),
                 "trace_doorbell": Out(TRACE_SLOT),
                 "trace_descriptor": Out(TRACE_SLOT),
@@ -341,6 +346,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             (finished.o, completions.orders),
             (wiring.flipped(self.arms), completions.arms),
             (completions.writes, wiring.flipped(self.completion_writes)),
+            (completions.counts, wiring.flipped(self.counts)),
         ):
             connect_streams(m, producer, consumer)
         m.d.comb += [

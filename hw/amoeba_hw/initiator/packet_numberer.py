@@ -142,7 +142,9 @@ class PacketNumberer(wiring.Component):
         is_atomic = packet.is_atomic & ~packet.fault
         immediate = packet.immediate & packet.last & ~packet.fault
         whole = SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE
-        more = Mux(packet.fault, SesFlags.INITIATOR_ERROR, Mux(immediate, SesFlags.HEADER_DATA, 0))
+        # What a chain's pieces count as, its last packet does.
+        ends = packet.last & ~packet.ticket.chained
+        more = Mux(immediate, SesFlags.HEADER_DATA, 0) | Mux(ends, SesFlags.DELIVERY_COMPLETE, 0)
         return [
             header.eq(Const(0, FRAME_HEADER.size)),
             header.mac.eq(peer.mac),
@@ -158,7 +160,7 @@ class PacketNumberer(wiring.Component):
             header.syn.eq(~answered.established),
             header.dpdcid.eq(Mux(answered.established, answered.dpdcid, offset)),
             header.opcode.eq(Mux(packet.fault, RequestOpcode.NO_OP, packet.ses_opcode)),
-            header.flags.eq(Const(whole, 6) | more),
+            header.flags.eq(Const(whole, 6) | Mux(packet.fault, SesFlags.INITIATOR_ERROR, more)),
             header.message_id.eq(offset),
             header.job_id.eq(peer.job_id),
             header.pid_on_fep.eq(peer.pid_on_fep),

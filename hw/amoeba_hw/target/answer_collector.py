@@ -38,7 +38,7 @@ class AnswerCollector(wiring.Component):
     answer_base : In(64)
         The answer memory.
     answers : ANSWER stream
-        One for each request that is to be answered, in order.
+        One for each request that is to be answered, in order; silent ones pass between them.
     results : :func:`packet_beat` stream
         One packet for each answer with ``executed``, in order: its data if it ``returns_data``, otherwise one beat of
         0 bytes. ``error``: the host refused, the answer carries HOST_UNSUCCESS_CMPL and no data.
@@ -47,7 +47,7 @@ class AnswerCollector(wiring.Component):
     payload : :func:`packet_beat` stream
         The data of those with ``returns_data``; all of it is there when its answer is offered, or two cycles later.
     store : STORE_ANSWER, Out
-        With each beat of a result, or with an answer that is not executed.
+        With each beat of a result, or with an answer that is not executed; never with a silent one.
     copy_commands, copies : DMA_COMMAND and :func:`packet_beat` streams
         The data of those with ``copied`` once more, for a PackedWriter: a command comes when its packet is whole.
     count_refused_requests : Out(1)
@@ -119,7 +119,9 @@ class AnswerCollector(wiring.Component):
             commands.valid.eq(goes & ends & complete.copied),
             commands.p.address.eq(answer_place(self._parameters, self.answer_base, answer.spdcid, answer.psn)),
             commands.p.length.eq(answer.request_length),
-            self.count_refused_requests.eq(finished.valid & (complete.return_code != ReturnCode.OK.value)),
+            self.count_refused_requests.eq(
+                finished.valid & ~answer.silent & (complete.return_code != ReturnCode.OK.value)
+            ),
         ]
         for queue, wanted in ((store, answer.returns_data), (copy, answer.copied)):
             m.d.comb += [
@@ -134,7 +136,9 @@ class AnswerCollector(wiring.Component):
         """What is stored before the last beat shows is not looked at, but the psn that makes it the newer one."""
         answer, complete, kept = pending.p, finished.p, self.store.answer
         m.d.comb += [
-            self.store.valid.eq((finished.valid | (self.results.valid & self.results.ready)) & pending.valid),
+            self.store.valid.eq(
+                (finished.valid | (self.results.valid & self.results.ready)) & pending.valid & ~answer.silent
+            ),
             self.store.pdc.eq(answer.spdcid),
             *(kept[name].eq(answer[name]) for name in ("psn", "incarnation", "message_id", "job_id")),
             kept.return_code.eq(complete.return_code),

@@ -1,15 +1,15 @@
-"""Gives answers: after their data was copied and their event written, with what they acknowledge."""
+"""Gives answers: after their data was copied and their event written, with what they acknowledge and count."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.descriptors import EVENT, EventFlags
+from amoeba_model.descriptors import EVENT
 from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
 
 from amoeba_hw.host.ring_writer import ring_entry
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT
 from amoeba_hw.target.answer_history import ANSWER_VIEW
-from amoeba_hw.target.records import ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges
+from amoeba_hw.target.records import ADVANCES, ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges
 
 __all__ = ["AnswerSender"]
 
@@ -24,7 +24,7 @@ class AnswerSender(wiring.Component):
     Members
     -------
     answers : ANSWER stream
-        Final ones.
+        Final ones. Of a silent one nothing but the event comes out.
     copy_done : In(1)
         Pulse: the data of the next answer with ``copied`` is on the ordered way to the host.
     events : :func:`ring_entry` stream of EVENTs
@@ -37,6 +37,9 @@ class AnswerSender(wiring.Component):
     turn, all_plain, given, plain
         To :class:`AnswerHistory`.
     responses : FRAME_HEADER stream
+    advances : ADVANCES stream
+        Of answers that advance any counter, each with its response. ``ready`` may not depend on ``valid``, and stays
+        until a transfer.
     trace_event_written : TRACE_SLOT
     count_events : Out(1)
 
@@ -60,6 +63,7 @@ class AnswerSender(wiring.Component):
                 "given": Out(1),
                 "plain": Out(1),
                 "responses": Out(stream.Signature(FRAME_HEADER)),
+                "advances": Out(stream.Signature(ADVANCES)),
                 "trace_event_written": Out(TRACE_SLOT),
                 "count_events": Out(1),
             }
@@ -70,18 +74,23 @@ class AnswerSender(wiring.Component):
         answer = self.answers.p
         current = Signal()
         wants_event = Signal()
+        succeeded = Signal()
         ready = Signal()
         begins = Signal()
         leaves = Signal()
+        counted = Signal()
+        """What the answer counts is taken with it."""
+        status = Signal(8)
         with m.Switch(answer.event.context):
             for context in range(self._contexts):
                 with m.Case(context):
                     m.d.comb += current.eq(self.event_generations[context] == answer.event.generation)
         m.d.comb += [
             ready.eq(self.answers.valid & (~answer.copied | (self._copied != 0))),
-            wants_event.eq(answer.event.promised & answer.executed & (answer.return_code == ReturnCode.OK.value)),
+            succeeded.eq(answer.executed & (answer.return_code == ReturnCode.OK.value)),
+            wants_event.eq(answer.event.promised & (answer.event.kind != 0) & (answer.event.regardless | succeeded)),
             self.answers.ready.eq(leaves),
-            self.given.eq(leaves),
+            self.given.eq(leaves & ~answer.silent),
         ]
         with m.FSM(name="step"):
             with m.State("TURN"), m.If(ready):
@@ -94,12 +103,16 @@ class AnswerSender(wiring.Component):
                 with m.If(self.events.ready):
                     m.next = "RESPOND"
             with m.State("RESPOND"):
-                m.d.comb += [self.responses.valid.eq(1), leaves.eq(self.responses.ready)]
+                m.d.comb += [
+                    self.responses.valid.eq(~answer.silent & counted),
+                    leaves.eq((answer.silent | self.responses.ready) & counted),
+                ]
                 with m.If(leaves):
                     m.next = "TURN"
         m.d.sync += self._copied.eq(self._copied + self.copy_done - (begins & answer.copied))
         self._elaborate_history(m, begins)
-        self._elaborate_event(m)
+        self._elaborate_event(m, status)
+        self._elaborate_advances(m, status, counted, leaves)
         self._elaborate_response(m)
         m.d.comb += [
             self.event_give_back.valid.eq(leaves & answer.event.promised & ~wants_event),
@@ -111,34 +124,45 @@ class AnswerSender(wiring.Component):
     def _elaborate_history(self, m, begins):
         answer = self.answers.p
         m.d.comb += [
-            self.turn.valid.eq(begins),
+            self.turn.valid.eq(begins & ~answer.silent),
             self.turn.pdc.eq(answer.spdcid),
             *(self.turn[name].eq(answer[name]) for name in ("psn", "clear_psn_offset", "incarnation")),
             self.plain.eq((answer.return_code == ReturnCode.OK.value) & ~answer.returns_data),
         ]
 
-    def _elaborate_event(self, m):
+    def _elaborate_event(self, m, status):
         answer, slot = self.answers.p, self.trace_event_written
         values = {
-            "data": answer.event.data,
-            "address": answer.event.address,
-            "length": answer.request_length,
+            "context": answer.event.user_context,
             "source_ip": answer.ip,
             "source_context": answer.event.initiator,
             "source_pdc": answer.dpdcid,
-            "kind": answer.event.kind,
-            "status": Const(ReturnCode.OK.value, 8),
-            "flags": Const(EventFlags.IMMEDIATE.value, 8),
+            "status": status,
+            **{name: answer.event[name] for name in ("data", "tag", "address", "length", "slot", "kind", "flags")},
         }
+        failed = answer.executed & (answer.return_code != ReturnCode.OK.value)
         m.d.comb += [
+            status.eq(Mux(failed, answer.return_code, answer.event.status)),
             self.events.p.context.eq(answer.event.context),
             self.events.p.data.eq(Cat(values.get(field.name, Const(0, field.width)) for field in EVENT.fields)),
             slot.valid.eq(self.events.valid & self.events.ready),
             slot.event.psn.eq(self.event_index),
             slot.event.pdc.eq(answer.spdcid),
             slot.event.context.eq(answer.event.context),
-            slot.event.status.eq(ReturnCode.OK.value),
+            slot.event.status.eq(status),
             self.count_events.eq(slot.valid),
+        ]
+
+    def _elaborate_advances(self, m, status, counted, leaves):
+        answer, advances = self.answers.p, self.advances
+        counts = Signal()
+        m.d.comb += [
+            counts.eq(answer.counters.as_value() != 0),
+            counted.eq(~counts | advances.ready),
+            advances.valid.eq(leaves & counts),
+            advances.p.counters.eq(answer.counters),
+            # A message that was cut has an event that is an error, and an answer that is OK.
+            advances.p.error.eq(Mux(answer.event.regardless, status, answer.return_code) != ReturnCode.OK.value),
         ]
 
     def _elaborate_response(self, m):

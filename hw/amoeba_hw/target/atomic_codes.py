@@ -21,7 +21,8 @@ class AtomicCodes(wiring.Component):
     Members
     -------
     request_opcode : In(6)
-        ATOMIC, FETCHING_ATOMIC or AMOEBA_COMPARE_ATOMIC; decides the form, together with the operation.
+        ATOMIC, FETCHING_ATOMIC, AMOEBA_COMPARE_ATOMIC, TSEND_ATOMIC or TSEND_FETCH_ATOMIC; decides the form,
+        together with the operation.
     opcode, datatype : In(8)
         UET's numbers.
     op, op_datatype : Out(5)
@@ -63,12 +64,14 @@ class AtomicCodes(wiring.Component):
 
         mask = Signal(len(Datatype))
         with m.Switch(self.request_opcode):
-            with m.Case(int(RequestOpcode.ATOMIC)):
+            with m.Case(int(RequestOpcode.ATOMIC), int(RequestOpcode.TSEND_ATOMIC)):
                 m.d.comb += mask.eq(masks[Form.BASE])
             with m.Case(int(RequestOpcode.FETCHING_ATOMIC)):
                 m.d.comb += mask.eq(Mux(self.is_compare, masks[Form.COMPARE], masks[Form.FETCH]))
             with m.Case(int(RequestOpcode.AMOEBA_COMPARE_ATOMIC)):
                 m.d.comb += mask.eq(masks[Form.COMPARE])
+            with m.Case(int(RequestOpcode.TSEND_FETCH_ATOMIC)):
+                m.d.comb += mask.eq(masks[Form.FETCH])
         m.d.comb += self.has_op.eq(mask != 0)
 
         with m.Switch(self.datatype):

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.descriptors import ANSWER_INLINE_SIZE, EventKind
+from amoeba_model.descriptors import ANSWER_INLINE_SIZE, RENDEZVOUS, EventFlags, EventKind
 from amoeba_model.opcodes import Op
 from amoeba_model.registers import KeyFlags
 from amoeba_model.trace import NO_CONTEXT
@@ -11,11 +11,36 @@ from amoeba_model.wire.uet import CSWAP_VALUES_SIZE, RequestOpcode, ReturnCode, 
 
 from amoeba_hw.interfaces import CONTEXT, MemoryKind
 from amoeba_hw.target.atomic_codes import AtomicCodes
-from amoeba_hw.target.records import CHECKED_REQUEST, LOCATED_REQUEST
+from amoeba_hw.target.records import CHECKED_REQUEST, LOCATED_REQUEST, MESSAGE, is_message
 
 __all__ = ["RequestChecker"]
 
-_CONTEXT_VIEW = data.StructLayout({"enable": 1, "domain": 8, "job_matches": 1, "pid_matches": 1, "has_events": 1})
+_UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
+_RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
+_SENDS = (RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value, *_RENDEZVOUS)
+
+_CONTEXT_VIEW = data.StructLayout(
+    {
+        "enable": 1,
+        "domain": 8,
+        "job_matches": 1,
+        "pid_matches": 1,
+        "has_events": 1,
+        "takes_messages": 1,
+        "read_counter": 8,
+        "write_counter": 8,
+    }
+)
+
+_KIND = data.StructLayout(
+    {
+        "writes": 1,  # its payload, as it is: WRITE, and messages
+        "reads": 1,
+        "base": 1,  # ATOMIC and TSEND_ATOMIC
+        "fetching": 1,  # FETCHING_ATOMIC and TSEND_FETCH_ATOMIC
+        "vendor": 1,
+    }
+)
 
 _ATOMIC_VIEW = data.StructLayout(
     {"op": 5, "op_datatype": 5, "size_bits": 3, "is_compare": 1, "has_op": 1, "has_cell": 1}
@@ -25,6 +50,8 @@ _DECODED = data.StructLayout(
     {
         "located": LOCATED_REQUEST,
         "context": _CONTEXT_VIEW,
+        "kind": _KIND,
+        "message": MESSAGE,
         "atomic": _ATOMIC_VIEW,
         "difference": 65,  # buffer_offset - base: bit 64 says negative
         "sum": 65,  # buffer_offset + base
@@ -41,14 +68,16 @@ _REFUSALS = (
     ("opcode", ReturnCode.UNSUPPORTED_OP),
     ("atomic_opcode", ReturnCode.AMO_UNSUPPORTED_OP),
     ("atomic_datatype", ReturnCode.AMO_UNSUPPORTED_DT),
-    ("rma_size", ReturnCode.UNSUPPORTED_SIZE),
+    ("size", ReturnCode.UNSUPPORTED_SIZE),  # of RMA and messages
     ("atomic_size", ReturnCode.AMO_UNSUPPORTED_SIZE),
-    ("events", ReturnCode.DISABLED),
+    ("bases", ReturnCode.DISABLED),
     ("key", ReturnCode.BAD_MKEY),
     ("rights", ReturnCode.PERM_VIOLATION),
     ("bounds", ReturnCode.BAD_ADDR),
 )
 """The check table of the architecture, in its order."""
+
+_CHECKS_BEFORE_KEY = [name for name, _ in _REFUSALS].index("key")
 
 _FAULTS = data.StructLayout({name: 1 for name, _ in _REFUSALS if name != "bounds"})
 
@@ -78,7 +107,9 @@ class RequestChecker(wiring.Component):
         There is an answer memory.
     located : LOCATED_REQUEST stream
     checked : CHECKED_REQUEST stream
-        Latency two cycles, one request per cycle. ``located.ready`` depends on ``checked.ready`` combinationally.
+        A message that passes is still to be matched: its memory request is that of a WRITE, or of an atomic, at
+        ``buffer_offset``, and its event has no kind. Latency two cycles, one request per cycle. ``located.ready``
+        depends on ``checked.ready`` combinationally.
 
     ::
 
@@ -128,6 +159,9 @@ class RequestChecker(wiring.Component):
                         context.job_matches.eq(header.job_id == chosen.job_id),
                         context.pid_matches.eq(header.pid_on_fep == chosen.pid_on_fep),
                         context.has_events.eq(chosen.event_base != 0),
+                        context.takes_messages.eq((chosen.event_base != 0) & (chosen.unexpected_base != 0)),
+                        context.read_counter.eq(chosen.read_counter),
+                        context.write_counter.eq(chosen.write_counter),
                     ]
         m.d.comb += [
             codes.request_opcode.eq(header.opcode),
@@ -137,55 +171,85 @@ class RequestChecker(wiring.Component):
         return [
             self._decoded.located.eq(self.located.p),
             self._decoded.context.eq(context),
+            *self._decode_opcode(header),
             *(self._decoded.atomic[name].eq(getattr(codes, name)) for name, _ in _ATOMIC_VIEW),
             self._decoded.difference.eq(header.buffer_offset - entry.base),
             self._decoded.sum.eq(header.buffer_offset + entry.base),
         ]
 
+    def _decode_opcode(self, header):
+        opcode, kind, message = header.opcode, self._decoded.kind, self._decoded.message
+        return [
+            kind.writes.eq((opcode == RequestOpcode.WRITE.value) | opcode.matches(*_SENDS)),
+            kind.reads.eq(opcode == RequestOpcode.READ.value),
+            kind.base.eq(opcode.matches(RequestOpcode.ATOMIC.value, RequestOpcode.TSEND_ATOMIC.value)),
+            kind.fetching.eq(
+                opcode.matches(RequestOpcode.FETCHING_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
+            ),
+            kind.vendor.eq(opcode == RequestOpcode.AMOEBA_COMPARE_ATOMIC.value),
+            message.valid.eq(is_message(header)),
+            message.tagged.eq(is_message(header) & ~opcode.matches(*_UNTAGGED)),
+            message.rendezvous.eq(opcode.matches(*_RENDEZVOUS)),
+            message.atomic.eq(is_message(header) & ~opcode.matches(*_SENDS)),
+            message.slot_promised.eq(self.located.p.request.slot_promised),
+        ]
+
     def _judge(self, m):
         """Statements that fill the second stage."""
-        located, atomic = self._decoded.located, self._decoded.atomic
-        request, header = located.request, located.request.header
-        is_write = header.opcode == int(RequestOpcode.WRITE)
-        is_read = header.opcode == int(RequestOpcode.READ)
-        is_base = header.opcode == int(RequestOpcode.ATOMIC)
-        is_fetching = header.opcode == int(RequestOpcode.FETCHING_ATOMIC)
-        is_vendor = header.opcode == int(RequestOpcode.AMOEBA_COMPARE_ATOMIC)
-        is_atomic = is_base | is_fetching | is_vendor
-        only_reads = is_read | (is_fetching & (atomic.op == int(Op.FI_ATOMIC_READ)))
-        has_operand = (is_write & (header.request_length != 0)) | (is_atomic & ~only_reads)
+        decoded, judged = self._decoded, self._judged
+        located, header = decoded.located, decoded.located.request.header
+        only_reads = decoded.kind.reads | (decoded.kind.fetching & (decoded.atomic.op == int(Op.FI_ATOMIC_READ)))
         # The compare-and-swap extension: compare value and swap value in 16 bytes each.
-        is_extended = is_fetching & atomic.is_compare
-        length = header.request_length[:14]
+        is_extended = decoded.kind.fetching & decoded.atomic.is_compare
         is_virtual = (located.entry.flags & int(KeyFlags.VIRTUAL)) != 0
-        address = Mux(is_virtual, header.buffer_offset, self._decoded.sum)
-        offset = Mux(is_virtual, self._decoded.difference[:64], header.buffer_offset)
-        judged, memory = self._judged, self._judged.checked.memory
-        job, answer = self._judged.checked.job, self._judged.checked.answer
+        # A message brings its offset to where it is matched.
+        address = Mux(is_virtual | decoded.message.valid, header.buffer_offset, decoded.sum)
+        offset = Mux(is_virtual, decoded.difference[:64], header.buffer_offset)
         return [
-            *self._judge_faults(is_write, is_read, is_base, is_atomic, only_reads, is_extended, is_vendor),
-            judged.outside.eq(is_virtual & self._decoded.difference[64]),
+            *self._judge_faults(only_reads, is_extended),
+            *self._judge_memory(only_reads, is_extended, address),
+            *self._judge_answer(),
+            *self._judge_event(address),
+            *self._judge_counters(only_reads),
+            judged.outside.eq(is_virtual & decoded.difference[64]),
             judged.part_end.eq(offset + header.request_length),
             judged.region_length.eq(located.entry.length),
             judged.address_end.eq(address + header.request_length),
-            judged.checked.dropped.eq(request.dropped),
+            judged.checked.dropped.eq(located.request.dropped),
             judged.checked.has_payload.eq(~header.is_control & (header.payload_length != 0)),
+            judged.checked.message.eq(decoded.message),
             judged.checked.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index)),
+        ]
+
+    def _judge_memory(self, only_reads, is_extended, address):
+        """What the memory engine does, and with which parts of the payload."""
+        decoded, kind, atomic = self._decoded, self._decoded.kind, self._decoded.atomic
+        request, header = decoded.located.request, decoded.located.request.header
+        memory, job = self._judged.checked.memory, self._judged.checked.job
+        is_atomic = kind.base | kind.fetching | kind.vendor
+        length = header.request_length[:14]
+        return [
             memory.address.eq(address),
             memory.length.eq(length),
-            memory.kind.eq(Mux(is_write, MemoryKind.WRITE, Mux(is_read, MemoryKind.READ, MemoryKind.ATOMIC))),
+            memory.kind.eq(Mux(kind.writes, MemoryKind.WRITE, Mux(kind.reads, MemoryKind.READ, MemoryKind.ATOMIC))),
             memory.op.eq(atomic.op),
             memory.datatype.eq(atomic.op_datatype),
-            memory.has_operand.eq(has_operand),
+            memory.has_operand.eq((kind.writes & (header.request_length != 0)) | (is_atomic & ~only_reads)),
             memory.has_compare.eq(is_atomic & atomic.is_compare),
             memory.cswap_by_bits.eq((header.semantic_control & int(SemanticControl.AMOEBA_CSWAP_BY_BITS)) != 0),
-            memory.returns_data.eq((is_read & (header.request_length != 0)) | is_fetching | is_vendor),
+            memory.returns_data.eq((kind.reads & (header.request_length != 0)) | kind.fetching | kind.vendor),
             memory.pdc.eq(request.pdc),
             memory.psn.eq(header.psn),
             job.operand.skip.eq(Mux(is_extended, CSWAP_VALUES_SIZE // 2, 0)),
             job.operand.length.eq(length),
             job.compare.skip.eq(Mux(is_extended, 0, length)),
             job.compare.length.eq(length),
+        ]
+
+    def _judge_answer(self):
+        request, answer = self._decoded.located.request, self._judged.checked.answer
+        header = request.header
+        return [
             *(answer[name].eq(header[name]) for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx")),
             # A control packet has none of these.
             *(
@@ -195,28 +259,58 @@ class RequestChecker(wiring.Component):
             answer.spdcid.eq(request.pdc),
             answer.dpdcid.eq(header.spdcid),
             answer.incarnation.eq(request.incarnation),
-            answer.event.promised.eq(request.promised),
-            answer.event.context.eq(header.resource_index),
-            answer.event.generation.eq(request.generation),
-            answer.event.kind.eq(
-                Mux(
-                    is_write,
-                    EventKind.REMOTE_WRITE.value,
-                    Mux(is_read, EventKind.REMOTE_READ.value, EventKind.REMOTE_ATOMIC.value),
-                )
-            ),
-            answer.event.data.eq(header.header_data),
-            answer.event.address.eq(address),
-            answer.event.initiator.eq(header.initiator),
         ]
 
-    def _judge_faults(self, is_write, is_read, is_base, is_atomic, only_reads, is_extended, is_vendor):
+    def _judge_event(self, address):
+        """Of a message it has no kind yet: matching says which, if any."""
+        decoded, event = self._decoded, self._judged.checked.answer.event
+        kind, message = decoded.kind, decoded.message
+        request, header = decoded.located.request, decoded.located.request.header
+        has_data = (header.flags & int(SesFlags.HEADER_DATA)) != 0
+        rma_kind = Mux(kind.writes, int(EventKind.REMOTE_WRITE), int(EventKind.REMOTE_READ))
+        is_rma = kind.writes | kind.reads
+        return [
+            event.promised.eq(request.promised),
+            event.context.eq(header.resource_index),
+            event.generation.eq(request.generation),
+            event.kind.eq(Mux(message.valid, 0, Mux(is_rma, rma_kind, int(EventKind.REMOTE_ATOMIC)))),
+            event.flags.eq(
+                Mux(has_data, int(EventFlags.IMMEDIATE), 0) | Mux(message.tagged, int(EventFlags.TAGGED), 0)
+            ),
+            event.status.eq(int(ReturnCode.OK)),
+            event.data.eq(Mux(has_data, header.header_data, 0)),
+            event.tag.eq(Mux(message.tagged, header.memory_key, 0)),
+            event.address.eq(address),
+            event.length.eq(header.request_length),
+            event.initiator.eq(header.initiator),
+        ]
+
+    def _judge_counters(self, only_reads):
+        """The context's and the key's, if the request is not refused before its key is looked at."""
+        decoded, entry = self._decoded, self._decoded.located.entry
+        counters = self._judged.checked.answer.counters
+        is_counted = (
+            (decoded.located.request.header.flags & int(SesFlags.DELIVERY_COMPLETE)) != 0
+        ) & ~decoded.message.valid
+        has_key = decoded.located.found & (entry.domain == decoded.context.domain)
+        return [
+            counter.eq(Mux(counts, Mux(only_reads, source.read_counter, source.write_counter), 0))
+            for counter, source, counts in (
+                (counters[0], decoded.context, is_counted),
+                (counters[1], entry, is_counted & has_key),
+            )
+        ]
+
+    def _judge_faults(self, only_reads, is_extended):
         """The checks but the last."""
         decoded, located, atomic = self._decoded, self._decoded.located, self._decoded.atomic
         header, context, entry = located.request.header, decoded.context, located.entry
+        kind, message = decoded.kind, decoded.message
+        is_atomic = kind.base | kind.fetching | kind.vendor
         length, payload = header.request_length, header.payload_length
         most = self._parameters.payload
         whole = int(SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE)
+        has_data = (header.flags & int(SesFlags.HEADER_DATA)) != 0
         reads = (entry.flags & int(KeyFlags.REMOTE_READ)) != 0
         writes = (entry.flags & int(KeyFlags.REMOTE_WRITE)) != 0
         element = (1 << atomic.size_bits)[:6]
@@ -224,7 +318,7 @@ class RequestChecker(wiring.Component):
             is_extended,
             (length == element) & (element <= CSWAP_VALUES_SIZE // 2) & (payload == CSWAP_VALUES_SIZE),
             Mux(
-                is_vendor,
+                kind.vendor,
                 (payload == (length << 1)) & (length <= most // 2),
                 payload == Mux(only_reads, 0, length),
             ),
@@ -237,21 +331,29 @@ class RequestChecker(wiring.Component):
             "index": ~context.enable,
             "job": ~context.job_matches,
             "pid": ~context.pid_matches,
-            "opcode": ~(is_write | is_read | is_atomic),
+            "opcode": ~(kind.writes | kind.reads | is_atomic),
             "atomic_opcode": is_atomic & ~atomic.has_op,
             "atomic_datatype": is_atomic & ~atomic.has_cell,
-            "rma_size": ~is_atomic & ((length > most) | (payload != Mux(is_write, length, 0))),
+            "size": ~is_atomic
+            & (
+                (length > most)
+                | (payload != Mux(kind.writes, length, 0))
+                | (message.rendezvous & (length != RENDEZVOUS.size))
+            ),
             "atomic_size": is_atomic
             & ((length == 0) | (length > most) | ((length & (element - 1)[:6]) != 0) | ~fits),
-            "events": ((header.flags & int(SesFlags.HEADER_DATA)) != 0) & ~context.has_events,
-            "key": ~located.found,
-            "rights": (entry.domain != context.domain) | (~(is_write | is_base) & ~reads) | (~only_reads & ~writes),
+            "bases": Mux(message.valid, ~context.takes_messages, has_data & ~context.has_events),
+            "key": ~message.valid & ~located.found,
+            "rights": ~message.valid
+            & ((entry.domain != context.domain) | (~(kind.writes | kind.base) & ~reads) | (~only_reads & ~writes)),
         }
         return [self._judged.faults[name].eq(condition) for name, condition in conditions.items()]
 
     def _elaborate_verdict(self, m):
         judged, checked = self._judged, self.checked.p
-        bounds = judged.outside | (judged.part_end > judged.region_length) | (judged.address_end > 1 << 64)
+        bounds = ~judged.checked.message.valid & (
+            judged.outside | (judged.part_end > judged.region_length) | (judged.address_end > 1 << 64)
+        )
         refused = Signal(len(_REFUSALS))
         code = Signal(6)
         m.d.comb += [
@@ -264,6 +366,7 @@ class RequestChecker(wiring.Component):
                 m.d.comb += code.eq(int(return_code))
         executed = ~checked.dropped & ~refused.any()
         returns_data = executed & judged.checked.memory.returns_data
+        is_counted = ~refused[:_CHECKS_BEFORE_KEY].any()
         m.d.comb += [
             checked.eq(judged.checked),
             checked.answer.return_code.eq(code),
@@ -271,6 +374,10 @@ class RequestChecker(wiring.Component):
             checked.answer.returns_data.eq(returns_data),
             checked.answer.copied.eq(
                 returns_data & self.keeps_data & (judged.checked.memory.length > ANSWER_INLINE_SIZE)
+            ),
+            *(
+                checked.answer.counters[place].eq(Mux(is_counted, judged.checked.answer.counters[place], 0))
+                for place in range(2)
             ),
             checked.job.has_operand.eq(executed & judged.checked.memory.has_operand),
             checked.job.has_compare.eq(executed & judged.checked.memory.has_compare),

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.registers import KEY_PROBES, KeyFlags
 
 from amoeba_hw.interfaces import KEY_ENTRY, KEY_STORE
-from amoeba_hw.target.records import LOCATED_REQUEST, SEQUENCED_REQUEST
+from amoeba_hw.target.records import LOCATED_REQUEST, SEQUENCED_REQUEST, is_message
 
 __all__ = ["KeyTable"]
 
@@ -28,9 +28,9 @@ class KeyTable(wiring.Component):
         store on offer goes first: no slot is read before it is in place.
     requests : SEQUENCED_REQUEST stream
     located : LOCATED_REQUEST stream
-        Two cycles per request whose key is in the first slot, and one more for each further slot; dropped requests
-        and control packets are not looked up. Depends on ``requests`` combinationally, and ``requests.ready`` on
-        ``located.ready``.
+        Two cycles per request whose key is in the first slot, and one more for each further slot; dropped requests,
+        control packets and messages are not looked up. Depends on ``requests`` combinationally, and
+        ``requests.ready`` on ``located.ready``.
     """
 
     def __init__(self, keys):
@@ -58,12 +58,12 @@ class KeyTable(wiring.Component):
         key = request.header.memory_key
         folded = key[:16] ^ key[16:32] ^ key[32:48] ^ key[48:]
         found = Signal()
+        has_no_key = Signal()
         decided = Signal()
         m.d.comb += [
             found.eq((read.data.key == key) & ((read.data.flags & int(KeyFlags.VALID)) != 0) & (self._probe != 0)),
-            decided.eq(
-                found | request.dropped | request.header.is_control | (self._probe == min(KEY_PROBES, self._keys))
-            ),
+            has_no_key.eq(request.dropped | request.header.is_control | is_message(request.header)),
+            decided.eq(found | has_no_key | (self._probe == min(KEY_PROBES, self._keys))),
             self.located.valid.eq(self.requests.valid & decided),
             self.located.p.request.eq(request),
             self.located.p.found.eq(found),

@@ -15,6 +15,7 @@ from amoeba_hw.target.records import (
     INCARNATION_BITS,
     NACK,
     SEQUENCED_REQUEST,
+    is_message,
 )
 from amoeba_hw.target.sequence import PDC_STATE, SequenceRules
 
@@ -58,9 +59,13 @@ class PdcTable(wiring.Component):
     duplicates : DUPLICATE stream
     event_open, event_blocked : In, a bit per context
         The context has an event ring, and there is room in it, or not; promises count from the next cycle on.
+    slot_open, slot_blocked : In, a bit per context
+        The context takes messages, and a slot is free, or none; the same.
     event_generations : array of GENERATION_BITS, In
     event_promise : EVENT_CLAIM, Out
-        A request that was accepted will have an event.
+        A request that was accepted may have an event.
+    message_promise : EVENT_CLAIM, Out
+        It may need a slot: only with ``event_promise``.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -88,8 +93,11 @@ class PdcTable(wiring.Component):
                 "duplicates": Out(stream.Signature(DUPLICATE)),
                 "event_open": In(self._contexts),
                 "event_blocked": In(self._contexts),
+                "slot_open": In(self._contexts),
+                "slot_blocked": In(self._contexts),
                 "event_generations": In(GENERATION_BITS).array(self._contexts),
                 "event_promise": Out(EVENT_CLAIM),
+                "message_promise": Out(EVENT_CLAIM),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
                 "count_duplicates": Out(1),
@@ -107,7 +115,8 @@ class PdcTable(wiring.Component):
         """That is one which may be the sender's; otherwise one to open."""
         self._seeks_victim = Signal()
         self._event_open = Signal()
-        self._event_blocked = Signal()
+        self._slot_open = Signal()
+        self._blocked = Signal()
         self._generation = Signal(GENERATION_BITS)
 
     def elaborate(self, platform):
@@ -155,7 +164,7 @@ class PdcTable(wiring.Component):
                     self._exists.eq(Mux(packet.syn, self._candidates.any(), packet.dpdcid < self._used)),
                     self._seeks_victim.eq(1),
                 ]
-                self._elaborate_event_room(m)
+                self._elaborate_room(m)
                 m.next = "JUDGE"
             with m.State("JUDGE"):
                 with m.If(packet.syn & ~rules.found & self._candidates.any()):
@@ -176,18 +185,25 @@ class PdcTable(wiring.Component):
     def _matches(self, header):
         return Cat((number < self._used) & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
 
-    def _elaborate_event_room(self, m):
-        """Notes whether an event could be written, before the room can change under a NACK on offer."""
+    def _elaborate_room(self, m):
+        """Notes what could be promised, before the room can change under a NACK on offer."""
         header = self._current
+        has_data = Signal()
         asks = Signal()
-        m.d.comb += asks.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0))
-        m.d.sync += [self._event_open.eq(0), self._event_blocked.eq(0)]
+        m.d.comb += [
+            has_data.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0)),
+            asks.eq(is_message(header)),
+        ]
+        m.d.sync += [self._event_open.eq(0), self._slot_open.eq(0), self._blocked.eq(0)]
         with m.Switch(header.resource_index):
             for context in range(self._contexts):
+                slot_open, slot_blocked = self.slot_open[context], self.slot_blocked[context]
+                wants = has_data | (asks & (slot_open | slot_blocked))
                 with m.Case(context):
                     m.d.sync += [
-                        self._event_open.eq(asks & self.event_open[context]),
-                        self._event_blocked.eq(asks & self.event_blocked[context]),
+                        self._event_open.eq(wants & self.event_open[context]),
+                        self._slot_open.eq(asks & slot_open),
+                        self._blocked.eq((wants & self.event_blocked[context]) | (asks & slot_blocked)),
                         self._generation.eq(self.event_generations[context]),
                     ]
 
@@ -207,12 +223,11 @@ class PdcTable(wiring.Component):
             rules.found.eq(self._exists & (entry.ip == packet.ip) & (entry.spdcid == packet.spdcid)),
             rules.before.eq(entry.state),
             rules.available.eq((self._used < self._pdcs) | ~closing.empty),
-            rules.event_blocked.eq(self._event_blocked),
+            rules.blocked.eq(self._blocked),
         ]
 
     def _elaborate_outputs(self, m, verdict, incarnation, leaves):
         packet, sequenced, duplicate, nack = self._current, self.sequenced, self.duplicates.p, self.nacks.p
-        promise = self.event_promise
         with m.If(sequenced.ready):
             m.d.sync += sequenced.valid.eq(0)
         with m.If(leaves):
@@ -223,6 +238,7 @@ class PdcTable(wiring.Component):
                 sequenced.p.incarnation.eq(incarnation),
                 sequenced.p.dropped.eq(~verdict.accepted),
                 sequenced.p.promised.eq(verdict.accepted & self._event_open),
+                sequenced.p.slot_promised.eq(verdict.accepted & self._slot_open),
                 sequenced.p.generation.eq(self._generation),
             ]
         for destination in (duplicate, nack):
@@ -238,13 +254,16 @@ class PdcTable(wiring.Component):
             nack.spdcid.eq(Mux(verdict.has_pdc, self._number, 0)),
             nack.code.eq(verdict.nack_code),
             nack.retx.eq(packet.retx),
-            promise.valid.eq(leaves & verdict.accepted & self._event_open),
-            promise.context.eq(packet.resource_index),
-            promise.generation.eq(self._generation),
             self.count_dropped_pdc.eq(leaves & verdict.dropped_pdc),
             self.count_dropped_sequence.eq(leaves & verdict.dropped_sequence),
             self.count_duplicates.eq(leaves & verdict.duplicate),
         ]
+        for promise, wanted in ((self.event_promise, self._event_open), (self.message_promise, self._slot_open)):
+            m.d.comb += [
+                promise.valid.eq(leaves & verdict.accepted & wanted),
+                promise.context.eq(packet.resource_index),
+                promise.generation.eq(self._generation),
+            ]
 
     def _elaborate_entry(self, m, write, entry, rules, closing, leaves):
         packet, verdict, after = self._current, rules.verdict, rules.after

@@ -2,11 +2,13 @@
 
 from amaranth.lib import data
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
+from amoeba_model.wire.uet import MESSAGE_REQUESTS
 
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
 
 __all__ = [
+    "ADVANCES",
     "ANSWER",
     "CHECKED_REQUEST",
     "DUPLICATE",
@@ -21,6 +23,7 @@ __all__ = [
     "OPERAND_JOB",
     "SEQUENCED_REQUEST",
     "acknowledges",
+    "is_message",
     "refuses",
 ]
 
@@ -59,9 +62,9 @@ EVENT_ORDER = data.StructLayout(
         "context": 8,
         "generation": GENERATION_BITS,
         "regardless": 1,  # written whatever became of the request; otherwise only if that was executed and is OK
-        "kind": 8,  # EventKind
+        "kind": 8,  # EventKind; 0: there is no event, and what is promised is given back
         "flags": 8,  # EventFlags
-        "status": 8,  # if the request is OK, or not executed
+        "status": 8,  # unless the request was executed and is not OK: then that
         "user_context": 64,
         "data": 64,
         "tag": 64,
@@ -98,13 +101,16 @@ ANSWER = data.StructLayout(
 )
 """What is to be known of a request to answer it."""
 
+ADVANCES = data.StructLayout({"counters": data.ArrayLayout(8, 2), "error": 1})
+"""The event counters that an answer advances, 0: none."""
+
 MESSAGE = data.StructLayout(
     {
-        "valid": 1,  # the request is a message or a tagged atomic
+        "valid": 1,  # the request is a message or a tagged atomic; to be matched if ``answer.executed``
         "tagged": 1,
         "rendezvous": 1,
         "atomic": 1,
-        "slot_promised": 1,
+        "slot_promised": 1,  # also to one that the checks refuse
     }
 )
 """What matching has to know of a request. Until then ``buffer_offset`` is the memory request's address, and of the
@@ -157,6 +163,11 @@ NACK = data.StructLayout(
     {"mac": 48, "ip": 32, "port": 16, "psn": 32, "spdcid": 16, "dpdcid": 16, "code": 8, "retx": 1}
 )
 """A negative acknowledgement; ``psn`` is nack_psn."""
+
+
+def is_message(header):
+    """Whether a request (FRAME_HEADER) is a message or a tagged atomic: meets a receive, and has no key."""
+    return ~header.is_control & header.opcode.matches(*sorted(opcode.value for opcode in MESSAGE_REQUESTS))
 
 
 def acknowledges(header, destination):

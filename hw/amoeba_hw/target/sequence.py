@@ -55,8 +55,8 @@ class SequenceRules(wiring.Component):
         That PDC, if ``found``.
     available : In(1)
         There is another PDC to open, if none is ``found``.
-    event_blocked : In(1)
-        It asks for an event and the ring of its context has no room.
+    blocked : In(1)
+        Its context has no room for its event, or no slot for its message.
     verdict : VERDICT, Out
         Exactly one of ``accepted``, ``duplicate``, ``dropped_pdc`` and ``dropped_sequence``.
     after : PDC_STATE, Out
@@ -71,7 +71,7 @@ class SequenceRules(wiring.Component):
                 "found": In(1),
                 "before": In(PDC_STATE),
                 "available": In(1),
-                "event_blocked": In(1),
+                "blocked": In(1),
                 "verdict": Out(VERDICT),
                 "after": Out(PDC_STATE),
             }
@@ -124,11 +124,11 @@ class SequenceRules(wiring.Component):
         return m
 
     def _elaborate_acceptance(self, m, outside):
-        """The packet is the expected one: is there room to keep its answer, and for its event?"""
+        """The packet is the expected one: is there room to keep its answer, and for what it brings?"""
         verdict = self.verdict
         with m.If(outside):
             m.d.comb += [verdict.nack.eq(1), verdict.nack_code.eq(NackCode.PSN_OOR_WINDOW.value)]
-        with m.Elif(self.event_blocked):
+        with m.Elif(self.blocked):
             m.d.comb += [verdict.nack.eq(1), verdict.nack_code.eq(NackCode.NO_RESOURCE.value)]
         with m.Else():
             m.d.comb += verdict.accepted.eq(1)

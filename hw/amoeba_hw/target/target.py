@@ -10,27 +10,31 @@ from amoeba_hw.host.packed_writer import PackedWriter
 from amoeba_hw.host.ring_writer import RingWriter
 from amoeba_hw.interfaces import (
     CONTEXT,
+    COUNT_ORDER,
     FRAME_HEADER,
     KEY_STORE,
     MEMORY_REQUEST,
     READ_REQUEST,
     RING_INDEX,
+    SLOT_RELEASE,
     TRACE_SLOT,
     packet_beat,
     read_beat,
     write_beat,
 )
+from amoeba_hw.messages.matcher import Matcher
 from amoeba_hw.stream import Queue, connect_streams
 from amoeba_hw.target.answer_collector import AnswerCollector
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_sender import AnswerSender
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.checker import RequestChecker
+from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.operand_splitter import OperandSplitter
 from amoeba_hw.target.pdc_table import PdcTable
-from amoeba_hw.target.records import DUPLICATE, NACK
+from amoeba_hw.target.records import ADVANCES, DUPLICATE, NACK
 from amoeba_hw.target.replayer import Replayer
 from amoeba_hw.target.response_merger import ResponseMerger
 
@@ -39,6 +43,7 @@ __all__ = ["Target"]
 _MEMORY_REQUESTS = 4
 _DUPLICATES = 16
 _NACKS = 8
+_ADVANCES = 16
 
 
 class Target(wiring.Component):
@@ -46,12 +51,12 @@ class Target(wiring.Component):
 
     ::
 
-        requests -> PdcTable -> KeyTable -> RequestChecker --+--> memory_requests
-                     |    |                 OperandSplitter  +--> AnswerCollector <- results
-                     |    |                                          |        |
-                     |  duplicates -> Replayer <--- AnswerStore <----+   AnswerSender -> RingWriter (events)
-                     |                   |          AnswerHistory <-----------+
-                   NACKs ------> ResponseMerger <-----------------------------+
+        requests -> PdcTable -> KeyTable -> RequestChecker -> Matcher -+-> memory_requests
+                     |    |                            OperandSplitter +-> AnswerCollector <- results
+                     |    |                                                   |      |
+                     |  duplicates -> Replayer <------ AnswerStore <----------+  AnswerSender -+-> RingWriter
+                     |                   |            AnswerHistory <----------------+         +-> CountOrders
+                   NACKs ------> ResponseMerger <------------------------------------+
 
     Parameters
     ----------
@@ -67,7 +72,8 @@ class Target(wiring.Component):
     answer_base : In(64)
     key_stores : KEY_STORE stream
         See :class:`~amoeba_hw.target.key_table.KeyTable`.
-    event_heads, event_arms : RING_INDEX streams
+    event_heads, event_arms, receive_tails : RING_INDEX streams
+    slot_releases : SLOT_RELEASE stream
         Taken in every cycle.
     memory_requests : MEMORY_REQUEST stream
         Requests that passed all checks.
@@ -83,16 +89,21 @@ class Target(wiring.Component):
         accepted before the answer is offered.
     answer_reads, answer_data : READ_REQUEST and :func:`read_beat` streams
         Data of answers that are given again: one at a time, and never refused.
+    receive_reads, receive_data : READ_REQUEST and :func:`read_beat` streams
+        Receive descriptors: see :class:`~amoeba_hw.messages.matcher.Matcher`.
+    counts : COUNT_ORDER stream
+        For the event counters of contexts, keys and receives, each after everything that it counts was accepted on
+        its way to the host.
     event_interrupts : Out, a bit per context
         Pulses.
     trace_request_checked : TRACE_SLOT
         For each request that a PDC accepted.
     trace_event_written : TRACE_SLOT
     count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence, count_duplicates,
-    count_nacks_sent, count_events : Out(1)
+    count_nacks_sent, count_events, count_messages_matched, count_messages_unexpected : Out(1)
 
-    A request in two cycles, and on ``memory_requests`` 8 cycles after its header was offered, if its key is in the
-    first slot; an answer in two cycles.
+    A request in two cycles, and on ``memory_requests`` 9 cycles after its header was offered, if its key is in the
+    first slot; an answer in two cycles. Messages take longer: see the Matcher.
     """
 
     def __init__(self, parameters):
@@ -108,6 +119,8 @@ class Target(wiring.Component):
                 "key_stores": In(stream.Signature(KEY_STORE)),
                 "event_heads": In(stream.Signature(RING_INDEX)),
                 "event_arms": In(stream.Signature(RING_INDEX)),
+                "receive_tails": In(stream.Signature(RING_INDEX)),
+                "slot_releases": In(stream.Signature(SLOT_RELEASE)),
                 "memory_requests": Out(stream.Signature(MEMORY_REQUEST)),
                 "operands": Out(stream.Signature(beat)),
                 "compares": Out(stream.Signature(beat)),
@@ -118,6 +131,9 @@ class Target(wiring.Component):
                 "event_writes": Out(stream.Signature(write_beat(width))),
                 "answer_reads": Out(stream.Signature(READ_REQUEST)),
                 "answer_data": In(stream.Signature(read_beat(width))),
+                "receive_reads": Out(stream.Signature(READ_REQUEST)),
+                "receive_data": In(stream.Signature(read_beat(width))),
+                "counts": Out(stream.Signature(COUNT_ORDER)),
                 "event_interrupts": Out(parameters.contexts),
                 "trace_request_checked": Out(TRACE_SLOT),
                 "trace_event_written": Out(TRACE_SLOT),
@@ -128,6 +144,8 @@ class Target(wiring.Component):
                 "count_duplicates": Out(1),
                 "count_nacks_sent": Out(1),
                 "count_events": Out(1),
+                "count_messages_matched": Out(1),
+                "count_messages_unexpected": Out(1),
             }
         )
 
@@ -135,6 +153,7 @@ class Target(wiring.Component):
         m = Module()
         parameters = self._parameters
         m.submodules.pdcs = pdcs = PdcTable(parameters)
+        m.submodules.matcher = matcher = Matcher(parameters)
         m.submodules.collector = collector = AnswerCollector(parameters)
         m.submodules.sender = sender = AnswerSender(parameters)
         m.submodules.replayer = replayer = Replayer(parameters)
@@ -157,8 +176,10 @@ class Target(wiring.Component):
             (merger.response_payload, flipped(self.response_payload)),
         ):
             connect_streams(m, producer, consumer)
-        self._elaborate_checks(m, pdcs, collector)
-        self._elaborate_events(m, pdcs, sender)
+        self._elaborate_checks(m, pdcs, matcher, collector)
+        self._elaborate_matching(m, pdcs, matcher, sender)
+        self._elaborate_events(m, sender)
+        self._elaborate_counts(m, sender)
         self._elaborate_answer_memory(m, collector, sender, replayer)
         m.d.comb += [
             self.count_dropped_pdc.eq(pdcs.count_dropped_pdc),
@@ -167,11 +188,13 @@ class Target(wiring.Component):
             self.count_refused_requests.eq(collector.count_refused_requests),
             self.count_nacks_sent.eq(merger.count_nacks_sent),
             self.count_events.eq(sender.count_events),
+            self.count_messages_matched.eq(matcher.count_messages_matched),
+            self.count_messages_unexpected.eq(matcher.count_messages_unexpected),
             self.trace_event_written.eq(sender.trace_event_written),
         ]
         return m
 
-    def _elaborate_checks(self, m, pdcs, collector):
+    def _elaborate_checks(self, m, pdcs, matcher, collector):
         """From the packets that are accepted to what the memory engine does."""
         m.submodules.keys = keys = KeyTable(self._parameters.keys)
         m.submodules.checker = checker = RequestChecker(self._parameters)
@@ -181,6 +204,7 @@ class Target(wiring.Component):
             (pdcs.sequenced, keys.requests),
             (flipped(self.key_stores), keys.stores),
             (keys.located, checker.located),
+            (checker.checked, matcher.checked),
             (flipped(self.request_payload), splitter.payload),
             (waiting.o, flipped(self.memory_requests)),
             (splitter.operands, flipped(self.operands)),
@@ -191,24 +215,14 @@ class Target(wiring.Component):
             checker.keeps_data.eq(self.answer_base != 0),
             *(checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)),
         ]
-        self._elaborate_dispatch(m, checker.checked, splitter.jobs, waiting.i, collector.answers)
+        self._elaborate_report(m, checker.checked)
+        self._elaborate_dispatch(m, matcher.matched, splitter.jobs, waiting.i, collector.answers)
 
-    def _elaborate_dispatch(self, m, checked, jobs, memory_requests, answers):
-        """Hands a checked request to all that it concerns at once; their ``ready`` depends on nothing here."""
-        request = checked.p
-        leaves = Signal()
+    def _elaborate_report(self, m, checked):
+        request, event = checked.p, self.trace_request_checked.event
         accepted = Signal()
-        event = self.trace_request_checked.event
         m.d.comb += [
-            checked.ready.eq(jobs.ready & memory_requests.ready & answers.ready),
-            leaves.eq(checked.valid & checked.ready),
-            accepted.eq(leaves & ~request.dropped),
-            jobs.valid.eq(leaves & request.has_payload),
-            jobs.p.eq(request.job),
-            memory_requests.valid.eq(leaves & request.answer.executed),
-            memory_requests.p.eq(request.memory),
-            answers.valid.eq(accepted),
-            answers.p.eq(request.answer),
+            accepted.eq(checked.valid & checked.ready & ~request.dropped),
             self.count_requests_received.eq(accepted),
             self.trace_request_checked.valid.eq(accepted),
             event.psn.eq(request.answer.psn),
@@ -217,32 +231,76 @@ class Target(wiring.Component):
             event.status.eq(request.answer.return_code),
         ]
 
-    def _elaborate_events(self, m, pdcs, sender):
-        contexts = self._parameters.contexts
-        m.submodules.rooms = rooms = EventRooms(contexts)
-        m.submodules.ring_writer = writer = RingWriter(contexts, self._parameters.data_width, EVENT.size)
-        connect_streams(m, flipped(self.event_heads), rooms.heads)
-        connect_streams(m, flipped(self.event_arms), writer.arms)
-        connect_streams(m, sender.events, writer.entries)
-        connect_streams(m, writer.writes, flipped(self.event_writes))
+    def _elaborate_dispatch(self, m, matched, jobs, memory_requests, answers):
+        """Hands a request to all that it concerns at once; their ``ready`` depends on nothing here."""
+        request = matched.p
+        leaves = Signal()
+        m.d.comb += [
+            matched.ready.eq(jobs.ready & memory_requests.ready & answers.ready),
+            leaves.eq(matched.valid & matched.ready),
+            jobs.valid.eq(leaves & request.has_payload),
+            jobs.p.eq(request.job),
+            memory_requests.valid.eq(leaves & request.answer.executed),
+            memory_requests.p.eq(request.memory),
+            answers.valid.eq(leaves & ~request.dropped),
+            answers.p.eq(request.answer),
+        ]
+
+    def _elaborate_matching(self, m, pdcs, matcher, sender):
+        """The Matcher's receive descriptors; and who takes event entries and slots, and who gives them back."""
+        m.submodules.rooms = rooms = EventRooms(self._parameters.contexts)
+        for producer, consumer in (
+            (flipped(self.event_heads), rooms.heads),
+            (flipped(self.receive_tails), matcher.receive_tails),
+            (flipped(self.slot_releases), matcher.slot_releases),
+            (matcher.receive_reads, flipped(self.receive_reads)),
+            (flipped(self.receive_data), matcher.receive_data),
+        ):
+            connect_streams(m, producer, consumer)
         m.d.comb += [
             rooms.promise.eq(pdcs.event_promise),
             rooms.give_back.eq(sender.event_give_back),
+            rooms.order_promise.eq(matcher.event_promise),
+            rooms.order_give_back.eq(matcher.event_give_back),
+            matcher.event_room.eq(rooms.order_room),
+            matcher.slot_promise.eq(pdcs.message_promise),
             pdcs.event_open.eq(rooms.open),
             pdcs.event_blocked.eq(rooms.blocked),
-            sender.event_index.eq(writer.index),
-            self.event_interrupts.eq(writer.interrupts),
         ]
+        for index in range(self._parameters.contexts):
+            context, generation = self.contexts[index], rooms.generations[index]
+            takes_messages = context.enable & (context.event_base != 0) & (context.unexpected_base != 0)
+            m.d.comb += [
+                rooms.contexts[index].eq(context),
+                matcher.contexts[index].eq(context),
+                pdcs.slot_open[index].eq(takes_messages & matcher.slot_open[index]),
+                pdcs.slot_blocked[index].eq(takes_messages & ~matcher.slot_open[index]),
+                pdcs.event_generations[index].eq(generation),
+                matcher.generations[index].eq(generation),
+                sender.event_generations[index].eq(generation),
+            ]
+
+    def _elaborate_events(self, m, sender):
+        contexts = self._parameters.contexts
+        m.submodules.ring_writer = writer = RingWriter(contexts, self._parameters.data_width, EVENT.size)
+        connect_streams(m, flipped(self.event_arms), writer.arms)
+        connect_streams(m, sender.events, writer.entries)
+        connect_streams(m, writer.writes, flipped(self.event_writes))
+        m.d.comb += [sender.event_index.eq(writer.index), self.event_interrupts.eq(writer.interrupts)]
         for index in range(contexts):
             context = self.contexts[index]
             m.d.comb += [
-                rooms.contexts[index].eq(context),
                 writer.rings[index].enable.eq(context.enable),
                 writer.rings[index].base.eq(context.event_base),
                 writer.rings[index].size.eq(context.event_size),
-                pdcs.event_generations[index].eq(rooms.generations[index]),
-                sender.event_generations[index].eq(rooms.generations[index]),
             ]
+
+    def _elaborate_counts(self, m, sender):
+        m.submodules.advances = advances = Queue(ADVANCES, _ADVANCES)
+        m.submodules.count_orders = orders = CountOrders()
+        connect_streams(m, sender.advances, advances.i)
+        connect_streams(m, advances.o, orders.advances)
+        connect_streams(m, orders.orders, flipped(self.counts))
 
     def _elaborate_answer_memory(self, m, collector, sender, replayer):
         """What is kept of answers, on the chip and in the host's memory."""

@@ -9,6 +9,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire import uet
+from amoeba_model.wire.codec import ATOMIC_REQUESTS
 
 from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.layout import pack_wire, unpack_wire
@@ -65,16 +66,9 @@ def by_shape(shape, width, value_of):
     return select(width, ((shape[kind.name.lower()], Const(value_of(kind), width)) for kind in FrameShape))
 
 
-_ATOMIC_OPCODES = (
-    uet.RequestOpcode.ATOMIC,
-    uet.RequestOpcode.FETCHING_ATOMIC,
-    uet.RequestOpcode.AMOEBA_COMPARE_ATOMIC,
-)
-
-
 def is_atomic_opcode(opcode):
     """Whether a request opcode has the atomic extension."""
-    return opcode.matches(*(int(code) for code in _ATOMIC_OPCODES))
+    return opcode.matches(*(int(code) for code in sorted(ATOMIC_REQUESTS)))
 
 
 NO_CONTEXT = 0xFF

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Iterator
 
-from amoeba_model.descriptors import COMPLETION, EVENT, TX_DESCRIPTOR
+from amoeba_model.descriptors import COMPLETION, EVENT, EVENT_COUNTER, RENDEZVOUS, RX_DESCRIPTOR, TX_DESCRIPTOR
 from amoeba_model.generate.sources import BLOCK_HEADER, HOST_ENUMS, WIRE_ENUMS, notice, summary
 from amoeba_model.layout import Record, Register
 from amoeba_model.parameters import NicParameters
@@ -57,7 +57,7 @@ def _lines() -> Iterator[str]:
         yield _define(f"{block.name}_VERSION", block.version)
         for register in block.registers:
             yield from _register(block.name, register)
-    for record in (TX_DESCRIPTOR, COMPLETION, EVENT, TRACE_EVENT):
+    for record in (TX_DESCRIPTOR, RX_DESCRIPTOR, RENDEZVOUS, COMPLETION, EVENT, EVENT_COUNTER, TRACE_EVENT):
         yield ""
         yield from _struct(record)
     for numbers in (*HOST_ENUMS, *WIRE_ENUMS):

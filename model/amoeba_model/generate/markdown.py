@@ -6,12 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from amoeba_model.descriptors import (
     COMPLETION,
     EVENT,
+    EVENT_COUNTER,
+    RENDEZVOUS,
+    RX_DESCRIPTOR,
     TX_DESCRIPTOR,
     CompletionFlags,
     DescriptorFlags,
     DescriptorOpcode,
     EventFlags,
     EventKind,
+    ReceiveFlags,
+    ReceiveOpcode,
 )
 from amoeba_model.generate.sources import BLOCK_HEADER, WIRE_ENUMS, member_docs, notice
 from amoeba_model.layout import Access, Record, Register
@@ -30,7 +35,15 @@ from amoeba_model.registers import (
 from amoeba_model.trace import TRACE_EVENT, Requester, Stage
 from amoeba_model.wire.uet import UDP_PORT, WIRE_RECORDS
 
-__all__ = ["completions_page", "descriptors_page", "events_page", "registers_page", "trace_page", "wire_page"]
+__all__ = [
+    "completions_page",
+    "descriptors_page",
+    "events_page",
+    "receives_page",
+    "registers_page",
+    "trace_page",
+    "wire_page",
+]
 
 _Numbers = type[enum.IntEnum] | type[enum.IntFlag]
 
@@ -67,14 +80,25 @@ def descriptors_page() -> str:
     return _page("Transmit descriptors", ("descriptors",), body)
 
 
+def receives_page() -> str:
+    """The receive ring's entries, and what a rendezvous message carries."""
+    body = [
+        *_record(RX_DESCRIPTOR),
+        *_enumeration(ReceiveOpcode),
+        *_enumeration(ReceiveFlags),
+        *_record(RENDEZVOUS),
+    ]
+    return _page("Receive descriptors", ("descriptors",), body)
+
+
 def completions_page() -> str:
     """The completion ring's entries."""
     return _page("Completions", ("descriptors",), [*_record(COMPLETION), *_enumeration(CompletionFlags)])
 
 
 def events_page() -> str:
-    """The event ring's entries."""
-    body = [*_record(EVENT), *_enumeration(EventKind), *_enumeration(EventFlags)]
+    """The event ring's entries, and event counters."""
+    body = [*_record(EVENT), *_enumeration(EventKind), *_enumeration(EventFlags), *_record(EVENT_COUNTER)]
     return _page("Events", ("descriptors",), body)
 
 

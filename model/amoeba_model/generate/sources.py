@@ -18,6 +18,8 @@ HOST_ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     opcodes.Datatype,
     descriptors.DescriptorOpcode,
     descriptors.DescriptorFlags,
+    descriptors.ReceiveOpcode,
+    descriptors.ReceiveFlags,
     descriptors.CompletionFlags,
     descriptors.EventKind,
     descriptors.EventFlags,

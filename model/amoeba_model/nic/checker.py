@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from amoeba_model.atomic.matrix import COMPARE_OPS
+from amoeba_model.descriptors import RENDEZVOUS
 from amoeba_model.nic.capabilities import Capabilities, fetching_form
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.tables import Context, Key, KeyTable
@@ -13,6 +14,7 @@ from amoeba_model.wire.uet import (
     ATOMIC_DATATYPES,
     ATOMIC_OPCODES,
     CSWAP_VALUES_SIZE,
+    MESSAGE_REQUESTS,
     RequestOpcode,
     ReturnCode,
     SemanticControl,
@@ -32,6 +34,11 @@ _READ = RequestOpcode.READ.value
 _ATOMIC = RequestOpcode.ATOMIC.value
 _FETCHING_ATOMIC = RequestOpcode.FETCHING_ATOMIC.value
 _AMOEBA_COMPARE_ATOMIC = RequestOpcode.AMOEBA_COMPARE_ATOMIC.value
+_TSEND_ATOMIC = RequestOpcode.TSEND_ATOMIC.value
+_TSEND_FETCH_ATOMIC = RequestOpcode.TSEND_FETCH_ATOMIC.value
+_SENDS = frozenset({RequestOpcode.SEND.value, RequestOpcode.TAGGED_SEND.value})
+_RENDEZVOUS_SENDS = frozenset({RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value})
+_MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
 _ATOMIC_READ = Op.FI_ATOMIC_READ
 _BASE = Form.BASE
 _WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
@@ -40,6 +47,7 @@ _HEADER_DATA = SesFlags.HEADER_DATA.value
 _CSWAP_BY_BITS = SemanticControl.AMOEBA_CSWAP_BY_BITS.value
 _READ_RIGHT = KeyFlags.REMOTE_READ.value
 _WRITE_RIGHT = KeyFlags.REMOTE_WRITE.value
+_NO_RIGHTS = 0
 _VIRTUAL = KeyFlags.VIRTUAL.value
 _ADDRESS_LIMIT = 1 << 64
 
@@ -50,7 +58,7 @@ class MemoryRequest:
 
     length: int
     rights: int
-    """What the key must allow: KeyFlags."""
+    """What the key must allow: KeyFlags; a message has no key."""
     returns_data: bool
     """The old bytes are wanted."""
     operand: bytes | None = None
@@ -60,7 +68,7 @@ class MemoryRequest:
     datatype: Datatype | None = None
     cswap_by_bits: bool = False
     address: int = 0
-    """Virtual address, once the key has been looked at."""
+    """Virtual address, once the key has been looked at, or a receive has been found."""
 
 
 class RequestChecker:
@@ -90,6 +98,8 @@ class RequestChecker:
         request = self._understand(header, payload)
         if isinstance(request, ReturnCode):
             return request
+        if header.opcode in _MESSAGES:
+            return request if context.events.base and context.unexpected_base else ReturnCode.DISABLED
         if header.flags & _HEADER_DATA and not context.events.base:
             return ReturnCode.DISABLED
         key = self._keys.find(header.memory_key)
@@ -120,6 +130,16 @@ class RequestChecker:
             return self._understand_atomic(header, payload, None)
         if opcode == _AMOEBA_COMPARE_ATOMIC:
             return self._understand_atomic(header, payload, Form.COMPARE)
+        if opcode in _SENDS or opcode in _RENDEZVOUS_SENDS:
+            if length > self._payload or len(payload) != length:
+                return ReturnCode.UNSUPPORTED_SIZE
+            if opcode in _RENDEZVOUS_SENDS and length != RENDEZVOUS.size:
+                return ReturnCode.UNSUPPORTED_SIZE
+            return MemoryRequest(length, _NO_RIGHTS, False, payload)
+        if opcode == _TSEND_ATOMIC:
+            return self._understand_atomic(header, payload, Form.BASE)
+        if opcode == _TSEND_FETCH_ATOMIC:
+            return self._understand_atomic(header, payload, Form.FETCH)
         return ReturnCode.UNSUPPORTED_OP
 
     def _understand_atomic(

@@ -2,6 +2,7 @@
 
 from amoeba_model.descriptors import COMPLETION, DescriptorFlags
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.event_counters import EventCounters
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.peers import Packet, Peer
 from amoeba_model.nic.rings import Interrupts, RingWriter
@@ -29,10 +30,11 @@ _CHAINED = DescriptorFlags.CHAINED.value
 
 
 class CompletionWriter:
-    """Writes completion entries."""
+    """Writes completion entries, and lets requests that complete be counted."""
 
-    def __init__(self, core: Core, host: HostMemory, interrupts: Interrupts) -> None:
+    def __init__(self, core: Core, host: HostMemory, interrupts: Interrupts, event_counters: EventCounters) -> None:
         self._core = core
+        self._event_counters = event_counters
         self._writer = RingWriter(
             core,
             host,
@@ -49,9 +51,16 @@ class CompletionWriter:
             return
         context = request.context
         context.in_flight -= 1
-        status = request.status
-        if status == _OK and request.flags & (_WANTS_COMPLETION | _CHAINED) != _WANTS_COMPLETION:
+        status, flags = request.status, request.flags
+        if status == _OK and flags & _CHAINED:
             return
+        if status != _OK or flags & _WANTS_COMPLETION:
+            self._write(request, cycle)
+        if request.counter:
+            self._event_counters.advance(request.counter, status == _OK)
+
+    def _write(self, request: Request, cycle: int) -> None:
+        context, status = request.context, request.status
         ring = context.completions
         entry = _pack_completion(
             request.user_context, request.length, request.index, request.opcode, status, ring.phase()

@@ -21,6 +21,7 @@ class Core:
         self.retransmit_timeout = RETRANSMIT_TIMEOUT
         self.retransmit_limit = RETRANSMIT_LIMIT
         self.answer_base = 0
+        self.counter_base = 0
         self.tracing = False
         self.events: list[TraceEvent] = []
         self.beat_bytes = parameters.beat_bytes

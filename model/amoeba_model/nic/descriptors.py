@@ -1,6 +1,6 @@
 """DescriptorFetch and DescriptorCheck: from the transmit ring to a request that may be sent."""
 
-from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import RENDEZVOUS, TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
@@ -8,6 +8,7 @@ from amoeba_model.nic.peers import Peer
 from amoeba_model.nic.tables import Context, Request
 from amoeba_model.nic.timing import DESCRIPTOR_SPACING, HOST_READ
 from amoeba_model.opcodes import Datatype, Form
+from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester, Stage
 from amoeba_model.unroll import unpacker
@@ -19,6 +20,8 @@ FORMS = {
     DescriptorOpcode.ATOMIC.value: Form.BASE,
     DescriptorOpcode.FETCH_ATOMIC.value: Form.FETCH,
     DescriptorOpcode.COMPARE_ATOMIC.value: Form.COMPARE,
+    DescriptorOpcode.TAGGED_ATOMIC.value: Form.BASE,
+    DescriptorOpcode.TAGGED_FETCH_ATOMIC.value: Form.FETCH,
 }
 """The form of an atomic, by the descriptor's opcode; other opcodes have none."""
 
@@ -36,6 +39,16 @@ _INLINE_SIZE = 8
 _LENGTH_LIMIT = 1 << 30
 _NOP = DescriptorOpcode.NOP.value
 _COMPARE_ATOMIC = DescriptorOpcode.COMPARE_ATOMIC.value
+_ONE_PACKET = frozenset(
+    {
+        DescriptorOpcode.SEND.value,
+        DescriptorOpcode.TAGGED_SEND.value,
+        DescriptorOpcode.TAGGED_ATOMIC.value,
+        DescriptorOpcode.TAGGED_FETCH_ATOMIC.value,
+    }
+)
+_RENDEZVOUS = frozenset({DescriptorOpcode.RENDEZVOUS_SEND.value, DescriptorOpcode.RENDEZVOUS_TAGGED_SEND.value})
+_RENDEZVOUS_SIZE = RENDEZVOUS.size
 _OK = ReturnCode.OK.value
 _ELEMENT_SIZES = [datatype.size for datatype in Datatype]
 
@@ -75,7 +88,8 @@ class DescriptorFetch:
 class DescriptorCheck:
     """Finds what is wrong with a descriptor before anything is sent."""
 
-    def __init__(self, capabilities: Capabilities, peers: list[Peer]) -> None:
+    def __init__(self, parameters: NicParameters, capabilities: Capabilities, peers: list[Peer]) -> None:
+        self._payload = parameters.payload
         self._capabilities = capabilities
         self._peers = peers
 
@@ -96,6 +110,8 @@ class DescriptorCheck:
             or (request.flags & _IMMEDIATE and opcode == _COMPARE_ATOMIC)
             or (form is not None and not _is_whole_elements(request.datatype, length))
             or length > _LENGTH_LIMIT
+            or (opcode in _ONE_PACKET and length > self._payload)
+            or (opcode in _RENDEZVOUS and length != _RENDEZVOUS_SIZE)
         ):
             return ReturnCode.LOCAL_BAD_DESCRIPTOR.value
         if opcode == _NOP:

@@ -8,16 +8,19 @@ from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.checker import RequestChecker
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.event_counters import EventCounters, RemoteRequests
 from amoeba_model.nic.events import EventWriter
 from amoeba_model.nic.frames import FrameReceiver, FrameTransmitter
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.initiator import Initiator
+from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.memory import MemoryEngine
 from amoeba_model.nic.pdc import PdcTable
 from amoeba_model.nic.peers import NEVER, Peer
 from amoeba_model.nic.registers import DoorbellPages, RegisterBank, check_offset
 from amoeba_model.nic.responder import Responder
 from amoeba_model.nic.rings import Interrupts
+from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.nic.tables import Context, KeyTable
 from amoeba_model.nic.target import Target
 from amoeba_model.nic.timing import RECEIVE
@@ -52,21 +55,26 @@ class ModelDevice(SimulatedDevice):
         self._transmitter = FrameTransmitter(core)
         self._receiver = FrameReceiver(core)
         self._interrupts = Interrupts(core)
+        event_counters = EventCounters(core, host)
         self._initiator = Initiator(
-            core, host, capabilities, self._contexts, peers, self._transmitter, self._interrupts
+            core, host, capabilities, self._contexts, peers, self._transmitter, self._interrupts, event_counters
         )
         events = EventWriter(core, host, self._interrupts, self._contexts)
         answers = AnswerStore(core, host)
+        self._matcher = matcher = Matcher(core, host, self._contexts, events)
         self._target = Target(
             core,
-            PdcTable(self.parameters, events, answers),
+            PdcTable(self.parameters, TargetRooms(self._contexts, events, matcher), answers),
             RequestChecker(core, capabilities, self._contexts, keys),
+            matcher,
             MemoryEngine(core, host),
             events,
+            event_counters,
+            RemoteRequests(self._contexts, keys, event_counters),
             answers,
             Responder(core, self._transmitter),
         )
-        self._bank = RegisterBank(core, capabilities, self._contexts, keys, peers)
+        self._bank = RegisterBank(core, capabilities, self._contexts, keys, peers, matcher, event_counters)
         self._doorbells = DoorbellPages(
             self._contexts,
             {
@@ -75,6 +83,8 @@ class ModelDevice(SimulatedDevice):
                 "arm": self._initiator.completions.arm,
                 "event_head": events.consume,
                 "event_arm": events.arm,
+                "receive_tail": matcher.ring_doorbell,
+                "slot_release": matcher.release_slot,
             },
         )
 
@@ -147,6 +157,7 @@ class ModelDevice(SimulatedDevice):
         arrivals = self._arrivals
         retransmitter = self._initiator.retransmitter
         self._initiator.run()
+        self._matcher.run()
         while True:
             arrival = arrivals[0][0] if arrivals else NEVER
             if retransmitter.deadline < arrival:
@@ -170,6 +181,8 @@ class ModelDevice(SimulatedDevice):
         header, payload = decoded
         if header.is_request:
             self._target.handle(header, payload, cycle)
+            if self._matcher.busy:
+                self._matcher.run()
         else:
             self._initiator.receive(header, payload, cycle)
 

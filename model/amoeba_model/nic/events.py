@@ -1,8 +1,11 @@
-"""EventWriter: what happened to a context's memory with immediate data, in its event ring."""
+"""EventWriter: what happened to a context's memory with immediate data, and to its messages, in its event ring."""
+
+from dataclasses import dataclass
 
 from amoeba_model.descriptors import EVENT, EventFlags, EventKind
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
+from amoeba_model.nic.matching import Message
 from amoeba_model.nic.rings import Interrupts, RingWriter
 from amoeba_model.nic.tables import Context
 from amoeba_model.nic.timing import EVENT as EVENT_COST
@@ -12,7 +15,7 @@ from amoeba_model.unroll import packer
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode
 
-__all__ = ["EventWriter"]
+__all__ = ["EventWriter", "Report"]
 
 _NEVER_PROMISED = 4
 """Entries of every event ring that the target keeps for itself."""
@@ -31,12 +34,35 @@ _OK = ReturnCode.OK.value
 _IMMEDIATE = EventFlags.IMMEDIATE.value
 
 
-class EventWriter:
-    """Writes event entries.
+@dataclass(slots=True)
+class Report:
+    """What the event of a message or a receive descriptor says."""
 
-    Requests are executed one at a time, and each writes its event before the next is looked at. So no room needs to
-    be set aside between asking for it and writing.
-    """
+    kind: EventKind
+    user_context: int
+    """``context`` of the receive descriptor."""
+    status: ReturnCode
+    released: bool = False
+    """The receive is used up."""
+    message: Message | None = None
+    """The message concerned, if there is one."""
+    address: int = 0
+    in_slot: bool = False
+    """The message lies in its unexpected slot."""
+
+    def flags(self) -> int:
+        """EventFlags, without the phase."""
+        flags = EventFlags.RELEASED if self.released else EventFlags(0)
+        if self.message is not None:
+            flags |= EventFlags.TAGGED if self.message.tagged else 0
+            flags |= EventFlags.LONG if self.message.rendezvous else 0
+            flags |= EventFlags.IMMEDIATE if self.message.data is not None else 0
+            flags |= EventFlags.IN_SLOT if self.in_slot else 0
+        return flags.value
+
+
+class EventWriter:
+    """Writes event entries."""
 
     def __init__(self, core: Core, host: HostMemory, interrupts: Interrupts, contexts: list[Context]) -> None:
         self._contexts = contexts
@@ -44,13 +70,10 @@ class EventWriter:
             core, host, interrupts, EVENT, Requester.EVENT_WRITER, Stage.EVENT_WRITTEN, Counter.EVENTS
         )
 
-    def has_room(self, header: FrameHeader) -> bool:
-        """False if the request's event belongs into a ring without room."""
-        if header.resource_index >= len(self._contexts):
-            return True
-        context = self._contexts[header.resource_index]
+    def has_room(self, context: Context, entries: int = 1) -> bool:
+        """Whether the context has an event ring, and room in it for so many entries."""
         ring = context.events
-        return not (context.enabled and ring.base) or ring.unread() < (1 << ring.size) - _NEVER_PROMISED
+        return bool(ring.base) and ring.unread() + entries <= (1 << ring.size) - _NEVER_PROMISED
 
     def write(self, header: FrameHeader, address: int, pdc: int, cycle: int) -> int:
         """The event of a request that was performed at virtual ``address``; the cycle in which it is written."""
@@ -69,6 +92,33 @@ class EventWriter:
         )
         cycle += EVENT_COST
         self._writer.write(ring, context.number, entry, pdc, _OK, cycle)
+        return cycle
+
+    def report(self, context: int, report: Report, pdc: int, cycle: int) -> int:
+        """The event of a message or a receive descriptor; the cycle in which it is written."""
+        ring = self._contexts[context].events
+        fields: dict[str, int] = {}
+        message = report.message
+        if message is not None:
+            fields = {
+                "data": message.data or 0,
+                "tag": message.tag,
+                "length": message.length,
+                "source_ip": message.source[0],
+                "source_context": message.source[1],
+                "source_pdc": message.source_pdc,
+                "slot": message.slot if report.in_slot else 0,
+            }
+        entry = EVENT.pack(
+            context=report.user_context,
+            address=report.address,
+            kind=report.kind,
+            status=report.status,
+            flags=ring.phase() | report.flags(),
+            **fields,
+        )
+        cycle += EVENT_COST
+        self._writer.write(ring, context, entry, pdc, report.status, cycle)
         return cycle
 
     def consume(self, context: Context, head: int) -> None:

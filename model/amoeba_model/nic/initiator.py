@@ -7,6 +7,7 @@ from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.completion import CompletionWriter, ResultOrder
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.descriptors import DescriptorCheck, DescriptorFetch
+from amoeba_model.nic.event_counters import EventCounters
 from amoeba_model.nic.frames import FrameTransmitter
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.packets import OperandStage, Packetizer, PacketNumberer
@@ -36,14 +37,15 @@ class Initiator:
         peers: list[Peer],
         transmitter: FrameTransmitter,
         interrupts: Interrupts,
+        event_counters: EventCounters,
     ) -> None:
-        self.completions = CompletionWriter(core, host, interrupts)
+        self.completions = CompletionWriter(core, host, interrupts, event_counters)
         results = ResultOrder(core, host, self.completions)
         self._core = core
         self._contexts = contexts
         self._peers = peers
         self._fetch = DescriptorFetch(core, host)
-        self._check = DescriptorCheck(capabilities, peers)
+        self._check = DescriptorCheck(core.parameters, capabilities, peers)
         self._packetizer = Packetizer(core)
         self._numberer = PacketNumberer(core, OperandStage(host), transmitter)
         self.retransmitter = Retransmitter(core, peers, self._numberer, results)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 __all__ = ["MatchLists", "Message", "Place", "Receive"]
 
+_ADDRESS_MASK = (1 << 64) - 1
+
 
 @dataclass(slots=True, eq=False)
 class Receive:
@@ -26,6 +28,8 @@ class Receive:
     """Bytes left in the buffer from ``address`` on."""
     multi: bool = False
     least_room: int = 0
+    counter: int = 0
+    """Event counter of messages received."""
 
     def matches(self, message: "Message") -> bool:
         return (
@@ -37,8 +41,9 @@ class Receive:
     def use(self, length: int) -> "Place":
         """Give the next ``length`` bytes of the buffer, or what is left, to a message."""
         size = min(length, self.room)
-        place = Place(self.address, size, released=not self.multi or self.room - size < self.least_room)
-        self.address += size
+        released = not self.multi or self.room - size < max(self.least_room, 1)
+        place = Place(self.address, size, released)
+        self.address = (self.address + size) & _ADDRESS_MASK
         self.room -= size
         return place
 

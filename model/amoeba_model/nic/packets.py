@@ -1,6 +1,5 @@
 """Packetizer, OperandStage and PacketNumberer: from a request to its frames."""
 
-from amoeba_model.atomic.matrix import COMPARE_OPS
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.descriptors import FORMS
@@ -9,7 +8,7 @@ from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.peers import Packet, Peer
 from amoeba_model.nic.tables import Request
 from amoeba_model.nic.timing import HOST_READ, PACKETIZE
-from amoeba_model.opcodes import Datatype, Form, Op
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester, Stage
 from amoeba_model.wire.codec import FrameHeader
@@ -32,17 +31,25 @@ _COMPARE_FETCH = Requester.COMPARE_FETCH
 _INLINE = DescriptorFlags.INLINE.value
 _INLINE_SIZE = 8
 _IMMEDIATE = DescriptorFlags.IMMEDIATE.value
+_CHAINED = DescriptorFlags.CHAINED.value
 _WRITE = DescriptorOpcode.WRITE.value
 _READ = DescriptorOpcode.READ.value
 _COMPARE_ATOMIC = DescriptorOpcode.COMPARE_ATOMIC.value
 _CLOSE = DescriptorOpcode.CLOSE.value
-_RETURNS_DATA = frozenset({_READ, DescriptorOpcode.FETCH_ATOMIC.value, _COMPARE_ATOMIC})
+_RETURNS_DATA = frozenset(
+    {
+        _READ,
+        DescriptorOpcode.FETCH_ATOMIC.value,
+        _COMPARE_ATOMIC,
+        DescriptorOpcode.TAGGED_FETCH_ATOMIC.value,
+    }
+)
 _WITHOUT_PAYLOAD = frozenset({_READ, _CLOSE})
-_COMPARE = Form.COMPARE
 _ATOMIC_READ = Op.FI_ATOMIC_READ
 _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
 _WHOLE_MESSAGE = (SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE).value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
+_DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 _INITIATOR_ERROR = SesFlags.INITIATOR_ERROR.value
 _CSWAP_BY_BITS = SemanticControl.AMOEBA_CSWAP_BY_BITS.value
 _NO_OP = RequestOpcode.NO_OP.value
@@ -53,6 +60,12 @@ _SES_OPCODES = {
     _READ: RequestOpcode.READ.value,
     DescriptorOpcode.ATOMIC.value: RequestOpcode.ATOMIC.value,
     DescriptorOpcode.FETCH_ATOMIC.value: _FETCHING_ATOMIC,
+    DescriptorOpcode.SEND.value: RequestOpcode.SEND.value,
+    DescriptorOpcode.TAGGED_SEND.value: RequestOpcode.TAGGED_SEND.value,
+    DescriptorOpcode.RENDEZVOUS_SEND.value: RequestOpcode.RENDEZVOUS_SEND.value,
+    DescriptorOpcode.RENDEZVOUS_TAGGED_SEND.value: RequestOpcode.RENDEZVOUS_TSEND.value,
+    DescriptorOpcode.TAGGED_ATOMIC.value: RequestOpcode.TSEND_ATOMIC.value,
+    DescriptorOpcode.TAGGED_FETCH_ATOMIC.value: RequestOpcode.TSEND_FETCH_ATOMIC.value,
     _CLOSE: _NO_OP,  # there is no SES header
 }
 _ATOMIC_OPCODES = [ATOMIC_OPCODES[op].value for op in Op]
@@ -94,10 +107,10 @@ class OperandStage:
         """The payload; None if the host refuses any of it."""
         request = packet.request
         opcode = request.opcode
-        if opcode in _WITHOUT_PAYLOAD or (opcode != _WRITE and request.op == _ATOMIC_READ) or not packet.size:
+        if opcode in _WITHOUT_PAYLOAD or (request.op == _ATOMIC_READ and opcode in FORMS) or not packet.size:
             return b""
         operands = self._read(packet, request.local, _OPERAND_FETCH)
-        if request.op not in COMPARE_OPS or opcode == _WRITE:
+        if opcode != _COMPARE_ATOMIC:
             return operands
         compares = self._read(packet, request.compare, _COMPARE_FETCH)
         if operands is None or compares is None:
@@ -191,9 +204,12 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
         return header
     header.opcode = packet.opcode
     header.request_length = packet.size
-    if request.flags & _IMMEDIATE and packet.is_last:
-        header.flags |= _HEADER_DATA
-        header.header_data = request.compare
+    if packet.is_last:
+        if not request.flags & _CHAINED:
+            header.flags |= _DELIVERY_COMPLETE
+        if request.flags & _IMMEDIATE:
+            header.flags |= _HEADER_DATA
+            header.header_data = request.compare
     if request.opcode in FORMS:
         header.atomic_opcode = _ATOMIC_OPCODES[request.op]
         header.atomic_datatype = _ATOMIC_DATATYPES[request.datatype]

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from amoeba_model.nic.answers import AnswerStore
-from amoeba_model.nic.events import EventWriter
+from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import NackCode, SesFlags
+from amoeba_model.wire.uet import NackCode
 
 __all__ = ["LATE_LIMIT", "Duplicate", "Pdc", "PdcTable", "Refusal"]
 
@@ -17,7 +17,6 @@ LATE_LIMIT = 1 << 16
 
 _PSN_MASK = 0xFFFF_FFFF
 _PSN_HALF = 1 << 31
-_HEADER_DATA = SesFlags.HEADER_DATA.value
 _FURTHEST_CLEAR = (1 << 15) - 1
 """ack_psn_offset has 16 bits and a sign."""
 
@@ -70,10 +69,10 @@ class Refusal(NamedTuple):
 class PdcTable:
     """Target PDCs, numbered from 0 in the order in which they are first opened."""
 
-    def __init__(self, parameters: NicParameters, events: EventWriter, answers: AnswerStore) -> None:
+    def __init__(self, parameters: NicParameters, rooms: TargetRooms, answers: AnswerStore) -> None:
         self._size = parameters.target_pdcs
         self._window = parameters.window
-        self._events = events
+        self._rooms = rooms
         self._answers = answers
         self._pdcs: list[Pdc] = []
         self._numbers: dict[tuple[int, int], int] = {}
@@ -155,7 +154,7 @@ class PdcTable:
             return Refusal(Counter.DROPPED_SEQUENCE, code, pdc.expected, pdc.number)
         if _clear_distance(header) > self._window:
             return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PSN_OOR_WINDOW, header.psn, pdc.number)
-        if header.flags & _HEADER_DATA and not header.is_control and not self._events.has_room(header):
+        if not header.is_control and not self._rooms.has_room(header):
             pdc.gap_reported = True
             return Refusal(Counter.DROPPED_SEQUENCE, NackCode.NO_RESOURCE, header.psn, pdc.number)
         return None

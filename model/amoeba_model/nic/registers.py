@@ -7,6 +7,8 @@ from amoeba_model.device import DeviceError
 from amoeba_model.layout import Access
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.event_counters import EventCounters
+from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.peers import Peer
 from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.opcodes import Form, Op
@@ -37,8 +39,11 @@ class RegisterBank:
         contexts: list[Context],
         keys: KeyTable,
         peers: list[Peer],
+        matcher: Matcher,
+        event_counters: EventCounters,
     ) -> None:
         self._core = core
+        self._matcher = matcher
         self._contexts = contexts
         self._keys = keys
         self._peers = peers
@@ -65,6 +70,7 @@ class RegisterBank:
             for register in self._blocks["contexts"].block.registers:
                 address = self._blocks["contexts"].address(register.name, context.number)
                 self._events[address] = functools.partial(self._load_context, context)
+        self._events[self._blocks["device"].address("counter_clear")] = event_counters.clear
         self._events[self._blocks["keys"].address("store")] = self._store_key
         self._events[self._blocks["peers"].address("store")] = self._store_peer
 
@@ -99,6 +105,9 @@ class RegisterBank:
             "payload": parameters.payload,
             "target_pdcs": parameters.target_pdcs,
             "clock_hz": parameters.clock_hz,
+            "receives": parameters.receives,
+            "unexpected": parameters.unexpected,
+            "event_counters": parameters.event_counters,
         }
         for name, value in identity.items():
             self._values[self._blocks["device"].address(name)] = value
@@ -113,6 +122,7 @@ class RegisterBank:
         core.retransmit_timeout = self._value("device", "retransmit_timeout")
         core.retransmit_limit = self._value("device", "retransmit_limit") & 0xFF
         core.answer_base = self._pair("device", "answer_base")
+        core.counter_base = self._pair("device", "counter_base")
 
     def _load_context(self, context: Context, _: int) -> None:
         number = context.number
@@ -125,10 +135,17 @@ class RegisterBank:
         context.domain = self._value("contexts", "domain", number) & 0xFF
         context.job_id = self._value("contexts", "job_id", number) & 0xFF_FFFF
         context.pid_on_fep = self._value("contexts", "pid_on_fep", number) & 0xFFF
+        context.receive_base = self._pair("contexts", "receive_base", number)
+        context.receive_size = self._value("contexts", "receive_size", number) & 0xF
+        context.unexpected_base = self._pair("contexts", "unexpected_base", number)
+        context.read_counter = self._value("contexts", "read_counter", number) & 0xFF
+        context.write_counter = self._value("contexts", "write_counter", number) & 0xFF
         context.cswap_by_bits = bool(control & ContextControl.CSWAP_BY_BITS)
         enable = bool(control & ContextControl.ENABLE)
         if enable and not context.enabled:
             context.restart()
+        elif context.enabled and not enable:
+            self._matcher.forget(context)
         context.enabled = enable
 
     def _store_key(self, slot: int) -> None:
@@ -138,6 +155,8 @@ class RegisterBank:
             length=self._pair("keys", "length"),
             domain=self._value("keys", "domain") & 0xFF,
             flags=self._value("keys", "flags"),
+            read_counter=self._value("keys", "read_counter") & 0xFF,
+            write_counter=self._value("keys", "write_counter") & 0xFF,
         )
         self._keys.store(slot, entry)
 

@@ -26,6 +26,13 @@ class Context:
     domain: int = 0
     job_id: int = 0
     pid_on_fep: int = 0
+    receive_base: int = 0
+    receive_size: int = 0
+    """log2 of entries."""
+    unexpected_base: int = 0
+    """Of the unexpected slots; 0: the context takes no messages."""
+    read_counter: int = 0
+    write_counter: int = 0
 
     tail: int = 0
     """Producer index of the transmit ring, from the doorbell."""
@@ -33,6 +40,10 @@ class Context:
     """Next descriptor to take."""
     in_flight: int = 0
     """Descriptors taken and not completed."""
+    receive_tail: int = 0
+    """Producer index of the receive ring, from the doorbell."""
+    receive_head: int = 0
+    """Next receive descriptor to fetch."""
     requests: "deque[Request]" = field(default_factory=deque)
     """RequestQueues: checked, and not yet cut into their last packet."""
     epoch: int = 0
@@ -41,6 +52,7 @@ class Context:
     def restart(self) -> None:
         """What setting ENABLE does to the rings."""
         self.tail = self.head = self.in_flight = 0
+        self.receive_tail = self.receive_head = 0
         self.completions.restart()
         self.events.restart()
         self.requests.clear()
@@ -67,6 +79,7 @@ class Request:
     flags: int
     length: int
     peer: int
+    counter: int
     remote_address: int
     remote_key: int
     local: int
@@ -97,6 +110,8 @@ class Key:
     length: int
     domain: int
     flags: int
+    read_counter: int = 0
+    write_counter: int = 0
 
 
 class KeyTable:

@@ -1,10 +1,12 @@
-"""The target: PdcTable, RequestChecker, MemoryEngine, EventWriter, AnswerStore and Responder, one after the other."""
+"""The target: PdcTable, RequestChecker, Matcher, MemoryEngine, EventWriter, AnswerStore and Responder in turn."""
 
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
 from amoeba_model.nic.answers import AnswerStore
-from amoeba_model.nic.checker import RequestChecker
+from amoeba_model.nic.checker import MemoryRequest, RequestChecker
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.event_counters import EventCounters, RemoteRequests
 from amoeba_model.nic.events import EventWriter
+from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.memory import MemoryEngine
 from amoeba_model.nic.pdc import Duplicate, Pdc, PdcTable, Refusal
 from amoeba_model.nic.responder import Responder
@@ -12,7 +14,7 @@ from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Stage
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import NackCode, ReturnCode, SesFlags
+from amoeba_model.wire.uet import MESSAGE_REQUESTS, NackCode, ReturnCode, SesFlags
 
 __all__ = ["Target"]
 
@@ -22,6 +24,9 @@ _REQUESTS_RECEIVED = Counter.REQUESTS_RECEIVED.value
 _OK = ReturnCode.OK.value
 _HOST_UNSUCCESS_CMPL = ReturnCode.HOST_UNSUCCESS_CMPL.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
+_MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
+_KEY_REFUSALS = frozenset({ReturnCode.BAD_MKEY, ReturnCode.PERM_VIOLATION, ReturnCode.BAD_ADDR})
+"""Return codes of the RequestChecker's last checks, on the key: requests that get so far are counted."""
 
 
 class Target:
@@ -32,16 +37,22 @@ class Target:
         core: Core,
         pdcs: PdcTable,
         checker: RequestChecker,
+        matcher: Matcher,
         memory: MemoryEngine,
         events: EventWriter,
+        event_counters: EventCounters,
+        remote_requests: RemoteRequests,
         answers: AnswerStore,
         responder: Responder,
     ) -> None:
         self._core = core
         self._pdcs = pdcs
         self._checker = checker
+        self._matcher = matcher
         self._memory = memory
         self._events = events
+        self._event_counters = event_counters
+        self._remote_requests = remote_requests
         self._answers = answers
         self._responder = responder
 
@@ -67,13 +78,33 @@ class Target:
             status = checked if isinstance(checked, ReturnCode) else _OK
             self._core.trace(cycle, Stage.REQUEST_CHECKED, context, pdc, header.psn, status)
         if isinstance(checked, ReturnCode):
+            if checked in _KEY_REFUSALS:
+                self._remote_requests.count(header, checked.value)
             return checked.value, b"", cycle
+        if header.opcode in _MESSAGES:
+            return self._receive(header, checked, pdc, cycle)
         data, cycle = self._memory.execute(checked, pdc, header.psn, cycle)
         if data is None:
+            self._remote_requests.count(header, _HOST_UNSUCCESS_CMPL)
             return _HOST_UNSUCCESS_CMPL, b"", cycle
         if header.flags & _HEADER_DATA:
             cycle = self._events.write(header, checked.address, pdc, cycle)
+        self._remote_requests.count(header, _OK)
         return _OK, data, cycle
+
+    def _receive(self, header: FrameHeader, request: MemoryRequest, pdc: int, cycle: int) -> tuple[int, bytes, int]:
+        """A message, from the receive that it meets to its event; as :meth:`_execute`."""
+        arrival = self._matcher.arrive(header, request)
+        if isinstance(arrival, ReturnCode):
+            return arrival.value, b"", cycle
+        data, cycle = self._memory.execute(request, pdc, header.psn, cycle)
+        report = arrival.report
+        if report is not None:
+            if data is None:
+                report.status = ReturnCode.HOST_UNSUCCESS_CMPL
+            cycle = self._events.report(header.resource_index, report, pdc, cycle)
+            self._event_counters.advance(arrival.counter, report.status == ReturnCode.OK)
+        return (_OK, data, cycle) if data is not None else (_HOST_UNSUCCESS_CMPL, b"", cycle)
 
     def _answer(self, header: FrameHeader, pdc: Pdc, code: int, data: bytes, cycle: int) -> None:
         """Keep the answer, and give it for the first time."""

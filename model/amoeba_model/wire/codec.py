@@ -37,7 +37,13 @@ from amoeba_model.wire.uet import (
 __all__ = ["ATOMIC_REQUESTS", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode"]
 
 ATOMIC_REQUESTS = frozenset(
-    {RequestOpcode.ATOMIC, RequestOpcode.FETCHING_ATOMIC, RequestOpcode.AMOEBA_COMPARE_ATOMIC}
+    {
+        RequestOpcode.ATOMIC,
+        RequestOpcode.FETCHING_ATOMIC,
+        RequestOpcode.AMOEBA_COMPARE_ATOMIC,
+        RequestOpcode.TSEND_ATOMIC,
+        RequestOpcode.TSEND_FETCH_ATOMIC,
+    }
 )
 """Request opcodes whose SES header is followed by the atomic extension."""
 

@@ -4,7 +4,7 @@ import enum
 from typing import NamedTuple
 
 from amoeba_model.layout import Field, Record
-from amoeba_model.wire.codec import ATOMIC_REQUESTS, DecodedFrame, Drop, decode
+from amoeba_model.wire.codec import ATOMIC_REQUESTS, DecodedFrame, Drop, FrameHeader, decode
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
@@ -31,6 +31,17 @@ __all__ = ["FieldText", "Layer", "layers", "summary"]
 
 _SHOWN_BYTES = 32
 """Payload bytes that are printed; a longer payload ends in an ellipsis."""
+
+_UNTAGGED = frozenset({RequestOpcode.SEND, RequestOpcode.RENDEZVOUS_SEND})
+_TAGGED = frozenset(
+    {
+        RequestOpcode.TAGGED_SEND,
+        RequestOpcode.RENDEZVOUS_TSEND,
+        RequestOpcode.TSEND_ATOMIC,
+        RequestOpcode.TSEND_FETCH_ATOMIC,
+    }
+)
+_RENDEZVOUS = frozenset({RequestOpcode.RENDEZVOUS_SEND, RequestOpcode.RENDEZVOUS_TSEND})
 
 
 class FieldText(NamedTuple):
@@ -101,11 +112,20 @@ def _request_text(frame: DecodedFrame) -> str:
     if header.opcode in ATOMIC_REQUESTS:
         operation = _member(AtomicOpcode, header.atomic_opcode)
         text += f" {operation} {_member(AtomicDatatype, header.atomic_datatype)}"
-    text += f", {header.request_length} bytes at {header.buffer_offset:#x}, key {header.memory_key:#x}"
-    text += f", context {header.resource_index}"
+    text += f", {_place_text(header)}, context {header.resource_index}"
     if header.flags & SesFlags.HEADER_DATA:
         text += f", immediate data {header.header_data:#x}"
     return f"{text}, {len(frame.payload)} bytes of payload"
+
+
+def _place_text(header: FrameHeader) -> str:
+    """What a request concerns: bytes of a region, or a message."""
+    if header.opcode not in _TAGGED | _UNTAGGED:
+        return f"{header.request_length} bytes at {header.buffer_offset:#x}, key {header.memory_key:#x}"
+    text = f"{header.buffer_offset if header.opcode in _RENDEZVOUS else header.request_length} bytes"
+    if header.opcode in ATOMIC_REQUESTS:
+        text += f" at {header.buffer_offset:#x}"
+    return f"{text}, tag {header.memory_key:#x}" if header.opcode in _TAGGED else text
 
 
 def _response_text(frame: DecodedFrame) -> str:

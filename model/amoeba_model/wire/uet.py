@@ -74,6 +74,19 @@ class RequestOpcode(enum.IntEnum):
     operands, then all compare values."""
 
 
+MESSAGE_REQUESTS = frozenset(
+    {
+        RequestOpcode.SEND,
+        RequestOpcode.RENDEZVOUS_SEND,
+        RequestOpcode.TAGGED_SEND,
+        RequestOpcode.RENDEZVOUS_TSEND,
+        RequestOpcode.TSEND_ATOMIC,
+        RequestOpcode.TSEND_FETCH_ATOMIC,
+    }
+)
+"""Request opcodes of messages and tagged atomics: a receive says where they go, no key."""
+
+
 class ControlType(enum.IntEnum):
     """What a PDS control packet says (``next_header`` of its prologue)."""
 

@@ -1,0 +1,129 @@
+"""``amoeba conformance``: the manual pages, sentence by sentence, on a pair of NICs."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from amoeba_model.impairments import Impairments
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from amoeba.cli.common import (
+    ConnectOption,
+    DeviceOption,
+    ListenOption,
+    kinds_of_ranks,
+    meeting,
+    progress_bar,
+    readable_errors,
+)
+from amoeba.nic import Retransmission
+from amoeba.testing import Check, Pair, Report, checks, join_pair, open_pair, results, run, select
+from amoeba.testing.runner import Fixture
+
+__all__ = ["conformance"]
+
+
+def conformance(
+    device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    page: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PAGE", help="A manual page, or a pattern for ids; repeatable. [default: all]"),
+    ] = None,
+    loss: Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of which frames are lost.")] = 0,
+    retransmit_timeout: Annotated[
+        int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
+    ] = Retransmission.timeout,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write all results there, as Markdown.")
+    ] = None,
+    listen: ListenOption = None,
+    connect: ConnectOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """See whether two NICs do what libfabric's manual pages say. Exit status 1 if they do not.
+
+    The first device is the initiator's, the second the target's. With --listen the target is another process, on this
+    host or another, that is started with --connect and serves until all is done.
+    """
+    kinds = kinds_of_ranks(device, None, listen, connect)
+    if len(kinds) > 2:
+        raise typer.BadParameter(f"a pair is an initiator and a target, got {kinds}", param_hint="--device")
+    chosen = _chosen(page)
+    links, patient = Impairments(seed, loss=loss), Retransmission(retransmit_timeout)
+    console = Console(stderr=as_json)
+    with readable_errors(), meeting(listen, connect, 2) as rendezvous:
+        if rendezvous is None:
+            fixture = functools.partial(open_pair, kinds, impairments=links, retransmission=patient)
+            report = _run(fixture, chosen, console)
+        else:
+            with join_pair(kinds[0], rendezvous, impairments=links, retransmission=patient) as pair:
+                if pair is None:  # this process was the target
+                    return
+                report = _run(pair, chosen, console)
+    title = f"Conformance of {','.join(kinds)}"
+    if rendezvous is not None:
+        title += " with a target in another process"
+    if loss:
+        title += f", {loss:g} of all frames lost (seed {seed})"
+    if output is not None:
+        output.write_text(results(report, title), encoding="utf-8")
+    if as_json:
+        print(json.dumps(_facts(report), indent=2))
+    else:
+        console.print(_table(report, title))
+    for outcome in report.failures:
+        console.print(f"[bold red]{outcome.check.id}:[/] {escape(outcome.failure)}", soft_wrap=True)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _chosen(pages: list[str] | None) -> tuple[Check, ...]:
+    """The checks of these pages and patterns, all if there are none. Exits with a usage error for unknown ones."""
+    try:
+        return select(*pages) if pages else checks()
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--page") from None
+
+
+def _run(subject: Pair | Fixture, chosen: tuple[Check, ...], console: Console) -> Report:
+    with progress_bar(console) as live:
+        task = live.add_task("checking", total=len(chosen))
+        return run(subject, chosen, progress=lambda _: live.advance(task))
+
+
+def _facts(report: Report) -> dict[str, object]:
+    return {
+        "devices": report.devices,
+        "passed": report.passed,
+        "checks": {outcome.check.id: outcome.state for outcome in report.outcomes},
+        "failures": {outcome.check.id: outcome.failure for outcome in report.failures},
+        "seconds": sum(outcome.seconds for outcome in report.outcomes),
+    }
+
+
+def _table(report: Report, title: str) -> Table:
+    table = Table(title=title, show_footer=True)
+    states = [outcome.state for outcome in report.outcomes]
+    table.add_column("page", "all")
+    table.add_column("checks", str(len(states)), justify="right")
+    for name in ("passed", "failed", "not offered"):
+        table.add_column(name, str(states.count(name)), justify="right")
+    table.add_column("seconds", f"{sum(outcome.seconds for outcome in report.outcomes):.2f}", justify="right")
+    for page in report.pages:
+        outcomes = report.of_page(page)
+        states = [outcome.state for outcome in outcomes]
+        failed = states.count("failed")
+        table.add_row(
+            f"{page}(3)",
+            str(len(states)),
+            f"[green]{states.count('passed')}[/]",
+            f"[bold red]{failed}[/]" if failed else "0",
+            str(states.count("not offered")),
+            f"{sum(outcome.seconds for outcome in outcomes):.2f}",
+        )
+    return table

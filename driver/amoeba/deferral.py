@@ -1,0 +1,233 @@
+"""Operations that wait for a counter before they are posted: what fi_trigger(3) needs of the driver.
+
+The driver starts them while a queue or a counter of the domain is read, or a counter is changed.
+"""
+
+import heapq
+import itertools
+from collections import Counter as Tally
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.errors import FabricError, TryAgainError
+from amoeba.rings import Completed, Operation
+
+if TYPE_CHECKING:
+    from amoeba.completion import CompletionQueue
+    from amoeba.counters import Counter
+    from amoeba.sharing import TransmitRings
+
+__all__ = ["Deferral", "DeferralQueue"]
+
+_CANCELLED = int(ReturnCode.CANCELLED)
+_serials = itertools.count()
+
+
+class Deferral:
+    """One operation, from when it was submitted until it is done.
+
+    Parameters
+    ----------
+    counter, threshold, with_errors
+        It is started when the counter, with or without its errors, has reached the threshold.
+    start : function of the deferral
+        Posts the operation. Raises FI_EAGAIN if it must be tried again.
+    subject : object
+        What it can be cancelled by.
+    completion : Counter, optional
+        Counts the operation instead of the endpoint's counters.
+    """
+
+    def __init__(
+        self,
+        counter: "Counter",
+        threshold: int,
+        start: Callable[["Deferral"], None],
+        *,
+        subject: Any,
+        with_errors: bool = False,
+        completion: "Counter | None" = None,
+    ) -> None:
+        self.counter = counter
+        self.threshold = threshold
+        self.with_errors = with_errors
+        self.subject = subject
+        self.completion = completion
+        self._start = start
+        self._posted = False
+        self.serial = next(_serials)
+        self.rings: TransmitRings | None = None
+        """Where it is posted; None if it only changes a counter."""
+        self.queue: CompletionQueue | None = None
+        """Hears of its end, or of its failure at least."""
+        self.counted = True
+        """The endpoint's counters count it."""
+        self.reported: tuple[Operation, int] | None = None
+        """What the queue is told, with the length, if it fails before it is posted; None: nothing."""
+        self.ended: Callable[[Deferral], None] = lambda deferral: None
+
+    @property
+    def due(self) -> bool:
+        reached = self.counter._value + (self.counter._errors if self.with_errors else 0)
+        return reached >= self.threshold
+
+    def start(self) -> None:
+        self._start(self)
+        if self.rings is None:
+            self.ended(self)
+            return
+        self._posted = True
+        if self.completion is not None:
+            self.completion._expect(1)
+
+    def end(self) -> None:
+        """Nothing is expected of it any more."""
+        if self._posted and self.completion is not None:
+            self.completion._expect(-1)
+
+    def finish(self, status: int) -> None:
+        """The NIC has completed the operation."""
+        self.ended(self)
+        if self.completion is not None:
+            self.completion._count(status)
+
+    def fail(self) -> None:
+        """It cannot, or shall not, be started: tell so whoever is to know."""
+        self.ended(self)
+        if self.completion is not None:
+            self.completion._count(_CANCELLED)
+        if self.reported is None or self.queue is None or self.queue.closed:
+            return
+        operation, length = self.reported
+        completed = Completed(operation, length, _CANCELLED)
+        if self.counted and self.rings is not None and self.rings.observer is not None:
+            self.rings.observer([completed])
+        self.queue._report(completed)
+
+
+class DeferralQueue:
+    """A domain's deferred operations.
+
+    Those of one counter are started in the order of their thresholds, and of submission where these are equal.
+    """
+
+    def __init__(self) -> None:
+        self._heaps: dict[tuple[Counter, bool], list[tuple[int, int, Deferral]]] = {}
+        """What waits, by counter and whether errors count, the next one first."""
+        self._ready: list[Deferral] = []
+        """Due, and not posted yet."""
+        self._live: dict[Deferral, None] = {}
+        """All that have not ended, in the order of submission."""
+        self._queues: Tally[CompletionQueue] = Tally()
+        self._running = False
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything for :meth:`progress` to do."""
+        return bool(self._live)
+
+    def __len__(self) -> int:
+        """Operations that have not been started."""
+        return len(self._ready) + sum(len(heap) for heap in self._heaps.values())
+
+    def holds(self, subject: object) -> bool:
+        """Whether an operation of this subject has not ended."""
+        return any(deferral.subject is subject for deferral in self._live)
+
+    def add(self, deferral: Deferral) -> None:
+        """Take an operation, and start it at once if it is due."""
+        deferral.ended = self._end
+        self._live[deferral] = None
+        if deferral.queue is not None:
+            self._queues[deferral.queue] += 1
+        heap = self._heaps.setdefault((deferral.counter, deferral.with_errors), [])
+        heapq.heappush(heap, (deferral.threshold, deferral.serial, deferral))
+        self.run()
+
+    def progress(self) -> None:
+        """Take the completions that counters wait for, and start what is due."""
+        for queue in self._involved():
+            queue._collect()
+        self.run()
+
+    def arm(self) -> None:
+        """Ask for an interrupt at the next completion that anything here waits for."""
+        for queue in self._involved():
+            queue._arm()
+
+    def _involved(self) -> "set[CompletionQueue]":
+        awaited = itertools.chain.from_iterable(counter._queues for counter, _ in self._heaps)
+        return {queue for queue in itertools.chain(self._queues, awaited) if not queue.closed}
+
+    def run(self) -> None:
+        """Start what is due. What is started may make others due: these, too."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            progressing = True
+            while progressing:
+                progressing = self._take_due()
+                progressing |= self._start_ready()
+        finally:
+            self._running = False
+
+    def _take_due(self) -> bool:
+        """Whether something has become ready."""
+        before = len(self._ready)
+        for key, heap in list(self._heaps.items()):
+            while heap and heap[0][-1].due:
+                self._ready.append(heapq.heappop(heap)[-1])
+            if not heap:
+                del self._heaps[key]
+        return len(self._ready) > before
+
+    def _start_ready(self) -> bool:
+        """Whether something was started. Where the ring is full, what follows in it waits, too."""
+        ready, self._ready = self._ready, []
+        full: set[int] = set()
+        for deferral in ready:
+            if id(deferral.rings) in full:
+                self._ready.append(deferral)
+                continue
+            try:
+                deferral.start()
+            except TryAgainError:
+                full.add(id(deferral.rings))
+                self._ready.append(deferral)
+            except FabricError:  # what it needs has been closed or removed meanwhile
+                deferral.fail()
+        return len(self._ready) < len(ready)
+
+    def withdraw(self, chosen: Callable[[Deferral], bool]) -> list[Deferral]:
+        """Take out those that were not started and that ``chosen`` says, in the order of submission."""
+        waiting = [entry[-1] for heap in self._heaps.values() for entry in heap]
+        taken = sorted((each for each in (*self._ready, *waiting) if chosen(each)), key=lambda each: each.serial)
+        leaving = set(taken)
+        self._ready = [each for each in self._ready if each not in leaving]
+        for key, heap in list(self._heaps.items()):
+            self._heaps[key] = [entry for entry in heap if entry[-1] not in leaving]
+            heapq.heapify(self._heaps[key])
+            if not self._heaps[key]:
+                del self._heaps[key]
+        for deferral in taken:
+            self._end(deferral)
+        return taken
+
+    def forget(self, chosen: Callable[[Deferral], bool]) -> None:
+        """Drop those that ``chosen`` says, also those that were started: nobody will hear of their end."""
+        self.withdraw(chosen)
+        for deferral in [each for each in self._live if chosen(each)]:
+            self._end(deferral)
+
+    def _end(self, deferral: Deferral) -> None:
+        if deferral not in self._live:
+            return
+        del self._live[deferral]
+        deferral.end()
+        if deferral.queue is not None:
+            self._queues[deferral.queue] -= 1
+            if not self._queues[deferral.queue]:
+                del self._queues[deferral.queue]

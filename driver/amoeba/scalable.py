@@ -1,0 +1,277 @@
+"""Scalable endpoints: one address, several transmit and receive contexts. fi_endpoint(3)."""
+
+import contextlib
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from amoeba_model.device import DeviceClosedError
+
+from amoeba.address import AddressVector, EndpointAddress
+from amoeba.completion import CompletionQueue
+from amoeba.constants import BindFlags, Errno, OpFlags
+from amoeba.contexts import start_context
+from amoeba.counters import Counter
+from amoeba.errors import fabric_error
+from amoeba.lifetime import FabricObject
+from amoeba.operations import NO_FLAGS
+from amoeba.peers import PeerMap
+from amoeba.receive import Receiver
+from amoeba.rings import ContextRings
+from amoeba.transmit import Transmitter
+
+if TYPE_CHECKING:
+    from amoeba.domain import Domain
+
+__all__ = ["ReceiveContext", "ScalableEndpoint", "TransmitContext"]
+
+
+class ScalableEndpoint(FabricObject):
+    """An endpoint with ``tx_contexts`` transmit and ``rx_contexts`` receive contexts, each a context of the NIC.
+
+    Bind an address vector, open contexts by their index, bind queues to them and enable them. Operations are posted
+    through transmit contexts. Peers reach the domain's memory through receive contexts: number 0, unless they name
+    another one by :func:`amoeba.rx_addr`.
+
+    The NIC's contexts are taken at once, and lie side by side, receive contexts first. Raises FI_EINVAL for less than
+    one of either, FI_ENOSPC if the NIC has not as many left.
+    """
+
+    def __init__(
+        self,
+        domain: "Domain",
+        *,
+        tx_contexts: int,
+        rx_contexts: int,
+        tx_size: int,
+        rx_size: int,
+        op_flags: OpFlags = NO_FLAGS,
+    ) -> None:
+        if tx_contexts < 1 or rx_contexts < 1:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"expected one or more contexts of either kind, got {tx_contexts} and {rx_contexts}"
+            )
+        domain._check_open()
+        self.domain = domain
+        self.tx_contexts = tx_contexts
+        self.rx_contexts = rx_contexts
+        self._defaults = tx_size, rx_size, op_flags
+        self._av: AddressVector | None = None
+        nic = self._nic = domain.nic
+        first = nic.take_contexts(rx_contexts + tx_contexts)
+        self._name = EndpointAddress(
+            nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, first, rx_contexts + tx_contexts
+        )
+        self._open: WeakValueDictionary[int, TransmitContext | ReceiveContext] = WeakValueDictionary()
+        """By the number of the NIC's context."""
+        self._lost: set[int] = set()
+        """Contexts of the NIC for which answers may still come, so that they are not used again."""
+        super().__init__(domain)
+
+    def bind(self, av: AddressVector) -> None:
+        """Choose the peers: ``fi_scalable_ep_bind``. Closing the vector closes the endpoint first.
+
+        Raises FI_EINVAL for a second or foreign one.
+        """
+        self._check_open()
+        av._check_open()
+        if av._parent is not self.domain:
+            raise fabric_error(Errno.FI_EINVAL, f"{av!r} belongs to another domain")
+        if self._av is not None:
+            raise fabric_error(Errno.FI_EINVAL, "an address vector is bound already")
+        self._av = av
+        av._adopt(self)
+
+    def tx_context(
+        self, index: int, *, tx_size: int | None = None, op_flags: OpFlags | None = None
+    ) -> "TransmitContext":
+        """Open a transmit context; sizes and flags are the endpoint's where they are not given: ``fi_tx_context``.
+
+        Raises FI_EINVAL for an index that is none, FI_EBUSY if that context is open, or still waits for answers.
+        """
+        context = self._claim(index, self.tx_contexts, self.rx_contexts)
+        size, _, flags = self._defaults
+        opened = TransmitContext(
+            self, context, size if tx_size is None else tx_size, flags if op_flags is None else op_flags
+        )
+        self._open[context] = opened
+        return opened
+
+    def rx_context(self, index: int, *, rx_size: int | None = None) -> "ReceiveContext":
+        """Open a receive context; its size is the endpoint's if not given: ``fi_rx_context``.
+
+        Raises what :meth:`tx_context` does.
+        """
+        context = self._claim(index, self.rx_contexts, 0)
+        opened = ReceiveContext(self, context, self._defaults[1] if rx_size is None else rx_size)
+        self._open[context] = opened
+        return opened
+
+    def enable(self) -> None:
+        """Enable those of the opened contexts that are not enabled yet. Raises what their ``enable`` raises."""
+        self._vector()
+        for context in list(self._open.values()):
+            if not context.enabled:
+                context.enable()
+
+    def getname(self) -> bytes:
+        """The endpoint's address, for the address vectors of peers."""
+        self._check_open()
+        return self._name.pack()
+
+    def _claim(self, index: int, count: int, offset: int) -> int:
+        """The NIC's context of a transmit or receive context that is about to be opened."""
+        self._check_open()
+        if not 0 <= index < count:
+            raise fabric_error(Errno.FI_EINVAL, f"contexts have numbers from 0 to {count - 1}, got {index}")
+        context = self._name.resource_index + offset + index
+        if context in self._open or context in self._lost:
+            raise fabric_error(Errno.FI_EBUSY, f"context {index} is in use")
+        return context
+
+    def _vector(self) -> AddressVector:
+        self._check_open()
+        if self._av is None:
+            raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
+        return self._av
+
+    def _closed_context(self, context: int, *, lost: bool = False) -> None:
+        """One of the contexts is closed; ``lost``: its operations have not ended."""
+        self._open.pop(context, None)
+        if lost:
+            self._lost.add(context)
+
+    def _release(self) -> None:
+        first = self._name.resource_index
+        for context in range(first, first + self.rx_contexts + self.tx_contexts):
+            if context not in self._lost:
+                self._nic.return_context(context)
+
+    def __repr__(self) -> str:
+        state = " closed" if self.closed else ""
+        return f"<ScalableEndpoint {self._name} of {self.tx_contexts} + {self.rx_contexts} contexts{state}>"
+
+
+class TransmitContext(Transmitter):
+    """Posts a scalable endpoint's operations, with a ring, a queue and counters of its own: ``fi_tx_context``.
+
+    The operations are those of :class:`amoeba.Endpoint`. Those of different contexts have no order.
+    """
+
+    def __init__(self, endpoint: ScalableEndpoint, context: int, tx_size: int, op_flags: OpFlags) -> None:
+        self.endpoint = endpoint
+        self.context = context
+        """The NIC's context."""
+        super().__init__(endpoint.domain, endpoint, tx_size=tx_size, op_flags=op_flags)
+
+    @property
+    def enabled(self) -> bool:
+        return self._rings is not None
+
+    def bind(self, target: CompletionQueue | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT) -> None:
+        """Associate a completion queue or a counter, as :meth:`amoeba.Endpoint.bind` does.
+
+        Raises FI_EBADFLAGS for a queue that is not bound with FI_TRANSMIT alone (and FI_SELECTIVE_COMPLETION).
+        """
+        self._check_bindable(target)
+        if isinstance(target, CompletionQueue) and (
+            flags & (BindFlags.FI_TRANSMIT | BindFlags.FI_RECV) != BindFlags.FI_TRANSMIT
+        ):
+            raise fabric_error(Errno.FI_EBADFLAGS, f"a transmit context's queue needs FI_TRANSMIT, got {flags!r}")
+        self._bind_transmit(target, flags)
+        target._adopt(self)
+
+    def enable(self) -> None:
+        """Start the context. Raises FI_ENOCQ, FI_ENOAV and FI_ENOSPC as :meth:`amoeba.Endpoint.enable` does."""
+        self._check_open()
+        if self.enabled:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "the transmit context is enabled already")
+        self._transmit_queue()
+        vector = self.endpoint._vector()
+        rings = ContextRings(self._nic, self.context, self.tx_size)
+        peers = PeerMap(rings)
+        try:
+            vector._attach(peers)
+        except BaseException:
+            rings.release()
+            raise
+        start_context(self.domain, self.context, rings, None)
+        self._start(rings, peers)
+
+    def _release(self) -> None:
+        rings = None if self.endpoint._av is None else self._stop(self.endpoint._av)
+        if rings is not None:
+            with contextlib.suppress(DeviceClosedError):
+                self._drain(rings)
+                self._nic.disable_context(self.context)
+                rings.release()
+        self.endpoint._closed_context(self.context, lost=rings is not None and rings.under_way > 0)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "enabled" if self.enabled else "not enabled"
+        return f"<TransmitContext {self.context} of {self.endpoint._name} {state}>"
+
+
+class ReceiveContext(FabricObject):
+    """Lets peers reach the memory of a scalable endpoint's domain, and hears of them: ``fi_rx_context``.
+
+    A queue is bound only if peers send immediate data.
+    """
+
+    def __init__(self, endpoint: ScalableEndpoint, context: int, rx_size: int) -> None:
+        self.endpoint = endpoint
+        self.context = context
+        """The NIC's context."""
+        self.enabled = False
+        self._receiver = Receiver(rx_size)
+        super().__init__(endpoint)
+
+    @property
+    def rx_size(self) -> int:
+        """Entries about peers that may wait to be read, before peers must wait."""
+        return self._receiver.rx_size
+
+    @property
+    def rx_size_left(self) -> int:
+        """How many more may come before that: ``fi_rx_size_left``."""
+        self._check_open()
+        return self._receiver.size_left
+
+    def bind(self, queue: CompletionQueue, flags: BindFlags = BindFlags.FI_RECV) -> None:
+        """Report what peers do to this queue; closing it closes the context first.
+
+        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign queue, FI_EBADFLAGS without FI_RECV.
+        """
+        self._check_open()
+        queue._check_open()
+        if self.enabled:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")
+        if queue._parent is not self.endpoint.domain:
+            raise fabric_error(Errno.FI_EINVAL, f"{queue!r} belongs to another domain")
+        if flags != BindFlags.FI_RECV:
+            raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context's queue needs FI_RECV, got {flags!r}")
+        if self._receiver.queue is not None:
+            raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
+        self._receiver.queue = queue
+        queue._adopt(self)
+
+    def enable(self) -> None:
+        """Let peers in. Raises FI_ENOAV if the endpoint has no address vector, FI_EOPBADSTATE for a second time."""
+        self._check_open()
+        if self.enabled:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "the receive context is enabled already")
+        domain = self.endpoint.domain
+        events = self._receiver.start(domain.nic, self.context, self.endpoint._vector())
+        start_context(domain, self.context, None, events)
+        self.enabled = True
+
+    def _release(self) -> None:
+        if self.enabled:
+            self._receiver.stop()
+            with contextlib.suppress(DeviceClosedError):
+                self.endpoint.domain.nic.disable_context(self.context)
+                self._receiver.release()
+        self.endpoint._closed_context(self.context)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "enabled" if self.enabled else "not enabled"
+        return f"<ReceiveContext {self.context} of {self.endpoint._name} {state}>"

@@ -1,0 +1,50 @@
+"""The conformance kit: the manual pages of fi_rma and fi_atomic, and of what they stand on, sentence by sentence.
+
+Every check is a small function that runs on a :class:`Pair` of endpoints and finds out whether one sentence holds::
+
+    import amoeba.testing
+
+    with amoeba.testing.open_pair(["model", "rtl"]) as pair:
+        report = amoeba.testing.run(pair)
+        print([failure.check.id for failure in report.failures])
+
+or, with pytest, one test per sentence::
+
+    @pytest.mark.parametrize("check", amoeba.testing.checks(), ids=str)
+    def test_conformance(pair, check):
+        check.run(pair)
+
+``amoeba conformance`` does it from the command line. A check closes what it opens, and leaves its pair as it was, so
+that all of them can share one. New ones are registered in the module of their page in :mod:`amoeba.testing.pages`.
+"""
+
+from amoeba.testing.expectations import CheckFailedError, expect, expect_equal, expect_error
+from amoeba.testing.pair import Initiator, Pair, RemoteMemory, join_pair, open_pair
+from amoeba.testing.registry import NEEDS, Check, Page, checks, select
+from amoeba.testing.report import catalogue, results
+from amoeba.testing.runner import Outcome, Report, run
+from amoeba.testing.target import Target, TargetSide
+
+__all__ = [
+    "NEEDS",
+    "Check",
+    "CheckFailedError",
+    "Initiator",
+    "Outcome",
+    "Page",
+    "Pair",
+    "RemoteMemory",
+    "Report",
+    "Target",
+    "TargetSide",
+    "catalogue",
+    "checks",
+    "expect",
+    "expect_equal",
+    "expect_error",
+    "join_pair",
+    "open_pair",
+    "results",
+    "run",
+    "select",
+]

@@ -1,0 +1,17 @@
+"""One module or more per manual page, named after it; ``page`` in each registers its checks."""
+
+__all__ = ["MODULES"]
+
+MODULES = (
+    "fi_rma",
+    "fi_atomic",
+    "fi_atomic_operations",
+    "fi_atomic_valid",
+    "fi_endpoint",
+    "fi_cq",
+    "fi_cntr",
+    "fi_mr",
+    "fi_av",
+    "fi_eq",
+)
+"""In the order in which their checks are listed and run."""

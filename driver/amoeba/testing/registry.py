@@ -1,0 +1,119 @@
+"""The list of checks: one per sentence of a manual page, in the order of the pages."""
+
+import fnmatch
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from amoeba.testing.pages import MODULES
+
+if TYPE_CHECKING:
+    from amoeba.testing.pair import Pair
+
+__all__ = ["NEEDS", "Check", "Page", "checks", "select"]
+
+NEEDS = {
+    "rma": "FI_RMA",
+    "atomic": "FI_ATOMIC",
+    "messages": "FI_MSG",
+    "tagged": "FI_TAGGED",
+    "triggered": "FI_TRIGGER",
+    "fence": "FI_FENCE",
+    "source": "FI_SOURCE",
+    "int128": "atomics on FI_INT128",
+    "long_double": "atomics on FI_LONG_DOUBLE, of this platform's format",
+    "wait_fd": "completion queues with FI_WAIT_FD",
+    "cut": "a network whose links can be cut",
+}
+"""What a check may need of a pair, and what that is; :attr:`Pair.offers` says what there is."""
+
+Function = Callable[["Pair"], None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sentence of the manual, and the function that finds out whether it holds."""
+
+    page: str
+    version: str
+    """libfabric's release that the page was read from."""
+    section: str
+    sentence: str
+    """What the page says there, in our words."""
+    needs: frozenset[str]
+    """Names in :data:`NEEDS`; a pair that does not offer them is not asked."""
+    function: Function
+    """Raises CheckFailedError, or FabricError where none is due, if the sentence does not hold."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.page}.{self.function.__name__}"
+
+    def missing(self, pair: "Pair") -> frozenset[str]:
+        """What this needs and the pair does not offer."""
+        return self.needs - pair.offers
+
+    def run(self, pair: "Pair") -> None:
+        """Do it, close what it opened, and see that the pair still works.
+
+        Raises CheckFailedError or FabricError if anything of this fails.
+        """
+        with pair.check():
+            self.function(pair)
+        pair.probe()
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Page:
+    """Registers the checks of one manual page: a decorator factory, one per module.
+
+    Raises ValueError for two checks of the same name, a need that is none, and a check without a docstring.
+    """
+
+    def __init__(self, name: str, version: str, needs: Iterable[str] = ()) -> None:
+        self.name = name
+        self.version = version
+        self.needs = frozenset(needs)
+        """What every check of the page needs."""
+        self.checks: list[Check] = []
+
+    def __call__(self, section: str, sentence: str, needs: Iterable[str] = ()) -> Callable[[Function], Function]:
+        """Register the function as the check of a sentence in this section of the page."""
+
+        def register(function: Function) -> Function:
+            check = Check(self.name, self.version, section, sentence, self.needs | frozenset(needs), function)
+            if unknown := check.needs - set(NEEDS):
+                raise ValueError(f"{check.id} needs some of {sorted(NEEDS)}, got {sorted(unknown)}")
+            if any(check.id == other.id for other in self.checks):
+                raise ValueError(f"{check.id} is registered twice")
+            if not function.__doc__:
+                raise ValueError(f"{check.id} has no docstring that says how it finds out")
+            self.checks.append(check)
+            return function
+
+        return register
+
+
+@cache
+def checks() -> tuple[Check, ...]:
+    """All checks, page by page: what ``pytest.mark.parametrize("check", checks(), ids=str)`` takes."""
+    pages = dict.fromkeys(import_module(f"amoeba.testing.pages.{name}").page for name in MODULES)
+    return tuple(check for page in pages for check in page.checks)
+
+
+def select(*patterns: str) -> tuple[Check, ...]:
+    """The checks with ids that match any of these, as file names match: ``fi_rma.*``; of a page by its name alone.
+
+    Raises ValueError for a pattern that matches none.
+    """
+    chosen: set[str] = set()
+    for pattern in patterns:
+        found = {check.id for check in checks() if check.page == pattern or fnmatch.fnmatchcase(check.id, pattern)}
+        if not found:
+            raise ValueError(f"expected a page or a pattern for ids such as {checks()[0].id}, got {pattern!r}")
+        chosen |= found
+    return tuple(check for check in checks() if check.id in chosen)

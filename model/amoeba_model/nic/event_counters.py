@@ -1,0 +1,74 @@
+"""EventCounters: how many requests and messages ended, by number, in host memory (section 11 of the architecture)."""
+
+from amoeba_model.descriptors import EVENT_COUNTER
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.host import HostMemory
+from amoeba_model.nic.tables import Context, KeyTable
+from amoeba_model.registers import Counter
+from amoeba_model.trace import Requester
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import AtomicOpcode, RequestOpcode, ReturnCode, SesFlags
+
+__all__ = ["EventCounters", "RemoteRequests"]
+
+_COUNTER_WRITES = Counter.COUNTER_WRITES.value
+_COUNTER_MASK = (1 << 64) - 1
+_OK = ReturnCode.OK.value
+_READ = RequestOpcode.READ.value
+_ATOMIC_READ = AtomicOpcode.READ.value
+_DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
+
+
+class EventCounters:
+    """Counts successes and errors, and writes every count to host memory.
+
+    Number 0 counts nothing, as do numbers that this NIC does not have.
+    """
+
+    def __init__(self, core: Core, host: HostMemory) -> None:
+        self._core = core
+        self._host = host
+        self._successes = [0] * core.parameters.event_counters
+        self._errors = [0] * core.parameters.event_counters
+
+    def advance(self, number: int, success: bool) -> None:
+        """Count one more, and write the counter."""
+        if not 0 < number < len(self._successes):
+            return
+        counts = self._successes if success else self._errors
+        counts[number] = (counts[number] + 1) & _COUNTER_MASK
+        base = self._core.counter_base
+        if base:
+            entry = EVENT_COUNTER.pack(success=self._successes[number], error=self._errors[number])
+            self._host.write(base + number * EVENT_COUNTER.size, entry, Requester.COUNTER_WRITER)
+            self._core.counters[_COUNTER_WRITES] += 1
+
+    def clear(self, number: int) -> None:
+        """Register: begin again from zero, of which nothing is written."""
+        number &= 0xFF
+        if number < len(self._successes):
+            self._successes[number] = self._errors[number] = 0
+
+
+class RemoteRequests:
+    """Counts requests from elsewhere that the key's checks refused or that were executed, by context and key."""
+
+    def __init__(self, contexts: list[Context], keys: KeyTable, counters: EventCounters) -> None:
+        self._contexts = contexts
+        self._keys = keys
+        self._counters = counters
+
+    def count(self, header: FrameHeader, code: int) -> None:
+        """The packet is about to be answered with ``code``, if it is its request's last."""
+        if not header.flags & _DELIVERY_COMPLETE:
+            return
+        only_reads = header.opcode == _READ or header.atomic_opcode == _ATOMIC_READ
+        context = self._contexts[header.resource_index]
+        number = context.read_counter if only_reads else context.write_counter
+        if number:
+            self._counters.advance(number, code == _OK)
+        key = self._keys.find(header.memory_key)
+        if key is not None and key.domain == context.domain:
+            number = key.read_counter if only_reads else key.write_counter
+            if number:
+                self._counters.advance(number, code == _OK)

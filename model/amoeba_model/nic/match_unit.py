@@ -1,0 +1,136 @@
+"""MatchUnit: what becomes of messages and of receive descriptors (section 10 of the architecture)."""
+
+from typing import NamedTuple
+
+from amoeba_model.descriptors import EventKind, ReceiveOpcode
+from amoeba_model.nic.checker import MemoryRequest
+from amoeba_model.nic.core import Core
+from amoeba_model.nic.events import Report
+from amoeba_model.nic.matching import MatchLists, Message, Receive
+from amoeba_model.nic.receives import ReceiveOrder
+from amoeba_model.nic.tables import Context
+from amoeba_model.registers import Counter
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
+
+__all__ = ["Arrival", "MatchUnit"]
+
+_TAGGED_ATOMICS = frozenset({RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FETCH_ATOMIC})
+_RENDEZVOUS = frozenset({RequestOpcode.RENDEZVOUS_SEND, RequestOpcode.RENDEZVOUS_TSEND})
+_TAGGED = frozenset({RequestOpcode.TAGGED_SEND, RequestOpcode.RENDEZVOUS_TSEND}) | _TAGGED_ATOMICS
+_LENGTH_MASK = (1 << 32) - 1
+_ADDRESS_MASK = (1 << 64) - 1
+
+
+class Arrival(NamedTuple):
+    """What follows from a message once its memory request has been executed."""
+
+    report: Report | None = None
+    """The event, if the message met a receive."""
+    counter: int = 0
+    """Event counter that the event advances."""
+
+
+class MatchUnit:
+    """Decides; callers read, write and execute what follows from it."""
+
+    def __init__(self, core: Core, contexts: list[Context]) -> None:
+        parameters = core.parameters
+        self._core = core
+        self._lists = [MatchLists(parameters.receives, parameters.unexpected) for _ in contexts]
+
+    def lists(self, context: Context) -> MatchLists:
+        return self._lists[context.number]
+
+    def forget(self, context: Context) -> None:
+        """Empty the context's lists, and free its slots."""
+        parameters = self._core.parameters
+        self._lists[context.number] = MatchLists(parameters.receives, parameters.unexpected)
+
+    def arrive(self, context: Context, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
+        """A checked message, whose ``request`` learns where it goes; or the return code of one that goes nowhere."""
+        message = _message(header)
+        receive = self.lists(context).arrive(message)
+        if header.opcode in _TAGGED_ATOMICS:
+            return self._perform(context, header.buffer_offset, request, message, receive)
+        if receive is None:
+            self._put_into_slot(context, request, message)
+            self.lists(context).wait(message)
+            self._core.counters[Counter.MESSAGES_UNEXPECTED] += 1
+            return Arrival()
+        place = receive.use(message.length)
+        self._meet(context, receive, place.released)
+        if message.rendezvous:
+            self._put_into_slot(context, request, message)
+            kind, status, counter = EventKind.RENDEZVOUS, ReturnCode.OK, 0
+        else:
+            request.address = place.address
+            request.length = place.size
+            request.operand = (request.operand or b"")[: place.size]
+            kind, counter = EventKind.RECEIVED, receive.counter
+            status = ReturnCode.OK if place.size == message.length else ReturnCode.TOO_LONG
+        report = Report(kind, receive.context, status, place.released, message, place.address, message.rendezvous)
+        return Arrival(report, counter)
+
+    def _perform(
+        self, context: Context, offset: int, request: MemoryRequest, message: Message, receive: Receive | None
+    ) -> Arrival | ReturnCode:
+        """A tagged atomic; the buffer that it meets is used up."""
+        if receive is None:
+            return ReturnCode.NO_MATCH
+        if offset + request.length > receive.room:
+            return ReturnCode.BAD_ADDR
+        self._meet(context, receive, True)
+        request.address = (receive.address + offset) & _ADDRESS_MASK
+        report = Report(
+            EventKind.ATOMIC_RECEIVED, receive.context, ReturnCode.OK, True, message, request.address, False
+        )
+        return Arrival(report, receive.counter)
+
+    def _meet(self, context: Context, receive: Receive, released: bool) -> None:
+        self._core.counters[Counter.MESSAGES_MATCHED] += 1
+        if released:
+            self.lists(context).unpost(receive)
+
+    def _put_into_slot(self, context: Context, request: MemoryRequest, message: Message) -> None:
+        message.slot = self.lists(context).take_slot()
+        address = context.unexpected_base + message.slot * self._core.parameters.payload
+        request.address = address & _ADDRESS_MASK
+
+    def take(self, context: Context, order: ReceiveOrder) -> Report | None:
+        """A receive descriptor: its event; None of a receive that has been posted."""
+        lists, wanted = self.lists(context), order.receive
+        if order.status != ReturnCode.OK:
+            return Report(EventKind.REFUSED, wanted.context, order.status, released=True)
+        if order.opcode == ReceiveOpcode.CANCEL:
+            if lists.cancel(wanted.context) is None:
+                return Report(EventKind.NO_MATCH, wanted.context, ReturnCode.NO_MATCH)
+            return Report(EventKind.CANCELLED, wanted.context, ReturnCode.CANCELLED, released=True)
+        message = lists.find(wanted)
+        if message is None and order.opcode == ReceiveOpcode.RECEIVE:
+            lists.post(wanted)
+            return None
+        if message is None:
+            return Report(EventKind.NO_MATCH, wanted.context, ReturnCode.NO_MATCH, released=True)
+        if order.opcode != ReceiveOpcode.PEEK:
+            lists.remove(message)
+        if order.opcode == ReceiveOpcode.RECEIVE:
+            kind = EventKind.RENDEZVOUS if message.rendezvous else EventKind.UNEXPECTED
+            place = wanted.use(message.length)
+            return Report(kind, wanted.context, ReturnCode.OK, place.released, message, place.address, True)
+        kind = EventKind.FOUND if order.opcode == ReceiveOpcode.PEEK else EventKind.TAKEN
+        return Report(kind, wanted.context, ReturnCode.OK, True, message, in_slot=True)
+
+
+def _message(header: FrameHeader) -> Message:
+    tagged = header.opcode in _TAGGED
+    rendezvous = header.opcode in _RENDEZVOUS
+    return Message(
+        tagged=tagged,
+        tag=header.memory_key if tagged else 0,
+        source=(header.ip, header.initiator),
+        source_pdc=header.spdcid,
+        length=header.buffer_offset & _LENGTH_MASK if rendezvous else header.request_length,
+        data=header.header_data if header.flags & SesFlags.HEADER_DATA else None,
+        rendezvous=rendezvous,
+    )

@@ -1,0 +1,37 @@
+"""TargetRooms: what a request needs a place in before it is accepted."""
+
+from amoeba_model.nic.events import EventWriter
+from amoeba_model.nic.matcher import Matcher
+from amoeba_model.nic.tables import Context
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import MESSAGE_REQUESTS, SesFlags
+
+__all__ = ["TargetRooms"]
+
+_HEADER_DATA = SesFlags.HEADER_DATA.value
+_MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
+
+
+class TargetRooms:
+    """The event rings and the unexpected slots of all contexts, as the PdcTable asks for them.
+
+    Requests are executed one at a time, and each uses its room before the next is looked at. So no room needs to be
+    set aside between asking for it and using it.
+    """
+
+    def __init__(self, contexts: list[Context], events: EventWriter, matcher: Matcher) -> None:
+        self._contexts = contexts
+        self._events = events
+        self._matcher = matcher
+
+    def has_room(self, header: FrameHeader) -> bool:
+        """False if the request needs an event or a slot of which none is free."""
+        is_message = header.opcode in _MESSAGES
+        if not (is_message or header.flags & _HEADER_DATA) or header.resource_index >= len(self._contexts):
+            return True
+        context = self._contexts[header.resource_index]
+        if not (context.enabled and context.events.base):
+            return True
+        if is_message and context.unexpected_base:
+            return self._events.has_room(context) and self._matcher.has_slot(context)
+        return not header.flags & _HEADER_DATA or self._events.has_room(context)

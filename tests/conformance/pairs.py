@@ -1,0 +1,50 @@
+"""The pairs that the checks run on: one per kind of device and of link, shared by all of them."""
+
+import contextlib
+
+from amoeba import Retransmission
+from amoeba.testing import Pair, open_pair
+from amoeba_model.impairments import PERFECT, Impairments
+
+__all__ = ["PAIRS", "SharedPair"]
+
+LOSSY = Impairments(seed=1, loss=0.01)
+SOON = Retransmission(timeout=6000)
+"""Several round trips of the RTL, so that what is lost costs few simulated cycles."""
+PAIRS = {
+    "model,model": PERFECT,
+    "model,rtl": PERFECT,
+    "rtl,rtl": PERFECT,
+    "model,model with loss": LOSSY,
+    "rtl,rtl with loss": LOSSY,
+}
+
+
+class SharedPair:
+    """A pair that is opened when it is asked for, and again after it has been spoiled."""
+
+    def __init__(self, name: str) -> None:
+        self._kinds = name.split()[0].split(",")
+        self._links = PAIRS[name]
+        self._exits = contextlib.ExitStack()
+        self._pair: Pair | None = None
+
+    def get(self) -> Pair:
+        if self._pair is None:
+            self._pair = self._exits.enter_context(
+                open_pair(self._kinds, impairments=self._links, retransmission=SOON, rtl_options={"host_latency": 40})
+            )
+        return self._pair
+
+    def spoil(self) -> None:
+        self._pair = None
+        self._exits.close()
+
+    def close(self) -> list[str]:
+        """What the devices met of memory that they were not granted, but for what ``test_losses.py`` is about."""
+        devices = self._pair.fabric.devices if self._pair is not None else ()
+        faults = [str(fault) for device in devices for fault in device.faults()]
+        if self._links.loss and "rtl" in self._kinds:
+            faults = [fault for fault in faults if not fault.startswith("OPERAND_FETCH")]
+        self.spoil()
+        return faults

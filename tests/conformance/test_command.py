@@ -1,0 +1,56 @@
+"""``amoeba conformance``, as typed."""
+
+import json
+
+import pytest
+from amoeba import AddressVector
+from amoeba.cli import app
+from amoeba.testing import checks, select
+from typer.testing import CliRunner
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["conformance", *arguments], env={"COLUMNS": "200"})
+
+
+def test_all_pages_are_printed_with_what_passed():
+    result = run()
+    assert result.exit_code == 0, result.output
+    for page in {check.page for check in checks()}:
+        assert f"{page}(3)" in result.output
+    assert f"{len(checks())}" in result.output
+
+
+def test_pages_patterns_and_losses_are_chosen():
+    result = run("--page", "fi_eq", "--page", "fi_rma.fenced_*", "--loss", "0.1", "--seed", "4", "--json")
+    facts = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert facts["checks"] == {check.id: "passed" for check in select("fi_eq", "fi_rma.fenced_*")}
+    assert (facts["passed"], facts["failures"], len(facts["devices"])) == (True, {}, 2)
+
+
+def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
+    monkeypatch.setattr(AddressVector, "straddr", lambda self, address: "an address")
+    result = run("--page", "fi_av", "--output", str(tmp_path / "results.md"))
+    assert result.exit_code == 1
+    failure = "CheckFailedError: expected two strings, got 'an address' twice"
+    assert f"fi_av.addresses_are_printable: {failure}" in result.output
+    text = (tmp_path / "results.md").read_text()
+    count = len(select("fi_av"))
+    assert f"| fi_av(3) | {count} | {count - 1} | 1 | 0 |" in text
+    assert "`addresses_are_printable` | failed |" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--device", "model,model,model"),
+        ("--device", "abacus"),
+        ("--page", "fi_trigger"),
+        ("--loss", "2"),
+        ("--listen", "7471"),
+        ("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"),
+    ],
+)
+def test_wrong_options_are_usage_errors(arguments):
+    assert run(*arguments).exit_code == 2

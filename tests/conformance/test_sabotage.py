@@ -1,0 +1,241 @@
+"""Checks find what is wrong: the driver is broken in one place, and those that are about it must fail."""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from amoeba import (
+    AddressVector,
+    BindFlags,
+    CompletionQueue,
+    Counter,
+    CqErrEntry,
+    Endpoint,
+    Errno,
+    EventQueue,
+    Op,
+    OpFlags,
+)
+from amoeba.atomics import AtomicOperations
+from amoeba.constants import EqFlags
+from amoeba.memory import address_of
+from amoeba.nic import Nic
+from amoeba.operations import Local, Operations
+from amoeba.rings import ContextRings
+from amoeba.testing import open_pair, run, select
+from amoeba_model.registers import KeyFlags
+
+Sabotage = Callable[[pytest.MonkeyPatch], None]
+CASES: dict[str, tuple[Sabotage, tuple[str, ...]]] = {}
+
+
+def breaks(*ids: str) -> Callable[[Sabotage], Sabotage]:
+    """These checks must find out that the driver is broken in this way."""
+
+    def register(sabotage: Sabotage) -> Sabotage:
+        CASES[sabotage.__name__] = sabotage, ids
+        return sabotage
+
+    return register
+
+
+def around(patch: pytest.MonkeyPatch, owner: type, name: str, wrapper: Callable[..., object]) -> None:
+    """Replace a method by one that is given the original first."""
+    patch.setattr(owner, name, functools.partialmethod(wrapper, getattr(owner, name)))
+
+
+@breaks("fi_rma.write_stores_these_bytes_and_no_others", "fi_rma.long_writes_arrive_whole", "fi_cq.msg_format_*")
+def writes_lose_their_last_byte(patch):
+    def write(self, original, buf, *arguments, **keywords):
+        original(self, memoryview(buf)[:-1], *arguments, **keywords)
+
+    around(patch, Endpoint, "write", write)
+
+
+@breaks("fi_rma.inject_write_has_taken_*", "fi_rma.inject_writedata_tells_*", "fi_atomic.inject_flag_takes_*")
+def injected_operands_are_used_in_place(patch):
+    def stash(self, original, views, offset=0):
+        self.nic.dma.grant(address_of(views[0]), views[0].nbytes, writable=False)
+        return address_of(views[0])
+
+    around(patch, ContextRings, "stash", stash)
+
+
+@breaks("fi_mr.writes_need_remote_write", "fi_atomic.base_atomics_need_memory_that_peers_may_write")
+def peers_may_write_everything(patch):
+    def store(self, original, key, start, length, domain, flags):
+        return original(self, key, start, length, domain, flags | KeyFlags.REMOTE_WRITE)
+
+    around(patch, Nic, "store_key", store)
+
+
+@breaks("fi_mr.reads_need_remote_read", "fi_atomic.fetching_atomics_need_memory_that_peers_may_read")
+def peers_may_read_everything(patch):
+    def store(self, original, key, start, length, domain, flags):
+        return original(self, key, start, length, domain, flags | KeyFlags.REMOTE_READ)
+
+    around(patch, Nic, "store_key", store)
+
+
+@breaks("fi_mr.accesses_outside_the_region_are_refused", "fi_mr.the_last_byte_is_within_the_region")
+def regions_are_one_byte_short(patch):
+    def store(self, original, key, start, length, domain, flags):
+        return original(self, key, start, max(length - 1, 1), domain, flags)
+
+    around(patch, Nic, "store_key", store)
+
+
+@breaks("fi_mr.regions_of_another_domain_are_out_of_reach")
+def all_domains_are_one(patch):
+    patch.setattr(Nic, "take_domain", lambda self: 7)
+    patch.setattr(Nic, "return_domain", lambda self, number: None)
+
+
+@breaks("fi_mr.closed_regions_are_out_of_reach", "fi_mr.a_region_may_be_closed_under_traffic")
+def keys_outlive_their_regions(patch):
+    patch.setattr(Nic, "remove_key", lambda self, key: None)
+
+
+@breaks("fi_atomic.cswap_le_*", "fi_atomic.cswap_ge_*")
+def comparisons_are_the_wrong_way_round(patch):
+    """As libfabric's own were until 1.7."""
+    swapped = {Op.FI_CSWAP_LE: Op.FI_CSWAP_GE, Op.FI_CSWAP_GE: Op.FI_CSWAP_LE}
+
+    def compare(self, original, buf, compare, result, peer, addr, key, op, *arguments, **keywords):
+        original(self, buf, compare, result, peer, addr, key, swapped.get(op, op), *arguments, **keywords)
+
+    around(patch, AtomicOperations, "compare_atomic", compare)
+
+
+@breaks("fi_atomic.sum_adds", "fi_atomic.fetching_arrays_returns_every_initial_value")
+def fetched_values_are_the_new_ones(patch):
+    """As in fabtests, until results were compared."""
+
+    def fetch(self, original, buf, result, peer, addr, key, op, *arguments, **keywords):
+        if op is not Op.FI_SUM:
+            return original(self, buf, result, peer, addr, key, op, *arguments, **keywords)
+        self.atomic(buf, peer, addr, key, op, flags=OpFlags.FI_MORE)
+        return original(self, np.zeros_like(buf), result, peer, addr, key, op, *arguments, **keywords)
+
+    around(patch, AtomicOperations, "fetch_atomic", fetch)
+
+
+@breaks("fi_endpoint.successes_are_not_reported_on_a_selective_queue", "fi_rma.completion_flag_reports_*")
+def every_success_is_reported(patch):
+    def bind(self, original, target, flags=BindFlags.FI_TRANSMIT):
+        original(self, target, flags & ~BindFlags.FI_SELECTIVE_COMPLETION)
+
+    around(patch, Endpoint, "bind", bind)
+
+
+@breaks("fi_rma.inject_write_is_not_reported", "fi_atomic.inject_atomic_is_not_reported")
+def injected_operations_are_reported(patch):
+    def check(self, original, flags, length, addr, key, silent, *arguments):
+        bits, _ = original(self, flags, length, addr, key, silent, *arguments)
+        return bits, False
+
+    around(patch, Operations, "_check_request", check)
+
+
+@breaks("fi_mr.local_use_needs_the_right_access", "fi_mr.buffers_outside_their_descriptor_are_refused")
+def descriptors_are_not_looked_at(patch):
+    def make(self, original, view, desc, *, writable):
+        original(self, view, None, writable=writable)
+
+    around(patch, Local, "__init__", make)
+
+
+@breaks("fi_cq.every_field_of_an_error_entry_is_right", "fi_cq.error_entries_have_*")
+def error_entries_have_no_flags(patch):
+    def readerr(self, original) -> CqErrEntry | None:
+        entry = original(self)
+        return None if entry is None else entry._replace(flags=0)
+
+    around(patch, CompletionQueue, "readerr", readerr)
+
+
+@breaks("fi_cq.contexts_come_back_as_they_are", "fi_rma.every_operation_reports_its_own_context")
+def contexts_are_lost(patch):
+    def write(self, original, *arguments, context=None, **keywords):
+        original(self, *arguments, context="lost", **keywords)
+
+    around(patch, Endpoint, "write", write)
+
+
+@breaks("fi_cq.signal_ends_*", "fi_cq.signal_without_*")
+def signals_go_unheard(patch):
+    patch.setattr(CompletionQueue, "signal", lambda self: None)
+
+
+@breaks("fi_cq.the_source_of_*")
+def sources_are_wrong(patch):
+    patch.setattr(AddressVector, "_number_of", lambda self, ip, context: 3)
+
+
+@breaks("fi_cntr.adderr_adds_errors", "fi_cntr.wait_ends_when_another_thread_*")
+def errors_are_counted_as_successes(patch):
+    patch.setattr(Counter, "adderr", Counter.add)
+
+
+@breaks("fi_cntr.failures_are_counted_apart", "fi_cntr.wait_ends_when_an_operation_fails")
+def failures_are_not_counted(patch):
+    def count(self, original, status):
+        if status == 1:
+            original(self, status)
+
+    around(patch, Counter, "_count", count)
+
+
+@breaks("fi_av.the_lowest_unused_number_is_given_next")
+def numbers_are_never_given_again(patch):
+    patch.setattr(AddressVector, "_free_number", lambda self: self._inserted)
+
+
+@breaks("fi_av.addresses_are_printable")
+def addresses_read_alike(patch):
+    patch.setattr(AddressVector, "straddr", lambda self, address: "an address")
+
+
+@breaks("fi_eq.peek_leaves_the_event")
+def peeking_takes_the_event(patch):
+    def consume(self, original, flags):
+        original(self, EqFlags(0))
+
+    around(patch, EventQueue, "_consume", consume)
+
+
+@breaks("fi_eq.an_overrun_queue_*")
+def event_queues_forget_without_a_word(patch):
+    def append(self, original, entry):
+        original(self, entry)
+        self._overrun = False
+
+    around(patch, EventQueue, "_append", append)
+
+
+@breaks("fi_endpoint.a_full_endpoint_*", "fi_endpoint.a_refused_operation_*")
+def full_rings_are_an_error_of_another_kind(patch):
+    def check(self, original, descriptors=1):
+        try:
+            original(self, descriptors)
+        except BlockingIOError as error:
+            raise type("Full", (OSError,), {})(int(Errno.FI_ENOBUFS), str(error)) from None
+
+    around(patch, ContextRings, "check_space", check)
+
+
+@pytest.fixture
+def short_patience() -> functools.partial:
+    """Opens pairs on which what hangs is soon given up."""
+    return functools.partial(open_pair, patience=2.0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_broken_is_found(monkeypatch, short_patience, name):
+    sabotage, ids = CASES[name]
+    chosen = select(*ids)
+    assert run(short_patience, chosen).passed
+    sabotage(monkeypatch)
+    report = run(short_patience, chosen)
+    assert {outcome.check.id for outcome in report.failures} == {check.id for check in chosen}, report.failures
