@@ -11,6 +11,8 @@ from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.memory.delivery_gate import DeliveryGate
 from amoeba_hw.memory.line_table import LineTable
+from amoeba_hw.messages.slot_releases import SlotReleases
+from amoeba_hw.messages.slot_rooms import SlotRooms
 from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
 from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_model.atomic.formats import is_integer
@@ -30,6 +32,7 @@ from formal.memory import (
     LineUseSpec,
     WriteBackSpec,
 )
+from formal.messages import SlotRoomSpec
 from formal.requests import OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
@@ -236,6 +239,15 @@ PROOFS = [
         cover_depth=12,
     ),
     *_with_covers(
+        "slot_room",
+        "SlotRooms of 4 slots: a message that was promised a slot finds a free one when it is matched; no free slot "
+        "is kept back; what was promised before the context was disabled does not count",
+        SlotRoomSpec,
+        "prove",
+        3,
+        cover_depth=14,
+    ),
+    *_with_covers(
         "closing_order", "ClosingOrder of 3: first is the number that was put in first", ClosingOrderSpec, "bmc", 8
     ),
     *(
@@ -295,6 +307,8 @@ PROOFS = [
     _warm_reset("RetransmissionTimers", lambda: RetransmissionTimers(2)),
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
     _warm_reset("EventRooms", lambda: EventRooms(1)),
+    _warm_reset("SlotRooms", lambda: SlotRooms(1, 4)),
+    _warm_reset("SlotReleases", lambda: SlotReleases(1, 2), assuming=lambda ports: ports.enabled),
     _warm_reset("CounterWriter", lambda: CounterWriter(128, 2)),
 ]
 """In the order of the table in docs/verification.md."""

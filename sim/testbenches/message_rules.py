@@ -73,6 +73,8 @@ def random_message(context, generation, *, promised=True):
     length = 32 if rendezvous else random.choice(LENGTHS)
     # Of a rendezvous that is the message's length; lengths have 32 bits.
     offset = random.choice([0, 5, 100, 2000, (1 << 32) - 1, 1 << 32, (1 << 64) - 1, (1 << 64) - 40])
+    if atomic and random.random() < 0.6:
+        offset = random.choice([0, 8, 40])
     source_ip, initiator = random.choice(SOURCES)
     flags = random.choice([0, EventFlags.IMMEDIATE.value]) | (EventFlags.TAGGED.value if tagged else 0)
     request |= {"dropped": 0, "has_payload": int(length != 0)}
@@ -112,7 +114,7 @@ def random_order(context, generation):
     order["fields"] |= {
         "opcode": opcode,
         "flags": flags,
-        "length": random.choice([0, 7, 64, 100, 500, (1 << 32) - 1]),
+        "length": random.choice([0, 7, 64, 100, 500, 5000, (1 << 32) - 1]),
         "tag": random.randrange(4),
         "ignore": random.choice([0, 1, 2, (1 << 64) - 1, (1 << 64) - 2]),
         "context": random.randrange(6),

@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
-"""The proofs of the hazards in memory engine, target and event counters notice what they are there to notice: each
-fault makes one fail."""
+"""The proofs of the hazards of memory engine, target, messages and event counters notice what they are there to
+notice: each fault makes one fail."""
 
 import inspect
 from types import ModuleType
@@ -8,9 +8,10 @@ from types import ModuleType
 import pytest
 from amoeba_hw.host import counter_writer
 from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
+from amoeba_hw.messages import slot_rooms
 from amoeba_hw.target import answer_history, answer_store, closing_order, count_orders, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
-from formal import counters, memory, target
+from formal import counters, memory, messages, target
 
 FAULTS = {
     "no bypass from the operation before": (
@@ -109,6 +110,25 @@ FAULTS = {
         "on_second | (first == 0) | (second == 0)",
         "1",
     ),
+    "receive descriptors take the room that a request has seen": (
+        event_rooms,
+        "EventRooms",
+        "taken + _MARGIN + 1 <",
+        "taken + _MARGIN <",
+    ),
+    "a slot more than there are is promised": (
+        slot_rooms,
+        "SlotRooms",
+        "self.free[index] > promised",
+        "self.free[index] >= promised",
+    ),
+    "slots are promised before the lists are emptied": (slot_rooms, "SlotRooms", " & self.settled[index]", ""),
+    "an earlier generation settles": (
+        slot_rooms,
+        "SlotRooms",
+        "& (claim.generation == self.generations[index])",
+        "",
+    ),
     "orders in consecutive cycles start from the same count": (
         counter_writer,
         "CounterWriter",
@@ -140,6 +160,7 @@ SPECIFICATIONS = {
     "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),
     "EventRooms": (target, "EventRoomSpec", "bmc", 12),
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
+    "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }

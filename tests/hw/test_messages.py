@@ -3,8 +3,12 @@
 
 import pytest
 from amaranth.lib import data
+from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
 from amoeba_hw.messages.match_unit import MatchUnit
+from amoeba_hw.messages.matcher import Matcher
 from amoeba_hw.messages.ordered_lists import OrderedLists
+from amoeba_hw.messages.receive_queues import ReceiveQueues
+from amoeba_model.descriptors import EVENT_COUNTER
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
@@ -28,3 +32,18 @@ def test_places_are_a_power_of_two():
 
 def test_messages_and_receives_are_matched_as_the_model_s_lists_say():
     run_bench(MatchUnit(NicParameters(**SIZES)), "match_unit", parameters=SIZES)
+
+
+def test_every_message_and_receive_descriptor_is_decided_about_and_all_room_comes_back():
+    parameters = {"data_width": 256, **SIZES}
+    run_bench(Matcher(NicParameters(**parameters)), "matcher", parameters=parameters, timeout=300)
+
+
+def test_queues_have_a_power_of_two_of_places():
+    with pytest.raises(ValueError, match="power of two of places, at least 4, got 12"):
+        ReceiveQueues(1, 12)
+
+
+def test_descriptors_that_are_fetched_have_64_bytes():
+    with pytest.raises(ValueError, match="descriptors of 64 bytes, got 16"):
+        DescriptorFetch(256, record=EVENT_COUNTER)

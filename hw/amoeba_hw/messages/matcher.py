@@ -15,8 +15,8 @@ from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BI
 
 __all__ = ["Matcher"]
 
-_PLACES = 32
-"""Receive descriptors of one context that are read ahead: at 8 cycles each, enough for 250 cycles of host latency."""
+_PLACES = 64
+"""Receive descriptors of one context that are read ahead: at 8 cycles each, enough for 400 cycles of host latency."""
 
 
 class Matcher(wiring.Component):

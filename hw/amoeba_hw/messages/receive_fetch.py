@@ -14,8 +14,8 @@ from amoeba_hw.stream import connect_streams
 __all__ = ["ReceiveFetch"]
 
 _LARGEST_RING = 15
-_ON_THE_WAY = 32
-"""Descriptors: one every 8 cycles through 250 cycles of host latency."""
+_ON_THE_WAY = 64
+"""Descriptors that may be on their way from the host: one every 8 cycles through 400 cycles of latency."""
 
 
 class ReceiveFetch(wiring.Component):
