@@ -29,7 +29,7 @@ _ONE_PACKET = (
     DescriptorOpcode.TAGGED_ATOMIC,
     DescriptorOpcode.TAGGED_FETCH_ATOMIC,
 )
-"""Messages of any length that one packet carries."""
+"""Requests of one packet, so of at most ``payload`` bytes; a rendezvous is, too, but has a length of its own."""
 _CARRYING = (
     DescriptorOpcode.WRITE,
     DescriptorOpcode.ATOMIC,
