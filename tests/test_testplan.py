@@ -26,8 +26,8 @@ def test_the_documents_that_features_come_from_exist(plan: list[Feature]) -> Non
     for feature in plan:
         for source in feature.source.split("; "):
             place = source.split(":")[0].split()[0]
-            if place.endswith("(3)"):
-                assert place in manual, f"{feature.id}: {source}"
+            if place.startswith("fi_"):
+                assert place.rstrip(",") in manual, f"{feature.id}: {source}"
             else:
                 name = place if place.endswith(".md") else f"{place}.md"
                 assert (PAGE.parent / name).is_file(), f"{feature.id}: {source}"
