@@ -142,8 +142,9 @@ class Receives:
     """Receive ring and unexpected slots of one context.
 
     A descriptor is known by its token: how many were posted before. The NIC takes them in order, so an event about
-    one says that it is done with the ring entries of all before. At most ``receives`` receives, as many searches, and
-    a cancellation for each receive are outstanding: fewer than the ring has entries.
+    one says that it is done with the ring entries of all before. Of the others there are at most ``receives``
+    receives, as many searches, and twice as many cancellations (of receives posted, and of those that have just met a
+    message): as many as the ring has entries.
 
     ``tally`` counts what the NIC has not counted; ``counter`` is the event counter by which it counts, 0: none.
     """
