@@ -1,7 +1,5 @@
 """The test plan names tests that exist, and its page is fresh."""
 
-import re
-
 import pytest
 import testplan
 from testplan import PAGE, PLAN, Feature, features, page, problems, resolve
