@@ -51,6 +51,7 @@ FAULTS = {
         "(joins[way] != retirements[way]) | (queued[way] != writes[way])",
         "joins[way] != retirements[way]",
     ),
+    "who joins is overlooked by who comes next": (line_use, "LineUse", "came | Mux(same_set, joined, 0)", "came"),
     "a record that is written while it is forgotten is lost": (
         entry_records,
         "EntryRecords",
