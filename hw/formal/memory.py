@@ -543,7 +543,7 @@ class ForwardingSpec(wiring.Component):
             store.read.eq(dut.read),
             store.read_entry.eq(dut.read_entry),
             dut.read_data.eq(store.read_data),
-            dut.present.eq(Mux(dut.asked_entry[0], self.present[1], self.present[0])),
+            *(dut.present[index].eq(self.present.bit_select(dut.asked_entry[index][0], 1)) for index in range(2)),
             dut.room.eq(self.room),
             dut.i.valid.eq(self.valid),
             operation.touches.eq(1),
@@ -573,11 +573,15 @@ class ForwardingSpec(wiring.Component):
         return m
 
     def _prove_results(self, m, dut, accepted, old):
-        pending, pending_looked, pending_old = Signal(), Signal(), Signal(BITS)
-        issued = dut.read
-        m.d.sync += pending.eq(accepted | (pending & ~issued))
-        with m.If(accepted):
-            m.d.sync += [pending_looked.eq(self.strobe), pending_old.eq(old)]
+        pending, issued = Signal(range(3)), dut.read
+        waiting = [Signal(1 + BITS, name=f"waiting_{place}") for place in range(2)]
+        pending_looked, pending_old = waiting[0][0], waiting[0][1:]
+        m.d.sync += pending.eq(pending + accepted - issued)
+        with m.If(issued):
+            m.d.sync += waiting[0].eq(waiting[1])
+        for place in range(2):
+            with m.If(accepted & (pending - issued == place)):
+                m.d.sync += waiting[place].eq(Cat(self.strobe, old))
         ages = 3
         valid, looked, expected = Signal(ages), Signal(ages), Signal(BITS * ages)
         m.d.sync += [
@@ -587,13 +591,13 @@ class ForwardingSpec(wiring.Component):
         ]
         stuck, commits, ends = Signal(4), Signal(4), Signal(4)
         m.d.sync += [
-            stuck.eq(Mux(pending & self.room & self.present.all() & ~issued, stuck + 1, 0)),
+            stuck.eq(Mux((pending != 0) & self.room & self.present.all() & ~issued, stuck + 1, 0)),
             commits.eq(commits + issued - dut.commit.valid),
             ends.eq(ends + issued - dut.finished),
         ]
         m.d.comb += [
-            Assert(~issued | pending),
-            Assert(~accepted | ~pending | issued),
+            Assert(~issued | (pending != 0)),
+            Assert(~accepted | (pending != 2) | issued),
             # A result comes three cycles after its operation was issued, never at another time.
             Assert(dut.result_valid == valid[-1]),
             Assert(~(valid[-1] & looked[-1]) | (dut.result.data[:BITS] == expected[-BITS:])),
