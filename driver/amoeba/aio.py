@@ -27,7 +27,7 @@ from amoeba.completion import CompletionQueue, Entry
 from amoeba.constants import Errno, OpFlags
 from amoeba.counters import Counter
 from amoeba.errors import ErrorAvailableError, FabricError, TryAgainError, fabric_error
-from amoeba.event_queue import EqEntry, EventQueue
+from amoeba.event_queue import Event, EventQueue
 from amoeba.lifetime import FabricObject
 from amoeba.messages import MessageOperations
 from amoeba.rma import RmaOperations
@@ -112,20 +112,20 @@ async def wait_counter(counter: Counter, threshold: int, timeout: float | None =
     await _within(timeout, reached(), f"{threshold} operations")
 
 
-async def read_event(queue: EventQueue, timeout: float | None = None) -> EqEntry:
+async def read_event(queue: EventQueue, timeout: float | None = None) -> Event:
     """Wait for the next event and take it, as :meth:`amoeba.EventQueue.sread` does.
 
     The queue was opened with FI_WAIT_FD, else FI_ENOSYS is raised. Raises FI_EAVAIL if the next event is an error,
     FI_ETIMEDOUT after ``timeout`` seconds.
     """
 
-    async def taken() -> EqEntry:
+    async def taken() -> Event:
         with _Watch(queue) as watch:
             while (event := queue.read()) is None:
                 await watch.readable()
             return event
 
-    event: EqEntry = await _within(timeout, taken(), "an event")
+    event: Event = await _within(timeout, taken(), "an event")
     return event
 
 
