@@ -266,7 +266,7 @@ async def any_bytes_are_judged_as_the_model_judges_them(dut):
     await start(dut)
     expected = {"request": [], "response": []}
     counts = Counter()
-    number = 600
+    number = 900
     for _ in range(number):
         payload = random_payload(100)
         data = bytearray(frame(random_header(payload), payload, received=True))

@@ -46,7 +46,7 @@ def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
     [
         ("--device", "model,model,model"),
         ("--device", "abacus"),
-        ("--page", "fi_trigger"),
+        ("--page", "fi_telepathy"),
         ("--loss", "2"),
         ("--listen", "7471"),
         ("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"),

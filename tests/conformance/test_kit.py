@@ -27,6 +27,8 @@ from amoeba.testing import (
 )
 from amoeba.testing.remote import RemoteTarget, serve
 
+NOWHERE = "telepathy"
+"""What no pair offers."""
 PAGES = {"fi_getinfo", "fi_rma", "fi_atomic", "fi_endpoint", "fi_cq", "fi_cntr", "fi_mr", "fi_av", "fi_eq"}
 
 
@@ -68,8 +70,8 @@ def test_checks_are_chosen_by_page_and_by_pattern():
 
 
 def test_a_pattern_that_chooses_nothing_is_refused():
-    with pytest.raises(ValueError, match=r"expected a page or a pattern .* got 'fi_trigger'"):
-        select("fi_rma", "fi_trigger")
+    with pytest.raises(ValueError, match=r"expected a page or a pattern .* got 'fi_telepathy'"):
+        select("fi_rma", "fi_telepathy")
 
 
 @pytest.mark.parametrize("wrong", ["needs", "twice", "docstring"])
@@ -84,8 +86,8 @@ def test_a_check_that_is_not_well_formed_is_not_registered(wrong):
 
     page("SECTION", "It holds.", needs={"atomic"})(one)
     assert page.checks == [check_of(one, "rma", "atomic")]
-    with pytest.raises(ValueError, match={"needs": "telepathy", "twice": "registered twice"}.get(wrong, wrong)):
-        page("SECTION", "It holds.", needs={"telepathy"} if wrong == "needs" else ())(
+    with pytest.raises(ValueError, match={"needs": NOWHERE, "twice": "registered twice"}.get(wrong, wrong)):
+        page("SECTION", "It holds.", needs={NOWHERE} if wrong == "needs" else ())(
             silent if wrong == "docstring" else one
         )
     assert len(page.checks) == 1
@@ -277,7 +279,7 @@ def crashes(pair):
 
 def test_a_run_tells_what_passed_what_failed_and_what_was_not_tried():
     told = []
-    chosen = [check_of(passes), check_of(fails), check_of(crashes, name="fi_two"), check_of(passes, "tagged")]
+    chosen = [check_of(passes), check_of(fails), check_of(crashes, name="fi_two"), check_of(passes, NOWHERE)]
     report = run(open_pair, chosen, progress=told.append)
     assert [outcome.state for outcome in report.outcomes] == ["passed", "failed", "failed", "not offered"]
     assert tuple(told) == report.outcomes
@@ -290,9 +292,9 @@ def test_a_run_tells_what_passed_what_failed_and_what_was_not_tried():
 
 
 def test_a_run_in_which_nothing_was_tried_has_not_passed(pair):
-    assert not run(pair, [check_of(passes, "tagged")]).passed
+    assert not run(pair, [check_of(passes, NOWHERE)]).passed
     assert not run(pair, []).passed
-    assert run(pair, [check_of(passes), check_of(passes, "tagged")]).passed
+    assert run(pair, [check_of(passes), check_of(passes, NOWHERE)]).passed
 
 
 def test_a_fixture_is_opened_again_after_a_failure_and_a_pair_is_not(pair):
@@ -310,12 +312,12 @@ def test_a_fixture_is_opened_again_after_a_failure_and_a_pair_is_not(pair):
 
 
 def test_results_list_failures_and_every_sentence():
-    text = results(run(open_pair, [check_of(passes), check_of(fails), check_of(passes, "tagged")]), "Title")
+    text = results(run(open_pair, [check_of(passes), check_of(fails), check_of(passes, NOWHERE)]), "Title")
     assert text.startswith("# Title\n")
     assert "| fi_test(3) | 3 | 1 | 1 | 1 |" in text
     assert "- **fi_test.fails**: CheckFailedError: broken | in two" in text
     assert "| SECTION | It holds. | `fails` | failed |" in text
-    assert "| SECTION | It holds. | `passes` | not offered: tagged |" in text
+    assert "| SECTION | It holds. | `passes` | not offered: telepathy |" in text
 
 
 def test_the_catalogue_counts_sentences_and_checks():
