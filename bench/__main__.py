@@ -149,7 +149,8 @@ def driver(progress: Progress) -> Outcome:
         try:
             measured = mpi.mpi_rates(transport, rates["operations"], rates["window"])
         except subprocess.SubprocessError as error:
-            notes.append(f"{transport}: {error}")
+            printed = (error.stderr if isinstance(error, subprocess.CalledProcessError) else "") or str(error)
+            notes.append(f"{transport}: {printed.strip().splitlines()[-1]}")
         else:
             others |= {f"MPI {call}, {transport}": rate for call, rate in measured.items()}
     rows += [(name, round(rate), rate / peer, round(1e9 / rate), "100%") for name, rate in others.items()]
