@@ -156,7 +156,7 @@ def driver(progress: Progress) -> Outcome:
     rows += [(name, round(rate), rate / peer, round(1e9 / rate), "100%") for name, rate in others.items()]
     if not mpi.available():
         notes.append("not installed: pip install 'amoeba-nic[bench]'")
-    header = ("operation", "per CPU second", "ratio to UDP", "ns of the driver's, with doorbell", "share of the call")
+    header = ("operation", "per CPU second", "ratio to UDP", "ns in the call", "share of the call")
     grids = [Grid("driver on two model devices, in one process", header, rows)]
     if notes:
         grids.append(Grid("without these figures of MPI", ("why",), [(note,) for note in notes]))
