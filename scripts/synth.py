@@ -22,13 +22,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.control import Control
 from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
 from amoeba_hw.core import Core
 from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.memory.engine import MemoryEngine
-from amoeba_hw.synthesis import ToolStoppedError, count_ecp5, occupied, progress, synthesize
+from amoeba_hw.synthesis import ToolStoppedError, count_ecp5, occupied, progress, synthesize, yosys_version
 from amoeba_hw.target.target import Target
 from amoeba_hw.ultrascale import estimate_ultrascale
 from amoeba_hw.wire.receiver import FrameReceiver
@@ -53,12 +54,14 @@ Block = Callable[[NicParameters], wiring.Component]
 
 
 class PreparedLanes(wiring.Component):
-    """FastLanes behind PrepareOperands and a register, as in the atomic unit.
+    """FastLanes behind Measure and PrepareOperands, each followed by a register, as in the atomic unit.
 
-    Members are those of both; ``target`` belongs to the operands of the cycle before.
+    Members are those of all, ``compared`` being Measure's value; ``target`` belongs to the operands of two cycles
+    before.
     """
 
     def __init__(self, data_width: int, datatypes: tuple[Datatype, ...], ops: tuple[Op, ...] = tuple(Op)):
+        self._measure = Measure(data_width, datatypes, ops)
         self._prepare = PrepareOperands(data_width, datatypes, ops)
         self._lanes = FastLanes(data_width, datatypes, ops)
         super().__init__(
@@ -66,6 +69,7 @@ class PreparedLanes(wiring.Component):
                 "control": In(Control),
                 "operand": In(data_width),
                 "compare": In(data_width),
+                "compared": In(data_width),
                 "target": In(data_width),
                 "result": Out(data_width),
             }
@@ -73,20 +77,34 @@ class PreparedLanes(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        m.submodules.measure = measure = self._measure
         m.submodules.prepare = prepare = self._prepare
         m.submodules.lanes = lanes = self._lanes
-        control = Signal(Control, reset_less=True)
-        prepared = Signal(prepared_operands(len(self.target)), reset_less=True)
+        width = len(self.target)
+        prepare_control, control = (Signal(Control, reset_less=True, name=f"control_{age}") for age in (1, 2))
+        operand, compare = (Signal(width, reset_less=True, name=f"{name}_1") for name in ("operand", "compare"))
+        measured = Signal(measured_operand(width), reset_less=True)
+        prepared = Signal(prepared_operands(width), reset_less=True)
         m.d.comb += [
-            prepare.control.eq(self.control),
-            prepare.operand.eq(self.operand),
-            prepare.compare.eq(self.compare),
+            measure.control.eq(self.control),
+            measure.value.eq(self.compared),
+            prepare.control.eq(prepare_control),
+            prepare.operand.eq(operand),
+            prepare.compare.eq(compare),
+            prepare.measured.eq(measured),
             lanes.control.eq(control),
             lanes.prepared.eq(prepared),
             lanes.target.eq(self.target),
             self.result.eq(lanes.result),
         ]
-        m.d.sync += [control.eq(self.control), prepared.eq(prepare.prepared)]
+        m.d.sync += [
+            prepare_control.eq(self.control),
+            operand.eq(self.operand),
+            compare.eq(self.compare),
+            measured.eq(measure.measured),
+            control.eq(prepare_control),
+            prepared.eq(prepare.prepared),
+        ]
         return m
 
 
@@ -157,7 +175,7 @@ def commit() -> str:
 
 def measure(name: str, family: str, route: bool, minutes: float) -> dict[str, Any]:
     """Figures of one block on one family, or of one part; counts and a note if it could not be routed in time."""
-    row: dict[str, Any] = {"commit": commit(), "date": datetime.date.today().isoformat()}
+    row: dict[str, Any] = {"commit": commit(), "date": datetime.date.today().isoformat(), "yosys": yosys_version()}
     if family == "ultrascale":
         figures: Any = estimate_ultrascale(BLOCKS[name][1](ULTRASCALE))
     elif family == "ecp5 parts":
@@ -186,8 +204,9 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         f"The build for this part: {ECP5.data_width} bits, all datatypes and operations, {ECP5.lines} lines,",
         f"{ECP5.peers} peers, {ECP5.target_pdcs} target PDCs, a window of {ECP5.window}, {ECP5.keys} keys,",
         f"{ECP5.contexts} contexts, payloads of {ECP5.payload} bytes. Yosys and nextpnr. The part has 83,640 LUT4,",
-        "156 MULT18X18D and 208 DP16KD. Blocks without a frequency were synthesized, not placed. Where a note names",
-        "sizes, the block was taken with those.",
+        "156 MULT18X18D and 208 DP16KD. Yosys runs as machine code if the package `pyosys` is installed (the extra",
+        "`synth`), which is several times as fast, else as WebAssembly; nextpnr always as WebAssembly. Blocks",
+        "without a frequency were synthesized, not placed. Where a note names sizes, the block was taken with those.",
         "",
         "| block | what | LUT4 | FF | MULT18 | DP16KD | MHz | commit | note |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -204,9 +223,8 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "### Parts of the atomic unit, placed and routed",
         "128 bits, one seed each, expect some 7 % either way; `make synth ARGS=--parts` repeats those in `PARTS`,",
         "`amoeba_hw.synthesis.synthesize(component)` the others. *In its loop*: the result fed back to the target,",
-        "as in the one-cycle read-modify-write; behind PrepareOperands and a register, unless *alone*. With floating",
-        "point, PrepareOperands is what limits the clock. The full matrix of the pipeline was taken before its",
-        "floating-point units stopped waiting for the schedule; the smaller build after.",
+        "as in the one-cycle read-modify-write; behind Measure and PrepareOperands, each with a register, unless",
+        "*alone*. Rows of older commits had Measure and PrepareOperands in one cycle, which then limited the clock.",
         "",
         "| part | LUT4 | MULT18 | MHz | commit |",
         "|---|---|---|---|---|",

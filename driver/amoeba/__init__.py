@@ -8,6 +8,7 @@ endpoints from it.
 from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
 from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
 from amoeba.completion import CompletionQueue, CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry
+from amoeba.connected import ConnectedEndpoint
 from amoeba.constants import (
     FI_ADDR_NOTAVAIL,
     FI_ADDR_UNSPEC,
@@ -64,9 +65,10 @@ from amoeba.errors import (
     TryAgainError,
     UnsupportedError,
 )
-from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
+from amoeba.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
+from amoeba.passive import ConnectionRequest, PassiveEndpoint
 from amoeba.rendezvous import Rendezvous
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
@@ -102,6 +104,8 @@ __all__ = [
     "Caps",
     "ClosedError",
     "CompletionQueue",
+    "ConnectedEndpoint",
+    "ConnectionRequest",
     "Control",
     "Counter",
     "CqDataEntry",
@@ -122,6 +126,7 @@ __all__ = [
     "EndpointOption",
     "EpAttr",
     "EpType",
+    "EqCmEntry",
     "EqEntry",
     "EqErrEntry",
     "EqEvent",
@@ -149,6 +154,7 @@ __all__ = [
     "OpFlags",
     "OpRma",
     "OptionLevel",
+    "PassiveEndpoint",
     "PeerError",
     "Progress",
     "ProtectionError",

@@ -13,6 +13,7 @@ not the operation: a NIC cannot call it back. Until it completes its buffers are
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -26,8 +27,9 @@ from amoeba.completion import CompletionQueue, Entry
 from amoeba.constants import Errno, OpFlags
 from amoeba.counters import Counter
 from amoeba.errors import ErrorAvailableError, FabricError, TryAgainError, fabric_error
-from amoeba.event_queue import EqEntry, EventQueue
+from amoeba.event_queue import Event, EventQueue
 from amoeba.lifetime import FabricObject
+from amoeba.messages import MessageOperations
 from amoeba.rma import RmaOperations
 from amoeba.triggered import TriggeredContext
 from amoeba.waiting import WAIT_SLICE
@@ -110,20 +112,20 @@ async def wait_counter(counter: Counter, threshold: int, timeout: float | None =
     await _within(timeout, reached(), f"{threshold} operations")
 
 
-async def read_event(queue: EventQueue, timeout: float | None = None) -> EqEntry:
+async def read_event(queue: EventQueue, timeout: float | None = None) -> Event:
     """Wait for the next event and take it, as :meth:`amoeba.EventQueue.sread` does.
 
     The queue was opened with FI_WAIT_FD, else FI_ENOSYS is raised. Raises FI_EAVAIL if the next event is an error,
     FI_ETIMEDOUT after ``timeout`` seconds.
     """
 
-    async def taken() -> EqEntry:
+    async def taken() -> Event:
         with _Watch(queue) as watch:
             while (event := queue.read()) is None:
                 await watch.readable()
             return event
 
-    event: EqEntry = await _within(timeout, taken(), "an event")
+    event: Event = await _within(timeout, taken(), "an event")
     return event
 
 
@@ -282,9 +284,9 @@ class AsyncCompletionQueue(FabricObject):
 
 
 def _awaitable(
-    call: Callable[Concatenate[Any, P], None],
+    call: Callable[Concatenate[Any, P], None], *, receives: bool = False
 ) -> "Callable[Concatenate[AsyncEndpoint, P], Coroutine[Any, Any, Entry]]":
-    """An operation, to be awaited."""
+    """An operation, to be awaited; ``receives``: it is taken back when nobody awaits it any more."""
     signature = inspect.signature(call)
 
     @functools.wraps(call)
@@ -302,7 +304,9 @@ def _awaitable(
                 named["context"] = token
             call(*bound.args, **bound.kwargs)
 
-        return await self._perform(post, context)
+        if receives:
+            self._check_receive(named["flags"])
+        return await self._perform(post, context, take_back=receives)
 
     return perform
 
@@ -323,7 +327,8 @@ class AsyncEndpoint:
     """The operations of :class:`amoeba.Endpoint`, with the same arguments, to be awaited.
 
     Each returns the operation's entry in the completion queue, or raises what it has failed with. If the ring is full
-    it waits for room, in turn with others. ``inject_...`` only do that, as they have no completion.
+    it waits for room, in turn with others. ``inject...`` only do that, as they have no completion. A receive that
+    nobody awaits any more, because its task was cancelled or the timeout has passed, is taken back.
 
     ``timeout``: seconds after which waiting ends with FI_ETIMEDOUT; None: without limit.
     Raises FI_EINVAL for an endpoint that reports to another queue.
@@ -357,8 +362,37 @@ class AsyncEndpoint:
     compare_atomicv = _awaitable(AtomicOperations.compare_atomicv)
     compare_atomicmsg = _awaitable(AtomicOperations.compare_atomicmsg)
 
-    async def _perform(self, post: Callable[[Any], None], context: Any) -> Entry:
-        """Post an operation and wait for its end."""
+    send = _awaitable(MessageOperations.send)
+    sendv = _awaitable(MessageOperations.sendv)
+    sendmsg = _awaitable(MessageOperations.sendmsg)
+    senddata = _awaitable(MessageOperations.senddata)
+    inject = _awaiting_room(MessageOperations.inject)
+    injectdata = _awaiting_room(MessageOperations.injectdata)
+    recv = _awaitable(MessageOperations.recv, receives=True)
+    recvv = _awaitable(MessageOperations.recvv, receives=True)
+    recvmsg = _awaitable(MessageOperations.recvmsg, receives=True)
+    tsend = _awaitable(MessageOperations.tsend)
+    tsendv = _awaitable(MessageOperations.tsendv)
+    tsendmsg = _awaitable(MessageOperations.tsendmsg)
+    tsenddata = _awaitable(MessageOperations.tsenddata)
+    tinject = _awaiting_room(MessageOperations.tinject)
+    tinjectdata = _awaiting_room(MessageOperations.tinjectdata)
+    trecv = _awaitable(MessageOperations.trecv, receives=True)
+    trecvv = _awaitable(MessageOperations.trecvv, receives=True)
+    trecvmsg = _awaitable(MessageOperations.trecvmsg, receives=True)
+
+    def _check_receive(self, flags: OpFlags) -> None:
+        """Raise FI_EINVAL if receives report to another queue, FI_EBADFLAGS for what is no receive of its own."""
+        receiver = self.endpoint._receiver
+        if receiver is None or receiver.queue is not self.completions.queue:
+            raise fabric_error(Errno.FI_EINVAL, f"receives of {self.endpoint!r} do not report to this queue")
+        if flags & (OpFlags.FI_MULTI_RECV | OpFlags.FI_CLAIM):
+            raise fabric_error(
+                Errno.FI_EBADFLAGS, "FI_MULTI_RECV and FI_CLAIM have entries of several calls: post, then read()"
+            )
+
+    async def _perform(self, post: Callable[[Any], None], context: Any, *, take_back: bool = False) -> Entry:
+        """Post an operation and wait for its end; ``take_back`` it when this is cancelled."""
         # a triggered operation is known by the context that the application made
         token = context if isinstance(context, TriggeredContext) else object()
 
@@ -371,7 +405,13 @@ class AsyncEndpoint:
                 except BaseException:
                     self.completions._forget(token)
                     raise
-            return await future
+            try:
+                return await future
+            except asyncio.CancelledError:
+                if take_back:
+                    with contextlib.suppress(FabricError):  # it has met a message
+                        self.endpoint.cancel(token)
+                raise
 
         entry: Entry = await _within(self.timeout, performed(), "the operation")
         return entry

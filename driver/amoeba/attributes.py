@@ -148,6 +148,8 @@ class Info:
     src_addr: bytes | None = None
     """The NIC's address as :meth:`amoeba.EndpointAddress.pack` makes it; enabling an endpoint sets its context."""
     dest_addr: bytes | None = None
+    handle: Any = None
+    """In the FI_CONNREQ of a passive endpoint: the :class:`amoeba.ConnectionRequest`."""
     tx_attr: TxAttr = field(default_factory=TxAttr)
     rx_attr: RxAttr = field(default_factory=RxAttr)
     ep_attr: EpAttr = field(default_factory=EpAttr)

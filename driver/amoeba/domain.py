@@ -1,6 +1,8 @@
 """Domain and memory region: a NIC opened by an application, and memory that its peers may reach."""
 
 import contextlib
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from amoeba_model.registers import KeyFlags
 from amoeba.address import AddressVector
 from amoeba.attributes import Info, TxAttr
 from amoeba.completion import CompletionQueue
+from amoeba.connected import ConnectedEndpoint
 from amoeba.constants import (
     FI_SHARED_CONTEXT,
     AvFlags,
@@ -39,6 +42,7 @@ from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE
+from amoeba.passive import ConnectionRequest
 from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.scalable import ScalableEndpoint
 from amoeba.shared_context import SharedTransmitContext
@@ -169,29 +173,35 @@ class Domain(FabricObject):
         cq: CompletionQueue | None = None,
         av: AddressVector | None = None,
         cq_flags: BindFlags = BindFlags.FI_TRANSMIT,
+        eq: EventQueue | None = None,
     ) -> Endpoint:
-        """A reliable connectionless endpoint.
+        """An endpoint; of type FI_EP_MSG a :class:`ConnectedEndpoint`, with the request that an Info's handle names.
 
         From an Info it takes whatever is not given. ``tx_size``: descriptors under way, one or more for each
         operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
         peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
         FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
         queues are bound. Without a queue bound with FI_RECV, long messages can be sent only if ``caps`` have FI_SEND.
-        With a queue and an address vector it is bound to them, to the queue with ``cq_flags``, and enabled at once.
-        An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be bound to a shared transmit context
-        before.
+        With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the completion queue
+        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be
+        bound to a shared transmit context before.
+
+        Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """
         self._check_open()
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
+        request = ep_type.handle if isinstance(ep_type, Info) else None
         if isinstance(ep_type, Info):
             wanted, receiving, ep_type = ep_type.tx_attr, ep_type.rx_attr, ep_type.ep_attr.type
-            tx_size = wanted.size if tx_size is None else tx_size
-            rx_size = receiving.size if rx_size is None else rx_size
+            tx_size = wanted.size or None if tx_size is None else tx_size
+            rx_size = receiving.size or None if rx_size is None else rx_size
             op_flags = wanted.op_flags if op_flags is None else op_flags
             caps = (wanted.caps | receiving.caps or None) if caps is None else caps
-        endpoint = Endpoint(
+        if request is not None and not isinstance(request, ConnectionRequest):
+            raise fabric_error(Errno.FI_EINVAL, f"handle is that of a FI_CONNREQ or None, got {request!r}")
+        kind = _endpoint_class(ep_type, request)
+        endpoint = kind(
             self,
-            ep_type,
             tx_size=DEFAULT_TX_SIZE if tx_size is None else tx_size,
             rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
             op_flags=OpFlags(0) if op_flags is None else op_flags,
@@ -203,7 +213,9 @@ class Domain(FabricObject):
                 endpoint.bind(cq, cq_flags)
             if av is not None:
                 endpoint.bind(av)
-            if cq is not None and av is not None:
+            if eq is not None:
+                _bind_events(endpoint, eq)
+            if cq is not None and (av is not None or eq is not None):
                 endpoint.enable()
         except BaseException:
             endpoint.close()
@@ -293,6 +305,23 @@ class Domain(FabricObject):
 
     def __repr__(self) -> str:
         return f"<Domain {self.number} on {self.nic.device.name}{' closed' if self.closed else ''}>"
+
+
+def _endpoint_class(ep_type: EpType, request: ConnectionRequest | None) -> Callable[..., Endpoint]:
+    """What makes an endpoint of this type. Raises FI_EOPNOTSUPP if nothing does."""
+    if ep_type is EpType.FI_EP_MSG:
+        return functools.partial(ConnectedEndpoint, request=request)
+    if ep_type in (EpType.FI_EP_RDM, EpType.FI_EP_DGRAM):
+        return functools.partial(Endpoint, ep_type=ep_type)
+    raise fabric_error(
+        Errno.FI_EOPNOTSUPP, f"an endpoint is of type FI_EP_MSG, FI_EP_DGRAM or FI_EP_RDM, got {ep_type!r}"
+    )
+
+
+def _bind_events(endpoint: Endpoint, eq: EventQueue) -> None:
+    if not isinstance(endpoint, ConnectedEndpoint):
+        raise fabric_error(Errno.FI_EINVAL, f"only FI_EP_MSG has events, this is {endpoint.ep_type!r}")
+    endpoint.bind(eq)
 
 
 class MemoryRegion(FabricObject):

@@ -27,7 +27,10 @@ __all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
 
 
 class Endpoint(Transmitter):
-    """A reliable connectionless endpoint (FI_EP_RDM). Bind a completion queue and an address vector, then enable.
+    """A connectionless endpoint. Bind a completion queue and an address vector, then enable.
+
+    ``ep_type`` is FI_EP_RDM, or FI_EP_DGRAM: for messages of one packet, at most :attr:`max_msg_size` bytes, without
+    FI_MATCH_COMPLETE, RMA and atomics. They are as reliable as all others: this NIC has no unreliable delivery.
 
     Common arguments of the operations:
 
@@ -75,9 +78,10 @@ class Endpoint(Transmitter):
 
     Errors raised by all of them: FI_EOPBADSTATE before enable(), FI_EBADF after close(), FI_EAGAIN when the
     ``tx_size`` ring entries are in use or operations to a peer that was given up have not ended, FI_EINVAL for
-    unsuitable buffers, lengths that differ, too many pieces or an unknown dest_addr, FI_EMSGSIZE beyond 2**30 bytes,
+    unsuitable buffers, lengths that differ, too many pieces or an unknown dest_addr, FI_EMSGSIZE beyond 2**30 bytes
+    (of a message: :attr:`max_msg_size`),
     FI_EBADFLAGS, FI_EACCES when ``desc`` does not allow the use, FI_EOPNOTSUPP for an atomic that the NIC does not
-    execute.
+    execute, and for RMA and atomics of a datagram endpoint.
 
     An error entry with FI_ECONNRESET says that the NIC has given the peer up: whether the operation was executed is
     not known. When all operations to that peer have ended, the next one tries anew.
@@ -94,8 +98,9 @@ class Endpoint(Transmitter):
         caps: Caps | None = None,
         shared: bool = False,
     ) -> None:
-        if ep_type is not EpType.FI_EP_RDM:
-            raise fabric_error(Errno.FI_EOPNOTSUPP, f"this NIC has endpoints of type FI_EP_RDM, not {ep_type!r}")
+        self.ep_type = ep_type
+        if ep_type is EpType.FI_EP_DGRAM:
+            self.max_msg_size, self._max_rma_size = domain.nic.parameters.payload, -1
         self._receiver: Receiver = Receiver(rx_size, caps)
         self._av: AddressVector | None = None
         self._shares = shared
@@ -196,8 +201,7 @@ class Endpoint(Transmitter):
         if self._rings is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the endpoint is enabled already")
         self._transmit_queue()
-        if self._av is None:
-            raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
+        vector = self._vector()
         if self._receiver.queue is None and self._counters.has(BindFlags.FI_RECV):
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
         if self._shares and self._stx is None:
@@ -211,12 +215,12 @@ class Endpoint(Transmitter):
             rings, own = self._stx._share(), None
         peers = PeerMap(rings)
         try:
-            self._av._attach(peers)
+            vector._attach(peers)
         except BaseException:
             rings.release()
             nic.return_context(context)
             raise
-        self._receiver.start(nic, self.domain.number, context, self._av, rings, peers, self._counters)
+        self._receiver.start(nic, self.domain.number, context, vector, rings, peers, self._counters)
         self._name = start_context(self.domain, context, own, self._receiver, self._counters)
         self._start(rings, peers)
 
@@ -226,6 +230,12 @@ class Endpoint(Transmitter):
         if self._name is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "an endpoint has a name once it is enabled")
         return self._name.pack()
+
+    def _vector(self) -> AddressVector:
+        """Where peers have their numbers. Raises FI_ENOAV."""
+        if self._av is None:
+            raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
+        return self._av
 
     # The end
 
@@ -252,4 +262,4 @@ class Endpoint(Transmitter):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self._rings is not None else "not enabled"
-        return f"<Endpoint {self._name or 'without name'} {state}>"
+        return f"<{type(self).__name__} {self._name or 'without name'} {state}>"

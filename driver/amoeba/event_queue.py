@@ -1,18 +1,20 @@
 """Event queues: what happens beside data transfer. fi_eq(3)."""
 
 import threading
+import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from amoeba.attributes import Info
 from amoeba.constants import EqEvent, EqFlags, Errno, WaitObj
 from amoeba.errors import FabricError, fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.waiting import WAIT_OBJECTS, WaitFd
+from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, Source, Sources, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
 
-__all__ = ["EqEntry", "EqErrEntry", "EventQueue"]
+__all__ = ["EqCmEntry", "EqEntry", "EqErrEntry", "Event", "EventQueue"]
 
 _U32 = 2**32 - 1
 _NO_FLAGS = EqFlags(0)
@@ -31,6 +33,19 @@ class EqEntry(NamedTuple):
     """FI_AV_COMPLETE: addresses inserted."""
 
 
+class EqCmEntry(NamedTuple):
+    """``struct fi_eq_cm_entry``, an event of a connection, with the number that ``fi_eq_read`` returns beside it."""
+
+    event: int
+    """FI_CONNREQ, FI_CONNECTED or FI_SHUTDOWN."""
+    fid: FabricObject | None
+    """The passive endpoint of a FI_CONNREQ, else the endpoint."""
+    info: Info | None
+    """FI_CONNREQ: what the endpoint that accepts is to be opened with."""
+    data: bytes
+    """``param`` of the peer: of ``connect`` in a FI_CONNREQ, of ``accept`` in a FI_CONNECTED."""
+
+
 class EqErrEntry(NamedTuple):
     """``struct fi_eq_err_entry``: what failed."""
 
@@ -41,10 +56,17 @@ class EqErrEntry(NamedTuple):
     err: Errno
     prov_errno: int
     err_data: bytes
+    """A connection: ``param`` of the peer's ``reject``."""
+
+
+Event: TypeAlias = EqEntry | EqCmEntry
+"""What is read as long as nothing failed."""
 
 
 class EventQueue(FabricObject):
     """Collects events of the objects bound to it, as ``fi_eq_open`` makes it. May be used by several threads.
+
+    Connections are made, and their end is noticed, while the queue is read.
 
     Parameters
     ----------
@@ -72,14 +94,16 @@ class EventQueue(FabricObject):
         self.wait_obj = wait_obj
         self._writable = bool(flags & EqFlags.FI_WRITE)
         self._changed = threading.Condition()
-        self._entries: deque[EqEntry | EqErrEntry] = deque()
+        self._entries: deque[Event | EqErrEntry] = deque()
         self._overrun = False
         self._fd: WaitFd | None = None
+        self._sources: Sources | None = None
         super().__init__(fabric)
         if wait_obj is WaitObj.FI_WAIT_FD:
             self._fd = WaitFd()
+            self._sources = Sources(self._fd)
 
-    def read(self, flags: EqFlags = _NO_FLAGS) -> EqEntry | None:
+    def read(self, flags: EqFlags = _NO_FLAGS) -> Event | None:
         """Take the oldest event, or with FI_PEEK look at it; None when there is none (FI_EAGAIN of ``fi_eq_read``).
 
         Raises FI_EAVAIL while that is an error: take it by :meth:`readerr`; FI_EOVERRUN when events were lost
@@ -87,6 +111,7 @@ class EventQueue(FabricObject):
         """
         self._check_open()
         with self._changed:
+            self._go_on()
             entry = self._oldest()
             if isinstance(entry, EqErrEntry):
                 raise fabric_error(Errno.FI_EAVAIL, "something failed: readerr() says what and why")
@@ -95,7 +120,7 @@ class EventQueue(FabricObject):
             self._consume(flags)
             return entry
 
-    def sread(self, timeout: float | None = None, flags: EqFlags = _NO_FLAGS) -> EqEntry | None:
+    def sread(self, timeout: float | None = None, flags: EqFlags = _NO_FLAGS) -> Event | None:
         """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit): ``fi_eq_sread``.
 
         Raises FI_ENOSYS for a queue of FI_WAIT_NONE.
@@ -103,14 +128,23 @@ class EventQueue(FabricObject):
         self._check_open()
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened with FI_WAIT_NONE")
-        with self._changed:
-            self._changed.wait_for(lambda: self._entries or self._overrun or self.closed, timeout)
-            return self.read(flags)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._is_silent():
+            rest = WAIT_SLICE if deadline is None else min(WAIT_SLICE, deadline - time.monotonic())
+            if rest <= 0:
+                break
+            if sources := self._sources:
+                sources.wait(rest)
+            else:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._entries or self._overrun or self.closed, rest)
+        return self.read(flags)
 
     def readerr(self, flags: EqFlags = _NO_FLAGS) -> EqErrEntry | None:
         """Take the error that is next, or with FI_PEEK look at it; None when the next event is none."""
         self._check_open()
         with self._changed:
+            self._go_on()
             entry = self._oldest()
             if not isinstance(entry, EqErrEntry):
                 return None
@@ -140,29 +174,64 @@ class EventQueue(FabricObject):
         return Errno(prov_errno).name.removeprefix("FI_").lower()
 
     def fileno(self) -> int:
-        """A descriptor that is readable while there are events: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD."""
+        """A descriptor that is readable while there are events, or connections can go on: FI_GETWAIT.
+
+        Raises FI_ENOSYS without FI_WAIT_FD.
+        """
         self._check_open()
-        if self._fd is None:
+        if self._fd is None or self._sources is None:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened without FI_WAIT_FD")
-        return self._fd.fileno()
+        return self._sources.fileno()
 
     def _report(self, event: EqEvent, fid: FabricObject, context: Any, data: int = 0) -> None:
         """Insert an event of the driver's."""
         with self._changed:
             self._append(EqEntry(event, fid, context, data))
 
-    def _report_error(self, fid: FabricObject, context: Any, data: int, err: Errno) -> None:
+    def _report_connection(self, event: EqEvent, fid: FabricObject, info: Info | None, data: bytes) -> None:
         with self._changed:
-            self._append(EqErrEntry(fid, context, data, err, int(err), b""))
+            self._append(EqCmEntry(event, fid, info, data))
+
+    def _report_error(self, fid: FabricObject, context: Any, data: int, err: Errno, err_data: bytes = b"") -> None:
+        with self._changed:
+            self._append(EqErrEntry(fid, context, data, err, int(err), err_data))
+
+    # Connections
+
+    def _watch(self, source: Source, *, writing: bool = False) -> None:
+        """Let ``source`` go on while the queue is read."""
+        with self._changed:
+            if self._sources is None:
+                self._sources = Sources()
+            self._sources.add(source, writing=writing)
+            self._changed.notify_all()
+
+    def _unwatch(self, source: Source) -> None:
+        """Forget it, before its descriptor is closed; nothing if it is not watched."""
+        with self._changed:
+            if self._sources is not None:
+                self._sources.remove(source)
+
+    def _go_on(self) -> None:
+        if self._sources:
+            self._sources.go_on()
+
+    def _is_silent(self) -> bool:
+        """Whether there is nothing to be read, and may be something later."""
+        with self._changed:
+            if self.closed:
+                return False
+            self._go_on()
+            return not self._entries and not self._overrun
 
     @property
     def _full(self) -> bool:
         return bool(self.size) and len(self._entries) >= self.size
 
-    def _oldest(self) -> EqEntry | EqErrEntry | None:
+    def _oldest(self) -> Event | EqErrEntry | None:
         return self._entries[0] if self._entries else None
 
-    def _append(self, entry: EqEntry | EqErrEntry) -> None:
+    def _append(self, entry: Event | EqErrEntry) -> None:
         if self._full or self._overrun:
             self._overrun = True
         else:
@@ -184,15 +253,16 @@ class EventQueue(FabricObject):
 
     def _may_wait(self) -> bool:
         self._check_open()
-        return not self._entries and not self._overrun
+        return self._is_silent()
 
     def _release(self) -> None:
         with self._changed:
             self._entries.clear()
             self._changed.notify_all()
-        if self._fd is not None:
-            self._fd.close()
-            self._fd = None
+            for descriptor in (self._sources, self._fd):
+                if descriptor is not None:
+                    descriptor.close()
+            self._sources = self._fd = None
 
     def __repr__(self) -> str:
         return f"<EventQueue {'closed' if self.closed else f'of {len(self._entries)} events'}>"

@@ -11,9 +11,10 @@ from amoeba.constants import EqFlags, Errno, InfoFlags, MrMode, WaitObj
 from amoeba.domain import Domain
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
-from amoeba.info import DEFAULT_MR_MODE, nic_index, offer, registration_mode, select
+from amoeba.info import DEFAULT_MR_MODE, nic_index, offers, registration_mode, select
 from amoeba.lifetime import FabricObject
 from amoeba.nic import Nic, Retransmission
+from amoeba.passive import PassiveEndpoint
 from amoeba.waiting import Waitable
 
 __all__ = ["Fabric"]
@@ -63,7 +64,9 @@ class Fabric(FabricObject):
     def getinfo(
         self, hints: Info | None = None, *, node: str | None = None, flags: InfoFlags = _NO_INFO_FLAGS
     ) -> list[Info]:
-        """What the fabric's NICs offer, one Info per NIC that does what ``hints`` ask for: ``fi_getinfo``.
+        """What the fabric's NICs offer: one Info per endpoint type and NIC that does what ``hints`` ask for.
+
+        ``fi_getinfo``. Those of type FI_EP_RDM come first, then FI_EP_MSG and FI_EP_DGRAM, each by NIC.
 
         With FI_SOURCE, ``node`` is the IPv4 address of a NIC, and only that one is asked. Peers are not known by
         node: their addresses are exchanged by the application.
@@ -72,8 +75,7 @@ class Fabric(FabricObject):
         ``hints`` that is none, FI_EBADFLAGS for other flags.
         """
         self._check_open()
-        offers = [offer(nic, index, self.name) for index, nic in enumerate(self.nics)]
-        return select(offers, hints, node=node, flags=flags)
+        return select(offers(self.nics, self.name), hints, node=node, flags=flags)
 
     def eq_open(
         self, size: int = 0, flags: EqFlags = _NO_EQ_FLAGS, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
@@ -81,6 +83,11 @@ class Fabric(FabricObject):
         """See :class:`EventQueue`."""
         self._check_open()
         return EventQueue(self, size, flags, wait_obj)
+
+    def passive_ep(self, info: Info) -> PassiveEndpoint:
+        """See :class:`PassiveEndpoint`."""
+        self._check_open()
+        return PassiveEndpoint(self, info)
 
     def trywait(self, *queues: Waitable) -> bool:
         """Whether it is time to wait for the descriptors of these queues and counters: ``fi_trywait`` of fi_poll(3).

@@ -32,7 +32,7 @@ from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
 from amoeba.rings import INJECT_SIZE
 from amoeba.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
 
-__all__ = ["DEFAULT_MR_MODE", "PROVIDER", "Offer", "nic_index", "offer", "registration_mode", "select"]
+__all__ = ["DEFAULT_MR_MODE", "PROVIDER", "Offer", "nic_index", "offers", "registration_mode", "select"]
 
 T = TypeVar("T")
 Attribute = TypeVar("Attribute", FabricAttr, DomainAttr, EpAttr, TxAttr, RxAttr)
@@ -88,19 +88,25 @@ _DEFAULT_JOB = _DEFAULT_PID = 1
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """What one NIC offers."""
+    """What one NIC offers by endpoints of one type."""
 
     info: Info
     receives: int
     """Receives that can be posted at a time: ``rx_attr.size`` of those who receive messages."""
 
 
-def offer(nic: Nic, index: int, fabric_name: str) -> Offer:
-    """Everything that the driver does with a NIC, which is number ``index`` of its fabric."""
-    return Offer(_everything(nic, index, fabric_name), nic.parameters.receives)
+def offers(nics: Sequence[Nic], fabric_name: str) -> list[Offer]:
+    """Everything that the driver does with the NICs of a fabric: first by reliable connectionless endpoints."""
+    every = [(nic, _reliable(nic, index, fabric_name)) for index, nic in enumerate(nics)]
+    return [
+        *(Offer(info, nic.parameters.receives) for nic, info in every),
+        *(Offer(_connected(info), nic.parameters.receives) for nic, info in every),
+        *(Offer(_datagrams(info, nic.parameters.payload), nic.parameters.receives) for nic, info in every),
+    ]
 
 
-def _everything(nic: Nic, index: int, fabric_name: str) -> Info:
+def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
+    """What a NIC, which is number ``index`` of its fabric, does by endpoints of type FI_EP_RDM."""
     parameters = nic.parameters
     # of the contexts that a scalable endpoint takes, one at least is of the other kind
     most_contexts = max(1, parameters.contexts - 1)
@@ -158,6 +164,37 @@ def _everything(nic: Nic, index: int, fabric_name: str) -> Info:
         ),
         fabric_attr=FabricAttr(fabric_name, PROVIDER, PROVIDER_VERSION, API_VERSION),
     )
+
+
+def _without(offered: Info, caps: Caps, ep_attr: EpAttr) -> Info:
+    """The same NIC by endpoints of another type, which have one context of a kind, and not these capabilities."""
+    return dataclasses.replace(
+        offered,
+        caps=offered.caps & ~caps,
+        tx_attr=dataclasses.replace(offered.tx_attr, caps=offered.tx_attr.caps & ~caps),
+        rx_attr=dataclasses.replace(offered.rx_attr, caps=offered.rx_attr.caps & ~caps),
+        ep_attr=dataclasses.replace(ep_attr, tx_ctx_cnt=1, rx_ctx_cnt=1),
+        domain_attr=dataclasses.replace(offered.domain_attr, max_ep_tx_ctx=1, max_ep_rx_ctx=1),
+    )
+
+
+def _connected(offered: Info) -> Info:
+    """By endpoints of type FI_EP_MSG: there is one peer, so nothing that chooses among peers."""
+    ep_attr = dataclasses.replace(offered.ep_attr, type=EpType.FI_EP_MSG)
+    return _without(offered, Caps.FI_NAMED_RX_CTX | Caps.FI_SOURCE | Caps.FI_DIRECTED_RECV, ep_attr)
+
+
+def _datagrams(offered: Info, payload: int) -> Info:
+    """By endpoints of type FI_EP_DGRAM: messages of one packet."""
+    ep_attr = dataclasses.replace(
+        offered.ep_attr,
+        type=EpType.FI_EP_DGRAM,
+        max_msg_size=payload,
+        max_order_raw_size=0,
+        max_order_war_size=0,
+        max_order_waw_size=0,
+    )
+    return _without(offered, _MEMORY | _INITIATOR | _TARGET | Caps.FI_NAMED_RX_CTX, ep_attr)
 
 
 class _MismatchError(Exception):
@@ -379,13 +416,16 @@ def select(
         offers = [offer for offer in offers if flags & InfoFlags.FI_SOURCE and _is_at(offer.info, node)]
         if hints is not None:
             hints = dataclasses.replace(hints, src_addr=None)
+    wanted = EpType.FI_EP_UNSPEC if hints is None else hints.ep_attr.type
+    if any(offer.info.ep_attr.type is wanted for offer in offers):
+        offers = [offer for offer in offers if offer.info.ep_attr.type is wanted]
     found: list[Info] = []
     reasons: list[str] = []
     for offer in offers:
         try:
             found.append(_match(offer, hints))
         except _MismatchError as mismatch:
-            reasons.append(f"{offer.info.domain_attr.name}: {mismatch}")
+            reasons.append(f"{offer.info.domain_attr.name} {offer.info.ep_attr.type.name}: {mismatch}")
     if not found:
         nobody = f"no NIC is at {node}" if flags & InfoFlags.FI_SOURCE else f"peer {node} is not known by its node"
         raise fabric_error(Errno.FI_ENODATA, "; ".join(reasons) or nobody)

@@ -62,7 +62,7 @@ class MessageOperations(Operations):
     def send(
         self,
         buf: Buffer,
-        dest_addr: int,
+        dest_addr: int = FI_ADDR_UNSPEC,
         *,
         desc: "MemoryRegion | None" = None,
         context: Any = None,
@@ -74,7 +74,7 @@ class MessageOperations(Operations):
     def sendv(
         self,
         iov: Sequence[Buffer],
-        dest_addr: int,
+        dest_addr: int = FI_ADDR_UNSPEC,
         *,
         desc: Descs = None,
         context: Any = None,
@@ -91,7 +91,7 @@ class MessageOperations(Operations):
         self,
         buf: Buffer,
         data: int,
-        dest_addr: int,
+        dest_addr: int = FI_ADDR_UNSPEC,
         *,
         desc: "MemoryRegion | None" = None,
         context: Any = None,
@@ -100,14 +100,14 @@ class MessageOperations(Operations):
         """:meth:`send`, and ``data`` (64 bits) in the entry of the peer's receive."""
         self._send(Msg([buf], dest_addr, [desc], context), flags, data)
 
-    def inject(self, buf: Buffer, dest_addr: int) -> None:
+    def inject(self, buf: Buffer, dest_addr: int = FI_ADDR_UNSPEC) -> None:
         """:meth:`send` of at most INJECT_SIZE bytes that may be changed at once, and no completion unless it fails.
 
         Raises FI_EINVAL for more bytes.
         """
         self._send(Msg([buf], dest_addr), OpFlags.FI_INJECT, silent=True)
 
-    def injectdata(self, buf: Buffer, data: int, dest_addr: int) -> None:
+    def injectdata(self, buf: Buffer, data: int, dest_addr: int = FI_ADDR_UNSPEC) -> None:
         """:meth:`senddata` as :meth:`inject` does it."""
         self._send(Msg([buf], dest_addr), OpFlags.FI_INJECT, data, silent=True)
 
@@ -266,10 +266,13 @@ class MessageOperations(Operations):
         if data is not None:
             self._check_data(data)
             flags &= ~OpFlags.FI_REMOTE_CQ_DATA  # goes without saying
-        bits, silent = self._check_request(flags, length, 0, 0, silent or self._selective, _SEND_FLAGS)
+        payload = self._nic.parameters.payload
+        # a datagram is never read by its receiver
+        allowed = _SEND_FLAGS if self.max_msg_size > payload else TRANSMIT_FLAGS
+        bits, silent = self._check_request(flags, length, 0, 0, silent or self._selective, allowed, self.max_msg_size)
         opcode = DescriptorOpcode.TAGGED_SEND if tagged else DescriptorOpcode.SEND
         cq_flags = _CQ_TAGGED_SEND if tagged else _CQ_SEND
-        if length > self._nic.parameters.payload or bits & _MATCHED:
+        if length > payload or bits & _MATCHED:
             self._send_long(opcode, msg.addr, buffers, length, tag, cq_flags, msg.context, bits, silent, data)
             return
         source = buffers[0] if len(buffers) == 1 else gathered(buffers, length)
@@ -305,6 +308,8 @@ class MessageOperations(Operations):
             post = functools.partial(self._send_long, opcode, dest_addr, buffers, length, tag, cq_flags)
             self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, buffers)
             return
+        if self._connection is not None:
+            dest_addr = self._connection.destination()
         peer = self._open_peers.get(dest_addr)
         if peer is None:
             peer = self._find_peer(dest_addr)
@@ -337,9 +342,11 @@ class MessageOperations(Operations):
         return receives is not None and receives.cancel(context)
 
     def _receiving(self) -> Receives:
-        """The receive ring. Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if there is none."""
+        """The receive ring. Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if there is none, FI_ENOTCONN."""
         if self._rings is None:
             self._not_enabled()
+        if self._connection is not None:
+            self._connection.check_receiving()
         receives = None if self._receiver is None else self._receiver.receives
         if receives is None:
             raise fabric_error(
@@ -366,7 +373,7 @@ class MessageOperations(Operations):
             match = Match(True, msg.tag, msg.ignore)
         else:
             match = _UNTAGGED
-        if self._receiver.directed and msg.addr != FI_ADDR_UNSPEC:
+        if self._connection is None and self._receiver.directed and msg.addr != FI_ADDR_UNSPEC:
             match = replace(match, source=self._receiver.identity_of(msg.addr))
         if sum(1 for buffer in buffers if buffer.length) > MAX_RECEIVE_SEGMENTS:
             raise fabric_error(

@@ -23,6 +23,7 @@ from amoeba.vectors import Descs, Segment, cut
 
 if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
+    from amoeba.connections import Connection
     from amoeba.domain import Domain, MemoryRegion
 
 __all__ = ["MAX_MESSAGE", "NO_FLAGS", "TRANSMIT_FLAGS", "TX_OP_FLAGS", "Local", "Operations", "gathered", "total"]
@@ -119,6 +120,13 @@ class Operations(FabricObject):
     Raises FI_EBADFLAGS for ``op_flags`` that cannot be a default.
     """
 
+    max_msg_size: int = MAX_MESSAGE
+    """Most bytes of one message."""
+    _max_rma_size: int = MAX_MESSAGE
+    """Most bytes of any other operation; less than 0: there is none."""
+    _connection: "Connection | None" = None
+    """What says who the peer is, whatever ``dest_addr`` is given."""
+
     def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
         self.domain = domain
         self._nic = domain.nic
@@ -158,11 +166,25 @@ class Operations(FabricObject):
         self._take_op_flags(self._op_flags)
 
     def _check_request(
-        self, flags: OpFlags, length: int, addr: int, key: int, silent: bool, allowed: int = TRANSMIT_FLAGS
+        self,
+        flags: OpFlags,
+        length: int,
+        addr: int,
+        key: int,
+        silent: bool,
+        allowed: int = TRANSMIT_FLAGS,
+        most: int | None = None,
     ) -> tuple[int, bool]:
-        """Check what is common to all operations; returns the flags as bits, and whether success is silent."""
-        if length > MAX_MESSAGE:
-            raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {MAX_MESSAGE} bytes, got {length}")
+        """Check what is common to all operations; returns the flags as bits, and whether success is silent.
+
+        ``most``: bytes that it can have, if it is a message.
+        """
+        if most is None:
+            most = self._max_rma_size
+            if most < 0:
+                raise fabric_error(Errno.FI_EOPNOTSUPP, "datagram endpoints have neither RMA nor atomics")
+        if length > most:
+            raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {most} bytes here, got {length}")
         if not (0 <= addr <= _U64 and 0 <= key <= _U64):
             raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
         if not flags:
@@ -258,6 +280,8 @@ class Operations(FabricObject):
             every = [buffer for buffer in (operands, compared, result) if buffer is not None]
             self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, every)
             return
+        if self._connection is not None:
+            dest_addr = self._connection.destination()
         peer = self._open_peers.get(dest_addr)
         if peer is None:
             peer = self._find_peer(dest_addr)
@@ -337,6 +361,8 @@ class Operations(FabricObject):
             every = [*operands, *compared, *results]
             self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, every)
             return
+        if self._connection is not None:
+            dest_addr = self._connection.destination()
         peer = self._open_peers.get(dest_addr)
         if peer is None:
             peer = self._find_peer(dest_addr)
@@ -400,6 +426,8 @@ class Operations(FabricObject):
         if context.cntr._parent is not self.domain:
             raise fabric_error(Errno.FI_EINVAL, f"{context.cntr!r} belongs to another domain")
         assert self._peer_map is not None  # the endpoint is enabled
+        if self._connection is not None:
+            dest_addr = self._connection.destination()
         self._peer_map.check(dest_addr)
         quiet = context.is_silent(silent, bits)
 

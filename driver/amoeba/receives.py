@@ -142,8 +142,9 @@ class Receives:
     """Receive ring and unexpected slots of one context.
 
     A descriptor is known by its token: how many were posted before. The NIC takes them in order, so an event about
-    one says that it is done with the ring entries of all before. At most ``receives`` receives, as many searches, and
-    a cancellation for each receive are outstanding: fewer than the ring has entries.
+    one says that it is done with the ring entries of all before. Of the others there are at most ``receives``
+    receives, as many searches, and twice as many cancellations (of receives posted, and of those that have just met a
+    message): as many as the ring has entries.
 
     ``tally`` counts what the NIC has not counted; ``counter`` is the event counter by which it counts, 0: none.
     """
@@ -176,8 +177,8 @@ class Receives:
         self._counter = counter
         dispatch.handlers |= {
             EventKind.RECEIVED: self._received,
-            EventKind.UNEXPECTED: self._met_unexpected,
-            EventKind.RENDEZVOUS: self._met_long,
+            EventKind.UNEXPECTED: self._met_in_slot,
+            EventKind.RENDEZVOUS: self._met_in_slot,
             EventKind.ATOMIC_RECEIVED: self._changed,
             EventKind.FOUND: self._search_over,
             EventKind.TAKEN: self._search_over,
@@ -295,11 +296,10 @@ class Receives:
         told = event.status if receive.whole is None and self._counter else None
         self._complete(receive, event, event.status, fits if event.status in (_OK, _TOO_LONG) else 0, told)
 
-    def _met_unexpected(self, event: Event) -> None:
+    def _met_in_slot(self, event: Event) -> None:
+        """A receive and a message have met; the message, or its record, is still in its slot."""
         self._place(self._release(event), event, self.slot(event), event.address)
         self.release_slot(event)
-
-    _met_long = _met_unexpected
 
     def _place(self, receive: Receive, event: Event, data: memoryview, address: int) -> None:
         """Bring a message to where it belongs in the buffer of its receive: copy it, or read it from its sender."""

@@ -7,7 +7,6 @@ list of them all. What a process says is believed: meet on a network whose hosts
 
 import contextlib
 import json
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -15,76 +14,15 @@ from typing import Any, Self
 
 from amoeba.constants import Errno
 from amoeba.errors import FabricError, fabric_error
+from amoeba.lines import JsonLines
 
 __all__ = ["Rendezvous"]
 
 _PROTOCOL = "amoeba-rendezvous-1"
-_LONGEST_LINE = 1 << 20
 _RETRY = 0.1
 """Seconds between attempts to connect."""
 _GREETING = 5.0
 """Seconds that whoever connects may take to say who he is, while others wait."""
-
-
-class _Connection:
-    """Lines of JSON over one TCP connection."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket = connected
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a host that is gone says nothing
-        self._received = b""
-
-    def send(self, value: object) -> None:
-        try:
-            self.socket.sendall(json.dumps(value).encode() + b"\n")
-        except OSError as error:
-            raise _gone(error) from error
-
-    def receive(self, timeout: float | None = None, idle: Callable[[], object] | None = None) -> Any:
-        """The next value. Meanwhile ``idle`` is called again and again; without it, the wait is asleep."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while b"\n" not in self._received:
-            rest = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            if idle is not None:
-                idle()
-            if select.select([self.socket], [], [], rest if idle is None else 0.0)[0]:
-                self._receive_some()
-            elif rest == 0.0:
-                raise fabric_error(Errno.FI_ETIMEDOUT, f"another process said nothing for {timeout:g} s")
-        line, self._received = self._received.split(b"\n", 1)
-        try:
-            return json.loads(line)
-        except ValueError as error:
-            raise _stranger(f"{line[:40]!r} is no JSON") from error
-
-    def check(self) -> None:
-        """Raise FI_ECONNABORTED if the other end is closed."""
-        if select.select([self.socket], [], [], 0)[0]:
-            self._receive_some()
-
-    def greet(self, greeting: object) -> bool:
-        """Say who we are; whether the answer is that of another Amoeba process. If not, the connection is closed."""
-        with contextlib.suppress(FabricError):
-            self.send(greeting)
-            if self.receive(_GREETING) == _PROTOCOL:
-                return True
-        self.close()
-        return False
-
-    def _receive_some(self) -> None:
-        try:
-            data = self.socket.recv(1 << 16)
-        except OSError as error:
-            raise _gone(error) from error
-        if not data:
-            raise _gone("it closed the connection")
-        self._received += data
-        if len(self._received) > _LONGEST_LINE:
-            raise _stranger(f"a line has at most {_LONGEST_LINE} bytes")
-
-    def close(self) -> None:
-        self.socket.close()
 
 
 class Rendezvous:
@@ -93,7 +31,7 @@ class Rendezvous:
     A process that is gone makes every later exchange of the others fail.
     """
 
-    def __init__(self, rank: int, ranks: int, connections: list[_Connection]) -> None:
+    def __init__(self, rank: int, ranks: int, connections: list[JsonLines]) -> None:
         self.rank = rank
         """This process' number, from 0."""
         self.ranks = ranks
@@ -125,7 +63,7 @@ class Rendezvous:
                 raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"cannot listen at {host}:{port}: {error}") from error
             if ready is not None:
                 ready(*server.getsockname()[:2])
-            connections: list[_Connection] = []
+            connections: list[JsonLines] = []
             while len(connections) < ranks - 1:
                 server.settimeout(max(deadline - time.monotonic(), 0.001))
                 try:
@@ -135,8 +73,8 @@ class Rendezvous:
                         Errno.FI_ETIMEDOUT,
                         f"expected {ranks - 1} processes to connect in {timeout:g} s, got {len(connections)}",
                     ) from None
-                connection = _Connection(accepted)
-                if connection.greet([_PROTOCOL, len(connections) + 1, ranks]):
+                connection = JsonLines(accepted)
+                if _greet(connection, [_PROTOCOL, len(connections) + 1, ranks]):
                     connections.append(exits.enter_context(contextlib.closing(connection)))
             server.close()
             exits.pop_all()
@@ -160,7 +98,7 @@ class Rendezvous:
                     ) from error
                 time.sleep(_RETRY)
         connected.settimeout(None)
-        connection = _Connection(connected)
+        connection = JsonLines(connected)
         try:
             greeting = connection.receive(timeout)
             if not isinstance(greeting, list) or len(greeting) != 3 or greeting[0] != _PROTOCOL:
@@ -217,8 +155,14 @@ class Rendezvous:
         return f"<Rendezvous rank {self.rank} of {self.ranks}>"
 
 
-def _gone(error: object) -> FabricError:
-    return fabric_error(Errno.FI_ECONNABORTED, f"another process is gone: {error}")
+def _greet(connection: JsonLines, greeting: object) -> bool:
+    """Say who we are; whether the answer is that of another Amoeba process. If not, the connection is closed."""
+    with contextlib.suppress(FabricError):
+        connection.send(greeting)
+        if connection.receive(_GREETING) == _PROTOCOL:
+            return True
+    connection.close()
+    return False
 
 
 def _stranger(what: str) -> FabricError:

@@ -120,6 +120,8 @@ class EndpointAlias(Posting):
         self._use_queue(original._selective_queue)
         self._rings, self._peer_map, self._open_peers = rings, original._peer_map, original._open_peers
         self._receiver = original._receiver
+        self.max_msg_size, self._max_rma_size = original.max_msg_size, original._max_rma_size
+        self._connection = original._connection
 
     def _release(self) -> None:
         self._rings = None

@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import select
+import time
 from typing import Protocol
 
 from amoeba.constants import WaitObj
 
-__all__ = ["WAIT_OBJECTS", "WAIT_SLICE", "WaitFd", "Waitable"]
+__all__ = ["WAIT_OBJECTS", "WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable"]
 
 WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
 """What queues and counters can wait by."""
@@ -40,3 +42,59 @@ class Waitable(Protocol):
 
     def _may_wait(self) -> bool:
         """Whether nothing is there to be read, so that waiting for its file descriptor makes sense."""
+
+
+class Source(Protocol):
+    """Something with a descriptor that an event queue lets go on when it is ready."""
+
+    deadline: float | None
+    """When ``time.monotonic()`` is past this, it is also let go on."""
+
+    def fileno(self) -> int: ...
+
+    def go_on(self) -> None:
+        """Do what can be done without waiting, and report it."""
+
+
+class Sources:
+    """What an event queue lets go on while it is read. ``fd``: one more descriptor to wait for. Linux only."""
+
+    def __init__(self, fd: WaitFd | None = None) -> None:
+        self._epoll = select.epoll()
+        self._sources: dict[int, Source] = {}
+        if fd is not None:
+            self._epoll.register(fd, select.EPOLLIN)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while ``fd`` or one of the sources is ready."""
+        return self._epoll.fileno()
+
+    def add(self, source: Source, *, writing: bool = False) -> None:
+        """Let it go on when there is something to be read, or when it can be written to."""
+        self._sources[source.fileno()] = source
+        self._epoll.register(source, select.EPOLLOUT if writing else select.EPOLLIN)
+
+    def remove(self, source: Source) -> None:
+        """Forget it, before it is closed; nothing if it is not there."""
+        if self._sources.pop(source.fileno(), None) is not None:
+            self._epoll.unregister(source)
+
+    def go_on(self) -> None:
+        """Let all that are ready go on, and those that have waited long enough."""
+        ready = {fd for fd, _ in self._epoll.poll(0)}
+        now = time.monotonic()
+        for fd, source in list(self._sources.items()):
+            late = source.deadline is not None and now > source.deadline
+            if (fd in ready or late) and self._sources.get(fd) is source:
+                source.go_on()
+
+    def wait(self, timeout: float) -> None:
+        """Sleep until one is ready, at most ``timeout`` seconds; also when closed meanwhile by another thread."""
+        with contextlib.suppress(ValueError):
+            self._epoll.poll(timeout)
+
+    def close(self) -> None:
+        self._epoll.close()

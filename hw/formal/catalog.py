@@ -130,8 +130,8 @@ PROOFS = [
         "distance and through either way; a result after three cycles; one commit, one end each",
         ForwardingSpec,
         "bmc",
-        9,
-        cover_depth=12,
+        10,
+        cover_depth=13,
     ),
     *_with_covers(
         "line_table",

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.measure import Measure
 from amoeba_hw.atomic.prepare import PrepareOperands
 from amoeba_model.atomic.formats import is_signed
 from amoeba_model.opcodes import Datatype, Op
@@ -66,13 +67,17 @@ class IntegerLanesSpec(wiring.Component):
         m = Module()
         datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= self._data_width]
         m.submodules.decode = decode = DecodeOperation(datatypes)
+        m.submodules.measure = measure = Measure(self._data_width, datatypes, tuple(Op))
         m.submodules.prepare = prepare = PrepareOperands(self._data_width, datatypes)
         m.submodules.lanes = lanes = FastLanes(self._data_width, datatypes)
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(Const(self._datatype, 5)),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
+            measure.control.eq(decode.control),
+            measure.value.eq(Mux(decode.control.use_compare, self.compare, self.operand)),
             prepare.control.eq(decode.control),
+            prepare.measured.eq(measure.measured),
             prepare.operand.eq(self.operand),
             prepare.compare.eq(self.compare),
             lanes.control.eq(decode.control),

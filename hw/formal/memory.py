@@ -174,7 +174,8 @@ class LineUseSpec(wiring.Component):
     def __init__(self):
         super().__init__(
             {
-                "looked_set": In(1),
+                "moves": In(1),
+                "next_set": In(1),
                 "joined": In(2),
                 "retired": In(1),
                 "retired_entry": In(2),
@@ -190,21 +191,27 @@ class LineUseSpec(wiring.Component):
         # As many operations as two bits count, so that the numbers begin anew.
         with mock.patch("amoeba_hw.memory.line_use.operations_in_flight", return_value=3):
             m.submodules.dut = dut = LineUse(SMALL)
+        looked_set = Signal()
+        with m.If(self.moves):
+            m.d.sync += looked_set.eq(self.next_set)
         m.d.comb += [
-            dut.looked_set.eq(self.looked_set),
+            dut.looked_set.eq(looked_set),
+            dut.moves.eq(self.moves),
+            dut.next_set.eq(self.next_set),
             dut.joined.eq(self.joined),
             dut.retired.eq(self.retired),
             dut.retired_entry.eq(self.retired_entry),
             dut.retired_queues.eq(self.retired & self.retired_queues),
             dut.written.eq(self.written),
             dut.written_entry.eq(self.written_entry),
-            Assume(~dut.clearing | (self.joined == 0)),
+            Assume((~dut.clearing & self.moves) | (self.joined == 0)),
             # No operation refers to two entries.
             Assume(~self.joined.all()),
         ]
         for entry in range(4):
             references, unwritten = Signal(2, name=f"uses_{entry}"), Signal(2, name=f"unwritten_{entry}")
-            looked_at = self.looked_set == entry % 2
+            in_use = Signal(name=f"in_use_{entry}")
+            looked_at = looked_set == entry % 2
             joins = self.joined[entry // 2] & looked_at
             retires = self.retired & (self.retired_entry == entry)
             queues = retires & self.retired_queues
@@ -212,6 +219,7 @@ class LineUseSpec(wiring.Component):
             m.d.sync += [
                 references.eq(references + joins - retires),
                 unwritten.eq(unwritten + queues - written),
+                in_use.eq(joins | (references != 0) | (unwritten != 0)),
             ]
             m.d.comb += [
                 # What retires was given, what was queued is written.
@@ -219,7 +227,7 @@ class LineUseSpec(wiring.Component):
                 Assume((references != 3) | ~joins),
                 Assume(~written | (unwritten != 0)),
                 Assume((unwritten != 2) | ~queues),
-                Assert(~looked_at | (dut.in_use[entry // 2] == ((references != 0) | (unwritten != 0)))),
+                Assert(~looked_at | (dut.in_use[entry // 2] == in_use)),
                 Cover((references == 0) & (unwritten == 2)),
             ]
         return m
@@ -235,11 +243,11 @@ class _NaiveUse(wiring.Component):
         m = Module()
         for entry in range(4):
             way, looked_at = entry // 2, self.looked_set == entry % 2
-            in_use = Signal(name=f"in_use_{entry}")
+            in_use, joins = Signal(name=f"in_use_{entry}"), looked_at & self.joined[entry // 2]
             ends = self.retired & (self.retired_entry == entry)
-            m.d.sync += in_use.eq((looked_at & self.joined[way]) | (in_use & ~ends))
-            with m.If(looked_at):
-                m.d.comb += self.in_use[way].eq(in_use)
+            m.d.sync += in_use.eq(joins | (in_use & ~ends))
+            with m.If(Mux(self.moves, self.next_set, self.looked_set) == entry % 2):
+                m.d.sync += self.in_use[way].eq(joins | in_use)
         return m
 
 
@@ -249,7 +257,7 @@ class LineTableSpec(wiring.Component):
     - Operations leave in the order in which they came, each once, with the entry that holds their line; what is on
       offer stays.
     - An entry takes a new line only when it is not in use, and only if the line is in no other entry in use.
-    - An operation joins only an entry that was in use while it was inside: no other has the line's newest bytes.
+    - An operation joins only an entry that was in use when it came or since: no other has the line's newest bytes.
     - A line is fetched exactly once per allocation, by the first operation that needs it.
     - Nobody waits for ever: with nothing in use and all taken, an operation leaves within four cycles.
 
@@ -335,7 +343,7 @@ class LineTableSpec(wiring.Component):
             ends = self.ends & (self.ended_entry == entry)
             m.d.sync += [
                 in_use[entry].eq(mine | (in_use[entry] & ~ends)),
-                was_in_use.eq(~arrives & (was_in_use | in_use[entry])),
+                was_in_use.eq(in_use[entry] | (was_in_use & ~arrives)),
             ]
             m.d.comb += Assert(~(dut.allocated & in_use[entry] & (its_line == line)))
             with m.If(mine & dut.allocated):
@@ -535,7 +543,7 @@ class ForwardingSpec(wiring.Component):
             store.read.eq(dut.read),
             store.read_entry.eq(dut.read_entry),
             dut.read_data.eq(store.read_data),
-            dut.present.eq(Mux(dut.asked_entry[0], self.present[1], self.present[0])),
+            *(dut.present[index].eq(self.present.bit_select(dut.asked_entry[index][0], 1)) for index in range(2)),
             dut.room.eq(self.room),
             dut.i.valid.eq(self.valid),
             operation.touches.eq(1),
@@ -565,11 +573,15 @@ class ForwardingSpec(wiring.Component):
         return m
 
     def _prove_results(self, m, dut, accepted, old):
-        pending, pending_looked, pending_old = Signal(), Signal(), Signal(BITS)
-        issued = dut.read
-        m.d.sync += pending.eq(accepted | (pending & ~issued))
-        with m.If(accepted):
-            m.d.sync += [pending_looked.eq(self.strobe), pending_old.eq(old)]
+        pending, issued = Signal(range(3)), dut.read
+        waiting = [Signal(1 + BITS, name=f"waiting_{place}") for place in range(2)]
+        pending_looked, pending_old = waiting[0][0], waiting[0][1:]
+        m.d.sync += pending.eq(pending + accepted - issued)
+        with m.If(issued):
+            m.d.sync += waiting[0].eq(waiting[1])
+        for place in range(2):
+            with m.If(accepted & (pending - issued == place)):
+                m.d.sync += waiting[place].eq(Cat(self.strobe, old))
         ages = 3
         valid, looked, expected = Signal(ages), Signal(ages), Signal(BITS * ages)
         m.d.sync += [
@@ -579,13 +591,13 @@ class ForwardingSpec(wiring.Component):
         ]
         stuck, commits, ends = Signal(4), Signal(4), Signal(4)
         m.d.sync += [
-            stuck.eq(Mux(pending & self.room & self.present.all() & ~issued, stuck + 1, 0)),
+            stuck.eq(Mux((pending != 0) & self.room & self.present.all() & ~issued, stuck + 1, 0)),
             commits.eq(commits + issued - dut.commit.valid),
             ends.eq(ends + issued - dut.finished),
         ]
         m.d.comb += [
-            Assert(~issued | pending),
-            Assert(~accepted | ~pending | issued),
+            Assert(~issued | (pending != 0)),
+            Assert(~accepted | (pending != 2) | issued),
             # A result comes three cycles after its operation was issued, never at another time.
             Assert(dut.result_valid == valid[-1]),
             Assert(~(valid[-1] & looked[-1]) | (dut.result.data[:BITS] == expected[-BITS:])),

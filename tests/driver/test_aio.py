@@ -23,12 +23,14 @@ from amoeba import (
     Errno,
     ErrorAvailableError,
     FabricError,
+    Msg,
     Op,
     OpFlags,
     OpRma,
     RmaIoc,
     RmaIov,
     RmaMsg,
+    TaggedMsg,
     TimedOutError,
     TriggeredContext,
     TriggerOp,
@@ -36,7 +38,7 @@ from amoeba import (
 )
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint, read_event, wait_counter
 from amoeba_model.device import DeviceClosedError
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, BOTH
 
 ONE = np.uint64(1)
 on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
@@ -449,3 +451,80 @@ async def test_events_are_awaited(fabric, keep):
         await read_event(queue, 0.01)
     with refused(Errno.FI_ENOSYS):
         await read_event(keep(fabric.eq_open()))
+
+
+# Messages
+
+
+@pytest.fixture
+def talking(fabric, keep):
+    """(one, other): endpoints to be awaited that send and receive, connected."""
+    sides = []
+    for number in range(2):
+        domain = keep(fabric.domain(number))
+        queue = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED, WaitObj.FI_WAIT_FD))
+        peers = keep(domain.av_open())
+        endpoint = keep(domain.endpoint(cq=queue, av=peers, cq_flags=BOTH))
+        sides.append((keep(AsyncCompletionQueue(queue)).endpoint(endpoint), peers))
+    for (_, peers), (other, _) in zip(sides, reversed(sides), strict=True):
+        peers.insert(other.endpoint.getname())
+    return sides[0][0], sides[1][0]
+
+
+@on_model
+@pytest.mark.parametrize("length", [5, 9000], ids=["short", "long"])
+@in_loop
+async def test_messages_are_awaited_at_both_ends(talking, length):
+    one, other = talking
+    buffers = [bytearray(length) for _ in range(6)]
+    message = bytes([7]) * length
+    sends = [
+        one.send(message, 0, context="sent"),
+        one.sendv([message[:2], message[2:]], 0, context="sent"),
+        one.sendmsg(Msg([message], 0, context="sent")),
+        one.tsend(message, 0, 1, context="sent"),
+        one.tsendv([message], 0, 2, context="sent"),
+        one.tsendmsg(TaggedMsg([message], 0, 3, context="sent")),
+    ]
+    receives = [
+        other.recv(buffers[0], context="received"),
+        other.recvv([buffers[1]], context="received"),
+        other.recvmsg(Msg([buffers[2]], context="received")),
+        other.trecv(buffers[3], 1, context="received"),
+        other.trecvv([buffers[4]], 2, context="received"),
+        other.trecvmsg(TaggedMsg([buffers[5]], 2**64 - 1, 3, context="received")),
+    ]
+    entries = await asyncio.gather(*sends, *receives)
+    assert [entry.op_context for entry in entries] == ["sent"] * 6 + ["received"] * 6
+    assert {entry.len for entry in entries} == {length}
+    assert buffers == [message] * 6
+    await other.inject(b"pong", 0)
+    await other.tinject(b"pong", 0, 1)
+    assert (await one.recv(bytearray(4))).len == (await one.trecv(bytearray(4), 1)).len == 4
+
+
+@on_model
+@in_loop
+async def test_a_receive_that_nobody_awaits_any_more_is_taken_back(talking):
+    one, other = talking
+    lost, kept = bytearray(4), bytearray(4)
+    with refused(Errno.FI_ETIMEDOUT):
+        await AsyncEndpoint(other.completions, other.endpoint, timeout=0.05).recv(lost)
+    task = asyncio.create_task(other.recv(lost))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await other.completions.drain()
+    _, entry = await asyncio.gather(one.send(b"kept", 0), other.recv(kept))
+    assert (entry.len, kept, lost) == (4, b"kept", bytes(4))
+
+
+@on_model
+@in_loop
+async def test_receives_that_report_elsewhere_or_more_than_once_cannot_be_awaited(client, talking):
+    with refused(Errno.FI_EINVAL, "do not report to this queue"):
+        await client.remote.recv(bytearray(4))
+    for flags in (OpFlags.FI_MULTI_RECV, OpFlags.FI_CLAIM):
+        with refused(Errno.FI_EBADFLAGS):
+            await talking[1].trecvmsg(TaggedMsg([bytearray(4)], 2**64 - 1, 1), flags)

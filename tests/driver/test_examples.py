@@ -41,3 +41,15 @@ def test_the_work_queue_gives_every_job_to_one_worker(capsys):
     assert sorted(np.concatenate(done)) == list(range(30))
     assert all(done)
     assert "all squared: True" in capsys.readouterr().out
+
+
+def test_the_ball_comes_back(capsys):
+    hits, cycles = run("ping_pong.py")
+    assert hits == 20
+    assert cycles > 0
+    assert "the ball was hit 20 times" in capsys.readouterr().out
+
+
+def test_the_long_message_waits_for_its_receive(capsys):
+    assert run("long_message.py") == (False, True)
+    assert "same: True" in capsys.readouterr().out

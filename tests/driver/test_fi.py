@@ -37,6 +37,7 @@ from amoeba import (
     FabricError,
     Info,
     InfoFlags,
+    Msg,
     Op,
     OpCntr,
     OpFlags,
@@ -45,6 +46,7 @@ from amoeba import (
     RmaIov,
     RmaMsg,
     RxAttr,
+    TaggedMsg,
     TriggeredContext,
     TriggerOp,
     TryAgainError,
@@ -69,6 +71,7 @@ C_ARGUMENTS = {
     "fi_close": "fid",
     "fi_control": "fid command arg",
     "fi_mr_reg": "domain buf len access offset requested_key flags context",
+    "fi_mr_bind": "mr bfid flags",
     "fi_mr_desc": "mr",
     "fi_mr_key": "mr",
     "fi_av_open": "domain attr",
@@ -144,6 +147,24 @@ C_ARGUMENTS = {
     "fi_fetch_atomicvalid": "ep datatype op",
     "fi_compare_atomicvalid": "ep datatype op",
     "fi_query_atomic": "domain datatype op flags",
+    "fi_recv": "ep buf len desc src_addr context",
+    "fi_recvv": "ep iov desc count src_addr context",
+    "fi_recvmsg": "ep msg flags",
+    "fi_send": "ep buf len desc dest_addr context",
+    "fi_sendv": "ep iov desc count dest_addr context",
+    "fi_sendmsg": "ep msg flags",
+    "fi_inject": "ep buf len dest_addr",
+    "fi_senddata": "ep buf len desc data dest_addr context",
+    "fi_injectdata": "ep buf len data dest_addr",
+    "fi_trecv": "ep buf len desc src_addr tag ignore context",
+    "fi_trecvv": "ep iov desc count src_addr tag ignore context",
+    "fi_trecvmsg": "ep msg flags",
+    "fi_tsend": "ep buf len desc dest_addr tag context",
+    "fi_tsendv": "ep iov desc count dest_addr tag context",
+    "fi_tsendmsg": "ep msg flags",
+    "fi_tinject": "ep buf len dest_addr tag",
+    "fi_tsenddata": "ep buf len desc data dest_addr tag context",
+    "fi_tinjectdata": "ep buf len data dest_addr tag",
 }
 """From the synopses of the manual pages of release 1.17: without output parameters, and contexts of objects."""
 
@@ -691,3 +712,85 @@ def test_commands_that_an_object_does_not_know(client):
     ):
         with refused(Errno.FI_ENOSYS):
             fi.fi_control(fid, command)
+
+
+# fi_msg, fi_tagged
+
+ANY = 2**64 - 1
+DATA = OpFlags.FI_REMOTE_CQ_DATA
+
+
+@pytest.mark.parametrize(
+    ("send", "data", "silent"),
+    [
+        (lambda ep: fi.fi_send(ep, b"hello!", 5, None, 0, "sent"), 0, False),
+        (lambda ep: fi.fi_sendv(ep, [b"hel", b"lo", b"!"], None, 2, 0, "sent"), 0, False),
+        (lambda ep: fi.fi_sendmsg(ep, Msg([b"hello"], 0, context="sent", data=9), DATA), 9, False),
+        (lambda ep: fi.fi_senddata(ep, b"hello!", 5, None, 9, 0, "sent"), 9, False),
+        (lambda ep: fi.fi_inject(ep, b"hello!", 5, 0), 0, True),
+        (lambda ep: fi.fi_injectdata(ep, b"hello!", 5, 9, 0), 9, True),
+    ],
+    ids=["send", "sendv", "sendmsg", "senddata", "inject", "injectdata"],
+)
+@pytest.mark.parametrize("receive", ["recv", "recvv", "recvmsg"])
+def test_messages(nodes, send, data, silent, receive):
+    client, server = nodes
+    buf = bytearray(8)
+    if receive == "recv":
+        fi.fi_recv(server.ep, buf, 8, None, ANY, "received")
+    elif receive == "recvv":
+        fi.fi_recvv(server.ep, [memoryview(buf)[:2], memoryview(buf)[2:], bytearray(1)], None, 2, ANY, "received")
+    else:
+        fi.fi_recvmsg(server.ep, Msg([buf], context="received"), 0)
+    send(client.ep)
+    entry = server.done("received")
+    flags = Caps.FI_MSG | Caps.FI_RECV | (Caps.FI_REMOTE_CQ_DATA if data else 0)
+    assert (entry.flags, entry.len, entry.data) == (flags, 5, data)
+    assert buf == b"hello\0\0\0"
+    if not silent:
+        client.done("sent")
+
+
+@pytest.mark.parametrize(
+    ("send", "data", "silent"),
+    [
+        (lambda ep: fi.fi_tsend(ep, b"hello!", 5, None, 0, 6, "sent"), 0, False),
+        (lambda ep: fi.fi_tsendv(ep, [b"hel", b"lo", b"!"], None, 2, 0, 6, "sent"), 0, False),
+        (lambda ep: fi.fi_tsendmsg(ep, TaggedMsg([b"hello"], 0, 6, context="sent", data=9), DATA), 9, False),
+        (lambda ep: fi.fi_tsenddata(ep, b"hello!", 5, None, 9, 0, 6, "sent"), 9, False),
+        (lambda ep: fi.fi_tinject(ep, b"hello!", 5, 0, 6), 0, True),
+        (lambda ep: fi.fi_tinjectdata(ep, b"hello!", 5, 9, 0, 6), 9, True),
+    ],
+    ids=["tsend", "tsendv", "tsendmsg", "tsenddata", "tinject", "tinjectdata"],
+)
+@pytest.mark.parametrize("receive", ["trecv", "trecvv", "trecvmsg"])
+def test_tagged_messages(nodes, send, data, silent, receive):
+    client, server = nodes
+    buf, other = bytearray(8), bytearray(8)
+    fi.fi_trecv(server.ep, other, 8, None, ANY, 8, 1, "other")
+    if receive == "trecv":
+        fi.fi_trecv(server.ep, buf, 8, None, ANY, 7, 1, "received")
+    elif receive == "trecvv":
+        fi.fi_trecvv(server.ep, [memoryview(buf)[:2], memoryview(buf)[2:]], None, 2, ANY, 7, 1, "received")
+    else:
+        fi.fi_trecvmsg(server.ep, TaggedMsg([buf], ANY, 7, 1, context="received"), 0)
+    send(client.ep)
+    assert server.done("received").data == data
+    assert (buf, other) == (b"hello\0\0\0", bytes(8))
+    if not silent:
+        client.done("sent")
+    fi.fi_cancel(server.ep, "other")
+    with pytest.raises(ErrorAvailableError):
+        fi.fi_cq_sread(server.cq, 1, None, 30_000)
+    assert fi.fi_cq_readerr(server.cq, 0).err == Errno.FI_ECANCELED
+    with refused(Errno.FI_ENOENT):
+        fi.fi_cancel(server.ep, "other")
+
+
+def test_a_region_counts(nodes, mr, to, keep):
+    client, server = nodes
+    cntr = keep(fi.fi_cntr_open(server.domain, fi.CntrAttr()))
+    fi.fi_mr_bind(mr, cntr, BindFlags.FI_REMOTE_WRITE)
+    fi.fi_write(client.ep, words(1), 8, None, 0, *to, "write")
+    client.done("write")
+    assert fi.fi_cntr_read(cntr) == 1

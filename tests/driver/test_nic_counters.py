@@ -1,21 +1,27 @@
 """Counters that the NIC advances: messages, and what peers do to this side's memory."""
 
+import select
+
 import numpy as np
 import pytest
 from amoeba import (
     AtomicMsg,
     BindFlags,
     CqFormat,
+    DeferredWork,
     Errno,
     FabricError,
     MrAccess,
     Op,
+    OpCntr,
     OpFlags,
     RmaIoc,
     RmaIov,
     RmaMsg,
     TaggedMsg,
     TimedOutError,
+    TriggerOp,
+    WaitObj,
     open_cluster,
 )
 from amoeba_model.parameters import NicParameters
@@ -357,3 +363,36 @@ def test_waiting_for_peers_that_do_nothing_ends_in_time(counted):
     _, other = counted
     with pytest.raises(TimedOutError):
         other.counters[REMOTE_WRITE].wait(1, timeout=0.05)
+
+
+@ON_MODEL
+def test_the_descriptor_of_a_counter_of_peers_is_always_readable_on_a_simulated_nic(fabric, keep):
+    """Nothing on this side tells when they begin."""
+    domain = keep(fabric.domain(0))
+    queue, peers = keep(domain.cq_open()), keep(domain.av_open())
+    counters = {kind: keep(domain.cntr_open(WaitObj.FI_WAIT_FD)) for kind in (SEND, RECV, REMOTE_WRITE)}
+    endpoint = keep(domain.endpoint())
+    endpoint.bind(queue, SELECTIVE)
+    endpoint.bind(peers)
+    for kind, counter in counters.items():
+        endpoint.bind(counter, kind)
+    endpoint.enable()
+    for kind, counter in counters.items():
+        assert counter.read() == 0
+        assert bool(select.select([counter], [], [], 0)[0]) == (kind is not SEND)
+
+
+@ON_MODEL
+def test_deferred_work_may_wait_for_what_peers_do(counted, keep):
+    one, other = counted
+    domain = other.side.domain
+    region = keep(domain.mr_reg(bytearray(8), ALL_ACCESS))
+    done = keep(domain.cntr_open())
+    change = DeferredWork(3, other.counters[REMOTE_WRITE], TriggerOp.FI_OP_CNTR_ADD, OpCntr(done, 100))
+    domain.queue_work(change)
+    for turn in range(3):
+        assert done.read() == 0
+        one.side.endpoint.write(bytes(8), one.side.peer, region.address, region.key)
+        one.counters[WRITE].wait(turn + 1, timeout=30)
+        other.counters[REMOTE_WRITE].wait(turn + 1, timeout=30)
+    assert done.read() == 100

@@ -35,8 +35,14 @@ FAULTS = {
     "bytes in the pipeline are not waited for": (
         executor,
         "Executor",
-        "operation.touches & self._is_late(operation)",
+        "operation.touches & self._ahead.late",
         "operation.touches & 0",
+    ),
+    "what has just entered the pipeline is not waited for": (
+        executor,
+        "Executor",
+        "moved & entered & overlaps",
+        "moved & entered & 0",
     ),
     "an entry leaves under the feet of who joins it": (line_table, "LineTable", "decided.eq(stays)", "decided.eq(0)"),
     "a line twice in a row is taken for two": (
@@ -53,6 +59,7 @@ FAULTS = {
         "(joins[way] != retirements[way]) | (queued[way] != writes[way])",
         "joins[way] != retirements[way]",
     ),
+    "who joins is overlooked by who comes next": (line_use, "LineUse", "came | Mux(same_set, joined, 0)", "came"),
     "a record that is written while it is forgotten is lost": (
         entry_records,
         "EntryRecords",

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Mutation run of FastLanes and PrepareOperands: ``python tests/hw/mutate_atomic.py [--mutants N] [--seed N]``.
+"""Mutation run of FastLanes and its operands: ``python tests/hw/mutate_atomic.py [--mutants N] [--seed N]``.
 
 Every mutant executes the operands of the project's vector tests for every cell; it is killed by the first result
 that differs from the model's. See docs/verification.md for the published scores.

@@ -4,11 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.measure import Measure
 from amoeba_hw.atomic.prepare import PrepareOperands
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
@@ -25,6 +26,7 @@ class DecodedLanes(wiring.Component):
 
     def __init__(self, data_width, datatypes):
         self._decode = DecodeOperation(datatypes)
+        self._measure = Measure(data_width, datatypes, tuple(Op))
         self._prepare = PrepareOperands(data_width, datatypes)
         self._lanes = FastLanes(data_width, datatypes)
         super().__init__(
@@ -44,13 +46,17 @@ class DecodedLanes(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.decode = decode = self._decode
+        m.submodules.measure = measure = self._measure
         m.submodules.prepare = prepare = self._prepare
         m.submodules.lanes = lanes = self._lanes
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
+            measure.control.eq(decode.control),
+            measure.value.eq(Mux(decode.control.use_compare, self.compare, self.operand)),
             prepare.control.eq(decode.control),
+            prepare.measured.eq(measure.measured),
             prepare.operand.eq(self.operand),
             prepare.compare.eq(self.compare),
             lanes.control.eq(decode.control),

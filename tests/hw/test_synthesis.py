@@ -1,7 +1,8 @@
-"""What is read from the logs of place and route."""
+"""What is run for synthesis, and what is read from the logs of place and route."""
 
 import pytest
-from amoeba_hw.synthesis import SynthesisResult, ToolStoppedError, occupied, progress, run_tool
+from amoeba_hw import synthesis
+from amoeba_hw.synthesis import SynthesisResult, ToolStoppedError, occupied, progress, run_tool, run_yosys
 
 PACKED = """\
 Info: Device utilisation:
@@ -49,3 +50,29 @@ def test_a_tool_that_takes_too_long_is_stopped(tmp_path):
     with pytest.raises(ToolStoppedError, match="did not finish within 2 s") as caught:
         run_tool(tmp_path, "python", "-c", script, timeout=2)
     assert caught.value.log == "before\n"
+
+
+FAKE_YOSYS = """
+class Design: pass
+def run_pass(command, design): print(f"<{command}>")
+"""
+
+
+def test_yosys_runs_as_machine_code_where_it_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthesis, "_native_yosys", lambda: True)
+    (tmp_path / "pyosys").mkdir()
+    (tmp_path / "pyosys" / "__init__.py").touch()
+    (tmp_path / "pyosys" / "libyosys.py").write_text(FAKE_YOSYS)
+    assert run_yosys(tmp_path, "read_rtlil top.il; tee -o stat.json stat").split("\n") == [
+        "<read_rtlil top.il>",
+        "<tee -o stat.json stat>",
+        "",
+    ]
+
+
+def test_yosys_runs_as_webassembly_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthesis, "_native_yosys", lambda: False)
+    run_yosys(tmp_path, "design -reset; tee -o said.txt log here")
+    assert "here" in (tmp_path / "said.txt").read_text()
+    with pytest.raises(ToolStoppedError, match="failed"):
+        run_yosys(tmp_path, "read_rtlil missing.il")

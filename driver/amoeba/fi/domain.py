@@ -5,7 +5,8 @@ from typing import Any
 
 from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
 from amoeba.attributes import FabricAttr, Info
-from amoeba.constants import AvFlags, DomainFlags, Errno, MrAccess
+from amoeba.constants import AvFlags, BindFlags, DomainFlags, Errno, MrAccess
+from amoeba.counters import Counter
 from amoeba.devices import open_fabric
 from amoeba.domain import Domain, MemoryRegion
 from amoeba.errors import fabric_error
@@ -25,6 +26,7 @@ __all__ = [
     "fi_domain",
     "fi_domain_bind",
     "fi_fabric",
+    "fi_mr_bind",
     "fi_mr_desc",
     "fi_mr_key",
     "fi_mr_reg",
@@ -71,6 +73,11 @@ def fi_mr_reg(
 def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:
     """What operations are given as ``desc``."""
     return mr
+
+
+def fi_mr_bind(mr: MemoryRegion, bfid: Counter, flags: int) -> None:
+    """:meth:`amoeba.MemoryRegion.bind`."""
+    mr.bind(bfid, BindFlags(flags))
 
 
 def fi_mr_key(mr: MemoryRegion) -> int:

@@ -1,6 +1,6 @@
 """fi_endpoint(3), and fi_getname of fi_cm(3)."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from amoeba.address import AddressVector
 from amoeba.attributes import Info, RxAttr, TxAttr
@@ -13,7 +13,6 @@ from amoeba.errors import fabric_error
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import EndpointAlias, Posting
-from amoeba.triggered import TriggeredContext
 
 __all__ = [
     "fi_cancel",
@@ -90,7 +89,7 @@ def fi_enable(ep: Endpoint | ScalableEndpoint | TransmitContext | ReceiveContext
     ep.enable()
 
 
-def fi_cancel(ep: Posting, context: TriggeredContext) -> None:
+def fi_cancel(ep: Posting, context: Any) -> None:
     """:meth:`amoeba.Endpoint.cancel`."""
     ep.cancel(context)
 

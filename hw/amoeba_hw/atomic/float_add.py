@@ -12,7 +12,7 @@ from amoeba_hw.atomic.numbers import (
     precision_of,
     select_format,
 )
-from amoeba_hw.atomic.shift import count_leading_zeros, shift_left, shift_right_jam
+from amoeba_hw.atomic.shift import any_below, count_leading_zeros, shift_left, shift_right
 
 __all__ = ["FloatAdder"]
 
@@ -101,23 +101,24 @@ class FloatAdder(wiring.Component):
         m.d.sync += b_register.sign.eq(b_sign)
         # Of two equal ones, the positive one is taken for the larger: the x87's choice between two NaNs.
         magnitude = [Cat(number.significand, number.exponent) for number in (a, b)]
-        smaller = (magnitude[0] - magnitude[1] - (a.sign & ~b.sign))[-1]
+        smaller = Cat(Const(0, 1), magnitude[0]) < Cat(a.sign & ~b.sign, magnitude[1])
+        # A NaN has the largest magnitude in its format; only between two of them is there anything to decide.
+        larger_nan_wins = Cat(self.float_format[f.name] for f in self._formats if f.larger_nan_wins).any()
         return (
             a_register,
             b_register,
             self._register(m, "a_is_smaller", smaller),
+            self._register(m, "a_stays", a.nan & ~larger_nan_wins),
             self._register(m, "a_above_b", (a.exponent - b.exponent)[: len(a.exponent)]),
             self._register(m, "b_above_a", (b.exponent - a.exponent)[: len(a.exponent)]),
         )
 
-    def _align(self, m, chosen, a, b, a_is_smaller, a_above_b, b_above_a):
-        larger_nan_wins = Cat(chosen[f.name] for f in self._formats if f.larger_nan_wins).any()
+    def _align(self, m, chosen, a, b, a_is_smaller, a_stays, a_above_b, b_above_a):
         opposed = a.sign ^ b.sign
         invalid = (a.infinite & b.infinite & opposed & ~a.nan & ~b.nan) | a.invalid | b.invalid
         special = a.infinite | a.nan | b.infinite | b.nan | invalid
-        # A NaN has the largest magnitude in its format; only between two of them is there anything to decide.
         take_b = Signal()
-        m.d.comb += take_b.eq(a_is_smaller & (larger_nan_wins | ~a.nan))
+        m.d.comb += take_b.eq(a_is_smaller & ~a_stays)
         quiet = Cat(Const(0, self._precision - 2), a.nan | b.nan, Const(0, 1))
         largest = select_format(self._formats, chosen, lambda f: Const(f.exponent_mask, f.exponent_bits))
         default = Const(3 << self._precision - 2, self._precision)
@@ -128,9 +129,9 @@ class FloatAdder(wiring.Component):
         m.d.comb += distance.eq(Mux(take_b, b_above_a, a_above_b))
         shift_bits = (self._precision + 2).bit_length()
         far = distance[shift_bits:].any()
-        coarse, sticky = shift_right_jam(
-            m, Cat(Const(0, 2), small), Const(0), distance[:shift_bits], steps=range(2, shift_bits, 2)
-        )
+        placed = Cat(Const(0, 2), small)
+        coarse = shift_right(m, placed, distance[:shift_bits], steps=range(2, shift_bits, 2))
+        lost = any_below(placed, distance[:shift_bits] & ~0b11)
         return (
             self._register(m, "sign_2", invalid | Mux(take_b, b.sign, a.sign)),
             self._register(m, "opposed_2", opposed & ~special),
@@ -138,13 +139,13 @@ class FloatAdder(wiring.Component):
             self._register(m, "exponent_2", Mux(invalid, largest, Mux(take_b, b.exponent, a.exponent))),
             self._register(m, "large_2", large),
             self._register(m, "small_2", coarse & (~far).replicate(self._precision + 2)),
-            self._register(m, "sticky_2", Mux(far, small.any(), sticky)),
+            self._register(m, "sticky_2", Mux(far, small.any(), lost)),
             self._register(m, "distance_2", distance[:2]),
         )
 
     def _add(self, m, sign, opposed, special, exponent, large, small, sticky, distance):
-        small, sticky = shift_right_jam(m, small, sticky, distance, steps=(0,))
-        addend = Cat(sticky, small, Const(0, 1))
+        lost = sticky | any_below(small[:3], distance)
+        addend = Cat(lost, shift_right(m, small, distance, steps=(0,)), Const(0, 1))
         total = Cat(Const(0, 3), large, Const(0, 1)) + (addend ^ opposed.replicate(len(addend))) + opposed
         width = self._precision + 4
         # Shifting further than this would go below the smallest exponent.

@@ -13,7 +13,7 @@ from amoeba_hw.atomic.numbers import (
     precision_of,
     select_format,
 )
-from amoeba_hw.atomic.shift import count_leading_zeros, shift_left, shift_right_jam
+from amoeba_hw.atomic.shift import any_below, count_leading_zeros, shift_left, shift_right
 
 __all__ = ["FloatFactors", "FloatProduct", "expectation_layout"]
 
@@ -123,7 +123,7 @@ class FloatFactors(wiring.Component):
         smaller = Const(0, 1)
         if any(f.larger_nan_wins for f in self._formats):
             # Of two equal ones, the positive one counts as larger, as in FloatAdder.
-            smaller = (a.significand - b.significand - (a.sign & ~b.sign))[-1]
+            smaller = Cat(Const(0, 1), a.significand) < Cat(a.sign & ~b.sign, b.significand)
         return self._register(m, "zero_1", zero), self._register(m, "smaller_1", smaller)
 
     def _choose(self, m, chosen, zero, smaller):
@@ -231,9 +231,16 @@ class FloatProduct(wiring.Component):
         kept = self.product[-(precision + 3) :]
         rest = self.product[: -(precision + 3)].any()
         two_or_more = self.product[-1]
-        amount = Signal(len(expectation.shift))
-        m.d.comb += amount.eq(Mux(expectation.normal, two_or_more, expectation.shift))
-        shifted, sticky = shift_right_jam(m, kept, rest, amount, steps=range(0, len(amount), 2))
+        # Both ways at once, for the product arrives late.
+        shift = expectation.shift
+        subnormal = shift_right(m, kept, shift, steps=range(0, len(shift), 2))
+        normal = Signal(len(kept))
+        shifted, sticky = Signal(len(kept)), Signal()
+        m.d.comb += [
+            normal.eq(Mux(two_or_more, kept[1:], kept)),
+            shifted.eq(Mux(expectation.normal, normal, subnormal)),
+            sticky.eq(rest | Mux(expectation.normal, two_or_more & kept[0], any_below(kept, shift))),
+        ]
         overflow = Signal()
         m.d.comb += overflow.eq(expectation.beyond | (expectation.at_limit & two_or_more))
         limit = select_format(self._formats, self.float_format, lambda f: Const(f.largest_exponent, f.exponent_bits))

@@ -1,12 +1,12 @@
 """What a beat's numbers are: zero, not a number, or neither."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.atomic.control import COMPONENTS, ELEMENTS, FORMATS, Control, restrict
 
-__all__ = ["Measure", "any_per_component", "magnitudes", "select_component"]
+__all__ = ["Measure", "any_per_component", "magnitudes", "measured_operand", "select_component"]
 
 
 def any_per_component(m, bits):
@@ -47,8 +47,24 @@ def magnitudes(m, control, beat):
     return flags
 
 
+def measured_operand(data_width: int) -> data.StructLayout:
+    """What is known of the numbers that the target's are compared with, or whose truth counts.
+
+    Members
+    -------
+    nonzero
+        Bit n: the element that ends at byte n is not zero; -0 is zero, NaN is not. Zero where none ends.
+    zero
+        Bit n: the number that ends at byte n is zero. Bits elsewhere are meaningless.
+    nan
+        Bit n: the number that ends at byte n compares with nothing, being a NaN or no valid encoding.
+    """
+    lanes = data_width // 8
+    return data.StructLayout({"nonzero": lanes, "zero": lanes, "nan": lanes})
+
+
 class Measure(wiring.Component):
-    """Finds the zeros and the NaNs of a beat; combinational.
+    """Finds the zeros and the NaNs of a beat's (compare) operand; combinational.
 
     Parameters
     ----------
@@ -60,32 +76,25 @@ class Measure(wiring.Component):
     -------
     control : In(Control)
     value : In(data_width)
-    nonzero : Out(data_width // 8)
-        Bit n: the element that ends at byte n is not zero; -0 is zero, NaN is not. Zero where none ends.
-    zero : Out(data_width // 8)
-        Bit n: the number that ends at byte n is zero. Bits elsewhere are meaningless.
-    nan : Out(data_width // 8)
-        Bit n: the number that ends at byte n compares with nothing, being a NaN or no valid encoding.
+        The operand, or the compare operand if ``control.use_compare``.
+    measured : Out(measured_operand(data_width))
     """
 
     def __init__(self, data_width, datatypes, ops):
         self._datatypes = datatypes
         self._ops = ops
-        lanes = data_width // 8
         super().__init__(
             {
                 "control": In(Control),
                 "value": In(data_width),
-                "nonzero": Out(lanes),
-                "zero": Out(lanes),
-                "nan": Out(lanes),
+                "measured": Out(measured_operand(data_width)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         control = restrict(m, self.control, self._datatypes, self._ops)
-        lanes = len(self.nonzero)
+        lanes = len(self.measured.nonzero)
         for byte in range(lanes):
             nans = []
             for float_format in FORMATS.values():
@@ -93,7 +102,7 @@ class Measure(wiring.Component):
                 if span.ends_at(byte):
                     number = self.value[8 * (byte + 1) - float_format.width : 8 * (byte + 1)]
                     nans.append(control.float_format[float_format.name] & _is_nan(float_format, number))
-            m.d.comb += self.nan[byte].eq(Cat(nans).any())
+            m.d.comb += self.measured.nan[byte].eq(Cat(nans).any())
         flags = any_per_component(m, magnitudes(m, control, self.value))
         pairs = flags["x87"]
         flags["x87_pair"] = {byte: pairs[byte] | pairs[byte - 16] for byte in range(25, lanes, 32)}
@@ -102,8 +111,8 @@ class Measure(wiring.Component):
                 control.element[name] & flags[name][byte] for name, span in ELEMENTS.items() if span.ends_at(byte)
             )
             m.d.comb += [
-                self.nonzero[byte].eq(of_element.any()),
-                self.zero[byte].eq(~select_component(control, flags, byte)),
+                self.measured.nonzero[byte].eq(of_element.any()),
+                self.measured.zero[byte].eq(~select_component(control, flags, byte)),
             ]
         return m
 

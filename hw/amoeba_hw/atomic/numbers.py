@@ -94,10 +94,7 @@ class Unpack(wiring.Component):
                 integer = Mux(self.float_format[f.name], stored, nonzero)
                 invalid = self.float_format[f.name] & nonzero & ~stored
         largest = pick(lambda f: self.word[f.significand_bits : f.width - 1].all())
-        nan = pick(
-            lambda f: self.word[: f.fraction_bits].any() if f.has_infinity else self.word[: f.fraction_bits].all()
-        )
-        infinite = pick(lambda f: ~self.word[: f.fraction_bits].any() if f.has_infinity else Const(0))
+        nan, infinite = self._classify_fraction()
         m.d.comb += [
             number.sign.eq(pick(lambda f: self.word[f.width - 1])),
             number.exponent.eq(exponent | ~nonzero),
@@ -107,6 +104,25 @@ class Unpack(wiring.Component):
             number.invalid.eq(invalid),
         ]
         return m
+
+    def _classify_fraction(self):
+        """Whether the fraction is one of a NaN, and that of infinity, where the exponent is the largest."""
+
+        def chosen(formats):
+            return Cat(self.float_format[f.name] for f in formats).any()
+
+        with_infinity = [f for f in self._formats if f.has_infinity]
+        # Masked by the format, which is known early, instead of chosen among the fractions of all formats.
+        some = Cat(
+            self.word[position] & chosen(f for f in with_infinity if position < f.fraction_bits)
+            for position in range(max((f.fraction_bits for f in with_infinity), default=0))
+        ).any()
+        full = Cat(
+            self.float_format[f.name] & self.word[: f.fraction_bits].all()
+            for f in self._formats
+            if not f.has_infinity
+        ).any()
+        return some | full, chosen(with_infinity) & ~some
 
 
 class Pack(wiring.Component):

@@ -100,7 +100,8 @@ class ArithmeticPipeline(wiring.Component):
         m.d.sync += merged.eq(self._merge(m, events, products, sums))
         # The units compute whatever stands at the input, so that they need not wait for `busy`; what nobody asked
         # for, and the lower halves of 8-bit sums, leave them unseen.
-        direct = events["add"][FloatSums.LATENCY] | events["multiply_complex"][LATENCIES["multiply_complex"]]
+        direct = Signal()
+        m.d.sync += direct.eq(Cat(events[kind][LATENCIES[kind] - 1] for kind in ("add", "multiply_complex")).any())
         m.d.comb += self.result.eq(Mux(direct, sums.result, merged))
         return m
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
 
 from amoeba_hw.atomic.control import COMPONENTS, FORMATS, Control, check_datatypes, restrict, spread
-from amoeba_hw.atomic.measure import Measure
+from amoeba_hw.atomic.measure import measured_operand
 
 __all__ = ["PrepareOperands", "prepared_operands"]
 
@@ -79,6 +79,8 @@ class PrepareOperands(wiring.Component):
     -------
     control : In(Control)
     operand, compare : In(data_width)
+    measured : In(measured_operand(data_width))
+        From Measure, of the same operands.
     prepared : Out(prepared_operands(data_width))
     """
 
@@ -91,6 +93,7 @@ class PrepareOperands(wiring.Component):
                 "control": In(Control),
                 "operand": In(data_width),
                 "compare": In(data_width),
+                "measured": In(measured_operand(data_width)),
                 "prepared": Out(prepared_operands(data_width)),
             }
         )
@@ -101,21 +104,20 @@ class PrepareOperands(wiring.Component):
         width = len(self.operand)
         other = Signal(width)
         m.d.comb += other.eq(Mux(control.use_compare, self.compare, self.operand))
-        m.submodules.measure = measure = Measure(width, self._datatypes, self._ops)
-        m.d.comb += [measure.control.eq(self.control), measure.value.eq(other)]
         compares = Signal()
         m.d.comb += compares.eq(control.on_greater | control.on_less | control.on_equal | control.on_unordered)
-        self._answer(m, control, compares, other, measure)
+        self._answer(m, control, compares, other)
         self._compare_with(m, control, other)
         self._find_nans(m, control, compares)
         self._change(m, control, compares, other)
         return m
 
-    def _answer(self, m, control, compares, other, measure):
+    def _answer(self, m, control, compares, other):
         """Per number and relation, whether to raise its flag."""
         prepared = self.prepared
-        true = Signal(len(measure.nonzero))
-        m.d.comb += true.eq(spread(control, measure.nonzero))
+        measured = self.measured
+        true = Signal(len(measured.nonzero))
+        m.d.comb += true.eq(spread(control, measured.nonzero))
         for byte in range(len(true)):
             ends = Cat(control.component[name] for name, span in COMPONENTS.items() if span.ends_at(byte)).any()
             if_nonzero = Mux(true[byte], control.on_both, control.on_one)
@@ -128,14 +130,14 @@ class PrepareOperands(wiring.Component):
             ]
             sign = other[8 * byte + 7]
             for target_sign in range(2):
-                relations = _relations(control, sign, measure.zero[byte], target_sign)
+                relations = _relations(control, sign, measured.zero[byte], target_sign)
                 for member, relation, truth in zip(
                     (prepared.if_above, prepared.if_equal, prepared.if_below),
                     relations,
                     (if_nonzero, if_zero, if_nonzero),
                     strict=True,
                 ):
-                    compared = Mux(measure.nan[byte], control.on_unordered, relation)
+                    compared = Mux(measured.nan[byte], control.on_unordered, relation)
                     raised = Mux(control.truth, truth, Mux(compares, compared, 1))
                     m.d.comb += member[2 * byte + target_sign].eq(ends & (raised ^ prepared.inverted[byte]))
 

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-__all__ = ["count_leading_zeros", "shift_left", "shift_right_jam"]
+__all__ = ["any_below", "count_leading_zeros", "shift_left", "shift_right"]
 
 
 def shift_left(m, value, amount):
@@ -17,16 +17,18 @@ def shift_left(m, value, amount):
     return value
 
 
-def shift_right_jam(m, value, sticky, amount, *, steps):
-    """``value >> amount``, and ``sticky`` or any one shifted out; ``steps`` says which bits of amount apply."""
-    width = len(value)
+def shift_right(m, value, amount, *, steps):
+    """``value >> amount``; ``steps`` says which bits of amount apply, the others count as zeros."""
     for low in steps:
         digit = amount[low : low + 2]
-        distances = [min(way << low, width) for way in range(1 << len(digit))]
-        lost = _choose(digit, [value[:distance].any() for distance in distances])
-        sticky = _share(m, sticky | lost)
+        distances = [min(way << low, len(value)) for way in range(1 << len(digit))]
         value = _share(m, _choose(digit, [Cat(value[distance:], Const(0, distance)) for distance in distances]))
-    return value, sticky
+    return value
+
+
+def any_below(value, amount):
+    """Whether one of the lowest ``amount`` bits is set: what a shift to the right loses, found beside the shifter."""
+    return Cat(bit & (amount > position) for position, bit in enumerate(value)).any()
 
 
 def count_leading_zeros(m, value):

@@ -10,6 +10,7 @@ from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_hw.atomic.control import EFFECTS, Control
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
 from amoeba_hw.atomic.schedule import Schedule
@@ -25,9 +26,9 @@ class Arithmetic(wiring.Component):
 
     ::
 
-        issue        | admit  |
-        operands              | prepare |
-        target                          | lanes, or the pipeline begins |
+        issue        | admit, measure |
+        operands                      | prepare |
+        target                                  | lanes, or the pipeline begins |
 
     The pipeline's schedule exists twice: here as the operations are issued, so that none has to wait later,
     and in the pipeline two cycles later.
@@ -46,8 +47,9 @@ class Arithmetic(wiring.Component):
     decoded, latency : out
         Their controls, and the cycles from operands to result, 0 for an operation that is not pipelined.
         Combinational.
-    control : in
-        Of the operation that might be issued.
+    control, compared : in
+        Of the operation that might be issued; its compare operand if the control says ``use_compare``, else its
+        operand.
     issue : in
         It is, and is pipelined; only while not ``busy``.
     busy : out
@@ -88,6 +90,7 @@ class Arithmetic(wiring.Component):
                 "decoded": Out(Control),
                 "latency": Out(5),
                 "control": In(Control),
+                "compared": In(width),
                 "issue": In(1),
                 "busy": Out(1),
                 "late_is_due": Out(1),
@@ -116,11 +119,17 @@ class Arithmetic(wiring.Component):
         m = Module()
         width = len(self.target)
         m.submodules.decode = decode = DecodeOperation(self._datatypes, self._ops)
+        m.submodules.measure = measure = Measure(width, self._datatypes, self._ops)
         m.submodules.prepare = prepare = PrepareOperands(width, self._datatypes, self._ops)
         m.submodules.lanes = lanes = FastLanes(width, self._datatypes, self._ops)
         control = Signal(Control)
+        measured = Signal(measured_operand(width))
         prepared = Signal(prepared_operands(width))
-        m.d.sync += [control.eq(self.prepare_control), prepared.eq(prepare.prepared)]
+        m.d.sync += [
+            measured.eq(measure.measured),
+            control.eq(self.prepare_control),
+            prepared.eq(prepare.prepared),
+        ]
         with m.If(self.is_late):
             m.d.sync += prepared.merged.eq(self.late_operand)
         m.d.comb += [
@@ -128,7 +137,10 @@ class Arithmetic(wiring.Component):
             decode.datatype.eq(self.datatype),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
             self.decoded.eq(decode.control),
+            measure.control.eq(self.control),
+            measure.value.eq(self.compared),
             prepare.control.eq(self.prepare_control),
+            prepare.measured.eq(measured),
             prepare.operand.eq(self.operand),
             prepare.compare.eq(self.compare),
             lanes.control.eq(control),

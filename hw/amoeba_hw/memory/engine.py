@@ -15,7 +15,7 @@ from amoeba_hw.memory.operations import line_result, operations_queued, queued_o
 from amoeba_hw.memory.result_packer import ResultPacker
 from amoeba_hw.memory.splitter import RequestSplitter
 from amoeba_hw.memory.write_back import WriteBack
-from amoeba_hw.stream import Queue, connect_streams
+from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
 
 __all__ = ["MemoryEngine"]
 
@@ -41,7 +41,7 @@ class MemoryEngine(wiring.Component):
     ``parameters.lines`` cover the host's latency; random lines somewhat less, see LineTable. A chain of pipelined
     operations on the same bytes takes their latency (ArithmeticPipeline) each. Elements of two beats take two cycles
     if they begin where a line does; in a chain on one address 4 each, products 22. Misaligned elements take about 10
-    cycles each, those of two beats 19, and the latency. An answer takes 18 cycles from its request plus the host's
+    cycles each, those of two beats 19, and the latency. An answer takes 19 cycles from its request plus the host's
     latency.
 
     Parameters
@@ -101,7 +101,9 @@ class MemoryEngine(wiring.Component):
         m.submodules.executor = executor = Executor(parameters)
         m.submodules.write_back = write_back = WriteBack(parameters)
         m.submodules.results = results = Queue(line_result(parameters), results_depth)
-        # Next to what the queue of results holds, the packer and the executor's last stages hold a few.
+        # The packer has no time to wait for a memory's output in the cycle in which it turns it.
+        m.submodules.results_slice = results_slice = RegisterSlice(line_result(parameters))
+        # Next to what the queue of results holds, the slice, the packer and the executor's last stages hold a few.
         m.submodules.gate = gate = DeliveryGate(parameters, results_depth + 16)
         m.submodules.packer = packer = ResultPacker(parameters)
 
@@ -114,7 +116,8 @@ class MemoryEngine(wiring.Component):
         connect_streams(m, fetcher.line_reads, wiring.flipped(self.line_reads))
         connect_streams(m, wiring.flipped(self.line_data), fetcher.line_data)
         connect_streams(m, write_back.line_writes, wiring.flipped(self.line_writes))
-        connect_streams(m, results.o, packer.i)
+        connect_streams(m, results.o, results_slice.i)
+        connect_streams(m, results_slice.o, packer.i)
         connect_streams(m, packer.o, wiring.flipped(self.results))
         for other in (fetcher, store, write_back):
             m.d.comb += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.allocated_entry)]
@@ -123,9 +126,6 @@ class MemoryEngine(wiring.Component):
             store.fill.eq(fetcher.fill),
             store.fill_entry.eq(fetcher.fill_entry),
             store.fill_data.eq(fetcher.fill_data),
-            fetcher.asked_entry.eq(executor.asked_entry),
-            executor.present.eq(fetcher.present),
-            executor.refused.eq(fetcher.refused),
             store.read.eq(executor.read),
             store.read_entry.eq(executor.read_entry),
             executor.read_data.eq(store.read_data),
@@ -142,10 +142,17 @@ class MemoryEngine(wiring.Component):
             write_back.copy_data.eq(store.copy_data),
             write_back.copy_strobe.eq(store.copy_strobe),
         ]
+        for index in range(2):
+            m.d.comb += [
+                fetcher.asked_entry[index].eq(executor.asked_entry[index]),
+                executor.present[index].eq(fetcher.present[index]),
+                executor.refused[index].eq(fetcher.refused[index]),
+            ]
+        # A cycle old: one more result may have come meanwhile.
+        m.d.sync += executor.room.eq(results.level <= results_depth - 8)
         m.d.comb += [
             results.i.p.eq(executor.result),
             results.i.valid.eq(executor.result_valid),
-            executor.room.eq(results.level <= results_depth - 8),
             gate.finished.eq(executor.finished),
             gate.finished_writes.eq(executor.finished_writes),
             gate.queued.eq(write_back.queued),

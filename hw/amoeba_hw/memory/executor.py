@@ -34,8 +34,8 @@ class Executor(wiring.Component):
         +------+  +-------+  +-------+  +---------+  +--------+
         |decode|--| issue |--| line  |--| compute |--| commit |---+--> store
         +------+  +-------+  +-------+  +---------+  +--------+   |
-                      |         ^ ^          ^ ^--------bypass----+
-                  store.read ---+ +----------|--------------------+
+          |           |         ^ ^          ^ ^--------bypass----+
+      look ahead  store.read ---+ +----------|--------------------+
                                              +----> pipeline --> commit
 
     Nothing stops once it is issued. An operation is issued when
@@ -49,7 +49,8 @@ class Executor(wiring.Component):
     Bytes of the operation before come from the commit register at age 2, those of the one before that at age 1;
     older ones come from the store. A pipelined operation also takes bytes that leave the pipeline just when it
     computes. So operations on one line follow each other at one per cycle, and a chain of pipelined ones takes
-    their latency each.
+    their latency each. Whether the line is there, and bytes are in the pipeline, is looked up a cycle ahead, for the
+    operation that might be issued and for the one behind it.
 
     Elements of two beats come as two operations, one for each half. Both deliver their old value as all others
     do; the new one is computed when the second has brought its half (WideArithmetic), and committed in two
@@ -62,10 +63,10 @@ class Executor(wiring.Component):
     Members
     -------
     i : stream of queued_operation
-    asked_entry : out
-        Entry of the operation that might be issued.
-    present, refused : in
-        The host has answered the read of that entry's line; and it refused.
+    asked_entry : array of two, out
+        Entries of the operation that might be issued and of the one behind it.
+    present, refused : array of two, in
+        The host has answered the read of that entry's line, if only in this cycle; and it refused.
     read, read_entry, read_data : to LineStore
     commit : out, commit_of
         Every operation on a line ends with one.
@@ -86,9 +87,9 @@ class Executor(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(queued_operation(parameters))),
-                "asked_entry": Out(entry),
-                "present": In(1),
-                "refused": In(1),
+                "asked_entry": Out(entry).array(2),
+                "present": In(1).array(2),
+                "refused": In(1).array(2),
                 "read": Out(1),
                 "read_entry": Out(entry),
                 "read_data": In(parameters.data_width),
@@ -117,6 +118,12 @@ class Executor(wiring.Component):
         self._valid = [Signal(name=f"valid_{age}") for age in range(4)]
         self._errors = [Signal(name=f"error_{age}") for age in range(4)]
         self._latency = Signal(5)
+        self._wide_0 = Signal()
+        # The operation behind it, as it came from the queue.
+        self._coming = Signal(operation)
+        self._coming_valid = Signal()
+        self._moves = Signal()
+        self._ahead = Signal(data.StructLayout({"present": 1, "refused": 1, "late": 1}))
         # Operations in the pipeline, and on their way to it, by the cycles that are left until their result.
         late = data.StructLayout(
             {
@@ -135,6 +142,7 @@ class Executor(wiring.Component):
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
         self._stores_element = Signal()
+        self._first_entry = Signal(entry)
         self._old = Signal(parameters.data_width)
 
     def elaborate(self, platform):
@@ -143,6 +151,7 @@ class Executor(wiring.Component):
         m.submodules.elements = self._elements
         issue = Signal()
         self._decode(m, issue)
+        self._look_ahead(m, issue)
         error = self._issue(m, issue)
         self._pass_on(m, issue, error)
         target = self._fetch_line(m)
@@ -158,28 +167,65 @@ class Executor(wiring.Component):
 
     def _is_pipelined(self):
         """Whether the operation that might be issued takes the pipeline of elements that fit a beat."""
-        return (self._latency != 0) & ~self._is_wide(self._operations[0])
+        return (self._latency != 0) & ~self._wide_0
 
     def _decode(self, m, issue):
-        """The operation at the queue's end becomes, decoded, the one that might be issued."""
+        """The operation from the queue becomes, decoded, the one that might be issued."""
         arithmetic = self._arithmetic
+        coming = self._coming
+        compared = Signal.like(coming.compare)
         m.d.comb += [
-            arithmetic.op.eq(self.i.p.op),
-            arithmetic.datatype.eq(self.i.p.datatype),
-            arithmetic.cswap_by_bits.eq(self.i.p.cswap_by_bits),
+            arithmetic.op.eq(coming.op),
+            arithmetic.datatype.eq(coming.datatype),
+            arithmetic.cswap_by_bits.eq(coming.cswap_by_bits),
             arithmetic.control.eq(self._controls[0]),
-            self.i.ready.eq(~self._valid[0] | issue),
+            arithmetic.compared.eq(compared),
+            self._moves.eq(~self._valid[0] | issue),
+            self.i.ready.eq(~self._coming_valid | self._moves),
         ]
         with m.If(self.i.ready):
+            m.d.sync += [self._coming_valid.eq(self.i.valid), coming.eq(self.i.p)]
+        with m.If(self._moves):
             m.d.sync += [
-                self._valid[0].eq(self.i.valid),
-                self._operations[0].eq(self.i.p),
+                self._valid[0].eq(self._coming_valid),
+                self._operations[0].eq(coming),
                 self._controls[0].eq(arithmetic.decoded),
+                compared.eq(Mux(arithmetic.decoded.use_compare, coming.compare, coming.operand)),
                 self._latency.eq(arithmetic.latency),
+                self._wide_0.eq(self._is_wide(coming)),
             ]
             if self._wide:
-                with m.If(self._is_wide(self.i.p)):
-                    m.d.sync += self._latency.eq(Mux(self.i.p.half, self._wide.latency(self.i.p.op) + 1, 0))
+                with m.If(self._is_wide(coming)):
+                    m.d.sync += self._latency.eq(Mux(coming.half, self._wide.latency(coming.op) + 1, 0))
+
+    def _look_ahead(self, m, issue):
+        """What the operation that might be issued in the next cycle will find: its line, and bytes in the pipeline.
+
+        Looked up for both operations that it may be, since which one it is depends on what is issued in this cycle,
+        and is known late in it.
+        """
+        issued, coming = self._operations[0], self._coming
+        found = [Signal.like(self._ahead, name=f"found_{index}") for index in range(2)]
+        for index, operation in enumerate((issued, coming)):
+            m.d.comb += self.asked_entry[index].eq(operation.entry)
+            m.d.sync += [
+                found[index].present.eq(self.present[index]),
+                found[index].refused.eq(self.refused[index]),
+                found[index].late.eq(self._will_be_late(operation)),
+            ]
+        # What is issued in this cycle enters the pipeline only now.
+        same_entry = coming.entry == issued.entry
+        if self._wide:
+            same_entry |= self._wide_0 & (coming.entry == self._first_entry)
+        moved, entered, overlaps = Signal(), Signal(), Signal()
+        m.d.sync += [
+            moved.eq(self._moves),
+            entered.eq(issue & issued.touches & (self._latency != 0)),
+            overlaps.eq(same_entry & (coming.strobe & issued.strobe).any()),
+        ]
+        m.d.comb += self._ahead.eq(Mux(moved, found[1], found[0]))
+        with m.If(moved & entered & overlaps):
+            m.d.comb += self._ahead.late.eq(1)
 
     def _issue(self, m, issue):
         """Decides whether the operation is issued; returns whether it cannot be executed."""
@@ -188,17 +234,16 @@ class Executor(wiring.Component):
         unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
         waits = Cat(
             ~self.room,
-            operation.fetches & ~self.present,
+            operation.fetches & ~self._ahead.present,
             operation.settle & (unsettled != 0),
             self._cannot_commit(),
-            operation.touches & self._is_late(operation),
+            operation.touches & self._ahead.late,
         ).any()
         m.d.comb += [
             issue.eq(self._valid[0] & ~waits),
             arithmetic.issue.eq(issue & self._is_pipelined()),
             self.read.eq(issue),
             self.read_entry.eq(operation.entry),
-            self.asked_entry.eq(operation.entry),
         ]
         with m.If(issue & (operation.gather | operation.compute | operation.scatter)):
             m.d.sync += unsettled.eq(STEP_SETTLES + self._latency)
@@ -218,7 +263,7 @@ class Executor(wiring.Component):
             Mux(
                 operation.compute | operation.scatter,
                 self._elements.error,
-                operation.fetches & self.refused,
+                operation.fetches & self._ahead.refused,
             )
         )
         return error
@@ -230,16 +275,15 @@ class Executor(wiring.Component):
         if not self._wide:
             return in_the_way
         # The arithmetic of elements that fit a beat does not know of the others.
-        is_wide = self._is_wide(self._operations[0])
         due = [late.valid for late in self._late[ISSUE_TO_COMPUTE:]] + [Const(0)]
         fitting = Cat((self._latency == latency) & due[latency] for latency in (0, *self._arithmetic.latencies))
         halves = Cat(
             (self._latency == latency) & (due[latency - 1] | due[latency]) for latency in self._wide_latencies
         )
-        return Mux(is_wide, halves.any(), in_the_way | fitting.any())
+        return Mux(self._wide_0, halves.any(), in_the_way | fitting.any())
 
-    def _is_late(self, operation):
-        """Whether bytes that the operation touches will come from the pipeline too late for it.
+    def _will_be_late(self, operation):
+        """Whether, in the next cycle, bytes that the operation touches will come from the pipeline too late for it.
 
         What comes at the time at which it would compute is early enough for a pipelined operation; another
         one is not issued then anyway, since it could not commit. Only halves of wide elements are too late
@@ -251,7 +295,7 @@ class Executor(wiring.Component):
             & (late.entry == operation.entry)
             & (late.strobe & operation.strobe).any()
             & (late.wide if cycles == 0 else 1)
-            for cycles, late in enumerate(self._late[ISSUE_TO_COMPUTE:])
+            for cycles, late in enumerate(self._late[ISSUE_TO_COMPUTE + 1 :])
         ).any()
 
     def _pass_on(self, m, issue, error):
@@ -284,13 +328,12 @@ class Executor(wiring.Component):
         Nothing is issued between the two, so nobody can miss the first meanwhile.
         """
         operation = self._operations[0]
-        is_wide = self._is_wide(operation)
-        first_entry = Signal.like(operation.entry)
+        is_wide = self._wide_0
         first_error = Signal()
         with m.If(issue & is_wide & ~operation.half):
-            m.d.sync += [first_entry.eq(operation.entry), first_error.eq(error)]
+            m.d.sync += [self._first_entry.eq(operation.entry), first_error.eq(error)]
         for latency in self._wide_latencies:
-            for half, entry in enumerate((first_entry, operation.entry)):
+            for half, entry in enumerate((self._first_entry, operation.entry)):
                 entering = self._late[ISSUE_TO_COMPUTE + latency - 2 + half]
                 with m.If(issue & is_wide & (self._latency == latency)):
                     m.d.sync += [

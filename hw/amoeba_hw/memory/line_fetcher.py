@@ -1,6 +1,6 @@
 """Reads lines from the host."""
 
-from amaranth.hdl import Const, Module
+from amaranth.hdl import Const, Module, Mux
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
@@ -31,9 +31,10 @@ class LineFetcher(wiring.Component):
         Pulse: the entry holds another line, nothing of which has arrived.
     fill, fill_entry, fill_data : out
         Pulse: a line for the store.
-    asked_entry : in
-    present, refused : out
-        In the same cycle: the answer has come for the line of that entry; and it was that the host refused.
+    asked_entry : array of two, in
+    present, refused : array of two, out
+        In the same cycle: the answer has come for the line of that entry, or comes in this cycle; and it is that the
+        host refused.
     trace_line_read : TRACE_SLOT
     """
 
@@ -51,9 +52,9 @@ class LineFetcher(wiring.Component):
                 "fill": Out(1),
                 "fill_entry": Out(entry),
                 "fill_data": Out(width),
-                "asked_entry": In(entry),
-                "present": Out(1),
-                "refused": Out(1),
+                "asked_entry": In(entry).array(2),
+                "present": Out(1).array(2),
+                "refused": Out(1).array(2),
                 "trace_line_read": Out(TRACE_SLOT),
             }
         )
@@ -82,7 +83,7 @@ class LineFetcher(wiring.Component):
             event.context.eq(Const(0xFF, 8)),
         ]
         answer = data.StructLayout({"present": 1, "refused": 1})
-        m.submodules.answers = answers = EntryRecords(answer, entries(self._parameters), readers=1)
+        m.submodules.answers = answers = EntryRecords(answer, entries(self._parameters), readers=2)
         m.d.comb += [
             self.line_data.ready.eq(order.o.valid),
             order.o.ready.eq(self.line_data.valid),
@@ -95,8 +96,13 @@ class LineFetcher(wiring.Component):
             answers.write_entry.eq(self.fill_entry),
             answers.write_data.present.eq(1),
             answers.write_data.refused.eq(self.line_data.p.error),
-            answers.asked[0].eq(self.asked_entry),
-            self.present.eq(answers.records[0].present),
-            self.refused.eq(answers.records[0].refused),
         ]
+        for index in range(2):
+            comes = self.fill & (self.fill_entry == self.asked_entry[index])
+            known = answers.records[index]
+            m.d.comb += [
+                answers.asked[index].eq(self.asked_entry[index]),
+                self.present[index].eq(known.present | comes),
+                self.refused[index].eq(Mux(comes, self.line_data.p.error, known.refused)),
+            ]
         return m

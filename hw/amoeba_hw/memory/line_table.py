@@ -104,6 +104,7 @@ class LineTable(wiring.Component):
         self._operation = Signal(line_operation(parameters))
         self._set = Signal(range(self._sets))
         self._matches = Signal(self._ways)
+        self._was_fetched = Signal(self._ways)
         self._use = LineUse(parameters)
 
     def elaborate(self, platform):
@@ -112,14 +113,13 @@ class LineTable(wiring.Component):
         fire, takes, way = Signal(), Signal(), Signal(self._ways)
         m.d.comb += self.i.ready.eq(~use.clearing & (~self._present | fire))
         self._compare(m, takes, way)
-        possible = Signal()
-        hit = self._decide(m, possible & ~fire, way)
+        possible, needs_fetch = Signal(), Signal()
+        found, hit, fetched = self._decide(m, possible & ~fire, way)
+        self._note_fetch(m, fire & self._operation.touches, way, fetched)
 
         operation = self._operation
-        needs_fetch = Signal()
-        fetched = self._fetched(m, fire & operation.touches, way, hit)
         m.d.comb += [
-            possible.eq(self._present & (way.any() | ~operation.touches)),
+            possible.eq(self._present & (found | ~operation.touches)),
             needs_fetch.eq(operation.fetches & ~fetched),
             self.o.valid.eq(possible & (~needs_fetch | self.fetches.ready)),
             self.fetches.valid.eq(possible & needs_fetch & self.o.ready),
@@ -135,6 +135,7 @@ class LineTable(wiring.Component):
             self.allocated_line.eq(operation.line),
             self.hit.eq(fire & operation.touches & hit),
             use.looked_set.eq(self._set),
+            use.moves.eq(self.i.ready),
             use.joined.eq(Mux(fire & operation.touches, way, 0)),
             use.retired.eq(self.retired),
             use.retired_entry.eq(self.retired_entry),
@@ -163,6 +164,7 @@ class LineTable(wiring.Component):
             tag.eq(line[bits:]),
             taken_tag.eq(self._operation.line[bits:]),
             read.addr.eq(number),
+            self._use.next_set.eq(number),
             write.addr.eq(self._set),
             write.en.eq(Mux(takes, way, 0)),
             *(write.data[index].eq(taken_tag) for index in range(self._ways)),
@@ -178,27 +180,39 @@ class LineTable(wiring.Component):
             ]
 
     def _decide(self, m, stays, way):
-        """Second stage: the way for the operation, none if all are in use; returns whether it holds the line."""
-        hit, decided, decided_hit = Signal(), Signal(), Signal()
+        """Second stage: the way for the operation, none if all are in use.
+
+        Returns whether there is one, whether it holds the line, and whether the line was fetched already.
+        """
+        decided, decided_hit, decided_fetched = Signal(), Signal(), Signal()
         decided_way = Signal(self._ways)
+        found, hit, fetched = Signal(), Signal(), Signal()
         joinable, free = Signal(self._ways), Signal(self._ways)
         m.d.comb += [joinable.eq(self._matches & self._use.in_use), free.eq(~self._use.in_use)]
         with m.If(decided):
             # On offer already. What became free meanwhile is still nobody else's.
-            m.d.comb += [way.eq(decided_way), hit.eq(decided_hit)]
+            m.d.comb += [found.eq(1), way.eq(decided_way), hit.eq(decided_hit), fetched.eq(decided_fetched)]
         with m.Else():
-            m.d.comb += [hit.eq(joinable.any()), way.eq(Mux(hit, joinable, free & -free))]
-        m.d.sync += [decided.eq(stays), decided_way.eq(way), decided_hit.eq(hit)]
-        return hit
+            m.d.comb += [
+                found.eq(joinable.any() | free.any()),
+                way.eq(Mux(hit, joinable, free & -free)),
+                hit.eq(joinable.any()),
+                fetched.eq((joinable & self._was_fetched).any()),
+            ]
+        m.d.sync += [
+            decided.eq(stays),
+            decided_way.eq(way),
+            decided_hit.eq(hit),
+            decided_fetched.eq(fetched),
+        ]
+        return found, hit, fetched
 
-    def _fetched(self, m, joins, way, hit):
-        """Whether the line of the way was fetched already; keeps account of it."""
+    def _note_fetch(self, m, joins, way, fetched):
+        """Keeps account of the lines that were fetched."""
         read, write = self._rows(m, "fetched", 1)
         m.d.comb += [read.addr.eq(self._set), write.addr.eq(self._set), write.en.eq(Mux(joins, way, 0))]
-        fetched = Signal()
-        m.d.comb += fetched.eq(hit & (way & read.data.as_value()).any())
+        m.d.comb += self._was_fetched.eq(read.data.as_value())
         m.d.comb += [write.data[index].eq(fetched | self._operation.fetches) for index in range(self._ways)]
-        return fetched
 
 
 def _encode(bits):

@@ -27,8 +27,11 @@ class LineUse(wiring.Component):
         The numbers are being cleared: nothing may begin.
     looked_set : in
         The set that ``in_use`` and ``joined`` are about.
+    moves, next_set : in
+        ``looked_set`` of the next cycle is ``next_set``; otherwise it stays, and nothing joins.
     in_use : out, one bit per way
-        In the same cycle; of what ends, all until the cycle before.
+        From registers: everything that joined until the cycle before counts, and of what ended, what ended until
+        the one before that.
     joined : in, one bit per way
         Pulse: an operation begins to refer to the entry.
     retired, retired_entry, retired_queues : in
@@ -46,6 +49,8 @@ class LineUse(wiring.Component):
             {
                 "clearing": Out(1),
                 "looked_set": In(range(self._sets)),
+                "moves": In(1),
+                "next_set": In(range(self._sets)),
                 "in_use": Out(self._ways),
                 "joined": In(self._ways),
                 "retired": In(1),
@@ -63,13 +68,27 @@ class LineUse(wiring.Component):
         m.d.comb += self.clearing.eq(self._cleared != self._sets)
         m.d.sync += self._cleared.eq(self._cleared + self.clearing)
         retired = self._place(self.retired_entry)
-        joins = self._count(m, "joins", self._most_joins, self.looked_set, self.joined)
-        retirements = self._count(m, "retirements", self._most_joins, *retired, self.retired)
-        queued = self._count(m, "queued", 2, *retired, self.retired_queues)
-        writes = self._count(m, "writes", 2, *self._place(self.written_entry), self.written)
-        m.d.comb += self.in_use.eq(
+        counts = [
+            self._count(m, "joins", self._most_joins, self.looked_set, self.joined),
+            self._count(m, "retirements", self._most_joins, *retired, self.retired),
+            self._count(m, "queued", 2, *retired, self.retired_queues),
+            self._count(m, "writes", 2, *self._place(self.written_entry), self.written),
+        ]
+        stays_in_use, next_in_use = (
             Cat((joins[way] != retirements[way]) | (queued[way] != writes[way]) for way in range(self._ways))
+            for joins, retirements, queued, writes in zip(*counts, strict=True)
         )
+        # What moves and who joins is known late in the cycle, so it meets what was looked up behind registers.
+        stayed, came, joined = (Signal(self._ways, name=name) for name in ("stayed", "came", "came_along"))
+        moved, same_set = Signal(), Signal()
+        m.d.sync += [
+            stayed.eq(stays_in_use),
+            came.eq(next_in_use),
+            joined.eq(self.joined),
+            moved.eq(self.moves),
+            same_set.eq(self.next_set == self.looked_set),
+        ]
+        m.d.comb += self.in_use.eq(Mux(moved, came | Mux(same_set, joined, 0), stayed))
         return m
 
     def _place(self, entry):
@@ -78,15 +97,20 @@ class LineUse(wiring.Component):
         return entry[:bits], Cat(entry[bits:] == way for way in range(self._ways))
 
     def _count(self, m, name, most, changed_set, changed_ways, enable=1):
-        """Numbers up to ``most``, of which those of some ways of a set grow by one; returns the ones looked up."""
+        """Numbers up to ``most``, of which those of some ways of a set grow by one; returns two sets of them:
+        those of ``looked_set`` and those of ``next_set``."""
         layout = data.ArrayLayout(most.bit_length(), self._ways)
         m.submodules[name] = numbers = memory.Memory(shape=layout, depth=self._sets, init=[])
         write = numbers.write_port(granularity=1)
-        old, looked_up = numbers.read_port(domain="comb"), numbers.read_port(domain="comb")
-        m.d.comb += [old.addr.eq(changed_set), looked_up.addr.eq(self.looked_set)]
+        old, *looked_up = (numbers.read_port(domain="comb") for _ in range(3))
+        m.d.comb += [
+            old.addr.eq(changed_set),
+            looked_up[0].addr.eq(self.looked_set),
+            looked_up[1].addr.eq(self.next_set),
+        ]
         with m.If(self.clearing):
             m.d.comb += [write.addr.eq(self._cleared), write.en.eq(-1)]
         with m.Else():
             m.d.comb += [write.addr.eq(changed_set), write.en.eq(Mux(enable, changed_ways, 0))]
             m.d.comb += [write.data[way].eq(old.data[way] + 1) for way in range(self._ways)]
-        return looked_up.data
+        return [port.data for port in looked_up]

@@ -134,32 +134,19 @@ class ElementWalk(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         step = self.step
-        beat_bytes = self._parameters.beat_bytes
         offset_bits = line_address_bits(self._parameters)
         before = Signal(14)  # bytes of the elements that are finished
         done = Signal(6)  # bytes of this element that this phase has dealt with
+        offset, count, element_ends = self._measure(m, done)
         cursor = Signal(64)
-        left = Signal(6)
-        room = Signal(offset_bits + 1)
-        count = Signal(offset_bits + 1)
-        element_ends = Signal()
         m.d.comb += [
             cursor.eq(self.address + before + done),
-            left.eq(self.size - done),
             step.line.eq(cursor[offset_bits:]),
-            step.offset.eq(Mux(step.compute, 0, cursor[:offset_bits])),
-        ]
-        # Room in the line, and in this half of the element.
-        in_line = beat_bytes - step.offset
-        in_half = beat_bytes - done[:offset_bits]
-        m.d.comb += [
-            room.eq(Mux((in_half < in_line), in_half, in_line)),
-            element_ends.eq(left <= room),
-            count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
+            step.offset.eq(Mux(step.compute, 0, offset)),
             step.count.eq(count),
             step.touches.eq(~step.compute),
             step.half.eq(done[offset_bits:].any() if offset_bits < 5 else 0),
-            step.turn.eq(done[:offset_bits] - cursor[:offset_bits]),
+            step.turn.eq(done[:offset_bits] - offset),
             step.starts_element.eq(done == 0),
         ]
         last_element = Signal()
@@ -174,8 +161,6 @@ class ElementWalk(wiring.Component):
             step.result_last.eq(step.compute & element_ends & last_element),
             step.finishes.eq(step.scatter & element_ends & last_element),
         ]
-        with m.If(self.advance):
-            m.d.sync += done.eq(Mux(element_ends, 0, done + count))
         with m.FSM():
             with m.State("Gather"):
                 m.d.comb += step.gather.eq(1)
@@ -191,3 +176,39 @@ class ElementWalk(wiring.Component):
                     m.d.sync += before.eq(Mux(last_element, 0, before + self.size))
                     m.next = "Gather"
         return m
+
+    def _measure(self, m, done):
+        """Keeps account of where the element's bytes are; returns the place and size of this step's.
+
+        Offset in the line and what is left are registers instead of differences between the cursor's, so that
+        the room, and whether it will do, is known early in the cycle.
+        """
+        step = self.step
+        offset_bits = line_address_bits(self._parameters)
+        inside = Signal()
+        next_offset, next_left = Signal(offset_bits), Signal(6)
+        offset, left = Signal(offset_bits), Signal(6)
+        room, count = Signal(offset_bits + 1), Signal(offset_bits + 1)
+        element_ends = Signal()
+        in_line = Mux(step.compute, 0, offset)
+        in_half = done[:offset_bits]
+        m.d.comb += [
+            offset.eq(Mux(inside, next_offset, self.address[:offset_bits])),
+            left.eq(Mux(inside, next_left, self.size)),
+            # Room in the line, and in this half of the element.
+            room.eq(self._parameters.beat_bytes - Mux(in_half > in_line, in_half, in_line)),
+            element_ends.eq(left <= room),
+            count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
+        ]
+        with m.If(self.advance):
+            m.d.sync += [
+                inside.eq(~step.finishes),
+                done.eq(Mux(element_ends, 0, done + count)),
+                next_left.eq(Mux(element_ends, self.size, left - count)),
+                next_offset.eq(offset + count),
+            ]
+            with m.If(step.compute):
+                m.d.sync += next_offset.eq(offset)
+            with m.Elif(step.gather & element_ends):
+                m.d.sync += next_offset.eq(offset - done)
+        return offset, count, element_ends

@@ -1,6 +1,6 @@
 """The arithmetic of elements that are wider than a beat: FI_LONG_DOUBLE_COMPLEX on a datapath of 128 bits."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
@@ -8,6 +8,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_hw.atomic.control import EFFECTS, Control
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
+from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
 
@@ -87,6 +88,7 @@ class WideArithmetic(wiring.Component):
         m = Module()
         width = len(self.target)
         m.submodules.decode = decode = DecodeOperation(self.DATATYPES, self._ops)
+        m.submodules.measure = measure = Measure(2 * width, self.DATATYPES, self._ops)
         m.submodules.prepare = prepare = PrepareOperands(2 * width, self.DATATYPES, self._ops)
         m.submodules.lanes = lanes = FastLanes(2 * width, self.DATATYPES, self._ops)
         loaded = Signal()
@@ -109,11 +111,22 @@ class WideArithmetic(wiring.Component):
         whole_control = Signal(Control)
         whole_operand = Signal(2 * width)
         prepared = Signal(prepared_operands(2 * width))
-        m.d.comb += [prepare.operand.eq(operand), prepare.compare.eq(compare)]
+        measured = Signal(measured_operand(2 * width))
+        m.d.comb += [
+            prepare.operand.eq(operand),
+            prepare.compare.eq(compare),
+            prepare.measured.eq(measured),
+            # As the second half arrives: the control is that of the first.
+            measure.control.eq(control),
+            measure.value.eq(
+                Mux(control.use_compare, Cat(compare[:width], self.compare), Cat(operand[:width], self.operand))
+            ),
+        ]
         m.d.sync += [
             start.eq(loaded & loaded_half),
             whole_control.eq(control),
             whole_operand.eq(operand),
+            measured.eq(measure.measured),
             prepared.eq(prepare.prepared),
         ]
         m.d.comb += [lanes.control.eq(whole_control), lanes.prepared.eq(prepared), lanes.target.eq(element)]
