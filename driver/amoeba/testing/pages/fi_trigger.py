@@ -1,5 +1,7 @@
 """fi_trigger(3): operations that wait for a counter."""
 
+from typing import Any
+
 from amoeba.constants import BindFlags, Errno, Op, OpFlags, TriggerOp
 from amoeba.counters import Counter
 from amoeba.operations import NO_FLAGS
@@ -123,7 +125,7 @@ def buffers_are_read_when_the_operation_begins(pair: Pair) -> None:
 def atomics_can_be_triggered(pair: Pair) -> None:
     """Base, fetching and comparing, in this order."""
     counter, memory, results = counter_of(pair), memory_of(pair, 5), [words(0), words(0)]
-    call = {"context": TriggeredContext(counter, 1), "flags": TRIGGER}
+    call: dict[str, Any] = {"context": TriggeredContext(counter, 1), "flags": TRIGGER}
     pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, **call)
     pair.near.endpoint.fetch_atomic(words(2), results[0], *memory.at(), Op.FI_SUM, **call)
     pair.near.endpoint.compare_atomic(words(99), words(8), results[1], *memory.at(), Op.FI_CSWAP, **call)
