@@ -214,7 +214,7 @@ def wrong_triggered_calls_are_refused(pair: Pair) -> None:
     """Another context, a counter of another domain, an unknown peer, FI_INJECT; nothing is written later."""
     counter, memory = counter_of(pair), pair.memory(8)
     peer, address, key = memory.at()
-    foreign = pair.other_domain(pair.domain.mr_mode).cntr_open()
+    foreign = pair.keep(pair.other_domain(pair.domain.mr_mode).cntr_open())
     for what, to, context, flags in (
         ("a context of another kind", peer, "mine", TRIGGER),
         ("another domain's counter", peer, TriggeredContext(foreign, 0), TRIGGER),
@@ -403,7 +403,7 @@ def work_is_queued_once_at_a_time(pair: Pair) -> None:
 def wrong_work_is_refused(pair: Pair) -> None:
     """Operations of another type, counters of another domain; nothing of it is done later."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
-    foreign = pair.other_domain(pair.domain.mr_mode).cntr_open()
+    foreign = pair.keep(pair.other_domain(pair.domain.mr_mode).cntr_open())
     op = write_of(pair.near, memory, b"refused!")
     change = OpCntr(finished, 1)
     for what, work in (
