@@ -183,8 +183,8 @@ class Domain(FabricObject):
         FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
         queues are bound. Without a queue bound with FI_RECV, long messages can be sent only if ``caps`` have FI_SEND.
         With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the completion queue
-        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be
-        bound to a shared transmit context before.
+        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must
+        be bound to a shared transmit context before.
 
         Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """

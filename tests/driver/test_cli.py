@@ -89,12 +89,16 @@ def test_info_prints_the_lines_of_fi_info():
     result = run("info")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "provider: amoeba",
-        "    fabric: model",
-        "    domain: amoeba0",
-        "    version: 0.1",
-        "    type: FI_EP_RDM",
-        "    protocol: FI_PROTO_UNSPEC",
+        line
+        for ep_type in ("FI_EP_RDM", "FI_EP_MSG", "FI_EP_DGRAM")
+        for line in (
+            "provider: amoeba",
+            "    fabric: model",
+            "    domain: amoeba0",
+            "    version: 0.1",
+            f"    type: {ep_type}",
+            "    protocol: FI_PROTO_UNSPEC",
+        )
     ]
 
 
