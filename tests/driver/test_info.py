@@ -49,6 +49,7 @@ EVERY_CAPABILITY = (
     | DIRECTIONS
     | RECEIVING
     | Caps.FI_RMA
+    | Caps.FI_RMA_PMEM
     | Caps.FI_ATOMIC
     | Caps.FI_MSG
     | Caps.FI_TAGGED
@@ -127,7 +128,7 @@ def test_the_message_names_the_endpoint_types_that_were_asked(fabric):
     [
         pytest.param(
             Caps.FI_RMA,
-            Caps.FI_RMA | DIRECTIONS | FREE,
+            Caps.FI_RMA | Caps.FI_RMA_PMEM | DIRECTIONS | FREE,
             id="without modifiers all directions are enabled",
         ),
         pytest.param(
@@ -137,7 +138,7 @@ def test_the_message_names_the_endpoint_types_that_were_asked(fabric):
         ),
         pytest.param(
             Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA,
-            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA | DIRECTIONS | FREE,
+            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA | Caps.FI_RMA_PMEM | DIRECTIONS | FREE,
             id="modifiers of messages say nothing of memory",
         ),
         pytest.param(
@@ -183,8 +184,9 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
             Info(caps=Caps.FI_RMA, tx_attr=TxAttr(caps=Caps.FI_ATOMIC)), "TxAttr.caps", id="more than Info.caps"
         ),
         pytest.param(
-            Info(tx_attr=TxAttr(op_flags=OpFlags.FI_COMMIT_COMPLETE)), "TxAttr.op_flags", id="durable completions"
+            Info(tx_attr=TxAttr(op_flags=OpFlags.FI_MATCH_COMPLETE)), "TxAttr.op_flags", id="only messages met"
         ),
+        pytest.param(Info(caps=Caps.FI_ATOMIC | Caps.FI_RMA_PMEM), "Info", id="persistent memory without RMA"),
         pytest.param(
             Info(caps=Caps.FI_RMA, rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"
         ),
@@ -412,7 +414,7 @@ def test_what_is_given_counts_more_than_what_info_says(fabric, keep):
 
 def test_an_endpoint_has_no_other_op_flags_than_those_granted(fabric, keep):
     with refused(Errno.FI_EBADFLAGS):
-        keep(fabric.domain(0)).endpoint(op_flags=OpFlags.FI_COMMIT_COMPLETE)
+        keep(fabric.domain(0)).endpoint(op_flags=OpFlags.FI_MATCH_COMPLETE)
 
 
 @pytest.mark.parametrize("name", [None, "eth0", "amoeba", "amoeba2", "amoeba-1"])
@@ -456,8 +458,8 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     assert lines[:3] == [
         "fi_info:",
         "    caps: [ FI_MSG, FI_RMA, FI_TAGGED, FI_ATOMIC, FI_READ, FI_WRITE, FI_RECV, FI_SEND, FI_REMOTE_READ, "
-        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_REMOTE_COMM, FI_SOURCE, FI_NAMED_RX_CTX, "
-        "FI_DIRECTED_RECV ]",
+        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_RMA_PMEM, FI_REMOTE_COMM, FI_SOURCE, "
+        "FI_NAMED_RX_CTX, FI_DIRECTED_RECV ]",
         "    mode: [  ]",
     ]
     assert [line for line in lines if line.endswith("_attr:")] == [

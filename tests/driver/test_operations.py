@@ -245,7 +245,11 @@ REFUSED = {
     ),
     "inject_write: too much": (Errno.FI_EINVAL, lambda e, to: e.inject_write(bytes(INJECT_SIZE + 1), *to)),
     "write: remote data": (Errno.FI_EBADFLAGS, lambda e, to: e.write(b"x", *to, flags=OpFlags.FI_REMOTE_CQ_DATA)),
-    "write: durable": (Errno.FI_EBADFLAGS, lambda e, to: e.write(b"x", *to, flags=OpFlags.FI_COMMIT_COMPLETE)),
+    "read: durable": (Errno.FI_EBADFLAGS, lambda e, to: e.read(room(8), *to, flags=OpFlags.FI_COMMIT_COMPLETE)),
+    "fetch: durable reading": (
+        Errno.FI_EBADFLAGS,
+        lambda e, to: e.fetch_atomic(None, room(), *to, Op.FI_ATOMIC_READ, flags=OpFlags.FI_COMMIT_COMPLETE),
+    ),
     "read: into constant memory": (Errno.FI_EINVAL, lambda e, to: e.read(b"constant", *to)),
     "read: too long": (
         Errno.FI_EMSGSIZE,
