@@ -105,7 +105,7 @@ def test_what_a_type_cannot_do_is_answered_by_the_others(fabric):
     [
         (EpType.FI_EP_RDM, Caps(0)),
         (EpType.FI_EP_MSG, Caps.FI_SOURCE | Caps.FI_DIRECTED_RECV | Caps.FI_NAMED_RX_CTX),
-        (EpType.FI_EP_DGRAM, Caps.FI_RMA | Caps.FI_ATOMIC | DIRECTIONS | Caps.FI_NAMED_RX_CTX),
+        (EpType.FI_EP_DGRAM, Caps.FI_RMA | Caps.FI_ATOMIC | DIRECTIONS | Caps.FI_NAMED_RX_CTX | Caps.FI_RMA_PMEM),
     ],
     ids=["FI_EP_RDM", "FI_EP_MSG", "FI_EP_DGRAM"],
 )
