@@ -310,11 +310,11 @@ def senddata_brings_its_data(pair: Pair) -> None:
 @page("fi_injectdata", "It combines fi_inject and fi_senddata.")
 def injectdata_brings_its_data_and_is_not_reported(pair: Pair) -> None:
     """The source is overwritten at once."""
-    receive, source = pair.receive(8), bytearray(b"has data")
+    receive, source = pair.receive(24), bytearray(pattern(24))
     pair.near.endpoint.injectdata(source, 12345, pair.peer)
-    source[:] = bytes(8)
+    source[:] = bytes(24)
     expect_equal("data", told(pair), [12345])
-    expect_equal("memory", receive.load(), b"has data")
+    expect_equal("memory", receive.load(), pattern(24))
     pair.near.nothing_more()
 
 

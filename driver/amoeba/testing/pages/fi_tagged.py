@@ -258,12 +258,12 @@ def tsenddata_brings_data_and_tag(pair: Pair) -> None:
 @page("fi_tinjectdata", "It combines fi_tinject and fi_tsenddata.")
 def tinjectdata_brings_data_and_is_not_reported(pair: Pair) -> None:
     """The source is overwritten at once."""
-    receive, source = pair.receive(8, TAG), bytearray(b"has data")
+    receive, source = pair.receive(24, TAG), bytearray(pattern(24))
     pair.near.endpoint.tinjectdata(source, 12345, pair.peer, TAG)
-    source[:] = bytes(8)
+    source[:] = bytes(24)
     heard = receive.finish()
     expect_equal("flags, data, tag", (heard.flags, heard.data, heard.tag), (RECEIVED | DATA, 12345, TAG))
-    expect_equal("memory", receive.load(), b"has data")
+    expect_equal("memory", receive.load(), pattern(24))
     pair.near.nothing_more()
 
 

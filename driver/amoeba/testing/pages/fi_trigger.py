@@ -214,15 +214,15 @@ def wrong_triggered_calls_are_refused(pair: Pair) -> None:
     """Another context, a counter of another domain, an unknown peer, FI_INJECT; nothing is written later."""
     counter, memory = counter_of(pair), pair.memory(8)
     peer, address, key = memory.at()
-    with pair.other_domain(pair.domain.mr_mode).cntr_open() as foreign:
-        for what, to, context, flags in (
-            ("a context of another kind", peer, "mine", TRIGGER),
-            ("another domain's counter", peer, TriggeredContext(foreign, 0), TRIGGER),
-            ("an unknown peer", peer + 999, TriggeredContext(counter, 1), TRIGGER),
-            ("something injected", peer, TriggeredContext(counter, 1), TRIGGER | OpFlags.FI_INJECT),
-        ):
-            with expect_error(what, Errno.FI_EINVAL, Errno.FI_EBADFLAGS):
-                pair.near.endpoint.write(b"x", to, address, key, context=context, flags=flags)
+    foreign = pair.keep(pair.other_domain(pair.domain.mr_mode).cntr_open())
+    for what, to, context, flags in (
+        ("a context of another kind", peer, "mine", TRIGGER),
+        ("another domain's counter", peer, TriggeredContext(foreign, 0), TRIGGER),
+        ("an unknown peer", peer + 999, TriggeredContext(counter, 1), TRIGGER),
+        ("something injected", peer, TriggeredContext(counter, 1), TRIGGER | OpFlags.FI_INJECT),
+    ):
+        with expect_error(what, Errno.FI_EINVAL, Errno.FI_EBADFLAGS):
+            pair.near.endpoint.write(b"x", to, address, key, context=context, flags=flags)
     counter.add(1)
     nothing_happens(pair.near)
     expect_equal("memory", memory.load(), bytes(8))
@@ -403,17 +403,17 @@ def work_is_queued_once_at_a_time(pair: Pair) -> None:
 def wrong_work_is_refused(pair: Pair) -> None:
     """Operations of another type, counters of another domain; nothing of it is done later."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
-    with pair.other_domain(pair.domain.mr_mode).cntr_open() as foreign:
-        op = write_of(pair.near, memory, b"refused!")
-        change = OpCntr(finished, 1)
-        for what, work in (
-            ("a write as an atomic", DeferredWork(1, counter, TriggerOp.FI_OP_ATOMIC, op)),
-            ("a counted change", DeferredWork(1, counter, TriggerOp.FI_OP_CNTR_ADD, change, finished)),
-            ("another domain's trigger", DeferredWork(1, foreign, TriggerOp.FI_OP_WRITE, op)),
-            ("another domain's completion counter", DeferredWork(1, counter, TriggerOp.FI_OP_WRITE, op, foreign)),
-        ):
-            with expect_error(what, Errno.FI_EINVAL):
-                pair.domain.queue_work(work)
+    foreign = pair.keep(pair.other_domain(pair.domain.mr_mode).cntr_open())
+    op = write_of(pair.near, memory, b"refused!")
+    change = OpCntr(finished, 1)
+    for what, work in (
+        ("a write as an atomic", DeferredWork(1, counter, TriggerOp.FI_OP_ATOMIC, op)),
+        ("a counted change", DeferredWork(1, counter, TriggerOp.FI_OP_CNTR_ADD, change, finished)),
+        ("another domain's trigger", DeferredWork(1, foreign, TriggerOp.FI_OP_WRITE, op)),
+        ("another domain's completion counter", DeferredWork(1, counter, TriggerOp.FI_OP_WRITE, op, foreign)),
+    ):
+        with expect_error(what, Errno.FI_EINVAL):
+            pair.domain.queue_work(work)
     counter.add(1)
     nothing_happens(pair.near)
     expect_equal("memory and counter", (memory.load(), finished.read()), (bytes(8), 0))
