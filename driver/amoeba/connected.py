@@ -159,7 +159,6 @@ class ConnectedEndpoint(Endpoint):
     def _release(self) -> None:
         super()._release()
         # what was under way has ended, so the peer may hear of the end
-        if self._eq is not None:
-            self._connection.end()
+        self._connection.end()
         if self._av is not None:
             self._av.close()

@@ -27,6 +27,7 @@ from amoeba.constants import (
     EqEvent,
     Errno,
     MrAccess,
+    MrFlags,
     MrMode,
     Op,
     OpFlags,
@@ -57,6 +58,7 @@ __all__ = ["AtomicAttr", "Domain", "MemoryRegion"]
 _BASE = QueryFlags(0)
 _NO_AV_FLAGS = AvFlags(0)
 _NO_DOMAIN_FLAGS = DomainFlags(0)
+_NO_MR_FLAGS = MrFlags(0)
 _SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
 _ALL_ACCESS = MrAccess(sum(MrAccess))
 _WRITTEN = MrAccess.FI_READ | MrAccess.FI_RECV | MrAccess.FI_REMOTE_WRITE
@@ -134,11 +136,17 @@ class Domain(FabricObject):
         eq._adopt(self)
 
     def mr_reg(
-        self, buffer: Buffer, access: MrAccess, *, requested_key: int | None = None, context: Any = None
+        self,
+        buffer: Buffer,
+        access: MrAccess,
+        *,
+        requested_key: int | None = None,
+        flags: MrFlags = _NO_MR_FLAGS,
+        context: Any = None,
     ) -> "MemoryRegion":
         """Register memory in place: see :class:`MemoryRegion`. ``context`` comes back in its FI_MR_COMPLETE."""
         self._check_open()
-        region = MemoryRegion(self, buffer, access, requested_key=requested_key)
+        region = MemoryRegion(self, buffer, access, requested_key=requested_key, flags=flags)
         if self._eq is not None and self._reports_regions:
             self._eq._report(EqEvent.FI_MR_COMPLETE, region, context)
         return region
@@ -183,8 +191,8 @@ class Domain(FabricObject):
         FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
         queues are bound. Without a queue bound with FI_RECV, long messages can be sent only if ``caps`` have FI_SEND.
         With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the completion queue
-        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be
-        bound to a shared transmit context before.
+        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must
+        be bound to a shared transmit context before.
 
         Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """
@@ -335,18 +343,35 @@ class MemoryRegion(FabricObject):
         What it may be used for, at least one bit.
     requested_key : int, optional
         The key to use; ignored with FI_MR_PROV_KEY. Without one, the domain chooses a key nobody can guess.
+    flags : MrFlags, optional
+        FI_RMA_PMEM: the memory is persistent, which nobody but the application can know. Peers that are to commit
+        their changes (FI_COMMIT_COMPLETE) need FI_REMOTE_READ in ``access``.
 
-    Raises FI_EINVAL for unsuitable buffers, FI_ENOKEY if the key is in use, FI_ENOSPC if the
-    key table is full, or all slots where the requested key may lie are taken.
+    Raises FI_EINVAL for unsuitable buffers, FI_EBADFLAGS for other flags, FI_ENOKEY if the key is in use, FI_ENOSPC
+    if the key table is full, or all slots where the requested key may lie are taken.
     """
 
-    def __init__(self, domain: Domain, buffer: Buffer, access: MrAccess, *, requested_key: int | None) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        buffer: Buffer,
+        access: MrAccess,
+        *,
+        requested_key: int | None,
+        flags: MrFlags = _NO_MR_FLAGS,
+    ) -> None:
+        if int(flags) & ~int(MrFlags.FI_RMA_PMEM):
+            raise fabric_error(
+                Errno.FI_EBADFLAGS, f"a region is registered with FI_RMA_PMEM or nothing, got {flags!r}"
+            )
         if not int(access) or int(access) & ~int(_ALL_ACCESS):
             raise fabric_error(Errno.FI_EINVAL, f"access is a combination of {_ALL_ACCESS!r}, got {access!r}")
         writable = bool(int(access) & int(_WRITTEN))
         self._view = view_of(buffer, writable=writable)
         if not self._view.nbytes:
             raise fabric_error(Errno.FI_EINVAL, "expected a buffer of at least one byte, got an empty one")
+        self.persistent = bool(flags & MrFlags.FI_RMA_PMEM)
+        """The memory keeps what is committed to it, as its owner says."""
         self.access = MrAccess(access)
         self.access_bits = int(access)
         """The same as a plain number, which is several times faster to test."""
@@ -356,17 +381,17 @@ class MemoryRegion(FabricObject):
         virtual = bool(domain.mr_mode & MrMode.FI_MR_VIRT_ADDR)
         self.address = self.start if virtual else 0
         """What peers give as ``addr`` for the first byte."""
-        flags = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
+        permitted = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
         if self.access & MrAccess.FI_REMOTE_READ:
-            flags |= KeyFlags.REMOTE_READ
+            permitted |= KeyFlags.REMOTE_READ
         if self.access & MrAccess.FI_REMOTE_WRITE:
-            flags |= KeyFlags.REMOTE_WRITE
+            permitted |= KeyFlags.REMOTE_WRITE
         wanted = None if domain.mr_mode & MrMode.FI_MR_PROV_KEY else requested_key
         self._nic = domain.nic
-        self._flags = flags
+        self._flags = permitted
         self._domain = domain.number
         self._counters = Counters()
-        self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, flags)
+        self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, permitted)
         """What peers give as ``key``."""
         self._nic.dma.grant(self.start, self.length, writable=writable)
         super().__init__(domain)

@@ -26,19 +26,30 @@ if TYPE_CHECKING:
     from amoeba.connections import Connection
     from amoeba.domain import Domain, MemoryRegion
 
-__all__ = ["MAX_MESSAGE", "NO_FLAGS", "TRANSMIT_FLAGS", "TX_OP_FLAGS", "Local", "Operations", "gathered", "total"]
+__all__ = [
+    "CHANGE_FLAGS",
+    "MAX_MESSAGE",
+    "NO_FLAGS",
+    "TRANSMIT_FLAGS",
+    "TX_OP_FLAGS",
+    "Local",
+    "Operations",
+    "gathered",
+    "total",
+]
 
 MAX_MESSAGE = 1 << 30
 """Most bytes of one operation."""
 NO_FLAGS = OpFlags(0)
 # Every completion of this NIC is a delivery completion, which includes the weaker levels.
-TX_OP_FLAGS = (
+_ANY_OP_FLAGS = (
     OpFlags.FI_COMPLETION
     | OpFlags.FI_TRIGGER
     | OpFlags.FI_INJECT_COMPLETE
     | OpFlags.FI_TRANSMIT_COMPLETE
     | OpFlags.FI_DELIVERY_COMPLETE
 )
+TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE
 """What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
 
@@ -50,11 +61,16 @@ _FENCED = int(OpFlags.FI_FENCE)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
 _TRIGGER = int(OpFlags.FI_TRIGGER)
-TRANSMIT_FLAGS = _MORE | _FENCED | _INJECT | int(TX_OP_FLAGS)
+_COMMIT = int(OpFlags.FI_COMMIT_COMPLETE)
+_INDIRECT = _TRIGGER | _COMMIT
+"""What takes more than a descriptor at once; also the ``op_flags`` that change how an operation is posted."""
+TRANSMIT_FLAGS = _MORE | _FENCED | _INJECT | int(_ANY_OP_FLAGS)
 """What any operation may have."""
+CHANGE_FLAGS = TRANSMIT_FLAGS | _COMMIT
+"""What operations may have that change a region of the peer's."""
 _WHY_NOT = {
     OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
-    OpFlags.FI_COMMIT_COMPLETE: "no region of this NIC is durable",
+    OpFlags.FI_COMMIT_COMPLETE: "this changes no region of the peer's",
 }
 
 _INLINE = int(DescriptorFlags.INLINE)
@@ -62,6 +78,7 @@ _FENCE = int(DescriptorFlags.FENCE)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _COMPARE_ATOMIC = int(DescriptorOpcode.COMPARE_ATOMIC)
 _WRITE_OPCODE = int(DescriptorOpcode.WRITE)
+_READ_OPCODE = int(DescriptorOpcode.READ)
 
 _READ = int(MrAccess.FI_READ)
 _WRITE = int(MrAccess.FI_WRITE)
@@ -157,7 +174,7 @@ class Operations(FabricObject):
         if int(flags) & ~int(TX_OP_FLAGS):
             raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {flags!r}")
         self._op_flags = OpFlags(flags)
-        self._default_bits = int(flags) & _TRIGGER
+        self._default_bits = int(flags) & _INDIRECT
         self._selective = self._selective_queue and not flags & OpFlags.FI_COMPLETION
 
     def _use_queue(self, selective: bool) -> None:
@@ -188,8 +205,8 @@ class Operations(FabricObject):
         if not (0 <= addr <= _U64 and 0 <= key <= _U64):
             raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
         if not flags:
-            return self._default_bits, silent
-        bits = int(flags) | self._default_bits
+            return self._default_bits & allowed, silent
+        bits = int(flags) | self._default_bits & allowed
         if bits & ~allowed:
             refused = OpFlags(bits & ~allowed)
             reason = ", ".join(why for flag, why in _WHY_NOT.items() if refused & flag)
@@ -203,7 +220,13 @@ class Operations(FabricObject):
         return bits, silent and not bits & _REPORT
 
     def _check_vector_request(
-        self, flags: OpFlags, length: int, remote: Sequence[Segment], silent: bool, data: int | None
+        self,
+        flags: OpFlags,
+        length: int,
+        remote: Sequence[Segment],
+        silent: bool,
+        data: int | None,
+        allowed: int = TRANSMIT_FLAGS,
     ) -> tuple[int, bool, int | None]:
         """The same for scattered memory and with immediate data, which is returned if the flags say so.
 
@@ -214,7 +237,8 @@ class Operations(FabricObject):
         sizes = [segment.length for segment in remote]
         if min(sizes) < 0 or sum(sizes) != length:
             raise fabric_error(Errno.FI_EINVAL, f"{length} bytes of local memory for {sizes} of remote memory")
-        allowed = TRANSMIT_FLAGS if data is None else TRANSMIT_FLAGS | _REMOTE_CQ_DATA
+        if data is not None:
+            allowed |= _REMOTE_CQ_DATA
         bits, silenced = self._check_request(flags, length, remote[0].address, remote[0].key, silent, allowed)
         for segment in remote[1:]:
             self._check_request(NO_FLAGS, 0, segment.address, segment.key, silent)
@@ -269,8 +293,15 @@ class Operations(FabricObject):
     ) -> None:
         """Post a request whose arguments are right, in one descriptor, or defer it until its counter says so.
 
-        Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just been given up.
+        What is to be committed takes several. Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or
+        the peer has just been given up.
         """
+        if bits & _COMMIT and length:
+            self._submit_vector(
+                rings, opcode, op, datatype, _some(operands), _some(compared), _some(result), length,
+                [Segment(addr, length, key)], dest_addr, cq_flags, context, bits, silent, data, deferral,
+            )  # fmt: skip
+            return
         if bits & _TRIGGER:
             # no closure: it would make every local variable of this method slower, whether used or not
             post = functools.partial(
@@ -379,6 +410,8 @@ class Operations(FabricObject):
             Piece(opcode, 0, there.length, there.address, there.key, local.address, result.address, compare.address)
             for there, local, compare, result in cut([remote, *(vector or [absent] for vector in vectors)])
         ]
+        if bits & _COMMIT and length:
+            used.append(_commit(pieces))
         if data is not None:
             _attach(pieces, data)
         if bits & _FENCED:
@@ -455,6 +488,25 @@ class Operations(FabricObject):
     def _not_enabled(self) -> TransmitRings:
         self._check_open()
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
+
+
+def _some(buffer: Local | None) -> Sequence[Local]:
+    return () if buffer is None else (buffer,)
+
+
+def _commit(pieces: list[Piece]) -> Local:
+    """Let pieces that change memory end when the changes are in it; returns where the NIC writes meanwhile.
+
+    A read behind writes pushes them out of whatever holds them between the peer's NIC and its memory. It is fenced,
+    to find nothing in the NIC any more. A write of no bytes ends the chain, so that the peer counts a write, not a
+    read, and hears of data only then.
+    """
+    last = pieces[-1]
+    end = (last.remote_address + last.length) & _U64
+    flushed = Local(memoryview(bytearray(1)), None, writable=True)
+    pieces.append(Piece(_READ_OPCODE, _FENCE, 1, (end - 1) & _U64, last.remote_key, 0, flushed.address, 0))
+    pieces.append(Piece(_WRITE_OPCODE, _FENCE, 0, end, last.remote_key, 0, 0, 0))
+    return flushed
 
 
 def _attach(pieces: list[Piece], data: int) -> None:

@@ -24,6 +24,7 @@ from amoeba import (
     CqFormat,
     Datatype,
     DeferredWork,
+    DomainAttr,
     DomainFlags,
     EndpointAddress,
     EndpointOption,
@@ -96,6 +97,15 @@ C_ARGUMENTS = {
     "fi_rx_size_left": "ep",
     "fi_tx_size_left": "ep",
     "fi_getname": "fid",
+    "fi_setname": "fid addr addrlen",
+    "fi_getpeer": "ep",
+    "fi_passive_ep": "fabric info",
+    "fi_pep_bind": "pep fid flags",
+    "fi_listen": "pep",
+    "fi_connect": "ep addr param paramlen",
+    "fi_accept": "ep param paramlen",
+    "fi_reject": "pep handle param paramlen",
+    "fi_shutdown": "ep flags",
     "fi_cq_open": "domain attr",
     "fi_cq_read": "cq count",
     "fi_cq_readfrom": "cq count",
@@ -219,7 +229,8 @@ def fabric(keep):
 
 @pytest.fixture
 def nodes(fabric, keep):
-    hints = Info(domain_attr=dataclasses.replace(Info().domain_attr, mr_mode=fabric.getinfo()[0].domain_attr.mr_mode))
+    mr_mode = fabric.getinfo()[0].domain_attr.mr_mode
+    hints = Info(ep_attr=EpAttr(type=EpType.FI_EP_RDM), domain_attr=DomainAttr(mr_mode=mr_mode))
     client, server = (Node(fabric, info, keep) for info in fabric.getinfo(hints))
     for one, other in ((client, server), (server, client)):
         assert fi.fi_av_insert(one.av, fi.fi_getname(other.ep), 1, 0).fi_addr == (0,)
@@ -256,9 +267,10 @@ def words(*values):
 
 def test_info_and_versions():
     assert fi.fi_version() == 1 << 16 | 17
-    infos = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", None, InfoFlags.FI_SOURCE, None)
+    rdm = Info(ep_attr=EpAttr(type=EpType.FI_EP_RDM))
+    infos = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", None, InfoFlags.FI_SOURCE, rdm)
     assert [info.domain_attr.name for info in infos] == ["amoeba1"]
-    assert len(fi.fi_getinfo(fi.fi_version(), None, None, 0, Info(caps=Caps.FI_RMA), ["model"] * 3)) == 3
+    assert len(fi.fi_getinfo(fi.fi_version(), None, None, 0, rdm, ["model"] * 3)) == 3
     with refused(Errno.FI_ENOSYS, "release 1.17"):
         fi.fi_getinfo(2 << 16, None, None, 0, None)
     with refused(Errno.FI_ENODATA, "'ssh'"):

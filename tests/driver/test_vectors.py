@@ -394,9 +394,9 @@ REFUSED = {
         lambda e, t: e.writev([b"x", b"y"], *t, desc=[None]),
     ),
     "writev: data": (Errno.FI_EBADFLAGS, lambda e, t: e.writev([b"x"], *t, flags=OpFlags.FI_REMOTE_CQ_DATA)),
-    "writemsg: durable": (
+    "readmsg: durable": (
         Errno.FI_EBADFLAGS,
-        lambda e, t: e.writemsg(RmaMsg([b"x"], t[0], [RmaIov(t[1], 1, t[2])]), OpFlags.FI_COMMIT_COMPLETE),
+        lambda e, t: e.readmsg(RmaMsg([bytearray(1)], t[0], [RmaIov(t[1], 1, t[2])]), OpFlags.FI_COMMIT_COMPLETE),
     ),
     "writev: too much to inject": (
         Errno.FI_EINVAL,

@@ -5,7 +5,7 @@ from typing import Any
 
 from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
 from amoeba.attributes import FabricAttr, Info
-from amoeba.constants import AvFlags, BindFlags, DomainFlags, Errno, MrAccess
+from amoeba.constants import AvFlags, BindFlags, DomainFlags, Errno, MrAccess, MrFlags
 from amoeba.counters import Counter
 from amoeba.devices import open_fabric
 from amoeba.domain import Domain, MemoryRegion
@@ -61,13 +61,17 @@ def fi_mr_reg(
 ) -> MemoryRegion:
     """Register the first ``len`` bytes of ``buf``: :meth:`amoeba.Domain.mr_reg`.
 
-    ``offset`` is reserved and must be 0, else FI_EINVAL is raised; for flags FI_EBADFLAGS: there are none.
+    ``offset`` is reserved and must be 0, else FI_EINVAL is raised.
     """
     if offset:
         raise fabric_error(Errno.FI_EINVAL, f"offset must be 0, got {offset}")
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"registrations have no flags, got {flags:#x}")
-    return domain.mr_reg(first_bytes(buf, len), MrAccess(access), requested_key=requested_key, context=context)
+    return domain.mr_reg(
+        first_bytes(buf, len),
+        MrAccess(access),
+        requested_key=requested_key,
+        flags=MrFlags(flags),
+        context=context,
+    )
 
 
 def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:

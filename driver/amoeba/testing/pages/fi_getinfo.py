@@ -34,12 +34,11 @@ def no_hints_return_everything(pair: Pair) -> None:
 
 @page("DESCRIPTION", "If nothing matches, the call fails with FI_ENODATA.")
 def what_is_not_there_is_no_data(pair: Pair) -> None:
-    """A capability that the NIC does not have, and types of endpoints, if there are some that it does not have."""
+    """A capability that the NIC does not have, and one that a type of endpoint does not."""
     absent = next(cap for cap in (Caps.FI_HMEM, Caps.FI_MULTICAST, Caps.FI_COLLECTIVE) if cap not in pair.info.caps)
     refused(repr(absent), pair, Info(caps=absent))
-    offered = {EpType.FI_EP_UNSPEC} | {info.ep_attr.type for info in pair.fabric.getinfo()}
-    for other in set(EpType) - offered:
-        refused(repr(other), pair, Info(ep_attr=EpAttr(type=other)))
+    datagrams = EpAttr(type=EpType.FI_EP_DGRAM)
+    refused("RMA with datagrams", pair, Info(caps=Caps.FI_RMA, ep_attr=datagrams))
 
 
 @page("CAPABILITIES", "Only those primary capabilities are enabled that were asked for.", needs={"rma", "atomic"})
