@@ -239,6 +239,7 @@ class Domain(FabricObject):
         tx_size: int | None = None,
         rx_size: int | None = None,
         op_flags: OpFlags | None = None,
+        caps: Caps | None = None,
     ) -> ScalableEndpoint:
         """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given."""
         self._check_open()
@@ -251,6 +252,7 @@ class Domain(FabricObject):
             tx_size=(transmit.size or DEFAULT_TX_SIZE) if tx_size is None else tx_size,
             rx_size=(info.rx_attr.size or DEFAULT_RX_SIZE) if rx_size is None else rx_size,
             op_flags=transmit.op_flags if op_flags is None else op_flags,
+            caps=(transmit.caps | info.rx_attr.caps or None) if caps is None else caps,
         )
 
     def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:
