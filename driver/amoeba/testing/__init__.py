@@ -1,4 +1,4 @@
-"""The conformance kit: the manual pages of fi_rma and fi_atomic, and of what they stand on, sentence by sentence.
+"""The conformance kit: manual pages, of operations and of what they stand on, sentence by sentence.
 
 Every check is a small function that runs on a :class:`Pair` of endpoints and finds out whether one sentence holds::
 

@@ -12,6 +12,7 @@ from amoeba.constants import (
     EndpointOption,
     Errno,
     MrAccess,
+    MsgOrder,
     OpFlags,
     OptionLevel,
 )
@@ -34,6 +35,10 @@ DATA = OpFlags.FI_REMOTE_CQ_DATA
 MULTI = OpFlags.FI_MULTI_RECV
 MOST_RECEIVES = 1 << 16
 """More than any NIC keeps."""
+_KEPT = 64
+"""Messages that wait for their receives at a NIC of this project; others may keep more."""
+_TURN = 16
+"""Receives that are posted at a time."""
 _SIZES = (1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 200)
 
 
@@ -184,6 +189,19 @@ def sends_of_all_lengths_keep_their_order(pair: Pair) -> None:
         expect_equal(f"message {index}", receive.load()[:length], pattern(length, index))
     told_of = sorted(entry.op_context for entry in near.finish_all(len(lengths)))
     expect_equal("sends reported", told_of, list(range(len(lengths))))
+
+
+@page("fi_send", "With FI_ORDER_SAW, a send after a write is received after it.", needs={"rma"})
+def a_send_comes_after_the_writes_before_it(pair: Pair) -> None:
+    """Without a fence: when the receive ends, what was written before is there."""
+    claimed = pair.info.tx_attr.msg_order
+    expect(MsgOrder.FI_ORDER_SAW in claimed, f"expected FI_ORDER_SAW to be claimed, got {claimed!r}")
+    memory, receive = pair.memory(LONG), pair.receive(4)
+    pair.near.endpoint.write(pattern(LONG), *memory.at())
+    pair.near.endpoint.send(b"done", pair.peer)
+    receive.finish()
+    expect_equal("memory", memory.load(), pattern(LONG))
+    pair.near.finish_all(2)
 
 
 # Vectors
@@ -415,6 +433,51 @@ def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
     pair.near.finish_all(2)
 
 
+@page("FLAGS: FI_DELIVERY_COMPLETE", "Other completion levels do not wait for a receive.")
+def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
+    """Each completes while no receive is posted; the messages are there afterwards."""
+    levels = (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE)
+    for level in levels:
+        pair.near.endpoint.send(b"leveled!", pair.peer, context=level, flags=level)
+        expect_equal("op_context", pair.near.finish().op_context, level)
+    for _ in levels:
+        receive = pair.receive(8)
+        receive.finish()
+        expect_equal("memory", receive.load(), b"leveled!")
+
+
+@page("RETURN VALUE", "A send whose peer is out of reach fails, and says so in the error queue.", needs={"cut"})
+def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
+    """Injected ones, too; when the peer is back, messages are received again."""
+    with pair.cut():
+        pair.near.endpoint.send(b"in vain!", pair.peer, context="lost")
+        entry = pair.near.failure()
+        expect_equal("context, flags", (entry.op_context, entry.flags), ("lost", SENT))
+        pair.near.endpoint.inject(b"in vain!", pair.peer)
+        expect_equal("flags of what was injected", pair.near.failure().flags, SENT)
+    receive = pair.receive(8)
+    pair.near.endpoint.send(b"and back", pair.peer)
+    pair.near.finish()
+    receive.finish()
+    expect_equal("memory", receive.load(), b"and back")
+
+
+@page("fi_send", "Nothing is lost where there is no room for messages that wait.")
+def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
+    """More than the NICs here keep are sent before the first receive: each is received once, in order."""
+    near, count = pair.talker(tx_size=128), _KEPT + 20
+    for index in range(count):
+        near.endpoint.inject(index.to_bytes(2, "little"), pair.peer)
+    near.nothing_more()
+    found: list[bytes] = []
+    while len(found) < count:
+        receives = [pair.receive(2) for _ in range(min(_TURN, count - len(found)))]
+        heard = pair.target.hear(len(receives), pair.patience)
+        expect_equal("errors", [entry.err for entry in heard], [0] * len(receives))
+        found += [receive.load() for receive in receives]
+    expect_equal("messages", b"".join(found), b"".join(index.to_bytes(2, "little") for index in range(count)))
+
+
 # Messages that do not fit
 
 
@@ -500,6 +563,24 @@ def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
     near.get(*[bytes(8)] * 3)
     ends = [(entry.op_context, entry.flags) for entry in near.finish_all(3)]
     expect_equal("entries", ends, [("pool", RECEIVED), ("pool", RECEIVED | MULTI), ("next", RECEIVED)])
+
+
+@page("FLAGS: FI_MULTI_RECV", "A long message is packed like others.")
+def a_multi_receive_takes_long_messages(pair: Pair) -> None:
+    """Between two short ones, each where its entry says."""
+    near, buffer = pair.talker(), bytearray(LONG + 8)
+    start = address_of(memoryview(buffer))
+    near.endpoint.recv(buffer, context="pool", flags=MULTI)
+    messages = {4: b"less", LONG: pattern(LONG), 3: b"end"}
+    for message in messages.values():
+        pair.target.send(near.number, message, None, None)
+    for entry in near.finish_all(3):
+        place = entry.buf - start
+        expect_equal("message", bytes(buffer[place : place + entry.len]), messages.pop(entry.len))
+    pair.target.hear(3, pair.patience)
+    near.get(b"!")
+    entry = near.finish()
+    expect_equal("the last: flags, place", (entry.flags, entry.buf - start), (RECEIVED | MULTI, LONG + 7))
 
 
 @page("FLAGS: FI_MULTI_RECV", "Messages that wait are packed into the buffer, too.")
@@ -650,6 +731,24 @@ def receives_are_counted(pair: Pair) -> None:
     near.endpoint.cancel("back")
     near.failure(Errno.FI_ECANCELED)
     expect_equal("receives and errors", (receives.read(), receives.readerr()), (3, 2))
+
+
+@page("fi_recv", "Counters of reads count what the application reads.")
+def long_messages_are_not_counted_as_reads(pair: Pair) -> None:
+    """However they are brought: on the receiver's side, nor on the sender's."""
+    kinds = (BindFlags.FI_RECV, BindFlags.FI_SEND, BindFlags.FI_READ, BindFlags.FI_REMOTE_READ)
+    counters = {kind: pair.keep(pair.domain.cntr_open()) for kind in kinds}
+    near, buffer = pair.talker(counters=counters), bytearray(LONG)
+    near.endpoint.recv(buffer)
+    pair.target.send(near.number, pattern(LONG), None, None)
+    near.finish()
+    pair.target.hear(1, pair.patience)
+    receive = pair.receive(LONG)
+    near.endpoint.send(pattern(LONG), pair.peer)
+    receive.finish()
+    near.finish()
+    values = [(counter.read(), counter.readerr()) for counter in counters.values()]
+    expect_equal("receives, sends, reads, peer's reads", values, [(1, 0), (1, 0), (0, 0), (0, 0)])
 
 
 # Wrong arguments

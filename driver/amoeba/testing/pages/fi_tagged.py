@@ -387,6 +387,23 @@ def a_peek_that_found_nothing_takes_nothing_later(pair: Pair) -> None:
     expect_equal("receives", contexts(near, 1), ["receive"])
 
 
+@page("FLAGS: FI_PEEK", "It looks for what a receive with its source would take.")
+def a_directed_peek_finds_messages_of_its_peer(pair: Pair) -> None:
+    """A stranger's message has come before, and is not meant."""
+    near = pair.talker()
+    pair.near.endpoint.tsend(b"stranger", pair.introduce(near.endpoint), TAG)
+    pair.near.finish()
+    search = TaggedMsg([], pair.peer, TAG, context="asked")
+    near.endpoint.trecvmsg(search, PEEK)
+    near.failure(Errno.FI_ENOMSG)
+    near.get(b"the peer", tag=TAG, data=5)
+    near.endpoint.trecvmsg(search, PEEK)
+    expect_equal("data", near.finish().data, 5)
+    for _ in range(2):
+        ask(near, PEEK | DISCARD)
+        near.finish()
+
+
 @page("FLAGS: FI_PEEK", "With a buffer, it may bring the data of the message as well.")
 def a_peek_with_a_buffer_tells_whether_it_has_data(pair: Pair) -> None:
     """buf of the entry says so: there is the beginning of the message, or nothing has changed."""
