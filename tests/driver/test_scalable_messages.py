@@ -245,3 +245,36 @@ def test_closing_gives_everything_back(fabric, sides):
     for nic in fabric.nics:
         assert len(nic._free_peers) == nic.parameters.peers
         assert len(nic._free_contexts) == nic.parameters.contexts
+
+
+@ON_MODEL
+def test_a_transmit_context_counts_what_it_sends_and_not_that_it_is_read(fabric, sides, keep):
+    client, server = sides
+    client.tx[1].close()
+    context = keep(client.endpoint.tx_context(1))
+    sent, read = keep(client.domain.cntr_open()), keep(client.domain.cntr_open())
+    context.bind(client.sent)
+    context.bind(sent, BindFlags.FI_SEND)
+    context.bind(read, BindFlags.FI_REMOTE_READ)
+    context.enable()
+    for length in (8, 9000):
+        server.rx[0].recv(bytearray(length))
+        context.send(text(length), 0)
+        next_entry(server.received[0])
+        next_entry(client.sent, *server.received)
+    fabric.settle()
+    assert (sent.read(), sent.readerr(), read.read(), read.readerr()) == (2, 0, 0, 0)
+
+
+@ON_MODEL
+def test_removing_a_peer_gives_back_the_entry_by_which_it_was_read(fabric, sides):
+    client, server = sides
+    free = fabric.nics[1]._free_peers
+    before = len(free)
+    server.rx[0].recv(bytearray(9000))
+    client.tx[1].send(text(9000), 0)
+    next_entry(server.received[0])
+    assert len(free) == before - 1
+    next_entry(client.sent, *server.received)
+    server.peers.remove(0)
+    assert len(free) == before + 3  # that entry is back, and so is one of each context
