@@ -48,7 +48,7 @@ from amoeba.constants import (
 )
 from amoeba.counters import Counter
 from amoeba.devices import DEVICE_KINDS, getinfo, join_cluster, open_cluster, open_device, open_fabric
-from amoeba.domain import AtomicAttr, Domain, MemoryRegion
+from amoeba.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
 from amoeba.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
 from amoeba.errors import (
     ArgumentError,
@@ -144,6 +144,7 @@ __all__ = [
     "MemoryRegion",
     "Mode",
     "MrAccess",
+    "MrAttr",
     "MrFlags",
     "MrMode",
     "Msg",

@@ -10,7 +10,7 @@ from amoeba.constants import Caps, Datatype, Errno, Op, OpFlags, QueryFlags
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, datatype_of, view_of
-from amoeba.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, gathered, total
+from amoeba.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, gathered, locals_of, total
 from amoeba.vectors import AtomicMsg, Descs, Segment
 
 if TYPE_CHECKING:
@@ -282,9 +282,9 @@ class AtomicOperations(Operations):
             raise fabric_error(Errno.FI_EINVAL, "expected one or more buffers, got none")
         datatype = datatype_of(given[0]) if msg.datatype is None else msg.datatype
         size = self._element_size(opcode, msg.op, datatype)
-        operands = [] if reads_only else self._locals(msg.msg_iov, msg.desc, "msg_iov", writable=False)
-        compared = self._locals(comparev or (), compare_desc, "comparev", writable=False)
-        results = self._locals(resultv or (), result_desc, "resultv", writable=True)
+        operands = [] if reads_only else locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False)
+        compared = locals_of(comparev or (), compare_desc, "comparev", writable=False)
+        results = locals_of(resultv or (), result_desc, "resultv", writable=True)
         length = total(operands or results)
         _check_elements("msg_iov", operands or results, size, length)
         if comparev is not None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ from amoeba.triggered import DeferredWork, cancel_work, flush_work, queue_work
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
 
-__all__ = ["AtomicAttr", "Domain", "MemoryRegion"]
+__all__ = ["AtomicAttr", "Domain", "MemoryRegion", "MrAttr"]
 
 _BASE = QueryFlags(0)
 _NO_AV_FLAGS = AvFlags(0)
@@ -73,6 +73,22 @@ class AtomicAttr:
     """Most elements of one operation."""
     size: int
     """Bytes of one element."""
+
+
+@dataclass(frozen=True)
+class MrAttr:
+    """``struct fi_mr_attr``. Without FI_HMEM, which no NIC has, its ``iface`` and ``device`` say nothing."""
+
+    mr_iov: Sequence[Buffer]
+    """The memory: one buffer, as ``mr_iov_limit`` says."""
+    access: MrAccess
+    offset: int = 0
+    """Reserved, must be 0."""
+    requested_key: int | None = None
+    context: Any = None
+    """Comes back in its FI_MR_COMPLETE."""
+    auth_key: bytes | None = None
+    """Endpoints have none, so there can be none here."""
 
 
 class Domain(FabricObject):
@@ -150,6 +166,34 @@ class Domain(FabricObject):
         if self._eq is not None and self._reports_regions:
             self._eq._report(EqEvent.FI_MR_COMPLETE, region, context)
         return region
+
+    def mr_regv(
+        self,
+        iov: Sequence[Buffer],
+        access: MrAccess,
+        *,
+        requested_key: int | None = None,
+        flags: MrFlags = _NO_MR_FLAGS,
+        context: Any = None,
+    ) -> "MemoryRegion":
+        """:meth:`mr_reg` of a vector, of one buffer: ``fi_mr_regv``. Raises FI_EINVAL for another number of them."""
+        return self.mr_regattr(MrAttr(iov, access, requested_key=requested_key, context=context), flags)
+
+    def mr_regattr(self, attr: MrAttr, flags: MrFlags = _NO_MR_FLAGS) -> "MemoryRegion":
+        """:meth:`mr_reg` of what ``attr`` says: ``fi_mr_regattr``.
+
+        Raises FI_EINVAL for any number of buffers but one, an offset and an authorization key.
+        """
+        self._check_open()
+        if len(attr.mr_iov) != 1:
+            raise fabric_error(Errno.FI_EINVAL, f"a region has one segment, got {len(attr.mr_iov)}")
+        if attr.offset:
+            raise fabric_error(Errno.FI_EINVAL, f"offset must be 0, got {attr.offset}")
+        if attr.auth_key:
+            raise fabric_error(Errno.FI_EINVAL, "no endpoint has an authorization key, so a region cannot have one")
+        return self.mr_reg(
+            attr.mr_iov[0], attr.access, requested_key=attr.requested_key, flags=flags, context=attr.context
+        )
 
     def av_open(
         self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS, rx_ctx_bits: int = 0
@@ -239,6 +283,7 @@ class Domain(FabricObject):
         tx_size: int | None = None,
         rx_size: int | None = None,
         op_flags: OpFlags | None = None,
+        caps: Caps | None = None,
     ) -> ScalableEndpoint:
         """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given."""
         self._check_open()
@@ -251,6 +296,7 @@ class Domain(FabricObject):
             tx_size=(transmit.size or DEFAULT_TX_SIZE) if tx_size is None else tx_size,
             rx_size=(info.rx_attr.size or DEFAULT_RX_SIZE) if rx_size is None else rx_size,
             op_flags=transmit.op_flags if op_flags is None else op_flags,
+            caps=(transmit.caps | info.rx_attr.caps or None) if caps is None else caps,
         )
 
     def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:

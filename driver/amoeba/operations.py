@@ -15,6 +15,7 @@ from amoeba.deferral import Deferral
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
+from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.rings import INJECT_SIZE, Ending, Operation, Piece
 from amoeba.sharing import TransmitRings
@@ -35,6 +36,8 @@ __all__ = [
     "Local",
     "Operations",
     "gathered",
+    "grant",
+    "locals_of",
     "total",
 ]
 
@@ -121,6 +124,31 @@ def total(buffers: Sequence[Local]) -> int:
     return sum(buffer.length for buffer in buffers)
 
 
+def locals_of(
+    buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool, access: MrAccess | None = None
+) -> list[Local]:
+    """Check the buffers of a vector. Raises FI_EINVAL, also if there are not as many regions, and FI_EACCES."""
+    if descs is None:
+        descs = [None] * len(buffers)
+    if len(descs) != len(buffers):
+        raise fabric_error(Errno.FI_EINVAL, f"{name} has {len(buffers)} buffers, its desc {len(descs)} regions")
+    return [
+        Local(view_of(buffer, writable=writable), desc, writable=writable, access=access)
+        for buffer, desc in zip(buffers, descs, strict=True)
+    ]
+
+
+def grant(nic: Nic, used: Sequence[Local]) -> tuple[tuple[int, int], ...]:
+    """Make buffers that are in no region accessible to the NIC; returns what is to be revoked."""
+    grants: tuple[tuple[int, int], ...] = ()
+    for buffer in used:
+        if buffer.desc is None and buffer.length:
+            address = buffer.address or address_of(buffer.view)
+            nic.dma.grant(address, buffer.length, writable=buffer.writable)
+            grants += ((address, buffer.length),)
+    return grants
+
+
 def gathered(buffers: Sequence[Local], length: int) -> Local:
     """The ``length`` bytes of buffers, one after the other, in memory of the driver's: of one byte at least."""
     whole = memoryview(bytearray(max(length, 1)))
@@ -146,7 +174,7 @@ class Operations(FabricObject):
 
     def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
         self.domain = domain
-        self._nic = domain.nic
+        self._nic: Nic = domain.nic
         self._selective_queue = False
         """The completion queue hears of successes only where FI_COMPLETION asks for it."""
         self._take_op_flags(op_flags)
@@ -252,20 +280,6 @@ class Operations(FabricObject):
         if not 0 <= data <= _U64:
             raise fabric_error(Errno.FI_EINVAL, f"immediate data has 64 bits, got {data:#x}")
 
-    @staticmethod
-    def _locals(
-        buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool, access: MrAccess | None = None
-    ) -> list[Local]:
-        """Check the buffers of a vector. Raises FI_EINVAL, also if there are not as many regions, and FI_EACCES."""
-        if descs is None:
-            descs = [None] * len(buffers)
-        if len(descs) != len(buffers):
-            raise fabric_error(Errno.FI_EINVAL, f"{name} has {len(buffers)} buffers, its desc {len(descs)} regions")
-        return [
-            Local(view_of(buffer, writable=writable), desc, writable=writable, access=access)
-            for buffer, desc in zip(buffers, descs, strict=True)
-        ]
-
     def _find_peer(self, dest_addr: int) -> int:
         """The peer table entry of a peer that cannot be sent to at once. Raises FI_EINVAL and FI_EAGAIN."""
         assert self._peer_map is not None  # the endpoint is enabled
@@ -341,7 +355,7 @@ class Operations(FabricObject):
         if data is not None:
             flags |= _IMMEDIATE
             compare = data
-        grants = self._grant(used)
+        grants = grant(self._nic, used)
         ending = Ending(length, grants) if grants or deferral is not None else None
         if ending is not None:
             ending.deferral = deferral
@@ -421,7 +435,7 @@ class Operations(FabricObject):
                 Errno.FI_EINVAL, f"these segments need {len(pieces)} ring entries, there are {rings.entries}"
             )
         rings.check_space(len(pieces))
-        ending = Ending(length, self._grant(used))
+        ending = Ending(length, grant(self._nic, used))
         ending.deferral = deferral
         rings.post_chain(
             Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
@@ -474,16 +488,6 @@ class Operations(FabricObject):
         deferral.rings, deferral.queue = rings, self._cq
         deferral.reported = Operation(context.op_context, cq_flags, False, dest_addr, ()), length
         self.domain._deferrals.add(deferral)
-
-    def _grant(self, used: Sequence[Local]) -> tuple[tuple[int, int], ...]:
-        """Make buffers that are in no region accessible to the NIC."""
-        grants: tuple[tuple[int, int], ...] = ()
-        for buffer in used:
-            if buffer.desc is None and buffer.length:
-                address = buffer.address or address_of(buffer.view)
-                self._nic.dma.grant(address, buffer.length, writable=buffer.writable)
-                grants += ((address, buffer.length),)
-        return grants
 
     def _not_enabled(self) -> TransmitRings:
         self._check_open()

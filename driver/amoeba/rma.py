@@ -7,7 +7,7 @@ from amoeba_model.descriptors import DescriptorOpcode
 
 from amoeba.constants import Caps, OpFlags
 from amoeba.memory import Buffer, view_of
-from amoeba.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, total
+from amoeba.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, locals_of, total
 from amoeba.vectors import Descs, RmaMsg, Segment
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class RmaOperations(Operations):
         """``whole``: (addr, key) of as many bytes in a row as there are, not the message's; without data."""
         rings = self._rings or self._not_enabled()
         writes = opcode == _WRITE
-        buffers = self._locals(msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
+        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
         length = total(buffers)
         if whole is None:
             remote = [Segment(iov.addr, iov.len, iov.key) for iov in msg.rma_iov]

@@ -38,6 +38,8 @@ from amoeba import (
     FabricError,
     Info,
     InfoFlags,
+    MrAttr,
+    MrFlags,
     Msg,
     Op,
     OpCntr,
@@ -72,6 +74,8 @@ C_ARGUMENTS = {
     "fi_close": "fid",
     "fi_control": "fid command arg",
     "fi_mr_reg": "domain buf len access offset requested_key flags context",
+    "fi_mr_regv": "domain iov count access offset requested_key flags context",
+    "fi_mr_regattr": "domain attr flags",
     "fi_mr_bind": "mr bfid flags",
     "fi_mr_desc": "mr",
     "fi_mr_key": "mr",
@@ -457,6 +461,41 @@ def test_regions_report_to_the_event_queue_of_their_domain(fabric, client, keep)
         fi.fi_mr_reg(client.domain, buffer, 8, ALL_ACCESS, 0, 6, 1)
     with refused(Errno.FI_EINVAL, "the buffer has 16"):
         fi.fi_mr_reg(client.domain, buffer, 17, ALL_ACCESS, 0, 6, 0)
+
+
+@pytest.mark.parametrize("call", ["regv", "regattr"])
+def test_regions_of_one_segment_can_be_registered_as_vectors(fabric, client, keep, call):
+    eq = keep(fi.fi_eq_open(fabric, fi.EqAttr(wait_obj=WaitObj.FI_WAIT_UNSPEC)))
+    fi.fi_domain_bind(client.domain, eq, DomainFlags.FI_REG_MR)
+    one, other = bytearray(16), bytearray(8)
+
+    def register(iov, offset=0, flags=0, **rest):
+        if call == "regattr":
+            attr = MrAttr(iov, ALL_ACCESS, offset, requested_key=5, context="mine", **rest)
+            return keep(fi.fi_mr_regattr(client.domain, attr, flags))
+        return keep(fi.fi_mr_regv(client.domain, iov, len(iov), ALL_ACCESS, offset, 5, flags, "mine"))
+
+    mr = register([one], flags=MrFlags.FI_RMA_PMEM)
+    assert (mr.length, mr.key, mr.access, mr.persistent) == (16, 5, ALL_ACCESS, True)
+    assert fi.fi_eq_sread(eq, 1000, 0) == EqEntry(EqEvent.FI_MR_COMPLETE, mr, "mine", 0)
+    for iov, offset in (([], 0), ([one, other], 0), ([other], 8)):
+        with refused(Errno.FI_EINVAL):
+            register(iov, offset)
+    with refused(Errno.FI_EBADFLAGS):
+        register([other], flags=1)
+
+
+def test_a_region_has_no_authorization_key(client):
+    with refused(Errno.FI_EINVAL, "authorization key"):
+        client.domain.mr_regattr(MrAttr([bytearray(8)], ALL_ACCESS, auth_key=b"secret"))
+
+
+def test_of_a_longer_vector_what_is_counted_is_registered(client, keep):
+    one, other = bytearray(16), bytearray(8)
+    assert keep(fi.fi_mr_regv(client.domain, [one, other], 1, ALL_ACCESS, 0, 7, 0)).length == 16
+    with refused(Errno.FI_EINVAL, "iov has 1"):
+        fi.fi_mr_regv(client.domain, [one], 2, ALL_ACCESS, 0, 8, 0)
+    assert keep(client.domain.mr_regv([other], ALL_ACCESS)).length == 8
 
 
 def test_vectors_of_addresses(fabric, client, nodes, keep):

@@ -66,6 +66,8 @@ from amoeba.fi.domain import (
     fi_mr_desc,
     fi_mr_key,
     fi_mr_reg,
+    fi_mr_regattr,
+    fi_mr_regv,
     fi_rx_addr,
 )
 from amoeba.fi.endpoint import (
@@ -217,6 +219,8 @@ __all__ = [
     "fi_mr_desc",
     "fi_mr_key",
     "fi_mr_reg",
+    "fi_mr_regattr",
+    "fi_mr_regv",
     "fi_passive_ep",
     "fi_pep_bind",
     "fi_query_atomic",
