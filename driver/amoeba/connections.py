@@ -283,6 +283,8 @@ def resolve(address: SocketAddress, *, passive: bool = False) -> tuple[socket.Ad
 
 def _known(number: int) -> Errno:
     """The system's error number, as far as libfabric has it."""
+    if number == errno.ECONNRESET:
+        return Errno.FI_ECONNREFUSED  # whoever listened has closed without an answer
     try:
         return Errno(number)
     except ValueError:
