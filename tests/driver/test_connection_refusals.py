@@ -149,13 +149,14 @@ def test_requests_beyond_the_backlog_are_refused(client, server, passive):
         passive.set_backlog(0)
 
 
+def _party(fabric, nic, keep):
+    domain = keep(fabric.domain(nic))
+    return Party(domain, keep(fabric.eq_open()), keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)))
+
+
 def test_a_nic_without_room_for_another_peer_does_not_connect(keep):
     with open_cluster(["model"] * 2, NicParameters(peers=2)) as small:
-        parties = []
-        for nic in range(2):
-            domain = keep(small.domain(nic))
-            parties.append(Party(domain, keep(small.eq_open()), keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED))))
-        client, server = keep(parties)
+        client, server = keep([_party(small, nic, keep) for nic in range(2)])
         passive = listen(small, keep, server)
         peers = small.nics[0].parameters.peers
         taken = keep(client.domain.av_open())
@@ -170,6 +171,23 @@ def test_a_nic_without_room_for_another_peer_does_not_connect(keep):
         taken.remove(0)
         calling.connect(passive.getname())
         server.endpoint(asked(client, server).info).accept()
+        client.event(EqEvent.FI_CONNECTED)
+
+
+def test_a_request_that_the_nic_has_no_room_for_can_be_accepted_later(keep):
+    with open_cluster(["model"] * 2, NicParameters(peers=2)) as small:
+        client, server = keep([_party(small, nic, keep) for nic in range(2)])
+        passive = listen(small, keep, server)
+        taken = keep(server.domain.av_open())
+        filler = keep(server.domain.endpoint(cq=server.queue, av=taken))
+        for _ in range(small.nics[1].parameters.peers):
+            taken.insert(filler.getname())
+        client.endpoint().connect(passive.getname())
+        answering = server.endpoint(asked(client, server).info)
+        with refused(Errno.FI_ENOSPC):
+            answering.accept()
+        taken.remove(0)
+        answering.accept()
         client.event(EqEvent.FI_CONNECTED)
 
 
