@@ -128,7 +128,7 @@ class ConnectedEndpoint(Endpoint):
         self._request.check()
         if self._rings is None:
             self.enable()
-        self._connection.accept(self._request.take(), self._request.peer, param)
+        self._connection.accept(self._request, param)
 
     def shutdown(self) -> None:
         """Disconnect: the peer gets FI_SHUTDOWN, this side no event: ``fi_shutdown``. Operations under way still end.

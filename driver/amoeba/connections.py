@@ -27,6 +27,7 @@ from amoeba.lines import JsonLines
 
 if TYPE_CHECKING:
     from amoeba.connected import ConnectedEndpoint
+    from amoeba.passive import ConnectionRequest
 
 __all__ = ["CM_DATA_SIZE", "CONNECT_TIME", "Connection", "Kind", "Note", "SocketAddress", "resolve"]
 
@@ -155,12 +156,13 @@ class Connection:
             else:
                 self._fail(_known(problem))
 
-    def accept(self, lines: JsonLines, peer: bytes, param: bytes) -> None:
-        """Answer a request. Raises FI_ENOSPC if the NIC has no peer table entry left."""
+    def accept(self, request: "ConnectionRequest", param: bytes) -> None:
+        """Answer a request. Raises FI_ENOSPC if the NIC has no peer table entry left; then it waits as before."""
         queue = self._queue = self._endpoint._event_queue()
         with queue._changed:
-            self._insert(peer)
-            self._socket, self._lines = lines.socket, lines
+            self._insert(request.peer)
+            lines = self._lines = request.take()
+            self._socket = lines.socket
             self._state = _State.ACCEPTING
             queue._watch(self)
             with contextlib.suppress(FabricError):  # a peer that is gone is noticed when the queue is read
@@ -283,6 +285,8 @@ def resolve(address: SocketAddress, *, passive: bool = False) -> tuple[socket.Ad
 
 def _known(number: int) -> Errno:
     """The system's error number, as far as libfabric has it."""
+    if number == errno.ECONNRESET:
+        return Errno.FI_ECONNREFUSED  # whoever listened has closed without an answer
     try:
         return Errno(number)
     except ValueError:

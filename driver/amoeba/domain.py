@@ -285,10 +285,15 @@ class Domain(FabricObject):
         op_flags: OpFlags | None = None,
         caps: Caps | None = None,
     ) -> ScalableEndpoint:
-        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given."""
+        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given.
+
+        Raises FI_EOPNOTSUPP for an Info of another type than FI_EP_RDM.
+        """
         self._check_open()
         info = info or Info()
         counts, transmit = info.ep_attr, info.tx_attr
+        if counts.type not in (EpType.FI_EP_UNSPEC, EpType.FI_EP_RDM):
+            raise fabric_error(Errno.FI_EOPNOTSUPP, f"a scalable endpoint is of type FI_EP_RDM, not {counts.type!r}")
         return ScalableEndpoint(
             self,
             tx_contexts=(counts.tx_ctx_cnt or 1) if tx_contexts is None else tx_contexts,
