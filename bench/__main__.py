@@ -19,9 +19,10 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import driver_rate, nic
+from bench import driver_rate, limits, nic
 from bench.engine import measure_cells
 from bench.memory import memory_rates
+from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
 from bench.peer import request_response_rate
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
 from bench.simulation import simulation_speed
@@ -84,6 +85,33 @@ def whole_nic(progress: Progress) -> Outcome:
     return Outcome({**small, "transfers": transfers}, [grid], kept)
 
 
+def messages(progress: Progress) -> Outcome:
+    """Cycles that messages and receives take to meet."""
+    progress.add_task("messages", total=None)
+    rates, posted, waiting, shuffled = message_rates(), posted_depths(), waiting_depths(), random_orders()
+    pace = Grid(
+        "8-byte tagged messages of one endpoint to another (exact)",
+        ("what", "cycles each", "at most"),
+        [(name, cycles, limits.MESSAGE_LIMITS[name]) for name, cycles in rates.items()],
+    )
+    in_depth = [
+        (depth, posted[depth], limits.match_limit(depth), waiting[depth], limits.search_limit(depth))
+        + (shuffled.get(depth) or ("", ""))
+        for depth in posted
+    ]
+    header = (
+        "length of the list",
+        "message: the last receive matches", "at most",
+        "receive: the last message matches", "at most",
+        "message, random order", "receive, random order",
+    )  # fmt: skip
+    kept = all(cycles <= limits.MESSAGE_LIMITS[name] for name, cycles in rates.items())
+    kept &= all(cycles <= limits.match_limit(depth) for depth, cycles in posted.items())
+    kept &= all(cycles <= limits.search_limit(depth) for depth, cycles in waiting.items())
+    figures = {"rates": rates, "posted": posted, "waiting": waiting, "random": shuffled}
+    return Outcome(figures, [pace, Grid("cycles each by what is looked at (exact)", header, in_depth)], kept)
+
+
 def latency(progress: Progress) -> Outcome:
     """One fetching atomic, nothing else going on."""
     progress.add_task("latency", total=None)
@@ -126,6 +154,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
     "nic": whole_nic,
+    "messages": messages,
     "latency": latency,
     "simulation": simulation,
     "driver": driver,

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ADDED", "FETCHED", "SWAPPED", "XORED", "Peer", "Report", "digest", "mixed", "verify"]
+__all__ = ["ADDED", "FETCHED", "LANES", "SWAPPED", "XORED", "Peer", "Report", "digest", "mixed", "verify"]
 
 Report = dict[str, Any]
 """What a rank did and found; travels as JSON."""
 
 FETCHED, ADDED, SWAPPED, XORED = 4, 4, 2, 32
 """Words of a rank's shared memory: counters of fetching sums, of sums and of swaps, and a table for XOR."""
+
+LANES = 3
+"""Streams of messages from a rank to another, each received in order: one without a tag, and of two tags."""
 
 _MASK = (1 << 64) - 1
 _SHARED = ("added", "swapped", "xored", "steps")
@@ -41,6 +44,8 @@ class Peer:
     slab: bytearray
     """What its own slab contains when all that was posted is done."""
     told: int = 0
+    messages: list[int] = field(default_factory=lambda: [0] * LANES)
+    """How many were sent to it, by lane."""
     added: list[int] = field(default_factory=lambda: [0] * ADDED)
     xored: list[int] = field(default_factory=lambda: [0] * XORED)
     swapped: list[int] = field(default_factory=lambda: [0] * SWAPPED)
@@ -54,6 +59,7 @@ class Peer:
         return {
             "slab": digest(self.slab),
             "told": self.told,
+            "messages": self.messages,
             "added": self.added,
             "xored": self.xored,
             "swapped": self.swapped,
@@ -78,6 +84,7 @@ def verify(reports: Sequence[Report]) -> list[str]:
             "xored": [functools.reduce(operator.xor, values) for values in columns["xored"]],
             "slabs": [sent["slab"] for sent in to],
             "heard": [sent["told"] for sent in to],
+            "received": [sent["messages"] for sent in to],
         }
         for name, values in expected.items():
             problems += [

@@ -31,6 +31,8 @@ COUNTED = (
     Counter.DROPPED_SEQUENCE,
     Counter.DROPPED_RESPONSE,
     Counter.EVENTS,
+    Counter.MESSAGES_MATCHED,
+    Counter.MESSAGES_UNEXPECTED,
     Counter.FAILED_PDCS,
 )
 """What a result tells of the NICs' counters."""
@@ -119,11 +121,11 @@ def run_soak(
                 progress(done)
             if rendezvous is not None:
                 rendezvous.check()
+        sent = [rank.sent() for rank in ranks]
         if rendezvous is not None:
             # the others may not be done yet: go on to serve them, and to hear of their data
-            rendezvous.exchange(None, idle=lambda: [rank.reap() for rank in ranks])
-        for rank in ranks:
-            rank.reap()
+            sent = rendezvous.exchange(sent[0], idle=lambda: [rank.reap() for rank in ranks])
+        _hear_out(ranks, sent, patience)
         cycles, elapsed = fabric.devices[0].cycles - cycles, time.monotonic() - begin
         reports = [rank.report() for rank in ranks]
         told = _facts(fabric, reports, cycles)
@@ -164,6 +166,20 @@ def _work(ranks: list[Rank], seconds: float | None, operations: int | None, pati
             for rank in ranks:
                 rank.hang(patience)
         yield done
+
+
+def _hear_out(ranks: list[Rank], sent: list[list[list[int]]], patience: float) -> None:
+    """Let the ranks take what was sent and is still waiting for a receive. What never comes is missed at the end."""
+    end = time.monotonic() + patience
+    for rank in ranks:
+        rank.reap()
+    while (
+        any(rank.misses(sent) for rank in ranks)
+        and not any(rank.problems for rank in ranks)
+        and time.monotonic() < end
+    ):
+        for rank in ranks:
+            rank.reap()
 
 
 def _facts(fabric: Fabric, reports: list[Report], cycles: int) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 Every rank owns memory that all ranks operate on. Part of it is shared: counters that all of them add to, with and
 without fetching, and by compare-and-swap, and a table for XOR. The rest is a slab for each rank, in which only that
-rank writes: it knows at any time what is there, since its operations on one peer are performed in order. Checked is
+rank writes: it knows at any time what is there, since its operations on one peer are performed in order. And all send
+messages to all, short and long ones, with and without tags and data, some of which come before their receives.
+Checked is
 
 - every fetched value and every byte read, when it arrives: in slabs it is known, a counter is at least what the rank
   left there itself;
 - that the fetched values of a counter are those of one sequence of additions, none twice and none left out;
-- at the end all memory, and that every rank heard of all immediate data, once and in order.
+- every message, in the order in which receives of its kind were posted: it is the sender's next one, byte by byte;
+- at the end all memory, and that every rank heard of all immediate data and messages, once and in order.
 
 What is posted, in which order, depends on nothing but the seed and on what completes when, in cycles.
 """
@@ -16,6 +19,7 @@ import contextlib
 import itertools
 import random
 from collections import Counter as Tally
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,15 +27,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from amoeba.completion import CqDataEntry
+from amoeba.completion import CqTaggedEntry
 from amoeba.constants import BindFlags, Caps, CqFormat, Datatype, MrAccess, Op, OpFlags
 from amoeba.domain import MemoryRegion
 from amoeba.endpoint import INJECT_SIZE, Endpoint
 from amoeba.errors import ErrorAvailableError
-from amoeba.exactly_once import ADDED, FETCHED, SWAPPED, XORED, Peer, Report, digest, mixed
+from amoeba.exactly_once import ADDED, FETCHED, LANES, SWAPPED, XORED, Peer, Report, digest, mixed
 from amoeba.fabric import Fabric
 from amoeba.memory import allocate
-from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
+from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
 
 __all__ = ["Rank"]
 
@@ -57,6 +61,15 @@ _PARTS = 3
 """Of a place in local memory."""
 _MOST_PIECES = 16
 """Descriptors of one operation: with four segments of everything 13, and one for data."""
+_RECEIVES = (4, 1, 4)
+"""Receives that a rank keeps posted, by lane: with one, messages often have to wait."""
+_FEWEST_PLACES = 16
+"""Room in the ring for what so many operations take, which leaves some for reading long messages."""
+_TO_NUMBER = 8
+"""A tag has the lane below this bit, and how many messages were sent in it to this peer before from here on."""
+_ANY_NUMBER = (1 << 64) - (1 << _TO_NUMBER)
+_SHORTEST = 8
+"""Bytes of a message: enough to tell it from others."""
 _TO_SOURCE = 32
 """Immediate data: the number of the rank in the bits from here on, how many it sent to this peer before below."""
 
@@ -103,6 +116,22 @@ class _Posted:
         return f"byte {at} of {len(found)} is {found[at]:#04x}, expected {self.expected[at]:#04x}"
 
 
+@dataclass(eq=False)
+class _Receive:
+    """A receive that is posted, and what it has met."""
+
+    lane: int
+    buffer: Bytes
+    kind: str = "receive"
+    entry: CqTaggedEntry | None = None
+    source: int = 0
+
+
+def _message(source: int, target: int, lane: int, number: int, length: int) -> bytes:
+    """What a rank sends to another as its message of this number in a lane; another length makes another message."""
+    return random.Random(f"{source}/{target}/{lane}/{number}/{length}").randbytes(length)
+
+
 class Rank:
     """A NIC with memory, an endpoint, and operations to do."""
 
@@ -119,17 +148,22 @@ class Rank:
         # Whole pages, and keys by number: frames and cycles are the same in every run.
         self._memory: Bytes = np.frombuffer(allocate(layout.size), np.uint8)[: layout.size]
         self._slot_size = -(-layout.longest // 64) * 64
-        self._local: Bytes = np.frombuffer(allocate(_PARTS * window * self._slot_size), np.uint8)
+        local = (_PARTS * window + sum(_RECEIVES)) * self._slot_size
+        self._local: Bytes = np.frombuffer(allocate(local), np.uint8)[:local]
         rights = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
         self._region = exits.enter_context(domain.mr_reg(self._memory, rights, requested_key=1 + rank))
         self._desc = exits.enter_context(
-            domain.mr_reg(self._local, MrAccess.FI_READ | MrAccess.FI_WRITE, requested_key=1 + ranks + rank)
+            domain.mr_reg(
+                self._local,
+                MrAccess.FI_READ | MrAccess.FI_WRITE | MrAccess.FI_SEND | MrAccess.FI_RECV,
+                requested_key=1 + ranks + rank,
+            )
         )
-        self._queue = exits.enter_context(domain.cq_open(CqFormat.FI_CQ_FORMAT_DATA))
+        self._queue = exits.enter_context(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED))
         self._addresses = exits.enter_context(domain.av_open())
         self._endpoint: Endpoint = exits.enter_context(
             domain.endpoint(
-                tx_size=_MOST_PIECES * window,
+                tx_size=_MOST_PIECES * max(window, _FEWEST_PLACES),
                 rx_size=2 * window,
                 cq=self._queue,
                 av=self._addresses,
@@ -138,6 +172,9 @@ class Rank:
         )
         self._peers: list[Peer] = []
         self._heard = [0] * ranks
+        self._received = [[0] * LANES for _ in range(ranks)]
+        self._receives: list[deque[_Receive]] = [deque() for _ in range(LANES)]
+        """In the order in which they were posted, by lane."""
         self._slots = list(range(window))
         self._kinds = {
             self._fetch_add: 4,
@@ -151,6 +188,9 @@ class Rank:
             self._read_vector: 2,
             self._fetch_vector: 3,
             self._compare_vector: 2,
+            self._send: 3,
+            self._tagged_send: 3,
+            self._long_send: 2,
         }
 
     @property
@@ -166,6 +206,18 @@ class Rank:
         for name, address, key in introductions:
             self._addresses.insert(bytes.fromhex(name))
             self._peers.append(Peer(address, key, bytearray(self._layout.slab)))
+        inbox = iter(self._local.reshape(-1, self._slot_size)[-sum(_RECEIVES) :])
+        for lane, receives in enumerate(_RECEIVES):
+            for _ in range(receives):
+                self._receive(lane, next(inbox))
+
+    def sent(self) -> list[list[int]]:
+        """How many messages went to each rank, by lane."""
+        return [peer.messages for peer in self._peers]
+
+    def misses(self, sent: Sequence[Sequence[Sequence[int]]]) -> bool:
+        """Whether messages are still to come, of all that the ranks :meth:`sent`."""
+        return self._received != [counts[self.rank] for counts in sent]
 
     def post(self, most: int) -> None:
         """Post operations, up to ``most`` since the beginning, until enough are under way."""
@@ -188,8 +240,10 @@ class Rank:
             self._complain(f"{failed.op_context.kind}: {failed.error()}")
             return 0
         for entry, source in entries:
-            assert isinstance(entry, CqDataEntry)  # the format that the queue was opened with
-            if entry.flags & Caps.FI_REMOTE_CQ_DATA:
+            assert isinstance(entry, CqTaggedEntry)  # the format that the queue was opened with
+            if entry.flags & Caps.FI_RECV:
+                self._arrive(entry, source)
+            elif entry.flags & Caps.FI_REMOTE_CQ_DATA:
                 self._hear(entry.data, source)
             else:
                 self._finish(entry.op_context)
@@ -215,6 +269,7 @@ class Rank:
             "xored": words(layout.xored, XORED),
             "slabs": [digest(self._memory[slab : slab + layout.slab].tobytes()) for slab in slabs],
             "heard": self._heard,
+            "received": self._received,
         }
 
     def hang(self, patience: float) -> None:
@@ -237,6 +292,78 @@ class Rank:
             self._complain(f"heard data {number} of rank {rank} from peer {source}, expected {self._heard[source]}")
         else:
             self._heard[source] += 1
+
+    # Messages
+
+    def _receive(self, lane: int, buffer: Bytes) -> None:
+        """Post a receive for the next message in a lane, whoever sends it; without a tag in lane 0."""
+        receive = _Receive(lane, buffer)
+        self._receives[lane].append(receive)
+        if lane:
+            self._endpoint.trecv(buffer, lane, _ANY_NUMBER, desc=self._any_desc(), context=receive)
+        else:
+            self._endpoint.recv(buffer, desc=self._any_desc(), context=receive)
+
+    def _arrive(self, entry: CqTaggedEntry, source: int) -> None:
+        """A receive is over. Long messages take longer, so its turn may come later."""
+        receive: _Receive = entry.op_context
+        receive.entry, receive.source = entry, source
+        receives = self._receives[receive.lane]
+        while receives and receives[0].entry is not None:
+            first = receives.popleft()
+            if problem := self._message_problem(first):
+                self._complain(problem)
+                return
+            self._received[first.source][first.lane] += 1
+            self._receive(first.lane, first.buffer)
+
+    def _message_problem(self, receive: _Receive) -> str:
+        """What is wrong with a message, which must be its sender's next one in the lane; empty if nothing is."""
+        entry, lane, source = receive.entry, receive.lane, receive.source
+        assert entry is not None  # it has met a message
+        if not 0 <= source < len(self._peers):
+            return f"a message in lane {lane} from {source:#x}, who is nobody"
+        number = self._received[source][lane]
+        where = f"message {number} of rank {source} in lane {lane}"
+        found = receive.buffer[: entry.len].tobytes()
+        if found != _message(source, self.rank, lane, number, entry.len):
+            return f"{where}: {entry.len} bytes that begin with {found[:_SHORTEST].hex()} are not what was sent"
+        if lane and entry.tag != (number << _TO_NUMBER | lane):
+            return f"{where}: tag {entry.tag:#x}, expected {number << _TO_NUMBER | lane:#x}"
+        if entry.flags & Caps.FI_REMOTE_CQ_DATA and entry.data != number:
+            return f"{where}: data {entry.data}, expected {number}"
+        return ""
+
+    def _send(self, peer: Peer, target: int, posted: _Posted) -> None:
+        self._post_message(peer, target, posted, 0, self._random.choice((64, 1024)))
+
+    def _tagged_send(self, peer: Peer, target: int, posted: _Posted) -> None:
+        self._post_message(peer, target, posted, self._random.randrange(1, LANES), self._random.choice((64, 1024)))
+
+    def _long_send(self, peer: Peer, target: int, posted: _Posted) -> None:
+        """In any lane, among short ones."""
+        least = self._endpoint.domain.nic.parameters.payload + 1
+        self._post_message(peer, target, posted, self._random.randrange(LANES), self._layout.longest, least)
+
+    def _post_message(
+        self, peer: Peer, target: int, posted: _Posted, lane: int, most: int, least: int = _SHORTEST
+    ) -> None:
+        """Send the next message in a lane, of ``least`` to ``most`` bytes."""
+        number = peer.messages[lane]
+        peer.messages[lane] += 1
+        length = self._random.randint(least, most)
+        operands = self._operands(posted, _message(self.rank, target, lane, number, length))
+        iov = self._scattered(operands, 1)
+        flags = self._flags(operands)
+        if self._random.random() < _OFTEN_DATA:
+            flags |= OpFlags.FI_REMOTE_CQ_DATA
+        if lane:
+            tag = number << _TO_NUMBER | lane
+            tagged = TaggedMsg(iov, target, tag, desc=self._descs(iov), context=posted, data=number)
+            self._endpoint.tsendmsg(tagged, flags)
+        else:
+            self._endpoint.sendmsg(Msg(iov, target, self._descs(iov), posted, number), flags)
+        self._spoil(operands, flags)
 
     # Shared memory
 

@@ -5,9 +5,9 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import driver_rate, nic
+from bench import driver_rate, messages, nic
 from bench.engine import CellCycles, measure_cells
-from bench.limits import Limit, limit_of
+from bench.limits import MESSAGE_LIMITS, Limit, limit_of, match_limit, search_limit
 from bench.peer import request_response_rate
 from bench.report import Grid, cycles_grid, misses_grid, number, replace_section
 
@@ -138,6 +138,36 @@ def test_one_endpoint_s_small_operations_keep_the_link_busy(operation):
 def test_long_transfers_fill_the_link():
     rates = nic.transfers()
     assert all(rate >= 0.9 * nic.link_rate(operation) for operation, rate in rates.items()), rates
+
+
+def test_messages_meet_their_receives_within_the_limits():
+    """Exact cycles of the RTL, with the first of each list as the one that matches."""
+    rates = messages.message_rates()
+    assert set(rates) == set(MESSAGE_LIMITS)
+    assert all(cycles <= MESSAGE_LIMITS[name] for name, cycles in rates.items()), rates
+
+
+def test_a_list_costs_a_cycle_for_each_entry_that_is_looked_at():
+    posted, waiting = messages.posted_depths(), messages.waiting_depths()
+    assert set(posted) == set(waiting) == set(messages.DEPTHS)
+    assert all(cycles <= match_limit(depth) for depth, cycles in posted.items()), posted
+    assert all(cycles <= search_limit(depth) for depth, cycles in waiting.items()), waiting
+
+
+def test_in_random_order_half_a_list_is_the_most_that_is_looked_at_on_average():
+    for depth, (message, receive) in messages.random_orders().items():
+        assert message <= match_limit(depth // 2)
+        assert receive <= search_limit(depth // 2)
+
+
+def test_the_model_takes_as_long_for_any_list():
+    """What the benches themselves check, that every message lies in its receive, holds without RTL, too."""
+    posted = messages.posted_depths(depths=(1, 64), count=128, kind="model")
+    waiting = messages.waiting_depths(depths=(1, 64), kind="model")
+    assert posted[1] == posted[64]
+    assert waiting[1] == waiting[64]
+    assert set(messages.message_rates(count=128, kind="model")) == set(MESSAGE_LIMITS)
+    assert set(messages.random_orders(depths=(8,), kind="model")) == {8}
 
 
 def test_driver_and_peer_report_positive_rates():

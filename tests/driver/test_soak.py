@@ -25,6 +25,7 @@ BAD = {
     "reordering": {"reordering": 0.1},
     "corruption": {"corruption": 0.1},
     "delay": {"delay": 1000},
+    "one percent": {"loss": 0.01, "duplication": 0.01, "reordering": 0.01, "corruption": 0.01},
     "everything": {"loss": 0.05, "duplication": 0.05, "reordering": 0.05, "corruption": 0.05, "delay": 300},
 }
 KINDS = {
@@ -32,15 +33,20 @@ KINDS = {
     "compare vector",
     "fetch add",
     "fetch vector",
+    "long send",
     "read",
     "read vector",
+    "send",
     "swap",
+    "tagged send",
     "tell",
     "write",
     "write vector",
     "xor",
 }
 OPERATIONS = {"model": 400, "rtl": 60}
+MANY = {"model": 2000, "rtl": 200}
+"""Where frames seldom meet anything."""
 SEED = 7
 
 
@@ -55,9 +61,10 @@ def soak(kinds, links="perfect", *, seed=SEED, retransmission=None, **options):
 @pytest.mark.parametrize("links", BAD)
 @pytest.mark.parametrize("kind", DEVICE_KINDS)
 def test_every_operation_is_performed_once_whatever_the_links_do(kind, links):
-    result = soak([kind] * 2, links, operations=OPERATIONS[kind])
+    operations = (MANY if links == "one percent" else OPERATIONS)[kind]
+    result = soak([kind] * 2, links, operations=operations)
     assert result.problems == (), f"links {links}, seed {SEED}"
-    assert result.total == 2 * OPERATIONS[kind] == 2 * result.posted
+    assert result.total == 2 * operations == 2 * result.posted
     assert set(result.operations) == KINDS
     traffic, counters = result.traffic, result.counters
     assert (traffic.lost > 0, traffic.duplicated > 0, traffic.reordered > 0, traffic.corrupted > 0) == tuple(
@@ -65,6 +72,11 @@ def test_every_operation_is_performed_once_whatever_the_links_do(kind, links):
     )
     assert (counters["RETRANSMISSIONS"] > 0) == (links not in ("perfect", "duplication", "delay")), counters
     assert counters["EVENTS"] > 0
+    assert counters["MESSAGES_MATCHED"] > 0
+    assert counters["MESSAGES_UNEXPECTED"] > 0 or operations == OPERATIONS["rtl"], counters
+    assert counters["MESSAGES_MATCHED"] + counters["MESSAGES_UNEXPECTED"] == sum(
+        count for operation, count in result.operations.items() if "send" in operation
+    )
     assert counters["FAILED_PDCS"] == 0
 
 
@@ -116,7 +128,49 @@ def repeat(ranks):
     ranks[1]._hear = twice
 
 
+def arriving(change):
+    """Let ``change`` do what it wants with the next message of rank 1: it gets the rank, the entry and the source."""
+
+    def sabotage(ranks):
+        rank = ranks[1]
+
+        def arrive(entry, source):
+            del rank._arrive
+            change(rank, entry, source)
+
+        rank._arrive = arrive
+
+    return sabotage
+
+
+def damage(rank, entry, source):
+    entry.op_context.buffer[entry.len - 1] ^= 1
+    rank._arrive(entry, source)
+
+
+def twice(rank, entry, source):
+    """As if the next receive had met the same message."""
+    message = entry.op_context.buffer[: entry.len].copy()
+    rank._arrive(entry, source)
+    following = rank._receives[entry.op_context.lane][0]
+    following.buffer[: entry.len] = message
+    rank._arrive(entry._replace(op_context=following), source)
+
+
+def overtake(ranks):
+    """Let rank 0 send the message after the next one to rank 1, in a lane."""
+    ranks[0]._peers[1].messages[0] += 1
+
+
 SABOTAGE = {
+    "a message that is damaged": (arriving(damage), "message .* are not what was sent"),
+    "a message that is lost": (arriving(lambda rank, entry, source: None), r"received\[\d\] of rank 1 is"),
+    "a message that comes twice": (arriving(twice), "message .* are not what was sent"),
+    "a message that overtakes another": (overtake, "message .* are not what was sent"),
+    "a message from another rank": (
+        arriving(lambda rank, entry, source: rank._arrive(entry, 1 - source)),
+        "message .* are not what was sent",
+    ),
     "an addition too many": (word(lambda layout: layout.fetched, 1), "is no sequence of additions"),
     "an addition lost": (word(lambda layout: layout.fetched + 8, -5 % 2**64), "fetch add: counter 1|no sequence"),
     "a sum that is wrong": (word(lambda layout: layout.added, 1), r"added\[0\] of rank 0 is"),
@@ -145,7 +199,7 @@ def test_it_notices(monkeypatch, what):
             change(ranks)
         done += count
 
-    result = soak(["model"] * 2, operations=200, progress=progress)
+    result = soak(["model"] * 2, operations=200, progress=progress, patience=1)
     assert not result.passed
     assert any(re.search(words, problem) for problem in result.problems), result.problems
 
@@ -178,8 +232,9 @@ def test_fetched_values_that_are_no_sequence_do_not_add_up(steps, data):
 
     def reports(values):
         total = sum(mixed(value + step) - mixed(value) for value, step in zip(values, steps, strict=True))
-        sent = {"slab": "", "told": 0, "added": [], "xored": [], "swapped": [], "steps": [total]}
+        sent = {"slab": "", "told": 0, "messages": [], "added": [], "xored": [], "swapped": [], "steps": [total]}
         empty = {"rank": 0, "problems": [], "added": [], "xored": [], "swapped": [], "slabs": [""], "heard": [0]}
+        empty["received"] = [[]]
         return [{**empty, "sent": [sent], "fetched": [sum(steps)]}]
 
     assert verify(reports(fetched)) == []

@@ -118,7 +118,9 @@ def test_a_process_that_leaves_halfway_ends_the_other_with_an_error():
 
 
 def test_two_processes_soak_over_links_that_lose_frames():
-    options = ["--operations", 60, "--loss", 0.03, "--duplication", 0.03, "--reordering", 0.03, "--json"]
+    options = ["--operations", 200, "--json"]
+    for fate in ("loss", "duplication", "reordering", "corruption"):
+        options += [f"--{fate}", 0.01]
     with (
         listener("soak", *options) as (first, address),
         process("soak", *options, "--connect", address) as second,
@@ -127,8 +129,9 @@ def test_two_processes_soak_over_links_that_lose_frames():
     assert [status for status, _, _ in results] == [0, 0], results
     facts = [json.loads(output) for _, output, _ in results]
     for one in facts:
-        assert (one["passed"], one["total"], len(one["devices"])) == (True, 120, 2)
+        assert (one["passed"], one["total"], len(one["devices"])) == (True, 400, 2)
         assert one["traffic"]["lost"] > 0
+        assert {"send", "tagged send", "long send"} <= set(one["operations"])
         assert one["operations"] == facts[0]["operations"]
 
 
