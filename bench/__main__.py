@@ -19,7 +19,7 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import driver_rate, limits, nic
+from bench import driver_rate, limits, mpi, nic
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -140,14 +140,26 @@ def driver(progress: Progress) -> Outcome:
     rates = driver_rate.measure()
     peer = request_response_rate(10 * rates["operations"], rates["window"])
     rows = [
-        (name, call["per_second"], call["per_second"] / peer, call["call_ns"], f"{call['driver_share']:.0%}")
+        (name, call["per_second"], call["per_second"] / peer, call["alone_ns"], f"{call['driver_share']:.0%}")
         for name, call in rates["calls"].items()
     ]
-    rows.append(("8 bytes there and back over UDP", round(peer), 1.0, round(1e9 / peer), "100%"))
-    header = ("operation", "per CPU second", "ratio to UDP", "ns in the call", "share of the call")
-    return Outcome(
-        {**rates, "udp_per_second": round(peer)}, [Grid("driver on two model devices, in one process", header, rows)]
-    )
+    others = {"8 bytes there and back over UDP": peer}
+    notes = []
+    for transport in mpi.TRANSPORTS if mpi.available() else ():
+        try:
+            measured = mpi.mpi_rates(transport, rates["operations"], rates["window"])
+        except subprocess.SubprocessError as error:
+            notes.append(f"{transport}: {error}")
+        else:
+            others |= {f"MPI {call}, {transport}": rate for call, rate in measured.items()}
+    rows += [(name, round(rate), rate / peer, round(1e9 / rate), "100%") for name, rate in others.items()]
+    if not mpi.available():
+        notes.append("not installed: pip install 'amoeba-nic[bench]'")
+    header = ("operation", "per CPU second", "ratio to UDP", "ns of the driver's, with doorbell", "share of the call")
+    grids = [Grid("driver on two model devices, in one process", header, rows)]
+    if notes:
+        grids.append(Grid("without these figures of MPI", ("why",), [(note,) for note in notes]))
+    return Outcome({**rates, "others": others}, grids)
 
 
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {

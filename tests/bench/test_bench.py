@@ -5,7 +5,7 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import driver_rate, messages, nic
+from bench import driver_rate, messages, mpi, nic
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, Limit, limit_of, match_limit, search_limit
 from bench.peer import request_response_rate
@@ -172,9 +172,16 @@ def test_the_model_takes_as_long_for_any_list():
 
 def test_driver_and_peer_report_positive_rates():
     measured = driver_rate.measure(operations=128)
-    assert {"atomic", "fetch_atomic", "write, 8 bytes"} <= set(measured["calls"])
-    assert all(call["per_second"] > 0 for call in measured["calls"].values())
+    assert {"atomic", "fetch_atomic", "write, 8 bytes", "tagged send, 8 bytes"} <= set(measured["calls"])
+    assert all(call["per_second"] > 0 and call["alone_ns"] > 0 for call in measured["calls"].values())
     assert request_response_rate(operations=100, window=16) > 0
+
+
+@pytest.mark.skipif(not mpi.available(), reason="needs mpi4py and mpiexec: pip install 'amoeba-nic[bench]'")
+def test_mpi_between_two_processes_reports_positive_rates():
+    rates = mpi.mpi_rates("shared memory", operations=128, window=16)
+    assert set(rates) == {"Fetch_and_op", "Put", "Send"}
+    assert all(rate > 0 for rate in rates.values())
 
 
 def test_integer_cells_take_one_cycle_per_beat():
