@@ -225,6 +225,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "`amoeba_hw.synthesis.synthesize(component)` the others. *In its loop*: the result fed back to the target,",
         "as in the one-cycle read-modify-write; behind Measure and PrepareOperands, each with a register, unless",
         "*alone*. Rows of older commits had Measure and PrepareOperands in one cycle, which then limited the clock.",
+        "Rows without a commit are older still: of the pipeline's smaller build, and of the float units.",
         "",
         "| part | LUT4 | MULT18 | MHz | commit |",
         "|---|---|---|---|---|",
@@ -237,8 +238,8 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
     lines += [
         "",
         f"## UltraScale+, {ULTRASCALE.data_width}-bit datapath",
-        "Yosys `synth_xilinx -family xcup`: primitives, no place and route, so no frequency. Without the Initiator:",
-        "on it, Yosys as WebAssembly runs out of stack.",
+        "Yosys `synth_xilinx -family xcup`: primitives, no place and route, so no frequency. The Initiator takes",
+        "native Yosys: as WebAssembly it runs out of stack on it.",
         "",
         "| block | what | LUT | FF | DSP48E2 | RAMB | commit |",
         "|---|---|---|---|---|---|---|",

@@ -31,6 +31,7 @@ from amoeba.constants import (
     InfoFlags,
     Mode,
     MrAccess,
+    MrFlags,
     MrMode,
     MsgOrder,
     Op,
@@ -47,7 +48,7 @@ from amoeba.constants import (
 )
 from amoeba.counters import Counter
 from amoeba.devices import DEVICE_KINDS, getinfo, join_cluster, open_cluster, open_device, open_fabric
-from amoeba.domain import AtomicAttr, Domain, MemoryRegion
+from amoeba.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
 from amoeba.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
 from amoeba.errors import (
     ArgumentError,
@@ -143,6 +144,8 @@ __all__ = [
     "MemoryRegion",
     "Mode",
     "MrAccess",
+    "MrAttr",
+    "MrFlags",
     "MrMode",
     "Msg",
     "MsgOrder",

@@ -10,7 +10,7 @@ from amoeba.constants import Caps, Datatype, Errno, Op, OpFlags, QueryFlags
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, datatype_of, view_of
-from amoeba.operations import NO_FLAGS, Local, Operations, gathered, total
+from amoeba.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, gathered, locals_of, total
 from amoeba.vectors import AtomicMsg, Descs, Segment
 
 if TYPE_CHECKING:
@@ -255,7 +255,9 @@ class AtomicOperations(Operations):
         for name, other in (("result", fetched), ("compare", compared)):
             if other is not None and other.length != length:
                 raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, {name} has {other.length}")
-        bits, silent = self._check_request(flags, length, addr, key, silent)
+        bits, silent = self._check_request(
+            flags, length, addr, key, silent, TRANSMIT_FLAGS if reads_only else CHANGE_FLAGS
+        )
         self._submit(
             rings, opcode, op, datatype, operands, compared, fetched, length, dest_addr, addr, key,
             _CQ_ATOMIC if fetched is None else _CQ_FETCH, context, bits, silent,
@@ -280,9 +282,9 @@ class AtomicOperations(Operations):
             raise fabric_error(Errno.FI_EINVAL, "expected one or more buffers, got none")
         datatype = datatype_of(given[0]) if msg.datatype is None else msg.datatype
         size = self._element_size(opcode, msg.op, datatype)
-        operands = [] if reads_only else self._locals(msg.msg_iov, msg.desc, "msg_iov", writable=False)
-        compared = self._locals(comparev or (), compare_desc, "comparev", writable=False)
-        results = self._locals(resultv or (), result_desc, "resultv", writable=True)
+        operands = [] if reads_only else locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False)
+        compared = locals_of(comparev or (), compare_desc, "comparev", writable=False)
+        results = locals_of(resultv or (), result_desc, "resultv", writable=True)
         length = total(operands or results)
         _check_elements("msg_iov", operands or results, size, length)
         if comparev is not None:
@@ -300,6 +302,7 @@ class AtomicOperations(Operations):
             remote,
             self._selective,
             msg.data if whole is None else None,
+            TRANSMIT_FLAGS if reads_only or tagged else CHANGE_FLAGS,
         )
         if tagged:
             self._check_tagged(opcode, length, remote, results)

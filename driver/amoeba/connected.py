@@ -128,7 +128,7 @@ class ConnectedEndpoint(Endpoint):
         self._request.check()
         if self._rings is None:
             self.enable()
-        self._connection.accept(self._request.take(), self._request.peer, param)
+        self._connection.accept(self._request, param)
 
     def shutdown(self) -> None:
         """Disconnect: the peer gets FI_SHUTDOWN, this side no event: ``fi_shutdown``. Operations under way still end.
@@ -159,7 +159,6 @@ class ConnectedEndpoint(Endpoint):
     def _release(self) -> None:
         super()._release()
         # what was under way has ended, so the peer may hear of the end
-        if self._eq is not None:
-            self._connection.end()
+        self._connection.end()
         if self._av is not None:
             self._av.close()

@@ -16,6 +16,7 @@ import enum
 import errno
 import socket
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from amoeba.address import EndpointAddress
@@ -26,6 +27,7 @@ from amoeba.lines import JsonLines
 
 if TYPE_CHECKING:
     from amoeba.connected import ConnectedEndpoint
+    from amoeba.passive import ConnectionRequest
 
 __all__ = ["CM_DATA_SIZE", "CONNECT_TIME", "Connection", "Kind", "Note", "SocketAddress", "resolve"]
 
@@ -99,7 +101,9 @@ class Connection:
     """An endpoint's end of its connection, which goes on while the endpoint's event queue is read."""
 
     def __init__(self, endpoint: "ConnectedEndpoint") -> None:
-        self._endpoint = endpoint
+        self._owner = weakref.ref(endpoint)
+        self._queue: EventQueue | None = None
+        """That of the endpoint, from the first attempt on."""
         self._state = _State.IDLE
         self._socket: socket.socket | None = None
         """The TCP connection, from the first attempt to its end."""
@@ -140,30 +144,33 @@ class Connection:
         """Begin to call the passive endpoint there. Raises FI_EADDRNOTAVAIL for what is no TCP address."""
         self.check_idle()
         family, resolved = resolve(address)
-        with self._queue._changed:
+        queue = self._queue = self._endpoint._event_queue()
+        with queue._changed:
             self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             self.deadline = None if timeout is None else time.monotonic() + timeout
             self._param = bytes(param)
             self._state = _State.CALLING
             problem = self._socket.connect_ex(resolved)
             if problem in (0, errno.EINPROGRESS):
-                self._queue._watch(self, writing=True)
+                queue._watch(self, writing=True)
             else:
                 self._fail(_known(problem))
 
-    def accept(self, lines: JsonLines, peer: bytes, param: bytes) -> None:
-        """Answer a request. Raises FI_ENOSPC if the NIC has no peer table entry left."""
-        with self._queue._changed:
-            self._insert(peer)
-            self._socket, self._lines = lines.socket, lines
+    def accept(self, request: "ConnectionRequest", param: bytes) -> None:
+        """Answer a request. Raises FI_ENOSPC if the NIC has no peer table entry left; then it waits as before."""
+        queue = self._queue = self._endpoint._event_queue()
+        with queue._changed:
+            self._insert(request.peer)
+            lines = self._lines = request.take()
+            self._socket = lines.socket
             self._state = _State.ACCEPTING
-            self._queue._watch(self)
+            queue._watch(self)
             with contextlib.suppress(FabricError):  # a peer that is gone is noticed when the queue is read
                 Note(Kind.ACCEPT, self._endpoint.getname(), param).send(lines)
 
     def end(self) -> None:
         """Hang up: the other side is told, this one is not."""
-        with self._queue._changed:
+        with contextlib.nullcontext() if self._queue is None else self._queue._changed:
             self._state = _State.ENDED
             self._hang_up()
 
@@ -188,6 +195,7 @@ class Connection:
     def _called(self) -> None:
         """TCP has connected, or has failed to."""
         assert self._socket is not None
+        assert self._queue is not None
         if problem := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._fail(_known(problem))
         elif self.deadline is not None and time.monotonic() > self.deadline:
@@ -222,13 +230,13 @@ class Connection:
     def _connected(self, param: bytes) -> None:
         self._state = _State.CONNECTED
         self.deadline = None
-        self._queue._report_connection(EqEvent.FI_CONNECTED, self._endpoint, None, param)
+        self._report(EqEvent.FI_CONNECTED, param)
 
     def _lost(self, err: Errno) -> None:
         """The TCP connection has ended, or is of no use."""
         if self._state is _State.CONNECTED:
             self.end()
-            self._queue._report_connection(EqEvent.FI_SHUTDOWN, self._endpoint, None, b"")
+            self._report(EqEvent.FI_SHUTDOWN)
         elif err is Errno.FI_ECONNABORTED and self._state is not _State.ACCEPTING:
             self._fail(Errno.FI_ECONNREFUSED)  # whoever listened has closed without an answer
         else:
@@ -238,17 +246,24 @@ class Connection:
         """No connection this time. Where none has been agreed upon, another can be begun."""
         self._state = _State.ENDED if self._peer else _State.IDLE
         self._hang_up()
+        assert self._queue is not None
         self._queue._report_error(self._endpoint, None, 0, err, param)
 
+    def _report(self, event: EqEvent, param: bytes = b"") -> None:
+        assert self._queue is not None
+        self._queue._report_connection(event, self._endpoint, None, param)
+
     def _hang_up(self) -> None:
-        if self._socket is not None:
+        if self._socket is not None and self._queue is not None:
             self._queue._unwatch(self)
             self._socket.close()
             self._socket = self._lines = None
 
     @property
-    def _queue(self) -> EventQueue:
-        return self._endpoint._event_queue()
+    def _endpoint(self) -> "ConnectedEndpoint":
+        endpoint = self._owner()
+        assert endpoint is not None  # it ends its connection when it goes
+        return endpoint
 
 
 def resolve(address: SocketAddress, *, passive: bool = False) -> tuple[socket.AddressFamily, Any]:
@@ -270,6 +285,8 @@ def resolve(address: SocketAddress, *, passive: bool = False) -> tuple[socket.Ad
 
 def _known(number: int) -> Errno:
     """The system's error number, as far as libfabric has it."""
+    if number == errno.ECONNRESET:
+        return Errno.FI_ECONNREFUSED  # whoever listened has closed without an answer
     try:
         return Errno(number)
     except ValueError:

@@ -30,6 +30,7 @@ __all__ = [
     "InfoFlags",
     "Mode",
     "MrAccess",
+    "MrFlags",
     "MrMode",
     "MsgOrder",
     "Op",
@@ -111,6 +112,7 @@ class OpFlags(enum.IntFlag):
     FI_TRANSMIT_COMPLETE = 1 << 27
     FI_DELIVERY_COMPLETE = 1 << 28
     FI_COMMIT_COMPLETE = 1 << 30
+    """What is changed in the peer's memory has been flushed: writes, and atomics that change something."""
     FI_MATCH_COMPLETE = 1 << 31
     """Report a message's success only when a receive has met it, or it has been discarded."""
     FI_DISCARD = 1 << 58
@@ -132,6 +134,13 @@ class MrAccess(enum.IntFlag):
     """Peers may read or fetch."""
     FI_REMOTE_WRITE = 1 << 13
     """Peers may write, also by atomics."""
+
+
+class MrFlags(enum.IntFlag):
+    """What else a registration says of its memory."""
+
+    FI_RMA_PMEM = 1 << 49
+    """It is persistent."""
 
 
 class BindFlags(enum.IntFlag):

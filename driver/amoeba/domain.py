@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from amoeba.constants import (
     EqEvent,
     Errno,
     MrAccess,
+    MrFlags,
     MrMode,
     Op,
     OpFlags,
@@ -52,11 +53,12 @@ from amoeba.triggered import DeferredWork, cancel_work, flush_work, queue_work
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
 
-__all__ = ["AtomicAttr", "Domain", "MemoryRegion"]
+__all__ = ["AtomicAttr", "Domain", "MemoryRegion", "MrAttr"]
 
 _BASE = QueryFlags(0)
 _NO_AV_FLAGS = AvFlags(0)
 _NO_DOMAIN_FLAGS = DomainFlags(0)
+_NO_MR_FLAGS = MrFlags(0)
 _SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
 _ALL_ACCESS = MrAccess(sum(MrAccess))
 _WRITTEN = MrAccess.FI_READ | MrAccess.FI_RECV | MrAccess.FI_REMOTE_WRITE
@@ -71,6 +73,22 @@ class AtomicAttr:
     """Most elements of one operation."""
     size: int
     """Bytes of one element."""
+
+
+@dataclass(frozen=True)
+class MrAttr:
+    """``struct fi_mr_attr``. Without FI_HMEM, which no NIC has, its ``iface`` and ``device`` say nothing."""
+
+    mr_iov: Sequence[Buffer]
+    """The memory: one buffer, as ``mr_iov_limit`` says."""
+    access: MrAccess
+    offset: int = 0
+    """Reserved, must be 0."""
+    requested_key: int | None = None
+    context: Any = None
+    """Comes back in its FI_MR_COMPLETE."""
+    auth_key: bytes | None = None
+    """Endpoints have none, so there can be none here."""
 
 
 class Domain(FabricObject):
@@ -134,14 +152,48 @@ class Domain(FabricObject):
         eq._adopt(self)
 
     def mr_reg(
-        self, buffer: Buffer, access: MrAccess, *, requested_key: int | None = None, context: Any = None
+        self,
+        buffer: Buffer,
+        access: MrAccess,
+        *,
+        requested_key: int | None = None,
+        flags: MrFlags = _NO_MR_FLAGS,
+        context: Any = None,
     ) -> "MemoryRegion":
         """Register memory in place: see :class:`MemoryRegion`. ``context`` comes back in its FI_MR_COMPLETE."""
         self._check_open()
-        region = MemoryRegion(self, buffer, access, requested_key=requested_key)
+        region = MemoryRegion(self, buffer, access, requested_key=requested_key, flags=flags)
         if self._eq is not None and self._reports_regions:
             self._eq._report(EqEvent.FI_MR_COMPLETE, region, context)
         return region
+
+    def mr_regv(
+        self,
+        iov: Sequence[Buffer],
+        access: MrAccess,
+        *,
+        requested_key: int | None = None,
+        flags: MrFlags = _NO_MR_FLAGS,
+        context: Any = None,
+    ) -> "MemoryRegion":
+        """:meth:`mr_reg` of a vector, of one buffer: ``fi_mr_regv``. Raises FI_EINVAL for another number of them."""
+        return self.mr_regattr(MrAttr(iov, access, requested_key=requested_key, context=context), flags)
+
+    def mr_regattr(self, attr: MrAttr, flags: MrFlags = _NO_MR_FLAGS) -> "MemoryRegion":
+        """:meth:`mr_reg` of what ``attr`` says: ``fi_mr_regattr``.
+
+        Raises FI_EINVAL for any number of buffers but one, an offset and an authorization key.
+        """
+        self._check_open()
+        if len(attr.mr_iov) != 1:
+            raise fabric_error(Errno.FI_EINVAL, f"a region has one segment, got {len(attr.mr_iov)}")
+        if attr.offset:
+            raise fabric_error(Errno.FI_EINVAL, f"offset must be 0, got {attr.offset}")
+        if attr.auth_key:
+            raise fabric_error(Errno.FI_EINVAL, "no endpoint has an authorization key, so a region cannot have one")
+        return self.mr_reg(
+            attr.mr_iov[0], attr.access, requested_key=attr.requested_key, flags=flags, context=attr.context
+        )
 
     def av_open(
         self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS, rx_ctx_bits: int = 0
@@ -183,8 +235,8 @@ class Domain(FabricObject):
         FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
         queues are bound. Without a queue bound with FI_RECV, long messages can be sent only if ``caps`` have FI_SEND.
         With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the completion queue
-        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must be
-        bound to a shared transmit context before.
+        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must
+        be bound to a shared transmit context before.
 
         Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """
@@ -231,11 +283,17 @@ class Domain(FabricObject):
         tx_size: int | None = None,
         rx_size: int | None = None,
         op_flags: OpFlags | None = None,
+        caps: Caps | None = None,
     ) -> ScalableEndpoint:
-        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given."""
+        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given.
+
+        Raises FI_EOPNOTSUPP for an Info of another type than FI_EP_RDM.
+        """
         self._check_open()
         info = info or Info()
         counts, transmit = info.ep_attr, info.tx_attr
+        if counts.type not in (EpType.FI_EP_UNSPEC, EpType.FI_EP_RDM):
+            raise fabric_error(Errno.FI_EOPNOTSUPP, f"a scalable endpoint is of type FI_EP_RDM, not {counts.type!r}")
         return ScalableEndpoint(
             self,
             tx_contexts=(counts.tx_ctx_cnt or 1) if tx_contexts is None else tx_contexts,
@@ -243,6 +301,7 @@ class Domain(FabricObject):
             tx_size=(transmit.size or DEFAULT_TX_SIZE) if tx_size is None else tx_size,
             rx_size=(info.rx_attr.size or DEFAULT_RX_SIZE) if rx_size is None else rx_size,
             op_flags=transmit.op_flags if op_flags is None else op_flags,
+            caps=(transmit.caps | info.rx_attr.caps or None) if caps is None else caps,
         )
 
     def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:
@@ -335,18 +394,35 @@ class MemoryRegion(FabricObject):
         What it may be used for, at least one bit.
     requested_key : int, optional
         The key to use; ignored with FI_MR_PROV_KEY. Without one, the domain chooses a key nobody can guess.
+    flags : MrFlags, optional
+        FI_RMA_PMEM: the memory is persistent, which nobody but the application can know. Peers that are to commit
+        their changes (FI_COMMIT_COMPLETE) need FI_REMOTE_READ in ``access``.
 
-    Raises FI_EINVAL for unsuitable buffers, FI_ENOKEY if the key is in use, FI_ENOSPC if the
-    key table is full, or all slots where the requested key may lie are taken.
+    Raises FI_EINVAL for unsuitable buffers, FI_EBADFLAGS for other flags, FI_ENOKEY if the key is in use, FI_ENOSPC
+    if the key table is full, or all slots where the requested key may lie are taken.
     """
 
-    def __init__(self, domain: Domain, buffer: Buffer, access: MrAccess, *, requested_key: int | None) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        buffer: Buffer,
+        access: MrAccess,
+        *,
+        requested_key: int | None,
+        flags: MrFlags = _NO_MR_FLAGS,
+    ) -> None:
+        if int(flags) & ~int(MrFlags.FI_RMA_PMEM):
+            raise fabric_error(
+                Errno.FI_EBADFLAGS, f"a region is registered with FI_RMA_PMEM or nothing, got {flags!r}"
+            )
         if not int(access) or int(access) & ~int(_ALL_ACCESS):
             raise fabric_error(Errno.FI_EINVAL, f"access is a combination of {_ALL_ACCESS!r}, got {access!r}")
         writable = bool(int(access) & int(_WRITTEN))
         self._view = view_of(buffer, writable=writable)
         if not self._view.nbytes:
             raise fabric_error(Errno.FI_EINVAL, "expected a buffer of at least one byte, got an empty one")
+        self.persistent = bool(flags & MrFlags.FI_RMA_PMEM)
+        """The memory keeps what is committed to it, as its owner says."""
         self.access = MrAccess(access)
         self.access_bits = int(access)
         """The same as a plain number, which is several times faster to test."""
@@ -356,17 +432,17 @@ class MemoryRegion(FabricObject):
         virtual = bool(domain.mr_mode & MrMode.FI_MR_VIRT_ADDR)
         self.address = self.start if virtual else 0
         """What peers give as ``addr`` for the first byte."""
-        flags = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
+        permitted = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
         if self.access & MrAccess.FI_REMOTE_READ:
-            flags |= KeyFlags.REMOTE_READ
+            permitted |= KeyFlags.REMOTE_READ
         if self.access & MrAccess.FI_REMOTE_WRITE:
-            flags |= KeyFlags.REMOTE_WRITE
+            permitted |= KeyFlags.REMOTE_WRITE
         wanted = None if domain.mr_mode & MrMode.FI_MR_PROV_KEY else requested_key
         self._nic = domain.nic
-        self._flags = flags
+        self._flags = permitted
         self._domain = domain.number
         self._counters = Counters()
-        self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, flags)
+        self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, permitted)
         """What peers give as ``key``."""
         self._nic.dma.grant(self.start, self.length, writable=writable)
         super().__init__(domain)

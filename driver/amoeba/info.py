@@ -53,7 +53,7 @@ _MODIFIERS = ((_MEMORY, _INITIATOR | _TARGET), (_MESSAGES, Caps.FI_SEND | Caps.F
 _DOMAIN_CAPS = Caps.FI_REMOTE_COMM
 _SECONDARY = _DOMAIN_CAPS | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SOURCE
 """Free of charge: reported whether asked for or not."""
-_BOTH_WAYS = _MEMORY | _MESSAGES | Caps.FI_NAMED_RX_CTX
+_BOTH_WAYS = _MEMORY | _MESSAGES | Caps.FI_NAMED_RX_CTX | Caps.FI_RMA_PMEM
 _TX_CAPS = _BOTH_WAYS | _INITIATOR | Caps.FI_SEND | Caps.FI_TRIGGER | Caps.FI_FENCE
 _RX_CAPS = _BOTH_WAYS | _TARGET | Caps.FI_RECV | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV | Caps.FI_SOURCE
 _CAPS = _TX_CAPS | _RX_CAPS | _SECONDARY
@@ -194,7 +194,7 @@ def _datagrams(offered: Info, payload: int) -> Info:
         max_order_war_size=0,
         max_order_waw_size=0,
     )
-    return _without(offered, _MEMORY | _INITIATOR | _TARGET | Caps.FI_NAMED_RX_CTX, ep_attr)
+    return _without(offered, _MEMORY | _INITIATOR | _TARGET | Caps.FI_NAMED_RX_CTX | Caps.FI_RMA_PMEM, ep_attr)
 
 
 class _MismatchError(Exception):
@@ -245,6 +245,10 @@ def _capabilities(wanted: Caps, offered: Caps) -> Caps:
     for primary, directions in _MODIFIERS:
         if wanted & primary and not wanted & directions:
             wanted |= offered & directions
+    if wanted & Caps.FI_RMA_PMEM and not wanted & Caps.FI_RMA:
+        raise _MismatchError(f"{offered!r}, wanted {wanted!r}: FI_RMA_PMEM needs FI_RMA")
+    if wanted & Caps.FI_RMA:
+        wanted |= offered & Caps.FI_RMA_PMEM
     if wanted & Caps.FI_RECV:
         wanted |= offered & Caps.FI_MULTI_RECV
     return wanted | offered & _SECONDARY

@@ -180,7 +180,7 @@ class _Fetch:
 
     record: Record
     source: int
-    """The sender's number in the address vector."""
+    """The sender's number in the address vector, and which of its contexts, as :class:`PeerMap` names it."""
     segments: Sequence[Segment]
     """Where it goes; together as long as what is read."""
     done: Callable[[int], None]
@@ -196,12 +196,15 @@ class LongReceives:
         self._under_way = 0
         dispatch.helpers.append(self._progress)
 
-    def fetch(self, record: Record, source: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
+    def fetch(
+        self, record: Record, source: int, context: int, segments: Sequence[Segment], done: Callable[[int], None]
+    ) -> None:
         """Read a message, or the part for which there are segments; ``done`` is called with the status.
 
-        No bytes are read of what is discarded: the sender learns that it may go on.
+        ``source`` is the sender's number in the address vector, ``context`` that of its NIC which sent the record: it
+        waits there for the read. No bytes are read of what is discarded: the sender learns that it may go on.
         """
-        self._waiting.append(_Fetch(record, source, segments, done))
+        self._waiting.append(_Fetch(record, self._peers.named(source, context), segments, done))
         self._start()
 
     def _progress(self) -> None:

@@ -15,6 +15,7 @@ from amoeba.deferral import Deferral
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
+from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.rings import INJECT_SIZE, Ending, Operation, Piece
 from amoeba.sharing import TransmitRings
@@ -26,19 +27,32 @@ if TYPE_CHECKING:
     from amoeba.connections import Connection
     from amoeba.domain import Domain, MemoryRegion
 
-__all__ = ["MAX_MESSAGE", "NO_FLAGS", "TRANSMIT_FLAGS", "TX_OP_FLAGS", "Local", "Operations", "gathered", "total"]
+__all__ = [
+    "CHANGE_FLAGS",
+    "MAX_MESSAGE",
+    "NO_FLAGS",
+    "TRANSMIT_FLAGS",
+    "TX_OP_FLAGS",
+    "Local",
+    "Operations",
+    "gathered",
+    "grant",
+    "locals_of",
+    "total",
+]
 
 MAX_MESSAGE = 1 << 30
 """Most bytes of one operation."""
 NO_FLAGS = OpFlags(0)
 # Every completion of this NIC is a delivery completion, which includes the weaker levels.
-TX_OP_FLAGS = (
+_ANY_OP_FLAGS = (
     OpFlags.FI_COMPLETION
     | OpFlags.FI_TRIGGER
     | OpFlags.FI_INJECT_COMPLETE
     | OpFlags.FI_TRANSMIT_COMPLETE
     | OpFlags.FI_DELIVERY_COMPLETE
 )
+TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE
 """What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
 
@@ -50,11 +64,16 @@ _FENCED = int(OpFlags.FI_FENCE)
 _INJECT = int(OpFlags.FI_INJECT)
 _REPORT = int(OpFlags.FI_COMPLETION)
 _TRIGGER = int(OpFlags.FI_TRIGGER)
-TRANSMIT_FLAGS = _MORE | _FENCED | _INJECT | int(TX_OP_FLAGS)
+_COMMIT = int(OpFlags.FI_COMMIT_COMPLETE)
+_INDIRECT = _TRIGGER | _COMMIT
+"""What takes more than a descriptor at once; also the ``op_flags`` that change how an operation is posted."""
+TRANSMIT_FLAGS = _MORE | _FENCED | _INJECT | int(_ANY_OP_FLAGS)
 """What any operation may have."""
+CHANGE_FLAGS = TRANSMIT_FLAGS | _COMMIT
+"""What operations may have that change a region of the peer's."""
 _WHY_NOT = {
     OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
-    OpFlags.FI_COMMIT_COMPLETE: "no region of this NIC is durable",
+    OpFlags.FI_COMMIT_COMPLETE: "this changes no region of the peer's",
 }
 
 _INLINE = int(DescriptorFlags.INLINE)
@@ -62,6 +81,7 @@ _FENCE = int(DescriptorFlags.FENCE)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _COMPARE_ATOMIC = int(DescriptorOpcode.COMPARE_ATOMIC)
 _WRITE_OPCODE = int(DescriptorOpcode.WRITE)
+_READ_OPCODE = int(DescriptorOpcode.READ)
 
 _READ = int(MrAccess.FI_READ)
 _WRITE = int(MrAccess.FI_WRITE)
@@ -104,6 +124,31 @@ def total(buffers: Sequence[Local]) -> int:
     return sum(buffer.length for buffer in buffers)
 
 
+def locals_of(
+    buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool, access: MrAccess | None = None
+) -> list[Local]:
+    """Check the buffers of a vector. Raises FI_EINVAL, also if there are not as many regions, and FI_EACCES."""
+    if descs is None:
+        descs = [None] * len(buffers)
+    if len(descs) != len(buffers):
+        raise fabric_error(Errno.FI_EINVAL, f"{name} has {len(buffers)} buffers, its desc {len(descs)} regions")
+    return [
+        Local(view_of(buffer, writable=writable), desc, writable=writable, access=access)
+        for buffer, desc in zip(buffers, descs, strict=True)
+    ]
+
+
+def grant(nic: Nic, used: Sequence[Local]) -> tuple[tuple[int, int], ...]:
+    """Make buffers that are in no region accessible to the NIC; returns what is to be revoked."""
+    grants: tuple[tuple[int, int], ...] = ()
+    for buffer in used:
+        if buffer.desc is None and buffer.length:
+            address = buffer.address or address_of(buffer.view)
+            nic.dma.grant(address, buffer.length, writable=buffer.writable)
+            grants += ((address, buffer.length),)
+    return grants
+
+
 def gathered(buffers: Sequence[Local], length: int) -> Local:
     """The ``length`` bytes of buffers, one after the other, in memory of the driver's: of one byte at least."""
     whole = memoryview(bytearray(max(length, 1)))
@@ -129,7 +174,7 @@ class Operations(FabricObject):
 
     def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
         self.domain = domain
-        self._nic = domain.nic
+        self._nic: Nic = domain.nic
         self._selective_queue = False
         """The completion queue hears of successes only where FI_COMPLETION asks for it."""
         self._take_op_flags(op_flags)
@@ -157,7 +202,7 @@ class Operations(FabricObject):
         if int(flags) & ~int(TX_OP_FLAGS):
             raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {flags!r}")
         self._op_flags = OpFlags(flags)
-        self._default_bits = int(flags) & _TRIGGER
+        self._default_bits = int(flags) & _INDIRECT
         self._selective = self._selective_queue and not flags & OpFlags.FI_COMPLETION
 
     def _use_queue(self, selective: bool) -> None:
@@ -188,8 +233,8 @@ class Operations(FabricObject):
         if not (0 <= addr <= _U64 and 0 <= key <= _U64):
             raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
         if not flags:
-            return self._default_bits, silent
-        bits = int(flags) | self._default_bits
+            return self._default_bits & allowed, silent
+        bits = int(flags) | self._default_bits & allowed
         if bits & ~allowed:
             refused = OpFlags(bits & ~allowed)
             reason = ", ".join(why for flag, why in _WHY_NOT.items() if refused & flag)
@@ -203,7 +248,13 @@ class Operations(FabricObject):
         return bits, silent and not bits & _REPORT
 
     def _check_vector_request(
-        self, flags: OpFlags, length: int, remote: Sequence[Segment], silent: bool, data: int | None
+        self,
+        flags: OpFlags,
+        length: int,
+        remote: Sequence[Segment],
+        silent: bool,
+        data: int | None,
+        allowed: int = TRANSMIT_FLAGS,
     ) -> tuple[int, bool, int | None]:
         """The same for scattered memory and with immediate data, which is returned if the flags say so.
 
@@ -214,7 +265,8 @@ class Operations(FabricObject):
         sizes = [segment.length for segment in remote]
         if min(sizes) < 0 or sum(sizes) != length:
             raise fabric_error(Errno.FI_EINVAL, f"{length} bytes of local memory for {sizes} of remote memory")
-        allowed = TRANSMIT_FLAGS if data is None else TRANSMIT_FLAGS | _REMOTE_CQ_DATA
+        if data is not None:
+            allowed |= _REMOTE_CQ_DATA
         bits, silenced = self._check_request(flags, length, remote[0].address, remote[0].key, silent, allowed)
         for segment in remote[1:]:
             self._check_request(NO_FLAGS, 0, segment.address, segment.key, silent)
@@ -227,20 +279,6 @@ class Operations(FabricObject):
     def _check_data(data: int) -> None:
         if not 0 <= data <= _U64:
             raise fabric_error(Errno.FI_EINVAL, f"immediate data has 64 bits, got {data:#x}")
-
-    @staticmethod
-    def _locals(
-        buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool, access: MrAccess | None = None
-    ) -> list[Local]:
-        """Check the buffers of a vector. Raises FI_EINVAL, also if there are not as many regions, and FI_EACCES."""
-        if descs is None:
-            descs = [None] * len(buffers)
-        if len(descs) != len(buffers):
-            raise fabric_error(Errno.FI_EINVAL, f"{name} has {len(buffers)} buffers, its desc {len(descs)} regions")
-        return [
-            Local(view_of(buffer, writable=writable), desc, writable=writable, access=access)
-            for buffer, desc in zip(buffers, descs, strict=True)
-        ]
 
     def _find_peer(self, dest_addr: int) -> int:
         """The peer table entry of a peer that cannot be sent to at once. Raises FI_EINVAL and FI_EAGAIN."""
@@ -269,8 +307,15 @@ class Operations(FabricObject):
     ) -> None:
         """Post a request whose arguments are right, in one descriptor, or defer it until its counter says so.
 
-        Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just been given up.
+        What is to be committed takes several. Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or
+        the peer has just been given up.
         """
+        if bits & _COMMIT and length:
+            self._submit_vector(
+                rings, opcode, op, datatype, _some(operands), _some(compared), _some(result), length,
+                [Segment(addr, length, key)], dest_addr, cq_flags, context, bits, silent, data, deferral,
+            )  # fmt: skip
+            return
         if bits & _TRIGGER:
             # no closure: it would make every local variable of this method slower, whether used or not
             post = functools.partial(
@@ -310,7 +355,7 @@ class Operations(FabricObject):
         if data is not None:
             flags |= _IMMEDIATE
             compare = data
-        grants = self._grant(used)
+        grants = grant(self._nic, used)
         ending = Ending(length, grants) if grants or deferral is not None else None
         if ending is not None:
             ending.deferral = deferral
@@ -379,6 +424,8 @@ class Operations(FabricObject):
             Piece(opcode, 0, there.length, there.address, there.key, local.address, result.address, compare.address)
             for there, local, compare, result in cut([remote, *(vector or [absent] for vector in vectors)])
         ]
+        if bits & _COMMIT and length:
+            used.append(_commit(pieces))
         if data is not None:
             _attach(pieces, data)
         if bits & _FENCED:
@@ -388,7 +435,7 @@ class Operations(FabricObject):
                 Errno.FI_EINVAL, f"these segments need {len(pieces)} ring entries, there are {rings.entries}"
             )
         rings.check_space(len(pieces))
-        ending = Ending(length, self._grant(used))
+        ending = Ending(length, grant(self._nic, used))
         ending.deferral = deferral
         rings.post_chain(
             Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
@@ -442,19 +489,28 @@ class Operations(FabricObject):
         deferral.reported = Operation(context.op_context, cq_flags, False, dest_addr, ()), length
         self.domain._deferrals.add(deferral)
 
-    def _grant(self, used: Sequence[Local]) -> tuple[tuple[int, int], ...]:
-        """Make buffers that are in no region accessible to the NIC."""
-        grants: tuple[tuple[int, int], ...] = ()
-        for buffer in used:
-            if buffer.desc is None and buffer.length:
-                address = buffer.address or address_of(buffer.view)
-                self._nic.dma.grant(address, buffer.length, writable=buffer.writable)
-                grants += ((address, buffer.length),)
-        return grants
-
     def _not_enabled(self) -> TransmitRings:
         self._check_open()
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
+
+
+def _some(buffer: Local | None) -> Sequence[Local]:
+    return () if buffer is None else (buffer,)
+
+
+def _commit(pieces: list[Piece]) -> Local:
+    """Let pieces that change memory end when the changes are in it; returns where the NIC writes meanwhile.
+
+    A read behind writes pushes them out of whatever holds them between the peer's NIC and its memory. It is fenced,
+    to find nothing in the NIC any more. A write of no bytes ends the chain, so that the peer counts a write, not a
+    read, and hears of data only then.
+    """
+    last = pieces[-1]
+    end = (last.remote_address + last.length) & _U64
+    flushed = Local(memoryview(bytearray(1)), None, writable=True)
+    pieces.append(Piece(_READ_OPCODE, _FENCE, 1, (end - 1) & _U64, last.remote_key, 0, flushed.address, 0))
+    pieces.append(Piece(_WRITE_OPCODE, _FENCE, 0, end, last.remote_key, 0, 0, 0))
+    return flushed
 
 
 def _attach(pieces: list[Piece], data: int) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import socket
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 from amoeba.address import EndpointAddress
@@ -31,21 +32,22 @@ class ConnectionRequest:
     ``handle`` of the Info in a FI_CONNREQ.
     """
 
-    def __init__(self, passive: "PassiveEndpoint", lines: JsonLines, peer: bytes) -> None:
-        self._passive = passive
+    def __init__(self, waiting: "set[ConnectionRequest]", lines: JsonLines, peer: bytes) -> None:
+        self._waiting = waiting
+        """Those of its passive endpoint; it is among them."""
         self._lines = lines
         self.peer = peer
         """Its address."""
 
     def check(self) -> None:
         """Raise FI_EINVAL if it has been answered, or its passive endpoint was closed."""
-        if self not in self._passive._requests:
+        if self not in self._waiting:
             raise fabric_error(Errno.FI_EINVAL, "this connection request was answered, or its endpoint is closed")
 
     def take(self) -> JsonLines:
         """The TCP connection, to give the answer. Raises what :meth:`check` raises."""
         self.check()
-        self._passive._requests.discard(self)
+        self._waiting.discard(self)
         return self._lines
 
     def __repr__(self) -> str:
@@ -69,7 +71,7 @@ class PassiveEndpoint(FabricObject):
         self.info = info
         """What is offered to those that connect."""
         self.backlog = _BACKLOG
-        """Most requests that wait for their answer; those beyond are refused: FI_BACKLOG."""
+        """Most requests that wait for their answer; those beyond are refused."""
         self._eq: EventQueue | None = None
         self._address: SocketAddress = ("127.0.0.1", 0)
         self._listener: _Listener | None = None
@@ -116,6 +118,13 @@ class PassiveEndpoint(FabricObject):
         if (level, optname) != (OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE):
             raise fabric_error(Errno.FI_ENOPROTOOPT, "passive endpoints have FI_OPT_CM_DATA_SIZE only")
         return CM_DATA_SIZE
+
+    def set_backlog(self, backlog: int) -> None:
+        """Change :attr:`backlog`: FI_BACKLOG of ``fi_control``. Raises FI_EINVAL for less than one."""
+        self._check_open()
+        if backlog < 1:
+            raise fabric_error(Errno.FI_EINVAL, f"a backlog is of one request or more, got {backlog}")
+        self.backlog = backlog
 
     def listen(self) -> None:
         """Let requests come: ``fi_listen``.
@@ -173,7 +182,7 @@ class PassiveEndpoint(FabricObject):
     def _requested(self, lines: JsonLines, note: Note) -> None:
         """An endpoint wants to be connected."""
         assert self._eq is not None
-        request = ConnectionRequest(self, lines, note.address)
+        request = ConnectionRequest(self._requests, lines, note.address)
         self._requests.add(request)
         info = dataclasses.replace(self.info, dest_addr=note.address, handle=request)
         self._eq._report_connection(EqEvent.FI_CONNREQ, self, info, note.param)
@@ -201,7 +210,7 @@ class _Listener:
     deadline: float | None = None
 
     def __init__(self, passive: PassiveEndpoint, listening: socket.socket) -> None:
-        self._passive = passive
+        self._passive: PassiveEndpoint = weakref.proxy(passive)
         self.socket = listening
         self.socket.setblocking(False)
 
@@ -220,7 +229,7 @@ class _Arrival:
     """Somebody who has connected, and has not said yet what he wants."""
 
     def __init__(self, passive: PassiveEndpoint, lines: JsonLines) -> None:
-        self._passive = passive
+        self._passive: PassiveEndpoint = weakref.proxy(passive)
         self.lines = lines
         self.deadline: float | None = time.monotonic() + _REQUEST_TIME
 

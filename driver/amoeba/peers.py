@@ -53,6 +53,13 @@ class PeerMap:
         self.open[number] = entry
         return entry
 
+    def named(self, number: int, context: int) -> int:
+        """What :meth:`find` calls one of a peer's contexts; ``number`` for the first one, and for an unknown peer."""
+        if number not in self._entries:
+            return number
+        _, address = self._entries[number]
+        return number | (context - address.resource_index) << self.number_bits
+
     def check(self, number: int) -> None:
         """Raise FI_EINVAL for an unknown peer."""
         if number not in self._entries:

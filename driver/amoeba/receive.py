@@ -14,12 +14,12 @@ from amoeba.receives import Receives
 from amoeba.rings import ContextRings
 from amoeba.sharing import TransmitRings
 
-__all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "Receiver"]
+__all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "MESSAGES", "Receiver"]
 
 DEFAULT_RX_SIZE = 256
 MAX_RECEIVE_SEGMENTS = 16
 """Buffers of one receive: reading a long message takes a descriptor for each, and the smallest ring has 16."""
-_MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
+MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
 
 
 class Receiver:
@@ -70,10 +70,24 @@ class Receiver:
         """Receives may have FI_MULTI_RECV."""
         return self.caps is None or Caps.FI_MULTI_RECV in self.caps
 
+    @property
+    def takes_messages(self) -> bool:
+        """Messages can be received: there is a queue for them, and nobody has chosen otherwise."""
+        return self.queue is not None and (
+            self.caps is None or (bool(self.caps & MESSAGES) and Caps.FI_RECV in self.caps)
+        )
+
     def identity_of(self, number: int) -> tuple[int, int]:
-        """What tells a peer's messages: its IPv4 address and context. Raises FI_EINVAL for an unknown number."""
+        """What tells a peer's messages: its IPv4 address and context.
+
+        Raises FI_EINVAL for an unknown number, FI_EOPNOTSUPP for a scalable endpoint.
+        """
         assert self._av is not None  # the endpoint is enabled
         address = self._av._entry(number)
+        if address.contexts > 1:
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP, f"the NIC knows senders by one context, and {address} may send from any"
+            )
         return address.ip, address.resource_index
 
     def bind(self, queue: CompletionQueue, flags: BindFlags) -> None:
@@ -103,14 +117,14 @@ class Receiver:
         shared with others.
         """
         self._av = av
-        sends = self.caps is not None and bool(self.caps & _MESSAGES) and Caps.FI_SEND in self.caps
+        sends = self.caps is not None and bool(self.caps & MESSAGES) and Caps.FI_SEND in self.caps
         if self.queue is None and not sends:
             return
         dispatch = self._make_ring(nic, context, av)
         rings.companion = dispatch
         if isinstance(rings, ContextRings):
             self.long_sends = LongSends(nic, domain, rings, dispatch, counters.uncount_read)
-        if self.queue is not None and (self.caps is None or (self.caps & _MESSAGES and Caps.FI_RECV in self.caps)):
+        if self.takes_messages:
             long = LongReceives(rings, peers, dispatch)
             number = counters.number(Caps.FI_RECV)
             self.receives = Receives(nic, context, dispatch, long, counters.count, number)

@@ -278,7 +278,7 @@ class Receives:
     def discard(self, event: Event, data: memoryview) -> None:
         """Drop a message that was taken; the sender of a long one may go on."""
         if event.flags & _LONG:
-            self._long.fetch(Record(data), self._source(event), (), lambda status: None)
+            self._long.fetch(Record(data), self._source(event), event.source_context, (), lambda status: None)
 
     def drop(self, claim: Claim, receive: Receive) -> None:
         """Drop a claimed message, and report that as its receive."""
@@ -319,7 +319,7 @@ class Receives:
                 self._complete(receive, event, failure, 0)
 
         receive.reading += 1
-        self._long.fetch(Record(data), self._source(event), segments, done)
+        self._long.fetch(Record(data), self._source(event), event.source_context, segments, done)
 
     def _changed(self, event: Event) -> None:
         """A tagged atomic was performed on the buffer of a receive."""

@@ -7,7 +7,7 @@ from amoeba_model.descriptors import DescriptorOpcode
 
 from amoeba.constants import Caps, OpFlags
 from amoeba.memory import Buffer, view_of
-from amoeba.operations import NO_FLAGS, Local, Operations, total
+from amoeba.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, locals_of, total
 from amoeba.vectors import Descs, RmaMsg, Segment
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class RmaOperations(Operations):
     ) -> None:
         rings = self._rings or self._not_enabled()
         source = Local(view_of(buf), desc, writable=False)
-        bits, silent = self._check_request(flags, source.length, addr, key, silent)
+        bits, silent = self._check_request(flags, source.length, addr, key, silent, CHANGE_FLAGS)
         self._submit(
             rings, _WRITE, 0, 0, source, None, None, source.length, dest_addr, addr, key, _CQ_WRITE, context, bits,
             silent, data,
@@ -147,14 +147,19 @@ class RmaOperations(Operations):
         """``whole``: (addr, key) of as many bytes in a row as there are, not the message's; without data."""
         rings = self._rings or self._not_enabled()
         writes = opcode == _WRITE
-        buffers = self._locals(msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
+        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
         length = total(buffers)
         if whole is None:
             remote = [Segment(iov.addr, iov.len, iov.key) for iov in msg.rma_iov]
         else:
             remote = [Segment(whole[0], length, whole[1])]
         bits, silent, data = self._check_vector_request(
-            flags, length, remote, self._selective, msg.data if whole is None else None
+            flags,
+            length,
+            remote,
+            self._selective,
+            msg.data if whole is None else None,
+            CHANGE_FLAGS if writes else TRANSMIT_FLAGS,
         )
         self._submit_vector(
             rings, opcode, 0, 0, buffers if writes else (), (), () if writes else buffers, length, remote, msg.addr,

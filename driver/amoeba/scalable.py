@@ -1,21 +1,23 @@
 """Scalable endpoints: one address, several transmit and receive contexts. fi_endpoint(3)."""
 
 import contextlib
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from amoeba_model.device import DeviceClosedError
 
-from amoeba.address import AddressVector, EndpointAddress
+from amoeba.address import DRAIN_TIME, AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
-from amoeba.constants import BindFlags, Errno, OpFlags
+from amoeba.constants import BindFlags, Caps, Errno, OpFlags
 from amoeba.contexts import start_context
-from amoeba.counters import Counter
+from amoeba.counters import Counter, Counters
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
-from amoeba.receive import Receiver
+from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, MESSAGES, Receiver
+from amoeba.receive_operations import ReceiveOperations
 from amoeba.rings import ContextRings
 from amoeba.transmit import Transmitter
 
@@ -29,8 +31,8 @@ class ScalableEndpoint(FabricObject):
     """An endpoint with ``tx_contexts`` transmit and ``rx_contexts`` receive contexts, each a context of the NIC.
 
     Bind an address vector, open contexts by their index, bind queues to them and enable them. Operations are posted
-    through transmit contexts. Peers reach the domain's memory through receive contexts: number 0, unless they name
-    another one by :func:`amoeba.rx_addr`.
+    through transmit contexts. Peers reach the domain's memory, and send messages, through receive contexts: number 0,
+    unless they name another one by :func:`amoeba.rx_addr`. ``caps``: whether messages come and go; without, they do.
 
     The NIC's contexts are taken at once, and lie side by side, receive contexts first. Raises FI_EINVAL for less than
     one of either, FI_ENOSPC if the NIC has not as many left.
@@ -45,6 +47,7 @@ class ScalableEndpoint(FabricObject):
         tx_size: int,
         rx_size: int,
         op_flags: OpFlags = NO_FLAGS,
+        caps: Caps | None = None,
     ) -> None:
         if tx_contexts < 1 or rx_contexts < 1:
             raise fabric_error(
@@ -55,6 +58,7 @@ class ScalableEndpoint(FabricObject):
         self.tx_contexts = tx_contexts
         self.rx_contexts = rx_contexts
         self._defaults = tx_size, rx_size, op_flags
+        self._caps = caps
         self._av: AddressVector | None = None
         nic = self._nic = domain.nic
         first = nic.take_contexts(rx_contexts + tx_contexts)
@@ -161,6 +165,9 @@ class TransmitContext(Transmitter):
         self.endpoint = endpoint
         self.context = context
         """The NIC's context."""
+        caps = MESSAGES | Caps.FI_SEND if endpoint._caps is None else endpoint._caps & ~Caps.FI_RECV
+        # without a queue, it only sees that long messages are read
+        self._receiver: Receiver = Receiver(DEFAULT_RX_SIZE, caps)
         super().__init__(endpoint.domain, endpoint, tx_size=tx_size, op_flags=op_flags)
 
     @property
@@ -194,7 +201,8 @@ class TransmitContext(Transmitter):
         except BaseException:
             rings.release()
             raise
-        start_context(self.domain, self.context, rings)
+        self._receiver.start(self._nic, self.domain.number, self.context, vector, rings, peers, self._counters)
+        start_context(self.domain, self.context, rings, self._receiver, self._counters)
         self._start(rings, peers)
 
     def _release(self) -> None:
@@ -204,6 +212,7 @@ class TransmitContext(Transmitter):
                 self._drain(rings)
                 self._nic.disable_context(self.context)
                 rings.release()
+                self._receiver.release()
         self.endpoint._closed_context(self.context, lost=rings is not None and rings.under_way > 0)
 
     def __repr__(self) -> str:
@@ -211,10 +220,11 @@ class TransmitContext(Transmitter):
         return f"<TransmitContext {self.context} of {self.endpoint._name} {state}>"
 
 
-class ReceiveContext(FabricObject):
-    """Lets peers reach the memory of a scalable endpoint's domain, and hears of them: ``fi_rx_context``.
+class ReceiveContext(ReceiveOperations):
+    """Lets peers reach the memory of a scalable endpoint's domain, and receives their messages: ``fi_rx_context``.
 
-    A queue is bound only if peers send immediate data.
+    A queue is bound if there are messages, or peers send immediate data. The calls that receive are those of
+    :class:`amoeba.Endpoint`.
     """
 
     def __init__(self, endpoint: ScalableEndpoint, context: int, rx_size: int) -> None:
@@ -222,7 +232,11 @@ class ReceiveContext(FabricObject):
         self.context = context
         """The NIC's context."""
         self.enabled = False
-        self._receiver = Receiver(rx_size)
+        self._nic = endpoint.domain.nic
+        caps = endpoint._caps
+        self._receiver: Receiver = Receiver(rx_size, None if caps is None else caps & ~Caps.FI_SEND)
+        self._reading: tuple[ContextRings, PeerMap] | None = None
+        """Through which long messages are read, from whom."""
         super().__init__(endpoint)
 
     @property
@@ -232,14 +246,15 @@ class ReceiveContext(FabricObject):
 
     @property
     def rx_size_left(self) -> int:
-        """How many more may come before that: ``fi_rx_size_left``."""
+        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
         self._check_open()
         return self._receiver.size_left
 
     def bind(self, queue: CompletionQueue, flags: BindFlags = BindFlags.FI_RECV) -> None:
-        """Report what peers do to this queue; closing it closes the context first.
+        """Report messages, and what peers do, to this queue; closing it closes the context first.
 
-        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign queue, FI_EBADFLAGS without FI_RECV.
+        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign queue, FI_EBADFLAGS if it is not bound
+        with FI_RECV alone (and FI_SELECTIVE_COMPLETION).
         """
         self._check_open()
         queue._check_open()
@@ -247,7 +262,7 @@ class ReceiveContext(FabricObject):
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")
         if queue._parent is not self.endpoint.domain:
             raise fabric_error(Errno.FI_EINVAL, f"{queue!r} belongs to another domain")
-        if flags != BindFlags.FI_RECV:
+        if flags & ~BindFlags.FI_SELECTIVE_COMPLETION != BindFlags.FI_RECV:
             raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context's queue needs FI_RECV, got {flags!r}")
         if self._receiver.queue is not None:
             raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
@@ -255,22 +270,79 @@ class ReceiveContext(FabricObject):
         queue._adopt(self)
 
     def enable(self) -> None:
-        """Let peers in. Raises FI_ENOAV if the endpoint has no address vector, FI_EOPBADSTATE for a second time."""
+        """Let peers in. Raises FI_ENOAV if the endpoint has no address vector, FI_EOPBADSTATE for a second time.
+
+        If messages can be received, it takes a peer table entry for each address: FI_ENOSPC if there are not as many.
+        """
         self._check_open()
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the receive context is enabled already")
-        domain = self.endpoint.domain
-        self._receiver.start_listening(domain.nic, self.context, self.endpoint._vector())
-        start_context(domain, self.context, None, self._receiver)
+        domain, vector = self.endpoint.domain, self.endpoint._vector()
+        rings = None
+        if self._receiver.takes_messages:
+            rings = self._start_reading(vector)
+        else:
+            self._receiver.start_listening(domain.nic, self.context, vector)
+        start_context(domain, self.context, rings, self._receiver)
         self.enabled = True
 
+    def cancel(self, context: Any) -> None:
+        """Take back the oldest receive with this ``context``: ``fi_cancel``, as :meth:`amoeba.Endpoint.cancel`."""
+        self._check_receiving()
+        if not self._cancel_receive(context):
+            raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
+
+    def _check_receiving(self) -> None:
+        self._check_open()
+        if not self.enabled:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the receive context first")
+
+    def _start_reading(self, vector: AddressVector) -> ContextRings:
+        """Make rings through which long messages are read: they are the context's own, which nobody posts into."""
+        queue = self._receiver.queue
+        assert queue is not None  # there are messages
+        rings = ContextRings(self._nic, self.context, MAX_RECEIVE_SEGMENTS)
+        peers = PeerMap(rings)
+        try:
+            vector._attach(peers)
+        except BaseException:
+            rings.release()
+            raise
+        domain = self.endpoint.domain.number
+        self._receiver.start(self._nic, domain, self.context, vector, rings, peers, Counters())
+        queue._attach(rings)
+        self._reading = rings, peers
+        return rings
+
+    def _stop_reading(self) -> bool:
+        """Wait for what is being read, and tell peers of the end; whether it has ended in time."""
+        if self._reading is None:
+            return True
+        rings, peers = self._reading
+        deadline = time.monotonic() + DRAIN_TIME
+        ended = rings.wait_until(lambda: not rings.under_way, deadline)
+        if ended:
+            peers.clear(deadline)
+        return not rings.under_way
+
     def _release(self) -> None:
+        lost = False
         if self.enabled:
             self._receiver.stop()
+            if self._reading is not None:
+                rings, peers = self._reading
+                vector, queue = self.endpoint._av, self._receiver.queue
+                assert vector is not None  # it was enabled
+                assert queue is not None  # there are messages
+                vector._detach(peers)
+                queue._detach(rings)
             with contextlib.suppress(DeviceClosedError):
-                self.endpoint.domain.nic.disable_context(self.context)
+                lost = not self._stop_reading()
+                self._nic.disable_context(self.context)
+                if self._reading is not None:
+                    self._reading[0].release()
                 self._receiver.release()
-        self.endpoint._closed_context(self.context)
+        self.endpoint._closed_context(self.context, lost=lost)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self.enabled else "not enabled"

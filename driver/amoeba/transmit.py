@@ -49,13 +49,14 @@ def ring_size(descriptors: int) -> int:
 
 def least_descriptors(segments: int) -> int:
     """Descriptors that vectors of so many segments can need."""
-    # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; data makes one more
-    return 4 * segments - 2
+    # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; FI_COMMIT_COMPLETE makes
+    # two more, which can carry data
+    return 4 * segments - 1
 
 
 def most_segments(descriptors: int) -> int:
     """The other way round: segments of vectors for which so many descriptors always suffice."""
-    return (descriptors + 2) // 4
+    return (descriptors + 1) // 4
 
 
 class Posting(RmaOperations, AtomicOperations, MessageOperations):

@@ -29,7 +29,20 @@ from amoeba.testing.remote import RemoteTarget, serve
 
 NOWHERE = "telepathy"
 """What no pair offers."""
-PAGES = {"fi_getinfo", "fi_rma", "fi_atomic", "fi_endpoint", "fi_cq", "fi_cntr", "fi_mr", "fi_av", "fi_eq"}
+PAGES = {
+    "fi_getinfo",
+    "fi_rma",
+    "fi_atomic",
+    "fi_endpoint",
+    "fi_cq",
+    "fi_cntr",
+    "fi_mr",
+    "fi_av",
+    "fi_eq",
+    "fi_msg",
+    "fi_tagged",
+    "fi_trigger",
+}
 
 
 def check_of(function, *needs, name="fi_test"):
@@ -51,7 +64,7 @@ def test_every_page_is_there_in_one_piece_and_every_check_once():
     assert len(set(pages)) == len(pages)
     assert set(pages) >= PAGES
     ids = [check.id for check in checks()]
-    assert len(set(ids)) == len(ids) >= 250
+    assert len(set(ids)) == len(ids) >= 380
 
 
 def test_every_check_says_what_it_is_about_and_how_it_finds_out():
@@ -193,6 +206,69 @@ def test_an_initiator_tells_success_from_failure(pair):
         pair.near.failure(Errno.FI_EBUSY)
 
 
+def test_messages_come_from_the_target_and_go_to_it(pair):
+    seen = []
+
+    def talks(pair):
+        near, buffer = pair.talker(), bytearray(8)
+        near.endpoint.trecv(buffer, 7, context="mine")
+        near.get(b"message", tag=7, data=3)
+        entry = near.finish()
+        seen.append((entry.op_context, entry.tag, entry.data, bytes(buffer)))
+        receive = pair.receive(b"........", 5, 1, 3, 5)
+        near.endpoint.tsend(b"answer", pair.peer, 4)
+        near.finish()
+        heard = receive.finish()
+        seen.append((heard.tag, heard.len, heard.source, receive.load()))
+
+    for _ in range(5):  # more endpoints than there are contexts, unless each is closed
+        check_of(talks).run(pair)
+    assert set(seen) == {("mine", 7, 3, b"message\0"), (4, 6, 1, b"answer..")}
+    assert len(pair.peers) == 1
+
+
+def test_what_is_not_received_is_told(pair):
+    near = pair.talker()
+    receive = pair.receive(2)
+    near.endpoint.send(b"four", pair.peer)
+    with pytest.raises(CheckFailedError, match=rf"receive {receive.handle} to end, got .*err={int(Errno.FI_ETRUNC)}"):
+        receive.finish()
+    near.finish()
+    pair.receive(4)
+    other = pair.receive(4)
+    near.endpoint.send(b"four", pair.peer)
+    with pytest.raises(CheckFailedError, match=f"receive {other.handle} to end, got .*handle={other.handle - 1}"):
+        other.finish()
+    near.finish()
+    impatient = type(near)(near.endpoint, near.queue, 0.01, near.number, near.target)
+    with pytest.raises(CheckFailedError, match="messages sent by the target: expected"):
+        impatient.get(bytes(10_000))
+
+
+def test_parts_of_a_check_close_what_they_opened(pair):
+    with pair.check():
+        outer = pair.open()
+        for _ in range(5):
+            with pair.part():
+                inner = pair.open()
+            assert inner.endpoint.closed
+            assert inner.queue.closed
+        assert not outer.endpoint.closed
+    assert outer.endpoint.closed
+
+
+def test_endpoints_of_ones_own_are_introduced_for_one_check(pair):
+    with pair.check():
+        near = pair.talker()
+        number = pair.introduce(near.endpoint)
+        near.endpoint.recv(bytearray(4), context="from here")
+        pair.near.endpoint.send(b"self", number)
+        assert near.finish().op_context == "from here"
+        pair.near.finish()
+        assert len(pair.peers) == 2
+    assert len(pair.peers) == 1
+
+
 def test_cut_links_are_restored_and_patience_too(pair):
     usual = pair.fabric.nics[0].retransmission
     with contextlib.suppress(KeyboardInterrupt), pair.cut():
@@ -243,7 +319,15 @@ def elsewhere():
 
 def test_calls_of_a_target_elsewhere_bring_back_what_it_answers(elsewhere):
     assert len(elsewhere.name(0)) == len(elsewhere.name(1)) == 18
-    elsewhere.meet(elsewhere.name(1))
+    number = elsewhere.meet(elsewhere.name(1))
+    elsewhere.part(number)
+    assert elsewhere.meet(elsewhere.name(0)) == number
+    handle = elsewhere.receive(b"......", [2, 4], 7, 1)
+    elsewhere.send(number, b"self", 6, 99)
+    received, sent = sorted(elsewhere.hear(2, 30.0), key=lambda entry: entry.anonymous)
+    assert (received.handle, received.len, received.tag, received.data) == (handle, 4, 6, 99)
+    assert (sent.anonymous, sent.handle, sent.len, sent.err) == (True, -1, 4, 0)
+    assert elsewhere.load(handle, 0, 6) == b"self.."
     exposed = elsewhere.expose(b"abcdef", int(MrAccess.FI_REMOTE_READ), 77, 1)
     assert (exposed.address, exposed.key) == (0, 77)
     elsewhere.store(exposed.handle, 2, b"CD")

@@ -32,8 +32,8 @@ def run_both(here, there, *options):
     [
         ("model,model", []),
         ("model,model", ["--loss", "0.01", "--seed", "5", "--retransmit-timeout", "3000"]),
-        ("rtl,model", ["--page", "fi_rma", "--page", "fi_mr"]),
-        ("model,rtl", ["--page", "fi_cq", "--page", "fi_cntr", "--page", "fi_av"]),
+        ("rtl,model", ["--page", "fi_rma", "--page", "fi_mr", "--page", "fi_msg"]),
+        ("model,rtl", ["--page", "fi_cq", "--page", "fi_cntr", "--page", "fi_av", "--page", "fi_tagged"]),
     ],
     ids=["model", "lossy model", "rtl initiator", "rtl target"],
 )

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,9 +21,13 @@ from amoeba import (
 )
 from amoeba.atomics import AtomicOperations
 from amoeba.constants import EqFlags
+from amoeba.counters import Counters
+from amoeba.deferral import Deferral, DeferralQueue
 from amoeba.memory import address_of
+from amoeba.messages import MessageOperations
 from amoeba.nic import Nic
 from amoeba.operations import Local, Operations
+from amoeba.receives import Receives
 from amoeba.rings import ContextRings
 from amoeba.testing import open_pair, run, select
 from amoeba_model.registers import KeyFlags
@@ -233,6 +238,103 @@ def limits_are_not_compared(patch):
 @breaks("fi_getinfo.other_primary_capabilities_*", "fi_getinfo.without_modifiers_*")
 def all_capabilities_are_granted(patch):
     patch.setattr(info, "_capabilities", lambda wanted, offered: offered)
+
+
+@breaks("fi_msg.inject_has_*", "fi_msg.injectdata_*", "fi_tagged.tinject*")
+def injected_messages_are_used_in_place(patch):
+    injected_operands_are_used_in_place(patch)
+
+
+@breaks(
+    "fi_msg.*_does_not_fit_is_cut", "fi_msg.a_receive_of_no_bytes_*", "fi_tagged.tagged_messages_that_do_not_fit_*"
+)
+def what_is_cut_off_is_not_told(patch):
+    def readerr(self, original) -> CqErrEntry | None:
+        entry = original(self)
+        return None if entry is None else entry._replace(olen=0)
+
+    around(patch, CompletionQueue, "readerr", readerr)
+
+
+@breaks("fi_tagged.tags_match_*", "fi_tagged.ignored_bits_*", "fi_tagged.trecvmsg_*")
+def masks_are_not_looked_at(patch):
+    masking(patch, lambda match: replace(match, ignore=0))
+
+
+@breaks(
+    "fi_tagged.a_receive_without_mask_*", "fi_tagged.the_message_sent_first_*", "fi_tagged.messages_with_one_tag_*"
+)
+def tags_are_not_looked_at(patch):
+    masking(patch, lambda match: replace(match, ignore=2**64 - 1) if match.tagged else match)
+
+
+@breaks("fi_msg.a_directed_receive_*", "fi_tagged.a_directed_tagged_receive_*")
+def sources_of_receives_are_not_looked_at(patch):
+    masking(patch, lambda match: replace(match, source=None))
+
+
+def masking(patch, change):
+    """Post other receives than were asked for."""
+
+    def post(self, original, receive, *arguments):
+        receive.match = change(receive.match)
+        original(self, receive, *arguments)
+
+    around(patch, Receives, "post", post)
+
+
+@breaks("fi_msg.messages_meet_receives_in_order", "fi_msg.unexpected_messages_keep_their_order")
+def receives_are_posted_two_at_a_time_the_later_one_first(patch):
+    held: list[tuple[object, ...]] = []
+
+    def post(self, original, *arguments):
+        held.append(arguments)
+        if len(held) == 2:
+            original(self, *held.pop())
+            original(self, *held.pop())
+
+    around(patch, Receives, "post", post)
+
+
+@breaks("fi_msg.a_send_with_match_complete_*", "fi_tagged.a_tagged_send_with_match_complete_*")
+def sends_complete_before_they_are_matched(patch):
+    def send(self, original, msg, flags, *arguments, **keywords):
+        original(self, msg, flags & ~OpFlags.FI_MATCH_COMPLETE, *arguments, **keywords)
+
+    around(patch, MessageOperations, "_send", send)
+
+
+@breaks("fi_msg.a_cancelled_receive_*", "fi_tagged.a_cancelled_tagged_receive_*")
+def receives_are_not_cancelled(patch):
+    patch.setattr(Receives, "cancel", lambda self, context: True)
+
+
+@breaks("fi_tagged.a_claim_of_what_*")
+def claims_are_for_everybody(patch):
+    patch.setattr(Receives, "claim", lambda self, context: self.claims[-1] if self.claims else None)
+
+
+@breaks("fi_msg.receives_are_counted")
+def what_only_the_driver_sees_is_not_counted(patch):
+    patch.setattr(Counters, "count", lambda self, flags, status, told: None)
+
+
+@breaks("fi_trigger.a_triggered_operation_waits_*", "fi_trigger.work_is_done_when_*", "fi_trigger.buffers_are_read_*")
+def nothing_waits_for_its_counter(patch):
+    patch.setattr(Deferral, "due", True)
+
+
+@breaks("fi_trigger.work_waits_for_errors_too")
+def errors_do_not_trigger(patch):
+    def start(self, original, *arguments, with_errors=False, **keywords):
+        original(self, *arguments, **keywords)
+
+    around(patch, Deferral, "__init__", start)
+
+
+@breaks("fi_trigger.cancelled_work_*", "fi_trigger.flushed_work_*")
+def work_is_never_withdrawn(patch):
+    patch.setattr(DeferralQueue, "withdraw", lambda self, chosen: [None])
 
 
 @pytest.fixture

@@ -5,8 +5,10 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from amoeba import Fabric, open_cluster
+from amoeba import CqFormat, Fabric, WaitObj, open_cluster
 from amoeba.devices import DEVICE_KINDS
+from parties import Party, listen
+from parties import connect as connect_parties
 from sides import ALL_ACCESS, Side, connect, make_side, make_talkers
 
 T = TypeVar("T")
@@ -52,3 +54,46 @@ def target(pair):
     """(memory, region): 64 words of the server's, open to everything, memory[i] = i."""
     memory = np.arange(64, dtype=np.uint64)
     return memory, pair[1].domain.mr_reg(memory, ALL_ACCESS)
+
+
+@pytest.fixture
+def two_models():
+    """A fabric of them, for what does not depend on the NIC."""
+    with open_cluster(["model"] * 2) as opened:
+        yield opened
+
+
+@pytest.fixture
+def party(two_models):
+    """A function that makes a party on the NIC with this index."""
+    made = []
+
+    def make(nic, wait_obj=WaitObj.FI_WAIT_UNSPEC, **options):
+        domain = two_models.domain(nic, **options)
+        events, queue = two_models.eq_open(wait_obj=wait_obj), domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)
+        made.append(Party(domain, events, queue))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def client(party):
+    return party(0)
+
+
+@pytest.fixture
+def server(party):
+    return party(1)
+
+
+@pytest.fixture
+def passive(two_models, keep, server):
+    """The server listens."""
+    return listen(two_models, keep, server)
+
+
+@pytest.fixture
+def ends(client, server, passive):
+    """(endpoint that called, endpoint that answered), connected."""
+    return connect_parties(client, server, passive)

@@ -1,5 +1,7 @@
 """The two ends of a connection, each with everything an application opens."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -49,6 +51,14 @@ class Side:
         assert entry is not None
         assert self.queue.readerr() is None
         return entry
+
+    def pass_silently(self, until: Callable[[], bool]) -> None:
+        """Let time pass until something is so; nothing may be reported before, nor soon after."""
+        deadline = time.monotonic() + 30
+        while not until():
+            assert time.monotonic() < deadline, "it did not come about in 30 s"
+            assert self.queue.sread(timeout=0.05) == []
+        assert self.queue.sread(timeout=0.05) == []
 
 
 def make_side(domain: Domain, *, tx_size: int = 16) -> Side:

@@ -89,12 +89,16 @@ def test_info_prints_the_lines_of_fi_info():
     result = run("info")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "provider: amoeba",
-        "    fabric: model",
-        "    domain: amoeba0",
-        "    version: 0.1",
-        "    type: FI_EP_RDM",
-        "    protocol: FI_PROTO_UNSPEC",
+        line
+        for ep_type in ("FI_EP_RDM", "FI_EP_MSG", "FI_EP_DGRAM")
+        for line in (
+            "provider: amoeba",
+            "    fabric: model",
+            "    domain: amoeba0",
+            "    version: 0.1",
+            f"    type: {ep_type}",
+            "    protocol: FI_PROTO_UNSPEC",
+        )
     ]
 
 
@@ -109,7 +113,7 @@ def test_info_with_v_prints_every_attribute_and_what_the_device_is():
 
 def test_info_answers_hints():
     granted = run("info", "-v", "-c", "FI_RMA|FI_READ", "-t", "FI_EP_RDM").output.splitlines()
-    assert "    caps: [ FI_RMA, FI_READ, FI_TRIGGER, FI_FENCE, FI_REMOTE_COMM, FI_SOURCE ]" in granted
+    assert "    caps: [ FI_RMA, FI_READ, FI_TRIGGER, FI_FENCE, FI_RMA_PMEM, FI_REMOTE_COMM, FI_SOURCE ]" in granted
     refused = run("info", "-c", "FI_RMA|FI_COLLECTIVE")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("error: FI_ENODATA: ")

@@ -24,6 +24,7 @@ from amoeba import (
     CqFormat,
     Datatype,
     DeferredWork,
+    DomainAttr,
     DomainFlags,
     EndpointAddress,
     EndpointOption,
@@ -37,10 +38,13 @@ from amoeba import (
     FabricError,
     Info,
     InfoFlags,
+    MrAttr,
+    MrFlags,
     Msg,
     Op,
     OpCntr,
     OpFlags,
+    OptionLevel,
     QueryFlags,
     RmaIoc,
     RmaIov,
@@ -71,6 +75,8 @@ C_ARGUMENTS = {
     "fi_close": "fid",
     "fi_control": "fid command arg",
     "fi_mr_reg": "domain buf len access offset requested_key flags context",
+    "fi_mr_regv": "domain iov count access offset requested_key flags context",
+    "fi_mr_regattr": "domain attr flags",
     "fi_mr_bind": "mr bfid flags",
     "fi_mr_desc": "mr",
     "fi_mr_key": "mr",
@@ -96,6 +102,15 @@ C_ARGUMENTS = {
     "fi_rx_size_left": "ep",
     "fi_tx_size_left": "ep",
     "fi_getname": "fid",
+    "fi_setname": "fid addr addrlen",
+    "fi_getpeer": "ep",
+    "fi_passive_ep": "fabric info",
+    "fi_pep_bind": "pep fid flags",
+    "fi_listen": "pep",
+    "fi_connect": "ep addr param paramlen",
+    "fi_accept": "ep param paramlen",
+    "fi_reject": "pep handle param paramlen",
+    "fi_shutdown": "ep flags",
     "fi_cq_open": "domain attr",
     "fi_cq_read": "cq count",
     "fi_cq_readfrom": "cq count",
@@ -219,7 +234,8 @@ def fabric(keep):
 
 @pytest.fixture
 def nodes(fabric, keep):
-    hints = Info(domain_attr=dataclasses.replace(Info().domain_attr, mr_mode=fabric.getinfo()[0].domain_attr.mr_mode))
+    mr_mode = fabric.getinfo()[0].domain_attr.mr_mode
+    hints = Info(ep_attr=EpAttr(type=EpType.FI_EP_RDM), domain_attr=DomainAttr(mr_mode=mr_mode))
     client, server = (Node(fabric, info, keep) for info in fabric.getinfo(hints))
     for one, other in ((client, server), (server, client)):
         assert fi.fi_av_insert(one.av, fi.fi_getname(other.ep), 1, 0).fi_addr == (0,)
@@ -256,9 +272,10 @@ def words(*values):
 
 def test_info_and_versions():
     assert fi.fi_version() == 1 << 16 | 17
-    infos = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", None, InfoFlags.FI_SOURCE, None)
+    rdm = Info(ep_attr=EpAttr(type=EpType.FI_EP_RDM))
+    infos = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", None, InfoFlags.FI_SOURCE, rdm)
     assert [info.domain_attr.name for info in infos] == ["amoeba1"]
-    assert len(fi.fi_getinfo(fi.fi_version(), None, None, 0, Info(caps=Caps.FI_RMA), ["model"] * 3)) == 3
+    assert len(fi.fi_getinfo(fi.fi_version(), None, None, 0, rdm, ["model"] * 3)) == 3
     with refused(Errno.FI_ENOSYS, "release 1.17"):
         fi.fi_getinfo(2 << 16, None, None, 0, None)
     with refused(Errno.FI_ENODATA, "'ssh'"):
@@ -445,6 +462,41 @@ def test_regions_report_to_the_event_queue_of_their_domain(fabric, client, keep)
         fi.fi_mr_reg(client.domain, buffer, 8, ALL_ACCESS, 0, 6, 1)
     with refused(Errno.FI_EINVAL, "the buffer has 16"):
         fi.fi_mr_reg(client.domain, buffer, 17, ALL_ACCESS, 0, 6, 0)
+
+
+@pytest.mark.parametrize("call", ["regv", "regattr"])
+def test_regions_of_one_segment_can_be_registered_as_vectors(fabric, client, keep, call):
+    eq = keep(fi.fi_eq_open(fabric, fi.EqAttr(wait_obj=WaitObj.FI_WAIT_UNSPEC)))
+    fi.fi_domain_bind(client.domain, eq, DomainFlags.FI_REG_MR)
+    one, other = bytearray(16), bytearray(8)
+
+    def register(iov, offset=0, flags=0, **rest):
+        if call == "regattr":
+            attr = MrAttr(iov, ALL_ACCESS, offset, requested_key=5, context="mine", **rest)
+            return keep(fi.fi_mr_regattr(client.domain, attr, flags))
+        return keep(fi.fi_mr_regv(client.domain, iov, len(iov), ALL_ACCESS, offset, 5, flags, "mine"))
+
+    mr = register([one], flags=MrFlags.FI_RMA_PMEM)
+    assert (mr.length, mr.key, mr.access, mr.persistent) == (16, 5, ALL_ACCESS, True)
+    assert fi.fi_eq_sread(eq, 1000, 0) == EqEntry(EqEvent.FI_MR_COMPLETE, mr, "mine", 0)
+    for iov, offset in (([], 0), ([one, other], 0), ([other], 8)):
+        with refused(Errno.FI_EINVAL):
+            register(iov, offset)
+    with refused(Errno.FI_EBADFLAGS):
+        register([other], flags=1)
+
+
+def test_a_region_has_no_authorization_key(client):
+    with refused(Errno.FI_EINVAL, "authorization key"):
+        client.domain.mr_regattr(MrAttr([bytearray(8)], ALL_ACCESS, auth_key=b"secret"))
+
+
+def test_of_a_longer_vector_what_is_counted_is_registered(client, keep):
+    one, other = bytearray(16), bytearray(8)
+    assert keep(fi.fi_mr_regv(client.domain, [one, other], 1, ALL_ACCESS, 0, 7, 0)).length == 16
+    with refused(Errno.FI_EINVAL, "iov has 1"):
+        fi.fi_mr_regv(client.domain, [one], 2, ALL_ACCESS, 0, 8, 0)
+    assert keep(client.domain.mr_regv([other], ALL_ACCESS)).length == 8
 
 
 def test_vectors_of_addresses(fabric, client, nodes, keep):
@@ -657,6 +709,87 @@ def test_a_shared_context(client, nodes, memory, to, keep):
 
 
 # fi_control
+
+
+@pytest.fixture
+def calling(fabric, client, keep):
+    """(endpoint that can connect, its event queue)."""
+    eq = keep(fi.fi_eq_open(fabric, fi.EqAttr(wait_obj=WaitObj.FI_WAIT_FD)))
+    return _connectable(client, eq, MSG, keep), eq
+
+
+MSG = Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))
+
+
+def _connectable(node, eq, info, keep):
+    ep = keep(fi.fi_endpoint(node.domain, info))
+    fi.fi_ep_bind(ep, node.cq, BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
+    fi.fi_ep_bind(ep, eq, 0)
+    return ep
+
+
+def test_connections(fabric, nodes, calling, keep):
+    ep, eq = calling
+    pep = keep(fi.fi_passive_ep(fabric, MSG))
+    fi.fi_pep_bind(pep, eq, 0)
+    fi.fi_setname(pep, ("127.0.0.1", 0), 2)
+    fi.fi_control(pep, Control.FI_BACKLOG, 1)
+    assert pep.backlog == 1
+    fi.fi_listen(pep)
+    option = (OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE)
+    assert fi.fi_getopt(pep, *option) == fi.fi_getopt(ep, *option) == 1024
+
+    def event(kind):
+        found = fi.fi_eq_sread(eq, 30_000, 0)
+        assert found.event is kind
+        return found
+
+    fi.fi_connect(ep, fi.fi_getname(pep), b"pleased", 6)
+    request = event(EqEvent.FI_CONNREQ)
+    assert request.data == b"please"
+    fi.fi_reject(pep, request.info.handle, None, 0)
+    with refused(Errno.FI_EAVAIL):
+        fi.fi_eq_sread(eq, 30_000, 0)
+    assert fi.fi_eq_readerr(eq, 0).err is Errno.FI_ECONNREFUSED
+
+    fi.fi_connect(ep, fi.fi_getname(pep), None, 0)
+    other = _connectable(nodes[1], eq, event(EqEvent.FI_CONNREQ).info, keep)
+    fi.fi_enable(other)
+    fi.fi_accept(other, b"welcome", 7)
+    found = event(EqEvent.FI_CONNECTED)
+    assert (found.fid, found.data) == (ep, b"welcome")
+    assert event(EqEvent.FI_CONNECTED).fid is other
+    assert fi.fi_getpeer(ep) == fi.fi_getname(other)
+    fi.fi_recv(other, buffer := bytearray(5), 5, None, 0, "received")
+    fi.fi_send(ep, b"hello", 5, None, 0, "sent")
+    nodes[1].done("received")
+    nodes[0].done("sent")
+    assert buffer == b"hello"
+    fi.fi_shutdown(ep, 0)
+    assert event(EqEvent.FI_SHUTDOWN).fid is other
+
+
+def test_what_cannot_be_connected_is_refused(fabric, client, calling, keep):
+    ep, eq = calling
+    for call in (
+        lambda: fi.fi_connect(client.ep, ("127.0.0.1", 1), None, 0),
+        lambda: fi.fi_accept(client.ep, None, 0),
+        lambda: fi.fi_shutdown(client.ep, 0),
+        lambda: fi.fi_getpeer(client.ep),
+    ):
+        with refused(Errno.FI_EOPNOTSUPP):
+            call()
+    pep = keep(fi.fi_passive_ep(fabric, MSG))
+    for call in (lambda: fi.fi_pep_bind(pep, eq, 1), lambda: fi.fi_shutdown(ep, 1)):
+        with refused(Errno.FI_EBADFLAGS):
+            call()
+    for call in (
+        lambda: fi.fi_setname(pep, ("127.0.0.1", 0), 16),
+        lambda: fi.fi_connect(ep, ("127.0.0.1", 1), b"four", 5),
+        lambda: fi.fi_ep_bind(keep(fi.fi_endpoint(client.domain, client.info)), eq, 0),
+    ):
+        with refused(Errno.FI_EINVAL):
+            call()
 
 
 def test_control_of_endpoints(client, keep):

@@ -49,6 +49,7 @@ EVERY_CAPABILITY = (
     | DIRECTIONS
     | RECEIVING
     | Caps.FI_RMA
+    | Caps.FI_RMA_PMEM
     | Caps.FI_ATOMIC
     | Caps.FI_MSG
     | Caps.FI_TAGGED
@@ -66,13 +67,60 @@ def refused(number, text=""):
     return pytest.raises(FabricError, match=f"^{number.name}: .*{text}")
 
 
-def test_every_nic_of_the_fabric_answers(fabric):
-    assert domains(fabric.getinfo()) == ["amoeba0", "amoeba1"]
+RDM = EpAttr(type=EpType.FI_EP_RDM)
 
 
-@pytest.mark.parametrize("hints", [None, Info()], ids=["no hints", "empty hints"])
-def test_without_hints_every_capability_is_returned(fabric, hints):
-    assert {info.caps for info in fabric.getinfo(hints)} == {EVERY_CAPABILITY}
+def test_every_nic_of_the_fabric_answers_for_every_endpoint_type(fabric):
+    answers = [(info.ep_attr.type, info.domain_attr.name) for info in fabric.getinfo()]
+    assert answers == [
+        (EpType.FI_EP_RDM, "amoeba0"),
+        (EpType.FI_EP_RDM, "amoeba1"),
+        (EpType.FI_EP_MSG, "amoeba0"),
+        (EpType.FI_EP_MSG, "amoeba1"),
+        (EpType.FI_EP_DGRAM, "amoeba0"),
+        (EpType.FI_EP_DGRAM, "amoeba1"),
+    ]
+
+
+@pytest.mark.parametrize("ep_type", [EpType.FI_EP_RDM, EpType.FI_EP_MSG, EpType.FI_EP_DGRAM], ids=tostr)
+def test_hints_choose_the_endpoint_type(fabric, ep_type):
+    answers = fabric.getinfo(Info(ep_attr=EpAttr(type=ep_type)))
+    assert [info.ep_attr.type for info in answers] == [ep_type] * 2
+    assert domains(answers) == ["amoeba0", "amoeba1"]
+
+
+def test_what_a_type_cannot_do_is_answered_by_the_others(fabric):
+    def types(hints):
+        return [info.ep_attr.type for info in fabric.getinfo(hints)][::2]
+
+    assert types(Info(caps=Caps.FI_MSG)) == [EpType.FI_EP_RDM, EpType.FI_EP_MSG, EpType.FI_EP_DGRAM]
+    assert types(Info(caps=Caps.FI_ATOMIC)) == [EpType.FI_EP_RDM, EpType.FI_EP_MSG]
+    assert types(Info(caps=Caps.FI_NAMED_RX_CTX)) == [EpType.FI_EP_RDM]
+    assert types(Info(ep_attr=EpAttr(max_msg_size=4097))) == [EpType.FI_EP_RDM, EpType.FI_EP_MSG]
+    assert types(Info(ep_attr=EpAttr(tx_ctx_cnt=2))) == [EpType.FI_EP_RDM]
+
+
+@pytest.mark.parametrize(
+    ("ep_type", "missing"),
+    [
+        (EpType.FI_EP_RDM, Caps(0)),
+        (EpType.FI_EP_MSG, Caps.FI_SOURCE | Caps.FI_DIRECTED_RECV | Caps.FI_NAMED_RX_CTX),
+        (EpType.FI_EP_DGRAM, Caps.FI_RMA | Caps.FI_ATOMIC | DIRECTIONS | Caps.FI_NAMED_RX_CTX | Caps.FI_RMA_PMEM),
+    ],
+    ids=["FI_EP_RDM", "FI_EP_MSG", "FI_EP_DGRAM"],
+)
+def test_without_hints_every_capability_of_the_type_is_returned(fabric, ep_type, missing):
+    for hints in None, Info():
+        granted = {info.caps for info in fabric.getinfo(hints) if info.ep_attr.type is ep_type}
+        assert granted == {EVERY_CAPABILITY & ~missing}
+
+
+def test_the_message_names_the_endpoint_types_that_were_asked(fabric):
+    with refused(Errno.FI_ENODATA, "amoeba0 FI_EP_RDM: .*amoeba1 FI_EP_DGRAM: "):
+        fabric.getinfo(Info(caps=Caps.FI_HMEM))
+    with refused(Errno.FI_ENODATA) as caught:
+        fabric.getinfo(Info(caps=Caps.FI_RMA, ep_attr=EpAttr(type=EpType.FI_EP_DGRAM)))
+    assert "FI_EP_RDM" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +128,7 @@ def test_without_hints_every_capability_is_returned(fabric, hints):
     [
         pytest.param(
             Caps.FI_RMA,
-            Caps.FI_RMA | DIRECTIONS | FREE,
+            Caps.FI_RMA | Caps.FI_RMA_PMEM | DIRECTIONS | FREE,
             id="without modifiers all directions are enabled",
         ),
         pytest.param(
@@ -90,7 +138,7 @@ def test_without_hints_every_capability_is_returned(fabric, hints):
         ),
         pytest.param(
             Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA,
-            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA | DIRECTIONS | FREE,
+            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA | Caps.FI_RMA_PMEM | DIRECTIONS | FREE,
             id="modifiers of messages say nothing of memory",
         ),
         pytest.param(
@@ -117,7 +165,7 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(caps=Caps.FI_RMA_EVENT), "Info", id="events of operations without data"),
         pytest.param(Info(caps=Caps.FI_SOURCE_ERR), "Info", id="addresses of strangers"),
         pytest.param(Info(addr_format=AddrFormat.FI_SOCKADDR_IN), "Info", id="an address format"),
-        pytest.param(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG)), "EpAttr.type", id="an endpoint type"),
+        pytest.param(Info(ep_attr=EpAttr(type=4)), "EpAttr.type", id="an endpoint type"),
         pytest.param(Info(ep_attr=EpAttr(max_msg_size=2**30 + 1)), "EpAttr.max_msg_size", id="longer messages"),
         pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=4)), "EpAttr.tx_ctx_cnt", id="all contexts to transmit"),
         pytest.param(Info(ep_attr=EpAttr(rx_ctx_cnt=4)), "EpAttr.rx_ctx_cnt", id="all contexts to receive"),
@@ -136,8 +184,9 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
             Info(caps=Caps.FI_RMA, tx_attr=TxAttr(caps=Caps.FI_ATOMIC)), "TxAttr.caps", id="more than Info.caps"
         ),
         pytest.param(
-            Info(tx_attr=TxAttr(op_flags=OpFlags.FI_COMMIT_COMPLETE)), "TxAttr.op_flags", id="durable completions"
+            Info(tx_attr=TxAttr(op_flags=OpFlags.FI_MATCH_COMPLETE)), "TxAttr.op_flags", id="only messages met"
         ),
+        pytest.param(Info(caps=Caps.FI_ATOMIC | Caps.FI_RMA_PMEM), "Info", id="persistent memory without RMA"),
         pytest.param(
             Info(caps=Caps.FI_RMA, rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"
         ),
@@ -200,7 +249,7 @@ def test_mr_mode_bits_that_are_not_needed_are_cleared(fabric, prepared, needed):
     ids=tostr,
 )
 def test_a_domain_registers_memory_in_the_mode_that_was_returned(fabric, keep, mr_mode, opened):
-    (info, _) = fabric.getinfo(Info(domain_attr=DomainAttr(mr_mode=mr_mode)))
+    info = fabric.getinfo(Info(domain_attr=DomainAttr(mr_mode=mr_mode)))[0]
     assert keep(fabric.domain(info)).mr_mode == opened
 
 
@@ -289,7 +338,7 @@ def test_delivery_completion_can_be_asked_for(fabric):
 
 
 def test_a_source_node_is_the_nic_with_that_address(fabric):
-    assert domains(fabric.getinfo(node="10.0.0.2", flags=InfoFlags.FI_SOURCE)) == ["amoeba1"]
+    assert set(domains(fabric.getinfo(node="10.0.0.2", flags=InfoFlags.FI_SOURCE))) == {"amoeba1"}
 
 
 @pytest.mark.parametrize(
@@ -308,15 +357,14 @@ def test_other_nodes_and_flags_are_refused(fabric, node, flags, number):
 
 def test_the_source_address_chooses_nic_job_and_process(fabric, keep):
     own = dataclasses.replace(EndpointAddress.unpack(fabric.getinfo()[1].src_addr), job_id=77, pid_on_fep=5)
-    (info,) = fabric.getinfo(Info(src_addr=own.pack()))
+    (info,) = fabric.getinfo(Info(src_addr=own.pack(), ep_attr=RDM))
     domain = keep(fabric.domain(info))
     assert (domain.nic, domain.job_id, domain.pid_on_fep) == (fabric.nics[1], 77, 5)
     assert keep(fabric.domain(info, job_id=78)).job_id == 78
 
 
 def test_the_source_address_is_ignored_with_a_source_node(fabric):
-    first, _ = fabric.getinfo()
-    hints = Info(src_addr=first.src_addr)
+    hints = Info(src_addr=fabric.getinfo()[0].src_addr, ep_attr=RDM)
     assert domains(fabric.getinfo(hints)) == ["amoeba0"]
     assert domains(fabric.getinfo(hints, node="10.0.0.2", flags=InfoFlags.FI_SOURCE)) == ["amoeba1"]
 
@@ -334,6 +382,7 @@ def test_the_destination_address_comes_back_and_must_be_one(fabric):
 def test_objects_are_made_from_what_getinfo_returns(fabric, keep):
     hints = Info(
         caps=Caps.FI_ATOMIC,
+        ep_attr=RDM,
         tx_attr=TxAttr(size=32, op_flags=OpFlags.FI_COMPLETION),
         domain_attr=DomainAttr(mr_mode=MrMode.FI_MR_VIRT_ADDR, av_type=AvType.FI_AV_MAP),
     )
@@ -365,7 +414,7 @@ def test_what_is_given_counts_more_than_what_info_says(fabric, keep):
 
 def test_an_endpoint_has_no_other_op_flags_than_those_granted(fabric, keep):
     with refused(Errno.FI_EBADFLAGS):
-        keep(fabric.domain(0)).endpoint(op_flags=OpFlags.FI_COMMIT_COMPLETE)
+        keep(fabric.domain(0)).endpoint(op_flags=OpFlags.FI_MATCH_COMPLETE)
 
 
 @pytest.mark.parametrize("name", [None, "eth0", "amoeba", "amoeba2", "amoeba-1"])
@@ -375,7 +424,7 @@ def test_a_domain_of_another_fabric_is_not_here(fabric, name):
 
 
 def test_a_fabric_can_be_opened_from_what_getinfo_returns_before_there_is_one(fabric):
-    infos = getinfo(Info(caps=Caps.FI_ATOMIC), kinds=["model", "model", "model"])
+    infos = getinfo(Info(caps=Caps.FI_ATOMIC, ep_attr=RDM), kinds=["model", "model", "model"])
     assert domains(infos) == ["amoeba0", "amoeba1", "amoeba2"]
     with open_fabric(infos[2].fabric_attr) as opened, opened.domain(infos[2]) as domain:
         assert domain.nic is opened.nics[2]
@@ -409,8 +458,8 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     assert lines[:3] == [
         "fi_info:",
         "    caps: [ FI_MSG, FI_RMA, FI_TAGGED, FI_ATOMIC, FI_READ, FI_WRITE, FI_RECV, FI_SEND, FI_REMOTE_READ, "
-        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_REMOTE_COMM, FI_SOURCE, FI_NAMED_RX_CTX, "
-        "FI_DIRECTED_RECV ]",
+        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_RMA_PMEM, FI_REMOTE_COMM, FI_SOURCE, "
+        "FI_NAMED_RX_CTX, FI_DIRECTED_RECV ]",
         "    mode: [  ]",
     ]
     assert [line for line in lines if line.endswith("_attr:")] == [

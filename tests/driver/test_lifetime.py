@@ -12,18 +12,23 @@ from amoeba import (
     AddressVector,
     ClosedError,
     CompletionQueue,
+    ConnectedEndpoint,
     Counter,
     Domain,
     Endpoint,
     EndpointAddress,
     EndpointAlias,
+    EpAttr,
+    EpType,
     Errno,
     EventQueue,
     Fabric,
     FabricError,
+    Info,
     MemoryRegion,
     MrAccess,
     Op,
+    PassiveEndpoint,
     ReceiveContext,
     Retransmission,
     ScalableEndpoint,
@@ -139,6 +144,8 @@ EVERY_OBJECT = {
     Counter: lambda fabric, domain: domain.cntr_open(WaitObj.FI_WAIT_FD),
     EventQueue: lambda fabric, domain: fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD),
     Endpoint: lambda fabric, domain: domain.endpoint(),
+    ConnectedEndpoint: lambda fabric, domain: domain.endpoint(EpType.FI_EP_MSG),
+    PassiveEndpoint: lambda fabric, domain: fabric.passive_ep(Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))),
     EndpointAlias: lambda fabric, domain: make_side(domain).endpoint.alias(),
     SharedTransmitContext: lambda fabric, domain: domain.stx_context(),
     ScalableEndpoint: lambda fabric, domain: domain.scalable_endpoint(),
@@ -153,7 +160,7 @@ def _kinds(base):
     """All classes that objects are made of."""
     for kind in base.__subclasses__():
         yield from _kinds(kind)
-        if kind.__module__.startswith("amoeba.") and not kind.__subclasses__():
+        if kind.__module__.startswith("amoeba.") and (kind is Endpoint or not kind.__subclasses__()):
             yield kind
 
 

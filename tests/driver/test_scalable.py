@@ -8,6 +8,7 @@ from amoeba import (
     CqFormat,
     EndpointAddress,
     EpAttr,
+    EpType,
     Errno,
     FabricError,
     Info,
@@ -128,7 +129,7 @@ def test_removing_a_peer_gives_back_what_its_receive_contexts_took(fabric, sides
         client.peers.remove(0)
     client.finish()
     client.peers.remove(0)
-    assert len(free) == before + 3  # that entry, and one of each transmit context
+    assert len(free) == before + 4  # that entry, and one of each context that transmits, or reads long messages
     with refused(Errno.FI_EINVAL):
         client.tx[0].write(bytes(8), rx_addr(0, 1, BITS), region.address, region.key)
 
@@ -176,6 +177,14 @@ def test_an_info_says_how_many_contexts_and_how_large(fabric, keep):
     assert keep(endpoint.tx_context(0)).tx_size == 64
     assert keep(endpoint.tx_context(1, tx_size=32)).tx_size == 32
     assert keep(endpoint.rx_context(0)).rx_size == 7
+
+
+@on_model
+@pytest.mark.parametrize("ep_type", [EpType.FI_EP_MSG, EpType.FI_EP_DGRAM])
+def test_only_reliable_connectionless_endpoints_have_several_contexts(fabric, keep, ep_type):
+    info = fabric.getinfo(Info(ep_attr=EpAttr(type=ep_type)))[0]
+    with refused(Errno.FI_EOPNOTSUPP):
+        keep(fabric.domain(info)).scalable_endpoint(info)
 
 
 @on_model

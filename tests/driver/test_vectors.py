@@ -337,10 +337,11 @@ def test_injected_buffers_may_change_at_once(two, size):
     for n, source in enumerate(sources):
         client.endpoint.inject_write(source, to[0], to[1] + n * INJECT_SIZE % 256, to[2])
         source[:] = bytes(size)
-    assert client.queue.sread(timeout=0.05) == []
-    data = one.memory.tobytes()
-    for n in range(len(sources) - 4, len(sources)):
-        assert data[n * INJECT_SIZE % 256 :][:size] == bytes([n + 1] * size)
+
+    def arrived(n):
+        return one.memory.tobytes()[n * INJECT_SIZE % 256 :][:size] == bytes([n + 1] * size)
+
+    client.pass_silently(lambda: all(arrived(n) for n in range(len(sources) - 4, len(sources))))
 
 
 def test_injected_vectors_and_compare_values_may_change_at_once(two):
@@ -363,8 +364,7 @@ def test_injected_vectors_and_compare_values_may_change_at_once(two):
 def test_a_long_injected_atomic_is_silent(two):
     client, one, _ = two
     client.endpoint.inject_atomic(np.ones(8, np.uint64), client.peer, one.region.address, one.region.key, Op.FI_SUM)
-    assert client.queue.sread(timeout=0.05) == []
-    assert one.memory[:9].tolist() == [*range(101, 109), 108]
+    client.pass_silently(lambda: one.memory[:9].tolist() == [*range(101, 109), 108])
 
 
 # Refusals
@@ -394,9 +394,9 @@ REFUSED = {
         lambda e, t: e.writev([b"x", b"y"], *t, desc=[None]),
     ),
     "writev: data": (Errno.FI_EBADFLAGS, lambda e, t: e.writev([b"x"], *t, flags=OpFlags.FI_REMOTE_CQ_DATA)),
-    "writemsg: durable": (
+    "readmsg: durable": (
         Errno.FI_EBADFLAGS,
-        lambda e, t: e.writemsg(RmaMsg([b"x"], t[0], [RmaIov(t[1], 1, t[2])]), OpFlags.FI_COMMIT_COMPLETE),
+        lambda e, t: e.readmsg(RmaMsg([bytearray(1)], t[0], [RmaIov(t[1], 1, t[2])]), OpFlags.FI_COMMIT_COMPLETE),
     ),
     "writev: too much to inject": (
         Errno.FI_EINVAL,

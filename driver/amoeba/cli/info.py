@@ -23,7 +23,7 @@ def info(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print everything.")] = False,
     caps: Annotated[str, typer.Option("--caps", "-c", help="Capabilities to ask for: FI_RMA|FI_ATOMIC.")] = "",
-    ep_type: Annotated[str, typer.Option("--ep_type", "-t", help="Endpoint type to ask for: FI_EP_RDM.")] = "",
+    ep_type: Annotated[str, typer.Option("--ep_type", "-t", help="Endpoint type to ask for: FI_EP_MSG.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the device's facts as JSON.")] = False,
 ) -> None:
     """Print what devices offer, as fi_info does; with -v all attributes, register blocks and atomics."""

@@ -12,6 +12,7 @@ from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.fi.endpoint import transmit_flags
 from amoeba.lifetime import FabricObject
+from amoeba.passive import PassiveEndpoint
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.transmit import Posting
 
@@ -41,6 +42,7 @@ _COMMANDS: dict[Control, tuple[tuple[type, ...], Callable[[Any, Any], Any]]] = {
         (Endpoint, ScalableEndpoint, TransmitContext, ReceiveContext),
         lambda endpoint, _: endpoint.enable(),
     ),
+    Control.FI_BACKLOG: ((PassiveEndpoint,), lambda passive, backlog: passive.set_backlog(backlog)),
     Control.FI_QUEUE_WORK: ((Domain,), lambda domain, work: domain.queue_work(work)),
     Control.FI_CANCEL_WORK: ((Domain,), lambda domain, work: domain.cancel_work(work)),
     Control.FI_FLUSH_WORK: ((Domain,), lambda domain, cntr: domain.flush_work(cntr)),
@@ -52,7 +54,8 @@ _COMMANDS: dict[Control, tuple[tuple[type, ...], Callable[[Any, Any], Any]]] = {
 def fi_control(fid: FabricObject, command: int, arg: Any = None) -> Any:
     """Do what a command says, and return what C stores at ``arg``.
 
-    ``arg`` is FI_TRANSMIT for FI_GETOPSFLAG, flags with FI_TRANSMIT for FI_SETOPSFLAG and FI_ALIAS, a
+    ``arg`` is FI_TRANSMIT for FI_GETOPSFLAG, flags with FI_TRANSMIT for FI_SETOPSFLAG and FI_ALIAS, a number of
+    connection requests for FI_BACKLOG, a
     :class:`amoeba.DeferredWork` for FI_QUEUE_WORK and FI_CANCEL_WORK, a counter or None for FI_FLUSH_WORK; other
     commands have none. Raises FI_ENOSYS for a command that the object does not know, and what its method raises.
     """

@@ -5,10 +5,10 @@ from typing import Any
 
 from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
 from amoeba.attributes import FabricAttr, Info
-from amoeba.constants import AvFlags, BindFlags, DomainFlags, Errno, MrAccess
+from amoeba.constants import AvFlags, BindFlags, DomainFlags, Errno, MrAccess, MrFlags
 from amoeba.counters import Counter
 from amoeba.devices import open_fabric
-from amoeba.domain import Domain, MemoryRegion
+from amoeba.domain import Domain, MemoryRegion, MrAttr
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.fabric import Fabric
@@ -30,6 +30,8 @@ __all__ = [
     "fi_mr_desc",
     "fi_mr_key",
     "fi_mr_reg",
+    "fi_mr_regattr",
+    "fi_mr_regv",
     "fi_rx_addr",
 ]
 
@@ -61,13 +63,30 @@ def fi_mr_reg(
 ) -> MemoryRegion:
     """Register the first ``len`` bytes of ``buf``: :meth:`amoeba.Domain.mr_reg`.
 
-    ``offset`` is reserved and must be 0, else FI_EINVAL is raised; for flags FI_EBADFLAGS: there are none.
+    ``offset`` is reserved and must be 0, else FI_EINVAL is raised.
     """
-    if offset:
-        raise fabric_error(Errno.FI_EINVAL, f"offset must be 0, got {offset}")
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"registrations have no flags, got {flags:#x}")
-    return domain.mr_reg(first_bytes(buf, len), MrAccess(access), requested_key=requested_key, context=context)
+    attr = MrAttr([first_bytes(buf, len)], MrAccess(access), offset, requested_key, context)
+    return domain.mr_regattr(attr, MrFlags(flags))
+
+
+def fi_mr_regv(
+    domain: Domain,
+    iov: Sequence[Buffer],
+    count: int,
+    access: int,
+    offset: int,
+    requested_key: int,
+    flags: int,
+    context: Any = None,
+) -> MemoryRegion:
+    """Register the first ``count`` buffers, which must be one: :meth:`amoeba.Domain.mr_regv`."""
+    attr = MrAttr(first_of(iov, count, "iov"), MrAccess(access), offset, requested_key, context)
+    return domain.mr_regattr(attr, MrFlags(flags))
+
+
+def fi_mr_regattr(domain: Domain, attr: MrAttr, flags: int) -> MemoryRegion:
+    """:meth:`amoeba.Domain.mr_regattr`."""
+    return domain.mr_regattr(attr, MrFlags(flags))
 
 
 def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:

@@ -1,15 +1,18 @@
-"""fi_endpoint(3), and fi_getname of fi_cm(3)."""
+"""fi_endpoint(3)."""
 
 from typing import Any, TypeAlias
 
 from amoeba.address import AddressVector
 from amoeba.attributes import Info, RxAttr, TxAttr
 from amoeba.completion import CompletionQueue
+from amoeba.connected import ConnectedEndpoint
 from amoeba.constants import BindFlags, Errno, OpFlags
 from amoeba.counters import Counter
 from amoeba.domain import Domain
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
+from amoeba.event_queue import EventQueue
+from amoeba.passive import PassiveEndpoint
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import EndpointAlias, Posting
@@ -20,7 +23,6 @@ __all__ = [
     "fi_endpoint",
     "fi_ep_alias",
     "fi_ep_bind",
-    "fi_getname",
     "fi_getopt",
     "fi_rx_context",
     "fi_rx_size_left",
@@ -32,7 +34,7 @@ __all__ = [
     "fi_tx_size_left",
 ]
 
-Bindable: TypeAlias = CompletionQueue | AddressVector | Counter | SharedTransmitContext
+Bindable: TypeAlias = CompletionQueue | AddressVector | Counter | SharedTransmitContext | EventQueue
 _DIRECTIONS = int(BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
 
 
@@ -73,6 +75,10 @@ def fi_ep_bind(ep: Endpoint | TransmitContext | ReceiveContext, fid: Bindable, f
         if not isinstance(fid, CompletionQueue | Counter):
             raise fabric_error(Errno.FI_EINVAL, f"a transmit context is bound to a queue or counter, got {fid!r}")
         ep.bind(fid, BindFlags(flags))
+    elif isinstance(ep, ConnectedEndpoint):
+        ep.bind(fid, BindFlags(flags))
+    elif isinstance(fid, EventQueue):
+        raise fabric_error(Errno.FI_EINVAL, f"only FI_EP_MSG is bound to an event queue, this is {ep.ep_type!r}")
     else:
         ep.bind(fid, BindFlags(flags))
 
@@ -109,8 +115,8 @@ def transmit_flags(flags: int) -> OpFlags:
     return OpFlags(flags & ~_DIRECTIONS)
 
 
-def fi_getopt(fid: Endpoint, level: int, optname: int) -> int:
-    """:meth:`amoeba.Endpoint.getopt`."""
+def fi_getopt(fid: Endpoint | PassiveEndpoint, level: int, optname: int) -> int:
+    """:meth:`amoeba.Endpoint.getopt`, or that of a passive endpoint."""
     return fid.getopt(level, optname)
 
 
@@ -127,8 +133,3 @@ def fi_rx_size_left(ep: Endpoint | ReceiveContext) -> int:
 def fi_tx_size_left(ep: Posting) -> int:
     """:attr:`amoeba.Endpoint.tx_size_left`."""
     return ep.tx_size_left
-
-
-def fi_getname(fid: Endpoint | ScalableEndpoint) -> bytes:
-    """:meth:`amoeba.Endpoint.getname`."""
-    return fid.getname()

@@ -8,6 +8,7 @@ from amoeba.domain import MemoryRegion
 from amoeba.fi.arguments import first_bytes, first_descs, first_of
 from amoeba.memory import Buffer
 from amoeba.messages import MessageOperations
+from amoeba.receive_operations import ReceiveOperations
 from amoeba.vectors import Descs, Msg
 
 __all__ = [
@@ -24,22 +25,20 @@ __all__ = [
 
 
 def fi_recv(
-    ep: MessageOperations, buf: Buffer, len: int, desc: MemoryRegion | None, src_addr: int, context: Any = None
+    ep: ReceiveOperations, buf: Buffer, len: int, desc: MemoryRegion | None, src_addr: int, context: Any = None
 ) -> None:
     """Receive a message into the first ``len`` bytes of ``buf``."""
     ep.recv(first_bytes(buf, len), src_addr=src_addr, desc=desc, context=context)
 
 
 def fi_recvv(
-    ep: MessageOperations, iov: Sequence[Buffer], desc: Descs, count: int, src_addr: int, context: Any = None
+    ep: ReceiveOperations, iov: Sequence[Buffer], desc: Descs, count: int, src_addr: int, context: Any = None
 ) -> None:
     """Receive a message into the first ``count`` buffers."""
-    ep.recvv(
-        first_of(iov, count, "iov"), src_addr=src_addr, desc=first_descs(desc, count), context=context
-    )
+    ep.recvv(first_of(iov, count, "iov"), src_addr=src_addr, desc=first_descs(desc, count), context=context)
 
 
-def fi_recvmsg(ep: MessageOperations, msg: Msg, flags: int) -> None:
+def fi_recvmsg(ep: ReceiveOperations, msg: Msg, flags: int) -> None:
     """Receive a message into buffers, or with FI_MULTI_RECV several."""
     ep.recvmsg(msg, OpFlags(flags))
 

@@ -8,7 +8,7 @@ from amoeba.constants import EqFlags, Errno
 from amoeba.counters import Counter
 from amoeba.domain import Domain
 from amoeba.errors import fabric_error
-from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
+from amoeba.event_queue import EqEntry, EqErrEntry, Event, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.fi.arguments import first_of, seconds
 from amoeba.fi.attributes import CntrAttr, CqAttr, EqAttr
@@ -153,14 +153,20 @@ def fi_eq_open(fabric: Fabric, attr: EqAttr) -> EventQueue:
     return fabric.eq_open(attr.size, attr.flags, attr.wait_obj)
 
 
-def fi_eq_read(eq: EventQueue, flags: int) -> EqEntry:
+def _event(found: Event | None) -> Event:
+    if found is None:
+        raise fabric_error(Errno.FI_EAGAIN, "there is no event")
+    return found
+
+
+def fi_eq_read(eq: EventQueue, flags: int) -> Event:
     """:meth:`amoeba.EventQueue.read`. Raises FI_EAGAIN if there is none."""
-    return _something(eq.read(EqFlags(flags)), "event")
+    return _event(eq.read(EqFlags(flags)))
 
 
-def fi_eq_sread(eq: EventQueue, timeout: int, flags: int) -> EqEntry:
+def fi_eq_sread(eq: EventQueue, timeout: int, flags: int) -> Event:
     """:meth:`amoeba.EventQueue.sread`. Raises FI_EAGAIN when the time is over."""
-    return _something(eq.sread(seconds(timeout), EqFlags(flags)), "event")
+    return _event(eq.sread(seconds(timeout), EqFlags(flags)))
 
 
 def fi_eq_readerr(eq: EventQueue, flags: int) -> EqErrEntry:

@@ -8,6 +8,7 @@ from amoeba.domain import MemoryRegion
 from amoeba.fi.arguments import first_bytes, first_descs, first_of
 from amoeba.memory import Buffer
 from amoeba.messages import MessageOperations
+from amoeba.receive_operations import ReceiveOperations
 from amoeba.vectors import Descs, TaggedMsg
 
 __all__ = [
@@ -24,7 +25,7 @@ __all__ = [
 
 
 def fi_trecv(
-    ep: MessageOperations,
+    ep: ReceiveOperations,
     buf: Buffer,
     len: int,
     desc: MemoryRegion | None,
@@ -38,7 +39,7 @@ def fi_trecv(
 
 
 def fi_trecvv(
-    ep: MessageOperations,
+    ep: ReceiveOperations,
     iov: Sequence[Buffer],
     desc: Descs,
     count: int,
@@ -53,7 +54,7 @@ def fi_trecvv(
     )
 
 
-def fi_trecvmsg(ep: MessageOperations, msg: TaggedMsg, flags: int) -> None:
+def fi_trecvmsg(ep: ReceiveOperations, msg: TaggedMsg, flags: int) -> None:
     """Receive a message, or look for one."""
     ep.trecvmsg(msg, OpFlags(flags))
 

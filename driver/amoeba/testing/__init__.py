@@ -1,4 +1,4 @@
-"""The conformance kit: the manual pages of fi_rma and fi_atomic, and of what they stand on, sentence by sentence.
+"""The conformance kit: manual pages, of operations and of what they stand on, sentence by sentence.
 
 Every check is a small function that runs on a :class:`Pair` of endpoints and finds out whether one sentence holds::
 
@@ -19,7 +19,7 @@ that all of them can share one. New ones are registered in the module of their p
 """
 
 from amoeba.testing.expectations import CheckFailedError, expect, expect_equal, expect_error
-from amoeba.testing.pair import Initiator, Pair, RemoteMemory, join_pair, open_pair
+from amoeba.testing.pair import Initiator, Pair, RemoteMemory, RemoteReceive, Talker, join_pair, open_pair
 from amoeba.testing.registry import NEEDS, Check, Page, checks, select
 from amoeba.testing.report import catalogue, results
 from amoeba.testing.runner import Outcome, Report, run
@@ -34,7 +34,9 @@ __all__ = [
     "Page",
     "Pair",
     "RemoteMemory",
+    "RemoteReceive",
     "Report",
+    "Talker",
     "Target",
     "TargetSide",
     "catalogue",

@@ -34,9 +34,9 @@ from amoeba.operations import NO_FLAGS
 from amoeba.rendezvous import Rendezvous
 from amoeba.testing.expectations import CheckFailedError, expect_equal
 from amoeba.testing.remote import RemoteTarget, serve
-from amoeba.testing.target import Exposed, Target, TargetSide
+from amoeba.testing.target import Exposed, Heard, Target, TargetSide
 
-__all__ = ["REMOTE", "Initiator", "Pair", "RemoteMemory", "join_pair", "open_pair"]
+__all__ = ["REMOTE", "Initiator", "Pair", "RemoteMemory", "RemoteReceive", "Talker", "join_pair", "open_pair"]
 
 REMOTE = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 """What peers may do with memory that checks expose, if they do not say otherwise."""
@@ -117,6 +117,25 @@ class Initiator:
         return entries
 
 
+@dataclass
+class Talker(Initiator):
+    """An endpoint that receives messages, too; its queue tells of both."""
+
+    number: int
+    """By which the target's endpoint knows it."""
+    target: Target
+
+    def get(self, *messages: bytes, tag: int | None = None, data: int | None = None) -> None:
+        """Let the target send these, one after the other; they have come when this returns.
+
+        Not for messages of more than a packet, which end when they are received.
+        """
+        for message in messages:
+            self.target.send(self.number, message, tag, data)
+        heard = self.target.hear(len(messages), self.patience)
+        expect_equal("messages sent by the target", [entry.err for entry in heard], [0] * len(messages))
+
+
 class RemoteMemory:
     """Memory that the target has registered, as the initiator knows it."""
 
@@ -142,6 +161,26 @@ class RemoteMemory:
     def withdraw(self) -> None:
         """Close the region."""
         self._pair.target.withdraw(self._exposed.handle)
+
+
+class RemoteReceive:
+    """A receive of the target's."""
+
+    def __init__(self, pair: "Pair", handle: int, size: int) -> None:
+        self._pair = pair
+        self.handle = handle
+        self.size = size
+
+    def load(self) -> bytes:
+        """What is in its buffers now."""
+        return self._pair.target.load(self.handle, 0, self.size)
+
+    def finish(self) -> Heard:
+        """The next entry of the target's queue, which must be about it, and no error."""
+        heard = self._pair.target.hear(1, self._pair.patience)
+        if [(entry.handle, entry.err) for entry in heard] != [(self.handle, 0)]:
+            raise CheckFailedError(f"expected the target's receive {self.handle} to end, got {heard or 'nothing'}")
+        return heard[0]
 
 
 class Pair:
@@ -205,6 +244,16 @@ class Pair:
             self._strangers = None
             self.target.forget()
 
+    @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        """Closes what is opened meanwhile, within a check: a NIC has few contexts."""
+        outer = self._opened
+        try:
+            with contextlib.ExitStack() as self._opened:
+                yield
+        finally:
+            self._opened = outer
+
     def keep(self, thing: T) -> T:
         """Close this when the check is over."""
         self._opened.callback(thing.close)
@@ -224,6 +273,12 @@ class Pair:
             self._strangers = number = self.peers.insert(self.target.name(1))
             self._opened.callback(self.peers.remove, number)
         return self._strangers
+
+    def introduce(self, endpoint: Endpoint) -> int:
+        """The number of an endpoint of the initiator's by which others of its own can reach it, for this check."""
+        number = self.peers.insert(endpoint.getname())
+        self._opened.callback(self.peers.remove, number)
+        return number
 
     def local(self, buffer: Any, access: MrAccess) -> Any:
         """Register memory of the initiator's."""
@@ -262,6 +317,26 @@ class Pair:
     def selective(self) -> Initiator:
         """An endpoint that reports successes only where they are asked for."""
         return self.open(bind=BindFlags.FI_SELECTIVE_COMPLETION)
+
+    def talker(
+        self,
+        *,
+        cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_TAGGED,
+        bind: BindFlags = _NO_BIND_FLAGS,
+        tx_size: int = _TX_SIZE,
+        counters: Mapping[BindFlags, Counter] | None = None,
+    ) -> Talker:
+        """An endpoint that receives messages, and that the target knows, with arguments as :meth:`open` has them."""
+        near = self.open(cq_format=cq_format, bind=BindFlags.FI_RECV | bind, tx_size=tx_size, counters=counters)
+        number = self.target.meet(near.endpoint.getname())
+        self._opened.callback(self.target.part, number)
+        return Talker(near.endpoint, near.queue, self.patience, number, self.target)
+
+    def receive(self, content: bytes | int, tag: int | None = None, ignore: int = 0, *sizes: int) -> RemoteReceive:
+        """Let the target post a receive into memory with these bytes, or so many zeros; of so many buffers."""
+        content = bytes(content) if isinstance(content, int) else content
+        handle = self.target.receive(content, list(sizes) or [len(content)], tag, ignore)
+        return RemoteReceive(self, handle, len(content))
 
     # What checks do to the network
 

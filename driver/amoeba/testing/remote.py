@@ -10,7 +10,7 @@ from amoeba.testing.target import Exposed, Heard, TargetSide
 
 __all__ = ["RemoteTarget", "serve"]
 
-_CALLS = ("name", "meet", "expose", "load", "store", "withdraw", "forget", "hear")
+_CALLS = ("name", "meet", "part", "expose", "load", "store", "withdraw", "forget", "send", "receive", "hear")
 
 
 class RemoteTarget:
@@ -27,8 +27,11 @@ class RemoteTarget:
     def name(self, domain: int) -> bytes:
         return bytes(self._call("name", domain))
 
-    def meet(self, name: bytes) -> None:
-        self._call("meet", name)
+    def meet(self, name: bytes) -> int:
+        return int(self._call("meet", name))
+
+    def part(self, number: int) -> None:
+        self._call("part", number)
 
     def expose(self, content: bytes, access: int, key: int | None, domain: int) -> Exposed:
         return Exposed(*self._call("expose", content, access, key, domain))
@@ -44,6 +47,12 @@ class RemoteTarget:
 
     def forget(self) -> None:
         self._call("forget")
+
+    def send(self, number: int, content: bytes, tag: int | None, data: int | None) -> None:
+        self._call("send", number, content, tag, data)
+
+    def receive(self, content: bytes, sizes: list[int], tag: int | None, ignore: int) -> int:
+        return int(self._call("receive", content, sizes, tag, ignore))
 
     def hear(self, count: int, timeout: float) -> list[Heard]:
         return [Heard(*entry) for entry in self._call("hear", count, timeout)]

@@ -72,8 +72,8 @@ class FloatAdder(wiring.Component):
         operands = self._take_apart(m)
         aligned = self._align(m, chosen[1], *operands)
         total = self._add(m, *aligned)
-        counted = self._count(m, *total)
-        normal = self._normalise(m, chosen[4], *counted)
+        counted = self._count(m, chosen[3], *total)
+        normal = self._normalise(m, *counted)
         m.submodules.pack = pack = Pack(self._formats, self._layout)
         m.d.comb += [
             pack.float_format.eq(chosen[5]),
@@ -159,25 +159,25 @@ class FloatAdder(wiring.Component):
             self._register(m, "limit_3", limit),
         )
 
-    def _count(self, m, sign, opposed, special, exponent, total, limit):
+    def _count(self, m, chosen, sign, opposed, special, exponent, total, limit):
         count, endless = count_leading_zeros(m, total | limit)
+        # A carry out of the largest exponent: infinity, where there is one. Pack sees to the other formats.
+        last = select_format(self._formats, chosen, lambda f: (exponent == f.largest_exponent) & f.has_infinity)
         zero = ~total.any()
         return (
             # An exact zero from two different numbers is positive.
             self._register(m, "sign_4", sign & ~(opposed & zero)),
             self._register(m, "special_4", special),
             self._register(m, "zero_4", endless),
+            self._register(m, "overflow_4", ~special & last & total[-1]),
             self._register(m, "exponent_4", exponent),
             self._register(m, "total_4", total),
             self._register(m, "count_4", count),
         )
 
-    def _normalise(self, m, chosen, sign, special, zero, exponent, total, count):
+    def _normalise(self, m, sign, special, zero, overflow, exponent, total, count):
         shifted = shift_left(m, total, count)
         significand = Cat(shifted[:3].any(), shifted[3:])
-        # A carry out of the largest exponent: infinity, where there is one. Pack sees to the other formats.
-        last = select_format(self._formats, chosen, lambda f: (exponent == f.largest_exponent) & f.has_infinity)
-        overflow = ~special & last & ~count.any()
         fraction = significand[:-1] & (~overflow).replicate(len(significand) - 1)
         below = (exponent - count)[: exponent_bits_of(self._formats)]
         return (

@@ -39,7 +39,7 @@ class Recovery(wiring.Component):
         ``LATENCY`` cycles later.
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(self, float_format):
         number = number_layout([float_format])
@@ -64,35 +64,39 @@ class Recovery(wiring.Component):
             Cat(Mux(infinite[0], other.significand, own.significand), Mux(infinite[0], other.exponent, own.exponent))
             for own, other in zip(*factors, strict=True)
         )
-        registered = Signal(
-            data.StructLayout({"certain": 1, "zero": 4, "sign": 4, "above": 1, "equal": 1, "left": 1}),
-            reset_less=True,
-        )
+        parts = data.StructLayout({"certain": 1, "zero": 4, "sign": 4, "both": 1, "left": 1})
+        chosen, compared = (Signal(parts, name=name, reset_less=True) for name in ("chosen", "compared"))
+        left, right = (Signal(len(first), name=name, reset_less=True) for name in ("left_number", "right_number"))
+        above, equal = (Signal(name=name, reset_less=True) for name in ("above", "equal"))
         m.d.sync += [
-            registered.certain.eq(Cat(infinite).any()),
-            registered.zero.eq(Cat(zero)),
-            registered.sign.eq(Cat(signs)),
-            registered.above.eq(first > second),
-            registered.equal.eq((first == second) | Cat(infinite).all()),
-            registered.left.eq(infinite[0]),
+            chosen.certain.eq(Cat(infinite).any()),
+            chosen.zero.eq(Cat(zero)),
+            chosen.sign.eq(Cat(signs)),
+            chosen.both.eq(Cat(infinite).all()),
+            chosen.left.eq(infinite[0]),
+            left.eq(first),
+            right.eq(second),
+            compared.eq(chosen),
+            above.eq(left > right),
+            equal.eq((left == right) | chosen.both),
         ]
         a, b, c, d = range(4)
-        above, below = registered.above, ~registered.above
+        larger_first = Mux(compared.left, ~above, above)
+        real = self._direction(compared, equal, (a, c), (b, d), 1, above)
+        imaginary = self._direction(compared, equal, (a, d), (b, c), 0, larger_first)
         m.d.sync += [
-            self.outcome.certain.eq(registered.certain),
-            Cat(self.outcome.nan[0], self.outcome.sign[0]).eq(self._direction(registered, (a, c), (b, d), 1, above)),
-            Cat(self.outcome.nan[1], self.outcome.sign[1]).eq(
-                self._direction(registered, (a, d), (b, c), 0, Mux(registered.left, below, above))
-            ),
+            self.outcome.certain.eq(compared.certain),
+            Cat(self.outcome.nan[0], self.outcome.sign[0]).eq(real),
+            Cat(self.outcome.nan[1], self.outcome.sign[1]).eq(imaginary),
         ]
         return m
 
-    def _direction(self, parts, first, second, subtract, first_is_larger):
+    def _direction(self, parts, equal, first, second, subtract, first_is_larger):
         """Whether a sum or difference of two products is NaN once multiplied by infinity, and else its sign."""
         none = [parts.zero[left] | parts.zero[right] for left, right in (first, second)]
         first_sign = parts.sign[first[0]] ^ parts.sign[first[1]]
         second_sign = parts.sign[second[0]] ^ parts.sign[second[1]] ^ subtract
-        cancels = (first_sign != second_sign) & parts.equal & ~none[0] & ~none[1]
+        cancels = (first_sign != second_sign) & equal & ~none[0] & ~none[1]
         nan = (none[0] & none[1]) | cancels
         take_second = none[0] | (~none[1] & ~first_is_larger)
         return Cat(nan, nan | Mux(take_second, second_sign, first_sign))

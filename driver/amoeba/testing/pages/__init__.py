@@ -8,11 +8,15 @@ MODULES = (
     "fi_atomic",
     "fi_atomic_operations",
     "fi_atomic_valid",
+    "fi_atomic_tagged",
     "fi_endpoint",
     "fi_cq",
     "fi_cntr",
     "fi_mr",
     "fi_av",
     "fi_eq",
+    "fi_msg",
+    "fi_tagged",
+    "fi_trigger",
 )
 """In the order in which their checks are listed and run."""

@@ -34,11 +34,11 @@ def no_hints_return_everything(pair: Pair) -> None:
 
 @page("DESCRIPTION", "If nothing matches, the call fails with FI_ENODATA.")
 def what_is_not_there_is_no_data(pair: Pair) -> None:
-    """A capability and a type of endpoint that the NIC does not have."""
+    """A capability that the NIC does not have, and one that a type of endpoint does not."""
     absent = next(cap for cap in (Caps.FI_HMEM, Caps.FI_MULTICAST, Caps.FI_COLLECTIVE) if cap not in pair.info.caps)
     refused(repr(absent), pair, Info(caps=absent))
-    other = next(each for each in (EpType.FI_EP_DGRAM, EpType.FI_EP_MSG) if each is not pair.info.ep_attr.type)
-    refused(repr(other), pair, Info(ep_attr=EpAttr(type=other)))
+    datagrams = EpAttr(type=EpType.FI_EP_DGRAM)
+    refused("RMA with datagrams", pair, Info(caps=Caps.FI_RMA, ep_attr=datagrams))
 
 
 @page("CAPABILITIES", "Only those primary capabilities are enabled that were asked for.", needs={"rma", "atomic"})

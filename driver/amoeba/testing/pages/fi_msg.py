@@ -1,0 +1,809 @@
+"""fi_msg(3): messages."""
+
+import itertools
+
+from amoeba.completion import CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry
+from amoeba.constants import (
+    FI_ADDR_NOTAVAIL,
+    FI_ADDR_UNSPEC,
+    BindFlags,
+    Caps,
+    CqFormat,
+    EndpointOption,
+    Errno,
+    MrAccess,
+    MsgOrder,
+    OpFlags,
+    OptionLevel,
+)
+from amoeba.errors import FabricError
+from amoeba.memory import address_of
+from amoeba.testing.expectations import expect, expect_equal, expect_error
+from amoeba.testing.pages.fi_cntr import counted
+from amoeba.testing.pages.fi_rma import pattern
+from amoeba.testing.pair import Pair, Talker
+from amoeba.testing.registry import Page
+from amoeba.vectors import Msg
+
+page = Page("fi_msg", "1.17", needs={"messages"})
+
+LONG = 10_000
+"""Bytes that no frame holds."""
+SENT = int(Caps.FI_MSG | Caps.FI_SEND)
+RECEIVED = int(Caps.FI_MSG | Caps.FI_RECV)
+DATA = OpFlags.FI_REMOTE_CQ_DATA
+MULTI = OpFlags.FI_MULTI_RECV
+MOST_RECEIVES = 1 << 16
+"""More than any NIC keeps."""
+_KEPT = 64
+"""Messages that wait for their receives at a NIC of this project; others may keep more."""
+_TURN = 16
+"""Receives that are posted at a time."""
+_SIZES = (1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 200)
+
+
+def scattered(content: bytes | bytearray, *ends: int) -> list[memoryview]:
+    """The pieces of a buffer that end at these places, and the rest."""
+    bounds = (0, *ends, len(content))
+    return [memoryview(content)[begin:end] for begin, end in itertools.pairwise(bounds)]
+
+
+def told(pair: Pair, count: int = 1) -> list[int]:
+    """Data of the next entries at the target, -1 where there is none."""
+    heard = pair.target.hear(count, pair.patience)
+    return [entry.data if entry.flags & DATA else -1 for entry in heard]
+
+
+# What arrives
+
+
+@page("fi_send", "A send transfers the contents of the buffer to the peer.")
+def send_transfers_these_bytes_and_no_others(pair: Pair) -> None:
+    """Lengths about a word, a beat and what is injected, into buffers of which the rest must stay."""
+    for size in _SIZES:
+        receive = pair.receive(b"\xee" * (size + 16))
+        pair.near.endpoint.send(pattern(size), pair.peer, context="sent")
+        expect_equal("op_context", pair.near.finish().op_context, "sent")
+        expect_equal("len", receive.finish().len, size)
+        expect_equal(f"{size} bytes", receive.load(), pattern(size) + b"\xee" * 16)
+
+
+@page("fi_recv", "A posted buffer receives the next message of a peer.")
+def recv_takes_these_bytes_and_no_others(pair: Pair) -> None:
+    """Posted before the message comes."""
+    near = pair.talker()
+    for size in _SIZES:
+        buffer = bytearray(b"\xee" * (size + 16))
+        near.endpoint.recv(buffer, context=size)
+        near.get(pattern(size))
+        entry = near.finish()
+        expect_equal("op_context and len", (entry.op_context, entry.len), (size, size))
+        expect_equal(f"{size} bytes", bytes(buffer), pattern(size) + b"\xee" * 16)
+
+
+@page("fi_recv", "A message may come before its receive is posted.")
+def unexpected_messages_wait_for_their_receive(pair: Pair) -> None:
+    """Lengths about a word and a beat, each there before its receive."""
+    near = pair.talker()
+    near.get(*map(pattern, _SIZES))
+    near.nothing_more()
+    for size in _SIZES:
+        buffer = bytearray(size)
+        near.endpoint.recv(buffer, context=size)
+        entry = near.finish()
+        expect_equal("op_context and len", (entry.op_context, entry.len), (size, size))
+        expect_equal(f"{size} bytes", bytes(buffer), pattern(size))
+
+
+@page("ARGUMENTS", "A message may have 0 bytes.")
+def messages_of_no_bytes_are_messages(pair: Pair) -> None:
+    """One each way, the second into a buffer that must stay."""
+    near, receive = pair.talker(), pair.receive(0)
+    near.endpoint.send(b"", pair.peer, context="empty")
+    expect_equal("entry", near.finish(), CqTaggedEntry("empty", SENT, 0, 0, 0, 0))
+    expect_equal("len", receive.finish().len, 0)
+    buffer = bytearray(b"\xee")
+    near.endpoint.recv(buffer, context="nothing")
+    near.get(b"")
+    expect_equal("entry", near.finish(), CqTaggedEntry("nothing", RECEIVED, 0, 0, 0, 0))
+    expect_equal("buffer", bytes(buffer), b"\xee")
+
+
+@page("ARGUMENTS", "A message may be longer than what the fabric carries at a time.")
+def long_sends_arrive_whole(pair: Pair) -> None:
+    """Several frames, the last of odd length."""
+    near, receive = pair.talker(), pair.receive(LONG + 1)
+    near.endpoint.send(pattern(LONG), pair.peer, context="long")
+    expect_equal("len", receive.finish().len, LONG)
+    expect_equal("entry", near.finish(), CqTaggedEntry("long", SENT, LONG, 0, 0, 0))
+    expect_equal("memory", receive.load(), pattern(LONG) + b"\0")
+
+
+@page("ARGUMENTS", "A message may be longer than what the fabric carries at a time.")
+def long_messages_are_received_whole(pair: Pair) -> None:
+    """Posted before the message comes, and after it."""
+    near = pair.talker()
+    for expected in (True, False):
+        buffer = bytearray(LONG + 1)
+        if not expected:
+            pair.target.send(near.number, pattern(LONG), None, 7)
+        near.endpoint.recv(buffer, context="long")
+        if expected:
+            pair.target.send(near.number, pattern(LONG), None, 7)
+        expect_equal("entry", near.finish(), CqTaggedEntry("long", RECEIVED | DATA, LONG, 0, 7, 0))
+        expect_equal("buffer", bytes(buffer), pattern(LONG) + b"\0")
+        (sent,) = pair.target.hear(1, pair.patience)
+        expect_equal("the sender's flags, len and err", (sent.flags, sent.len, sent.err), (SENT, LONG, 0))
+
+
+@page("ARGUMENTS", "A transfer has at most max_msg_size bytes.")
+def sends_beyond_max_msg_size_are_refused(pair: Pair) -> None:
+    """A vector that names one buffer so often that it is too long; nothing is posted."""
+    near, piece = pair.talker(), bytes(1 << 24)
+    count = pair.info.ep_attr.max_msg_size // len(piece) + 1
+    with expect_error("a message of more than max_msg_size", Errno.FI_EMSGSIZE, Errno.FI_EINVAL):
+        near.endpoint.sendv([piece] * count, pair.peer)
+    near.nothing_more()
+
+
+# Order
+
+
+@page("fi_recv", "Receives are matched with messages in the order in which they were posted.")
+def messages_meet_receives_in_order(pair: Pair) -> None:
+    """Eight receives, then eight messages of other lengths."""
+    near = pair.talker()
+    buffers = [bytearray(16) for _ in range(8)]
+    for index, buffer in enumerate(buffers):
+        near.endpoint.recv(buffer, context=index)
+    near.get(*(pattern(9 + index, index) for index in range(8)))
+    entries = near.finish_all(8)
+    expect_equal("contexts and lengths", [entry[:3:2] for entry in entries], [(each, 9 + each) for each in range(8)])
+    expected = [pattern(9 + each, each).ljust(16, b"\0") for each in range(8)]
+    expect_equal("buffers", [bytes(buffer) for buffer in buffers], expected)
+
+
+@page("fi_recv", "Messages that wait are received in the order in which they were sent.")
+def unexpected_messages_keep_their_order(pair: Pair) -> None:
+    """Eight messages, then eight receives."""
+    near = pair.talker()
+    near.get(*(bytes([index]) for index in range(8)))
+    buffers = [bytearray(1) for _ in range(8)]
+    for index, buffer in enumerate(buffers):
+        near.endpoint.recv(buffer, context=index)
+    expect_equal("contexts", [entry.op_context for entry in near.finish_all(8)], list(range(8)))
+    expect_equal("bytes", b"".join(buffers), bytes(range(8)))
+
+
+@page("fi_send", "Sends to a peer are received in the order in which they were posted.")
+def sends_of_all_lengths_keep_their_order(pair: Pair) -> None:
+    """Long ones between short ones; each receive gets the one whose turn it is, whatever ends first."""
+    near = pair.talker()
+    lengths = (8, LONG, 0, 9, LONG + 1, 10)
+    receives = [pair.receive(LONG + 1) for _ in lengths]
+    for index, length in enumerate(lengths):
+        near.endpoint.send(pattern(length, index), pair.peer, context=index)
+    heard = {entry.handle: entry.len for entry in pair.target.hear(len(lengths), pair.patience)}
+    expect_equal("lengths by receive", [heard.get(receive.handle) for receive in receives], list(lengths))
+    for index, (receive, length) in enumerate(zip(receives, lengths, strict=True)):
+        expect_equal(f"message {index}", receive.load()[:length], pattern(length, index))
+    told_of = sorted(entry.op_context for entry in near.finish_all(len(lengths)))
+    expect_equal("sends reported", told_of, list(range(len(lengths))))
+
+
+@page("fi_send", "With FI_ORDER_SAW, a send after a write is received after it.", needs={"rma"})
+def a_send_comes_after_the_writes_before_it(pair: Pair) -> None:
+    """Without a fence: when the receive ends, what was written before is there."""
+    claimed = pair.info.tx_attr.msg_order
+    expect(MsgOrder.FI_ORDER_SAW in claimed, f"expected FI_ORDER_SAW to be claimed, got {claimed!r}")
+    memory, receive = pair.memory(LONG), pair.receive(4)
+    pair.near.endpoint.write(pattern(LONG), *memory.at())
+    pair.near.endpoint.send(b"done", pair.peer)
+    receive.finish()
+    expect_equal("memory", memory.load(), pattern(LONG))
+    pair.near.finish_all(2)
+
+
+# Vectors
+
+
+@page("fi_sendv", "The buffers of iov make up one message, one after the other.")
+def sendv_gathers_its_buffers(pair: Pair) -> None:
+    """Odd lengths, one of them 0."""
+    receive = pair.receive(50)
+    pair.near.endpoint.sendv(scattered(pattern(50), 3, 20, 20), pair.peer, context="gathered")
+    expect_equal("op_context", pair.near.finish().op_context, "gathered")
+    expect_equal("len", receive.finish().len, 50)
+    expect_equal("memory", receive.load(), pattern(50))
+    pair.near.nothing_more()
+
+
+@page("fi_recvv", "A message fills the buffers of iov one after the other.")
+def recvv_scatters_over_its_buffers(pair: Pair) -> None:
+    """A message that ends within the last buffer; short and long, expected and not."""
+    near = pair.talker()
+    for size, expected in itertools.product((44, LONG), (True, False)):
+        whole = bytearray(size + 6)
+        if not expected:
+            pair.target.send(near.number, pattern(size), None, None)
+        near.endpoint.recvv(scattered(whole, 3, 20, 20), context="scattered")
+        if expected:
+            pair.target.send(near.number, pattern(size), None, None)
+        expect_equal("entry", near.finish(), CqTaggedEntry("scattered", RECEIVED, size, 0, 0, 0))
+        expect_equal("buffers", bytes(whole), pattern(size) + bytes(6))
+        pair.target.hear(1, pair.patience)
+
+
+@page("fi_sendmsg", "The call does what its struct fi_msg says.")
+def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
+    """Buffers, peer and context; its data only with FI_REMOTE_CQ_DATA."""
+    receive = pair.receive(20)
+    message = Msg(scattered(pattern(20), 7), pair.peer, context="msg", data=99)
+    pair.near.endpoint.sendmsg(message)
+    expect_equal("op_context", pair.near.finish().op_context, "msg")
+    expect_equal("data flag", receive.finish().flags & DATA, 0)
+    expect_equal("memory", receive.load(), pattern(20))
+    pair.receive(20)
+    pair.near.endpoint.sendmsg(message, DATA)
+    pair.near.finish()
+    expect_equal("data", told(pair), [99])
+
+
+@page("fi_recvmsg", "The call does what its struct fi_msg says.")
+def recvmsg_receives_what_its_message_says(pair: Pair) -> None:
+    """Buffers and context."""
+    near, whole = pair.talker(), bytearray(20)
+    near.endpoint.recvmsg(Msg(scattered(whole, 7), context="msg"))
+    near.get(pattern(20))
+    expect_equal("entry", near.finish(), CqTaggedEntry("msg", RECEIVED, 20, 0, 0, 0))
+    expect_equal("buffers", bytes(whole), pattern(20))
+
+
+# Inject
+
+
+@page("fi_inject", "The buffer may be reused as soon as the call returns.")
+def inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
+    """Sources from 1 byte to inject_size are overwritten at once."""
+    for size in (1, 8, 9, pair.info.tx_attr.inject_size):
+        receive, source = pair.receive(size), bytearray(pattern(size))
+        pair.near.endpoint.inject(source, pair.peer)
+        source[:] = b"\xee" * size
+        receive.finish()
+        expect_equal(f"{size} bytes", receive.load(), pattern(size))
+
+
+@page("FLAGS: FI_INJECT", "The buffers may be reused as soon as the call returns.")
+def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
+    """With a completion, unlike the call."""
+    receive, source = pair.receive(24), bytearray(pattern(24))
+    pair.near.endpoint.sendmsg(Msg([source], pair.peer, context="injected"), OpFlags.FI_INJECT)
+    source[:] = b"\xee" * 24
+    expect_equal("op_context", pair.near.finish().op_context, "injected")
+    receive.finish()
+    expect_equal("memory", receive.load(), pattern(24))
+
+
+@page("fi_inject", "It generates no completion.")
+def inject_is_not_reported(pair: Pair) -> None:
+    """What follows it is reported, it is not."""
+    receives = [pair.receive(8) for _ in range(2)]
+    pair.near.endpoint.inject(b"injected", pair.peer)
+    pair.near.endpoint.send(b"reported", pair.peer, context="next")
+    for receive in receives:
+        receive.finish()
+    expect_equal("op_context", pair.near.finish().op_context, "next")
+    pair.near.nothing_more()
+
+
+@page("fi_inject", "The length is limited by inject_size.")
+def inject_beyond_inject_size_is_refused(pair: Pair) -> None:
+    """One byte too many; the receive is for what comes next."""
+    most, receive = pair.info.tx_attr.inject_size, pair.receive(8)
+    with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
+        pair.near.endpoint.inject(bytes(most + 1), pair.peer)
+    pair.near.endpoint.inject(b"the next", pair.peer)
+    receive.finish()
+    expect_equal("memory", receive.load(), b"the next")
+
+
+# Data
+
+
+@page("fi_senddata", "Remote CQ data is in the completion of the peer's receive.")
+def senddata_brings_its_data(pair: Pair) -> None:
+    """Of every width up to 64 bits; expected and not."""
+    near, values = pair.talker(), (0, 1, 0xFFFF_FFFF, 2**64 - 1)
+    for value in values:
+        pair.receive(8)
+        near.endpoint.senddata(b"has data", value, pair.peer)
+        near.finish()
+    expect_equal("data at the target", told(pair, len(values)), list(values))
+    for value in values:
+        near.get(b"has data", data=value)
+        near.endpoint.recv(bytearray(8), context=value)
+        expect_equal("entry", near.finish(), CqTaggedEntry(value, RECEIVED | DATA, 8, 0, value, 0))
+
+
+@page("fi_injectdata", "It combines fi_inject and fi_senddata.")
+def injectdata_brings_its_data_and_is_not_reported(pair: Pair) -> None:
+    """The source is overwritten at once."""
+    receive, source = pair.receive(24), bytearray(pattern(24))
+    pair.near.endpoint.injectdata(source, 12345, pair.peer)
+    source[:] = bytes(24)
+    expect_equal("data", told(pair), [12345])
+    expect_equal("memory", receive.load(), pattern(24))
+    pair.near.nothing_more()
+
+
+# What completions say
+
+
+@page("fi_recv", "A receive is reported in the format of its queue.")
+def entries_of_every_format_have_their_fields(pair: Pair) -> None:
+    """A receive with data, then a send."""
+    expected = {
+        CqFormat.FI_CQ_FORMAT_CONTEXT: (CqEntry("in"), CqEntry("out")),
+        CqFormat.FI_CQ_FORMAT_MSG: (CqMsgEntry("in", RECEIVED | DATA, 5), CqMsgEntry("out", SENT, 5)),
+        CqFormat.FI_CQ_FORMAT_DATA: (
+            CqDataEntry("in", RECEIVED | DATA, 5, 0, 77),
+            CqDataEntry("out", SENT, 5, 0, 0),
+        ),
+        CqFormat.FI_CQ_FORMAT_TAGGED: (
+            CqTaggedEntry("in", RECEIVED | DATA, 5, 0, 77, 0),
+            CqTaggedEntry("out", SENT, 5, 0, 0, 0),
+        ),
+    }
+    for cq_format, (received, sent) in expected.items():
+        with pair.part():
+            near = pair.talker(cq_format=cq_format)
+            near.endpoint.recv(bytearray(8), context="in")
+            near.get(b"hello", data=77)
+            expect_equal(f"{cq_format.name}, receive", near.finish(), received)
+            receive = pair.receive(8)
+            near.endpoint.send(b"hello", pair.peer, context="out")
+            expect_equal(f"{cq_format.name}, send", near.finish(), sent)
+            receive.finish()
+
+
+@page("fi_recv", "The sender of a message is known, if it is in the address vector.", needs={"source"})
+def the_sender_of_a_message_is_told(pair: Pair) -> None:
+    """The target, and an endpoint that only the receiver's address is known to."""
+    near = pair.talker()
+    own = pair.introduce(near.endpoint)
+    for expected in (pair.peer, FI_ADDR_NOTAVAIL):
+        near.endpoint.recv(bytearray(8))
+        if expected == pair.peer:
+            near.get(b"a peer")
+        else:
+            pair.near.endpoint.send(b"stranger", own)
+            pair.near.finish()
+        ((_, source),) = near.queue.sreadfrom(1, pair.patience)
+        expect_equal("source", source, expected)
+
+
+@page("FLAGS: FI_COMPLETION", "On a selective queue, only what has the flag is reported.")
+def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
+    """The first receive of two is silent; both have their message."""
+    near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)
+    buffers = [bytearray(6), bytearray(6)]
+    near.endpoint.recv(buffers[0], context="silent")
+    near.endpoint.recv(buffers[1], context="loud", flags=OpFlags.FI_COMPLETION)
+    near.get(b"first!", b"second")
+    expect_equal("op_context", near.finish().op_context, "loud")
+    near.nothing_more()
+    expect_equal("buffers", [bytes(buffer) for buffer in buffers], [b"first!", b"second"])
+
+
+@page("FLAGS: FI_MORE", "More requests follow at once, and receives are posted all the same.")
+def receives_with_more_are_posted_in_order(pair: Pair) -> None:
+    """The last has the flag, too: reading the queue posts it."""
+    near = pair.talker()
+    for index in range(3):
+        near.endpoint.recv(bytearray(1), context=index, flags=OpFlags.FI_MORE)
+    near.nothing_more()
+    near.get(b"a", b"b", b"c")
+    expect_equal("contexts", [entry.op_context for entry in near.finish_all(3)], [0, 1, 2])
+
+
+@page("FLAGS: FI_MATCH_COMPLETE", "The completion says that the message has met a receive.")
+def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
+    """What was sent after it completes before it, as long as there is no receive."""
+    near = pair.talker()
+    near.endpoint.send(b"matched?", pair.peer, context="matched", flags=OpFlags.FI_MATCH_COMPLETE)
+    near.endpoint.send(b"the next", pair.peer, context="next")
+    expect_equal("op_context", near.finish().op_context, "next")
+    near.nothing_more()
+    receives = [pair.receive(8) for _ in range(2)]
+    heard = pair.target.hear(2, pair.patience)
+    expect_equal("ended", sorted(entry.handle for entry in heard), [receive.handle for receive in receives])
+    expect_equal("op_context", near.finish().op_context, "matched")
+    expect_equal("messages", [receive.load() for receive in receives], [b"matched?", b"the next"])
+
+
+@page("FLAGS: FI_FENCE", "It begins when operations posted before it, to the same peer, have ended.", needs={"fence"})
+def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
+    """When the receive ends, what was written before is there."""
+    memory = pair.memory(LONG)
+    receive = pair.receive(4)
+    pair.near.endpoint.write(pattern(LONG), *memory.at())
+    pair.near.endpoint.sendmsg(Msg([b"done"], pair.peer), OpFlags.FI_FENCE)
+    receive.finish()
+    expect_equal("memory", memory.load(), pattern(LONG))
+    pair.near.finish_all(2)
+
+
+@page("FLAGS: FI_DELIVERY_COMPLETE", "Other completion levels do not wait for a receive.")
+def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
+    """Each completes while no receive is posted; the messages are there afterwards."""
+    levels = (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE)
+    for level in levels:
+        pair.near.endpoint.send(b"leveled!", pair.peer, context=level, flags=level)
+        expect_equal("op_context", pair.near.finish().op_context, level)
+    for _ in levels:
+        receive = pair.receive(8)
+        receive.finish()
+        expect_equal("memory", receive.load(), b"leveled!")
+
+
+@page("RETURN VALUE", "A send whose peer is out of reach fails, and says so in the error queue.", needs={"cut"})
+def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
+    """Injected ones, too; when the peer is back, messages are received again."""
+    with pair.cut():
+        pair.near.endpoint.send(b"in vain!", pair.peer, context="lost")
+        entry = pair.near.failure()
+        expect_equal("context, flags", (entry.op_context, entry.flags), ("lost", SENT))
+        pair.near.endpoint.inject(b"in vain!", pair.peer)
+        expect_equal("flags of what was injected", pair.near.failure().flags, SENT)
+    receive = pair.receive(8)
+    pair.near.endpoint.send(b"and back", pair.peer)
+    pair.near.finish()
+    receive.finish()
+    expect_equal("memory", receive.load(), b"and back")
+
+
+@page("fi_send", "Nothing is lost where there is no room for messages that wait.")
+def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
+    """More than the NICs here keep are sent before the first receive: each is received once, in order."""
+    near, count = pair.talker(tx_size=128), _KEPT + 20
+    for index in range(count):
+        near.endpoint.inject(index.to_bytes(2, "little"), pair.peer)
+    near.nothing_more()
+    found: list[bytes] = []
+    while len(found) < count:
+        receives = [pair.receive(2) for _ in range(min(_TURN, count - len(found)))]
+        heard = pair.target.hear(len(receives), pair.patience)
+        expect_equal("errors", [entry.err for entry in heard], [0] * len(receives))
+        found += [receive.load() for receive in receives]
+    expect_equal("messages", b"".join(found), b"".join(index.to_bytes(2, "little") for index in range(count)))
+
+
+# Messages that do not fit
+
+
+def cut_short(pair: Pair, near: Talker, size: int, *, expected: bool) -> None:
+    """A message of ``size`` bytes meets a receive of 8."""
+    whole = bytearray(b"\xee" * 16)
+    if not expected:
+        pair.target.send(near.number, pattern(size), None, 3)
+    near.endpoint.recv(memoryview(whole)[:8], context="short")
+    if expected:
+        pair.target.send(near.number, pattern(size), None, 3)
+    entry = near.failure(Errno.FI_ETRUNC)
+    expect_equal("context, flags", (entry.op_context, entry.flags), ("short", RECEIVED | DATA))
+    expect_equal("len, olen, data", (entry.len, entry.olen, entry.data), (8, size - 8, 3))
+    expect_equal("buffer", bytes(whole), pattern(size)[:8] + b"\xee" * 8)
+    (sent,) = pair.target.hear(1, pair.patience)
+    expect_equal("the sender's flags, len and err", (sent.flags, sent.len, sent.err), (SENT, size, 0))
+
+
+@page("fi_recv", "What does not fit is cut: FI_ETRUNC, olen says how much, the sender hears of a success.")
+def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
+    """By a byte, and by most of it; nothing is written behind the buffer."""
+    near = pair.talker()
+    for size in (9, 200):
+        cut_short(pair, near, size, expected=True)
+
+
+@page("fi_recv", "What does not fit is cut: FI_ETRUNC, olen says how much, the sender hears of a success.")
+def an_unexpected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
+    """By a byte, and by most of it; nothing is written behind the buffer."""
+    near = pair.talker()
+    for size in (9, 200):
+        cut_short(pair, near, size, expected=False)
+
+
+@page("fi_recv", "What does not fit is cut: FI_ETRUNC, olen says how much, the sender hears of a success.")
+def a_long_message_that_does_not_fit_is_cut(pair: Pair) -> None:
+    """Expected and not; nothing is written behind the buffer."""
+    near = pair.talker()
+    for expected in (True, False):
+        cut_short(pair, near, LONG, expected=expected)
+
+
+@page("fi_recv", "A receive without a buffer takes a message, too, which is cut to nothing.")
+def a_receive_of_no_bytes_cuts_everything_off(pair: Pair) -> None:
+    """All of it is in olen; the receive behind it gets the next message whole."""
+    near, buffer = pair.talker(), bytearray(4)
+    near.endpoint.recv(bytearray(), context="none")
+    near.endpoint.recv(buffer, context="next")
+    near.get(b"lost", b"kept")
+    entry = near.failure(Errno.FI_ETRUNC)
+    expect_equal("context, len, olen", (entry.op_context, entry.len, entry.olen), ("none", 0, 4))
+    expect_equal("op_context", near.finish().op_context, "next")
+    expect_equal("buffer", bytes(buffer), b"kept")
+
+
+# FI_MULTI_RECV
+
+
+@page("FLAGS: FI_MULTI_RECV", "The buffer takes message after message, each reported where it begins.")
+def a_multi_receive_packs_messages_until_it_is_full(pair: Pair) -> None:
+    """The last entry, and no other, has the flag: the buffer has been given back."""
+    near, buffer = pair.talker(), bytearray(16)
+    words = (b"the", b"quick", b"", b"brown", b"fox")
+    start = address_of(memoryview(buffer))
+    near.endpoint.recv(buffer, context="pool", flags=MULTI)
+    near.get(*words)
+    entries = near.finish_all(len(words))
+    places = [start + place for place in itertools.accumulate(map(len, words[:-1]), initial=0)]
+    expect_equal("buf", [entry.buf for entry in entries], places)
+    expect_equal("len", [entry.len for entry in entries], [len(word) for word in words])
+    expect_equal("flags", [entry.flags for entry in entries], [RECEIVED] * 4 + [RECEIVED | MULTI])
+    expect_equal("buffer", bytes(buffer), b"".join(words))
+
+
+@page("FLAGS: FI_MULTI_RECV", "The buffer is given back when less than FI_OPT_MIN_MULTI_RECV of it is left.")
+def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
+    """Of 32 bytes, messages of 8 leave 24, then 16, which is less than 17; the next receive gets the third."""
+    near = pair.talker()
+    near.endpoint.setopt(OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MIN_MULTI_RECV, 17)
+    near.endpoint.recv(bytearray(32), context="pool", flags=MULTI)
+    near.endpoint.recv(bytearray(8), context="next")
+    near.get(*[bytes(8)] * 3)
+    ends = [(entry.op_context, entry.flags) for entry in near.finish_all(3)]
+    expect_equal("entries", ends, [("pool", RECEIVED), ("pool", RECEIVED | MULTI), ("next", RECEIVED)])
+
+
+@page("FLAGS: FI_MULTI_RECV", "A long message is packed like others.")
+def a_multi_receive_takes_long_messages(pair: Pair) -> None:
+    """Between two short ones, each where its entry says."""
+    near, buffer = pair.talker(), bytearray(LONG + 8)
+    start = address_of(memoryview(buffer))
+    near.endpoint.recv(buffer, context="pool", flags=MULTI)
+    messages = {4: b"less", LONG: pattern(LONG), 3: b"end"}
+    for message in messages.values():
+        pair.target.send(near.number, message, None, None)
+    for entry in near.finish_all(3):
+        place = entry.buf - start
+        expect_equal("message", bytes(buffer[place : place + entry.len]), messages.pop(entry.len))
+    pair.target.hear(3, pair.patience)
+    near.get(b"!")
+    entry = near.finish()
+    expect_equal("the last: flags, place", (entry.flags, entry.buf - start), (RECEIVED | MULTI, LONG + 7))
+
+
+@page("FLAGS: FI_MULTI_RECV", "Messages that wait are packed into the buffer, too.")
+def a_multi_receive_takes_what_waits(pair: Pair) -> None:
+    """Two that came before it, one behind it."""
+    near, buffer = pair.talker(), bytearray(6)
+    near.get(b"ab", b"cd")
+    near.endpoint.recv(buffer, context="pool", flags=MULTI)
+    near.get(b"ef")
+    flags = [entry.flags for entry in near.finish_all(3)]
+    expect_equal("flags", flags, [RECEIVED, RECEIVED, RECEIVED | MULTI])
+    expect_equal("buffer", bytes(buffer), b"abcdef")
+
+
+# Directed receives
+
+
+@page("ARGUMENTS: src_addr", "With FI_DIRECTED_RECV, a receive takes messages of this peer only.")
+def a_directed_receive_waits_for_its_sender(pair: Pair) -> None:
+    """A stranger's message goes to the receive behind it, if it is expected, and not."""
+    near = pair.talker()
+    own = pair.introduce(near.endpoint)
+    for expected in (True, False):
+        if not expected:
+            pair.near.endpoint.send(b"stranger", own)
+            pair.near.finish()
+        buffers = [bytearray(8), bytearray(8)]
+        near.endpoint.recv(buffers[0], src_addr=pair.peer, context="directed")
+        near.endpoint.recv(buffers[1], src_addr=FI_ADDR_UNSPEC, context="any")
+        if expected:
+            near.nothing_more()
+            pair.near.endpoint.send(b"stranger", own)
+            pair.near.finish()
+        expect_equal("op_context", near.finish().op_context, "any")
+        near.get(b"the peer")
+        expect_equal("op_context", near.finish().op_context, "directed")
+        expect_equal("buffers", [bytes(buffer) for buffer in buffers], [b"the peer", b"stranger"])
+
+
+@page("ARGUMENTS: src_addr", "FI_ADDR_UNSPEC receives from any peer.")
+def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
+    """It is older than one for the sender of the message."""
+    near = pair.talker()
+    near.endpoint.recv(bytearray(1), context="any")
+    near.endpoint.recv(bytearray(1), src_addr=pair.peer, context="directed")
+    near.get(b"1", b"2")
+    expect_equal("contexts", [entry.op_context for entry in near.finish_all(2)], ["any", "directed"])
+
+
+# What is not received
+
+
+@page("fi_recv", "fi_cancel takes a receive back, which ends with FI_ECANCELED.")
+def a_cancelled_receive_ends_and_takes_no_message(pair: Pair) -> None:
+    """The first of three; messages go to the others."""
+    near = pair.talker()
+    buffers = {name: bytearray(4) for name in ("first", "second", "third")}
+    for name, buffer in buffers.items():
+        near.endpoint.recv(buffer, context=name)
+    near.endpoint.cancel("first")
+    entry = near.failure(Errno.FI_ECANCELED)
+    expect_equal("context, flags, len", (entry.op_context, entry.flags, entry.len), ("first", RECEIVED, 0))
+    near.get(b"one.", b"two.")
+    expect_equal("contexts", [each.op_context for each in near.finish_all(2)], ["second", "third"])
+    expect_equal("buffers", [bytes(buffer) for buffer in buffers.values()], [bytes(4), b"one.", b"two."])
+
+
+@page("fi_recv", "fi_cancel changes nothing about a receive that has ended.")
+def what_has_been_received_is_not_cancelled(pair: Pair) -> None:
+    """It is reported as a success, once; nobody is found to be cancelled."""
+    near, buffer = pair.talker(), bytearray(4)
+    near.endpoint.recv(buffer, context="done")
+    near.get(b"here")
+    expect_equal("op_context", near.finish().op_context, "done")
+    with expect_error("cancel of what has ended", Errno.FI_ENOENT):
+        near.endpoint.cancel("done")
+    near.nothing_more()
+    expect_equal("buffer", bytes(buffer), b"here")
+
+
+@page("RETURN VALUE: FI_EAGAIN", "A receive that finds no room is refused, and can be posted later.")
+def receives_beyond_what_is_kept_are_to_be_tried_again(pair: Pair) -> None:
+    """After one has ended there is room for one, and the oldest are first all the while."""
+    near, count = pair.talker(), 0
+    try:
+        for count in range(MOST_RECEIVES):
+            near.endpoint.recv(bytearray(4), context=count)
+    except FabricError as error:
+        expect_equal("refusal", error.fi_errno, Errno.FI_EAGAIN)
+    expect(0 < count < MOST_RECEIVES - 1, f"expected room for some receives, got {count}")
+    near.get(b"some")
+    expect_equal("op_context", near.finish().op_context, 0)
+    near.endpoint.recv(bytearray(4), context="later")
+    with expect_error("one too many", Errno.FI_EAGAIN):
+        near.endpoint.recv(bytearray(4))
+    near.get(b"more")
+    expect_equal("op_context", near.finish().op_context, 1)
+
+
+@page("RETURN VALUE: FI_EAGAIN", "A send that finds no room is refused, and can be posted later.")
+def sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
+    """Every one that was accepted arrives, none that was refused."""
+    near = pair.talker(tx_size=16)
+    receive, count = [pair.receive(1) for _ in range(16)], 0
+    with expect_error("more sends than the ring has entries", Errno.FI_EAGAIN):
+        for count in range(1000):
+            near.endpoint.send(bytes([count & 0xFF]), pair.peer, flags=OpFlags.FI_MORE)
+    expect_equal("accepted", count, 16)
+    near.finish_all(16)
+    expect_equal("received", [entry.err for entry in pair.target.hear(16, pair.patience)], [0] * 16)
+    expect_equal("messages", b"".join(each.load() for each in receive), bytes(range(16)))
+
+
+# Counters
+
+
+@page("fi_send", "Sends are counted by a counter bound with FI_SEND.")
+def sends_are_counted(pair: Pair) -> None:
+    """Injected ones, too; a counter of writes stays."""
+    near, (sends, writes) = counted(pair, BindFlags.FI_SEND, BindFlags.FI_WRITE)
+    receives = [pair.receive(8) for _ in range(3)]
+    near.endpoint.send(b"one", pair.peer)
+    near.endpoint.inject(b"two", pair.peer)
+    near.endpoint.send(b"three", pair.peer)
+    sends.wait(3, pair.patience)
+    expect_equal("sends, writes, errors", (sends.read(), writes.read(), sends.readerr()), (3, 0, 0))
+    for receive in receives:
+        receive.finish()
+
+
+@page("fi_recv", "Receives are counted by a counter bound with FI_RECV, failed ones as errors.")
+def receives_are_counted(pair: Pair) -> None:
+    """Expected, unexpected and long ones; one that is cut, and one that is cancelled."""
+    receives = pair.keep(pair.domain.cntr_open())
+    near = pair.talker(counters={BindFlags.FI_RECV: receives})
+    near.endpoint.recv(bytearray(8))
+    near.get(b"expected"[:8], b"waits")
+    near.endpoint.recv(bytearray(8))
+    near.endpoint.recv(bytearray(LONG))
+    pair.target.send(near.number, pattern(LONG), None, None)
+    receives.wait(3, pair.patience)
+    near.finish_all(3)
+    pair.target.hear(1, pair.patience)
+    near.endpoint.recv(bytearray(2))
+    near.get(b"cut")
+    near.failure(Errno.FI_ETRUNC)
+    near.endpoint.recv(bytearray(2), context="back")
+    near.endpoint.cancel("back")
+    near.failure(Errno.FI_ECANCELED)
+    expect_equal("receives and errors", (receives.read(), receives.readerr()), (3, 2))
+
+
+@page("fi_recv", "Counters of reads count what the application reads.")
+def long_messages_are_not_counted_as_reads(pair: Pair) -> None:
+    """However they are brought: on the receiver's side, nor on the sender's."""
+    kinds = (BindFlags.FI_RECV, BindFlags.FI_SEND, BindFlags.FI_READ, BindFlags.FI_REMOTE_READ)
+    counters = {kind: pair.keep(pair.domain.cntr_open()) for kind in kinds}
+    near, buffer = pair.talker(counters=counters), bytearray(LONG)
+    near.endpoint.recv(buffer)
+    pair.target.send(near.number, pattern(LONG), None, None)
+    near.finish()
+    pair.target.hear(1, pair.patience)
+    receive = pair.receive(LONG)
+    near.endpoint.send(pattern(LONG), pair.peer)
+    receive.finish()
+    near.finish()
+    values = [(counter.read(), counter.readerr()) for counter in counters.values()]
+    expect_equal("receives, sends, reads, peer's reads", values, [(1, 0), (1, 0), (0, 0), (0, 0)])
+
+
+# Wrong arguments
+
+
+@page("RETURN VALUE", "Wrong arguments of a send are refused, and nothing is sent.")
+def wrong_sends_are_refused(pair: Pair) -> None:
+    """Peers, buffers, flags and data that are none; the receive is for what comes next."""
+    endpoint, peer = pair.near.endpoint, pair.peer
+    receive = pair.receive(8)
+    with expect_error("an unknown peer", Errno.FI_EINVAL):
+        endpoint.send(b"x", peer + 999)
+    with expect_error("what is no buffer", Errno.FI_EINVAL):
+        endpoint.send("text", peer)
+    with expect_error("a flag of receives", Errno.FI_EBADFLAGS):
+        endpoint.send(b"x", peer, flags=MULTI)
+    with expect_error("data of 65 bits", Errno.FI_EINVAL):
+        endpoint.senddata(b"x", 1 << 64, peer)
+    with expect_error("more descriptors than buffers", Errno.FI_EINVAL):
+        endpoint.sendv([b"x"], peer, desc=[None, None])
+    endpoint.send(b"the next", peer, context="next")
+    expect_equal("op_context", pair.near.finish().op_context, "next")
+    receive.finish()
+    expect_equal("memory", receive.load(), b"the next")
+
+
+@page("RETURN VALUE", "Wrong arguments of a receive are refused, and nothing is posted.")
+def wrong_receives_are_refused(pair: Pair) -> None:
+    """Buffers and flags that are none; the next receive gets the message."""
+    near = pair.talker()
+    with expect_error("memory that cannot be written", Errno.FI_EINVAL):
+        near.endpoint.recv(b"constant")
+    with expect_error("a flag of sends", Errno.FI_EBADFLAGS):
+        near.endpoint.recv(bytearray(1), flags=OpFlags.FI_FENCE)
+    with expect_error("a peer that is not there", Errno.FI_EINVAL):
+        near.endpoint.recv(bytearray(1), src_addr=pair.peer + 999)
+    with expect_error("too many buffers", Errno.FI_EINVAL):
+        near.endpoint.recvv([bytearray(1)] * (pair.info.rx_attr.iov_limit + 1))
+    near.endpoint.recv(bytearray(1), context="good")
+    near.get(b"!")
+    expect_equal("op_context", near.finish().op_context, "good")
+    near.nothing_more()
+
+
+@page("ARGUMENTS: desc", "desc is the registration of the buffer, which must allow the use.")
+def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
+    """Each region for the use that the other is for is refused, then both as they should be."""
+    near, source, sink = pair.talker(), bytearray(pattern(16)), bytearray(16)
+    sends, receives = pair.local(source, MrAccess.FI_SEND), pair.local(sink, MrAccess.FI_RECV)
+    own = pair.introduce(near.endpoint)
+    with expect_error("a send from a region for receives", Errno.FI_EACCES):
+        near.endpoint.send(sink, own, desc=receives)
+    with expect_error("a receive into a region for sends", Errno.FI_EACCES):
+        near.endpoint.recv(source, desc=sends)
+    near.endpoint.recv(sink, desc=receives, context="in")
+    near.endpoint.send(source, own, desc=sends, context="out")
+    expect_equal("contexts", sorted(entry.op_context for entry in near.finish_all(2)), ["in", "out"])
+    expect_equal("buffer", bytes(sink), pattern(16))
