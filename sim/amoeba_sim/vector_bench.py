@@ -231,6 +231,7 @@ def _build(source: str, harness: str, name: str) -> Path:
                 "-Wno-WIDTH",
                 "-Wno-UNOPTFLAT",
                 "-Wno-CASEINCOMPLETE",
+                "-Wno-CASEOVERLAP",  # a priority decoder, as Yosys writes it
                 "-O3",
                 "--x-assign",
                 "fast",
