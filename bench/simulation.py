@@ -22,7 +22,7 @@ ENGINE = NicParameters(datatypes=(Datatype.FI_UINT64,), ops=(Op.FI_SUM,))
 """The block that runs in both simulators, small enough for Amaranth's."""
 
 _SECONDS = 3.0
-_BEFORE_DATA = 60
+_BEFORE_DATA = 80
 """Cycles after which the engine has asked for its line; as few are lost until it runs at its rate."""
 
 
