@@ -353,15 +353,16 @@ class Rank:
         peer.messages[lane] += 1
         length = self._random.randint(least, most)
         operands = self._operands(posted, _message(self.rank, target, lane, number, length))
-        flags, desc = self._flags(operands), [self._any_desc()]
+        iov = self._scattered(operands, 1)
+        flags = self._flags(operands)
         if self._random.random() < _OFTEN_DATA:
             flags |= OpFlags.FI_REMOTE_CQ_DATA
         if lane:
             tag = number << _TO_NUMBER | lane
-            tagged = TaggedMsg([operands], target, tag, desc=desc, context=posted, data=number)
+            tagged = TaggedMsg(iov, target, tag, desc=self._descs(iov), context=posted, data=number)
             self._endpoint.tsendmsg(tagged, flags)
         else:
-            self._endpoint.sendmsg(Msg([operands], target, desc, posted, number), flags)
+            self._endpoint.sendmsg(Msg(iov, target, self._descs(iov), posted, number), flags)
         self._spoil(operands, flags)
 
     # Shared memory

@@ -41,10 +41,8 @@ class SharedPair:
         self._exits.close()
 
     def close(self) -> list[str]:
-        """What the devices met of memory that they were not granted, but for what ``test_losses.py`` is about."""
+        """What the devices met of memory that they were not granted."""
         devices = self._pair.fabric.devices if self._pair is not None else ()
         faults = [str(fault) for device in devices for fault in device.faults()]
-        if self._links.loss and "rtl" in self._kinds:
-            faults = [fault for fault in faults if not fault.startswith("OPERAND_FETCH")]
         self.spoil()
         return faults

@@ -8,18 +8,7 @@ from pairs import SOON
 ROUNDS = 12
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "model",
-        pytest.param(
-            "rtl",
-            marks=pytest.mark.xfail(
-                strict=True, reason="operands of a packet that is on its way again are read after its answer has come"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("kind", ["model", "rtl"])
 def test_operands_are_not_read_after_the_completion(kind):
     """Sources are granted to the NIC until their completion is read: a later read of them is a fault."""
     links = Impairments(seed=3, loss=0.05)

@@ -8,6 +8,7 @@ from amaranth.sim import Simulator
 from amoeba_hw.initiator.packet_log import PacketLog
 from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.records import RecoveryKind
+from amoeba_hw.initiator.resend_barrier import ResendBarrier
 from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.retransmitter import Retransmitter
 
@@ -352,5 +353,50 @@ def test_the_log_answers_answers_first_and_keeps_pdcs_and_psns_apart():
             assert ctx.get(dut.resend_granted) == 1 - answers
             await ctx.tick()
             assert ctx.get(dut.entry) == content[answer if answers else resend]
+
+    simulate(dut, testbench)
+
+
+# ResendBarrier
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_completion_waits_for_what_is_on_its_way_again_and_for_nothing_else(seed):
+    dut = ResendBarrier(depth=8)
+    chance = random.Random(seed)
+    under_way = 0
+    chosen = loaded = 0
+    waiting = []
+    passed = []
+
+    async def testbench(ctx):
+        nonlocal under_way, chosen, loaded
+        number, idle = 0, 0
+        for cycle in range(600):
+            resending = cycle < 500 and chance.random() < 0.2
+            loads = under_way > 0 and (cycle >= 500 or chance.random() < 0.15)
+            ctx.set(dut.resending, resending)
+            ctx.set(dut.loaded, loads)
+            ctx.set(dut.i.valid, number < 60 and chance.random() < 0.5)
+            ctx.set(dut.i.p.status, number)
+            ready = chance.random() < 0.7
+            ctx.set(dut.o.ready, ready)
+            given = ctx.get(dut.o.valid)
+            if given:
+                assert ctx.get(dut.o.p.status) == waiting[0][0], f"seed {seed}"
+                assert loaded >= waiting[0][1], f"seed {seed}: completion before operands were read"
+                if ready:
+                    passed.append(waiting.pop(0))
+            # One that has nothing to wait for is on offer two cycles after it came.
+            idle = idle + 1 if waiting and not given and loaded >= waiting[0][1] else 0
+            assert idle < 3, f"seed {seed}: a completion is held back for nothing"
+            if ctx.get(dut.i.valid) and ctx.get(dut.i.ready):
+                waiting.append((number, chosen))
+                number += 1
+            await ctx.tick()
+            chosen, loaded = chosen + resending, loaded + loads
+            under_way += resending - loads
+        assert len(passed) == number == 60
+        assert chosen > 50
 
     simulate(dut, testbench)

@@ -16,6 +16,7 @@ from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.peer_table import PeerTable
 from amoeba_hw.initiator.records import COMPLETION_ORDER, RecoveryKind
 from amoeba_hw.initiator.request_queues import RequestQueues
+from amoeba_hw.initiator.resend_barrier import ResendBarrier
 from amoeba_hw.initiator.response_handler import ResponseHandler
 from amoeba_hw.initiator.result_order import ResultOrder
 from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
@@ -152,6 +153,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.submodules.timers = RetransmissionTimers(parameters.peers)
         m.submodules.responses = ResponseHandler(parameters)
         m.submodules.results = ResultOrder()
+        m.submodules.barrier = ResendBarrier()
         m.submodules.completions = CompletionWriter(parameters)
         m.submodules.finished = RoundRobinArbiter(COMPLETION_ORDER, 2)
         self._elaborate_descriptors(m)
@@ -335,13 +337,15 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         scheduler, dispatch = m.submodules.scheduler, m.submodules.dispatch
         responses, results = m.submodules.responses, m.submodules.results
         completions, finished = m.submodules.completions, m.submodules.finished
+        barrier, resent = m.submodules.barrier, m.submodules.operands.o
         for producer, consumer in (
             (wiring.flipped(self.responses), responses.responses),
             (wiring.flipped(self.response_payload), responses.response_payload),
             (responses.result_commands, wiring.flipped(self.result_commands)),
             (responses.results, wiring.flipped(self.results)),
             (responses.answers, results.answers),
-            (results.orders, finished.i[0]),
+            (results.orders, barrier.i),
+            (barrier.o, finished.i[0]),
             (dispatch.completions, finished.i[1]),
             (finished.o, completions.orders),
             (wiring.flipped(self.arms), completions.arms),
@@ -351,6 +355,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             connect_streams(m, producer, consumer)
         m.d.comb += [
             results.result_done.eq(self.result_done),
+            barrier.resending.eq(m.submodules.retransmitter.resending),
+            barrier.loaded.eq(resent.valid & resent.ready & resent.p.resend),
             scheduler.skipped.eq(completions.skipped),
             self.interrupts.eq(completions.interrupts),
             self.trace_result_written.eq(results.trace_result_written),

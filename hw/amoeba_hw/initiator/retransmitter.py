@@ -39,6 +39,8 @@ class Retransmitter(wiring.Component):
         To and from the peer table.
     log_peer, log_psn : out; log_granted, log_entry : in
         To and from the packet log.
+    resending : out
+        Pulse: a packet will come on ``resends``. Not later than the cycle after it was answered.
     resends : PACKET stream
         One every five cycles.
     sending_again, held : out, a bit per peer
@@ -71,6 +73,7 @@ class Retransmitter(wiring.Component):
                 "log_psn": Out(32),
                 "log_granted": In(1),
                 "log_entry": In(LOGGED_PACKET),
+                "resending": Out(1),
                 "resends": Out(stream.Signature(PACKET)),
                 "sending_again": Out(peers),
                 "held": Out(peers),
@@ -177,6 +180,8 @@ class Retransmitter(wiring.Component):
                 with m.If((outstanding == 0) | (distance == outstanding)):
                     m.d.comb += done.eq(this)
                     m.next = "PICK"
+                with m.Else():
+                    m.d.comb += self.resending.eq(1)
             # The log's answer does not wait, so there is room for it first.
             with m.State("READ"), m.If(self.log_granted & (~self.resends.valid | self.resends.ready)):
                 m.next = "OFFER"
