@@ -7,7 +7,7 @@ from collections import Counter, deque
 import cocotb
 from amoeba_hw.initiator.records import COMPLETION_ORDER, PACKET, PayloadKind
 from amoeba_hw.interfaces import CONTEXT, DMA_COMMAND, READ_REQUEST, RING_INDEX, packet_beat, read_beat
-from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import RENDEZVOUS, TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, randomly
 from amoeba_sim.payload import pack
@@ -279,8 +279,10 @@ def random_descriptor(rng, parameters, number, faults=0.05):
     """A descriptor for a peer of the context; now and then one that becomes no request."""
     opcode = rng.choice(list(DescriptorOpcode) + [DescriptorOpcode.WRITE] * 3)
     flags = rng.choice([0, 0, DescriptorFlags.FENCE, DescriptorFlags.CHAINED])
-    atomic = opcode in (DescriptorOpcode.ATOMIC, DescriptorOpcode.FETCH_ATOMIC, DescriptorOpcode.COMPARE_ATOMIC)
+    atomic = "ATOMIC" in opcode.name
     length = rng.choice([8, 8, 16, 8 * rng.randint(1, 40)]) if atomic else rng.choice([0, 1, 8, rng.randint(0, 900)])
+    if "RENDEZVOUS" in opcode.name:
+        length = RENDEZVOUS.size
     compare = opcode == DescriptorOpcode.COMPARE_ATOMIC
     if not compare and rng.random() < 0.3:
         flags |= DescriptorFlags.IMMEDIATE

@@ -230,7 +230,8 @@ async def one_thing_after_the_other_is_matched_as_the_model_does(dut, pace, sink
         if descriptors:
             bench.post(*descriptors)
         sent = [senders[pdc].send(**fields) for fields in messages]
-        await bench.settle(150 if descriptors else 60)
+        # a narrow datapath takes more beats for everything
+        await bench.settle((150 if descriptors else 60) * max(1, 256 // bench.parameters.data_width))
         for fields in descriptors:
             reference.take(fields)
         for header, payload in sent:

@@ -85,8 +85,8 @@ def test_the_frames_of_an_rtl_trace_have_the_bytes_of_the_specification(tmp_path
     # and SYN; nothing answered yet; PSN; first PDC, first packet.
     psn = asked[4:8]
     assert asked[:12] == bytes.fromhex("198c ffff") + psn + bytes.fromhex("0000 0000")
-    # FETCHING_ATOMIC, START and END; message 0; job 1; process 1; context 0
-    assert asked[12:24] == bytes.fromhex("04 03 0000 00 000001 0001 0000")
+    # FETCHING_ATOMIC; DELIVERY_COMPLETE, START and END; message 0; job 1; process 1; context 0
+    assert asked[12:24] == bytes.fromhex("04 23 0000 00 000001 0001 0000")
     # initiator: context 0; header data 0; 8 bytes
     assert (asked[32:36], asked[44:52], asked[52:56]) == (bytes(4), bytes(8), bytes.fromhex("00000008"))
     # SUM, UINT64; the operand 1
