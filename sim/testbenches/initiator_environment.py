@@ -169,13 +169,15 @@ class Environment:
         while True:
             await RisingEdge(self.dut.clk)
             self.cycle += 1
+            if self.dut.rst.value:
+                # Answers to what was asked before a reset must not come behind it.
+                self._due.clear()
+                continue
             due = [entry for entry in self._due if entry[0] <= self.cycle]
             if due:
                 self._due = deque(entry for entry in self._due if entry[0] > self.cycle)
             for _, action in due:
                 action()
-            if self.dut.rst.value:
-                continue
             interrupts = int(self.dut.interrupts.value)
             if interrupts:
                 self.interrupts.append((self.cycle, interrupts, len(self.completions)))
