@@ -16,6 +16,7 @@ MODULES = (
     "fi_av",
     "fi_eq",
     "fi_msg",
+    "fi_msg_receives",
     "fi_tagged",
     "fi_trigger",
 )
