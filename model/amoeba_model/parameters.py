@@ -36,9 +36,9 @@ class NicParameters:
     lines: int = 256
     """Lines (of ``data_width`` bits) that the memory pipeline holds in flight."""
     receives: int = 64
-    """Receives that a context may have posted; a power of two."""
+    """Receives that a context may have posted; a power of two, at least 2."""
     unexpected: int = 64
-    """Messages that a context may keep until a receive comes; a power of two."""
+    """Messages that a context may keep until a receive comes; a power of two, at least 2."""
     event_counters: int = 64
     """Event counters, number 0 (none) included; a power of two, at most 256."""
     datatypes: tuple[Datatype, ...] = tuple(Datatype)
@@ -56,6 +56,9 @@ class NicParameters:
                 raise ValueError(f"{name} must be a power of two, got {getattr(self, name)}")
         if self.window > _MOST_SYN_PACKETS:
             raise ValueError(f"window must be at most {_MOST_SYN_PACKETS}, got {self.window}")
+        for name in ("receives", "unexpected"):
+            if getattr(self, name) < 2:
+                raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
         if not 2 <= self.event_counters <= 256:
             raise ValueError(f"event_counters must be 2 to 256, got {self.event_counters}")
         if not 1 <= self.contexts <= 32:

@@ -17,8 +17,10 @@ from amoeba_model.parameters import NicParameters
         ("lines", 3),
         ("window", 48),
         ("window", 8192),  # the offset of a packet with SYN has 12 bits
+        ("receives", 1),
         ("receives", 48),
         ("unexpected", 0),
+        ("unexpected", 1),
         ("event_counters", 1),
         ("event_counters", 512),
         ("payload", 0),
