@@ -100,7 +100,9 @@ class Counter(enum.IntEnum):
     REFUSED_REQUESTS = 14
     """Requests answered with a return code other than OK."""
     ATOMIC_BEATS = 15
-    """Beats that went through the atomic unit."""
+    """Beats that the atomic unit calculated: one for each line of an atomic whose elements are aligned (those wider
+    than a beat: to a beat), otherwise one for each element, or for each beat of a wider one. Lines that the host did
+    not let the NIC read count like others. FI_ATOMIC_READ calculates nothing."""
     LINE_READS = 16
     """Lines read from host memory for requests."""
     LINE_WRITES = 17

@@ -6,7 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from amoeba_hw.interfaces import MemoryKind
 from amoeba_model.atomic import is_valid
+from amoeba_model.nic.memory import atomic_beats
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.memory_bench import MemoryBench, MemoryRequest, expected_results
@@ -38,7 +40,17 @@ def run_and_compare(engine, requests, seed=1, size=SIZE, **settings):
         assert payload == expected[index], f"{told}: got {payload.hex()}, expected {expected[index].hex()}"
     wrong = np.nonzero(memory != expected_memory)[0]
     assert not len(wrong), f"seed {seed}: memory differs at {wrong[:8]}"
+    if "reset_at" not in settings:
+        assert outcome.counts["atomic_beats"] == calculated_beats(engine, requests), f"seed {seed}"
     return outcome
+
+
+def calculated_beats(engine, requests):
+    return sum(
+        atomic_beats(request.datatype, request.address, request.length, engine.parameters.beat_bytes)
+        for request in requests
+        if request.operand and request.kind is MemoryKind.ATOMIC
+    )
 
 
 def random_operands(r, datatype, count):
@@ -336,6 +348,7 @@ def test_refused_lines_make_errors_and_are_not_written(engine_of):
             assert error == any(line in refused for line in request.lines(16)), f"seed {seed}: {request}"
             assert error or payload == answer, f"seed {seed}: {request}"
         assert np.array_equal(memory, expected), f"seed {seed}"
+        assert outcome.counts["atomic_beats"] == calculated_beats(engine, requests), f"seed {seed}"
 
 
 def test_writes_do_not_read_and_reads_do_not_write():

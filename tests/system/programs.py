@@ -11,11 +11,14 @@ from amoeba.constants import MrAccess, MrMode
 from amoeba_model.atomic.matrix import cells
 from amoeba_model.opcodes import Form, Op
 from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, decode
 
 REGION = 8192
 TIMING_FIELDS = {"clear_psn_offset", "cack_psn", "syn", "dpdcid"}
 """Header fields that depend on which answers have arrived when a request leaves."""
+TIMING_COUNTERS = {Counter.LINE_READS, Counter.LINE_WRITES, Counter.LINE_HITS, Counter.COUNTER_WRITES}
+"""How often memory is accessed depends on what comes close after each other."""
 
 
 @dataclass
@@ -27,6 +30,8 @@ class Outcome:
     completions: list[tuple[Any, ...]]
     frames: list[tuple[Any, ...]]
     faults: list[str]
+    counters: list[dict[str, int]]
+    """Of each NIC, all but TIMING_COUNTERS."""
 
 
 def visible(frames: list[tuple[int, Any]]) -> list[tuple[Any, ...]]:
@@ -107,6 +112,10 @@ class Session:
             completions=sorted(self.completions),
             frames=visible(network.log),
             faults=[str(fault) for device in self.fabric.devices for fault in device.faults()],
+            counters=[
+                {counter.name: value for counter, value in nic.counters().items() if counter not in TIMING_COUNTERS}
+                for nic in self.fabric.nics
+            ],
         )
 
 

@@ -30,6 +30,7 @@ def test_a_random_program_does_the_same_on_rtl_and_model(kinds, seed):
     assert outcome.completions == reference.completions
     assert outcome.results == reference.results
     assert outcome.memory == reference.memory
+    assert outcome.counters == reference.counters
     assert len(outcome.frames) == len(reference.frames)
     for ours, theirs in zip(outcome.frames, reference.frames, strict=True):
         assert ours == theirs

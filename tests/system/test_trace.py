@@ -150,6 +150,32 @@ def test_counters_add_up(device_pair: Pair) -> None:
         assert (pair.initiator.counter(counter), pair.target.counter(counter)) == values, counter.name
 
 
+def test_atomic_beats_are_what_the_atomic_unit_calculates(device_pair: Pair) -> None:
+    pair = device_pair
+    region = pair.memory()
+    local, result = pair.initiator.buffer(128), pair.initiator.buffer(128)
+    address = region.address + -region.address % 32
+    uint64, wide = Datatype.FI_UINT64, Datatype.FI_LONG_DOUBLE_COMPLEX
+    for op, datatype, offset, length, beats in (
+        (Op.FI_SUM, uint64, 24, 8, 1),
+        (Op.FI_SUM, uint64, 0, 64, 2),
+        (Op.FI_SUM, uint64, 8, 64, 3),
+        (Op.FI_SUM, uint64, 1, 64, 8),
+        (Op.FI_SUM, uint64, 28, 8, 1),
+        (Op.FI_SUM, wide, 0, 64, 2),
+        (Op.FI_SUM, wide, 16, 64, 2),
+        (Op.FI_ATOMIC_READ, uint64, 0, 64, 0),
+        (Op.FI_ATOMIC_READ, uint64, 1, 64, 0),
+    ):
+        before = pair.target.counter(Counter.ATOMIC_BEATS)
+        entry = pair.local.execute(
+            opcode=DescriptorOpcode.FETCH_ATOMIC, op=op, datatype=datatype, length=length, local=local.address,
+            result=result.address, remote_address=address + offset, remote_key=Pair.KEY,
+        )  # fmt: skip
+        assert entry["status"] == ReturnCode.OK
+        assert pair.target.counter(Counter.ATOMIC_BEATS) - before == beats, (op, datatype, offset)
+
+
 def test_a_nic_without_a_network_runs_and_its_frames_go_nowhere(
     make_device: Callable[..., SimulatedDevice],
 ) -> None:

@@ -16,7 +16,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Requester, Stage
 
-__all__ = ["MemoryEngine", "Outcome"]
+__all__ = ["MemoryEngine", "Outcome", "atomic_beats"]
 
 _ATOMIC_BEATS = Counter.ATOMIC_BEATS.value
 _LINE_HITS = Counter.LINE_HITS.value
@@ -53,6 +53,9 @@ class MemoryEngine:
         """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace."""
         if not request.length:
             return Outcome(b"", cycle)
+        if request.datatype is not None and request.operand is not None:
+            beats = atomic_beats(request.datatype, request.address, request.length, self._core.beat_bytes)
+            self._core.counters[_ATOMIC_BEATS] += beats
         old, new = b"", request.operand
         if request.op is None and new is not None:
             cycle += EXECUTE
@@ -90,8 +93,6 @@ class MemoryEngine:
                     core.trace(cycle, Stage.LINE_READ, NO_CONTEXT, pdc, line)
             at_hand = max(at_hand, lines[line])
             cycle += 1
-        if request.op is not None:
-            core.counters[_ATOMIC_BEATS] += len(beats)
         return at_hand
 
     def compute(self, request: MemoryRequest, old: bytes) -> bytes | None:
@@ -139,6 +140,14 @@ class MemoryEngine:
             if not self._host.allows(address, size, False):
                 self._host.refuse(address, size, False, _REQUESTER)
             address += size
+
+
+def atomic_beats(datatype: Datatype, address: int, length: int, beat_bytes: int) -> int:
+    """Beats that the atomic unit calculates for an atomic on ``length`` bytes: see Counter.ATOMIC_BEATS."""
+    step = min(datatype.size, beat_bytes)
+    if address % step:
+        return length // step
+    return (address % beat_bytes + length + beat_bytes - 1) // beat_bytes
 
 
 def _execute_vector(
