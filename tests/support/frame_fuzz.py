@@ -71,8 +71,7 @@ class Attacker:
     def frame(self) -> bytes:
         """Any frame. Every other is the next packet of an open PDC, some come again, the others are anything.
 
-        What comes again is as it was: with which fields the answer to another packet of the same psn is given again
-        is left open.
+        What comes again is as it was, or another packet of the same psn: it gets the answer that the first one got.
         """
         generator = self._generator
         source = generator.choice(self.ADDRESSES)
@@ -81,6 +80,10 @@ class Attacker:
             return encode(*self._next(source), self.MAC, source)
         if kind < 0.6 and self._pdcs[source].sent:
             header, payload = generator.choice(self._pdcs[source].sent[-300:])
+            if generator.random() < 0.3:
+                first = header
+                header, payload = self._request(source)
+                header = replace(header, psn=first.psn, dpdcid=first.dpdcid, spdcid=first.spdcid, syn=True)
             return encode(replace(header, retx=generator.random() < 0.7), payload, self.MAC, source)
         while True:
             try:

@@ -251,6 +251,19 @@ def test_packets_out_of_sequence_are_not_executed(stranger: Stranger, region: Bu
     assert_usable(stranger, region)
 
 
+def test_another_request_with_the_psn_of_an_earlier_one_gets_the_answer_of_that(
+    stranger: Stranger, region: Buffer
+) -> None:
+    first = stranger.ask(bytes(8), **FETCH, buffer_offset=region.address, request_length=8)
+    other = {"message_id": 0x5A5A, "job_id": 0x5A5A, "opcode": RequestOpcode.WRITE, "request_length": 64}
+    stranger.send(stranger.frame(stranger.header(psn=500, dpdcid=0, **other), bytes(64)))
+    (again,) = stranger.answers()
+    assert again.payload == first.payload == b"\xa5" * 8
+    for name in ("psn", "opcode", "return_code", "message_id", "job_id", "modified_length"):
+        assert getattr(again.header, name) == getattr(first.header, name), name
+    assert region[:] == b"\xa5" * SIZE
+
+
 def test_packets_of_no_pdc_are_dropped(stranger: Stranger, region: Buffer) -> None:
     good = {"buffer_offset": region.address, "request_length": 8}
     late = stranger.frame(stranger.header(dpdcid=1, **good), EIGHT)

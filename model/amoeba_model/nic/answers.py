@@ -6,14 +6,21 @@ from amoeba_model.descriptors import ANSWER_INLINE_SIZE
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.trace import Requester
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["AnswerStore", "KeptAnswer"]
+
+_OK = ReturnCode.OK.value
 
 
 class KeptAnswer(NamedTuple):
     psn: int
     code: int
     """Return code."""
+    message_id: int
+    job_id: int
+    modified_length: int
     size: int
     """Bytes of data."""
     inline: bytes
@@ -36,15 +43,18 @@ class AnswerStore:
         self._kept: dict[int, KeptAnswer] = {}
         """By place."""
 
-    def keep(self, pdc: int, psn: int, code: int, data: bytes, given: int) -> None:
-        """Keep an answer that is about to be sent, in the place of the one ``window`` before it."""
-        place = self._place(pdc, psn)
+    def keep(self, request: FrameHeader, pdc: int, code: int, data: bytes, given: int) -> KeptAnswer:
+        """Keep the answer to a request, which is about to be sent, in the place of the one ``window`` before it."""
+        place = self._place(pdc, request.psn)
         size = len(data)
         if size > ANSWER_INLINE_SIZE:
             if self._core.answer_base:
                 self._host.write(self._address(place), data, Requester.ANSWER_WRITER)
             data = b""
-        self._kept[place] = KeptAnswer(psn, code, size, data, given)
+        modified_length = request.request_length if code == _OK else 0
+        kept = KeptAnswer(request.psn, code, request.message_id, request.job_id, modified_length, size, data, given)
+        self._kept[place] = kept
+        return kept
 
     def find(self, pdc: int, psn: int, cycle: int) -> KeptAnswer | None:
         """The answer to a packet, if it is kept and was given by ``cycle``."""

@@ -1,11 +1,12 @@
 """Responder: acknowledgements, negative ones too."""
 
+from amoeba_model.nic.answers import KeptAnswer
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.frames import Announcement, FrameTransmitter
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Stage
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
+from amoeba_model.wire.uet import NackCode, ResponseOpcode
 
 __all__ = ["Responder"]
 
@@ -13,7 +14,6 @@ _NACKS_SENT = Counter.NACKS_SENT.value
 _RESPONSES_SENT = Counter.RESPONSES_SENT.value
 _WITH_DATA, _WITHOUT_DATA = ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value
 _SEND_STAGE = Stage.RESPONSE_SENT
-_OK = ReturnCode.OK.value
 
 
 class Responder:
@@ -30,9 +30,12 @@ class Responder:
         return max(self._ready, cycle)
 
     def acknowledge(
-        self, request: FrameHeader, pdc: int, code: int, data: bytes, cack_psn: int, retx: bool, cycle: int
+        self, request: FrameHeader, pdc: int, answer: KeptAnswer, data: bytes, cack_psn: int, retx: bool, cycle: int
     ) -> None:
-        """Answer one request packet, with its data if there is any."""
+        """Answer one request packet, with its data if there is any.
+
+        ``request`` says where to: received again, it may differ in all else from the one that was executed.
+        """
         header = FrameHeader(
             mac=request.mac,
             ip=request.ip,
@@ -44,14 +47,14 @@ class Responder:
             spdcid=pdc,
             dpdcid=request.spdcid,
             opcode=_WITH_DATA if data else _WITHOUT_DATA,
-            message_id=request.message_id,
-            job_id=request.job_id,
-            return_code=code,
-            modified_length=request.request_length if code == _OK else 0,
+            message_id=answer.message_id,
+            job_id=answer.job_id,
+            return_code=answer.code,
+            modified_length=answer.modified_length,
         )
         self._core.counters[_RESPONSES_SENT] += 1
         self._ready = max(self._ready, cycle)
-        announcement = Announcement(_SEND_STAGE, NO_CONTEXT, pdc, request.psn, code)
+        announcement = Announcement(_SEND_STAGE, NO_CONTEXT, pdc, request.psn, answer.code)
         self._transmitter.send(header, data, self._ready, announcement)
 
     def refuse(self, request: FrameHeader, pdc: int, code: NackCode, psn: int, cycle: int) -> None:

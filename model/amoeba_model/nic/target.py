@@ -110,9 +110,9 @@ class Target:
         """Keep the answer, and give it for the first time."""
         if code != _OK:
             self._core.counters[_REFUSED_REQUESTS] += 1
-        self._answers.keep(pdc.number, header.psn, code, data, self._responder.ready(cycle))
+        kept = self._answers.keep(header, pdc.number, code, data, self._responder.ready(cycle))
         cack_psn = pdc.acknowledge(header, plain=code == _OK and not data)
-        self._responder.acknowledge(header, pdc.number, code, data, cack_psn, header.retx, cycle)
+        self._responder.acknowledge(header, pdc.number, kept, data, cack_psn, header.retx, cycle)
 
     def _answer_again(self, header: FrameHeader, pdc: int, cycle: int) -> None:
         """Give a kept answer again; none if the first is still to come, or no longer kept."""
@@ -127,7 +127,7 @@ class Target:
         if data is None:
             self._responder.refuse(header, pdc, NackCode.GTD_RESP_UNAVAIL, header.psn, cycle)
         else:
-            self._responder.acknowledge(header, pdc, kept.code, data, Pdc.acknowledge_again(header), True, cycle)
+            self._responder.acknowledge(header, pdc, kept, data, Pdc.acknowledge_again(header), True, cycle)
 
     def _refuse(self, header: FrameHeader, refusal: Refusal, cycle: int) -> None:
         """Drop a packet, and say why unless that has been said."""
