@@ -31,11 +31,6 @@ def pair(make_model_pair: MakePair) -> Pair:
     return make_model_pair(NicParameters(receives=4, unexpected=4))
 
 
-@pytest.fixture
-def box(pair: Pair) -> Mailbox:
-    return Mailbox(pair)
-
-
 def kinds(box: Mailbox, count: int) -> list[EventKind]:
     return [EventKind(event["kind"]) for event in box.events(count)]
 

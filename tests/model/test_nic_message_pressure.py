@@ -1,0 +1,152 @@
+"""Messages that there is no room for, that are lost or come twice: held back, and delivered once and in order."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from amoeba_model.descriptors import DescriptorOpcode, EventFlags, EventKind
+from amoeba_model.network import SimulatedDevice
+from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import Counter
+from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ReturnCode
+from support.messages import Mailbox
+from support.raw_driver import Pair
+from support.saboteur import Saboteur, chance
+from support.stranger import Stranger
+
+MakePair = Callable[..., Pair]
+OK = ReturnCode.OK
+IN_SLOT = EventFlags.IN_SLOT
+
+
+# Back-pressure
+
+
+def test_without_a_free_slot_messages_are_held_back_and_none_is_lost_or_doubled(make_model_pair: MakePair) -> None:
+    box = Mailbox(make_model_pair(NicParameters(unexpected=2)))
+    box.pair.initiator.set("device", retransmit_timeout=2000, retransmit_limit=1)
+    for number in range(6):
+        box.pair.local.put(**box.message(8, number))
+    box.pair.local.ring()
+    box.pair.run(300)
+    assert [box.pair.local.completion()["status"] for _ in range(2)] == [OK] * 2
+    assert box.pair.local.poll() is None
+    assert box.pair.target.counter(Counter.MESSAGES_UNEXPECTED) == 2
+    assert box.pair.initiator.counter(Counter.TIMEOUTS) == 0
+    assert box.pair.initiator.counter(Counter.NACKS_RECEIVED) > 0
+    received = []
+    for _ in range(6):
+        box.receive()
+        event = box.context.event()
+        if event["flags"] & IN_SLOT:
+            received.append(box.context.slot(event["slot"], 8))
+            box.context.release_slot(event["slot"])
+        else:
+            received.append(box.buffer[:8])
+    assert received == [box.sent(8, number) for number in range(6)]
+    assert [box.pair.local.completion()["status"] for _ in range(4)] == [OK] * 4
+
+
+def test_every_message_needs_a_free_slot_also_if_it_will_not_use_it(make_model_pair: MakePair) -> None:
+    box = Mailbox(make_model_pair(NicParameters(unexpected=2)))
+    for _ in range(2):
+        assert box.send() == OK
+    box.receive(tag=3)
+    stranger = Stranger(box.pair)
+    atomic = {"atomic_opcode": AtomicOpcode.SUM, "atomic_datatype": AtomicDatatype.UINT64}
+    for opcode in (RequestOpcode.TAGGED_SEND, RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FETCH_ATOMIC):
+        fields = {"opcode": opcode, "memory_key": 3, "request_length": 8, **atomic}
+        stranger.send(stranger.frame(stranger.header(**fields), bytes(8)))
+        (nack,) = stranger.answers()
+        assert (nack.header.nack_code, nack.header.psn) == (NackCode.NO_RESOURCE, stranger.psn)
+    assert box.events(0) == []
+    assert box.pair.target.counter(Counter.DROPPED_SEQUENCE) == 3
+
+
+def test_every_message_needs_room_for_an_event_also_if_it_has_none(make_model_pair: MakePair) -> None:
+    box = Mailbox(make_model_pair(), event_size=3)
+    stranger = Stranger(box.pair)
+    send = {"opcode": RequestOpcode.SEND, "request_length": 8}
+    for _ in range(4):
+        box.receive()
+    for _ in range(4):
+        assert stranger.ask(bytes(8), **send).header.return_code == OK
+    stranger.send(stranger.frame(stranger.header(**send), bytes(8)))
+    (nack,) = stranger.answers()
+    assert nack.header.nack_code == NackCode.NO_RESOURCE
+    assert box.context.poll_event() is not None
+    for _ in range(3):  # what turns out not to be needed is given back
+        assert stranger.ask(bytes(8), **send).header.return_code == OK
+    assert box.pair.target.counter(Counter.MESSAGES_UNEXPECTED) == 3
+
+
+def test_a_full_event_ring_holds_messages_back_until_the_driver_reads(make_model_pair: MakePair) -> None:
+    box = Mailbox(make_model_pair(), event_size=3)
+    box.pair.initiator.set("device", retransmit_timeout=2000, retransmit_limit=1)
+    for place in range(0, 640, 64):
+        box.receive(place)
+    for number in range(10):
+        box.pair.local.put(**box.message(8, number))
+    box.pair.local.ring()
+    box.pair.run(300)
+    assert box.pair.target.counter(Counter.EVENTS) == 4
+    assert box.pair.initiator.counter(Counter.TIMEOUTS) == 0
+    assert [event["address"] - box.place() for event in box.events(10)] == list(range(0, 640, 64))
+    assert [box.pair.local.completion()["status"] for _ in range(10)] == [OK] * 10
+    assert [box.buffer[64 * number : 64 * number + 8] for number in range(10)] == [
+        box.sent(8, number) for number in range(10)
+    ]
+
+
+def test_messages_held_back_hold_up_nobody_else(make_model_pair: MakePair) -> None:
+    box = Mailbox(make_model_pair(NicParameters(unexpected=2)))
+    box.pair.initiator.peer(1, box.context)
+    region = box.pair.memory(64)
+    for _ in range(3):
+        box.pair.local.post(**box.message())
+    assert [box.pair.local.completion()["status"] for _ in range(2)] == [OK] * 2
+    write = {"opcode": DescriptorOpcode.WRITE, "peer": 1, "remote_key": Pair.KEY, "remote_address": region.address}
+    assert box.send(**write) == OK
+    assert region[:8] == box.sent(8)
+
+
+# Exactly once
+
+
+def test_a_message_received_again_is_answered_again_and_not_delivered(box: Mailbox) -> None:
+    stranger = Stranger(box.pair)
+    box.receive()
+    box.receive()
+    fields = {"opcode": RequestOpcode.SEND, "request_length": 8}
+    stranger.ask(bytes(8), **fields)
+    stranger.send(stranger.frame(stranger.header(psn=500, dpdcid=0, **fields), bytes(8)))
+    (again,) = stranger.answers()
+    assert again.header.retx
+    assert box.event()["kind"] == EventKind.RECEIVED
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_arrive_once_and_in_order_over_a_network_that_loses(make_model_pair: MakePair, seed: int) -> None:
+    box = Mailbox(make_model_pair(NicParameters(unexpected=4)))
+    box.pair.initiator.set("device", retransmit_timeout=1500, retransmit_limit=30)
+    generator = random.Random(seed)
+    for nic in (box.pair.initiator, box.pair.target):
+        assert isinstance(nic.device, SimulatedDevice)
+        Saboteur(nic.device, chance(generator, 0.05))
+    for round_number in range(10):
+        for number in range(10):
+            box.pair.local.put(**box.message(8, 10 * round_number + number, flags=0))
+        box.pair.local.ring()
+        received = []
+        for _ in range(10):
+            box.receive()
+            event = box.context.event(20_000)
+            if event["flags"] & IN_SLOT:
+                received.append(box.context.slot(event["slot"], 8))
+                box.context.release_slot(event["slot"])
+            else:
+                received.append(box.buffer[:8])
+        assert received == [box.sent(8, 10 * round_number + number) for number in range(10)], f"seed {seed}"
+    box.pair.run(100)
+    assert box.pair.target.counter(Counter.EVENTS) == 100
+    assert box.pair.initiator.counter(Counter.RETRANSMISSIONS) > 0
