@@ -90,7 +90,7 @@ def features(text: str) -> list[Feature]:
 def resolve(reference: str) -> tuple[Path, list[str]]:
     """The file that a reference means, and the tests in it; empty if there are none."""
     place, _, name = reference.partition("::")
-    group, _, stem = place.partition("/")
+    group, _, stem = place.rpartition("/")
     if group == "proof":
         return ROOT / "hw" / "formal" / "catalog.py", [stem] if stem in _proofs() else []
     if group == "cocotb":

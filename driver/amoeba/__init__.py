@@ -47,6 +47,16 @@ from amoeba.constants import (
     WaitObj,
 )
 from amoeba.counters import Counter
+from amoeba.deferred_work import (
+    DeferredWork,
+    OpAtomic,
+    OpCntr,
+    OpCompareAtomic,
+    OpFetchAtomic,
+    OpMsg,
+    OpRma,
+    OpTagged,
+)
 from amoeba.devices import DEVICE_KINDS, getinfo, join_cluster, open_cluster, open_device, open_fabric
 from amoeba.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
 from amoeba.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
@@ -74,15 +84,7 @@ from amoeba.rendezvous import Rendezvous
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import EndpointAlias
-from amoeba.triggered import (
-    DeferredWork,
-    OpAtomic,
-    OpCntr,
-    OpCompareAtomic,
-    OpFetchAtomic,
-    OpRma,
-    TriggeredContext,
-)
+from amoeba.triggered import TriggeredContext
 from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
 
 __all__ = [
@@ -155,7 +157,9 @@ __all__ = [
     "OpCompareAtomic",
     "OpFetchAtomic",
     "OpFlags",
+    "OpMsg",
     "OpRma",
+    "OpTagged",
     "OptionLevel",
     "PassiveEndpoint",
     "PeerError",

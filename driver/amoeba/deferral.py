@@ -3,26 +3,32 @@
 The driver starts them while a queue or a counter of the domain is read, or a counter is changed.
 """
 
+import collections
 import heapq
 import itertools
-from collections import Counter as Tally
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.errors import FabricError, TryAgainError
-from amoeba.rings import Completed, Operation
+from amoeba.rings import Completed, Operation, Tally
 
 if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
     from amoeba.counters import Counter
-    from amoeba.sharing import TransmitRings
 
-__all__ = ["Deferral", "DeferralQueue"]
+__all__ = ["Deferral", "DeferralQueue", "Place"]
 
 _CANCELLED = int(ReturnCode.CANCELLED)
 _serials = itertools.count()
+
+
+class Place(Protocol):
+    """Rings that operations are posted into, or receives."""
+
+    tally: Tally | None
+    """Counts those that end there."""
 
 
 class Deferral:
@@ -58,7 +64,7 @@ class Deferral:
         self._start = start
         self._posted = False
         self.serial = next(_serials)
-        self.rings: TransmitRings | None = None
+        self.place: Place | None = None
         """Where it is posted; None if it only changes a counter."""
         self.queue: CompletionQueue | None = None
         """Hears of its end, or of its failure at least."""
@@ -75,7 +81,7 @@ class Deferral:
 
     def start(self) -> None:
         self._start(self)
-        if self.rings is None:
+        if self.place is None:
             self.ended(self)
             return
         self._posted = True
@@ -88,7 +94,7 @@ class Deferral:
             self.completion._expect(-1)
 
     def finish(self, status: int) -> None:
-        """The NIC has completed the operation."""
+        """The operation has completed."""
         self.ended(self)
         if self.completion is not None:
             self.completion._count(status)
@@ -101,8 +107,8 @@ class Deferral:
         if self.reported is None or self.queue is None or self.queue.closed:
             return
         operation, length = self.reported
-        if self.counted and self.rings is not None and self.rings.tally is not None:
-            self.rings.tally(operation.flags, _CANCELLED, None)
+        if self.counted and self.place is not None and self.place.tally is not None:
+            self.place.tally(operation.flags, _CANCELLED, None)
         self.queue._report(Completed(operation, length, _CANCELLED))
 
 
@@ -119,7 +125,7 @@ class DeferralQueue:
         """Due, and not posted yet."""
         self.live: dict[Deferral, None] = {}
         """All that have not ended, in the order of submission: as long as there are any, call :meth:`progress`."""
-        self._queues: Tally[CompletionQueue] = Tally()
+        self._queues: collections.Counter[CompletionQueue] = collections.Counter()
         self._running = False
 
     def __len__(self) -> int:
@@ -183,13 +189,13 @@ class DeferralQueue:
         ready, self._ready = self._ready, []
         full: set[int] = set()
         for deferral in ready:
-            if id(deferral.rings) in full:
+            if id(deferral.place) in full:
                 self._ready.append(deferral)
                 continue
             try:
                 deferral.start()
             except TryAgainError:
-                full.add(id(deferral.rings))
+                full.add(id(deferral.place))
                 self._ready.append(deferral)
             except FabricError:  # what it needs has been closed or removed meanwhile
                 deferral.fail()
@@ -210,10 +216,17 @@ class DeferralQueue:
             self._end(deferral)
         return taken
 
-    def forget(self, chosen: Callable[[Deferral], bool]) -> None:
-        """Drop those that ``chosen`` says, also those that were started: nobody will hear of their end."""
-        self.withdraw(chosen)
-        for deferral in [each for each in self.live if chosen(each)]:
+    def cancel(self, subject: object, *places: Place) -> bool:
+        """Take back those of this subject that wait to be posted into one of these; whether there are any."""
+        taken = self.withdraw(lambda each: each.subject is subject and any(each.place is place for place in places))
+        for deferral in taken:
+            deferral.fail()
+        return bool(taken)
+
+    def leave(self, place: Place) -> None:
+        """Drop those that wait to be posted there, or were: nobody will hear of their end."""
+        self.withdraw(lambda each: each.place is place)
+        for deferral in [each for each in self.live if each.place is place]:
             self._end(deferral)
 
     def _end(self, deferral: Deferral) -> None:

@@ -36,6 +36,7 @@ from amoeba.constants import (
 )
 from amoeba.counters import Counter, Counters
 from amoeba.deferral import DeferralQueue
+from amoeba.deferred_work import DeferredWork, cancel_work, flush_work, queue_work
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
@@ -48,7 +49,6 @@ from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.scalable import ScalableEndpoint
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import DEFAULT_TX_SIZE, ring_size
-from amoeba.triggered import DeferredWork, cancel_work, flush_work, queue_work
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric

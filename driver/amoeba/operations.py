@@ -19,7 +19,7 @@ from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.rings import INJECT_SIZE, Ending, Operation, Piece
 from amoeba.sharing import TransmitRings
-from amoeba.triggered import TRIGGERS
+from amoeba.triggered import trigger_of
 from amoeba.vectors import Descs, Segment, cut
 
 if TYPE_CHECKING:
@@ -465,28 +465,22 @@ class Operations(FabricObject):
         does. ``buffers`` are those of which regions must still be open then.
         Raises FI_EINVAL for an unknown peer, a context that names no counter, or one of another domain.
         """
-        if not isinstance(context, TRIGGERS):
-            raise fabric_error(
-                Errno.FI_EINVAL, f"with FI_TRIGGER, context is a TriggeredContext, got {type(context).__name__}"
-            )
-        context.cntr._check_open()
-        if context.cntr._parent is not self.domain:
-            raise fabric_error(Errno.FI_EINVAL, f"{context.cntr!r} belongs to another domain")
+        trigger = trigger_of(context, self.domain)
         assert self._peer_map is not None  # the endpoint is enabled
         if self._connection is not None:
             dest_addr = self._connection.destination()
         self._peer_map.check(dest_addr)
-        quiet = context.is_silent(silent, bits)
+        quiet = trigger.is_silent(silent, bits)
 
         def start(deferral: Deferral) -> None:
             for buffer in buffers:
                 if buffer.desc is not None:
                     buffer.desc._check_open()
-            post(context.op_context, bits & ~_TRIGGER, quiet, data, deferral)
+            post(trigger.op_context, bits & ~_TRIGGER, quiet, data, deferral)
 
-        deferral = context.defer(start, bits)
-        deferral.rings, deferral.queue = rings, self._cq
-        deferral.reported = Operation(context.op_context, cq_flags, False, dest_addr, ()), length
+        deferral = trigger.defer(start, bits)
+        deferral.place, deferral.queue = rings, self._cq
+        deferral.reported = Operation(trigger.op_context, cq_flags, False, dest_addr, ()), length
         self.domain._deferrals.add(deferral)
 
     def _not_enabled(self) -> TransmitRings:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from amoeba_model.descriptors import EventFlags, ReceiveOpcode
 
 from amoeba.constants import FI_ADDR_UNSPEC, Errno, MrAccess, OpFlags
+from amoeba.deferral import Deferral
 from amoeba.errors import fabric_error
 from amoeba.events import Event
 from amoeba.lifetime import FabricObject
@@ -15,10 +16,12 @@ from amoeba.nic import Nic
 from amoeba.operations import NO_FLAGS, Local, grant, locals_of, total
 from amoeba.receive import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.receives import Claim, Match, Receive, Receives
+from amoeba.rings import Operation
+from amoeba.triggered import trigger_of
 from amoeba.vectors import Descs, Msg, TaggedMsg
 
 if TYPE_CHECKING:
-    from amoeba.domain import MemoryRegion
+    from amoeba.domain import Domain, MemoryRegion
 
 __all__ = ["MAX_RECEIVE", "ReceiveOperations", "check_tag"]
 
@@ -32,9 +35,11 @@ _MULTI = int(OpFlags.FI_MULTI_RECV)
 _PEEK = int(OpFlags.FI_PEEK)
 _CLAIM = int(OpFlags.FI_CLAIM)
 _DISCARD = int(OpFlags.FI_DISCARD)
-_RECEIVE_FLAGS = _MORE | _REPORT | _MULTI
+_TRIGGER = int(OpFlags.FI_TRIGGER)
+_RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _TRIGGER
 _SEARCH_FLAGS = _MORE | _REPORT | _PEEK | _CLAIM | _DISCARD
 _UNTAGGED = Match(tagged=False)
+_NOBODY = -1
 
 
 def check_tag(tag: int) -> None:
@@ -46,6 +51,7 @@ def check_tag(tag: int) -> None:
 class ReceiveOperations(FabricObject):
     """The calls that receive; :class:`amoeba.Endpoint` says what their arguments are."""
 
+    domain: "Domain"
     _nic: Nic
     _receiver: Receiver | None = None
     """The receiving half of the endpoint."""
@@ -156,9 +162,17 @@ class ReceiveOperations(FabricObject):
     # How receives are done
 
     def _cancel_receive(self, context: Any) -> bool:
-        """Take the oldest receive with this ``context`` back; whether there is one."""
+        """Take the oldest receive with this ``context`` back, which may still wait for its counter; whether there is
+        one."""
         receives = None if self._receiver is None else self._receiver.receives
-        return receives is not None and receives.cancel(context)
+        return receives is not None and (self.domain._deferrals.cancel(context, receives) or receives.cancel(context))
+
+    def _stop_receiving(self) -> None:
+        """Report nothing any more."""
+        assert self._receiver is not None
+        if self._receiver.receives is not None:
+            self.domain._deferrals.leave(self._receiver.receives)
+        self._receiver.stop()
 
     def _receiving(self) -> Receives:
         """The receive ring. Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if there is none, FI_ENOTCONN."""
@@ -215,9 +229,37 @@ class ReceiveOperations(FabricObject):
                 "FI_MULTI_RECV takes one buffer of a byte or more, and caps with FI_MULTI_RECV if caps are given; "
                 f"got {len(buffers)} buffers",
             )
+        if bits & _TRIGGER:
+            self._defer_receive(receives, receive, buffers, bits & ~_TRIGGER)
+        else:
+            self._post_receive(receives, receive, buffers, bits)
+
+    def _post_receive(self, receives: Receives, receive: Receive, buffers: Sequence[Local], bits: int) -> None:
+        """Post a receive whose arguments are right. Raises FI_EAGAIN."""
+        assert self._receiver is not None
         receives.check_space()
         self._prepare(receive, buffers)
         receives.post(receive, self._receiver.min_multi_recv, bool(bits & _MORE))
+
+    def _defer_receive(self, receives: Receives, receive: Receive, buffers: Sequence[Local], bits: int) -> None:
+        """Let a receive with FI_TRIGGER, whose other arguments are right, wait for its counter.
+
+        Raises what :func:`trigger_of` does.
+        """
+        assert self._receiver is not None
+        trigger = trigger_of(receive.context, self.domain)
+        receive.context, receive.silent = trigger.op_context, trigger.is_silent(receive.silent, bits)
+
+        def start(deferral: Deferral) -> None:
+            for buffer in buffers:
+                if buffer.desc is not None:
+                    buffer.desc._check_open()
+            self._post_receive(self._receiving(), receive, buffers, bits)
+
+        deferral = receive.deferral = trigger.defer(start, bits)
+        deferral.place, deferral.queue = receives, self._receiver.queue
+        deferral.reported = Operation(receive.context, receive.flags, False, _NOBODY, ()), 0
+        self.domain._deferrals.add(deferral)
 
     def _prepare(self, receive: Receive, buffers: Sequence[Local]) -> None:
         """Make the buffers accessible to the NIC, which reads long messages into each of them.

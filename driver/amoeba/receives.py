@@ -19,6 +19,7 @@ from amoeba_model.descriptors import (
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.constants import FI_ADDR_NOTAVAIL, Caps, Errno
+from amoeba.deferral import Deferral
 from amoeba.dispatch import Dispatch
 from amoeba.errors import fabric_error
 from amoeba.events import Event
@@ -77,6 +78,8 @@ class Receive:
     grants: tuple[tuple[int, int], ...] = ()
     keep: tuple[Any, ...] = ()
     """Regions, kept alive."""
+    deferral: Deferral | None = None
+    """What has waited for a counter, and is told of its end."""
     opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE
     found: Callable[[Event], int] | None = None
     """What becomes of the message that a search has found; returns where the application finds it, 0: nowhere."""
@@ -95,6 +98,11 @@ class Receive:
     def flags(self) -> int:
         """``flags`` of its completions."""
         return int(Caps.FI_TAGGED if self.match.tagged else Caps.FI_MSG) | _RECV
+
+    @property
+    def counted(self) -> bool:
+        """Whether counters of the endpoint count it: deferred work may have one of its own instead."""
+        return self.deferral is None or self.deferral.counted
 
     def gather(self) -> memoryview:
         """Let the message come to memory of the driver's first. It has the contents of the buffers: a tagged atomic
@@ -173,7 +181,7 @@ class Receives:
         self._ready = dispatch.ready
         self._number_of = dispatch.number_of
         self._long = long
-        self._tally = tally
+        self.tally: Tally | None = tally
         self._counter = counter
         dispatch.handlers |= {
             EventKind.RECEIVED: self._received,
@@ -234,7 +242,7 @@ class Receives:
     def _write(self, opcode: ReceiveOpcode, receive: Receive, token: int, least_room: int) -> None:
         match = receive.match
         ip, context = match.source or (0, 0)
-        counted = opcode is ReceiveOpcode.RECEIVE and receive.whole is None
+        counted = opcode is ReceiveOpcode.RECEIVE and self._told(receive)
         _DESCRIPTOR.pack_into(
             self._ring,
             (self._tail % self._entries) * RX_DESCRIPTOR.size,
@@ -293,7 +301,7 @@ class Receives:
         fits = sum(segment.length for segment in receive.segments(event.address, event.length))
         if receive.whole is not None:
             receive.fill(receive.whole[:fits])
-        told = event.status if receive.whole is None and self._counter else None
+        told = event.status if self._told(receive) else None
         self._complete(receive, event, event.status, fits if event.status in (_OK, _TOO_LONG) else 0, told)
 
     def _met_in_slot(self, event: Event) -> None:
@@ -326,7 +334,7 @@ class Receives:
         receive = self._release(event)
         if receive.whole is not None:
             receive.fill(receive.whole)
-        told = event.status if receive.whole is None and self._counter else None
+        told = event.status if self._told(receive) else None
         self._complete(receive, event, event.status, event.length if event.status == _OK else 0, told, kind=_ATOMIC)
 
     def _search_over(self, event: Event) -> None:
@@ -350,6 +358,10 @@ class Receives:
     def _refused(self, event: Event) -> None:
         raise fabric_error(Errno.FI_EIO, f"the NIC refused receive {event.context:#x} with status {event.status:#x}")
 
+    def _told(self, receive: Receive) -> bool:
+        """Whether the NIC counts what it places in the buffer."""
+        return bool(self._counter) and receive.whole is None and receive.counted
+
     def _release(self, event: Event) -> Receive:
         """The receive or search that an event concerns, which leaves the NIC if the event says so."""
         receive = self._outstanding.get(event.context)
@@ -367,11 +379,14 @@ class Receives:
         self, receive: Receive, event: Event, status: int, length: int, told: int | None = None, *, kind: int = 0
     ) -> None:
         """A message has been received, with ``length`` bytes, or the receive has failed."""
-        self._tally(receive.flags, status, told)
+        if receive.counted and self.tally is not None:
+            self.tally(receive.flags, status, told)
         over = receive.released and not receive.reading
         if over:
             for grant in receive.grants:
                 self.nic.dma.revoke(*grant)
+            if receive.deferral is not None:
+                receive.deferral.finish(status)
         flags = kind | (_MULTI_RECV if over and receive.multi else 0)
         self._report(receive, event, status, length, flags, event.address if receive.multi else 0)
 
@@ -412,6 +427,7 @@ class Receives:
         for receive in self._outstanding.values():
             for grant in receive.grants:
                 self.nic.dma.revoke(*grant)
+        self._outstanding.clear()
         self.nic.dma.revoke(self.base, self._ring.nbytes)
         self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes)
 

@@ -229,6 +229,7 @@ class ReceiveContext(ReceiveOperations):
 
     def __init__(self, endpoint: ScalableEndpoint, context: int, rx_size: int) -> None:
         self.endpoint = endpoint
+        self.domain = endpoint.domain
         self.context = context
         """The NIC's context."""
         self.enabled = False
@@ -328,7 +329,7 @@ class ReceiveContext(ReceiveOperations):
     def _release(self) -> None:
         lost = False
         if self.enabled:
-            self._receiver.stop()
+            self._stop_receiving()
             if self._reading is not None:
                 rings, peers = self._reading
                 vector, queue = self.endpoint._av, self._receiver.queue

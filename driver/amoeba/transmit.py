@@ -92,12 +92,7 @@ class Posting(RmaOperations, AtomicOperations, MessageOperations):
         nobody has read of that yet. Raises FI_ENOENT if there is none: what else was posted cannot be called back.
         """
         rings = self._rings or self._not_enabled()
-        taken = self.domain._deferrals.withdraw(
-            lambda deferral: deferral.subject is context and deferral.rings is rings
-        )
-        for deferral in taken:
-            deferral.fail()
-        if not taken and not self._cancel_receive(context):
+        if not self.domain._deferrals.cancel(context, rings) and not self._cancel_receive(context):
             raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
 
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
@@ -180,7 +175,7 @@ class Transmitter(Posting):
         rings, self._rings = self._rings, None
         if rings is not None:
             assert self._peer_map is not None
-            self.domain._deferrals.forget(lambda deferral: deferral.rings is rings)
+            self.domain._deferrals.leave(rings)
             self._transmit_queue()._detach(rings)
             av._detach(self._peer_map)
         return rings

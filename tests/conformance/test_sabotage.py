@@ -27,6 +27,7 @@ from amoeba.memory import address_of
 from amoeba.messages import MessageOperations
 from amoeba.nic import Nic
 from amoeba.operations import Local, Operations
+from amoeba.receive_operations import ReceiveOperations
 from amoeba.receives import Receives
 from amoeba.rings import ContextRings
 from amoeba.testing import open_pair, run, select
@@ -332,7 +333,25 @@ def errors_do_not_trigger(patch):
     around(patch, Deferral, "__init__", start)
 
 
-@breaks("fi_trigger.cancelled_work_*", "fi_trigger.flushed_work_*")
+@breaks("fi_trigger.receives_can_be_triggered", "fi_trigger.receives_can_be_deferred")
+def receives_do_not_wait(patch):
+    def defer(self, receives, receive, buffers, bits):
+        receive.context = receive.context.op_context
+        self._post_receive(receives, receive, buffers, bits)
+
+    patch.setattr(ReceiveOperations, "_defer_receive", defer)
+
+
+@breaks("fi_trigger.receives_can_be_deferred", "fi_trigger.deferred_receives_are_reported_*")
+def the_end_of_deferred_receives_is_missed(patch):
+    def complete(self, original, receive, *arguments, **keywords):
+        receive.deferral = None
+        original(self, receive, *arguments, **keywords)
+
+    around(patch, Receives, "_complete", complete)
+
+
+@breaks("fi_trigger.cancelled_work_*", "fi_trigger.cancelled_receives_*", "fi_trigger.flushed_work_*")
 def work_is_never_withdrawn(patch):
     patch.setattr(DeferralQueue, "withdraw", lambda self, chosen: [None])
 

@@ -522,7 +522,7 @@ def test_work_of_other_kinds_or_domains_is_refused(fabric, pair, to, cntr, done,
     op = write(client, to, 1)
     foreign = keep(keep(fabric.domain(0)).cntr_open())
     for number, work in (
-        (Errno.FI_ENOSYS, DeferredWork(1, cntr, TriggerOp.FI_OP_TSEND, op)),
+        (Errno.FI_EINVAL, DeferredWork(1, cntr, TriggerOp.FI_OP_TSEND, op)),
         (Errno.FI_EINVAL, DeferredWork(1, cntr, TriggerOp.FI_OP_ATOMIC, op)),
         (Errno.FI_EINVAL, DeferredWork(1, cntr, TriggerOp.FI_OP_CNTR_ADD, OpCntr(done, 1), done)),
         (Errno.FI_EINVAL, DeferredWork(1, cntr, TriggerOp.FI_OP_CNTR_SET, OpCntr(done, -1))),

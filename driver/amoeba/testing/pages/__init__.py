@@ -19,5 +19,6 @@ MODULES = (
     "fi_msg_receives",
     "fi_tagged",
     "fi_trigger",
+    "fi_trigger_messages",
 )
 """In the order in which their checks are listed and run."""

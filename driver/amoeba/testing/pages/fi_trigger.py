@@ -4,6 +4,14 @@ from typing import Any
 
 from amoeba.constants import BindFlags, Errno, Op, OpFlags, TriggerOp
 from amoeba.counters import Counter
+from amoeba.deferred_work import (
+    DeferredWork,
+    OpAtomic,
+    OpCntr,
+    OpCompareAtomic,
+    OpFetchAtomic,
+    OpRma,
+)
 from amoeba.operations import NO_FLAGS
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import memory_of, words
@@ -11,15 +19,7 @@ from amoeba.testing.pages.fi_cntr import becomes, counted
 from amoeba.testing.pages.fi_rma import message, pattern
 from amoeba.testing.pair import Initiator, Pair, RemoteMemory
 from amoeba.testing.registry import Page
-from amoeba.triggered import (
-    DeferredWork,
-    OpAtomic,
-    OpCntr,
-    OpCompareAtomic,
-    OpFetchAtomic,
-    OpRma,
-    TriggeredContext,
-)
+from amoeba.triggered import TriggeredContext
 from amoeba.vectors import AtomicMsg, RmaIoc
 
 page = Page("fi_trigger", "1.17", needs={"triggered", "rma"})

@@ -1,0 +1,33 @@
+"""What a C program would open, by the calls of C."""
+
+import numpy as np
+import pytest
+from amoeba import AvType, BindFlags, CqFormat, FabricError, WaitObj, fi
+
+
+def words(*values):
+    return np.array(values, np.uint64)
+
+
+def refused(number, words=""):
+    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
+
+
+class Node:
+    """One end, opened as a C program would."""
+
+    def __init__(self, fabric, info, keep):
+        self.info = info
+        self.domain = keep(fi.fi_domain(fabric, info))
+        self.cq = keep(fi.fi_cq_open(self.domain, fi.CqAttr(CqFormat.FI_CQ_FORMAT_DATA, WaitObj.FI_WAIT_FD)))
+        self.av = keep(fi.fi_av_open(self.domain, fi.AvAttr(AvType.FI_AV_TABLE)))
+        self.ep = keep(fi.fi_endpoint(self.domain, info))
+        fi.fi_ep_bind(self.ep, self.cq, BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
+        fi.fi_ep_bind(self.ep, self.av, 0)
+        fi.fi_enable(self.ep)
+
+    def done(self, context=None):
+        """The entry of the operation under way, which has this context."""
+        (entry,) = fi.fi_cq_sread(self.cq, 1, None, 30_000)
+        assert entry.op_context == context
+        return entry

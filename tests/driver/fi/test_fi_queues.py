@@ -1,0 +1,101 @@
+"""The calls of fi_cq(3), fi_cntr(3), fi_eq(3) and fi_poll(3)."""
+
+import pytest
+from amoeba import (
+    FI_ADDR_NOTAVAIL,
+    BindFlags,
+    EqEntry,
+    EqFlags,
+    Errno,
+    ErrorAvailableError,
+    TryAgainError,
+    WaitObj,
+    fi,
+)
+from c_node import refused, words
+
+
+def test_events_of_the_application(fabric, keep):
+    eq = keep(fi.fi_eq_open(fabric, fi.EqAttr(1, EqFlags.FI_WRITE, WaitObj.FI_WAIT_UNSPEC)))
+    for read in (lambda: fi.fi_eq_read(eq, 0), lambda: fi.fi_eq_sread(eq, 10, 0), lambda: fi.fi_eq_readerr(eq, 0)):
+        with pytest.raises(TryAgainError):
+            read()
+    event = EqEntry(0, None, "mine", 4)
+    with refused(Errno.FI_EBADFLAGS):
+        fi.fi_eq_write(eq, 1234, event, 1)
+    fi.fi_eq_write(eq, 1234, event, 0)
+    with refused(Errno.FI_EAGAIN):
+        fi.fi_eq_write(eq, 1234, event, 0)
+    assert fi.fi_eq_read(eq, EqFlags.FI_PEEK) == fi.fi_eq_read(eq, 0) == event._replace(event=1234)
+    assert fi.fi_eq_strerror(eq, Errno.FI_ENOSPC) == "enospc"
+
+
+def test_completion_queues(fabric, client, to):
+    for read in (
+        lambda: fi.fi_cq_read(client.cq, 1),
+        lambda: fi.fi_cq_readfrom(client.cq, 1),
+        lambda: fi.fi_cq_sread(client.cq, 1, None, 10),
+        lambda: fi.fi_cq_sreadfrom(client.cq, 1, None, 0),
+        lambda: fi.fi_cq_readerr(client.cq, 0),
+    ):
+        with pytest.raises(TryAgainError):
+            read()
+    fi.fi_trywait(fabric, [client.cq], 1)
+    for context in range(2):
+        fi.fi_write(client.ep, words(1), 8, None, 0, *to, context)
+    while True:
+        try:
+            fi.fi_trywait(fabric, [client.cq], 1)
+            fabric.devices[0].advance()
+        except TryAgainError:
+            break
+    assert fi.fi_cq_read(client.cq, 1)[0].op_context == 0
+    (entry, source), *_ = fi.fi_cq_sreadfrom(client.cq, 4, None, -1)
+    assert (entry.op_context, source) == (1, FI_ADDR_NOTAVAIL)
+    for read in (fi.fi_cq_sread, fi.fi_cq_sreadfrom):
+        with refused(Errno.FI_ENOSYS, "condition"):
+            read(client.cq, 1, 2, -1)
+    fi.fi_cq_signal(client.cq)
+    with refused(Errno.FI_ECANCELED):
+        fi.fi_cq_sread(client.cq, 1, None, -1)
+
+
+def test_reading_with_sources_without_waiting(client, to):
+    fi.fi_write(client.ep, words(1), 8, None, 0, *to, "mine")
+    while True:
+        try:
+            ((entry, source),) = fi.fi_cq_readfrom(client.cq, 4)
+            break
+        except TryAgainError:
+            pass
+    assert (entry.op_context, source) == ("mine", FI_ADDR_NOTAVAIL)
+
+
+def test_failures(client, to):
+    fi.fi_write(client.ep, words(1), 8, None, 0, to[0], to[1] ^ 1, "wrong")
+    with pytest.raises(ErrorAvailableError):
+        fi.fi_cq_sread(client.cq, 1, None, -1)
+    with refused(Errno.FI_EBADFLAGS):
+        fi.fi_cq_readerr(client.cq, 1)
+    failure = fi.fi_cq_readerr(client.cq, 0)
+    assert (failure.op_context, failure.err) == ("wrong", Errno.FI_ENOKEY)
+    assert fi.fi_cq_strerror(client.cq, failure.prov_errno) == "bad mkey"
+
+
+def test_counters(client, nodes, to, keep):
+    cntr = keep(fi.fi_cntr_open(client.domain, fi.CntrAttr()))
+    ep = keep(fi.fi_endpoint(client.domain, client.info))
+    fi.fi_ep_bind(ep, client.cq, BindFlags.FI_TRANSMIT | BindFlags.FI_SELECTIVE_COMPLETION)
+    fi.fi_ep_bind(ep, client.av, 0)
+    fi.fi_ep_bind(ep, cntr, BindFlags.FI_WRITE)
+    fi.fi_enable(ep)
+    fi.fi_write(ep, words(1), 8, None, 0, *to)
+    fi.fi_cntr_wait(cntr, 1, -1)
+    with refused(Errno.FI_ETIMEDOUT):
+        fi.fi_cntr_wait(cntr, 2, 10)
+    fi.fi_cntr_add(cntr, 2)
+    fi.fi_cntr_adderr(cntr, 3)
+    assert (fi.fi_cntr_read(cntr), fi.fi_cntr_readerr(cntr)) == (3, 3)
+    fi.fi_cntr_set(cntr, 8)
+    fi.fi_cntr_seterr(cntr, 9)
+    assert (fi.fi_cntr_read(cntr), fi.fi_cntr_readerr(cntr)) == (8, 9)
