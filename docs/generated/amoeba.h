@@ -102,7 +102,7 @@
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH 0x084 /* RW: The same, high half. */
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH_STRIDE 0x080
-#define AMOEBA_CONTEXTS_READ_COUNTER 0x088 /* RW: Event counter of requests from elsewhere that fetch something (8 bits); 0: none. */
+#define AMOEBA_CONTEXTS_READ_COUNTER 0x088 /* RW: Event counter of peers' requests that fetch something (8 bits); 0: none. */
 #define AMOEBA_CONTEXTS_READ_COUNTER_STRIDE 0x080
 #define AMOEBA_CONTEXTS_WRITE_COUNTER 0x08c /* RW: The same of writes and base atomics. */
 #define AMOEBA_CONTEXTS_WRITE_COUNTER_STRIDE 0x080

@@ -32,7 +32,9 @@ _MULTI = int(OpFlags.FI_MULTI_RECV)
 _PEEK = int(OpFlags.FI_PEEK)
 _CLAIM = int(OpFlags.FI_CLAIM)
 _DISCARD = int(OpFlags.FI_DISCARD)
-_RECEIVE_FLAGS = _MORE | _REPORT | _MULTI
+_LEVEL = int(OpFlags.FI_TRANSMIT_COMPLETE)
+"""What a receive may ask for. Every completion says more: that the message is where everybody sees it."""
+_RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _LEVEL
 _SEARCH_FLAGS = _MORE | _REPORT | _PEEK | _CLAIM | _DISCARD
 _UNTAGGED = Match(tagged=False)
 

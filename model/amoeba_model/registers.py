@@ -279,7 +279,7 @@ def _context_block(contexts: int) -> RegisterBlock:
                 "Unexpected slots: unexpected * payload bytes of host memory; 4 KiB aligned, 0: no messages.",
             ),
             each("unexpected_base_high", 0x44, "The same, high half."),
-            each("read_counter", 0x48, "Event counter of requests from elsewhere that fetch something (8 bits); 0: none."),
+            each("read_counter", 0x48, "Event counter of peers' requests that fetch something (8 bits); 0: none."),
             each("write_counter", 0x4C, "The same of writes and base atomics."),
         ),
         "Endpoint contexts: rings, domain, UET identity.",
