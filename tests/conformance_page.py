@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from amoeba.testing import NEEDS, catalogue, checks
+from amoeba.testing import NEEDS, catalogue, checks, unchecked
 
 __all__ = ["PAGE", "main", "page"]
 
@@ -28,8 +28,10 @@ In a test of one's own, `amoeba.testing.checks()` parametrises it, and `check.ru
 makes a report. The project's own tests run all of them on model and RTL, between the two, over links that lose one
 frame in a hundred, and between two processes (`tests/conformance/`).
 
-Not checked is what the driver does otherwise on purpose ([libfabric.md](libfabric.md)): above all, that an object is
-closed together with what is bound to it, where libfabric has FI_EBUSY.
+Below each page's checks stand the sentences that have none of their own, and why: what the driver does otherwise on
+purpose ([libfabric.md](libfabric.md)), what asks for nothing, what asks something of the application, what other checks
+are about as well. A section that begins with another page's name is one of that page, told here of what this page's
+calls do.
 
 Some checks need what not every pair offers:
 
@@ -41,7 +43,7 @@ Some checks need what not every pair offers:
 def page() -> str:
     """docs/conformance.md."""
     needs = "".join(f"| {name} | {meaning} |\n" for name, meaning in NEEDS.items())
-    return f"{_INTRODUCTION}{needs}\n{catalogue(checks())}"
+    return f"{_INTRODUCTION}{needs}\n{catalogue(checks(), unchecked())}"
 
 
 def main(arguments: list[str] | None = None) -> int:

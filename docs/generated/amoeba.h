@@ -102,9 +102,9 @@
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_LOW_STRIDE 0x080
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH 0x084 /* RW: The same, high half. */
 #define AMOEBA_CONTEXTS_UNEXPECTED_BASE_HIGH_STRIDE 0x080
-#define AMOEBA_CONTEXTS_READ_COUNTER 0x088 /* RW: Event counter of requests from elsewhere that read only (8 bits); 0: none. */
+#define AMOEBA_CONTEXTS_READ_COUNTER 0x088 /* RW: Event counter of peers' requests that fetch something (8 bits); 0: none. */
 #define AMOEBA_CONTEXTS_READ_COUNTER_STRIDE 0x080
-#define AMOEBA_CONTEXTS_WRITE_COUNTER 0x08c /* RW: The same of those that write. */
+#define AMOEBA_CONTEXTS_WRITE_COUNTER 0x08c /* RW: The same of writes and base atomics. */
 #define AMOEBA_CONTEXTS_WRITE_COUNTER_STRIDE 0x080
 
 /* The key table, written one slot at a time; a key lies in one of the slots that key_slots() names. */
@@ -118,8 +118,8 @@
 #define AMOEBA_KEYS_LENGTH_HIGH 0x024 /* RW: The same, high half. */
 #define AMOEBA_KEYS_DOMAIN 0x028 /* RW: Protection domain (8 bits). */
 #define AMOEBA_KEYS_FLAGS 0x02c /* RW: Rights and addressing: KeyFlags. */
-#define AMOEBA_KEYS_READ_COUNTER 0x034 /* RW: Event counter of requests that only read (8 bits); 0: none. */
-#define AMOEBA_KEYS_WRITE_COUNTER 0x038 /* RW: The same of those that write. */
+#define AMOEBA_KEYS_READ_COUNTER 0x034 /* RW: Event counter of requests that fetch something (8 bits); 0: none. */
+#define AMOEBA_KEYS_WRITE_COUNTER 0x038 /* RW: The same of writes and base atomics. */
 #define AMOEBA_KEYS_STORE 0x030 /* W: Store the other values into the slot written here. */
 
 /* The peer table, written one entry at a time; each entry is one packet delivery context. */

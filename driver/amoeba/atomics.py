@@ -300,7 +300,6 @@ class AtomicOperations(Operations):
             flags & ~OpFlags.FI_TAGGED if tagged else flags,
             length,
             remote,
-            self._selective,
             msg.data if whole is None else None,
             TRANSMIT_FLAGS if reads_only or tagged else CHANGE_FLAGS,
         )

@@ -67,8 +67,9 @@ class Endpoint(Transmitter):
         FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, FI_TRIGGER, the completion levels up
         to FI_DELIVERY_COMPLETE; where memory is changed FI_COMMIT_COMPLETE, which needs FI_REMOTE_READ at the
         region, else the operation fails with FI_EACCES; with a ``msg`` FI_REMOTE_CQ_DATA, too. With a send
-        FI_MATCH_COMPLETE, with a receive FI_MORE, FI_COMPLETION, FI_MULTI_RECV and FI_TRIGGER. With an AtomicMsg
-        FI_TAGGED: ``addr`` is then an offset in the buffer of the peer's oldest receive with the tag in ``key``.
+        FI_MATCH_COMPLETE, with a receive FI_MORE, FI_COMPLETION, FI_TRANSMIT_COMPLETE, FI_MULTI_RECV and FI_TRIGGER.
+        With an AtomicMsg FI_TAGGED: ``addr`` is then an offset in the buffer of the peer's oldest receive with the
+        tag in ``key``.
 
     Messages are received once each, in the order sent. One longer than ``payload`` of the NIC is read by its
     receiver, and its send completes when that is done; the receiver must have the sender in its address vector, else

@@ -67,7 +67,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def sendmsg(self, msg: Msg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`sendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
-        self._send(msg, flags, msg.data if int(flags) & _REMOTE_CQ_DATA else None)
+        self._send(msg, flags, msg.data if int(flags) & _REMOTE_CQ_DATA else None, overrides=True)
 
     def senddata(
         self,
@@ -123,7 +123,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def tsendmsg(self, msg: TaggedMsg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`tsendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
-        self._send(msg, flags, msg.data if int(flags) & _REMOTE_CQ_DATA else None)
+        self._send(msg, flags, msg.data if int(flags) & _REMOTE_CQ_DATA else None, overrides=True)
 
     def tsenddata(
         self,
@@ -149,7 +149,15 @@ class MessageOperations(Operations, ReceiveOperations):
 
     # How sends are done
 
-    def _send(self, msg: Msg | TaggedMsg, flags: OpFlags, data: int | None = None, *, silent: bool = False) -> None:
+    def _send(
+        self,
+        msg: Msg | TaggedMsg,
+        flags: OpFlags,
+        data: int | None = None,
+        *,
+        silent: bool = False,
+        overrides: bool = False,
+    ) -> None:
         rings = self._rings or self._not_enabled()
         tagged = isinstance(msg, TaggedMsg)
         tag = msg.tag if isinstance(msg, TaggedMsg) else 0
@@ -162,7 +170,10 @@ class MessageOperations(Operations, ReceiveOperations):
         payload = self._nic.parameters.payload
         # a datagram is never read by its receiver
         allowed = _SEND_FLAGS if self.max_msg_size > payload else TRANSMIT_FLAGS
-        bits, silent = self._check_request(flags, length, 0, 0, silent or self._selective, allowed, self.max_msg_size)
+        silent = silent or self._silent(overrides)
+        bits, silent = self._check_request(
+            flags, length, 0, 0, silent, allowed, self.max_msg_size, overrides=overrides
+        )
         opcode = DescriptorOpcode.TAGGED_SEND if tagged else DescriptorOpcode.SEND
         cq_flags = _CQ_TAGGED_SEND if tagged else _CQ_SEND
         if length > payload or bits & _MATCHED:

@@ -186,10 +186,10 @@ class Operations(FabricObject):
 
     @property
     def op_flags(self) -> OpFlags:
-        """Flags of operations that are given none; FI_COMPLETION: report all successes.
+        """Flags of operations whose call takes none in C; FI_COMPLETION: report all successes.
 
-        Setting it (FI_SETOPSFLAG) concerns the operations that follow. Raises FI_EBADFLAGS for flags that cannot be a
-        default.
+        The calls ending in ``msg`` have those that they are given, and no others. Setting it (FI_SETOPSFLAG) concerns
+        the operations that follow. Raises FI_EBADFLAGS for flags that cannot be a default.
         """
         return self._op_flags
 
@@ -219,10 +219,12 @@ class Operations(FabricObject):
         silent: bool,
         allowed: int = TRANSMIT_FLAGS,
         most: int | None = None,
+        *,
+        overrides: bool = False,
     ) -> tuple[int, bool]:
         """Check what is common to all operations; returns the flags as bits, and whether success is silent.
 
-        ``most``: bytes that it can have, if it is a message.
+        ``most``: bytes that it can have, if it is a message. ``overrides``: ``flags`` are instead of the endpoint's.
         """
         if most is None:
             most = self._max_rma_size
@@ -232,9 +234,10 @@ class Operations(FabricObject):
             raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {most} bytes here, got {length}")
         if not (0 <= addr <= _U64 and 0 <= key <= _U64):
             raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
+        defaults = 0 if overrides else self._default_bits & allowed
         if not flags:
-            return self._default_bits & allowed, silent
-        bits = int(flags) | self._default_bits & allowed
+            return defaults, silent
+        bits = int(flags) | defaults
         if bits & ~allowed:
             refused = OpFlags(bits & ~allowed)
             reason = ", ".join(why for flag, why in _WHY_NOT.items() if refused & flag)
@@ -252,28 +255,36 @@ class Operations(FabricObject):
         flags: OpFlags,
         length: int,
         remote: Sequence[Segment],
-        silent: bool,
         data: int | None,
         allowed: int = TRANSMIT_FLAGS,
     ) -> tuple[int, bool, int | None]:
         """The same for scattered memory and with immediate data, which is returned if the flags say so.
 
-        ``data`` None: the call has none, so the flags must not ask for it.
+        ``data`` None: the call is no ``...msg`` call. It has no data, so the flags must not ask for it, and the
+        endpoint's own apply.
         """
         if not remote:
             raise fabric_error(Errno.FI_EINVAL, "expected one or more remote segments, got none")
         sizes = [segment.length for segment in remote]
         if min(sizes) < 0 or sum(sizes) != length:
             raise fabric_error(Errno.FI_EINVAL, f"{length} bytes of local memory for {sizes} of remote memory")
-        if data is not None:
+        overrides = data is not None
+        silent = self._silent(overrides)
+        if overrides:
             allowed |= _REMOTE_CQ_DATA
-        bits, silenced = self._check_request(flags, length, remote[0].address, remote[0].key, silent, allowed)
+        bits, silenced = self._check_request(
+            flags, length, remote[0].address, remote[0].key, silent, allowed, overrides=overrides
+        )
         for segment in remote[1:]:
             self._check_request(NO_FLAGS, 0, segment.address, segment.key, silent)
         if data is None or not bits & _REMOTE_CQ_DATA:
             return bits, silenced, None
         self._check_data(data)
         return bits, silenced, data
+
+    def _silent(self, overrides: bool) -> bool:
+        """Whether a success is not reported by default; ``overrides``: the endpoint's flags do not count."""
+        return self._selective_queue if overrides else self._selective
 
     @staticmethod
     def _check_data(data: int) -> None:

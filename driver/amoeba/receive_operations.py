@@ -36,7 +36,9 @@ _PEEK = int(OpFlags.FI_PEEK)
 _CLAIM = int(OpFlags.FI_CLAIM)
 _DISCARD = int(OpFlags.FI_DISCARD)
 _TRIGGER = int(OpFlags.FI_TRIGGER)
-_RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _TRIGGER
+_LEVEL = int(OpFlags.FI_TRANSMIT_COMPLETE)
+"""What a receive may ask for. Every completion says more: that the message is where everybody sees it."""
+_RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _TRIGGER | _LEVEL
 _SEARCH_FLAGS = _MORE | _REPORT | _PEEK | _CLAIM | _DISCARD
 _UNTAGGED = Match(tagged=False)
 _NOBODY = -1

@@ -157,7 +157,6 @@ class RmaOperations(Operations):
             flags,
             length,
             remote,
-            self._selective,
             msg.data if whole is None else None,
             CHANGE_FLAGS if writes else TRANSMIT_FLAGS,
         )

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import re
 import threading
 
 import conformance_page
@@ -15,6 +16,7 @@ from amoeba.testing import (
     Page,
     Pair,
     TargetSide,
+    Unchecked,
     catalogue,
     checks,
     expect,
@@ -24,6 +26,7 @@ from amoeba.testing import (
     results,
     run,
     select,
+    unchecked,
 )
 from amoeba.testing.remote import RemoteTarget, serve
 
@@ -74,6 +77,23 @@ def test_every_check_says_what_it_is_about_and_how_it_finds_out():
         assert 10 <= len(check.sentence) <= 110, check.id
         assert check.function.__doc__.endswith((".", '"')), check.id
         assert check.needs <= set(NEEDS), check.id
+
+
+def test_every_sentence_without_a_check_has_a_reason_that_names_checks_that_are_there():
+    pages, ids = {check.page for check in checks()}, {check.id for check in checks()}
+    for sentence in unchecked():
+        assert sentence.page in pages
+        assert sentence.section, sentence
+        assert 5 <= len(sentence.sentence) <= 160, sentence
+        assert len(sentence.reason) >= 12, sentence
+        named = set(re.findall(r"`(fi_[a-z]+\.\w+)`", sentence.reason))
+        assert named <= ids, sentence
+
+
+def test_a_sentence_is_left_to_a_page():
+    page = Page("fi_test", "1.17")
+    page.leave("SECTION", "It may be so.", "It need not.")
+    assert page.unchecked == [Unchecked("fi_test", "SECTION", "It may be so.", "It need not.")]
 
 
 def test_checks_are_chosen_by_page_and_by_pattern():
@@ -406,9 +426,20 @@ def test_results_list_failures_and_every_sentence():
 
 def test_the_catalogue_counts_sentences_and_checks():
     text = catalogue([check_of(passes, "rma"), check_of(fails, "rma", "cut")])
-    assert "| [fi_test(3)](#fi_test3) | 1.17 | 1 | 2 |" in text
+    assert "| [fi_test(3)](#fi_test3) | 1.17 | 1 | 2 | 0 |" in text
+    assert "Without a check" not in text
     assert "All of them need rma." in text
     assert "| SECTION | It holds. | `fails` | cut |" in text
+
+
+def test_the_catalogue_lists_sentences_without_a_check_by_page():
+    left = [Unchecked("fi_test", "SECTION", "This | that.", "It may."), Unchecked("fi_two", "NOTES", "Or so.", "No.")]
+    text = catalogue([check_of(passes), check_of(passes, name="fi_two")], left)
+    assert "| [fi_test(3)](#fi_test3) | 1.17 | 1 | 1 | 1 |" in text
+    assert "| all | | 2 | 2 | 2 |" in text
+    first, second = text.split("## fi_two(3)")
+    assert "| SECTION | This \\| that. | It may. |" in first
+    assert "| NOTES | Or so. | No. |" in second
 
 
 # The page

@@ -202,9 +202,9 @@ def test_counters_are_written_behind_what_they_count(pair: Pair, region: Buffer)
         (DescriptorOpcode.WRITE, 0, False),
         (DescriptorOpcode.READ, 0, True),
         (DescriptorOpcode.ATOMIC, Op.FI_SUM, False),
-        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_SUM, False),
+        (DescriptorOpcode.FETCH_ATOMIC, Op.FI_SUM, True),
         (DescriptorOpcode.FETCH_ATOMIC, Op.FI_ATOMIC_READ, True),
-        (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP, False),
+        (DescriptorOpcode.COMPARE_ATOMIC, Op.FI_CSWAP, True),
     ],
 )
 def test_requests_advance_the_counters_of_context_and_key_by_what_they_do(

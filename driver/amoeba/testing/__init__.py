@@ -15,12 +15,13 @@ or, with pytest, one test per sentence::
         check.run(pair)
 
 ``amoeba conformance`` does it from the command line. A check closes what it opens, and leaves its pair as it was, so
-that all of them can share one. New ones are registered in the module of their page in :mod:`amoeba.testing.pages`.
+that all of them can share one. New ones are registered in the module of their page in :mod:`amoeba.testing.pages`;
+there is also said of which sentences there is none, and why.
 """
 
 from amoeba.testing.expectations import CheckFailedError, expect, expect_equal, expect_error
 from amoeba.testing.pair import Initiator, Pair, RemoteMemory, RemoteReceive, Talker, join_pair, open_pair
-from amoeba.testing.registry import NEEDS, Check, Page, checks, select
+from amoeba.testing.registry import NEEDS, Check, Page, Unchecked, checks, select, unchecked
 from amoeba.testing.report import catalogue, results
 from amoeba.testing.runner import Outcome, Report, run
 from amoeba.testing.target import Target, TargetSide
@@ -39,6 +40,7 @@ __all__ = [
     "Talker",
     "Target",
     "TargetSide",
+    "Unchecked",
     "catalogue",
     "checks",
     "expect",
@@ -49,4 +51,5 @@ __all__ = [
     "results",
     "run",
     "select",
+    "unchecked",
 ]

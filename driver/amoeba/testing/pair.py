@@ -10,12 +10,14 @@ import numpy as np
 from amoeba_model.impairments import PERFECT, Impairments
 
 from amoeba.address import AddressVector
+from amoeba.attributes import EpAttr, Info
 from amoeba.completion import CompletionQueue
 from amoeba.constants import (
     BindFlags,
     Caps,
     CqFormat,
     Datatype,
+    EpType,
     Errno,
     MrAccess,
     MrMode,
@@ -36,10 +38,22 @@ from amoeba.testing.expectations import CheckFailedError, expect_equal
 from amoeba.testing.remote import RemoteTarget, serve
 from amoeba.testing.target import Exposed, Heard, Target, TargetSide
 
-__all__ = ["REMOTE", "Initiator", "Pair", "RemoteMemory", "RemoteReceive", "Talker", "join_pair", "open_pair"]
+__all__ = [
+    "CONNECTED",
+    "REMOTE",
+    "Initiator",
+    "Pair",
+    "RemoteMemory",
+    "RemoteReceive",
+    "Talker",
+    "join_pair",
+    "open_pair",
+]
 
 REMOTE = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 """What peers may do with memory that checks expose, if they do not say otherwise."""
+CONNECTED = Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))
+"""Hints for connected endpoints."""
 PATIENCE = 60.0
 """Seconds of host time in which any operation ends."""
 _TX_SIZE = 16
@@ -52,6 +66,7 @@ _CAPABILITIES = {
     "triggered": Caps.FI_TRIGGER,
     "fence": Caps.FI_FENCE,
     "source": Caps.FI_SOURCE,
+    "persistent": Caps.FI_RMA_PMEM,
 }
 _GIVES_UP_SOON = Retransmission(timeout=2000, limit=1)
 
@@ -226,6 +241,9 @@ class Pair:
             with contextlib.suppress(FabricError):
                 if self.domain.query_atomic(datatype, Op.FI_SUM).size == size:
                     yield name
+        with contextlib.suppress(FabricError):
+            self.fabric.getinfo(CONNECTED)
+            yield "connected"
         with contextlib.suppress(FabricError):
             self.domain.cq_open(wait_obj=WaitObj.FI_WAIT_FD).close()
             yield "wait_fd"

@@ -12,7 +12,7 @@ from amoeba.testing.pages import MODULES
 if TYPE_CHECKING:
     from amoeba.testing.pair import Pair
 
-__all__ = ["NEEDS", "Check", "Page", "checks", "select"]
+__all__ = ["NEEDS", "Check", "Page", "Unchecked", "checks", "select", "unchecked"]
 
 NEEDS = {
     "rma": "FI_RMA",
@@ -22,6 +22,8 @@ NEEDS = {
     "triggered": "FI_TRIGGER",
     "fence": "FI_FENCE",
     "source": "FI_SOURCE",
+    "persistent": "FI_RMA_PMEM",
+    "connected": "endpoints of type FI_EP_MSG",
     "int128": "atomics on FI_INT128",
     "long_double": "atomics on FI_LONG_DOUBLE, of this platform's format",
     "wait_fd": "completion queues with FI_WAIT_FD",
@@ -68,6 +70,18 @@ class Check:
         return self.id
 
 
+@dataclass(frozen=True)
+class Unchecked:
+    """A sentence of the manual for which there is no check."""
+
+    page: str
+    section: str
+    sentence: str
+    """What the page says there, in our words."""
+    reason: str
+    """Why not; names in backquotes are ids of checks that are about the same."""
+
+
 class Page:
     """Registers the checks of one manual page: a decorator factory, one per module.
 
@@ -80,6 +94,7 @@ class Page:
         self.needs = frozenset(needs)
         """What every check of the page needs."""
         self.checks: list[Check] = []
+        self.unchecked: list[Unchecked] = []
 
     def __call__(self, section: str, sentence: str, needs: Iterable[str] = ()) -> Callable[[Function], Function]:
         """Register the function as the check of a sentence in this section of the page."""
@@ -97,12 +112,25 @@ class Page:
 
         return register
 
+    def leave(self, section: str, sentence: str, reason: str) -> None:
+        """Register a sentence as one that no check stands for."""
+        self.unchecked.append(Unchecked(self.name, section, sentence, reason))
+
 
 @cache
 def checks() -> tuple[Check, ...]:
     """All checks, page by page: what ``pytest.mark.parametrize("check", checks(), ids=str)`` takes."""
-    pages = dict.fromkeys(import_module(f"amoeba.testing.pages.{name}").page for name in MODULES)
-    return tuple(check for page in pages for check in page.checks)
+    return tuple(check for page in _pages() for check in page.checks)
+
+
+@cache
+def unchecked() -> tuple[Unchecked, ...]:
+    """All sentences without a check, page by page."""
+    return tuple(sentence for page in _pages() for sentence in page.unchecked)
+
+
+def _pages() -> Iterable[Page]:
+    return dict.fromkeys(import_module(f"amoeba.testing.pages.{name}").page for name in MODULES)
 
 
 def select(*patterns: str) -> tuple[Check, ...]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from amoeba.testing.registry import NEEDS, Check
+from amoeba.testing.registry import NEEDS, Check, Unchecked
 from amoeba.testing.runner import Report
 
 __all__ = ["catalogue", "results"]
 
 
-def catalogue(checks: Sequence[Check]) -> str:
-    """Every sentence that is checked, by manual page, with the ids of the checks."""
-    return _text(_catalogue(checks))
+def catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked] = ()) -> str:
+    """Every sentence that is checked, by manual page, with the ids of the checks; and why others are not."""
+    return _text(_catalogue(checks, unchecked))
 
 
 def results(report: Report, title: str) -> str:
@@ -22,14 +22,16 @@ def _text(lines: Iterator[str]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _catalogue(checks: Sequence[Check]) -> Iterator[str]:
+def _catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked]) -> Iterator[str]:
     pages: dict[str, list[Check]] = {}
     for check in checks:
         pages.setdefault(check.page, []).append(check)
-    yield from ("| page | release | sentences | checks |", "|---|---|---:|---:|")
+    left = {page: [sentence for sentence in unchecked if sentence.page == page] for page in pages}
+    yield from ("| page | release | sentences | checks | without |", "|---|---|---:|---:|---:|")
     for page, of_page in pages.items():
-        yield f"| [{page}(3)](#{page}3) | {of_page[0].version} | {_sentences(of_page)} | {len(of_page)} |"
-    yield f"| all | | {_sentences(checks)} | {len(checks)} |"
+        counts = f"{_sentences(of_page)} | {len(of_page)} | {len(left[page])}"
+        yield f"| [{page}(3)](#{page}3) | {of_page[0].version} | {counts} |"
+    yield f"| all | | {_sentences(checks)} | {len(checks)} | {len(unchecked)} |"
     yield ""
     for page, of_page in pages.items():
         common = frozenset.intersection(*(check.needs for check in of_page))
@@ -40,6 +42,10 @@ def _catalogue(checks: Sequence[Check]) -> Iterator[str]:
         for check in of_page:
             yield _row(check.section, check.sentence, f"`{check.function.__name__}`", _names(check.needs - common))
         yield ""
+        if left[page]:
+            yield from ("Without a check of their own:", "", "| section | what it says | why |", "|---|---|---|")
+            yield from (_row(sentence.section, sentence.sentence, sentence.reason) for sentence in left[page])
+            yield ""
 
 
 def _sentences(checks: Sequence[Check]) -> int:

@@ -210,7 +210,7 @@ class RequestChecker(wiring.Component):
             *self._judge_memory(only_reads, is_extended, address),
             *self._judge_answer(),
             *self._judge_event(address),
-            *self._judge_counters(only_reads),
+            *self._judge_counters(),
             judged.outside.eq(is_virtual & decoded.difference[64]),
             judged.part_end.eq(offset + header.request_length),
             judged.region_length.eq(located.entry.length),
@@ -285,16 +285,17 @@ class RequestChecker(wiring.Component):
             event.initiator.eq(header.initiator),
         ]
 
-    def _judge_counters(self, only_reads):
+    def _judge_counters(self):
         """The context's and the key's, if the request is not refused before its key is looked at."""
         decoded, entry = self._decoded, self._decoded.located.entry
+        writes = decoded.kind.writes | decoded.kind.base
         counters = self._judged.checked.answer.counters
         is_counted = (
             (decoded.located.request.header.flags & int(SesFlags.DELIVERY_COMPLETE)) != 0
         ) & ~decoded.message.valid
         has_key = decoded.located.found & (entry.domain == decoded.context.domain)
         return [
-            counter.eq(Mux(counts, Mux(only_reads, source.read_counter, source.write_counter), 0))
+            counter.eq(Mux(counts, Mux(writes, source.write_counter, source.read_counter), 0))
             for counter, source, counts in (
                 (counters[0], decoded.context, is_counted),
                 (counters[1], entry, is_counted & has_key),

@@ -7,15 +7,15 @@ from amoeba_model.nic.tables import Context, KeyTable
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import AtomicOpcode, RequestOpcode, ReturnCode, SesFlags
+from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
 
 __all__ = ["EventCounters", "RemoteRequests"]
 
 _COUNTER_WRITES = Counter.COUNTER_WRITES.value
 _COUNTER_MASK = (1 << 64) - 1
 _OK = ReturnCode.OK.value
-_READ = RequestOpcode.READ.value
-_ATOMIC_READ = AtomicOpcode.READ.value
+_WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value)
+"""All others bring something back."""
 _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 
 
@@ -62,13 +62,13 @@ class RemoteRequests:
         """The packet is about to be answered with ``code``, if it is its request's last."""
         if not header.flags & _DELIVERY_COMPLETE:
             return
-        only_reads = header.opcode == _READ or header.atomic_opcode == _ATOMIC_READ
+        writes = header.opcode in _WRITES
         context = self._contexts[header.resource_index]
-        number = context.read_counter if only_reads else context.write_counter
+        number = context.write_counter if writes else context.read_counter
         if number:
             self._counters.advance(number, code == _OK)
         key = self._keys.find(header.memory_key)
         if key is not None and key.domain == context.domain:
-            number = key.read_counter if only_reads else key.write_counter
+            number = key.write_counter if writes else key.read_counter
             if number:
                 self._counters.advance(number, code == _OK)

@@ -5,7 +5,10 @@ __all__ = ["MODULES"]
 MODULES = (
     "fi_getinfo",
     "fi_rma",
+    "fi_rma_flags",
     "fi_atomic",
+    "fi_atomic_flags",
+    "fi_atomic_completions",
     "fi_atomic_operations",
     "fi_atomic_valid",
     "fi_atomic_tagged",

@@ -1,19 +1,19 @@
-"""fi_atomic(3): the calls, their flags, their completions, and the rights they need."""
+"""fi_atomic(3): the calls, what they are given, and the rights they need."""
 
 import numpy as np
 
-from amoeba.constants import Caps, Datatype, Errno, MrAccess, Op, OpFlags, QueryFlags
-from amoeba.errors import UnsupportedError
-from amoeba.operations import NO_FLAGS
+from amoeba import fi
+from amoeba.constants import FI_ADDR_UNSPEC, Datatype, Errno, MrAccess, Op, OpFlags
+from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pair import Pair, RemoteMemory
 from amoeba.testing.registry import Page
-from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
+from amoeba.vectors import AtomicMsg, RmaIoc
 
 page = Page("fi_atomic", "1.17", needs={"atomic"})
 
 U64 = Datatype.FI_UINT64
-_LONG = 1200
+LONG = 1200
 """Elements of 64 bits that no frame holds."""
 
 
@@ -52,35 +52,35 @@ def settle(pair: Pair, memory: RemoteMemory) -> None:
 @page("fi_atomic", "An operation on an array is applied to each of its entries.")
 def arrays_are_updated_entry_by_entry(pair: Pair) -> None:
     """More entries than a frame holds, each with an operand of its own; the neighbours stay."""
-    memory = memory_of(pair, *range(_LONG + 2))
-    operands = np.arange(_LONG, dtype=np.uint64) * 1000
+    memory = memory_of(pair, *range(LONG + 2))
+    operands = np.arange(LONG, dtype=np.uint64) * 1000
     pair.near.endpoint.atomic(operands, *memory.at(8), Op.FI_SUM)
     pair.near.finish()
-    expect_equal("memory", held(memory), [0, *(1001 * i + 1 for i in range(_LONG)), _LONG + 1])
+    expect_equal("memory", held(memory), [0, *(1001 * i + 1 for i in range(LONG)), LONG + 1])
 
 
 @page("Fetch-Atomic Functions", "The initial value of every entry is returned in the result buffer.")
 def fetching_arrays_returns_every_initial_value(pair: Pair) -> None:
     """More entries than a frame holds."""
-    memory = memory_of(pair, *range(_LONG))
-    result = np.zeros(_LONG, np.uint64)
-    pair.near.endpoint.fetch_atomic(np.ones(_LONG, np.uint64), result, *memory.at(), Op.FI_SUM)
+    memory = memory_of(pair, *range(LONG))
+    result = np.zeros(LONG, np.uint64)
+    pair.near.endpoint.fetch_atomic(np.ones(LONG, np.uint64), result, *memory.at(), Op.FI_SUM)
     pair.near.finish()
-    expect_equal("result", result.tolist(), list(range(_LONG)))
-    expect_equal("memory", held(memory), list(range(1, _LONG + 1)))
+    expect_equal("result", result.tolist(), list(range(LONG)))
+    expect_equal("memory", held(memory), list(range(1, LONG + 1)))
 
 
 @page("Compare-Atomic Functions", "Every entry is compared with an entry of the compare buffer of its own.")
 def comparing_arrays_decides_entry_by_entry(pair: Pair) -> None:
     """More entries than a frame holds, every third of which is equal."""
-    memory = memory_of(pair, *range(_LONG))
-    compare = np.arange(_LONG, dtype=np.uint64)
-    compare[np.arange(_LONG) % 3 > 0] = 10**6
-    result = np.zeros(_LONG, np.uint64)
-    pair.near.endpoint.compare_atomic(np.full(_LONG, 9, np.uint64), compare, result, *memory.at(), Op.FI_CSWAP)
+    memory = memory_of(pair, *range(LONG))
+    compare = np.arange(LONG, dtype=np.uint64)
+    compare[np.arange(LONG) % 3 > 0] = 10**6
+    result = np.zeros(LONG, np.uint64)
+    pair.near.endpoint.compare_atomic(np.full(LONG, 9, np.uint64), compare, result, *memory.at(), Op.FI_CSWAP)
     pair.near.finish()
-    expect_equal("result", result.tolist(), list(range(_LONG)))
-    expect_equal("memory", held(memory), [i if i % 3 else 9 for i in range(_LONG)])
+    expect_equal("result", result.tolist(), list(range(LONG)))
+    expect_equal("memory", held(memory), [i if i % 3 else 9 for i in range(LONG)])
 
 
 @page("DESCRIPTION", "Every entry is updated atomically.")
@@ -213,7 +213,7 @@ def inject_atomic_has_taken_the_operands_when_it_returns(pair: Pair) -> None:
         expect_equal(f"{count} elements", held(memory), [index + 5 for index in range(count)])
 
 
-@page("fi_inject_atomic", "No completion is generated, even without FI_SELECTIVE_COMPLETION.")
+@page("fi_inject_atomic", "There is no completion, even without FI_SELECTIVE_COMPLETION, unless it fails.")
 def inject_atomic_is_not_reported(pair: Pair) -> None:
     """What follows it is reported, it is not."""
     memory = memory_of(pair, 1)
@@ -235,189 +235,150 @@ def inject_atomic_beyond_inject_size_is_refused(pair: Pair) -> None:
     expect_equal("memory", held(memory), [0] * count)
 
 
-@page("FLAGS: FI_INJECT", "All constant buffers, operands and values to compare, may be reused at once.")
-def inject_flag_takes_operands_and_values_to_compare(pair: Pair) -> None:
-    """Both are overwritten when the call returns."""
-    memory, result = memory_of(pair, 1, 2, 3), words(0, 0, 0)
-    operands, compare = words(7, 8, 9), words(1, 0, 3)
-    swap = message(memory, operands, op=Op.FI_CSWAP)
-    pair.near.endpoint.compare_atomicmsg(swap, [compare], [result], flags=OpFlags.FI_INJECT)
-    operands[:], compare[:] = 99, 2
-    pair.near.finish()
-    expect_equal("result", result.tolist(), [1, 2, 3])
-    expect_equal("memory", held(memory), [7, 2, 9])
+# Arguments
 
 
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
-def inject_flag_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One element too many; nothing is updated."""
-    count = pair.info.tx_attr.inject_size // 8 + 1
-    memory = memory_of(pair, *[0] * count)
-    with expect_error(f"{8 * count} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
-        pair.near.endpoint.atomicmsg(message(memory, np.ones(count, np.uint64)), OpFlags.FI_INJECT)
-    pair.near.nothing_more()
-    expect_equal("memory", held(memory), [0] * count)
+@page("SYNOPSIS", "Every call is there, with these arguments in this order.")
+def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
+    """One of each, through the calls of C: what they change, fetch and report."""
+    memory, ep, near = memory_of(pair, *range(10)), pair.near.endpoint, pair.near
+    peer, start, key = memory.at()
+    places, results = iter(range(start, start + 80, 8)), [words(99) for _ in range(6)]
+
+    def msg(name: str, op: Op = Op.FI_SUM) -> AtomicMsg:
+        return AtomicMsg([words(100)], peer, [RmaIoc(next(places), 1, key)], op, U64, context=name)
+
+    fi.fi_atomic(ep, words(100), 1, None, peer, next(places), key, U64, Op.FI_SUM, "atomic")
+    fi.fi_atomicv(ep, [words(100)], None, 1, peer, next(places), key, U64, Op.FI_SUM, "atomicv")
+    fi.fi_atomicmsg(ep, msg("atomicmsg"), 0)
+    fi.fi_inject_atomic(ep, words(100), 1, peer, next(places), key, U64, Op.FI_SUM)
+    fi.fi_fetch_atomic(ep, words(100), 1, None, results[0], None, peer, next(places), key, U64, Op.FI_SUM, "fetch")
+    fi.fi_fetch_atomicv(
+        ep, [words(100)], None, 1, [results[1]], None, 1, peer, next(places), key, U64, Op.FI_SUM, "fetchv"
+    )
+    fi.fi_fetch_atomicmsg(ep, msg("fetchmsg"), [results[2]], None, 1, 0)
+    fi.fi_compare_atomic(
+        ep, words(100), 1, None, words(7), None, results[3], None, peer, next(places), key, U64, Op.FI_CSWAP, "swap"
+    )
+    fi.fi_compare_atomicv(
+        ep, [words(100)], None, 1, [words(0)], None, 1, [results[4]], None, 1, peer, next(places), key, U64,
+        Op.FI_CSWAP, "swapv",
+    )  # fmt: skip
+    fi.fi_compare_atomicmsg(ep, msg("swapmsg", Op.FI_CSWAP), [words(9)], None, 1, [results[5]], None, 1, 0)
+    told = ["atomic", "atomicv", "atomicmsg", "fetch", "fetchv", "fetchmsg", "swap", "swapv", "swapmsg"]
+    expect_equal("contexts", [entry.op_context for entry in near.finish_all(9)], told)
+    expect_equal("memory", held(memory), [100, 101, 102, 103, 104, 105, 106, 100, 8, 100])
+    expect_equal("results", [int(result[0]) for result in results], [4, 5, 6, 7, 8, 9])
+    most = fi.fi_atomicvalid(ep, U64, Op.FI_SUM)
+    expect(most > 0, f"expected one element or more, got {most}")
+    expect_equal("fi_query_atomic", fi.fi_query_atomic(pair.domain, U64, Op.FI_SUM, 0).count, most)
+    fi.fi_fetch_atomicvalid(ep, U64, Op.FI_SUM)
+    fi.fi_compare_atomicvalid(ep, U64, Op.FI_CSWAP)
 
 
-# Other flags
-
-
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
-def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
-    """Of three messages only the second has the flag; then one of each other kind with it."""
-    near, memory = pair.selective(), memory_of(pair, 0)
-    for context, flags in (("a", NO_FLAGS), ("b", OpFlags.FI_COMPLETION), ("c", NO_FLAGS)):
-        near.endpoint.atomicmsg(message(memory, words(1), context=context), flags)
-    fetch, swap = message(memory, words(1), context="d"), message(memory, words(5), op=Op.FI_CSWAP, context="e")
-    near.endpoint.fetch_atomicmsg(fetch, [words(0)], flags=OpFlags.FI_COMPLETION)
-    near.endpoint.compare_atomicmsg(swap, [words(4)], [words(0)], flags=OpFlags.FI_COMPLETION)
-    expect_equal("contexts", [entry.op_context for entry in near.finish_all(3)], ["b", "d", "e"])
-    near.nothing_more()
-    expect_equal("memory", held(memory), [5])
-
-
-@page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
-def requests_with_more_are_carried_out(pair: Pair) -> None:
-    """Seven with the flag, the eighth without it."""
-    memory = memory_of(pair, 0)
-    for index in range(8):
-        flags = OpFlags.FI_MORE if index < 7 else NO_FLAGS
-        pair.near.endpoint.atomicmsg(message(memory, words(1 << index)), flags)
-    pair.near.finish_all(8)
-    expect_equal("memory", held(memory), [255])
-
-
-@page("FLAGS: FI_FENCE", "A fenced operation sees the results of all earlier ones to the same peer.", needs={"fence"})
-def fenced_atomic_sees_earlier_writes(pair: Pair) -> None:
-    """A long RMA write, whose last word the fenced atomic adds to."""
-    memory = memory_of(pair, *[0] * _LONG)
-    written = np.arange(_LONG, dtype=np.uint64)
+@page("ARGUMENTS: key", "It protects the remote memory.")
+def atomics_with_a_wrong_key_change_nothing(pair: Pair) -> None:
+    """A bit of the key is another, of all three kinds; results stay as they are."""
+    memory, results = memory_of(pair, 1), [words(7), words(7)]
     peer, address, key = memory.at()
-    pair.near.endpoint.writemsg(RmaMsg([written], peer, [RmaIov(address, written.nbytes, key)]))
-    last, result = AtomicMsg([words(1)], peer, [RmaIoc(address + 8 * (_LONG - 1), 1, key)], Op.FI_SUM), words(0)
-    pair.near.endpoint.fetch_atomicmsg(last, [result], flags=OpFlags.FI_FENCE)
-    pair.near.finish_all(2)
-    expect_equal("result", result.tolist(), [_LONG - 1])
-    expect_equal("the last word", held(memory)[-1], _LONG)
+    pair.near.endpoint.atomic(words(1), peer, address, key ^ 1, Op.FI_SUM)
+    pair.near.failure()
+    pair.near.endpoint.fetch_atomic(words(1), results[0], peer, address, key ^ 1, Op.FI_SUM)
+    pair.near.failure()
+    pair.near.endpoint.compare_atomic(words(5), words(1), results[1], peer, address, key ^ 1, Op.FI_CSWAP)
+    pair.near.failure()
+    expect_equal("memory and results", [held(memory), *(each.tolist() for each in results)], [[1], [7], [7]])
 
 
-@page("FLAGS: FI_FENCE", "Operations posted after the fenced one wait, too.", needs={"fence"})
-def what_follows_a_fenced_atomic_waits_too(pair: Pair) -> None:
-    """An atomic read, posted after a fenced one of other memory, sees updates from before it."""
-    memory, other, result = memory_of(pair, 0), memory_of(pair, 0), words(0)
-    for _ in range(6):
-        pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)
-    pair.near.endpoint.atomicmsg(message(other, words(1)), OpFlags.FI_FENCE)
-    pair.near.endpoint.fetch_atomic(None, result, *memory.at(), Op.FI_ATOMIC_READ)
-    pair.near.finish_all(8)
-    expect_equal("result", result.tolist(), [6])
-
-
-@page("FLAGS: FI_TAGGED", "The target is a tagged receive buffer; where there is none, the flag is refused.")
-def tagged_atomics_are_offered_or_refused(pair: Pair) -> None:
-    """fi_query_atomic answers, or says FI_EOPNOTSUPP or FI_ENOSYS; so for each family."""
-    for flags in (QueryFlags(0), QueryFlags.FI_FETCH_ATOMIC):
-        try:
-            attr = pair.domain.query_atomic(U64, Op.FI_SUM, QueryFlags.FI_TAGGED | flags)
-        except UnsupportedError:
-            continue
-        expect("tagged" in pair.offers and attr.count > 0, f"FI_TAGGED is answered with {attr}, but not offered")
-
-
-# Completions
-
-
-@page("Completions", "The context of the request comes back with its completion.")
-def every_kind_reports_its_context(pair: Pair) -> None:
-    """One of each kind, all under way at once."""
-    memory = memory_of(pair, 0)
-    pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, context="base")
-    pair.near.endpoint.fetch_atomic(words(1), words(0), *memory.at(), Op.FI_SUM, context="fetch")
-    pair.near.endpoint.compare_atomic(words(1), words(1), words(0), *memory.at(), Op.FI_CSWAP, context="compare")
-    contexts = sorted(entry.op_context for entry in pair.near.finish_all(3))
-    expect_equal("contexts", contexts, ["base", "compare", "fetch"])
-
-
-@page("Completions", "Results are in place before the completion is generated, whatever level was asked for.")
-def results_are_there_when_the_completion_is(pair: Pair) -> None:
-    """More elements than a frame holds, asked for at the weakest level."""
-    memory, result = memory_of(pair, *range(_LONG)), np.zeros(_LONG, np.uint64)
-    fetch = message(memory, np.ones(_LONG, np.uint64))
-    pair.near.endpoint.fetch_atomicmsg(fetch, [result], flags=OpFlags.FI_INJECT_COMPLETE)
+@page("ARGUMENTS: desc, compare_desc, result_desc", "They are the descriptors of the local buffers' regions.")
+def atomics_use_registered_buffers_through_their_descriptors(pair: Pair) -> None:
+    """Each kind of buffer in a region of its own; a region without the right for it is refused."""
+    memory = memory_of(pair, *[3] * 9)
+    sources, result = np.arange(1, 19, dtype=np.uint64), np.zeros(9, np.uint64)
+    operands, compared = sources[:9], sources[9:]
+    compared[:] = [3, 0, 3] * 3
+    reads, writes = pair.local(sources, MrAccess.FI_WRITE), pair.local(result, MrAccess.FI_READ)
+    call = pair.near.endpoint.compare_atomicv
+    for what, descs in (
+        ("operands in a region for results", (writes, reads, writes)),
+        ("values to compare in a region for results", (reads, writes, writes)),
+        ("results in a region for operands", (reads, reads, reads)),
+    ):
+        desc, compare_desc, result_desc = descs
+        buffers = [sources if each is reads else result for each in descs]
+        with expect_error(what, Errno.FI_EACCES):
+            call(
+                [buffers[0][:9]], [buffers[1][:9]], [buffers[2][:9]], *memory.at(), Op.FI_CSWAP,
+                desc=[desc], compare_desc=[compare_desc], result_desc=[result_desc],
+            )  # fmt: skip
+    call(
+        [operands], [compared], [result], *memory.at(), Op.FI_CSWAP,
+        desc=[reads], compare_desc=[reads], result_desc=[writes],
+    )  # fmt: skip
     pair.near.finish()
-    expect_equal("result", result.tolist(), list(range(_LONG)))
+    pair.near.nothing_more()
+    expect_equal("result", result.tolist(), [3] * 9)
+    expect_equal("memory", held(memory), [1, 3, 3, 4, 3, 6, 7, 3, 9])
 
 
-@page("Completions", "When a base atomic has completed, its operands may be reused.")
-def operands_are_free_when_the_completion_is_there(pair: Pair) -> None:
-    """They are overwritten then."""
-    memory, operands = memory_of(pair, *[0] * 32), np.arange(32, dtype=np.uint64)
-    pair.near.endpoint.atomic(operands, *memory.at(), Op.FI_SUM)
-    pair.near.finish()
-    operands[:] = 999
-    settle(pair, memory)
-    expect_equal("memory", held(memory), list(range(32)))
+@page("ARGUMENTS: dest_addr", "Connected endpoints ignore it.", needs={"connected"})
+def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
+    """A number that nobody has given out; all three kinds."""
+    memory, results = words(5), [words(0), words(0)]
+    region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
+    calling, answering = Parties(pair).connect()
+    calling.endpoint.atomic(words(1), 12345, region.address, region.key, Op.FI_SUM)
+    calling.finish()
+    answering.endpoint.fetch_atomic(words(2), results[0], FI_ADDR_UNSPEC, region.address, region.key, Op.FI_SUM)
+    answering.finish()
+    calling.endpoint.compare_atomic(words(9), words(8), results[1], 54321, region.address, region.key, Op.FI_CSWAP)
+    calling.finish()
+    expect_equal("results", [int(result[0]) for result in results], [6, 8])
+    expect_equal("memory", memory.tolist(), [9])
 
 
-@page("Completions", "An update is visible at the target before a completion that the atomic generates there.")
-def updates_are_visible_when_their_own_completion_is(pair: Pair) -> None:
-    """An atomic with data for the target's queue."""
-    memory = memory_of(pair, 1, 2)
-    pair.near.endpoint.atomicmsg(message(memory, words(10, 20), data=1 << 63), OpFlags.FI_REMOTE_CQ_DATA)
-    (entry,) = pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11, 22])
-    expect_equal("data", entry.data, 1 << 63)
-    pair.near.finish()
+@page("fi_atomicmsg", "It works on connected endpoints and on connectionless ones.", needs={"connected"})
+def messages_go_over_connections(pair: Pair) -> None:
+    """Both ways, of all three kinds; all other checks are of connectionless endpoints."""
+    memory, results = words(5), [words(0), words(0)]
+    region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
+    calling, answering = Parties(pair).connect()
+
+    def msg(operand: int, op: Op) -> AtomicMsg:
+        return AtomicMsg([words(operand)], FI_ADDR_UNSPEC, [RmaIoc(region.address, 1, region.key)], op, U64)
+
+    calling.endpoint.atomicmsg(msg(1, Op.FI_SUM))
+    calling.finish()
+    answering.endpoint.fetch_atomicmsg(msg(2, Op.FI_SUM), [results[0]])
+    answering.finish()
+    calling.endpoint.compare_atomicmsg(msg(9, Op.FI_CSWAP), [words(8)], [results[1]])
+    calling.finish()
+    expect_equal("results", [int(result[0]) for result in results], [6, 8])
+    expect_equal("memory", memory.tolist(), [9])
 
 
-@page("Completions", "An update is visible before the completion of a transfer sent after the atomic has completed.")
-def updates_are_visible_when_a_later_completion_is(pair: Pair) -> None:
-    """An RMA write with data for the target's queue, of other memory."""
-    memory, other = memory_of(pair, 1), memory_of(pair, 0)
-    pair.near.endpoint.atomic(words(10), *memory.at(), Op.FI_SUM)
-    pair.near.finish()
-    pair.near.endpoint.writedata(words(1), 5, *other.at())
-    pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11])
-    pair.near.finish()
+@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
+    """Of two atomics with a context, the one that is not reported leaves nothing of it."""
+    near, memory = pair.selective(), memory_of(pair, 0)
+    near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, context=["of no use"])
+    near.endpoint.atomic(words(2), *memory.at(), Op.FI_SUM, context="reported", flags=OpFlags.FI_COMPLETION)
+    expect_equal("op_context", near.finish().op_context, "reported")
+    near.nothing_more()
+    expect_equal("memory", held(memory), [3])
 
 
-@page("Completions", "An update is visible before the completion of a fenced transfer after it.", needs={"fence"})
-def updates_are_visible_when_a_fenced_completion_is(pair: Pair) -> None:
-    """The atomic is not waited for."""
-    memory, other = memory_of(pair, *[1] * 64), memory_of(pair, 0)
-    peer, address, key = other.at()
-    fenced = RmaMsg([words(1)], peer, [RmaIov(address, 8, key)], data=6)
-    pair.near.endpoint.atomic(np.full(64, 10, np.uint64), *memory.at(), Op.FI_SUM)
-    pair.near.endpoint.writemsg(fenced, OpFlags.FI_FENCE | OpFlags.FI_REMOTE_CQ_DATA)
-    pair.target.hear(1, pair.patience)
-    expect_equal("memory when the target was told", held(memory), [11] * 64)
-    pair.near.finish_all(2)
-
-
-@page("Completions", "Atomics report what kind they are.")
-def entries_say_whether_something_was_fetched(pair: Pair) -> None:
-    """FI_ATOMIC with FI_WRITE for base atomics, with FI_READ for those that fetch."""
-    memory = memory_of(pair, 0)
-    pair.near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM)
-    expect_equal("flags of a base atomic", pair.near.finish().flags, int(Caps.FI_ATOMIC | Caps.FI_WRITE))
-    pair.near.endpoint.fetch_atomic(words(1), words(0), *memory.at(), Op.FI_SUM)
-    expect_equal("flags of a fetching one", pair.near.finish().flags, int(Caps.FI_ATOMIC | Caps.FI_READ))
-    pair.near.endpoint.compare_atomic(words(1), words(0), words(0), *memory.at(), Op.FI_CSWAP)
-    expect_equal("flags of a comparing one", pair.near.finish().flags, int(Caps.FI_ATOMIC | Caps.FI_READ))
-
-
-@page("Completions", "Every kind of atomic can carry data for the target's queue.")
-def all_kinds_of_atomics_tell_the_target_once(pair: Pair) -> None:
-    """One entry each, in order, with its data."""
-    memory, flags = memory_of(pair, 3), OpFlags.FI_REMOTE_CQ_DATA
-    pair.near.endpoint.atomicmsg(message(memory, words(1), data=1), flags)
-    pair.near.endpoint.fetch_atomicmsg(message(memory, words(1), data=2), [words(0)], flags=flags)
-    swap = message(memory, words(1), op=Op.FI_CSWAP, data=3)
-    pair.near.endpoint.compare_atomicmsg(swap, [words(5)], [words(0)], flags=flags)
-    expect_equal("data", [entry.data for entry in pair.target.hear(3, pair.patience)], [1, 2, 3])
+@page("Fetch-Atomic Functions", "FI_ATOMIC_READ ignores its operand, which may be NULL.")
+def atomic_reads_ignore_their_operand(pair: Pair) -> None:
+    """With an operand and without one; scattered, too."""
+    memory, results = memory_of(pair, 8, 9), [words(0, 0) for _ in range(3)]
+    pair.near.endpoint.fetch_atomic(words(5, 6), results[0], *memory.at(), Op.FI_ATOMIC_READ)
+    pair.near.endpoint.fetch_atomic(None, results[1], *memory.at(), Op.FI_ATOMIC_READ)
+    parts = [results[2][:1], results[2][1:]]
+    pair.near.endpoint.fetch_atomicv([], parts, *memory.at(), Op.FI_ATOMIC_READ)
     pair.near.finish_all(3)
-    expect_equal("memory", held(memory), [1])
+    expect_equal("results", [each.tolist() for each in results], [[8, 9]] * 3)
+    expect_equal("memory", held(memory), [8, 9])
 
 
 # Rights
@@ -457,3 +418,29 @@ def atomic_reads_need_nothing_else(pair: Pair) -> None:
     pair.near.endpoint.fetch_atomic(words(1), result, *memory.at(), Op.FI_SUM)
     pair.near.failure(Errno.FI_EACCES)
     expect_equal("memory", held(memory), [6])
+
+
+# Without a check of their own
+
+page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave(
+    "DESCRIPTION",
+    "Atomicity is limited to one entry, not the whole array.",
+    "It allows more; one request's entries may be seen half changed: [architecture.md](architecture.md).",
+)
+page.leave(
+    "fi_atomic",
+    "The buffer is not touched before the call has completed.",
+    "A promise of the application's, without which nothing is said.",
+)
+page.leave(
+    "Atomic Valid Functions",
+    "The application emulates what is not supported.",
+    "Something the application may do; everything is supported here.",
+)
+page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
+page.leave(
+    "NOTES",
+    "The pseudo-code: entry after entry is written atomically.",
+    "`fi_atomic.atomic_write_stores`, `fi_atomic.arrays_are_updated_entry_by_entry`",
+)

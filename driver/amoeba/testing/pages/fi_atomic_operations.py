@@ -219,6 +219,26 @@ def long_double_has_more_precision_than_double(pair: Pair) -> None:
     expect(left - 1 == source[0], f"expected 1 + 2**-60, got {left!r}")
 
 
+@page(
+    "Atomic Data Types: FI_LONG_DOUBLE_COMPLEX", "A pair of such values, the real one first.", needs={"long_double"}
+)
+def complex_long_doubles_are_pairs(pair: Pair) -> None:
+    """Both parts are more exact than a double; a product mixes them."""
+    tiny = np.longdouble(2) ** -60
+    memory = pair.memory(np.array([1 + 1j], np.clongdouble).tobytes())
+    source = np.zeros(1, np.clongdouble)
+    source.real, source.imag = tiny, -tiny
+    pair.near.endpoint.atomic(source, *memory.at(), Op.FI_SUM, Datatype.FI_LONG_DOUBLE_COMPLEX)
+    pair.near.finish()
+    left = np.frombuffer(memory.load(), np.clongdouble)[0]
+    expect((left.real - 1, left.imag - 1) == (tiny, -tiny), f"expected 1 + 2**-60 and 1 - 2**-60, got {left!r}")
+    source[:] = 1j
+    pair.near.endpoint.atomic(source, *memory.at(), Op.FI_PROD, Datatype.FI_LONG_DOUBLE_COMPLEX)
+    pair.near.finish()
+    turned = np.frombuffer(memory.load(), np.clongdouble)[0]
+    expect((turned.real, turned.imag) == (-left.imag, left.real), f"expected {left!r} times i, got {turned!r}")
+
+
 @page("Atomic Data Types: FI_INT128", "Signed and unsigned integers of 128 bits.", needs={"int128"})
 def integers_of_128_bits_carry_through(pair: Pair) -> None:
     """A carry out of the lower half, a sign in the upper, and equality in both halves."""
@@ -234,3 +254,12 @@ def integers_of_128_bits_carry_through(pair: Pair) -> None:
     pair.near.endpoint.compare_atomic(bytes(16), compared, result, *memory.at(), Op.FI_CSWAP, Datatype.FI_UINT128)
     pair.near.finish()
     expect_equal("after a comparison that differs in the upper half", memory.load(), b"\xff" * 16)
+
+
+# Without a check of their own
+
+page.leave(
+    "Atomic Data Types: FI_LONG_DOUBLE",
+    "Its size and precision depend on compiler, platform and provider; applications see to it that they agree.",
+    "A warning. Here it is x87's format in 16 bytes: `fi_atomic.long_double_has_more_precision_than_double`.",
+)

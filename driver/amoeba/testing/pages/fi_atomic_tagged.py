@@ -158,3 +158,15 @@ def tagged_atomics_are_asked_for(pair: Pair) -> None:
         expect(attributes.count >= 1, f"expected one element at least, got {attributes.count}")
     with expect_error("a comparing tagged atomic", Errno.FI_EOPNOTSUPP):
         pair.domain.query_atomic(Datatype.FI_UINT64, Op.FI_CSWAP, QueryFlags.FI_TAGGED | QueryFlags.FI_COMPARE_ATOMIC)
+
+
+@page("NOTES", "The number of elements is at most what the valid call tells; so many are accepted.", needs=_NEEDS)
+def as_many_elements_as_are_told_are_changed(pair: Pair) -> None:
+    """Of tagged atomics, where it is a number that one can try; one more is refused."""
+    most = pair.domain.query_atomic(Datatype.FI_UINT64, Op.FI_SUM, QueryFlags.FI_TAGGED).count
+    box = receive(pair, *[1] * most)
+    with expect_error(f"{most + 1} elements", Errno.FI_EMSGSIZE):
+        change(pair, *[5] * (most + 1))
+    change(pair, *range(most)).finish()
+    box.finish()
+    expect_equal("words", content(box), [index + 1 for index in range(most)])

@@ -101,6 +101,14 @@ def query_atomic_tells_sizes(pair: Pair) -> None:
     expect_equal("sizes", told, sizes)
 
 
+@page("Query Atomic Attributes", "size is useful where a datatype's size differs by platform.", needs={"long_double"})
+def query_atomic_tells_the_platforms_sizes(pair: Pair) -> None:
+    """Long doubles are as large as this platform's."""
+    size = np.dtype(np.longdouble).itemsize
+    for datatype, expected in ((Datatype.FI_LONG_DOUBLE, size), (Datatype.FI_LONG_DOUBLE_COMPLEX, 2 * size)):
+        expect_equal(datatype.name, pair.domain.query_atomic(datatype, Op.FI_SUM).size, expected)
+
+
 @page("Atomic Valid Functions", "What is said to be valid can be called.")
 def what_is_valid_is_executed(pair: Pair) -> None:
     """Every operation of the page on every datatype, in every form: all complete."""

@@ -1,10 +1,11 @@
-"""fi_rma(3): remote memory access."""
+"""fi_rma(3): writes and reads."""
 
 import mmap
 
-from amoeba.constants import Caps, Errno, MrAccess, OpFlags
+from amoeba import fi
+from amoeba.constants import FI_ADDR_UNSPEC, Caps, Errno, MrAccess, OpFlags
 from amoeba.memory import Buffer
-from amoeba.operations import NO_FLAGS
+from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pair import Pair, RemoteMemory
 from amoeba.testing.registry import Page
@@ -12,7 +13,7 @@ from amoeba.vectors import RmaIov, RmaMsg
 
 page = Page("fi_rma", "1.17", needs={"rma"})
 
-_LONG = 10_000
+LONG = 10_000
 """Bytes that no frame holds."""
 _GUARD = 16
 
@@ -66,7 +67,7 @@ def unaligned_reads_fetch_these_bytes_and_no_others(pair: Pair) -> None:
         expect_equal(f"at offset {offset}", bytes(result), expected.ljust(64, b"\xee"))
 
 
-@page("ARGUMENTS", "A transfer may have 0 bytes.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def write_of_no_bytes_completes_and_changes_nothing(pair: Pair) -> None:
     """It has a completion like any other."""
     memory = pair.memory(b"\xee" * 8)
@@ -75,7 +76,7 @@ def write_of_no_bytes_completes_and_changes_nothing(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"\xee" * 8)
 
 
-@page("ARGUMENTS", "A transfer may have 0 bytes.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def read_of_no_bytes_completes(pair: Pair) -> None:
     """It has a completion like any other."""
     memory = pair.memory(8)
@@ -83,26 +84,26 @@ def read_of_no_bytes_completes(pair: Pair) -> None:
     expect_equal("op_context", pair.near.finish().op_context, "empty")
 
 
-@page("ARGUMENTS", "A transfer may be longer than what the fabric carries at a time.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_writes_arrive_whole(pair: Pair) -> None:
     """Several frames, the last of odd length, beginning at an odd address."""
-    memory = pair.memory(_LONG + 2)
-    pair.near.endpoint.write(pattern(_LONG), *memory.at(1))
+    memory = pair.memory(LONG + 2)
+    pair.near.endpoint.write(pattern(LONG), *memory.at(1))
     pair.near.finish()
-    expect_equal("memory", memory.load(), b"\0" + pattern(_LONG) + b"\0")
+    expect_equal("memory", memory.load(), b"\0" + pattern(LONG) + b"\0")
 
 
-@page("ARGUMENTS", "A transfer may be longer than what the fabric carries at a time.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_reads_arrive_whole(pair: Pair) -> None:
     """Several frames, the last of odd length, beginning at an odd address."""
-    memory = pair.memory(pattern(_LONG + 2))
-    result = bytearray(_LONG)
+    memory = pair.memory(pattern(LONG + 2))
+    result = bytearray(LONG)
     pair.near.endpoint.read(result, *memory.at(1))
     pair.near.finish()
-    expect_equal("result", bytes(result), pattern(_LONG + 2)[1:-1])
+    expect_equal("result", bytes(result), pattern(LONG + 2)[1:-1])
 
 
-@page("ARGUMENTS", "A transfer has at most max_msg_size bytes.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def more_than_max_msg_size_is_refused(pair: Pair) -> None:
     """One byte more, of memory that is never touched; nothing is posted."""
     most = pair.info.ep_attr.max_msg_size
@@ -168,7 +169,7 @@ def writemsg_of_different_lengths_is_refused(pair: Pair) -> None:
 # Inject
 
 
-@page("fi_inject_write", "The buffer may be reused as soon as the call returns.")
+@page("fi_inject_write", "As with fi_inject, the buffer may be reused as soon as the call returns.")
 def inject_write_has_taken_the_data_when_it_returns(pair: Pair) -> None:
     """Sources from 1 byte to inject_size are overwritten at once."""
     for size in (1, 8, 9, pair.info.tx_attr.inject_size):
@@ -180,7 +181,7 @@ def inject_write_has_taken_the_data_when_it_returns(pair: Pair) -> None:
         expect_equal(f"{size} bytes", memory.load(), pattern(size))
 
 
-@page("fi_inject_write", "It generates no completion, whatever the endpoint's configuration.")
+@page("fi_inject_write", "As with fi_inject, there is no completion unless it fails.")
 def inject_write_is_not_reported(pair: Pair) -> None:
     """What follows it is reported, it is not."""
     memory = pair.memory(8)
@@ -190,7 +191,7 @@ def inject_write_is_not_reported(pair: Pair) -> None:
     pair.near.nothing_more()
 
 
-@page("fi_inject_write", "The length is limited by inject_size.")
+@page("fi_inject_write", "As with fi_inject, the length is limited by inject_size.")
 def inject_write_beyond_inject_size_is_refused(pair: Pair) -> None:
     """One byte too many; nothing is written."""
     most = pair.info.tx_attr.inject_size
@@ -199,27 +200,6 @@ def inject_write_beyond_inject_size_is_refused(pair: Pair) -> None:
         pair.near.endpoint.inject_write(bytes(b"\xee" * (most + 1)), *memory.at())
     pair.near.endpoint.write(b"", *memory.at())
     pair.near.finish()
-    expect_equal("memory", memory.load(), bytes(most + 1))
-
-
-@page("FLAGS: FI_INJECT", "The outbound buffers are returned to the application when the call returns.")
-def writemsg_with_inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
-    """Two buffers, overwritten at once; success is reported all the same."""
-    memory, first, second = pair.memory(40), bytearray(pattern(13)), bytearray(pattern(27, 5))
-    pair.near.endpoint.writemsg(message(memory, first, second, context="injected"), OpFlags.FI_INJECT)
-    first[:], second[:] = b"\xee" * 13, b"\xee" * 27
-    expect_equal("op_context", pair.near.finish().op_context, "injected")
-    expect_equal("memory", memory.load(), pattern(13) + pattern(27, 5))
-
-
-@page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
-def writemsg_with_inject_beyond_inject_size_is_refused(pair: Pair) -> None:
-    """One byte too many; nothing is written."""
-    most = pair.info.tx_attr.inject_size
-    memory = pair.memory(most + 1)
-    with expect_error(f"{most + 1} bytes", Errno.FI_EINVAL, Errno.FI_EMSGSIZE):
-        pair.near.endpoint.writemsg(message(memory, bytes(most), b"\xee"), OpFlags.FI_INJECT)
-    pair.near.nothing_more()
     expect_equal("memory", memory.load(), bytes(most + 1))
 
 
@@ -249,28 +229,6 @@ def inject_writedata_tells_the_target_and_not_the_initiator(pair: Pair) -> None:
     pair.near.endpoint.write(b"", *memory.at(), context="next")
     expect_equal("op_context", pair.near.finish().op_context, "next")
     pair.near.nothing_more()
-
-
-@page("FLAGS: FI_REMOTE_CQ_DATA", "With the flag, fi_writemsg sends the data of the message.")
-def writemsg_with_remote_cq_data_tells_the_target(pair: Pair) -> None:
-    """One entry for one message of two segments."""
-    memory = pair.memory(32)
-    segments = [RmaIov(memory.address + at, 8, memory.key) for at in (0, 16)]
-    pair.near.endpoint.writemsg(RmaMsg([pattern(16)], pair.peer, segments, data=1 << 63), OpFlags.FI_REMOTE_CQ_DATA)
-    (entry,) = pair.target.hear(1, pair.patience)
-    expect_equal("data", entry.data, 1 << 63)
-    expect_equal("memory", memory.load(), pattern(16)[:8] + bytes(8) + pattern(16)[8:] + bytes(8))
-    pair.near.finish()
-
-
-@page("FLAGS: FI_REMOTE_CQ_DATA", "Without the flag, the data of a message is not sent.")
-def writemsg_without_remote_cq_data_is_silent(pair: Pair) -> None:
-    """The first entry at the target is of what is sent with data afterwards."""
-    memory = pair.memory(8)
-    pair.near.endpoint.writemsg(message(memory, pattern(8), data=1))
-    pair.near.endpoint.writedata(b"", 2, *memory.at())
-    pair.near.finish_all(2)
-    expect_equal("data", [entry.data for entry in pair.target.hear(1, pair.patience)], [2])
 
 
 @page("DESCRIPTION", "The target is not notified when its memory is written or read without data.")
@@ -346,134 +304,97 @@ def readmsg_of_different_lengths_is_refused(pair: Pair) -> None:
     expect_equal("result", bytes(result), bytes(16))
 
 
-# Flags
+# Arguments
 
 
-@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
-def completion_flag_reports_on_a_selective_queue(pair: Pair) -> None:
-    """Of three messages only the second has the flag."""
-    near, memory = pair.selective(), pair.memory(8)
-    for context, flags in (("a", NO_FLAGS), ("b", OpFlags.FI_COMPLETION), ("c", NO_FLAGS)):
-        near.endpoint.writemsg(message(memory, pattern(8), context=context), flags)
-    near.endpoint.readmsg(message(memory, bytearray(8), context="d"), OpFlags.FI_COMPLETION)
-    expect_equal("contexts", [entry.op_context for entry in near.finish_all(2)], ["b", "d"])
+@page("SYNOPSIS", "Every call is there, with these arguments in this order.")
+def calls_take_their_arguments_in_c_order(pair: Pair) -> None:
+    """One of each, through the calls of C: what they write, read and report."""
+    memory, ep = pair.memory(64), pair.near.endpoint
+    peer, address, key = memory.at()
+    parts = [bytearray(3), bytearray(5)]
+    fi.fi_write(ep, pattern(8), 8, None, peer, address, key, "write")
+    fi.fi_writev(ep, [pattern(3, 2), pattern(5, 3)], None, 2, peer, address + 8, key, "writev")
+    fi.fi_writemsg(ep, RmaMsg([pattern(8, 4)], peer, [RmaIov(address + 16, 8, key)], context="writemsg"), 0)
+    fi.fi_inject_write(ep, pattern(8, 5), 8, peer, address + 24, key)
+    fi.fi_writedata(ep, pattern(8, 6), 8, None, 66, peer, address + 32, key, "writedata")
+    fi.fi_inject_writedata(ep, pattern(8, 7), 8, 77, peer, address + 40, key)
+    results = [bytearray(48), bytearray(8)]
+    fi.fi_read(ep, results[0], 48, None, peer, address, key, "read")
+    fi.fi_readv(ep, parts, None, 2, peer, address + 8, key, "readv")
+    fi.fi_readmsg(ep, RmaMsg([results[1]], peer, [RmaIov(address + 40, 8, key)], context="readmsg"), 0)
+    told = [entry.op_context for entry in pair.near.finish_all(7)]
+    expect_equal("contexts", told, ["write", "writev", "writemsg", "writedata", "read", "readv", "readmsg"])
+    written = [pattern(8), pattern(3, 2) + pattern(5, 3), *(pattern(8, seed) for seed in (4, 5, 6, 7))]
+    expect_equal("what fi_read has read", bytes(results[0]), b"".join(written))
+    expect_equal("what fi_readv has read", b"".join(parts), written[1])
+    expect_equal("what fi_readmsg has read", bytes(results[1]), written[5])
+    expect_equal("data", [entry.data for entry in pair.target.hear(2, pair.patience)], [66, 77])
+
+
+@page("ARGUMENTS: context", "It is ignored where no success is reported.")
+def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
+    """Of two writes with a context, the one that is not reported leaves nothing of it."""
+    near, memory = pair.selective(), pair.memory(16)
+    near.endpoint.write(pattern(8), *memory.at(), context=["of no use"])
+    near.endpoint.write(pattern(8, 2), *memory.at(8), context="reported", flags=OpFlags.FI_COMPLETION)
+    expect_equal("op_context", near.finish().op_context, "reported")
     near.nothing_more()
+    expect_equal("memory", memory.load(), pattern(8) + pattern(8, 2))
 
 
-@page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
-def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
-    """One entry each, with and without."""
-    memory = pair.memory(8)
-    for context, flags in (("a", OpFlags.FI_COMPLETION), ("b", NO_FLAGS)):
-        pair.near.endpoint.writemsg(message(memory, pattern(8), context=context), flags)
-    expect_equal("contexts", [entry.op_context for entry in pair.near.finish_all(2)], ["a", "b"])
-    pair.near.nothing_more()
+@page("DESCRIPTION", "No message boundaries are maintained.")
+def reads_need_not_begin_where_writes_began(pair: Pair) -> None:
+    """Two writes side by side, read across where they meet."""
+    memory, result = pair.memory(64), bytearray(40)
+    pair.near.endpoint.write(pattern(32), *memory.at())
+    pair.near.endpoint.write(pattern(32, 2), *memory.at(32))
+    pair.near.endpoint.read(result, *memory.at(12))
+    pair.near.finish_all(3)
+    expect_equal("result", bytes(result), pattern(32)[12:] + pattern(32, 2)[:20])
 
 
-@page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
-def requests_with_more_are_carried_out(pair: Pair) -> None:
-    """Seven with the flag, the eighth without it."""
-    memory = pair.memory(64)
-    for index in range(8):
-        flags = OpFlags.FI_MORE if index < 7 else NO_FLAGS
-        pair.near.endpoint.writemsg(message(memory, pattern(8, index), offset=8 * index), flags)
-    pair.near.finish_all(8)
-    expect_equal("memory", memory.load(), b"".join(pattern(8, index) for index in range(8)))
+@page("ARGUMENTS: dest_addr, src_addr", "Connected endpoints ignore them.", needs={"connected"})
+def connected_endpoints_ignore_who_is_meant(pair: Pair) -> None:
+    """A write and a read with numbers that nobody has given out."""
+    memory, result = bytearray(8), bytearray(8)
+    region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
+    calling, answering = Parties(pair).connect()
+    calling.endpoint.write(pattern(8), 12345, region.address, region.key)
+    calling.finish()
+    answering.endpoint.read(result, FI_ADDR_UNSPEC, region.address, region.key)
+    answering.finish()
+    expect_equal("memory and result", [bytes(memory), bytes(result)], [pattern(8)] * 2)
 
 
-@page("FLAGS: FI_INJECT_COMPLETE", "The source may be reused when the completion has been read.")
-def inject_complete_frees_the_source(pair: Pair) -> None:
-    """It is overwritten then; the target gets what it held."""
-    memory, source = pair.memory(200), bytearray(pattern(200))
-    pair.near.endpoint.writemsg(message(memory, source), OpFlags.FI_INJECT_COMPLETE)
-    pair.near.finish()
-    source[:] = b"\xee" * 200
-    pair.near.endpoint.write(b"", *memory.at())  # in order behind it
-    pair.near.finish()
-    expect_equal("memory", memory.load(), pattern(200))
+@page("fi_writemsg, fi_readmsg", "Both work on connected endpoints and on connectionless ones.", needs={"connected"})
+def messages_go_over_connections(pair: Pair) -> None:
+    """Both ways; all other checks are of connectionless endpoints."""
+    memory, result = bytearray(40), bytearray(40)
+    region = pair.local(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
+    segments = [RmaIov(region.address + at, 20, region.key) for at in (20, 0)]
+    calling, answering = Parties(pair).connect()
+    calling.endpoint.writemsg(RmaMsg([pattern(40)], FI_ADDR_UNSPEC, segments, context="write"))
+    expect_equal("op_context", calling.finish().op_context, "write")
+    answering.endpoint.readmsg(RmaMsg([result], FI_ADDR_UNSPEC, segments, context="read"))
+    expect_equal("op_context", answering.finish().op_context, "read")
+    expect_equal("memory", bytes(memory), pattern(40)[20:] + pattern(40)[:20])
+    expect_equal("result", bytes(result), pattern(40))
 
 
-@page("FLAGS: FI_TRANSMIT_COMPLETE", "The operation no longer depends on this side once its completion is read.")
-def transmit_complete_needs_no_more_of_this_side(pair: Pair) -> None:
-    """The source is overwritten, and the endpoint closed; the target gets what it held."""
-    memory, source = pair.memory(200), bytearray(pattern(200))
-    near = pair.open()
-    near.endpoint.writemsg(message(memory, source), OpFlags.FI_TRANSMIT_COMPLETE)
-    near.finish()
-    source[:] = b"\xee" * 200
-    near.endpoint.close()
-    expect_equal("memory", memory.load(), pattern(200))
-
-
-@page("FLAGS: FI_DELIVERY_COMPLETE", "The destination has processed the operation when the completion is generated.")
-def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
-    """The target's program finds every byte, without anything else having been sent."""
-    memory = pair.memory(_LONG)
-    pair.near.endpoint.writemsg(message(memory, pattern(_LONG)), OpFlags.FI_DELIVERY_COMPLETE)
-    pair.near.finish()
-    expect_equal("memory", memory.load(), pattern(_LONG))
-
-
-@page("FLAGS: FI_FENCE", "A fenced operation waits for all earlier ones to the same peer.", needs={"fence"})
-def fenced_read_sees_all_earlier_writes(pair: Pair) -> None:
-    """Eight long writes, none of them waited for."""
-    memory, result = pair.memory(4096), bytearray(4096)
-    for index in range(8):
-        pair.near.endpoint.write(pattern(512, index), *memory.at(512 * index))
-    pair.near.endpoint.readmsg(message(memory, result), OpFlags.FI_FENCE)
-    pair.near.finish_all(9)
-    expect_equal("result", bytes(result), b"".join(pattern(512, index) for index in range(8)))
-
-
-@page("FLAGS: FI_FENCE", "A fenced operation waits for all earlier ones to the same peer.", needs={"fence"})
-def fenced_write_leaves_earlier_reads_alone(pair: Pair) -> None:
-    """A long read gets what was there before the fenced write over it."""
-    memory, result = pair.memory(pattern(_LONG)), bytearray(_LONG)
-    pair.near.endpoint.read(result, *memory.at())
-    pair.near.endpoint.writemsg(message(memory, pattern(_LONG, 99)), OpFlags.FI_FENCE)
-    pair.near.finish_all(2)
-    expect_equal("result", bytes(result), pattern(_LONG))
-    expect_equal("memory", memory.load(), pattern(_LONG, 99))
-
-
-@page("FLAGS: FI_FENCE", "Operations posted after the fenced one wait, too.", needs={"fence"})
-def what_follows_a_fenced_operation_waits_too(pair: Pair) -> None:
-    """A read, posted after a fenced operation on other memory, sees writes from before it."""
-    memory, other, result = pair.memory(2048), pair.memory(8), bytearray(2048)
-    for index in range(4):
-        pair.near.endpoint.write(pattern(512, index), *memory.at(512 * index))
-    pair.near.endpoint.writemsg(message(other, pattern(8)), OpFlags.FI_FENCE)
-    pair.near.endpoint.read(result, *memory.at())
-    pair.near.finish_all(6)
-    expect_equal("result", bytes(result), b"".join(pattern(512, index) for index in range(4)))
-
-
-@page("FLAGS: FI_FENCE", "A fenced operation on several segments is fenced as a whole.", needs={"fence"})
-def fence_holds_for_messages_of_several_segments(pair: Pair) -> None:
-    """Each of two segments of a fenced read sees an earlier write."""
-    memory, result = pair.memory(1024), bytearray(1024)
-    pair.near.endpoint.write(pattern(1024), *memory.at())
-    segments = [RmaIov(memory.address + at, 512, memory.key) for at in (512, 0)]
-    pair.near.endpoint.readmsg(RmaMsg([result], pair.peer, segments), OpFlags.FI_FENCE)
-    pair.near.finish_all(2)
-    expect_equal("result", bytes(result), pattern(1024)[512:] + pattern(1024)[:512])
-
-
-@page("FLAGS", "Flags that do not apply to a call are refused, and nothing is written.")
-def flags_that_mean_nothing_here_are_refused(pair: Pair) -> None:
-    """Some that belong to receive calls."""
-    memory = pair.memory(8)
-    for flag in (OpFlags.FI_PEEK, OpFlags.FI_MATCH_COMPLETE):
-        with expect_error(repr(flag), Errno.FI_EBADFLAGS, Errno.FI_EINVAL, Errno.FI_EOPNOTSUPP):
-            pair.near.endpoint.writemsg(message(memory, pattern(8)), flag)
-    pair.near.nothing_more()
+@page("fi_write, fi_read (1.11)", "A connected endpoint must have its peer first.", needs={"connected"})
+def nothing_is_written_before_there_is_a_connection(pair: Pair) -> None:
+    """It is enabled, and no more."""
+    memory, alone = pair.memory(8), Parties(pair).endpoint()
+    with expect_error("a write", Errno.FI_ENOTCONN):
+        alone.endpoint.write(pattern(8), *memory.at())
+    with expect_error("a read", Errno.FI_ENOTCONN):
+        alone.endpoint.read(bytearray(8), *memory.at())
+    alone.nothing_more()
     expect_equal("memory", memory.load(), bytes(8))
 
 
-# Local buffers
-
-
-@page("ARGUMENTS", "desc is the descriptor of the region that holds the local buffer.")
+@page("ARGUMENTS: desc", "desc is the descriptor of the region that holds the local buffer.")
 def registered_buffers_are_used_through_their_descriptor(pair: Pair) -> None:
     """Source and result lie within regions that begin before them and end after them."""
     memory, buffer = pair.memory(64), bytearray(pattern(128))
@@ -487,7 +408,7 @@ def registered_buffers_are_used_through_their_descriptor(pair: Pair) -> None:
     expect_equal("buffer", bytes(buffer), pattern(128)[:64] + pattern(128)[3:67])
 
 
-@page("ARGUMENTS", "desc is an array of descriptors, one per buffer, where there are several buffers.")
+@page("ARGUMENTS: desc", "desc is an array of descriptors, one per buffer, where there are several buffers.")
 def vectors_take_a_descriptor_per_buffer(pair: Pair) -> None:
     """Two regions; one descriptor too few is refused."""
     memory = pair.memory(64)
@@ -500,7 +421,7 @@ def vectors_take_a_descriptor_per_buffer(pair: Pair) -> None:
         pair.near.endpoint.writev(buffers, *memory.at(), desc=regions[:1])
 
 
-@page("ARGUMENTS", "dest_addr names a peer of the address vector.")
+@page("ARGUMENTS: dest_addr", "dest_addr names a peer of the address vector.")
 def peers_that_were_never_inserted_are_refused(pair: Pair) -> None:
     """The number after the last one; nothing is written."""
     memory = pair.memory(8)
@@ -523,7 +444,7 @@ def addresses_and_keys_beyond_64_bits_are_refused(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(8))
 
 
-@page("DESCRIPTION", "Completions say what kind of operation has ended.")
+@page("fi_cq(3): COMPLETION FLAGS", "Completions say what kind of operation has ended.")
 def entries_say_whether_it_was_a_read_or_a_write(pair: Pair) -> None:
     """FI_RMA with FI_WRITE or FI_READ."""
     memory = pair.memory(8)
@@ -531,3 +452,25 @@ def entries_say_whether_it_was_a_read_or_a_write(pair: Pair) -> None:
     expect_equal("flags of a write", pair.near.finish().flags, int(Caps.FI_RMA | Caps.FI_WRITE))
     pair.near.endpoint.read(bytearray(8), *memory.at())
     expect_equal("flags of a read", pair.near.finish().flags, int(Caps.FI_RMA | Caps.FI_READ))
+
+
+# Without a check of their own
+
+page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave(
+    "ARGUMENTS: addr",
+    "It is a virtual address, or an offset into the region.",
+    "`fi_mr.regions_are_addressed_by_virtual_address`, `fi_mr.regions_are_addressed_by_offset_without_virt_addr`",
+)
+page.leave("ARGUMENTS: key", "It protects the remote memory.", "`fi_mr.a_wrong_key_is_refused`")
+page.leave(
+    "DESCRIPTION, fi_write (1.11)",
+    "Buffers are not touched before the operation has completed.",
+    "A promise of the application's, without which nothing is said.",
+)
+page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
+page.leave(
+    "ERRORS: FI_EAGAIN",
+    "As fi_msg(3) says.",
+    "`fi_endpoint.a_full_endpoint_says_so_and_goes_on_after_reading` and those behind it",
+)
