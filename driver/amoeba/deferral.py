@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.errors import FabricError, TryAgainError
-from amoeba.rings import Completed, Operation
+from amoeba.requests import Completed, Operation
 
 if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
     from amoeba.counters import Counter
-    from amoeba.sharing import TransmitRings
+    from amoeba.transmit_rings import TransmitRings
 
 __all__ = ["Deferral", "DeferralQueue"]
 
