@@ -29,9 +29,9 @@ makes a report. The project's own tests run all of them on model and RTL, betwee
 frame in a hundred, and between two processes (`tests/conformance/`).
 
 Below each page's checks stand the sentences that have none of their own, and why: what the driver does otherwise on
-purpose ([libfabric.md](libfabric.md)), what asks for nothing, what asks something of the application, what other checks
-are about as well. A section that begins with another page's name is one of that page, told here of what this page's
-calls do.
+purpose ([libfabric.md](libfabric.md)), what asks for nothing, what asks something of the application, what other
+checks are about as well. A section that begins with another page's name is one of that page, told here of what this
+page's calls do.
 
 Some checks need what not every pair offers:
 

@@ -11,7 +11,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import Caps, CqFormat, Errno, WaitObj
 from amoeba.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import Completed
+from amoeba.requests import Completed
 from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import BindFlags, Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.rings import COUNTED, ContextRings
-from amoeba.sharing import TransmitRings
+from amoeba.requests import COUNTED
+from amoeba.rings import ContextRings
+from amoeba.transmit_rings import TransmitRings
 from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.errors import FabricError, TryAgainError
-from amoeba.rings import Completed, Operation, Tally
+from amoeba.requests import Completed, Operation, Tally
 
 if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue

@@ -9,7 +9,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import Caps, Errno
 from amoeba.errors import fabric_error
 from amoeba.events import Event, EventRing
-from amoeba.rings import Completed, Operation
+from amoeba.requests import Completed, Operation
 
 __all__ = ["Dispatch"]
 

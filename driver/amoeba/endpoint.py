@@ -17,8 +17,8 @@ from amoeba.peers import PeerMap
 from amoeba.receive import Receiver
 from amoeba.rings import INJECT_SIZE, ContextRings
 from amoeba.shared_context import SharedTransmitContext
-from amoeba.sharing import TransmitRings
 from amoeba.transmit import Transmitter, ring_size
+from amoeba.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain

@@ -20,8 +20,9 @@ from amoeba.errors import FabricError, fabric_error
 from amoeba.events import Event
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
-from amoeba.rings import ContextRings, Ending, Operation, Piece
-from amoeba.sharing import TransmitRings
+from amoeba.requests import Ending, Operation, Piece
+from amoeba.rings import ContextRings
+from amoeba.transmit_rings import TransmitRings
 from amoeba.vectors import Segment
 
 __all__ = ["LongReceives", "LongSends", "Record"]

@@ -12,7 +12,7 @@ from amoeba.errors import fabric_error
 from amoeba.memory import Buffer
 from amoeba.operations import NO_FLAGS, TRANSMIT_FLAGS, Local, Operations, gathered, grant, locals_of, total
 from amoeba.receive_operations import ReceiveOperations, check_tag
-from amoeba.rings import Ending, Operation
+from amoeba.requests import Ending, Operation
 from amoeba.vectors import Descs, Msg, TaggedMsg
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from amoeba.lifetime import FabricObject
 from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
-from amoeba.rings import INJECT_SIZE, Ending, Operation, Piece
-from amoeba.sharing import TransmitRings
+from amoeba.requests import Ending, Operation, Piece
+from amoeba.rings import INJECT_SIZE
+from amoeba.transmit_rings import TransmitRings
 from amoeba.triggered import trigger_of
 from amoeba.vectors import Descs, Segment, cut
 

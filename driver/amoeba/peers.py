@@ -6,7 +6,7 @@ import functools
 from amoeba.address import EndpointAddress
 from amoeba.constants import Errno
 from amoeba.errors import fabric_error
-from amoeba.sharing import TransmitRings
+from amoeba.transmit_rings import TransmitRings
 
 __all__ = ["PeerMap"]
 

@@ -12,7 +12,7 @@ from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.receives import Receives
 from amoeba.rings import ContextRings
-from amoeba.sharing import TransmitRings
+from amoeba.transmit_rings import TransmitRings
 
 __all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "MESSAGES", "Receiver"]
 

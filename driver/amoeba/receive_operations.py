@@ -16,7 +16,7 @@ from amoeba.nic import Nic
 from amoeba.operations import NO_FLAGS, Local, grant, locals_of, total
 from amoeba.receive import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.receives import Claim, Match, Receive, Receives
-from amoeba.rings import Operation
+from amoeba.requests import Operation
 from amoeba.triggered import trigger_of
 from amoeba.vectors import Descs, Msg, TaggedMsg
 

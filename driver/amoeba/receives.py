@@ -26,7 +26,7 @@ from amoeba.events import Event
 from amoeba.long_messages import LongReceives, Record
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
-from amoeba.rings import Completed, Operation, Tally
+from amoeba.requests import Completed, Operation, Tally
 from amoeba.vectors import Segment
 
 __all__ = ["Claim", "Match", "Receive", "Receives"]

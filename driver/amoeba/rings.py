@@ -5,41 +5,22 @@ for a completion, also those whose success the application does not want to hear
 the buffers. So no more descriptors are under way than either ring has entries, and neither can overrun.
 """
 
-import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.constants import FI_ADDR_NOTAVAIL, Caps, Errno
+from amoeba.constants import Errno
 from amoeba.errors import fabric_error
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
+from amoeba.requests import COUNTED, Completed, Ending, Operation, Piece, is_counted, take_reported
+from amoeba.transmit_rings import TransmitRings
 
-if TYPE_CHECKING:
-    from amoeba.deferral import Deferral
-
-__all__ = [
-    "COUNTED",
-    "INJECT_SIZE",
-    "Companion",
-    "Completed",
-    "ContextRings",
-    "Ending",
-    "Operation",
-    "Owner",
-    "Piece",
-    "Tally",
-    "closing",
-    "is_counted",
-    "take_reported",
-]
+__all__ = ["INJECT_SIZE", "ContextRings"]
 
 INJECT_SIZE = 64
 """Most bytes that can be injected."""
-COUNTED = int(Caps.FI_READ | Caps.FI_WRITE | Caps.FI_SEND | Caps.FI_RECV)
-"""Kinds of operations as counters tell them apart: each has one of these in ``flags`` of its completion."""
 
 _DESCRIPTOR = record_struct(TX_DESCRIPTOR)
 _COMPLETION = record_struct(COMPLETION)
@@ -50,130 +31,11 @@ _PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
 _COMPLETION_FLAG = int(DescriptorFlags.COMPLETION)
 _CHAINED_FLAG = int(DescriptorFlags.CHAINED)
 _INDEX_MASK = 0xFFFF
-_NOBODY = -1
-"""``dest_addr`` of the driver's own operations."""
 _BOUNCE_SIZE = 2 * INJECT_SIZE
 """Operands and compare values."""
 
 
-class Ending:
-    """What the end of an operation takes, beyond freeing its place."""
-
-    __slots__ = ("deferral", "done", "grants", "last", "length", "owner", "places", "status")
-
-    def __init__(
-        self,
-        length: int,
-        grants: tuple[tuple[int, int], ...] = (),
-        done: Callable[[int], None] | None = None,
-    ) -> None:
-        self.length = length
-        """Bytes of the whole operation."""
-        self.grants = grants
-        """Device access made for this operation alone: (address, length)."""
-        self.done = done
-        """The driver's own operation: this is called with the status, of which nobody else hears."""
-        self.places: tuple[int, ...] = ()
-        """What a chain occupies besides its token."""
-        self.last = -1
-        """Ring index of the descriptor that ends a chain; -1 without one."""
-        self.status = _OK
-        """The chain's first error."""
-        self.owner: Owner | None = None
-        """Who posted it, if several share the rings."""
-        self.deferral: Deferral | None = None
-        """What has waited for a counter, and is told of its end."""
-
-
-class Operation(NamedTuple):
-    """What the driver remembers of a request until its completion."""
-
-    context: Any
-    """``op_context`` of the completion entry."""
-    flags: int
-    """``flags`` of the completion entry."""
-    silent: bool
-    """Success is not reported."""
-    dest_addr: int
-    buffers: tuple[Any, ...]
-    """Kept alive while the NIC may touch them."""
-    ending: Ending | None = None
-
-
-class Completed(NamedTuple):
-    """An operation that is over, or something that a peer did."""
-
-    operation: Operation
-    length: int
-    status: int
-    data: int = 0
-    """Immediate data of a peer."""
-    source: int = FI_ADDR_NOTAVAIL
-    """That peer's number in the address vector."""
-    tag: int = 0
-    """Of a tagged message."""
-    buf: int = 0
-    """Address of a message in a buffer that takes several."""
-    olen: int = 0
-    """Bytes of a message that did not fit."""
-
-
-class Piece(NamedTuple):
-    """What the descriptors of one chain differ in."""
-
-    opcode: int
-    flags: int
-    length: int
-    remote_address: int
-    remote_key: int
-    local: int
-    result: int
-    compare: int
-
-
-class Companion(Protocol):
-    """What works hand in hand with the rings of a context: its event ring, when there are messages."""
-
-    def progress(self) -> None:
-        """Do what can be done now."""
-
-    def arm(self) -> None:
-        """Ask for an interrupt at the next event."""
-
-
-class Tally(Protocol):
-    """Counters of operations."""
-
-    def __call__(self, flags: int, status: int, told: int | None) -> None:
-        """An operation, of this kind, has ended; ``told``: the status by which the NIC counted it, if it did."""
-
-
-class Owner(Protocol):
-    """Who posted an operation into rings that several share."""
-
-    peer_failed: Callable[[int], None]
-
-
-def closing(done: Callable[[int], None]) -> Operation:
-    """The driver's own operation that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
-    return Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
-
-
-def take_reported(backlog: list[Completed], limit: int) -> list[Completed]:
-    """Take up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
-    count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
-    taken = backlog[:count]
-    del backlog[:count]
-    return taken
-
-
-def is_counted(operation: Operation) -> bool:
-    """Whether counters of its endpoint count an operation: deferred work may have one of its own instead."""
-    ending = operation.ending
-    return ending is None or ending.deferral is None or ending.deferral.counted
-
-
-class ContextRings:
+class ContextRings(TransmitRings):
     """Transmit and completion ring of one context, both with ``entries`` (a power of two) entries.
 
     A request is known by its token, which the NIC hands back. There is one for every entry; those of a chain of
@@ -181,9 +43,7 @@ class ContextRings:
     """
 
     def __init__(self, nic: Nic, context: int, entries: int) -> None:
-        self.nic = nic
-        self.context = context
-        self.entries = entries
+        super().__init__(nic, context, entries)
         self._transmit = allocate(entries * TX_DESCRIPTOR.size)
         self._completion = allocate(entries * COMPLETION.size)
         self._bounce = allocate(entries * _BOUNCE_SIZE)
@@ -206,17 +66,8 @@ class ContextRings:
         self._head = 0
         self._pending: list[Operation | None] = [None] * entries
         self._free = list(range(entries))
-        self._backlog: list[Completed] = []
-        """Taken while the driver waited for something of its own; the application has not seen them."""
-        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
-        """Told of every operation that ended because its peer was given up."""
-        self.tally: Tally | None = None
-        """Counts all completions as they are taken from the ring."""
         self.counters: dict[int, int] = {}
         """Event counters of the NIC by the bit of :data:`COUNTED` in ``flags`` of the operations that they count."""
-        self.held: dict[int, int] = {}
-        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
-        self.companion: Companion | None = None
 
     @property
     def size_log2(self) -> int:
@@ -224,18 +75,11 @@ class ContextRings:
 
     @property
     def under_way(self) -> int:
-        """Requests posted whose completion has not been taken."""
         return self.entries - len(self._free)
 
     @property
     def room(self) -> int:
-        """Descriptors that can be posted now."""
         return len(self._free)
-
-    @property
-    def expectant(self) -> bool:
-        """Whether :meth:`poll` has something to take, or will have."""
-        return bool(self._backlog or self.held) or self.under_way > 0
 
     def busy_with(self, dest_addr: int) -> bool:
         return dest_addr in self.held.values() or any(
@@ -243,7 +87,6 @@ class ContextRings:
         )
 
     def check_space(self, descriptors: int = 1) -> None:
-        """Raise FI_EAGAIN if a request of so many descriptors cannot be posted."""
         if len(self._free) < descriptors:
             raise fabric_error(
                 Errno.FI_EAGAIN,
@@ -252,14 +95,9 @@ class ContextRings:
             )
 
     def has_space(self, descriptors: int = 1) -> bool:
-        """Whether so many descriptors can be posted."""
         return len(self._free) >= descriptors
 
     def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
-        """Copy operands of the next request to where they stay until it completes; returns their address.
-
-        ``offset``: INJECT_SIZE for compare values. The caller has seen to it that at most INJECT_SIZE bytes come.
-        """
         start = at = self._free[-1] * _BOUNCE_SIZE + offset
         for view in views:
             self._bounce[at : at + view.nbytes] = view.cast("B")
@@ -282,10 +120,6 @@ class ContextRings:
         result: int,
         compare: int,
     ) -> None:
-        """Write one descriptor and, unless ``more`` follow at once, ring the doorbell.
-
-        The caller has asked :meth:`check_space` before, so nothing can fail halfway.
-        """
         token = self._free.pop()
         self._pending[token] = operation
         tail = self._tail
@@ -315,7 +149,6 @@ class ContextRings:
     def post_chain(
         self, operation: Operation, more: bool, op: int, datatype: int, peer: int, pieces: Sequence[Piece]
     ) -> None:
-        """Write the descriptors of one request, tied together, as :meth:`post` does one."""
         token = self._free.pop()
         ending = operation.ending
         assert ending is not None  # chains have one
@@ -352,21 +185,12 @@ class ContextRings:
         """The NIC's event counter that an operation advances; 0: none."""
         return self.counters.get(operation.flags & COUNTED, 0) if self.counters and is_counted(operation) else 0
 
-    def post_close(self, peer: int, done: Callable[[int], None]) -> None:
-        """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
-        self.post(closing(done), True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
-
     def announce(self) -> None:
-        """Ring the doorbell for descriptors that wait for it."""
         if self._announced != self._tail:
             self._announced = self._tail
             self._ring_doorbell(self._tail_register, self._tail & _INDEX_MASK)
 
-    limited = False
-    """Completions can be taken at once, however many: those of one's own operations."""
-
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever descriptors have been announced."""
         ring, tail_register = self._ring_doorbell, self._tail_register
 
         def ring_and_tell(register: int, value: int) -> None:
@@ -377,11 +201,8 @@ class ContextRings:
         self._ring_doorbell = ring_and_tell
 
     def poll(self, limit: int) -> list[Completed]:
-        """Take up to ``limit`` completions, oldest first, and none behind one that reports an error.
-
-        Their buffers and ring entries are free again.
-        """
         self.progress()
+        # most of the time nothing waits: what the ring gives need not go through the backlog
         return take_reported(self._backlog, limit) if self._backlog else self._take(limit)
 
     def _take(self, limit: int) -> list[Completed]:
@@ -432,44 +253,13 @@ class ContextRings:
         self._free += ending.places
         return status if ending.status == _OK else ending.status
 
-    def progress(self) -> None:
-        """Let the companion do what can be done now."""
-        if self.companion is not None:
-            self.companion.progress()
+    def absorb(self) -> int:
+        taken = self._take(self.entries)
+        self._backlog += taken
+        return len(taken)
 
-    def absorb(self) -> None:
-        """Take what has completed, and keep it for :meth:`poll`."""
-        self._backlog += self._take(self.entries)
-
-    def finish(self, operation: Operation, length: int, status: int) -> None:
-        """End an operation that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
-        if operation.ending is not None and operation.ending.deferral is not None:
-            operation.ending.deferral.finish(status)
-        if self.tally is not None and is_counted(operation):
-            self.tally(operation.flags, status, None)
-        self._backlog.append(Completed(operation, length, status))
-
-    def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
-        """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.
-
-        ``deadline`` is of :func:`time.monotonic`. What completes meanwhile is kept for :meth:`poll`.
-        """
-        self.announce()
-        while not finished():
-            if time.monotonic() >= deadline:
-                return False
-            head = self._head
-            self.absorb()
-            self.progress()
-            if head == self._head:
-                self.nic.device.advance()
-        return True
-
-    def arm(self) -> None:
-        """Ask for an interrupt at the next completion, or at once if it is there already."""
+    def _arm_ring(self) -> None:
         self._ring_doorbell(self._arm_register, self._head & _INDEX_MASK)
-        if self.held and self.companion is not None:
-            self.companion.arm()
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings and to the buffers of operations that never completed."""

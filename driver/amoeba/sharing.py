@@ -1,81 +1,52 @@
 """Rings of one context of the NIC that several endpoints post into."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from amoeba_model.descriptors import DescriptorOpcode
 
-from amoeba.rings import (
-    Companion,
-    Completed,
-    ContextRings,
-    Ending,
-    Operation,
-    Piece,
-    Tally,
-    closing,
-    is_counted,
-    take_reported,
-)
+from amoeba.requests import Completed, Ending, Operation, Piece, is_counted
+from amoeba.rings import ContextRings
+from amoeba.transmit_rings import TransmitRings
 
-__all__ = ["RingShare", "TransmitRings"]
+__all__ = ["RingShare"]
 
 
-class RingShare:
-    """One endpoint's share of rings that others post into, too; to be used like :class:`ContextRings`.
+class RingShare(TransmitRings):
+    """One endpoint's share of rings that others post into, too.
 
     Ring entries belong to whoever takes them first. Completions go to the share that posted the operation, whoever
-    takes them out of the ring.
+    takes them out of the ring; each counts its own, the NIC counts none of them.
     """
 
-    limited = False
-
     def __init__(self, rings: ContextRings) -> None:
+        super().__init__(rings.nic, rings.context, rings.entries)
         self._ring = rings
-        self.nic = rings.nic
-        self.context = rings.context
-        self.entries = rings.entries
-        self.under_way = 0
-        """Requests of this share whose completion has not been taken out of the ring."""
+        self._under_way = 0
         self._by_peer: Counter[int] = Counter()
-        self._backlog: list[Completed] = []
         self._released = False
         self._unannounced = False
         self._listeners: list[Callable[[], None]] = []
-        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
-        """Told of every operation of this share that ended because its peer was given up."""
-        self.tally: Tally | None = None
-        """Counts all completions of this share as they are taken from the ring; the NIC counts none."""
-        self.held: dict[int, int] = {}
-        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
-        self.companion: Companion | None = None
+
+    @property
+    def under_way(self) -> int:
+        return self._under_way
 
     @property
     def room(self) -> int:
-        """Descriptors that can be posted now."""
         return self._ring.room
-
-    @property
-    def expectant(self) -> bool:
-        """Whether :meth:`poll` has something to take, or will have."""
-        return bool(self._backlog or self.held) or self.under_way > 0
 
     def busy_with(self, dest_addr: int) -> bool:
         return self._by_peer[dest_addr] > 0 or dest_addr in self.held.values()
 
     def check_space(self, descriptors: int = 1) -> None:
-        """Raise FI_EAGAIN if a request of so many descriptors cannot be posted."""
-        self._share_out()
+        self.absorb()
         self._ring.check_space(descriptors)
 
     def has_space(self, descriptors: int = 1) -> bool:
-        """Whether so many descriptors can be posted."""
         return self._ring.has_space(descriptors)
 
     def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
-        """Copy operands of the next request to where they stay until it completes; returns their address."""
         return self._ring.stash(views, offset)
 
     def post(
@@ -94,7 +65,6 @@ class RingShare:
         result: int,
         compare: int,
     ) -> None:
-        """As :meth:`ContextRings.post`."""
         self._ring.post(
             self._own(operation, length), True, opcode, op, datatype, flags, length, peer, remote_address, remote_key,
             local, result, compare,
@@ -104,13 +74,8 @@ class RingShare:
     def post_chain(
         self, operation: Operation, more: bool, op: int, datatype: int, peer: int, pieces: Sequence[Piece]
     ) -> None:
-        """As :meth:`ContextRings.post_chain`."""
         self._ring.post_chain(self._own(operation, 0), True, op, datatype, peer, pieces)
         self._posted(more)
-
-    def post_close(self, peer: int, done: Callable[[int], None]) -> None:
-        """As :meth:`ContextRings.post_close`."""
-        self.post(closing(done), True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
 
     def _own(self, operation: Operation, length: int) -> Operation:
         """The operation, marked as this share's."""
@@ -118,7 +83,7 @@ class RingShare:
             operation = operation._replace(ending=Ending(length))
         assert operation.ending is not None
         operation.ending.owner = self
-        self.under_way += 1
+        self._under_way += 1
         self._by_peer[operation.dest_addr] += 1
         return operation
 
@@ -128,7 +93,6 @@ class RingShare:
             self.announce()
 
     def announce(self) -> None:
-        """Ring the doorbell for descriptors that wait for it."""
         if self._unannounced:
             self._unannounced = False
             self._ring.announce()
@@ -136,26 +100,10 @@ class RingShare:
                 listener()
 
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever descriptors of this share have been announced."""
         self._listeners.append(listener)
 
-    def poll(self, limit: int) -> list[Completed]:
-        """Take up to ``limit`` completions of this share, oldest first, and none behind one that reports an error."""
-        self.progress()
-        self._share_out()
-        return take_reported(self._backlog, limit)
-
-    def progress(self) -> None:
-        """As :meth:`ContextRings.progress`."""
-        if self.companion is not None:
-            self.companion.progress()
-
-    def absorb(self) -> None:
-        """As :meth:`ContextRings.absorb`."""
-        self._share_out()
-
-    def _share_out(self) -> int:
-        """Take completions out of the ring and give each share its own; returns how many there were."""
+    def absorb(self) -> int:
+        """Take completions out of the ring, and give each share its own; returns how many there were."""
         count = 0
         while taken := self._ring.poll(self.entries):
             count += len(taken)
@@ -167,7 +115,7 @@ class RingShare:
         return count
 
     def _receive(self, completed: Completed) -> None:
-        self.under_way -= 1
+        self._under_way -= 1
         self._by_peer[completed.operation.dest_addr] -= 1
         if self._released:
             return
@@ -175,29 +123,10 @@ class RingShare:
             self.tally(completed.operation.flags, completed.status, None)
         self._backlog.append(completed)
 
-    def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
-        """As :meth:`ContextRings.wait_until`."""
-        self.announce()
-        while not finished():
-            if time.monotonic() >= deadline:
-                return False
-            count = self._share_out()
-            self.progress()
-            if not count:
-                self.nic.device.advance()
-        return True
-
-    def arm(self) -> None:
-        """Ask for an interrupt at the next completion of any share, or at once if it is there already."""
+    def _arm_ring(self) -> None:
         self._ring.arm()
-        if self.companion is not None:
-            self.companion.arm()
 
     def release(self) -> None:
         """Drop what has not been read, and what is still to come; the ring keeps the buffers of that alive."""
         self._released = True
         self._backlog.clear()
-
-
-TransmitRings: TypeAlias = ContextRings | RingShare
-"""What an endpoint posts through."""

@@ -14,7 +14,7 @@ from amoeba.messages import MessageOperations
 from amoeba.operations import NO_FLAGS
 from amoeba.peers import PeerMap
 from amoeba.rma import RmaOperations
-from amoeba.sharing import TransmitRings
+from amoeba.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
