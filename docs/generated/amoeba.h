@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
-#define AMOEBA_ABI_VERSION 3
+#define AMOEBA_ABI_VERSION 4
 #define AMOEBA_BAR_SIZE 0x40000
 #define AMOEBA_DOORBELL_PAGE 0x20000
 #define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
@@ -135,6 +135,7 @@
 #define AMOEBA_PEERS_ENTROPY 0x02c /* RW: UDP source port (16 bits). */
 #define AMOEBA_PEERS_FLAGS 0x030 /* RW: PeerFlags. */
 #define AMOEBA_PEERS_CONTEXT 0x034 /* RW: Own context that uses this entry. */
+#define AMOEBA_PEERS_INITIATOR 0x03c /* RW: By which of its contexts the peer is to know who sent a request (12 bits). */
 #define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here; opens a new PDC. */
 
 /* What happened since reset. */
@@ -182,10 +183,14 @@ struct amoeba_rx_descriptor {
 
 /* What a rendezvous message carries instead of its data; NICs copy it like any other, drivers use it. */
 struct amoeba_rendezvous {
-    uint64_t address; /* ``buffer_offset`` to read the message from. */
-    uint64_t key; /* Key to read it with. */
-    uint64_t length; /* Bytes of the message. */
+    uint64_t key; /* Key to read the message with, from ``buffer_offset`` 0 on. */
     uint64_t token; /* Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on. */
+    uint32_t mac_low; /* MAC address of the NIC that it is read from, bytes 5 (least significant) to 2. */
+    uint16_t mac_high; /* The same, bytes 1 (least significant) and 0. */
+    uint16_t resource_index; /* The sender's context that READs go to. */
+    uint32_t job_id; /* Its UET job. */
+    uint16_t pid_on_fep; /* Its UET process id. */
+    uint16_t reserved0; /* Zero. */
 };
 
 /* One entry of a completion ring, in host memory; written by a single write, phase byte last. */
@@ -350,6 +355,7 @@ enum amoeba_event_flags {
 enum amoeba_context_control {
     AMOEBA_CONTEXT_CONTROL_ENABLE = 0x1,
     AMOEBA_CONTEXT_CONTROL_CSWAP_BY_BITS = 0x2,
+    AMOEBA_CONTEXT_CONTROL_DATA_BY_KEY = 0x4,
 };
 
 enum amoeba_key_flags { /* flags of a key table entry. */
@@ -357,6 +363,7 @@ enum amoeba_key_flags { /* flags of a key table entry. */
     AMOEBA_KEY_FLAGS_REMOTE_READ = 0x2,
     AMOEBA_KEY_FLAGS_REMOTE_WRITE = 0x4,
     AMOEBA_KEY_FLAGS_VIRTUAL = 0x8,
+    AMOEBA_KEY_FLAGS_DATA = 0x10,
 };
 
 enum amoeba_peer_flags {

@@ -159,8 +159,7 @@ class AddressVector(FabricObject):
                 peers.remove(number, time.monotonic())
             raise
         self._entries[number] = entry
-        for context in _contexts(entry):
-            self._numbers.setdefault((entry.ip, context), []).append(number)
+        self._numbers.setdefault((entry.ip, entry.resource_index), []).append(number)
         self._inserted += 1
         return number
 
@@ -224,8 +223,7 @@ class AddressVector(FabricObject):
             for peers in self._maps:
                 peers.remove(number, deadline)
             entry = self._entries.pop(number)
-            for context in _contexts(entry):
-                self._numbers[entry.ip, context].remove(number)
+            self._numbers[entry.ip, entry.resource_index].remove(number)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -243,6 +241,17 @@ class AddressVector(FabricObject):
             return self._entries[number]
         except KeyError:
             raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}") from None
+
+    def _sender(self, number: int) -> EndpointAddress:
+        """The address of a peer that a receive names as its ``src_addr``. Raises FI_EINVAL if there is none.
+
+        The receive context that the number names, if it names one, says nothing of who sends.
+        """
+        index, base = number >> _ADDR_BITS - self.rx_ctx_bits, number & (1 << _ADDR_BITS - self.rx_ctx_bits) - 1
+        address = self._entry(base)
+        if index >= address.contexts:
+            raise fabric_error(Errno.FI_EINVAL, f"{address} has no receive context {index}")
+        return address
 
     def _number_of(self, ip: int, context: int) -> int:
         """The number of the peer with this IPv4 address and context, FI_ADDR_NOTAVAIL if it is unknown.
@@ -269,8 +278,3 @@ class AddressVector(FabricObject):
     def _release(self) -> None:
         self._entries.clear()
         self._numbers.clear()
-
-
-def _contexts(address: EndpointAddress) -> range:
-    """The contexts of an endpoint on its NIC."""
-    return range(address.resource_index, address.resource_index + address.contexts)

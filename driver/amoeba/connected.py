@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from amoeba.address import AddressVector
 from amoeba.completion import CompletionQueue
 from amoeba.connections import CONNECT_TIME, Connection, SocketAddress
-from amoeba.constants import BindFlags, Caps, EpType, Errno, OpFlags
+from amoeba.constants import BindFlags, Caps, EndpointOption, EpType, Errno, OpFlags
 from amoeba.counters import Counter
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
@@ -41,6 +41,7 @@ class ConnectedEndpoint(Endpoint):
     """
 
     _connection: Connection
+    _options = Endpoint._options | {EndpointOption.FI_OPT_CM_DATA_SIZE}
 
     def __init__(
         self,

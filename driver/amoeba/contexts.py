@@ -12,7 +12,13 @@ from amoeba.rings import ContextRings
 if TYPE_CHECKING:
     from amoeba.domain import Domain
 
-__all__ = ["start_context"]
+__all__ = ["address_of_context", "start_context"]
+
+
+def address_of_context(domain: "Domain", context: int) -> EndpointAddress:
+    """By which peers reach a context that was taken from the domain's NIC."""
+    nic = domain.nic
+    return EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)
 
 
 def start_context(
@@ -21,8 +27,8 @@ def start_context(
     rings: ContextRings | None,
     receiver: Receiver | None = None,
     counters: Counters | None = None,
-) -> EndpointAddress:
-    """Start a context that was taken from the domain's NIC; returns the address by which peers reach it.
+) -> None:
+    """Start a context that was taken from the domain's NIC.
 
     Without ``rings`` nothing can be posted. ``receiver`` has been started before: without its event ring peers cannot
     send immediate data, without its receive ring no messages. ``counters`` count what peers do.
@@ -48,6 +54,6 @@ def start_context(
             unexpected_base=0 if receives is None else receives.unexpected_base,
             read_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_READ),
             write_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_WRITE),
+            data_by_key=receiver is not None and receiver.queue is None,
         ),
     )
-    return EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)

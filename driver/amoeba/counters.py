@@ -276,14 +276,18 @@ class Counters:
     ) -> None:
         """Count what ends in an enabled endpoint's rings, which ``queue`` takes; receives end in the other queue."""
         rings.tally = self.count if self._counters else None
+        self.start_receiving(receive_queue)
         for kind, counter in self._counters.items():
-            if kind == BindFlags.FI_RECV:
-                if receive_queue is not None:
-                    counter._attach_receives(receive_queue)
-            elif kind in _LOCAL:
+            if kind in _LOCAL and kind != BindFlags.FI_RECV:
                 counter._attach(rings, queue)
                 if isinstance(rings, ContextRings):  # operations of others have other counters
                     rings.counters[kind] = counter._number
+
+    def start_receiving(self, queue: "CompletionQueue | None") -> None:
+        """Count receives, which end in this queue; without one there are none."""
+        counter = self._counters.get(BindFlags.FI_RECV)
+        if counter is not None and queue is not None:
+            counter._attach_receives(queue)
 
     def count(self, flags: int, status: int, told: int | None) -> None:
         """Count what has ended, ``told``: with the status by which the NIC has, None if it has not."""

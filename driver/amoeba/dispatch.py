@@ -97,6 +97,11 @@ class Dispatch:
             source = self.number_of(event.source_ip, event.source_context)
             self.ready.append(Completed(_OPERATIONS[event.kind], event.length, event.status, event.data, source))
 
+    def release(self) -> None:
+        """Forget whom to tell; the ring is not read any more."""
+        self.handlers.clear()
+        self.helpers.clear()
+
     def arm(self) -> None:
         """Ask for an interrupt at the next event, or at once if it is there already."""
         self.ring.arm()

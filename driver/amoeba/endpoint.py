@@ -8,11 +8,11 @@ from amoeba_model.device import DeviceClosedError
 from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, EpType, Errno, OpFlags
-from amoeba.contexts import start_context
+from amoeba.contexts import address_of_context, start_context
 from amoeba.counters import Counter
 from amoeba.errors import fabric_error
 from amoeba.operations import MAX_MESSAGE, NO_FLAGS
-from amoeba.options import get_option, set_option
+from amoeba.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, HasOptions
 from amoeba.peers import PeerMap
 from amoeba.receive import Receiver
 from amoeba.rings import INJECT_SIZE, ContextRings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
 
 
-class Endpoint(Transmitter):
+class Endpoint(Transmitter, HasOptions):
     """A connectionless endpoint. Bind a completion queue and an address vector, then enable.
 
     ``ep_type`` is FI_EP_RDM, or FI_EP_DGRAM: for messages of one packet, at most :attr:`max_msg_size` bytes, without
@@ -60,9 +60,8 @@ class Endpoint(Transmitter):
         Comes back in the completion. With FI_TRIGGER a :class:`amoeba.TriggeredContext`.
     data : int
         Immediate data: 64 bits for the peer's queue. If its endpoint has none bound with FI_RECV, the operation fails
-        with FI_ESHUTDOWN (or the data is lost, if that endpoint was given capabilities with FI_SEND). The entry comes
-        with the last piece of what the operation was cut into (of a compare_atomicmsg: as an RMA write of 0 bytes
-        after it), so it may come although an earlier piece has failed.
+        with FI_ESHUTDOWN. The entry comes with the last piece of what the operation was cut into (of a
+        compare_atomicmsg: as an RMA write of 0 bytes after it), so it may come although an earlier piece has failed.
     flags : OpFlags
         FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, FI_TRIGGER, the completion levels up
         to FI_DELIVERY_COMPLETE; where memory is changed FI_COMMIT_COMPLETE, which needs FI_REMOTE_READ at the
@@ -72,9 +71,8 @@ class Endpoint(Transmitter):
         tag in ``key``.
 
     Messages are received once each, in the order sent. One longer than ``payload`` of the NIC is read by its
-    receiver, and its send completes when that is done; the receiver must have the sender in its address vector, else
-    the receive fails with FI_EADDRNOTAVAIL. As many receives can be posted as the NIC keeps, and as many messages may
-    wait for theirs, per endpoint; then receives raise FI_EAGAIN, and senders are held back.
+    receiver, and its send completes when that is done. As many receives can be posted as the NIC keeps, and as many
+    messages may wait for theirs, per endpoint; then receives raise FI_EAGAIN, and senders are held back.
 
     However many pieces an operation has, it has one completion or one error, and is posted as a whole or not at all.
 
@@ -88,6 +86,8 @@ class Endpoint(Transmitter):
     An error entry with FI_ECONNRESET says that the NIC has given the peer up: whether the operation was executed is
     not known. When all operations to that peer have ended, the next one tries anew.
     """
+
+    _options = TRANSMIT_OPTIONS | RECEIVE_OPTIONS
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Endpoint(Transmitter):
         self.ep_type = ep_type
         if ep_type is EpType.FI_EP_DGRAM:
             self.max_msg_size, self._max_rma_size = domain.nic.parameters.payload, -1
-        self._receiver: Receiver = Receiver(rx_size, caps)
+        self._receiver: Receiver = Receiver(rx_size, caps, sends=ep_type is not EpType.FI_EP_DGRAM)
         self._av: AddressVector | None = None
         self._shares = shared
         self._stx: SharedTransmitContext | None = None
@@ -164,23 +164,6 @@ class Endpoint(Transmitter):
         if receives:
             self._receiver.bind(queue, flags)
 
-    def getopt(self, level: int, optname: int) -> int:
-        """The value of an option (:class:`amoeba.EndpointOption`): ``fi_getopt``.
-
-        Raises FI_ENOPROTOOPT for one that does not apply.
-        """
-        self._check_open()
-        return get_option(self, level, optname)
-
-    def setopt(self, level: int, optname: int, value: int) -> None:
-        """Change an option, FI_OPT_MIN_MULTI_RECV, FI_OPT_TX_SIZE or FI_OPT_RX_SIZE: ``fi_setopt``.
-
-        Raises FI_ENOPROTOOPT for one that does not apply, FI_EOPNOTSUPP for one that can only be read, FI_EINVAL for
-        an unsuitable value, FI_EOPBADSTATE for a size once enabled.
-        """
-        self._check_open()
-        set_option(self, level, optname, value)
-
     def _resize(self, *, tx_size: int | None = None, rx_size: int | None = None) -> None:
         """Give the rings other sizes, before there are any."""
         if self._rings is not None:
@@ -215,15 +198,16 @@ class Endpoint(Transmitter):
             rings = own = ContextRings(nic, context, self.tx_size)
         else:
             rings, own = self._stx._share(), None
-        peers = PeerMap(rings)
+        peers = PeerMap(rings, initiator=context)
         try:
             vector._attach(peers)
         except BaseException:
             rings.release()
             nic.return_context(context)
             raise
-        self._receiver.start(nic, self.domain.number, context, vector, rings, peers, self._counters)
-        self._name = start_context(self.domain, context, own, self._receiver, self._counters)
+        self._name = address_of_context(self.domain, context)
+        self._receiver.start(nic, self.domain.number, self._name, vector, rings, peers, self._counters)
+        start_context(self.domain, context, own, self._receiver, self._counters)
         self._start(rings, peers)
 
     def getname(self) -> bytes:

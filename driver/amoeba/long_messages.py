@@ -1,19 +1,23 @@
 """Messages that the receiver reads: those too long for one packet, and those whose sender waits for their receive.
 
-The sender registers the message under a key that nobody can guess, and sends a ``RENDEZVOUS`` record in its place.
-The receiver reads from there as much as fits, straight into the buffer; the last read carries the record's token as
-immediate data, from which the sender knows that it is over.
+The sender registers the message under a key that nobody can guess, and sends a ``RENDEZVOUS`` record in its place,
+which says also where to read it: the receiver need not know him. The receiver reads from there as much as fits,
+straight into the buffer; the last read carries the record's token as immediate data, from which the sender knows that
+it is over.
 """
 
 import functools
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.registers import KeyFlags
 from amoeba_model.wire.uet import ReturnCode
 
+from amoeba.address import EndpointAddress
 from amoeba.constants import Errno
 from amoeba.dispatch import Dispatch
 from amoeba.errors import FabricError, fabric_error
@@ -21,13 +25,13 @@ from amoeba.events import Event
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.requests import Ending, Operation, Piece
-from amoeba.rings import ContextRings
 from amoeba.transmit_rings import TransmitRings
 from amoeba.vectors import Segment
 
 __all__ = ["LongReceives", "LongSends", "Record"]
 
 _TOKEN_BITS = 64
+_READABLE = KeyFlags.REMOTE_READ | KeyFlags.DATA
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _OK = int(ReturnCode.OK)
 _PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
@@ -51,17 +55,25 @@ class _LongSend:
 class LongSends:
     """The long messages that an endpoint has sent, until they have been read.
 
-    ``domain``: number of its protection domain. ``on_read`` is called whenever a message has been read, which the NIC
-    takes for a peer's own read.
+    ``domain``: number of its protection domain. ``home``: the context that ``dispatch`` takes the events of, where
+    messages are read. ``on_read`` is called whenever a message has been read, which the NIC takes for a peer's own
+    read.
     """
 
     def __init__(
-        self, nic: Nic, domain: int, rings: ContextRings, dispatch: Dispatch, on_read: Callable[[], None]
+        self,
+        nic: Nic,
+        domain: int,
+        home: EndpointAddress,
+        rings: TransmitRings,
+        dispatch: Dispatch,
+        on_read: Callable[[], None],
     ) -> None:
         self._nic = nic
         self._domain = domain
+        self._home = home
         self._rings = rings
-        self._tell = dispatch.tell
+        self._dispatch = dispatch
         self._on_read = on_read
         self._under_way: dict[int, _LongSend] = {}
         """By token."""
@@ -88,7 +100,7 @@ class LongSends:
         free until others have been read, FI_ENOSPC if none is free at all; then access is as before.
         """
         try:
-            key = self._nic.store_key(None, source.address, source.length, self._domain, KeyFlags.REMOTE_READ)
+            key = self._nic.store_key(None, source.address, source.length, self._domain, _READABLE)
         except FabricError as error:
             self._withdraw(grants)
             if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
@@ -99,7 +111,7 @@ class LongSends:
         token = secrets.randbits(_TOKEN_BITS)
         self._under_way[token] = _LongSend(operation, length, key, grants)
         self._rings.held[token] = operation.dest_addr
-        record = memoryview(RENDEZVOUS.pack(address=0, key=key, length=length, token=token))
+        record = memoryview(Record(key, token, self._home).pack())
         ending = Ending(0, done=functools.partial(self._sent, token))
         self._rings.post(
             Operation(None, 0, True, operation.dest_addr, (), ending),
@@ -130,7 +142,7 @@ class LongSends:
         """Somebody has read with immediate data: a long message, or the application's memory."""
         send = self._under_way.get(event.data)
         if send is None:
-            self._tell(event)
+            self._dispatch.tell(event)
             return
         self._on_read()
         send.read = True
@@ -159,20 +171,53 @@ class LongSends:
         for address, length in grants:
             self._nic.dma.revoke(address, length)
 
+    def progress(self) -> None:
+        """See whether messages have been read: of an endpoint that hears of nothing else."""
+        if self._under_way:
+            self._dispatch.progress()
+
+    def arm(self) -> None:
+        """Ask for an interrupt when one has been read."""
+        self._dispatch.arm()
+
     def release(self) -> None:
         """Forget all messages: nobody can read them any more."""
         for token in list(self._under_way):
             self._forget(token)
+        self._rings.peer_failed = self._peer_failed
 
 
+@dataclass(frozen=True)
 class Record:
-    """What a RENDEZVOUS record says, as it came from a peer: numbers that nobody vouches for."""
+    """What a RENDEZVOUS record says; one that came from a peer has numbers that nobody vouches for."""
 
-    __slots__ = ("address", "key", "token")
+    key: int
+    token: int
+    home: EndpointAddress
+    """The context that is to be read from."""
 
-    def __init__(self, data: memoryview) -> None:
+    def pack(self) -> bytes:
+        home = self.home
+        mac = int.from_bytes(home.mac, "big")
+        return RENDEZVOUS.pack(
+            key=self.key,
+            token=self.token,
+            mac_low=mac & 0xFFFF_FFFF,
+            mac_high=mac >> 32,
+            resource_index=home.resource_index,
+            job_id=home.job_id,
+            pid_on_fep=home.pid_on_fep,
+        )
+
+    @classmethod
+    def unpack(cls, data: memoryview, ip: int) -> Self:
+        """A record that came from this IPv4 address."""
         fields = RENDEZVOUS.unpack(data)
-        self.address, self.key, self.token = fields["address"], fields["key"], fields["token"]
+        mac = fields["mac_high"] << 32 | fields["mac_low"]
+        home = EndpointAddress(
+            mac.to_bytes(6, "big"), ip, fields["job_id"], fields["pid_on_fep"], fields["resource_index"]
+        )
+        return cls(fields["key"], fields["token"], home)
 
 
 @dataclass
@@ -180,8 +225,8 @@ class _Fetch:
     """A message that is to be read."""
 
     record: Record
-    source: int
-    """The sender's number in the address vector, and which of its contexts, as :class:`PeerMap` names it."""
+    sender: int
+    """His number in the address vector, FI_ADDR_NOTAVAIL of a stranger."""
     segments: Sequence[Segment]
     """Where it goes; together as long as what is read."""
     done: Callable[[int], None]
@@ -194,27 +239,29 @@ class LongReceives:
         self._rings = rings
         self._peers = peers
         self._waiting: list[_Fetch] = []
-        self._under_way = 0
+        self._under_way: Counter[int] = Counter()
+        """By number of whom is read from, as :class:`PeerMap` names him."""
         dispatch.helpers.append(self._progress)
 
-    def fetch(
-        self, record: Record, source: int, context: int, segments: Sequence[Segment], done: Callable[[int], None]
-    ) -> None:
+    def fetch(self, record: Record, sender: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
         """Read a message, or the part for which there are segments; ``done`` is called with the status.
 
-        ``source`` is the sender's number in the address vector, ``context`` that of its NIC which sent the record: it
-        waits there for the read. No bytes are read of what is discarded: the sender learns that it may go on.
+        ``sender`` is his number in the address vector; of a stranger FI_ADDR_NOTAVAIL, to whom a peer table entry is
+        opened until nothing more is read from him. No bytes are read of what is discarded: the sender learns that it
+        may go on.
         """
-        self._waiting.append(_Fetch(record, self._peers.named(source, context), segments, done))
+        self._waiting.append(_Fetch(record, sender, segments, done))
         self._start()
 
     def _progress(self) -> None:
-        if self._waiting or self._under_way:
+        if self._waiting or self._under_way or self._peers.strangers:
             self._rings.absorb()
             self._start()
 
     def _start(self) -> None:
         """Begin what can begin: not without room in the ring, nor with a peer that has just been given up."""
+        self._under_way = +self._under_way
+        self._peers.part(self._under_way)
         self._waiting = [fetch for fetch in self._waiting if not self._try(fetch)]
 
     def _try(self, fetch: _Fetch) -> bool:
@@ -223,26 +270,26 @@ class LongReceives:
         if not self._rings.has_space(len(segments)):
             return False
         try:
-            peer = self._peers.find(fetch.source)
+            source = self._peers.meet(fetch.sender, fetch.record.home)
+            peer = self._peers.find(source)
         except FabricError as error:
-            if error.fi_errno is Errno.FI_EAGAIN:
-                return False
-            fetch.done(_BAD_PEER)  # a stranger
+            if error.fi_errno is Errno.FI_EAGAIN or self._rings.under_way:
+                return False  # what ends may make room for him in the peer table
+            fetch.done(_BAD_PEER)
             return True
-        self._under_way += 1
+        self._under_way[source] += 1
         pieces = []
         offset = 0
         for segment in segments:
-            address = (fetch.record.address + offset) & (1 << 64) - 1
             pieces.append(
-                Piece(DescriptorOpcode.READ, 0, segment.length, address, fetch.record.key, 0, segment.address, 0)
+                Piece(DescriptorOpcode.READ, 0, segment.length, offset, fetch.record.key, 0, segment.address, 0)
             )
             offset += segment.length
         pieces[-1] = pieces[-1]._replace(flags=_IMMEDIATE, compare=fetch.record.token)
-        ending = Ending(0, done=functools.partial(self._end, fetch))
-        self._rings.post_chain(Operation(None, 0, True, fetch.source, (), ending), False, 0, 0, peer, pieces)
+        ending = Ending(0, done=functools.partial(self._end, fetch, source))
+        self._rings.post_chain(Operation(None, 0, True, source, (), ending), False, 0, 0, peer, pieces)
         return True
 
-    def _end(self, fetch: _Fetch, status: int) -> None:
-        self._under_way -= 1
+    def _end(self, fetch: _Fetch, source: int, status: int) -> None:
+        self._under_way[source] -= 1
         fetch.done(status)

@@ -205,8 +205,7 @@ class MessageOperations(Operations, ReceiveOperations):
             raise fabric_error(
                 Errno.FI_EMSGSIZE,
                 f"this endpoint sends {self._nic.parameters.payload} bytes at most, without FI_MATCH_COMPLETE: "
-                "it learns when one has been read if a queue is bound with FI_RECV, or caps with FI_SEND are given, "
-                "and its context is not shared",
+                "for more, its caps need FI_SEND with FI_MSG or FI_TAGGED",
             )
         if bits & _TRIGGER:
             post = functools.partial(self._send_long, opcode, dest_addr, buffers, length, tag, cq_flags)

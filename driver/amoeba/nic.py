@@ -72,6 +72,8 @@ class ContextSettings:
     read_counter: int = 0
     """Event counters of what peers do; 0: none."""
     write_counter: int = 0
+    data_by_key: bool = False
+    """Immediate data comes only with reads by keys that allow it."""
 
 
 @dataclass(frozen=True)
@@ -290,6 +292,8 @@ class Nic:
         control = ContextControl.ENABLE
         if settings.cswap_by_bits:
             control |= ContextControl.CSWAP_BY_BITS
+        if settings.data_by_key:
+            control |= ContextControl.DATA_BY_KEY
         self.write("contexts", "control", control, context)
 
     def _provide_answer_memory(self) -> None:
@@ -346,16 +350,16 @@ class Nic:
 
     # Peers
 
-    def open_peer(self, context: int, address: EndpointAddress) -> int:
+    def open_peer(self, context: int, address: EndpointAddress, initiator: int) -> int:
         """Open a packet delivery context from ``context`` to ``address``; returns its index in the peer table.
 
-        Raises FI_ENOSPC when the table is full.
+        ``initiator``: the context by which the peer is to know who sends. Raises FI_ENOSPC when the table is full.
         """
         peer = _take(self._free_peers, "peer table entries", self.parameters.peers)
-        self.reopen_peer(peer, context, address)
+        self.reopen_peer(peer, context, address, initiator)
         return peer
 
-    def reopen_peer(self, peer: int, context: int, address: EndpointAddress) -> None:
+    def reopen_peer(self, peer: int, context: int, address: EndpointAddress, initiator: int) -> None:
         """Store an entry in use, which opens a new packet delivery context. Nothing may be outstanding on it."""
         self._peers_opened += 1
         self._write_wide("peers", "mac", int.from_bytes(address.mac, "big"))
@@ -368,6 +372,7 @@ class Nic:
         self.write("peers", "entropy", 0xC000 | (self._peers_opened * 0x9E5) & 0x3FFF)
         self.write("peers", "flags", PeerFlags.VALID)
         self.write("peers", "context", context)
+        self.write("peers", "initiator", initiator)
         self.write("peers", "store", peer)
 
     def _first_psn(self) -> int:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import time
+from collections.abc import Container
 
 from amoeba.address import EndpointAddress
 from amoeba.constants import Errno
@@ -10,20 +12,28 @@ from amoeba.transmit_rings import TransmitRings
 
 __all__ = ["PeerMap"]
 
+_NO_STRANGER = -1
+"""Strangers have numbers below this."""
+
 
 class PeerMap:
-    """The peers of one endpoint, kept in step with its address vector.
+    """The peers of one endpoint, kept in step with its address vector, and strangers as long as they are met.
+
+    ``initiator``: the context by which peers know the endpoint; not that of ``rings`` if these are not its own.
 
     An entry is idle until it is used first, then open, and failed from the moment an operation ends because the NIC
     has given the peer up. A failed one is opened anew for the first operation after all others have ended.
     """
 
-    def __init__(self, rings: TransmitRings) -> None:
+    def __init__(self, rings: TransmitRings, initiator: int) -> None:
         self._rings = rings
+        self._initiator = initiator
         rings.peer_failed = self._fail
         self._entries: dict[int, tuple[int, EndpointAddress]] = {}
         """(entry of the peer table, address) by number in the address vector."""
         self._failed: set[int] = set()
+        self.strangers: dict[EndpointAddress, int] = {}
+        """Those met that are not in the address vector, by numbers that it gives to nobody."""
         self.number_bits = 64
         """Bits of a number that say which address of the vector it is; those above choose a receive context of it."""
         self.open: dict[int, int] = {}
@@ -31,7 +41,8 @@ class PeerMap:
 
     def add(self, number: int, address: EndpointAddress) -> None:
         """Store an entry for a peer. Raises FI_ENOSPC when the NIC's peer table is full."""
-        self._entries[number] = self._rings.nic.open_peer(self._rings.context, address), address
+        rings = self._rings
+        self._entries[number] = rings.nic.open_peer(rings.context, address, self._initiator), address
 
     def find(self, number: int) -> int:
         """The entry of a peer, ready to be used.
@@ -48,17 +59,32 @@ class PeerMap:
                     Errno.FI_EAGAIN,
                     f"{address} was given up, and operations to it are under way: read completions, then repeat",
                 )
-            self._rings.nic.reopen_peer(entry, self._rings.context, address)
+            self._rings.nic.reopen_peer(entry, self._rings.context, address, self._initiator)
             self._failed.discard(number)
         self.open[number] = entry
         return entry
 
-    def named(self, number: int, context: int) -> int:
-        """What :meth:`find` calls one of a peer's contexts; ``number`` for the first one, and for an unknown peer."""
-        if number not in self._entries:
-            return number
-        _, address = self._entries[number]
-        return number | (context - address.resource_index) << self.number_bits
+    def meet(self, number: int, address: EndpointAddress) -> int:
+        """What :meth:`find` calls ``address``: of the peer with this number if it is one of his, else of a stranger.
+
+        Raises FI_ENOSPC when the NIC's peer table has no room for a stranger.
+        """
+        if number in self._entries:
+            _, known = self._entries[number]
+            if (index := address.resource_index - known.resource_index) in range(known.contexts):
+                return number | index << self.number_bits
+        if address not in self.strangers:
+            stranger = min(self.strangers.values(), default=_NO_STRANGER) - 1
+            self.add(stranger, address)
+            self.strangers[address] = stranger
+        return self.strangers[address]
+
+    def part(self, needed: Container[int]) -> None:
+        """Close strangers that are not needed any more, as far as there is space to do so; does not wait."""
+        for address, stranger in list(self.strangers.items()):
+            if stranger not in needed and self._rings.has_space():
+                del self.strangers[address]
+                self._close([stranger], time.monotonic())
 
     def check(self, number: int) -> None:
         """Raise FI_EINVAL for an unknown peer."""
@@ -92,7 +118,8 @@ class PeerMap:
         self._close(self._family(number), deadline)
 
     def clear(self, deadline: float) -> None:
-        """The same with all peers."""
+        """The same with all peers, and strangers."""
+        self.strangers.clear()
         self._close(list(self._entries), deadline)
 
     def _close(self, numbers: list[int], deadline: float) -> None:

@@ -1,6 +1,6 @@
 """The receiving half of endpoints: where messages come to, and peers' operations are told."""
 
-from amoeba.address import AddressVector
+from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, Errno
 from amoeba.counters import Counters
@@ -11,7 +11,6 @@ from amoeba.long_messages import LongReceives, LongSends
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.receives import Receives
-from amoeba.rings import ContextRings
 from amoeba.transmit_rings import TransmitRings
 
 __all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "MESSAGES", "Receiver"]
@@ -26,12 +25,14 @@ class Receiver:
     """Tells a completion queue, if one is bound, of messages and of peers' operations with immediate data.
 
     ``rx_size``: entries that may wait to be read before peers must wait. Raises FI_EINVAL if no ring has so many.
-    ``caps``: what the endpoint is to be capable of; None: of all for which queues are bound.
+    ``caps``: what the endpoint is to be capable of; None: of all for which queues are bound. ``sends``: messages can
+    be sent that their receivers read.
     """
 
-    def __init__(self, rx_size: int, caps: Caps | None = None) -> None:
+    def __init__(self, rx_size: int, caps: Caps | None = None, *, sends: bool = True) -> None:
         self.resize(rx_size)
         self.caps = caps
+        self._sends = sends
         self.queue: CompletionQueue | None = None
         """Bound before :meth:`start`."""
         self.selective = False
@@ -45,8 +46,9 @@ class Receiver:
         self.receives: Receives | None = None
         """From :meth:`start` to :meth:`release`, if there is a queue and messages can be received."""
         self.long_sends: LongSends | None = None
-        """From :meth:`start` to :meth:`release`, if there is an event ring."""
+        """From :meth:`start` to :meth:`release`, if messages can be sent that their receivers read."""
         self._av: AddressVector | None = None
+        self._rings: TransmitRings | None = None
 
     def resize(self, rx_size: int) -> None:
         """Choose another ``rx_size``, before :meth:`start`."""
@@ -77,17 +79,15 @@ class Receiver:
             self.caps is None or (bool(self.caps & MESSAGES) and Caps.FI_RECV in self.caps)
         )
 
-    def identity_of(self, number: int) -> tuple[int, int]:
-        """What tells a peer's messages: its IPv4 address and context.
+    @property
+    def _sends_long(self) -> bool:
+        """Messages can be sent that their receivers read, of which they tell by events."""
+        return self._sends and (self.caps is None or (bool(self.caps & MESSAGES) and Caps.FI_SEND in self.caps))
 
-        Raises FI_EINVAL for an unknown number, FI_EOPNOTSUPP for a scalable endpoint.
-        """
+    def identity_of(self, number: int) -> tuple[int, int]:
+        """What tells a peer's messages: its IPv4 address and context. Raises FI_EINVAL for an unknown number."""
         assert self._av is not None  # the endpoint is enabled
-        address = self._av._entry(number)
-        if address.contexts > 1:
-            raise fabric_error(
-                Errno.FI_EOPNOTSUPP, f"the NIC knows senders by one context, and {address} may send from any"
-            )
+        address = self._av._sender(number)
         return address.ip, address.resource_index
 
     def bind(self, queue: CompletionQueue, flags: BindFlags) -> None:
@@ -104,7 +104,7 @@ class Receiver:
         self,
         nic: Nic,
         domain: int,
-        context: int,
+        home: EndpointAddress,
         av: AddressVector,
         rings: TransmitRings,
         peers: PeerMap,
@@ -112,18 +112,19 @@ class Receiver:
     ) -> None:
         """Make the rings with which the NIC's context is to be started, as far as there is somebody to use them.
 
-        ``domain`` is the number of the protection domain; operations are posted through ``rings`` to ``peers``. Long
-        messages are sent only if these rings are of the same context, where their receivers look for them, and not
-        shared with others.
+        ``domain`` is the number of the protection domain, ``home`` the address of the context; operations are posted
+        through ``rings``, which may be another one's, to ``peers``.
         """
         self._av = av
-        sends = self.caps is not None and bool(self.caps & MESSAGES) and Caps.FI_SEND in self.caps
-        if self.queue is None and not sends:
+        if self.queue is None and not self._sends_long:
             return
+        context = home.resource_index
         dispatch = self._make_ring(nic, context, av)
-        rings.companion = dispatch
-        if isinstance(rings, ContextRings):
-            self.long_sends = LongSends(nic, domain, rings, dispatch, counters.uncount_read)
+        if self._sends_long:
+            self.long_sends = LongSends(nic, domain, home, rings, dispatch, counters.uncount_read)
+        # without a queue, there are no events but those of long messages
+        self._rings = rings
+        rings.companion = self.long_sends if self.queue is None else dispatch
         if self.takes_messages:
             long = LongReceives(rings, peers, dispatch)
             number = counters.number(Caps.FI_RECV)
@@ -150,7 +151,9 @@ class Receiver:
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings; its context has been stopped."""
-        for part in (self.long_sends, self.receives, self.ring):
+        for part in (self.long_sends, self.receives, self.dispatch, self.ring):
             if part is not None:
                 part.release()
+        if self._rings is not None:
+            self._rings.companion = None
         self.long_sends = self.receives = self.ring = self.dispatch = None

@@ -65,7 +65,7 @@ class ReceiveOperations(FabricObject):
     def _sender(self, src_addr: int) -> tuple[int, int] | None:
         """IPv4 address and context of the only sender whose messages are wanted; None: anybody's.
 
-        Raises FI_EINVAL for an unknown number, FI_EOPNOTSUPP for a peer that sends from several contexts.
+        Raises FI_EINVAL for an unknown number.
         """
         assert self._receiver is not None
         return (
@@ -99,8 +99,11 @@ class ReceiveOperations(FabricObject):
         self._recv(Msg(iov, src_addr, desc, context), flags)
 
     def recvmsg(self, msg: Msg, flags: OpFlags = NO_FLAGS) -> None:
-        """:meth:`recvv`; ``msg.addr`` is the ``src_addr``."""
-        self._recv(msg, flags)
+        """:meth:`recvv`; ``msg.addr`` is the ``src_addr``.
+
+        FI_PEEK, FI_CLAIM and FI_DISCARD do with messages that have no tag what they do in :meth:`trecvmsg`.
+        """
+        self._receive(msg, flags)
 
     # fi_trecv
 
@@ -150,18 +153,22 @@ class ReceiveOperations(FabricObject):
 
         Raises FI_EINVAL if nothing was claimed with this ``context``, FI_EBADFLAGS for other combinations.
         """
-        bits = int(flags)
-        if bits & (_PEEK | _CLAIM | _DISCARD):
-            receives = self._receiving()
-            receive, buffers = self._checked_receive(msg, bits, _SEARCH_FLAGS)
-            if bits & _PEEK:
-                self._search(receives, receive, bits)
-            else:
-                self._use_claim(receives, receive, buffers, bits)
-        else:
-            self._recv(msg, flags)
+        self._receive(msg, flags)
 
     # How receives are done
+
+    def _receive(self, msg: Msg | TaggedMsg, flags: OpFlags) -> None:
+        """Post a receive, or do with messages that have come what other flags say."""
+        bits = int(flags)
+        if not bits & (_PEEK | _CLAIM | _DISCARD):
+            self._recv(msg, flags)
+            return
+        receives = self._receiving()
+        receive, buffers = self._checked_receive(msg, bits, _SEARCH_FLAGS)
+        if bits & _PEEK:
+            self._search(receives, receive, bits)
+        else:
+            self._use_claim(receives, receive, buffers, bits)
 
     def _cancel_receive(self, context: Any) -> bool:
         """Take the oldest receive with this ``context`` back, which may still wait for its counter; whether there is
@@ -299,9 +306,10 @@ class ReceiveOperations(FabricObject):
 
     def _use_claim(self, receives: Receives, receive: Receive, buffers: Sequence[Local], bits: int) -> None:
         """Receive or drop a message that was claimed before."""
-        claim = receives.claim(receive.context) if bits & _CLAIM else None
+        claim = receives.claim(receive) if bits & _CLAIM else None
         if claim is None:
-            raise fabric_error(Errno.FI_EINVAL, f"no message was claimed with context {receive.context!r}")
+            kind = "tagged message" if receive.match.tagged else "message without a tag"
+            raise fabric_error(Errno.FI_EINVAL, f"no {kind} was claimed with context {receive.context!r}")
         if bits & _DISCARD:
             receives.drop(claim, receive)
             return

@@ -38,6 +38,7 @@ _TOO_LONG = int(ReturnCode.TOO_LONG)
 _IMMEDIATE = int(EventFlags.IMMEDIATE)
 _RELEASED = int(EventFlags.RELEASED)
 _LONG = int(EventFlags.LONG)
+_TAGGED = int(EventFlags.TAGGED)
 _RECV = int(Caps.FI_RECV)
 _MULTI_RECV = int(Caps.FI_MULTI_RECV)
 _REMOTE_CQ_DATA = int(Caps.FI_REMOTE_CQ_DATA)
@@ -271,10 +272,11 @@ class Receives:
 
     # Claimed messages
 
-    def claim(self, context: Any) -> Claim | None:
-        """Give out the message that was claimed with this context."""
+    def claim(self, receive: Receive) -> Claim | None:
+        """Give out the message, tagged or not as the receive is, that was claimed with its context."""
         for index, claim in enumerate(self.claims):
-            if _same(claim.context, context):
+            tagged = bool(claim.event.flags & _TAGGED)
+            if tagged == receive.match.tagged and _same(claim.context, receive.context):
                 return self.claims.pop(index)
         return None
 
@@ -286,7 +288,7 @@ class Receives:
     def discard(self, event: Event, data: memoryview) -> None:
         """Drop a message that was taken; the sender of a long one may go on."""
         if event.flags & _LONG:
-            self._long.fetch(Record(data), self._source(event), event.source_context, (), lambda status: None)
+            self._long.fetch(Record.unpack(data, event.source_ip), self._source(event), (), lambda status: None)
 
     def drop(self, claim: Claim, receive: Receive) -> None:
         """Drop a claimed message, and report that as its receive."""
@@ -327,7 +329,7 @@ class Receives:
                 self._complete(receive, event, failure, 0)
 
         receive.reading += 1
-        self._long.fetch(Record(data), self._source(event), event.source_context, segments, done)
+        self._long.fetch(Record.unpack(data, event.source_ip), self._source(event), segments, done)
 
     def _changed(self, event: Event) -> None:
         """A tagged atomic was performed on the buffer of a receive."""

@@ -10,21 +10,25 @@ from amoeba_model.device import DeviceClosedError
 from amoeba.address import DRAIN_TIME, AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, Errno, OpFlags
-from amoeba.contexts import start_context
+from amoeba.contexts import address_of_context, start_context
 from amoeba.counters import Counter, Counters
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.operations import NO_FLAGS
+from amoeba.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, HasOptions
 from amoeba.peers import PeerMap
-from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, MESSAGES, Receiver
+from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.receive_operations import ReceiveOperations
 from amoeba.rings import ContextRings
-from amoeba.transmit import Transmitter
+from amoeba.transmit import Transmitter, ring_size
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
 
 __all__ = ["ReceiveContext", "ScalableEndpoint", "TransmitContext"]
+
+_RECEIVED = BindFlags.FI_RECV | BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE
+"""What a receive context counts."""
 
 
 class ScalableEndpoint(FabricObject):
@@ -155,19 +159,20 @@ class ScalableEndpoint(FabricObject):
         return f"<ScalableEndpoint {self._name} of {self.tx_contexts} + {self.rx_contexts} contexts{state}>"
 
 
-class TransmitContext(Transmitter):
+class TransmitContext(Transmitter, HasOptions):
     """Posts a scalable endpoint's operations, with a ring, a queue and counters of its own: ``fi_tx_context``.
 
     The operations are those of :class:`amoeba.Endpoint`. Those of different contexts have no order.
     """
 
+    _options = TRANSMIT_OPTIONS
+
     def __init__(self, endpoint: ScalableEndpoint, context: int, tx_size: int, op_flags: OpFlags) -> None:
         self.endpoint = endpoint
         self.context = context
         """The NIC's context."""
-        caps = MESSAGES | Caps.FI_SEND if endpoint._caps is None else endpoint._caps & ~Caps.FI_RECV
         # without a queue, it only sees that long messages are read
-        self._receiver: Receiver = Receiver(DEFAULT_RX_SIZE, caps)
+        self._receiver: Receiver = Receiver(DEFAULT_RX_SIZE, endpoint._caps)
         super().__init__(endpoint.domain, endpoint, tx_size=tx_size, op_flags=op_flags)
 
     @property
@@ -187,6 +192,12 @@ class TransmitContext(Transmitter):
         self._bind_transmit(target, flags)
         target._adopt(self)
 
+    def _resize(self, *, tx_size: int) -> None:
+        """Give the ring another size, before there is one."""
+        if self.enabled:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "rings have their sizes from enable() on")
+        self.tx_size = ring_size(tx_size)
+
     def enable(self) -> None:
         """Start the context. Raises FI_ENOCQ, FI_ENOAV and FI_ENOSPC as :meth:`amoeba.Endpoint.enable` does."""
         self._check_open()
@@ -195,13 +206,14 @@ class TransmitContext(Transmitter):
         self._transmit_queue()
         vector = self.endpoint._vector()
         rings = ContextRings(self._nic, self.context, self.tx_size)
-        peers = PeerMap(rings)
+        peers = PeerMap(rings, self.endpoint._name.resource_index)
         try:
             vector._attach(peers)
         except BaseException:
             rings.release()
             raise
-        self._receiver.start(self._nic, self.domain.number, self.context, vector, rings, peers, self._counters)
+        home = address_of_context(self.domain, self.context)
+        self._receiver.start(self._nic, self.domain.number, home, vector, rings, peers, self._counters)
         start_context(self.domain, self.context, rings, self._receiver, self._counters)
         self._start(rings, peers)
 
@@ -220,12 +232,14 @@ class TransmitContext(Transmitter):
         return f"<TransmitContext {self.context} of {self.endpoint._name} {state}>"
 
 
-class ReceiveContext(ReceiveOperations):
+class ReceiveContext(ReceiveOperations, HasOptions):
     """Lets peers reach the memory of a scalable endpoint's domain, and receives their messages: ``fi_rx_context``.
 
     A queue is bound if there are messages, or peers send immediate data. The calls that receive are those of
     :class:`amoeba.Endpoint`.
     """
+
+    _options = RECEIVE_OPTIONS
 
     def __init__(self, endpoint: ScalableEndpoint, context: int, rx_size: int) -> None:
         self.endpoint = endpoint
@@ -234,8 +248,8 @@ class ReceiveContext(ReceiveOperations):
         """The NIC's context."""
         self.enabled = False
         self._nic = endpoint.domain.nic
-        caps = endpoint._caps
-        self._receiver: Receiver = Receiver(rx_size, None if caps is None else caps & ~Caps.FI_SEND)
+        self._receiver: Receiver = Receiver(rx_size, endpoint._caps, sends=False)
+        self._counters = Counters()
         self._reading: tuple[ContextRings, PeerMap] | None = None
         """Through which long messages are read, from whom."""
         super().__init__(endpoint)
@@ -251,40 +265,63 @@ class ReceiveContext(ReceiveOperations):
         self._check_open()
         return self._receiver.size_left
 
-    def bind(self, queue: CompletionQueue, flags: BindFlags = BindFlags.FI_RECV) -> None:
-        """Report messages, and what peers do, to this queue; closing it closes the context first.
+    def bind(self, target: CompletionQueue | Counter, flags: BindFlags = BindFlags.FI_RECV) -> None:
+        """Report messages, and what peers do, to this queue, or count them; closing it closes the context first.
 
-        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign queue, FI_EBADFLAGS if it is not bound
-        with FI_RECV alone (and FI_SELECTIVE_COMPLETION).
+        A counter counts receives with FI_RECV, and with FI_REMOTE_READ and FI_REMOTE_WRITE what peers do to memory
+        through this context.
+
+        Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
+        not bound with FI_RECV alone (and FI_SELECTIVE_COMPLETION) and for what the counter cannot count, FI_ENOSPC
+        for a counter that cannot count peers' operations.
         """
         self._check_open()
-        queue._check_open()
+        target._check_open()
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")
-        if queue._parent is not self.endpoint.domain:
-            raise fabric_error(Errno.FI_EINVAL, f"{queue!r} belongs to another domain")
+        if target._parent is not self.endpoint.domain:
+            raise fabric_error(Errno.FI_EINVAL, f"{target!r} belongs to another domain")
+        if isinstance(target, Counter):
+            if flags & ~_RECEIVED:
+                raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context counts {_RECEIVED!r}, got {flags!r}")
+            self._counters.bind(target, flags)
+        else:
+            self._bind_queue(target, flags)
+        target._adopt(self)
+
+    def _bind_queue(self, queue: CompletionQueue, flags: BindFlags) -> None:
         if flags & ~BindFlags.FI_SELECTIVE_COMPLETION != BindFlags.FI_RECV:
             raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context's queue needs FI_RECV, got {flags!r}")
         if self._receiver.queue is not None:
             raise fabric_error(Errno.FI_EINVAL, "a completion queue is bound already")
         self._receiver.bind(queue, flags)
-        queue._adopt(self)
+
+    def _resize(self, *, rx_size: int) -> None:
+        """Give the ring another size, before there is one."""
+        if self.enabled:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "rings have their sizes from enable() on")
+        self._receiver.resize(rx_size)
 
     def enable(self) -> None:
         """Let peers in. Raises FI_ENOAV if the endpoint has no address vector, FI_EOPBADSTATE for a second time.
 
-        If messages can be received, it takes a peer table entry for each address: FI_ENOSPC if there are not as many.
+        Raises FI_ENOCQ if receives are counted without a queue that reports their errors. If messages can be
+        received, it takes a peer table entry for each address: FI_ENOSPC if there are not as many.
         """
         self._check_open()
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the receive context is enabled already")
         domain, vector = self.endpoint.domain, self.endpoint._vector()
+        queue = self._receiver.queue
+        if queue is None and self._counters.has(BindFlags.FI_RECV):
+            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
         rings = None
         if self._receiver.takes_messages:
             rings = self._start_reading(vector)
         else:
             self._receiver.start_listening(domain.nic, self.context, vector)
-        start_context(domain, self.context, rings, self._receiver)
+        self._counters.start_receiving(queue)
+        start_context(domain, self.context, rings, self._receiver, self._counters)
         self.enabled = True
 
     def cancel(self, context: Any) -> None:
@@ -303,14 +340,15 @@ class ReceiveContext(ReceiveOperations):
         queue = self._receiver.queue
         assert queue is not None  # there are messages
         rings = ContextRings(self._nic, self.context, MAX_RECEIVE_SEGMENTS)
-        peers = PeerMap(rings)
+        peers = PeerMap(rings, self.endpoint._name.resource_index)
         try:
             vector._attach(peers)
         except BaseException:
             rings.release()
             raise
-        domain = self.endpoint.domain.number
-        self._receiver.start(self._nic, domain, self.context, vector, rings, peers, Counters())
+        domain = self.endpoint.domain
+        home = address_of_context(domain, self.context)
+        self._receiver.start(self._nic, domain.number, home, vector, rings, peers, self._counters)
         queue._attach(rings)
         self._reading = rings, peers
         return rings

@@ -21,8 +21,8 @@ __all__ = ["SharedTransmitContext"]
 class SharedTransmitContext(FabricObject):
     """A context of the NIC that the endpoints bound to it post into; each has its own queue, counters and peers.
 
-    ``tx_size``: descriptors of all of them under way, a power of two. Peers are told the address of this context, not
-    of the endpoint, so FI_SOURCE does not find it. Raises FI_ENOSPC if the NIC has no context left.
+    ``tx_size``: descriptors of all of them under way, a power of two. Peers know whatever is sent by the address of
+    its endpoint. Raises FI_ENOSPC if the NIC has no context left.
     """
 
     def __init__(self, domain: "Domain", tx_size: int) -> None:

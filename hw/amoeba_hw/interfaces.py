@@ -140,6 +140,7 @@ PEER = data.StructLayout(
         "entropy": 16,
         "valid": 1,
         "context": 8,
+        "initiator": 12,
     }
 )
 """One peer table entry as the driver stored it."""
@@ -169,6 +170,7 @@ CONTEXT = data.StructLayout(
     {
         "enable": 1,
         "cswap_by_bits": 1,
+        "data_by_key": 1,
         "transmit_base": 64,
         "transmit_size": 4,  # log2 of entries
         "completion_base": 64,

@@ -148,10 +148,14 @@ RENDEZVOUS = Record(
     "rendezvous",
     32,
     (
-        Field("address", 64, "``buffer_offset`` to read the message from."),
-        Field("key", 64, "Key to read it with."),
-        Field("length", 64, "Bytes of the message."),
+        Field("key", 64, "Key to read the message with, from ``buffer_offset`` 0 on."),
         Field("token", 64, "Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on."),
+        Field("mac_low", 32, "MAC address of the NIC that it is read from, bytes 5 (least significant) to 2."),
+        Field("mac_high", 16, "The same, bytes 1 (least significant) and 0."),
+        Field("resource_index", 16, "The sender's context that READs go to."),
+        Field("job_id", 32, "Its UET job."),
+        Field("pid_on_fep", 16, "Its UET process id."),
+        Field("reserved0", 16, "Zero."),
     ),
     "What a rendezvous message carries instead of its data; NICs copy it like any other, drivers use it.",
 )

@@ -30,7 +30,7 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
@@ -53,6 +53,8 @@ class KeyFlags(enum.IntFlag):
     REMOTE_WRITE = 1 << 2
     VIRTUAL = 1 << 3
     """Remote addresses are virtual addresses; otherwise offsets from the start of the region."""
+    DATA = 1 << 4
+    """READs with immediate data are accepted also by a context with DATA_BY_KEY."""
 
 
 class PeerFlags(enum.IntFlag):
@@ -64,6 +66,8 @@ class ContextControl(enum.IntFlag):
     """Process descriptors and accept requests; indices restart from zero when it is set."""
     CSWAP_BY_BITS = 1 << 1
     """FI_CSWAP of this context's requests compares floating point by bits instead of by value."""
+    DATA_BY_KEY = 1 << 2
+    """Immediate data is accepted with READs by a key that has DATA, and else refused as without an event ring."""
 
 
 class Counter(enum.IntEnum):
@@ -330,6 +334,7 @@ def _peers_block() -> RegisterBlock:
             _rw("entropy", 0x2C, "UDP source port (16 bits)."),
             _rw("flags", 0x30, "PeerFlags."),
             _rw("context", 0x34, "Own context that uses this entry."),
+            _rw("initiator", 0x3C, "By which of its contexts the peer is to know who sent a request (12 bits)."),
             Register("store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."),
         ),
         "The peer table, written one entry at a time; each entry is one packet delivery context.",

@@ -29,7 +29,7 @@ class Stage(enum.IntEnum):
     OPERAND = 2
     """Last operand byte at hand."""
     REQUEST_SENT = 3
-    """First beat of the request or CLOSE_COMMAND leaves."""
+    """First beat of the request or CLOSE_COMMAND leaves; context = the low 8 bits of ``initiator``."""
     REQUEST_RECEIVED = 4
     """Request frame complete, headers and CRC right; its PDC has not been looked up yet, and may drop it:
     pdc = 0xFFFF with SYN, else the frame's dpdcid; a CLOSE_COMMAND has no context."""

@@ -99,7 +99,7 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "pid_on_fep": 0x125,
         "resource_index": 0x345,
         "buffer_offset": 0x1122334455667788,
-        "initiator": 1,
+        "initiator": 0x565,
         "memory_key": 0xBAADF00D,
         "header_data": 0,
         "request_length": 8,

@@ -54,6 +54,7 @@ def peer(index, context, **changes):
         "entropy": 0xC000 + index,
         "valid": 1,
         "context": context,
+        "initiator": 0x560 + index,
         **changes,
     }
 

@@ -181,6 +181,7 @@ class NicBench:
             entropy=entropy,
             flags=1,
             context=context,
+            initiator=context,
         )
         await self.set("peers", store=index)
 

@@ -84,7 +84,7 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 3,
+        ("device", "abi_version", 0): 4,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
@@ -173,7 +173,7 @@ async def contexts_and_own_address_are_shown(dut):
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
-        control=3,
+        control=7,
     )
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
@@ -184,6 +184,7 @@ async def contexts_and_own_address_are_shown(dut):
     assert unpack(CONTEXT, int(dut.contexts__1.value)) == {
         "enable": 1,
         "cswap_by_bits": 1,
+        "data_by_key": 1,
         "transmit_base": 0x1_0000_0040,
         "transmit_size": 7,
         "completion_base": 0x2_0000_0080,
@@ -238,6 +239,7 @@ async def doorbells_and_stores_become_events_in_order(dut, pace, event_pace):
         "initial_psn": 0xFFFF_FFF0,
         "entropy": 0xC0DE,
         "context": 1,
+        "initiator": 0xABC,
     }
     await bench.set("peers", **peer, mac_low=0xAABB_CCDD, mac_high=0x0200, flags=1)
     await bench.set("peers", store=4)

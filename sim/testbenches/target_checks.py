@@ -198,6 +198,32 @@ async def every_check_has_its_return_code_and_touches_nothing(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_context_may_take_the_immediate_data_of_reads_by_certain_keys_alone(dut):
+    bench = Bench(dut)
+    await start(dut)
+    store_keys(bench)
+    await bench.sources["key_stores"].sent()
+    bench.set_context(0, 1, data_by_key=1)
+    sender = Initiator(bench)
+    with_data = {"flags": WHOLE | HEADER_DATA}
+    fetch = {"atomic_opcode": SUM, "atomic_datatype": UINT64}
+    certain = with_data | {"memory_key": 108}
+    for opcode, fields in (
+        (WRITE, certain),
+        (ATOMIC, certain | fetch),
+        (FETCHING, certain | fetch),
+        (READ, with_data | {"payload": 0}),
+        (READ, with_data | {"payload": 0, "memory_key": 99}),
+        (READ, certain | {"payload": 0}),
+        (WRITE, {}),
+    ):
+        sender.send(opcode, **fields)
+    await bench.settle()
+    assert [answer["return_code"] for answer, _ in bench.answers()] == [3, 3, 3, 3, 3, 1, 1]
+    assert bench.counts["events"] == 1
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def operands_and_compare_values_are_cut_out_of_the_payload(dut):
     bench = Bench(dut)
     await start(dut)

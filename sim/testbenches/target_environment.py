@@ -86,7 +86,7 @@ COUNTS = (
 )
 
 DOMAIN, JOB, PID = 5, 0x123456, 0x789
-VALID, READ_RIGHT, WRITE_RIGHT, VIRTUAL = 1, 2, 4, 8
+VALID, READ_RIGHT, WRITE_RIGHT, VIRTUAL, DATA_RIGHT = 1, 2, 4, 8, 16
 NO_OP, WRITE, READ, ATOMIC, FETCHING, VENDOR = 0, 1, 2, 3, 4, 0x30
 WHOLE, HEADER_DATA, INITIATOR_ERROR, DELIVERY_COMPLETE = 3, 4, 0x10, 0x20
 NOT_ENABLED = 1
@@ -417,7 +417,7 @@ class Initiator:
 
 
 def store_keys(bench):
-    """Regions that the tests use: 100 is right for everything."""
+    """Regions that the tests use: 100 is right for everything, and 108 is told of by data."""
     region = {"base": 0x10_0000, "length": 0x4000, "domain": DOMAIN}
     both = READ_RIGHT | WRITE_RIGHT
     entries = {
@@ -429,6 +429,7 @@ def store_keys(bench):
         105: region | {"flags": VALID | both, "domain": DOMAIN + 1},
         106: {"base": 2**64 - 64, "length": 128, "domain": DOMAIN, "flags": VALID | both},
         107: {"base": 2**64 - 64, "length": 64, "domain": DOMAIN, "flags": VALID | both | VIRTUAL},
+        108: region | {"flags": VALID | both | DATA_RIGHT},
     }
     for key, entry in entries.items():
         entry |= {"read_counter": 0x30 + key % 100, "write_counter": 0x40 + key % 100}

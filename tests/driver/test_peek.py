@@ -1,7 +1,18 @@
-"""FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3): looking at messages before receiving them."""
+"""FI_PEEK, FI_CLAIM and FI_DISCARD, of fi_tagged(3) and without tags: looking at messages before receiving them."""
 
 import pytest
-from amoeba import FI_ADDR_UNSPEC, BindFlags, Caps, CqTaggedEntry, Errno, FabricError, MrAccess, OpFlags, TaggedMsg
+from amoeba import (
+    FI_ADDR_UNSPEC,
+    BindFlags,
+    Caps,
+    CqTaggedEntry,
+    Errno,
+    FabricError,
+    MrAccess,
+    Msg,
+    OpFlags,
+    TaggedMsg,
+)
 from sides import BOTH, ON_MODEL, connect, entries, idle, make_talker
 
 PEEK, CLAIM, DISCARD = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD
@@ -22,6 +33,11 @@ def text(length):
 def ask(side, flags, *buffers, tag=TAG, ignore=0, context="asked", addr=FI_ADDR_UNSPEC):
     """A receive with flags."""
     side.endpoint.trecvmsg(TaggedMsg(buffers, addr, tag, ignore, context=context), flags)
+
+
+def search(side, flags, *buffers, context="asked"):
+    """The same without a tag."""
+    side.endpoint.recvmsg(Msg(buffers, FI_ADDR_UNSPEC, context=context), flags)
 
 
 @pytest.fixture(params=[11, 10000], ids=["short", "long"])
@@ -130,7 +146,7 @@ def test_a_claimed_message_is_received_by_its_context_only(sent):
     assert other.failure().err == Errno.FI_ENOMSG
     bystander = bytearray(8)
     other.endpoint.trecv(bystander, TAG, context="bystander")
-    with refused(Errno.FI_EINVAL, "no message was claimed with context 'another'"):
+    with refused(Errno.FI_EINVAL, "no tagged message was claimed with context 'another'"):
         ask(other, CLAIM, bytearray(8), context="another")
     buffer = bytearray(len(message) + 3)
     ask(other, CLAIM, buffer, context="claim")
@@ -241,3 +257,51 @@ def test_a_silent_queue_hears_of_peeks_that_ask_for_it_and_of_those_that_fail(fa
     assert [entry.op_context for entry in entries(other.queue, 1)] == ["reported"]
     ask(other, PEEK, tag=TAG + 1, context="failed")
     assert other.failure().op_context == "failed"
+
+
+# Messages without a tag: recvmsg
+
+
+@pytest.mark.parametrize("length", [11, 10000], ids=["short", "long"])
+def test_messages_without_a_tag_are_found_claimed_and_dropped_likewise(talkers, length):
+    one, other = talkers
+    for number in range(3):
+        one.endpoint.send(text(length + number), one.peer)
+    one.endpoint.tsend(b"tagged", one.peer, TAG)
+    idle(other)
+    found = Caps.FI_MSG | Caps.FI_RECV
+    search(other, PEEK)
+    assert other.finish() == CqTaggedEntry("asked", found, length, 0, 0, 0)
+    search(other, PEEK | CLAIM, context="mine")
+    assert other.finish().len == length
+    search(other, PEEK | DISCARD)
+    assert other.finish().len == length + 1
+    buffer, last = bytearray(length), bytearray(length + 2)
+    other.endpoint.recv(last, context="last")
+    assert other.finish().op_context == "last"
+    assert last == text(length + 2)
+    search(other, CLAIM, buffer, context="mine")
+    assert (entry := other.finish()).flags & found == found
+    assert (entry.op_context, entry.len) == ("mine", length)
+    assert buffer == text(length)
+    search(other, PEEK)
+    assert other.failure().err is Errno.FI_ENOMSG
+    assert len(entries(one.queue, 4)) == 4
+
+
+def test_what_was_claimed_with_a_tag_is_received_with_one(talkers):
+    one, other = talkers
+    one.endpoint.tsend(b"tagged", one.peer, TAG)
+    one.endpoint.send(b"untagged", one.peer)
+    idle(other)
+    for claimed in (search, ask):
+        claimed(other, PEEK | CLAIM, context="mine")
+        other.finish()
+    buffers = bytearray(8), bytearray(6)
+    search(other, CLAIM, buffers[0], context="mine")
+    other.finish()
+    with refused(Errno.FI_EINVAL, "no message without a tag was claimed"):
+        search(other, CLAIM, context="mine")
+    ask(other, CLAIM, buffers[1], context="mine")
+    other.finish()
+    assert buffers == (b"untagged", b"tagged")

@@ -7,18 +7,21 @@ from amoeba import (
     Caps,
     ClosedError,
     CqFormat,
+    EndpointOption,
     Errno,
     ErrorAvailableError,
     FabricError,
     OpFlags,
+    OptionLevel,
     TaggedMsg,
     rx_addr,
 )
-from sides import ON_MODEL, make_talker
+from sides import ALL_ACCESS, ON_MODEL, make_talker
 
 BITS = 2
 TAG = 0x5EED
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
+LEAST = OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MIN_MULTI_RECV
 LENGTHS = [0, 5, 4096, 4097, 30_000]
 
 
@@ -163,21 +166,31 @@ def test_a_search_finds_what_waits_and_its_sender_learns_that_it_was_dropped(sid
     assert next_entry(client.sent, *server.received).flags == Caps.FI_TAGGED | Caps.FI_SEND
 
 
-@ON_MODEL
-def test_a_long_message_of_a_stranger_cannot_be_read(sides):
+@pytest.mark.parametrize("length", [8, 9000])
+def test_a_receive_may_want_messages_of_one_scalable_endpoint_alone(fabric, keep, sides, length):
+    """From any of its transmit contexts; those of others go to receives posted behind."""
     client, server = sides
-    server.peers.remove(0)
-    server.rx[0].recv(bytearray(9000))
-    client.tx[1].send(text(9000), 0)
-    assert failure(server.received[0]).err is Errno.FI_EADDRNOTAVAIL
+    stranger = keep(make_talker(fabric.domain(0)))
+    to_server = stranger.peers.insert(server.endpoint.getname())
+    wanted = [bytearray(length), bytearray(length)]
+    for buffer, source in zip(wanted, (0, rx_addr(0, 1, BITS)), strict=True):  # which names the endpoint, too
+        server.rx[0].trecv(buffer, TAG, src_addr=source, context="directed")
+    server.rx[0].trecv(bytearray(length), TAG, context="any")
+    stranger.endpoint.tsend(text(length), to_server, TAG)
+    assert next_entry(server.received[0]).op_context == "any"
+    next_entry(stranger.queue, *server.received)
+    for sender in (1, 0):
+        client.tx[sender].tsend(text(length), 0, TAG)
+        assert next_entry(server.received[0]).op_context == "directed"
+        next_entry(client.sent, *server.received)
+    assert wanted == [text(length)] * 2
 
 
 @ON_MODEL
-def test_a_sender_with_several_contexts_cannot_be_chosen(sides):
-    with refused(Errno.FI_EOPNOTSUPP, "one context"):
-        sides[1].rx[0].recv(bytearray(8), src_addr=0)
-    with refused(Errno.FI_EINVAL):
-        sides[1].rx[0].recv(bytearray(8), src_addr=1)
+def test_nobody_unknown_can_be_chosen_as_a_sender(sides):
+    for number in (1, rx_addr(0, 3, BITS)):  # the client has three contexts
+        with refused(Errno.FI_EINVAL):
+            sides[1].rx[0].recv(bytearray(8), src_addr=number)
 
 
 @ON_MODEL
@@ -245,6 +258,117 @@ def test_closing_gives_everything_back(fabric, sides):
     for nic in fabric.nics:
         assert len(nic._free_peers) == nic.parameters.peers
         assert len(nic._free_contexts) == nic.parameters.contexts
+
+
+@ON_MODEL
+def test_a_buffer_for_several_messages_is_given_back_as_the_context_s_option_says(sides):
+    client, server = sides
+    context, other = server.rx[1], server.rx[0]
+    assert context.getopt(*LEAST) == 0
+    context.setopt(*LEAST, 60)
+    assert (context.getopt(*LEAST), other.getopt(*LEAST)) == (60, 0)
+    for receiver in (context, other):
+        receiver.recv(bytearray(100), context="buffer", flags=OpFlags.FI_MULTI_RECV)
+    for receiver, released in ((1, [0, 1]), (0, [0, 0])):
+        for last in released:
+            client.tx[0].send(bytes(30), rx_addr(0, receiver, BITS))
+            entry = next_entry(server.received[receiver])
+            assert (entry.len, bool(entry.flags & Caps.FI_MULTI_RECV)) == (30, bool(last))
+
+
+@ON_MODEL
+def test_each_context_has_the_options_of_its_direction(sides, keep):
+    client, _ = sides
+    client.tx[0].close()
+    client.rx[0].close()
+    sender, receiver = keep(client.endpoint.tx_context(0)), keep(client.endpoint.rx_context(0))
+    sizes = EndpointOption.FI_OPT_TX_SIZE, EndpointOption.FI_OPT_RX_SIZE
+    for context, own, others in ((sender, *sizes), (receiver, *reversed(sizes))):
+        context.setopt(OptionLevel.FI_OPT_ENDPOINT, own, 32)
+        assert context.getopt(OptionLevel.FI_OPT_ENDPOINT, own) == 32
+        for call in (context.getopt, lambda *option, context=context: context.setopt(*option, 32)):
+            with refused(Errno.FI_ENOPROTOOPT, others.name):
+                call(OptionLevel.FI_OPT_ENDPOINT, others)
+    sender.bind(client.sent)
+    receiver.bind(client.received[0])
+    for context, own in zip((sender, receiver), sizes, strict=True):
+        context.enable()
+        with refused(Errno.FI_EOPBADSTATE):
+            context.setopt(OptionLevel.FI_OPT_ENDPOINT, own, 64)
+    assert (sender.tx_size, receiver.rx_size) == (32, 32)
+    assert sender.getopt(OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MAX_MSG_SIZE) == 2**30
+    with refused(Errno.FI_EOPNOTSUPP):
+        sender.setopt(OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MAX_MSG_SIZE, 1)
+
+
+@ON_MODEL
+@pytest.mark.parametrize("kind", [BindFlags.FI_RECV, BindFlags.FI_REMOTE_WRITE, BindFlags.FI_REMOTE_READ])
+def test_a_receive_context_counts_what_comes_through_it(fabric, sides, keep, kind):
+    client, server = sides
+    server.rx[1].close()
+    context, counter = keep(server.endpoint.rx_context(1)), keep(server.domain.cntr_open())
+    context.bind(counter, kind)
+    context.bind(server.received[1])
+    context.enable()
+    region = keep(server.domain.mr_reg(bytearray(64), ALL_ACCESS))
+    for receiver, posted in enumerate((server.rx[0], context)):  # number 0 counts nothing
+        to = rx_addr(0, receiver, BITS)
+        for length in (8, 9000, 4096):
+            posted.recv(bytearray(length))
+            client.tx[0].send(text(length), to)
+            next_entry(server.received[receiver])
+        for _ in range(4):
+            client.tx[1].write(bytes(8), to, region.address, region.key)
+        for _ in range(5):
+            client.tx[1].read(bytearray(8), to, region.address, region.key)
+    for _ in range(24):
+        next_entry(client.sent, *server.received)
+    fabric.settle()
+    expected = {BindFlags.FI_RECV: 3, BindFlags.FI_REMOTE_WRITE: 4, BindFlags.FI_REMOTE_READ: 5}
+    assert (counter.read(), counter.readerr()) == (expected[kind], 0)
+
+
+@ON_MODEL
+def test_a_receive_context_counts_errors_and_needs_a_queue_for_them(sides, keep):
+    client, server = sides
+    server.rx[1].close()
+    context, counter = keep(server.endpoint.rx_context(1)), keep(server.domain.cntr_open())
+    for flags in (BindFlags.FI_SEND, BindFlags.FI_READ | BindFlags.FI_RECV, BindFlags(0)):
+        with refused(Errno.FI_EBADFLAGS):
+            context.bind(counter, flags)
+    context.bind(counter, BindFlags.FI_RECV)
+    with refused(Errno.FI_EINVAL, "bound already"):
+        context.bind(counter, BindFlags.FI_RECV)
+    with refused(Errno.FI_ENOCQ):
+        context.enable()
+    context.bind(server.received[1])
+    context.enable()
+    with refused(Errno.FI_EOPBADSTATE):
+        context.bind(counter, BindFlags.FI_REMOTE_READ)
+    for length in (100, 9000):
+        context.recv(bytearray(8))
+        client.tx[0].send(text(length), rx_addr(0, 1, BITS))
+        assert failure(server.received[1]).err is Errno.FI_ETRUNC
+    counter.wait(0, timeout=1)
+    assert (counter.read(), counter.readerr()) == (0, 2)
+    counter.close()
+    assert context.closed
+
+
+@ON_MODEL
+def test_a_counter_alone_drives_the_receives_that_it_counts(sides, keep):
+    client, server = sides
+    server.rx[1].close()
+    context, counter = keep(server.endpoint.rx_context(1)), keep(server.domain.cntr_open())
+    context.bind(counter, BindFlags.FI_RECV)
+    context.bind(server.received[1], BindFlags.FI_RECV | BindFlags.FI_SELECTIVE_COMPLETION)
+    context.enable()
+    buffer = bytearray(20_000)
+    context.recv(buffer)
+    client.tx[0].send(text(20_000), rx_addr(0, 1, BITS))
+    counter.wait(1, timeout=30)
+    assert buffer == text(20_000)
+    next_entry(client.sent)
 
 
 @ON_MODEL

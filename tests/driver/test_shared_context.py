@@ -5,7 +5,6 @@ import select
 import numpy as np
 import pytest
 from amoeba import (
-    FI_ADDR_NOTAVAIL,
     FI_SHARED_CONTEXT,
     BindFlags,
     CqFormat,
@@ -21,7 +20,7 @@ from amoeba import (
     TxAttr,
     WaitObj,
 )
-from sides import ALL_ACCESS, Side
+from sides import ALL_ACCESS, BOTH, Side
 
 ONE = np.uint64(1)
 on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
@@ -217,19 +216,17 @@ def test_what_is_never_answered_keeps_the_context_and_nothing_else(fabric, pair,
     assert context._context not in fabric.nics[0]._free_contexts
 
 
-@on_model
-def test_peers_do_not_know_operations_by_the_endpoints_address(pair, context, keep):
+def test_peers_know_operations_by_the_endpoints_address(pair, both, keep):
     server = pair[1].domain
     queue, peers = keep(server.cq_open(CqFormat.FI_CQ_FORMAT_DATA)), keep(server.av_open())
-    both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
-    endpoint = keep(server.endpoint(cq=queue, av=peers, cq_flags=both))
-    side = keep(share(pair[0].domain, context, pair[1]))
-    peers.insert(side.endpoint.getname())
+    endpoint = keep(server.endpoint(cq=queue, av=peers, cq_flags=BOTH))
     region = keep(server.mr_reg(bytearray(8), ALL_ACCESS))
-    peer = side.peers.insert(endpoint.getname())
-    side.endpoint.writedata(bytes(8), 77, peer, region.address, region.key)
-    ((entry, source),) = queue.sreadfrom(timeout=30)
-    assert (entry.data, source) == (77, FI_ADDR_NOTAVAIL)
+    sources = {77: peers.insert(both[0].endpoint.getname()), 78: peers.insert(both[1].endpoint.getname())}
+    for data, side in zip(sources, both, strict=True):
+        peer = side.peers.insert(endpoint.getname())
+        side.endpoint.writedata(bytes(8), data, peer, region.address, region.key)
+        ((entry, source),) = queue.sreadfrom(timeout=30)
+        assert (entry.data, source) == (data, sources[data])
 
 
 @on_model

@@ -119,7 +119,7 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ("descriptors.md", "| 10 | 8 | `counter` | Event counter that the end of the request advances; 0: none. |"),
         ("receives.md", "| 16 | 64 | `ignore` | Bits of the tag that need not match. |"),
         ("receives.md", "| 4 | `CANCEL` | Take back the posted receive with the same ``context``. |"),
-        ("receives.md", "| 16 | 64 | `length` | Bytes of the message. |"),
+        ("receives.md", "| 22 | 16 | `resource_index` | The sender's context that READs go to. |"),
         ("events.md", "| 8 | 64 | `error` | Those that did not. |"),
         ("completions.md", "| 31 | 8 | `flags` | Phase bit. CompletionFlags. |"),
         ("events.md", "| 63 | 8 | `flags` | Phase bit; what is valid. EventFlags. |"),

@@ -342,11 +342,12 @@ class RawNic:
         remote: RawContext,
         *,
         context: int = 0,
+        initiator: int | None = None,
         initial_psn: int = 0x1000,
         entropy: int = 0xC000,
         flags: int = PeerFlags.VALID,
     ) -> None:
-        """Fill a peer table entry with the address of a context of another NIC."""
+        """Fill a peer table entry with the address of a context of another NIC; ``context`` is also the initiator."""
         self.set(
             "peers",
             mac_low=remote.nic.mac & 0xFFFF_FFFF,
@@ -359,6 +360,7 @@ class RawNic:
             entropy=entropy,
             flags=flags,
             context=context,
+            initiator=context if initiator is None else initiator,
         )
         self.set("peers", store=index)
 

@@ -12,6 +12,7 @@ from amoeba.domain import Domain
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
+from amoeba.options import HasOptions
 from amoeba.passive import PassiveEndpoint
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
@@ -67,13 +68,9 @@ def fi_stx_context(domain: Domain, attr: TxAttr | None) -> SharedTransmitContext
 
 def fi_ep_bind(ep: Endpoint | TransmitContext | ReceiveContext, fid: Bindable, flags: int) -> None:
     """:meth:`amoeba.Endpoint.bind`, or that of a context. Raises FI_EINVAL for what a context cannot be bound to."""
-    if isinstance(ep, ReceiveContext):
-        if not isinstance(fid, CompletionQueue):
-            raise fabric_error(Errno.FI_EINVAL, f"a receive context is bound to a completion queue, got {fid!r}")
-        ep.bind(fid, BindFlags(flags))
-    elif isinstance(ep, TransmitContext):
+    if isinstance(ep, TransmitContext | ReceiveContext):
         if not isinstance(fid, CompletionQueue | Counter):
-            raise fabric_error(Errno.FI_EINVAL, f"a transmit context is bound to a queue or counter, got {fid!r}")
+            raise fabric_error(Errno.FI_EINVAL, f"a context is bound to a completion queue or counter, got {fid!r}")
         ep.bind(fid, BindFlags(flags))
     elif isinstance(ep, ConnectedEndpoint):
         ep.bind(fid, BindFlags(flags))
@@ -115,13 +112,13 @@ def transmit_flags(flags: int) -> OpFlags:
     return OpFlags(flags & ~_DIRECTIONS)
 
 
-def fi_getopt(fid: Endpoint | PassiveEndpoint, level: int, optname: int) -> int:
-    """:meth:`amoeba.Endpoint.getopt`, or that of a passive endpoint."""
+def fi_getopt(fid: HasOptions | PassiveEndpoint, level: int, optname: int) -> int:
+    """:meth:`amoeba.Endpoint.getopt`, or that of a context or of a passive endpoint."""
     return fid.getopt(level, optname)
 
 
-def fi_setopt(fid: Endpoint, level: int, optname: int, optval: int) -> None:
-    """:meth:`amoeba.Endpoint.setopt`."""
+def fi_setopt(fid: HasOptions, level: int, optname: int, optval: int) -> None:
+    """:meth:`amoeba.Endpoint.setopt`, or that of a context."""
     fid.setopt(level, optname, optval)
 
 

@@ -165,7 +165,7 @@ class PacketNumberer(wiring.Component):
             header.job_id.eq(peer.job_id),
             header.pid_on_fep.eq(peer.pid_on_fep),
             header.resource_index.eq(peer.resource_index),
-            header.initiator.eq(packet.ticket.context),
+            header.initiator.eq(peer.initiator),
             header.buffer_offset.eq(packet.remote_address),
             header.memory_key.eq(packet.remote_key),
             header.header_data.eq(Mux(immediate, packet.compare, 0)),

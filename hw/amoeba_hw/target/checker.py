@@ -26,6 +26,7 @@ _CONTEXT_VIEW = data.StructLayout(
         "job_matches": 1,
         "pid_matches": 1,
         "has_events": 1,
+        "data_by_key": 1,
         "takes_messages": 1,
         "read_counter": 8,
         "write_counter": 8,
@@ -159,6 +160,7 @@ class RequestChecker(wiring.Component):
                         context.job_matches.eq(header.job_id == chosen.job_id),
                         context.pid_matches.eq(header.pid_on_fep == chosen.pid_on_fep),
                         context.has_events.eq(chosen.event_base != 0),
+                        context.data_by_key.eq(chosen.data_by_key),
                         context.takes_messages.eq((chosen.event_base != 0) & (chosen.unexpected_base != 0)),
                         context.read_counter.eq(chosen.read_counter),
                         context.write_counter.eq(chosen.write_counter),
@@ -312,6 +314,8 @@ class RequestChecker(wiring.Component):
         most = self._parameters.payload
         whole = int(SesFlags.START_OF_MESSAGE | SesFlags.END_OF_MESSAGE)
         has_data = (header.flags & int(SesFlags.HEADER_DATA)) != 0
+        by_key = kind.reads & located.found & ((entry.flags & int(KeyFlags.DATA)) != 0)
+        takes_data = context.has_events & (by_key | ~context.data_by_key)
         reads = (entry.flags & int(KeyFlags.REMOTE_READ)) != 0
         writes = (entry.flags & int(KeyFlags.REMOTE_WRITE)) != 0
         element = (1 << atomic.size_bits)[:6]
@@ -343,7 +347,7 @@ class RequestChecker(wiring.Component):
             ),
             "atomic_size": is_atomic
             & ((length == 0) | (length > most) | ((length & (element - 1)[:6]) != 0) | ~fits),
-            "bases": Mux(message.valid, ~context.takes_messages, has_data & ~context.has_events),
+            "bases": Mux(message.valid, ~context.takes_messages, has_data & ~takes_data),
             "key": ~message.valid & ~located.found,
             "rights": ~message.valid
             & ((entry.domain != context.domain) | (~(kind.writes | kind.base) & ~reads) | (~only_reads & ~writes)),

@@ -49,6 +49,7 @@ _READ_RIGHT = KeyFlags.REMOTE_READ.value
 _WRITE_RIGHT = KeyFlags.REMOTE_WRITE.value
 _NO_RIGHTS = 0
 _VIRTUAL = KeyFlags.VIRTUAL.value
+_DATA = KeyFlags.DATA.value
 _ADDRESS_LIMIT = 1 << 64
 
 
@@ -100,9 +101,9 @@ class RequestChecker:
             return request
         if header.opcode in _MESSAGES:
             return request if context.events.base and context.unexpected_base else ReturnCode.DISABLED
-        if header.flags & _HEADER_DATA and not context.events.base:
-            return ReturnCode.DISABLED
         key = self._keys.find(header.memory_key)
+        if header.flags & _HEADER_DATA and not _takes_data(context, header.opcode, key):
+            return ReturnCode.DISABLED
         if key is None:
             return ReturnCode.BAD_MKEY
         if key.domain != context.domain or request.rights & ~key.flags:
@@ -182,6 +183,12 @@ class RequestChecker:
             rights = _READ_RIGHT | _WRITE_RIGHT
         by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
         return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
+
+
+def _takes_data(context: Context, opcode: int, key: Key | None) -> bool:
+    """Whether a request with this opcode, by this key, may have immediate data."""
+    by_key = opcode == _READ and key is not None and bool(key.flags & _DATA)
+    return bool(context.events.base) and (by_key or not context.data_by_key)
 
 
 def _locate(key: Key, buffer_offset: int, length: int) -> int | None:

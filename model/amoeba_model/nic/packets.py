@@ -169,7 +169,7 @@ class PacketNumberer:
         core.counters[_REQUESTS_SENT] += 1
         header = _header(pdc, peer, packet, retx)
         return self._transmitter.send(
-            header, payload, self._ready, Announcement(_SEND_STAGE, context, pdc, packet.psn)
+            header, payload, self._ready, Announcement(_SEND_STAGE, peer.initiator & 0xFF, pdc, packet.psn)
         )
 
 
@@ -196,7 +196,7 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     header.pid_on_fep = peer.pid_on_fep
     header.resource_index = peer.resource_index
     header.buffer_offset = (request.remote_address + packet.position) & 0xFFFF_FFFF_FFFF_FFFF
-    header.initiator = request.context.number
+    header.initiator = peer.initiator
     header.memory_key = request.remote_key
     if packet.fault:
         header.opcode = _NO_OP

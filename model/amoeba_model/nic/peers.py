@@ -47,6 +47,8 @@ class Peer:
     entropy: int = 0
     valid: bool = False
     context: int = 0
+    initiator: int = 0
+    """The context by which the peer knows who sends."""
 
     start_psn: int = field(init=False)
     """First packet of the PDC."""

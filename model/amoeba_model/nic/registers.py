@@ -141,6 +141,7 @@ class RegisterBank:
         context.read_counter = self._value("contexts", "read_counter", number) & 0xFF
         context.write_counter = self._value("contexts", "write_counter", number) & 0xFF
         context.cswap_by_bits = bool(control & ContextControl.CSWAP_BY_BITS)
+        context.data_by_key = bool(control & ContextControl.DATA_BY_KEY)
         enable = bool(control & ContextControl.ENABLE)
         if enable and not context.enabled:
             context.restart()
@@ -172,6 +173,7 @@ class RegisterBank:
                 entropy=self._value("peers", "entropy") & 0xFFFF,
                 valid=bool(self._value("peers", "flags") & PeerFlags.VALID),
                 context=self._value("peers", "context"),
+                initiator=self._value("peers", "initiator") & 0xFFF,
             )
 
 

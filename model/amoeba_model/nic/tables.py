@@ -17,6 +17,8 @@ class Context:
     number: int
     enabled: bool = False
     cswap_by_bits: bool = False
+    data_by_key: bool = False
+    """Immediate data comes only with READs, by keys that allow it."""
     transmit_base: int = 0
     transmit_size: int = 0
     """log2 of entries."""

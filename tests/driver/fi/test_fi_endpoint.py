@@ -82,7 +82,7 @@ def test_several_contexts(fabric, keep, nodes, memory, mr, to):
         fi.fi_ep_bind(context, cq, BindFlags.FI_TRANSMIT)
     fi.fi_ep_bind(first, cntr, BindFlags.FI_WRITE)
     fi.fi_ep_bind(receiver, cq, BindFlags.FI_RECV)
-    for context, fid in ((first, av), (receiver, cntr)):
+    for context, fid in ((first, av), (receiver, av)):
         with refused(Errno.FI_EINVAL, "is bound to"):
             fi.fi_ep_bind(context, fid, 0)
     fi.fi_enable(second)
