@@ -27,9 +27,12 @@ from amoeba.memory import address_of
 from amoeba.messages import MessageOperations
 from amoeba.nic import Nic
 from amoeba.operations import Local, Operations
+from amoeba.peers import PeerMap
 from amoeba.receive_operations import ReceiveOperations
 from amoeba.receives import Receives
 from amoeba.rings import ContextRings
+from amoeba.scalable import ReceiveContext
+from amoeba.sharing import RingShare
 from amoeba.testing import open_pair, run, select
 from amoeba_model.registers import KeyFlags
 
@@ -284,6 +287,55 @@ def masking(patch, change):
     around(patch, Receives, "post", post)
 
 
+@breaks(
+    "fi_endpoint.messages_of_all_transmit_*",
+    "fi_endpoint.a_directed_*",
+    "fi_endpoint.messages_through_a_shared_*",
+)
+def senders_are_known_by_the_context_of_their_ring(patch):
+    def add(self, original, number, address):
+        self._initiator = self._rings.context
+        original(self, number, address)
+
+    around(patch, PeerMap, "add", add)
+
+
+@breaks("fi_endpoint.operations_through_a_shared_context_end_*")
+def what_completes_belongs_to_whoever_takes_it(patch):
+    """Of endpoints that share a ring."""
+
+    def absorb(self):
+        for completed in self._ring.poll(self.entries):
+            self._receive(completed)
+        return 0
+
+    patch.setattr(RingShare, "absorb", absorb)
+
+
+@breaks("fi_msg.a_long_message_of_a_stranger_*")
+def strangers_are_not_met(patch):
+    patch.setattr(PeerMap, "meet", lambda self, number, address: number)
+
+
+@breaks("fi_endpoint.a_receive_context_counts_*")
+def receive_contexts_have_no_counters(patch):
+    patch.setattr(ReceiveContext, "bind", lambda self, target, flags=None: bind_queue_alone(self, target))
+
+
+def bind_queue_alone(context, target):
+    if isinstance(target, CompletionQueue):
+        context._bind_queue(target, BindFlags.FI_RECV)
+        target._adopt(context)
+
+
+@breaks("fi_endpoint.messages_come_to_the_receive_context_*")
+def all_receive_contexts_are_the_first(patch):
+    def find(self, original, number):
+        return original(self, number & (1 << self.number_bits) - 1)
+
+    around(patch, PeerMap, "find", find)
+
+
 @breaks("fi_msg.messages_meet_receives_in_order", "fi_msg.unexpected_messages_keep_their_order")
 def receives_are_posted_two_at_a_time_the_later_one_first(patch):
     held: list[tuple[object, ...]] = []
@@ -312,7 +364,7 @@ def receives_are_not_cancelled(patch):
 
 @breaks("fi_tagged.a_claim_of_what_*")
 def claims_are_for_everybody(patch):
-    patch.setattr(Receives, "claim", lambda self, context: self.claims[-1] if self.claims else None)
+    patch.setattr(Receives, "claim", lambda self, receive: self.claims[-1] if self.claims else None)
 
 
 @breaks("fi_msg.receives_are_counted")

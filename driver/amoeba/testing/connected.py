@@ -50,7 +50,7 @@ class Parties:
         queue = self.pair.keep(self.pair.domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED))
         opened = self.pair.domain.endpoint(info, cq=queue, cq_flags=_BOTH, eq=self.events, **options)
         assert isinstance(opened, ConnectedEndpoint)
-        return Connected(self.pair.keep(opened), queue, self.pair.patience)
+        return Connected(queue, self.pair.patience, self.pair.keep(opened))
 
     def event(self, kind: EqEvent) -> EqCmEntry:
         """The next event, which must be of this kind."""

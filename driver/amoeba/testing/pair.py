@@ -34,6 +34,7 @@ from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.operations import NO_FLAGS
 from amoeba.rendezvous import Rendezvous
+from amoeba.scalable import ScalableEndpoint
 from amoeba.testing.expectations import CheckFailedError, expect_equal
 from amoeba.testing.remote import RemoteTarget, serve
 from amoeba.testing.target import Exposed, Heard, Target, TargetSide
@@ -42,6 +43,7 @@ __all__ = [
     "CONNECTED",
     "REMOTE",
     "Initiator",
+    "Listener",
     "Pair",
     "RemoteMemory",
     "RemoteReceive",
@@ -79,10 +81,9 @@ T = TypeVar("T", bound=_Closable)
 
 
 @dataclass
-class Initiator:
-    """An endpoint of the initiator's domain, and the queue that tells what became of its operations."""
+class Listener:
+    """Reads a queue of the initiator's domain."""
 
-    endpoint: Endpoint
     queue: CompletionQueue
     patience: float
 
@@ -130,6 +131,13 @@ class Initiator:
         while not (entries := self.queue.read(count)) and time.monotonic() < deadline:
             pass
         return entries
+
+
+@dataclass
+class Initiator(Listener):
+    """An endpoint of the initiator's domain, and the queue that tells what became of its operations."""
+
+    endpoint: Endpoint
 
 
 @dataclass
@@ -241,6 +249,11 @@ class Pair:
             with contextlib.suppress(FabricError):
                 if self.domain.query_atomic(datatype, Op.FI_SUM).size == size:
                     yield name
+        attributes = self.info.domain_attr
+        if min(attributes.max_ep_tx_ctx, attributes.max_ep_rx_ctx) > 1:
+            yield "scalable"
+        if attributes.max_ep_stx_ctx:
+            yield "shared_tx"
         with contextlib.suppress(FabricError):
             self.fabric.getinfo(CONNECTED)
             yield "connected"
@@ -292,7 +305,7 @@ class Pair:
             self._opened.callback(self.peers.remove, number)
         return self._strangers
 
-    def introduce(self, endpoint: Endpoint) -> int:
+    def introduce(self, endpoint: Endpoint | ScalableEndpoint) -> int:
         """The number of an endpoint of the initiator's by which others of its own can reach it, for this check."""
         number = self.peers.insert(endpoint.getname())
         self._opened.callback(self.peers.remove, number)
@@ -330,7 +343,13 @@ class Pair:
         for counted, counter in (counters or {}).items():
             endpoint.bind(counter, counted)
         endpoint.enable()
-        return Initiator(endpoint, queue, self.patience)
+        return Initiator(queue, self.patience, endpoint)
+
+    def met(self, endpoint: Endpoint | ScalableEndpoint) -> int:
+        """The number by which the target knows an endpoint of the initiator's, for this check."""
+        number = self.target.meet(endpoint.getname())
+        self._opened.callback(self.target.part, number)
+        return number
 
     def selective(self) -> Initiator:
         """An endpoint that reports successes only where they are asked for."""
@@ -346,9 +365,8 @@ class Pair:
     ) -> Talker:
         """An endpoint that receives messages, and that the target knows, with arguments as :meth:`open` has them."""
         near = self.open(cq_format=cq_format, bind=BindFlags.FI_RECV | bind, tx_size=tx_size, counters=counters)
-        number = self.target.meet(near.endpoint.getname())
-        self._opened.callback(self.target.part, number)
-        return Talker(near.endpoint, near.queue, self.patience, number, self.target)
+        number = self.met(near.endpoint)
+        return Talker(near.queue, self.patience, near.endpoint, number, self.target)
 
     def receive(self, content: bytes | int, tag: int | None = None, ignore: int = 0, *sizes: int) -> RemoteReceive:
         """Let the target post a receive into memory with these bytes, or so many zeros; of so many buffers."""

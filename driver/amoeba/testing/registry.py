@@ -22,6 +22,8 @@ NEEDS = {
     "triggered": "FI_TRIGGER",
     "fence": "FI_FENCE",
     "source": "FI_SOURCE",
+    "scalable": "endpoints of two contexts of either kind",
+    "shared_tx": "shared transmit contexts",
     "persistent": "FI_RMA_PMEM",
     "connected": "endpoints of type FI_EP_MSG",
     "int128": "atomics on FI_INT128",

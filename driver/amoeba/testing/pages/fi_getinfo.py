@@ -129,7 +129,7 @@ def what_is_returned_can_be_opened(pair: Pair) -> None:
     info, memory = granted(pair, hints), pair.memory(8)
     domain = pair.keep(pair.fabric.domain(info))
     queue, peers = pair.keep(domain.cq_open()), pair.keep(domain.av_open())
-    near = Initiator(pair.keep(domain.endpoint(info, cq=queue, av=peers)), queue, pair.patience)
+    near = Initiator(queue, pair.patience, pair.keep(domain.endpoint(info, cq=queue, av=peers)))
     near.endpoint.write(pattern(8), peers.insert(pair.target.name(0)), memory.address, memory.key)
     near.finish()
     expect_equal("memory", memory.load(), pattern(8))

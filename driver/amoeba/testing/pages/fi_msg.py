@@ -375,6 +375,21 @@ def the_sender_of_a_message_is_told(pair: Pair) -> None:
         expect_equal("source", source, expected)
 
 
+@page("fi_recv", "A message of any length is received, whoever sent it.")
+def a_long_message_of_a_stranger_is_received(pair: Pair) -> None:
+    """Its sender, who has no queue for receives, is not in the receiver's address vector; two in a row."""
+    near = pair.talker()
+    own = pair.introduce(near.endpoint)
+    for index in range(2):
+        buffer = bytearray(LONG)
+        near.endpoint.recv(buffer)
+        pair.near.endpoint.send(pattern(LONG, index), own)
+        ((_, source),) = near.queue.sreadfrom(1, pair.patience)
+        expect_equal("source", source, FI_ADDR_NOTAVAIL)
+        expect_equal("message", bytes(buffer), pattern(LONG, index))
+        expect_equal("len of the send", pair.near.finish().len, LONG)
+
+
 @page("FLAGS: FI_COMPLETION", "On a selective queue, only what has the flag is reported.")
 def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     """The first receive of two is silent; both have their message."""
