@@ -239,8 +239,7 @@ class CompletionQueue(FabricObject):
             taken = self._poll(count)
             if deferrals.live:
                 deferrals.progress()
-        if self._fd is not None:
-            self._fd.set(self._wants_reading)
+        self._show()
         if not taken and self._errors:
             raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
         return taken
@@ -289,7 +288,7 @@ class CompletionQueue(FabricObject):
         self._sources.append(source)
         if self._fd is not None:
             source.tell_doorbells(self._fd.set)
-            self._fd.set(self._wants_reading)
+            self._show()
 
     def _detach(self, source: CompletionSource) -> None:
         if source in self._sources:  # a queue that is closed has none
@@ -324,14 +323,22 @@ class CompletionQueue(FabricObject):
     @property
     def _wants_reading(self) -> bool:
         """Whether there is something to be read, or may be if the queue is read often enough."""
-        return bool(self._collected or self._errors) or any(source.expectant for source in self._sources)
+        return (
+            bool(self._collected or self._errors)
+            or any(source.expectant for source in self._sources)
+            or self._deferrals.expects(self)
+        )
+
+    def _show(self) -> None:
+        """Make the descriptor say whether there is something to be read, or may be if the queue is read."""
+        if self._fd is not None:
+            self._fd.set(self._wants_reading)
 
     def _may_wait(self) -> bool:
         self._check_open()
         self._collect()
         self._deferrals.progress()
-        if self._fd is not None:
-            self._fd.set(self._wants_reading)
+        self._show()
         return not (self._collected or self._errors)
 
     def _check_waiting(self) -> None:

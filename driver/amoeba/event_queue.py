@@ -212,6 +212,11 @@ class EventQueue(FabricObject):
             if self._sources is not None:
                 self._sources.remove(source)
 
+    @property
+    def _deadline(self) -> float | None:
+        """When the first connection can go on, if nothing else happens, on the clock of ``time.monotonic``."""
+        return self._sources.deadline if self._sources else None
+
     def _go_on(self) -> None:
         if self._sources:
             self._sources.go_on()

@@ -77,6 +77,12 @@ class Sources:
         self._sources[source.fileno()] = source
         self._epoll.register(source, select.EPOLLOUT if writing else select.EPOLLIN)
 
+    @property
+    def deadline(self) -> float | None:
+        """When the first of them is let go on, if nothing else happens."""
+        deadlines = [source.deadline for source in self._sources.values() if source.deadline is not None]
+        return min(deadlines, default=None)
+
     def remove(self, source: Source) -> None:
         """Forget it, before it is closed; nothing if it is not there."""
         if self._sources.pop(source.fileno(), None) is not None:
