@@ -13,7 +13,8 @@ from amoeba.lifetime import FabricObject
 from amoeba.requests import COUNTED
 from amoeba.rings import ContextRings
 from amoeba.transmit_rings import TransmitRings
-from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
+from amoeba.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.waiting import WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
@@ -40,12 +41,16 @@ class Counter(FabricObject):
 
     Reading a counter drives progress, as reading a completion queue does. Entries that it meets stay in the
     completion queue of the endpoint; bind that with FI_SELECTIVE_COMPLETION if nobody reads it.
+
+    ``wait_obj`` and ``wait_set`` are as those of a :class:`amoeba.CompletionQueue`.
     """
 
-    def __init__(self, domain: "Domain", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> None:
-        if wait_obj not in WAIT_OBJECTS:
-            raise fabric_error(Errno.FI_ENOSYS, f"counters do not wait by {wait_obj!r}")
-        if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
+    def __init__(
+        self, domain: "Domain", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None
+    ) -> None:
+        wait_set = wait_set_of("counters", wait_obj, wait_set, domain._parent)
+        described = by_descriptor(wait_obj, wait_set)
+        if described and not isinstance(domain.nic.device, SimulatedDevice):
             raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         self.wait_obj = wait_obj
         self._nic = domain.nic
@@ -61,7 +66,7 @@ class Counter(FabricObject):
         """Likewise."""
         self._hears_of_peers = False
         """They may begin something that counts at any time."""
-        self._heeding = wait_obj is WaitObj.FI_WAIT_FD
+        self._heeding = described
         """It must hear of doorbells: there is a descriptor, or something waits for this counter."""
         self._seen = 0, 0
         """Both as they were read last."""
@@ -70,8 +75,11 @@ class Counter(FabricObject):
         """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
         self._number = domain.nic.take_counter()
-        if wait_obj is WaitObj.FI_WAIT_FD:
+        if described:
             self._fd = WaitFd()
+        if wait_set is not None:
+            wait_set._adopt(self)
+            wait_set._join(self)
 
     @property
     def _sums(self) -> tuple[int, int]:
@@ -138,10 +146,14 @@ class Counter(FabricObject):
             remaining = most if deadline is None else deadline - time.monotonic()
             if remaining <= 0:
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"{value} of {threshold} operations are done")
-            for queue in self._queues:
-                queue._arm()
-            self._deferrals.arm()
-            self._device.wait(min(remaining, most))
+            self._rest(min(remaining, most))
+
+    def _rest(self, seconds: float) -> None:
+        """Sleep until a value may have changed, at most so long."""
+        for queue in self._queues:
+            queue._arm()
+        self._deferrals.arm()
+        self._device.wait(seconds)
 
     def fileno(self) -> int:
         """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.

@@ -6,12 +6,8 @@ import select
 import time
 from typing import Protocol
 
-from amoeba.constants import WaitObj
+__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable"]
 
-__all__ = ["WAIT_OBJECTS", "WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable"]
-
-WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
-"""What queues and counters can wait by."""
 WAIT_SLICE = 0.05
 """Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
 
@@ -38,7 +34,7 @@ class WaitFd:
 
 
 class Waitable(Protocol):
-    """What :meth:`amoeba.Fabric.trywait` takes: completion queues, event queues and counters."""
+    """What :meth:`amoeba.Fabric.trywait` takes: completion queues, event queues, counters and wait sets."""
 
     def _may_wait(self) -> bool:
         """Whether nothing is there to be read, so that waiting for its file descriptor makes sense."""
