@@ -19,8 +19,11 @@ from amoeba.constants import (
     AvType,
     BindFlags,
     Caps,
+    CntrEvents,
     Control,
+    CqFlags,
     CqFormat,
+    CqWaitCond,
     Datatype,
     DomainFlags,
     EndpointOption,
@@ -80,12 +83,14 @@ from amoeba.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
 from amoeba.passive import ConnectionRequest, PassiveEndpoint
+from amoeba.poll_set import PollSet
 from amoeba.rendezvous import Rendezvous
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import EndpointAlias
 from amoeba.triggered import TriggeredContext
 from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
+from amoeba.wait_set import WaitSet
 
 __all__ = [
     "DEVICE_KINDS",
@@ -106,6 +111,7 @@ __all__ = [
     "CanceledError",
     "Caps",
     "ClosedError",
+    "CntrEvents",
     "CompletionQueue",
     "ConnectedEndpoint",
     "ConnectionRequest",
@@ -114,9 +120,11 @@ __all__ = [
     "CqDataEntry",
     "CqEntry",
     "CqErrEntry",
+    "CqFlags",
     "CqFormat",
     "CqMsgEntry",
     "CqTaggedEntry",
+    "CqWaitCond",
     "Datatype",
     "DeferredWork",
     "DeviceFailureError",
@@ -163,6 +171,7 @@ __all__ = [
     "OptionLevel",
     "PassiveEndpoint",
     "PeerError",
+    "PollSet",
     "Progress",
     "ProtectionError",
     "Protocol",
@@ -191,6 +200,7 @@ __all__ = [
     "TxAttr",
     "UnsupportedError",
     "WaitObj",
+    "WaitSet",
     "getinfo",
     "join_cluster",
     "open_cluster",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.constants import Caps, CqFormat, Errno, WaitObj
-from amoeba.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
+from amoeba.constants import Caps, CqFormat, CqWaitCond, Errno, WaitObj
+from amoeba.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
 from amoeba.requests import Completed
-from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
+from amoeba.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.waiting import WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -137,7 +138,21 @@ class CompletionQueue(FabricObject):
     so there it is readable as soon as operations are under way, until the last completion has been read; if the
     queue is bound to an endpoint with FI_RECV, always, as peers may have begun something.
 
-    Raises FI_ENOSYS for other wait objects, and for FI_WAIT_FD on a NIC that is not simulated.
+    Parameters
+    ----------
+    cq_format : CqFormat
+        Which fields entries have.
+    wait_obj : WaitObj
+        By what :meth:`sread` waits: all but FI_WAIT_MUTEX_COND and FI_WAIT_POLLFD.
+    wait_cond : CqWaitCond
+        Whether :meth:`sread` waits for a number of entries.
+    wait_set : WaitSet, optional
+        The one to wait by, with FI_WAIT_SET.
+    size : int
+        Entries that there must be room for. There is room for any number, so this says nothing.
+
+    Raises FI_ENOSYS for other wait objects, and for descriptors on a NIC that is not simulated; FI_EINVAL for
+    FI_WAIT_SET without a set of the same fabric, or a negative size.
     """
 
     def __init__(
@@ -145,14 +160,21 @@ class CompletionQueue(FabricObject):
         domain: "Domain",
         cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
         wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
+        *,
+        wait_cond: CqWaitCond = CqWaitCond.FI_CQ_COND_NONE,
+        wait_set: WaitSet | None = None,
+        size: int = 0,
     ) -> None:
-        if wait_obj not in WAIT_OBJECTS:
-            raise fabric_error(Errno.FI_ENOSYS, f"completion queues do not wait by {wait_obj!r}")
-        if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
+        wait_set = wait_set_of("completion queues", wait_obj, wait_set, domain._parent)
+        if size < 0:
+            raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more entries, got {size}")
+        described = by_descriptor(wait_obj, wait_set)
+        if described and not isinstance(domain.nic.device, SimulatedDevice):
             raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         unspecified = cq_format is CqFormat.FI_CQ_FORMAT_UNSPEC
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
         self.wait_obj = wait_obj
+        self.wait_cond = wait_cond
         self._device = domain.nic.device
         self._deferrals = domain._deferrals
         self._sources: list[CompletionSource] = []
@@ -162,8 +184,11 @@ class CompletionQueue(FabricObject):
         self._signalled = False
         self._fd: WaitFd | None = None
         super().__init__(domain)
-        if wait_obj is WaitObj.FI_WAIT_FD:
+        if described:
             self._fd = WaitFd()
+        if wait_set is not None:
+            wait_set._adopt(self)
+            wait_set._join(self)
 
     def read(self, count: int = 1) -> list[Entry]:
         """Take up to ``count`` entries; an empty list when there are none (FI_EAGAIN of ``fi_cq_read``).
@@ -180,17 +205,22 @@ class CompletionQueue(FabricObject):
         """
         return [(self._entry(completed), completed.source) for completed in self._take(count)]
 
-    def sread(self, count: int = 1, timeout: float | None = None) -> list[Entry]:
+    def sread(self, count: int = 1, timeout: float | None = None, cond: int | None = None) -> list[Entry]:
         """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit) for the first entry.
 
-        Waiting sleeps until the NIC's interrupt. Returns an empty list when the time is over. Raises FI_ECANCELED
-        after :meth:`signal`, FI_ENOSYS for a queue of FI_WAIT_NONE.
+        Of a queue with FI_CQ_COND_THRESHOLD for ``cond`` entries, also if that is more than ``count``; an error or
+        :meth:`signal` ends the wait before.
+        Waiting sleeps until the NIC's interrupt. Returns what is there, perhaps nothing, when the time is over.
+        Raises FI_ECANCELED after :meth:`signal`, FI_ENOSYS for a queue of FI_WAIT_NONE, FI_EINVAL for a ``cond`` that
+        the queue was not opened for, or that is no number of entries.
         """
-        return [self._entry(completed) for completed in self._wait(count, timeout)]
+        return [self._entry(completed) for completed in self._wait(count, timeout, cond)]
 
-    def sreadfrom(self, count: int = 1, timeout: float | None = None) -> list[tuple[Entry, int]]:
+    def sreadfrom(
+        self, count: int = 1, timeout: float | None = None, cond: int | None = None
+    ) -> list[tuple[Entry, int]]:
         """Like :meth:`sread`, with numbers of peers as :meth:`readfrom`: ``fi_cq_sreadfrom``."""
-        return [(self._entry(completed), completed.source) for completed in self._wait(count, timeout)]
+        return [(self._entry(completed), completed.source) for completed in self._wait(count, timeout, cond)]
 
     def signal(self) -> None:
         """End the :meth:`sread` of another thread, or else the next one that would wait: ``fi_cq_signal``.
@@ -239,26 +269,47 @@ class CompletionQueue(FabricObject):
             taken = self._poll(count)
             if deferrals.live:
                 deferrals.progress()
-        if self._fd is not None:
-            self._fd.set(self._wants_reading)
+        self._show()
         if not taken and self._errors:
             raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
         return taken
 
-    def _wait(self, count: int, timeout: float | None) -> list[Completed]:
+    def _wait(self, count: int, timeout: float | None, cond: int | None) -> list[Completed]:
         self._check_waiting()
+        if cond is not None and (cond < 0 or self.wait_cond is CqWaitCond.FI_CQ_COND_NONE):
+            raise fabric_error(Errno.FI_EINVAL, f"{self.wait_cond.name} is not met by {cond!r}")
+        least = max(cond or 1, 1)
+        taken: list[Completed] = []
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not (taken := self._take(count)):
+        while len(taken) < least:
+            try:
+                more = self._take(max(count, least) - len(taken))
+            except ErrorAvailableError:
+                if not taken:
+                    raise
+                break
+            taken += more
+            if more:
+                continue
             if self._signalled:
                 self._signalled = False
+                if taken:
+                    break
                 raise fabric_error(Errno.FI_ECANCELED, "signal() ended the wait")
             remaining = WAIT_SLICE if deadline is None else deadline - time.monotonic()
             if remaining <= 0:
                 break
-            self._arm()
-            self._deferrals.arm()
-            self._device.wait(min(remaining, WAIT_SLICE))
-        return taken
+            self._rest(min(remaining, WAIT_SLICE))
+        if len(taken) > count:
+            self._collected.extendleft(reversed(taken[count:]))
+            self._show()
+        return taken[:count]
+
+    def _rest(self, seconds: float) -> None:
+        """Sleep until something may be there to be read, at most so long."""
+        self._arm()
+        self._deferrals.arm()
+        self._device.wait(seconds)
 
     def _poll(self, count: int) -> list[Completed]:
         """Take entries from all sources in turn; stops behind an error, which it keeps for readerr()."""
@@ -289,7 +340,7 @@ class CompletionQueue(FabricObject):
         self._sources.append(source)
         if self._fd is not None:
             source.tell_doorbells(self._fd.set)
-            self._fd.set(self._wants_reading)
+            self._show()
 
     def _detach(self, source: CompletionSource) -> None:
         if source in self._sources:  # a queue that is closed has none
@@ -324,14 +375,22 @@ class CompletionQueue(FabricObject):
     @property
     def _wants_reading(self) -> bool:
         """Whether there is something to be read, or may be if the queue is read often enough."""
-        return bool(self._collected or self._errors) or any(source.expectant for source in self._sources)
+        return (
+            bool(self._collected or self._errors)
+            or any(source.expectant for source in self._sources)
+            or self._deferrals.expects(self)
+        )
+
+    def _show(self) -> None:
+        """Make the descriptor say whether there is something to be read, or may be if the queue is read."""
+        if self._fd is not None:
+            self._fd.set(self._wants_reading)
 
     def _may_wait(self) -> bool:
         self._check_open()
         self._collect()
         self._deferrals.progress()
-        if self._fd is not None:
-            self._fd.set(self._wants_reading)
+        self._show()
         return not (self._collected or self._errors)
 
     def _check_waiting(self) -> None:

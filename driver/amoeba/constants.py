@@ -18,8 +18,11 @@ __all__ = [
     "AvType",
     "BindFlags",
     "Caps",
+    "CntrEvents",
     "Control",
+    "CqFlags",
     "CqFormat",
+    "CqWaitCond",
     "Datatype",
     "DomainFlags",
     "EndpointOption",
@@ -193,6 +196,13 @@ class EqFlags(enum.IntFlag):
     """The application inserts events of its own."""
     FI_PEEK = 1 << 19
     """Leave the event in the queue."""
+
+
+class CqFlags(enum.IntFlag):
+    """How a completion queue is opened."""
+
+    FI_AFFINITY = 1 << 29
+    """Interrupts are best taken by the processor in ``signaling_vector``."""
 
 
 class DomainFlags(enum.IntFlag):
@@ -424,6 +434,22 @@ class CqFormat(enum.IntEnum):
     FI_CQ_FORMAT_MSG = 2
     FI_CQ_FORMAT_DATA = 3
     FI_CQ_FORMAT_TAGGED = 4
+
+
+class CntrEvents(enum.IntEnum):
+    """What counters count."""
+
+    FI_CNTR_EVENTS_COMP = 0
+    """Operations that complete."""
+
+
+class CqWaitCond(enum.IntEnum):
+    """When a waiting read of a completion queue ends."""
+
+    FI_CQ_COND_NONE = 0
+    """With the first entry."""
+    FI_CQ_COND_THRESHOLD = 1
+    """With as many as the read says."""
 
 
 class WaitObj(enum.IntEnum):

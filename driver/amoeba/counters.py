@@ -13,7 +13,8 @@ from amoeba.lifetime import FabricObject
 from amoeba.requests import COUNTED
 from amoeba.rings import ContextRings
 from amoeba.transmit_rings import TransmitRings
-from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, WaitFd
+from amoeba.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.waiting import WAIT_SLICE, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
@@ -40,12 +41,16 @@ class Counter(FabricObject):
 
     Reading a counter drives progress, as reading a completion queue does. Entries that it meets stay in the
     completion queue of the endpoint; bind that with FI_SELECTIVE_COMPLETION if nobody reads it.
+
+    ``wait_obj`` and ``wait_set`` are as those of a :class:`amoeba.CompletionQueue`.
     """
 
-    def __init__(self, domain: "Domain", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> None:
-        if wait_obj not in WAIT_OBJECTS:
-            raise fabric_error(Errno.FI_ENOSYS, f"counters do not wait by {wait_obj!r}")
-        if wait_obj is WaitObj.FI_WAIT_FD and not isinstance(domain.nic.device, SimulatedDevice):
+    def __init__(
+        self, domain: "Domain", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None
+    ) -> None:
+        wait_set = wait_set_of("counters", wait_obj, wait_set, domain._parent)
+        described = by_descriptor(wait_obj, wait_set)
+        if described and not isinstance(domain.nic.device, SimulatedDevice):
             raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         self.wait_obj = wait_obj
         self._nic = domain.nic
@@ -61,6 +66,8 @@ class Counter(FabricObject):
         """Likewise."""
         self._hears_of_peers = False
         """They may begin something that counts at any time."""
+        self._heeding = described
+        """It must hear of doorbells: there is a descriptor, or something waits for this counter."""
         self._seen = 0, 0
         """Both as they were read last."""
         self._fd: WaitFd | None = None
@@ -68,8 +75,11 @@ class Counter(FabricObject):
         """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
         self._number = domain.nic.take_counter()
-        if wait_obj is WaitObj.FI_WAIT_FD:
+        if described:
             self._fd = WaitFd()
+        if wait_set is not None:
+            wait_set._adopt(self)
+            wait_set._join(self)
 
     @property
     def _sums(self) -> tuple[int, int]:
@@ -82,7 +92,7 @@ class Counter(FabricObject):
         self._progress()
         value = self._sums[0]
         self._seen = value, self._seen[1]
-        self._tell()
+        self._show()
         return value
 
     def readerr(self) -> int:
@@ -90,7 +100,7 @@ class Counter(FabricObject):
         self._progress()
         errors = self._sums[1]
         self._seen = self._seen[0], errors
-        self._tell()
+        self._show()
         return errors
 
     def add(self, value: int) -> None:
@@ -136,16 +146,21 @@ class Counter(FabricObject):
             remaining = most if deadline is None else deadline - time.monotonic()
             if remaining <= 0:
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"{value} of {threshold} operations are done")
-            for queue in self._queues:
-                queue._arm()
-            self._deferrals.arm()
-            self._device.wait(min(remaining, most))
+            self._rest(min(remaining, most))
+
+    def _rest(self, seconds: float) -> None:
+        """Sleep until a value may have changed, at most so long."""
+        for queue in self._queues:
+            queue._arm()
+        self._deferrals.arm()
+        self._device.wait(seconds)
 
     def fileno(self) -> int:
         """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
 
         It is readable when the values are not those that were read last, or may change if the counter is read often
-        enough: because operations that it counts are under way, or always if it counts what peers begin.
+        enough: because operations that it counts are under way, or those that such work waits for, or always if it
+        counts what peers begin.
         """
         self._check_open()
         if self._fd is None:
@@ -156,35 +171,52 @@ class Counter(FabricObject):
         """Count the completions of these rings, which ``queue`` takes."""
         self._queues.add(queue)
         self._rings.add(rings)
-        if self._fd is not None:
-            rings.tell_doorbells(self._fd.set)
+        if self._heeding:
+            rings.tell_doorbells(self._begun)
 
     def _attach_receives(self, queue: "CompletionQueue") -> None:
         """Count the receives that end in ``queue``."""
         self._queues.add(queue)
         self._hears_of_peers = True
-        self._tell()
+        self._begun()
+
+    def _heed(self) -> None:
+        """Something waits for this counter: let it be known when operations begin that are counted."""
+        if not self._heeding:
+            self._heeding = True
+            for rings in self._rings:
+                rings.tell_doorbells(self._begun)
+
+    def _begun(self) -> None:
+        """Something has begun that is counted."""
+        self._show()
+        self._deferrals.stir()
 
     def _expect(self, works: int) -> None:
         """So many more pieces of deferred work are under way."""
         self._works += works
-        self._tell()
+        self._begun()
 
-    def _tell(self) -> None:
-        """Make the descriptor say what is there."""
+    @property
+    def _active(self) -> bool:
+        """Whether something is under way that is counted, or may be, because peers begin it."""
+        busy = any(rings.under_way or rings.held for rings in self._rings)
+        return busy or self._works > 0 or self._hears_of_peers
+
+    def _show(self) -> None:
+        """Make the descriptor say whether the values have changed, or may if completions are taken."""
         if self._fd is not None:
-            busy = self._works > 0 or any(rings.under_way or rings.held for rings in self._rings)
-            self._fd.set(busy or self._hears_of_peers or self._sums != self._seen)
+            self._fd.set(self._active or self._sums != self._seen or self._deferrals.expects(self))
 
     def _may_wait(self) -> bool:
         self._check_open()
         self._collect()
-        self._tell()
+        self._show()
         return self._sums == self._seen
 
     def _changed(self) -> None:
         """The application has changed a value."""
-        self._tell()
+        self._show()
         self._deferrals.run()
 
     def _check(self, value: int) -> None:
@@ -212,13 +244,14 @@ class Counter(FabricObject):
             self._value = (self._value + by) & _U64
         else:
             self._errors = (self._errors + by) & _U64
-        self._tell()
+        self._show()
 
     def _count_peers(self) -> None:
         """Let the NIC count what peers do. Raises FI_ENOSPC if it has no counter left."""
         if not self._number:
             raise fabric_error(Errno.FI_ENOSPC, "all event counters of the NIC are in use, and only it sees peers")
         self._hears_of_peers = True
+        self._begun()
 
     def _release(self) -> None:
         for deferral in self._deferrals.withdraw(lambda each: each.counter is self):

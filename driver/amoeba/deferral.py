@@ -7,7 +7,7 @@ import collections
 import heapq
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from amoeba_model.wire.uet import ReturnCode
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Deferral", "DeferralQueue", "Place"]
 
+T = TypeVar("T")
 _CANCELLED = int(ReturnCode.CANCELLED)
 _serials = itertools.count()
 
@@ -29,6 +30,13 @@ class Place(Protocol):
 
     tally: Tally | None
     """Counts those that end there."""
+
+
+class Listener(Protocol):
+    """Somebody who hears of the end of operations, and perhaps has a descriptor to wait for."""
+
+    def _show(self) -> None:
+        """Make the descriptor say what is there, or may be if it is read."""
 
 
 class Deferral:
@@ -126,6 +134,8 @@ class DeferralQueue:
         self.live: dict[Deferral, None] = {}
         """All that have not ended, in the order of submission: as long as there are any, call :meth:`progress`."""
         self._queues: collections.Counter[CompletionQueue] = collections.Counter()
+        self._completions: collections.Counter[Counter] = collections.Counter()
+        """The counters that count them; with the queues, those who hear of the end of so many of them."""
         self._running = False
 
     def __len__(self) -> int:
@@ -142,15 +152,31 @@ class DeferralQueue:
         self.live[deferral] = None
         if deferral.queue is not None:
             self._queues[deferral.queue] += 1
+        if deferral.completion is not None:
+            self._completions[deferral.completion] += 1
+        deferral.counter._heed()
         heap = self._heaps.setdefault((deferral.counter, deferral.with_errors), [])
         heapq.heappush(heap, (deferral.threshold, deferral.serial, deferral))
         self.run()
+        self.stir()
 
     def progress(self) -> None:
         """Take the completions that counters wait for, and start what is due."""
         for queue in self._involved():
             queue._collect()
         self.run()
+
+    def expects(self, listener: Listener) -> bool:
+        """Whether something that waits may be started if reading goes on, of which ``listener`` hears."""
+        hears = listener in self._queues or listener in self._completions
+        return hears and (bool(self._ready) or any(counter._active for counter, _ in self._heaps))
+
+    def stir(self) -> None:
+        """A counter that something waits for may soon change: those who hear of what waits must be read for that."""
+        if self._heaps:
+            listeners: tuple[Listener, ...] = (*self._queues, *self._completions)
+            for listener in listeners:
+                listener._show()
 
     def arm(self) -> None:
         """Ask for an interrupt at the next completion that anything here waits for."""
@@ -234,7 +260,13 @@ class DeferralQueue:
             return
         del self.live[deferral]
         deferral.end()
-        if deferral.queue is not None:
-            self._queues[deferral.queue] -= 1
-            if not self._queues[deferral.queue]:
-                del self._queues[deferral.queue]
+        _strike_off(self._queues, deferral.queue)
+        _strike_off(self._completions, deferral.completion)
+
+
+def _strike_off(listeners: "collections.Counter[T]", listener: T | None) -> None:
+    """One operation less of which somebody hears."""
+    if listener is not None:
+        listeners[listener] -= 1
+        if not listeners[listener]:
+            del listeners[listener]

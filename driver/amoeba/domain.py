@@ -21,6 +21,7 @@ from amoeba.constants import (
     BindFlags,
     Caps,
     CqFormat,
+    CqWaitCond,
     Datatype,
     DomainFlags,
     EpType,
@@ -45,10 +46,12 @@ from amoeba.memory import Buffer, address_of, view_of
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE
 from amoeba.passive import ConnectionRequest
+from amoeba.poll_set import PollSet
 from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.scalable import ScalableEndpoint
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.transmit import DEFAULT_TX_SIZE, ring_size
+from amoeba.wait_set import WaitSet
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -203,16 +206,27 @@ class Domain(FabricObject):
         return AddressVector(self, av_type, flags, rx_ctx_bits)
 
     def cq_open(
-        self, cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
+        self,
+        cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
+        wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
+        *,
+        wait_cond: CqWaitCond = CqWaitCond.FI_CQ_COND_NONE,
+        wait_set: WaitSet | None = None,
+        size: int = 0,
     ) -> CompletionQueue:
         """See :class:`CompletionQueue`."""
         self._check_open()
-        return CompletionQueue(self, cq_format, wait_obj)
+        return CompletionQueue(self, cq_format, wait_obj, wait_cond=wait_cond, wait_set=wait_set, size=size)
 
-    def cntr_open(self, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> Counter:
+    def cntr_open(self, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None) -> Counter:
         """See :class:`Counter`."""
         self._check_open()
-        return Counter(self, wait_obj)
+        return Counter(self, wait_obj, wait_set)
+
+    def poll_open(self) -> PollSet:
+        """See :class:`PollSet`."""
+        self._check_open()
+        return PollSet(self)
 
     def endpoint(
         self,

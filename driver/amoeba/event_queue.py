@@ -9,7 +9,8 @@ from amoeba.attributes import Info
 from amoeba.constants import EqEvent, EqFlags, Errno, WaitObj
 from amoeba.errors import FabricError, fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.waiting import WAIT_OBJECTS, WAIT_SLICE, Source, Sources, WaitFd
+from amoeba.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.waiting import WAIT_SLICE, Source, Sources, WaitFd
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -76,18 +77,24 @@ class EventQueue(FabricObject):
     flags : EqFlags
         FI_WRITE: the application inserts events of its own.
     wait_obj : WaitObj
-        FI_WAIT_UNSPEC; FI_WAIT_FD for a file descriptor besides; FI_WAIT_NONE if nobody waits.
+        FI_WAIT_UNSPEC or FI_WAIT_YIELD; FI_WAIT_FD for a file descriptor besides; FI_WAIT_NONE if nobody waits;
+        FI_WAIT_SET to wait by ``wait_set``.
 
-    Raises FI_EBADFLAGS for other flags, FI_ENOSYS for other wait objects, FI_EINVAL for a negative size.
+    Raises FI_EBADFLAGS for other flags, FI_ENOSYS for other wait objects, FI_EINVAL for a negative size, or
+    FI_WAIT_SET without a set of this fabric.
     """
 
     def __init__(
-        self, fabric: "Fabric", size: int = 0, flags: EqFlags = _NO_FLAGS, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
+        self,
+        fabric: "Fabric",
+        size: int = 0,
+        flags: EqFlags = _NO_FLAGS,
+        wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
+        wait_set: WaitSet | None = None,
     ) -> None:
         if flags & ~EqFlags.FI_WRITE:
             raise fabric_error(Errno.FI_EBADFLAGS, f"an event queue is opened with FI_WRITE or not, got {flags!r}")
-        if wait_obj not in WAIT_OBJECTS:
-            raise fabric_error(Errno.FI_ENOSYS, f"event queues do not wait by {wait_obj!r}")
+        wait_set = wait_set_of("event queues", wait_obj, wait_set, fabric)
         if size < 0:
             raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more events, got {size}")
         self.size = size
@@ -99,9 +106,12 @@ class EventQueue(FabricObject):
         self._fd: WaitFd | None = None
         self._sources: Sources | None = None
         super().__init__(fabric)
-        if wait_obj is WaitObj.FI_WAIT_FD:
+        if by_descriptor(wait_obj, wait_set):
             self._fd = WaitFd()
             self._sources = Sources(self._fd)
+        if wait_set is not None:
+            wait_set._adopt(self)
+            wait_set._join(self)
 
     def read(self, flags: EqFlags = _NO_FLAGS) -> Event | None:
         """Take the oldest event, or with FI_PEEK look at it; None when there is none (FI_EAGAIN of ``fi_eq_read``).
@@ -133,12 +143,16 @@ class EventQueue(FabricObject):
             rest = WAIT_SLICE if deadline is None else min(WAIT_SLICE, deadline - time.monotonic())
             if rest <= 0:
                 break
-            if sources := self._sources:
-                sources.wait(rest)
-            else:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._entries or self._overrun or self.closed, rest)
+            self._rest(rest)
         return self.read(flags)
+
+    def _rest(self, seconds: float) -> None:
+        """Sleep until something may be there to be read, at most so long."""
+        if sources := self._sources:
+            sources.wait(seconds)
+        else:
+            with self._changed:
+                self._changed.wait_for(lambda: self._entries or self._overrun or self.closed, seconds)
 
     def readerr(self, flags: EqFlags = _NO_FLAGS) -> EqErrEntry | None:
         """Take the error that is next, or with FI_PEEK look at it; None when the next event is none."""
@@ -211,6 +225,11 @@ class EventQueue(FabricObject):
         with self._changed:
             if self._sources is not None:
                 self._sources.remove(source)
+
+    @property
+    def _deadline(self) -> float | None:
+        """When the first connection can go on, if nothing else happens, on the clock of ``time.monotonic``."""
+        return self._sources.deadline if self._sources else None
 
     def _go_on(self) -> None:
         if self._sources:

@@ -15,6 +15,7 @@ from amoeba.info import DEFAULT_MR_MODE, nic_index, offers, registration_mode, s
 from amoeba.lifetime import FabricObject
 from amoeba.nic import Nic, Retransmission
 from amoeba.passive import PassiveEndpoint
+from amoeba.wait_set import WaitSet
 from amoeba.waiting import Waitable
 
 __all__ = ["Fabric"]
@@ -78,11 +79,20 @@ class Fabric(FabricObject):
         return select(offers(self.nics, self.name), hints, node=node, flags=flags)
 
     def eq_open(
-        self, size: int = 0, flags: EqFlags = _NO_EQ_FLAGS, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
+        self,
+        size: int = 0,
+        flags: EqFlags = _NO_EQ_FLAGS,
+        wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
+        wait_set: WaitSet | None = None,
     ) -> EventQueue:
         """See :class:`EventQueue`."""
         self._check_open()
-        return EventQueue(self, size, flags, wait_obj)
+        return EventQueue(self, size, flags, wait_obj, wait_set)
+
+    def wait_open(self, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> WaitSet:
+        """See :class:`WaitSet`."""
+        self._check_open()
+        return WaitSet(self, wait_obj)
 
     def passive_ep(self, info: Info) -> PassiveEndpoint:
         """See :class:`PassiveEndpoint`."""
@@ -90,7 +100,7 @@ class Fabric(FabricObject):
         return PassiveEndpoint(self, info)
 
     def trywait(self, *queues: Waitable) -> bool:
-        """Whether it is time to wait for the descriptors of these queues and counters: ``fi_trywait`` of fi_poll(3).
+        """Whether it is time to wait for the descriptors of these queues, counters and sets: ``fi_trywait``.
 
         If not (FI_EAGAIN), there is something to be read first. Takes completions, as reading them does.
         """

@@ -6,12 +6,8 @@ import select
 import time
 from typing import Protocol
 
-from amoeba.constants import WaitObj
+__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable"]
 
-__all__ = ["WAIT_OBJECTS", "WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable"]
-
-WAIT_OBJECTS = (WaitObj.FI_WAIT_NONE, WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD)
-"""What queues and counters can wait by."""
 WAIT_SLICE = 0.05
 """Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
 
@@ -38,7 +34,7 @@ class WaitFd:
 
 
 class Waitable(Protocol):
-    """What :meth:`amoeba.Fabric.trywait` takes: completion queues, event queues and counters."""
+    """What :meth:`amoeba.Fabric.trywait` takes: completion queues, event queues, counters and wait sets."""
 
     def _may_wait(self) -> bool:
         """Whether nothing is there to be read, so that waiting for its file descriptor makes sense."""
@@ -76,6 +72,12 @@ class Sources:
         """Let it go on when there is something to be read, or when it can be written to."""
         self._sources[source.fileno()] = source
         self._epoll.register(source, select.EPOLLOUT if writing else select.EPOLLIN)
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first of them is let go on, if nothing else happens."""
+        deadlines = [source.deadline for source in self._sources.values() if source.deadline is not None]
+        return min(deadlines, default=None)
 
     def remove(self, source: Source) -> None:
         """Forget it, before it is closed; nothing if it is not there."""

@@ -17,6 +17,7 @@ from amoeba import (
     EventQueue,
     Op,
     OpFlags,
+    PollSet,
     info,
 )
 from amoeba.atomics import AtomicOperations
@@ -383,6 +384,28 @@ def errors_do_not_trigger(patch):
         original(self, *arguments, **keywords)
 
     around(patch, Deferral, "__init__", start)
+
+
+@breaks("fi_poll.queues_with_entries_*", "fi_poll.queues_with_errors_*", "fi_poll.a_wait_ends_with_an_entry")
+def what_is_there_is_not_seen(patch):
+    patch.setattr(CompletionQueue, "_may_wait", lambda self: True)
+
+
+@breaks("fi_poll.changed_counters_*", "fi_poll.no_more_are_polled_*")
+def counters_are_named_again_and_again(patch):
+    def ready(self, original, count):
+        self._counters = dict.fromkeys(self._counters, (-1, -1))
+        return original(self, count)
+
+    around(patch, PollSet, "_ready", ready)
+
+
+@breaks("fi_cq.a_threshold_is_waited_for")
+def thresholds_are_not_heeded(patch):
+    def wait(self, original, count, timeout, cond):
+        return original(self, count, timeout, None)
+
+    around(patch, CompletionQueue, "_wait", wait)
 
 
 @breaks("fi_trigger.receives_can_be_triggered", "fi_trigger.receives_can_be_deferred")

@@ -1,9 +1,10 @@
 """Operations, counters and events awaited by asyncio programs."""
 
 import asyncio
-import functools
+import contextlib
 import gc
 import re
+import socket
 import textwrap
 import weakref
 from pathlib import Path
@@ -19,18 +20,17 @@ from amoeba import (
     CqMsgEntry,
     Datatype,
     DeferredWork,
+    EpType,
     EqFlags,
     Errno,
     ErrorAvailableError,
     FabricError,
-    Msg,
     Op,
     OpFlags,
     OpRma,
     RmaIoc,
     RmaIov,
     RmaMsg,
-    TaggedMsg,
     TimedOutError,
     TriggeredContext,
     TriggerOp,
@@ -38,7 +38,8 @@ from amoeba import (
 )
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint, read_event, wait_counter
 from amoeba_model.device import DeviceClosedError
-from sides import ALL_ACCESS, BOTH
+from loops import Awaitable, in_loop
+from sides import ALL_ACCESS
 
 ONE = np.uint64(1)
 on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
@@ -46,34 +47,6 @@ on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
 def refused(number, words=""):
     return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
-
-
-def in_loop(test):
-    """Run an async test to its end, which must come within a minute."""
-
-    @functools.wraps(test)
-    def run(*args, **kwargs):
-        async def limited():
-            async with asyncio.timeout(60):
-                await test(*args, **kwargs)
-
-        asyncio.run(limited())
-
-    return run
-
-
-class Awaitable:
-    """An endpoint whose queue has a descriptor, and where its operations go."""
-
-    def __init__(self, pair, region, keep, cq_flags=BindFlags.FI_TRANSMIT):
-        self.domain = pair[0].domain
-        self.queue = keep(self.domain.cq_open(CqFormat.FI_CQ_FORMAT_MSG, WaitObj.FI_WAIT_FD))
-        self.peers = keep(self.domain.av_open())
-        self.endpoint = keep(self.domain.endpoint(tx_size=16, cq=self.queue, av=self.peers, cq_flags=cq_flags))
-        self.completions = keep(AsyncCompletionQueue(self.queue))
-        self.remote = self.completions.endpoint(self.endpoint)
-        self.to = (self.peers.insert(pair[1].endpoint.getname()), region.address, region.key)
-        self.wrong = (*self.to[:2], region.key ^ 1)
 
 
 @pytest.fixture
@@ -371,6 +344,33 @@ def test_a_dropped_reader_warns(client):
         del reader
 
 
+@on_model
+@in_loop
+async def test_room_in_a_ring_that_others_fill_is_awaited(pair, target, keep):
+    domain, (memory, region) = pair[0].domain, target
+    shared, peers = keep(domain.stx_context(16)), keep(domain.av_open())
+    to = peers.insert(pair[1].endpoint.getname()), region.address, region.key
+    endpoints = []
+    for wait_obj in (WaitObj.FI_WAIT_UNSPEC, WaitObj.FI_WAIT_FD):
+        queue, endpoint = keep(domain.cq_open(wait_obj=wait_obj)), keep(domain.endpoint())
+        for bound in (shared, queue, peers):
+            endpoint.bind(bound)
+        endpoint.enable()
+        endpoints.append((endpoint, queue))
+    (greedy, its_queue), (endpoint, queue) = endpoints
+    for _ in range(16):
+        greedy.write(ONE, *to)
+    async with AsyncCompletionQueue(queue) as completions:
+        await asyncio.gather(completions.endpoint(endpoint).atomic(ONE, *to, Op.FI_SUM), run_for(its_queue))
+    assert memory[0] == 2
+
+
+async def run_for(queue):
+    """Read a queue until it has had something to say."""
+    while not queue.read():
+        await asyncio.sleep(0)
+
+
 # Counters and events
 
 
@@ -453,78 +453,14 @@ async def test_events_are_awaited(fabric, keep):
         await read_event(keep(fabric.eq_open()))
 
 
-# Messages
-
-
-@pytest.fixture
-def talking(fabric, keep):
-    """(one, other): endpoints to be awaited that send and receive, connected."""
-    sides = []
-    for number in range(2):
-        domain = keep(fabric.domain(number))
-        queue = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED, WaitObj.FI_WAIT_FD))
-        peers = keep(domain.av_open())
-        endpoint = keep(domain.endpoint(cq=queue, av=peers, cq_flags=BOTH))
-        sides.append((keep(AsyncCompletionQueue(queue)).endpoint(endpoint), peers))
-    for (_, peers), (other, _) in zip(sides, reversed(sides), strict=True):
-        peers.insert(other.endpoint.getname())
-    return sides[0][0], sides[1][0]
-
-
-@on_model
-@pytest.mark.parametrize("length", [5, 9000], ids=["short", "long"])
-@in_loop
-async def test_messages_are_awaited_at_both_ends(talking, length):
-    one, other = talking
-    buffers = [bytearray(length) for _ in range(6)]
-    message = bytes([7]) * length
-    sends = [
-        one.send(message, 0, context="sent"),
-        one.sendv([message[:2], message[2:]], 0, context="sent"),
-        one.sendmsg(Msg([message], 0, context="sent")),
-        one.tsend(message, 0, 1, context="sent"),
-        one.tsendv([message], 0, 2, context="sent"),
-        one.tsendmsg(TaggedMsg([message], 0, 3, context="sent")),
-    ]
-    receives = [
-        other.recv(buffers[0], context="received"),
-        other.recvv([buffers[1]], context="received"),
-        other.recvmsg(Msg([buffers[2]], context="received")),
-        other.trecv(buffers[3], 1, context="received"),
-        other.trecvv([buffers[4]], 2, context="received"),
-        other.trecvmsg(TaggedMsg([buffers[5]], 2**64 - 1, 3, context="received")),
-    ]
-    entries = await asyncio.gather(*sends, *receives)
-    assert [entry.op_context for entry in entries] == ["sent"] * 6 + ["received"] * 6
-    assert {entry.len for entry in entries} == {length}
-    assert buffers == [message] * 6
-    await other.inject(b"pong", 0)
-    await other.tinject(b"pong", 0, 1)
-    assert (await one.recv(bytearray(4))).len == (await one.trecv(bytearray(4), 1)).len == 4
-
-
 @on_model
 @in_loop
-async def test_a_receive_that_nobody_awaits_any_more_is_taken_back(talking):
-    one, other = talking
-    lost, kept = bytearray(4), bytearray(4)
-    with refused(Errno.FI_ETIMEDOUT):
-        await AsyncEndpoint(other.completions, other.endpoint, timeout=0.05).recv(lost)
-    task = asyncio.create_task(other.recv(lost))
-    await asyncio.sleep(0.02)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await other.completions.drain()
-    _, entry = await asyncio.gather(one.send(b"kept", 0), other.recv(kept))
-    assert (entry.len, kept, lost) == (4, b"kept", bytes(4))
-
-
-@on_model
-@in_loop
-async def test_receives_that_report_elsewhere_or_more_than_once_cannot_be_awaited(client, talking):
-    with refused(Errno.FI_EINVAL, "do not report to this queue"):
-        await client.remote.recv(bytearray(4))
-    for flags in (OpFlags.FI_MULTI_RECV, OpFlags.FI_CLAIM):
-        with refused(Errno.FI_EBADFLAGS):
-            await talking[1].trecvmsg(TaggedMsg([bytearray(4)], 2**64 - 1, 1), flags)
+async def test_the_time_of_a_connection_is_awaited(fabric, keep):
+    """Nobody answers, and no descriptor says when it has taken too long."""
+    events, domain = keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD)), keep(fabric.domain(0))
+    endpoint = keep(domain.endpoint(EpType.FI_EP_MSG, cq=keep(domain.cq_open()), eq=events))
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        endpoint.connect(silent.getsockname(), timeout=0.05)
+        with refused(Errno.FI_EAVAIL):
+            await read_event(events)
+    assert events.readerr().err is Errno.FI_ETIMEDOUT

@@ -269,7 +269,7 @@ def test_a_counter_without_wait_object_is_read_only(pair, keep):
     with refused(Errno.FI_ENOSYS):
         counter.fileno()
     with refused(Errno.FI_ENOSYS):
-        pair[0].domain.cntr_open(WaitObj.FI_WAIT_SET)
+        pair[0].domain.cntr_open(WaitObj.FI_WAIT_MUTEX_COND)
 
 
 @pytest.fixture

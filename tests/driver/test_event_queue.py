@@ -85,7 +85,8 @@ def test_a_queue_nobody_waits_for_cannot_be_waited_for(fabric, keep):
 @pytest.mark.parametrize(
     ("arguments", "number"),
     [
-        ({"wait_obj": WaitObj.FI_WAIT_SET}, Errno.FI_ENOSYS),
+        ({"wait_obj": WaitObj.FI_WAIT_MUTEX_COND}, Errno.FI_ENOSYS),
+        ({"wait_obj": WaitObj.FI_WAIT_SET}, Errno.FI_EINVAL),
         ({"flags": EqFlags.FI_PEEK}, Errno.FI_EBADFLAGS),
         ({"size": -1}, Errno.FI_EINVAL),
     ],

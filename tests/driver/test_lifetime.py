@@ -29,12 +29,14 @@ from amoeba import (
     MrAccess,
     Op,
     PassiveEndpoint,
+    PollSet,
     ReceiveContext,
     Retransmission,
     ScalableEndpoint,
     SharedTransmitContext,
     TransmitContext,
     WaitObj,
+    WaitSet,
     open_cluster,
 )
 from amoeba.aio import AsyncCompletionQueue
@@ -142,6 +144,8 @@ EVERY_OBJECT = {
     AddressVector: lambda fabric, domain: domain.av_open(),
     CompletionQueue: lambda fabric, domain: domain.cq_open(wait_obj=WaitObj.FI_WAIT_FD),
     Counter: lambda fabric, domain: domain.cntr_open(WaitObj.FI_WAIT_FD),
+    PollSet: lambda fabric, domain: domain.poll_open(),
+    WaitSet: lambda fabric, domain: fabric.wait_open(WaitObj.FI_WAIT_FD),
     EventQueue: lambda fabric, domain: fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD),
     Endpoint: lambda fabric, domain: domain.endpoint(),
     ConnectedEndpoint: lambda fabric, domain: domain.endpoint(EpType.FI_EP_MSG),

@@ -38,7 +38,7 @@ from amoeba.fi.atomic import (
     fi_inject_atomic,
     fi_query_atomic,
 )
-from amoeba.fi.attributes import AvAttr, CntrAttr, CqAttr, EqAttr
+from amoeba.fi.attributes import AvAttr, CntrAttr, CqAttr, EqAttr, PollAttr, WaitAttr
 from amoeba.fi.cm import (
     fi_accept,
     fi_connect,
@@ -98,6 +98,7 @@ from amoeba.fi.msg import (
     fi_sendmsg,
     fi_sendv,
 )
+from amoeba.fi.poll import fi_poll, fi_poll_add, fi_poll_del, fi_poll_open, fi_trywait, fi_wait, fi_wait_open
 from amoeba.fi.queues import (
     fi_cntr_add,
     fi_cntr_adderr,
@@ -121,7 +122,6 @@ from amoeba.fi.queues import (
     fi_eq_sread,
     fi_eq_strerror,
     fi_eq_write,
-    fi_trywait,
 )
 from amoeba.fi.rma import (
     fi_inject_write,
@@ -151,6 +151,8 @@ __all__ = [
     "CntrAttr",
     "CqAttr",
     "EqAttr",
+    "PollAttr",
+    "WaitAttr",
     "fi_accept",
     "fi_allocinfo",
     "fi_atomic",
@@ -223,6 +225,10 @@ __all__ = [
     "fi_mr_regv",
     "fi_passive_ep",
     "fi_pep_bind",
+    "fi_poll",
+    "fi_poll_add",
+    "fi_poll_del",
+    "fi_poll_open",
     "fi_query_atomic",
     "fi_read",
     "fi_readmsg",
@@ -259,6 +265,8 @@ __all__ = [
     "fi_tx_context",
     "fi_tx_size_left",
     "fi_version",
+    "fi_wait",
+    "fi_wait_open",
     "fi_write",
     "fi_writedata",
     "fi_writemsg",

@@ -10,7 +10,7 @@ from amoeba.errors import fabric_error
 from amoeba.memory import Buffer, view_of
 from amoeba.vectors import Descs
 
-__all__ = ["first_bytes", "first_descs", "first_of", "seconds"]
+__all__ = ["first_bytes", "first_descs", "first_of", "no_flags", "seconds"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,12 @@ def first_of(items: Sequence[T] | None, count: int, name: str) -> Sequence[T]:
 def first_descs(desc: Descs, count: int) -> Descs:
     """The regions of the first ``count`` buffers, None if none is registered."""
     return None if desc is None else first_of(desc, count, "desc")
+
+
+def no_flags(flags: int, what: str) -> None:
+    """Raise FI_EBADFLAGS for any: they are reserved."""
+    if flags:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"{what} has no flags, got {flags:#x}")
 
 
 def seconds(timeout: int) -> float | None:

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
-from amoeba.constants import AvFlags, AvType, CqFormat, EqFlags, WaitObj
+from amoeba.constants import AvFlags, AvType, CntrEvents, CqFlags, CqFormat, CqWaitCond, EqFlags, WaitObj
+from amoeba.wait_set import WaitSet
 
-__all__ = ["AvAttr", "CntrAttr", "CqAttr", "EqAttr"]
+__all__ = ["AvAttr", "CntrAttr", "CqAttr", "EqAttr", "PollAttr", "WaitAttr"]
 
 _NO_AV_FLAGS = AvFlags(0)
+_NO_CQ_FLAGS = CqFlags(0)
 _NO_EQ_FLAGS = EqFlags(0)
 
 
@@ -25,13 +27,24 @@ class CqAttr:
 
     format: CqFormat = CqFormat.FI_CQ_FORMAT_UNSPEC
     wait_obj: WaitObj = WaitObj.FI_WAIT_NONE
+    wait_cond: CqWaitCond = CqWaitCond.FI_CQ_COND_NONE
+    wait_set: WaitSet | None = None
+    size: int = 0
+    """Entries; there is always room for more."""
+    flags: CqFlags = _NO_CQ_FLAGS
+    signaling_vector: int = 0
+    """A hint, with FI_AFFINITY."""
 
 
 @dataclass(frozen=True)
 class CntrAttr:
-    """``struct fi_cntr_attr``, fi_cntr(3). All counters count operations."""
+    """``struct fi_cntr_attr``, fi_cntr(3)."""
 
     wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
+    wait_set: WaitSet | None = None
+    events: CntrEvents = CntrEvents.FI_CNTR_EVENTS_COMP
+    flags: int = 0
+    """Reserved."""
 
 
 @dataclass(frozen=True)
@@ -42,3 +55,23 @@ class EqAttr:
     """Events; 0: any number."""
     flags: EqFlags = _NO_EQ_FLAGS
     wait_obj: WaitObj = WaitObj.FI_WAIT_NONE
+    wait_set: WaitSet | None = None
+    signaling_vector: int = 0
+    """A hint."""
+
+
+@dataclass(frozen=True)
+class PollAttr:
+    """``struct fi_poll_attr``, fi_poll(3)."""
+
+    flags: int = 0
+    """Reserved."""
+
+
+@dataclass(frozen=True)
+class WaitAttr:
+    """``struct fi_wait_attr``, fi_poll(3)."""
+
+    wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC
+    flags: int = 0
+    """Reserved."""

@@ -8,7 +8,7 @@ from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.fabric import Fabric
-from amoeba.fi.arguments import first_bytes
+from amoeba.fi.arguments import first_bytes, no_flags
 from amoeba.memory import Buffer
 from amoeba.passive import ConnectionRequest, PassiveEndpoint
 from amoeba.scalable import ScalableEndpoint
@@ -31,11 +31,6 @@ def _param(param: Buffer | None, paramlen: int) -> bytes:
     return bytes(first_bytes(b"" if param is None else param, paramlen))
 
 
-def _no_flags(flags: int, what: str) -> None:
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"{what} has no flags, got {flags:#x}")
-
-
 def _connectable(ep: Endpoint) -> ConnectedEndpoint:
     """Raises FI_EOPNOTSUPP for an endpoint of another type."""
     if not isinstance(ep, ConnectedEndpoint):
@@ -50,7 +45,7 @@ def fi_passive_ep(fabric: Fabric, info: Info) -> PassiveEndpoint:
 
 def fi_pep_bind(pep: PassiveEndpoint, fid: EventQueue, flags: int) -> None:
     """:meth:`amoeba.PassiveEndpoint.bind`. Raises FI_EBADFLAGS for flags: there are none."""
-    _no_flags(flags, "binding an event queue")
+    no_flags(flags, "binding an event queue")
     pep.bind(fid)
 
 
@@ -76,7 +71,7 @@ def fi_reject(pep: PassiveEndpoint, handle: ConnectionRequest, param: Buffer | N
 
 def fi_shutdown(ep: Endpoint, flags: int) -> None:
     """:meth:`amoeba.ConnectedEndpoint.shutdown`. Raises FI_EBADFLAGS for flags: both directions end."""
-    _no_flags(flags, "shutting down")
+    no_flags(flags, "shutting down")
     _connectable(ep).shutdown()
 
 

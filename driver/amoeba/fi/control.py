@@ -15,6 +15,7 @@ from amoeba.lifetime import FabricObject
 from amoeba.passive import PassiveEndpoint
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.transmit import Posting
+from amoeba.wait_set import WaitSet
 
 __all__ = ["fi_close", "fi_control"]
 
@@ -37,7 +38,7 @@ _COMMANDS: dict[Control, tuple[tuple[type, ...], Callable[[Any, Any], Any]]] = {
     Control.FI_GETOPSFLAG: ((Posting,), _get_flags),
     Control.FI_SETOPSFLAG: ((Posting,), _set_flags),
     Control.FI_ALIAS: ((Posting,), lambda ep, flags: ep.alias(transmit_flags(flags))),
-    Control.FI_GETWAIT: ((CompletionQueue, EventQueue, Counter), lambda queue, _: queue.fileno()),
+    Control.FI_GETWAIT: ((CompletionQueue, EventQueue, Counter, WaitSet), lambda queue, _: queue.fileno()),
     Control.FI_ENABLE: (
         (Endpoint, ScalableEndpoint, TransmitContext, ReceiveContext),
         lambda endpoint, _: endpoint.enable(),
@@ -46,7 +47,7 @@ _COMMANDS: dict[Control, tuple[tuple[type, ...], Callable[[Any, Any], Any]]] = {
     Control.FI_QUEUE_WORK: ((Domain,), lambda domain, work: domain.queue_work(work)),
     Control.FI_CANCEL_WORK: ((Domain,), lambda domain, work: domain.cancel_work(work)),
     Control.FI_FLUSH_WORK: ((Domain,), lambda domain, cntr: domain.flush_work(cntr)),
-    Control.FI_GETWAITOBJ: ((CompletionQueue, EventQueue, Counter), lambda queue, _: queue.wait_obj),
+    Control.FI_GETWAITOBJ: ((CompletionQueue, EventQueue, Counter, WaitSet), lambda queue, _: queue.wait_obj),
 }
 """What takes a command, and what it does."""
 

@@ -12,7 +12,7 @@ from amoeba.domain import Domain, MemoryRegion, MrAttr
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.fabric import Fabric
-from amoeba.fi.arguments import first_bytes, first_of
+from amoeba.fi.arguments import first_bytes, first_of, no_flags
 from amoeba.fi.attributes import AvAttr
 from amoeba.memory import Buffer
 
@@ -111,8 +111,7 @@ def fi_av_open(domain: Domain, attr: AvAttr) -> AddressVector:
 
 def fi_av_bind(av: AddressVector, eq: EventQueue, flags: int) -> None:
     """:meth:`amoeba.AddressVector.bind`. Raises FI_EBADFLAGS for flags: there are none."""
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"binding a vector has no flags, got {flags:#x}")
+    no_flags(flags, "binding a vector")
     av.bind(eq)
 
 
@@ -130,8 +129,7 @@ def fi_av_insert(av: AddressVector, addr: bytes, count: int, flags: int, context
 
 def fi_av_remove(av: AddressVector, fi_addr: Sequence[int], count: int, flags: int) -> None:
     """:meth:`amoeba.AddressVector.remove`. Raises FI_EBADFLAGS for flags: there are none."""
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"removing has no flags, got {flags:#x}")
+    no_flags(flags, "removing")
     av.remove(*first_of(fi_addr, count, "fi_addr"))
 
 

@@ -12,6 +12,7 @@ from amoeba.domain import Domain
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
+from amoeba.fi.arguments import no_flags
 from amoeba.options import HasOptions
 from amoeba.passive import PassiveEndpoint
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
@@ -82,8 +83,7 @@ def fi_ep_bind(ep: Endpoint | TransmitContext | ReceiveContext, fid: Bindable, f
 
 def fi_scalable_ep_bind(sep: ScalableEndpoint, fid: AddressVector, flags: int) -> None:
     """:meth:`amoeba.ScalableEndpoint.bind`. Raises FI_EBADFLAGS for flags: there are none."""
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"binding a vector has no flags, got {flags:#x}")
+    no_flags(flags, "binding a vector")
     sep.bind(fid)
 
 

@@ -1,18 +1,16 @@
-"""fi_cq(3), fi_cntr(3), fi_eq(3), and fi_trywait of fi_poll(3)."""
+"""fi_cq(3), fi_cntr(3), fi_eq(3)."""
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 from amoeba.completion import CompletionQueue, CqErrEntry, Entry
-from amoeba.constants import EqFlags, Errno
+from amoeba.constants import CqFlags, EqFlags, Errno
 from amoeba.counters import Counter
 from amoeba.domain import Domain
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EqEntry, EqErrEntry, Event, EventQueue
 from amoeba.fabric import Fabric
-from amoeba.fi.arguments import first_of, seconds
+from amoeba.fi.arguments import no_flags, seconds
 from amoeba.fi.attributes import CntrAttr, CqAttr, EqAttr
-from amoeba.waiting import Waitable
 
 __all__ = [
     "fi_cntr_add",
@@ -37,7 +35,6 @@ __all__ = [
     "fi_eq_sread",
     "fi_eq_strerror",
     "fi_eq_write",
-    "fi_trywait",
 ]
 
 T = TypeVar("T")
@@ -50,17 +47,15 @@ def _something(found: T | None, what: str) -> T:
     return found
 
 
-def _no_condition(cond: object) -> None:
-    if cond is not None:
-        raise fabric_error(Errno.FI_ENOSYS, f"queues are opened without wait condition, got {cond!r}")
-
-
 # Completion queues
 
 
 def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue:
-    """:meth:`amoeba.Domain.cq_open`."""
-    return domain.cq_open(attr.format, attr.wait_obj)
+    """:meth:`amoeba.Domain.cq_open`. Raises FI_EBADFLAGS for flags but FI_AFFINITY, which says nothing here."""
+    no_flags(attr.flags & ~CqFlags.FI_AFFINITY, "a completion queue")
+    return domain.cq_open(
+        attr.format, attr.wait_obj, wait_cond=attr.wait_cond, wait_set=attr.wait_set, size=attr.size
+    )
 
 
 def fi_cq_read(cq: CompletionQueue, count: int) -> list[Entry]:
@@ -73,22 +68,19 @@ def fi_cq_readfrom(cq: CompletionQueue, count: int) -> list[tuple[Entry, int]]:
     return _something(cq.readfrom(count), "completion")
 
 
-def fi_cq_sread(cq: CompletionQueue, count: int, cond: None, timeout: int) -> list[Entry]:
-    """:meth:`amoeba.CompletionQueue.sread`. Raises FI_EAGAIN when the time is over, FI_ENOSYS for a condition."""
-    _no_condition(cond)
-    return _something(cq.sread(count, seconds(timeout)), "completion")
+def fi_cq_sread(cq: CompletionQueue, count: int, cond: int | None, timeout: int) -> list[Entry]:
+    """:meth:`amoeba.CompletionQueue.sread`. Raises FI_EAGAIN when the time is over and there is nothing."""
+    return _something(cq.sread(count, seconds(timeout), cond), "completion")
 
 
-def fi_cq_sreadfrom(cq: CompletionQueue, count: int, cond: None, timeout: int) -> list[tuple[Entry, int]]:
+def fi_cq_sreadfrom(cq: CompletionQueue, count: int, cond: int | None, timeout: int) -> list[tuple[Entry, int]]:
     """:meth:`amoeba.CompletionQueue.sreadfrom`. Raises what :func:`fi_cq_sread` does."""
-    _no_condition(cond)
-    return _something(cq.sreadfrom(count, seconds(timeout)), "completion")
+    return _something(cq.sreadfrom(count, seconds(timeout), cond), "completion")
 
 
 def fi_cq_readerr(cq: CompletionQueue, flags: int) -> CqErrEntry:
     """:meth:`amoeba.CompletionQueue.readerr`. Raises FI_EAGAIN if there is none, FI_EBADFLAGS for flags."""
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"reading errors has no flags, got {flags:#x}")
+    no_flags(flags, "reading errors")
     return _something(cq.readerr(), "error")
 
 
@@ -106,8 +98,9 @@ def fi_cq_strerror(cq: CompletionQueue, prov_errno: int) -> str:
 
 
 def fi_cntr_open(domain: Domain, attr: CntrAttr) -> Counter:
-    """:meth:`amoeba.Domain.cntr_open`."""
-    return domain.cntr_open(attr.wait_obj)
+    """:meth:`amoeba.Domain.cntr_open`. Raises FI_EBADFLAGS for flags: there are none."""
+    no_flags(attr.flags, "a counter")
+    return domain.cntr_open(attr.wait_obj, attr.wait_set)
 
 
 def fi_cntr_read(cntr: Counter) -> int:
@@ -150,7 +143,7 @@ def fi_cntr_wait(cntr: Counter, threshold: int, timeout: int) -> None:
 
 def fi_eq_open(fabric: Fabric, attr: EqAttr) -> EventQueue:
     """:meth:`amoeba.Fabric.eq_open`."""
-    return fabric.eq_open(attr.size, attr.flags, attr.wait_obj)
+    return fabric.eq_open(attr.size, attr.flags, attr.wait_obj, attr.wait_set)
 
 
 def _event(found: Event | None) -> Event:
@@ -176,20 +169,10 @@ def fi_eq_readerr(eq: EventQueue, flags: int) -> EqErrEntry:
 
 def fi_eq_write(eq: EventQueue, event: int, entry: EqEntry, flags: int) -> None:
     """Insert ``entry`` as an event of this number: :meth:`amoeba.EventQueue.write`. Raises FI_EBADFLAGS for flags."""
-    if flags:
-        raise fabric_error(Errno.FI_EBADFLAGS, f"writing events has no flags, got {flags:#x}")
+    no_flags(flags, "writing events")
     eq.write(event, fid=entry.fid, context=entry.context, data=entry.data)
 
 
 def fi_eq_strerror(eq: EventQueue, prov_errno: int) -> str:
     """:meth:`amoeba.EventQueue.strerror`."""
     return eq.strerror(prov_errno)
-
-
-# Waiting
-
-
-def fi_trywait(fabric: Fabric, fids: Sequence[Waitable], count: int) -> None:
-    """Return if it is time to wait for descriptors: :meth:`amoeba.Fabric.trywait`. Raises FI_EAGAIN if not."""
-    if not fabric.trywait(*first_of(fids, count, "fids")):
-        raise fabric_error(Errno.FI_EAGAIN, "there is something to be read first")

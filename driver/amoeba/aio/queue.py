@@ -1,0 +1,328 @@
+"""Reading a completion queue for the tasks of an event loop."""
+
+import asyncio
+import contextlib
+import dataclasses
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from amoeba.aio.endpoints import AsyncEndpoint, AsyncReceiver
+from amoeba.aio.watching import Watch, resolve
+from amoeba.completion import CompletionQueue, CqErrEntry, Entry
+from amoeba.constants import Caps, Errno, OpFlags
+from amoeba.deferred_work import DeferredWork, OpCntr
+from amoeba.errors import ErrorAvailableError, FabricError, TryAgainError, fabric_error
+from amoeba.lifetime import FabricObject
+from amoeba.receive_operations import ReceiveOperations
+from amoeba.waiting import WAIT_SLICE
+
+if TYPE_CHECKING:
+    from amoeba.transmit import Posting
+
+__all__ = ["AsyncCompletionQueue", "Stream"]
+
+_BATCH = 64
+"""Entries that are read before other tasks get their turn."""
+_MULTI_RECV = int(Caps.FI_MULTI_RECV)
+
+
+class _Waiter(ABC):
+    """Who hears of an operation that somebody awaits, or awaited before being cancelled.
+
+    ``token``: context of the operation; it is found again by its identity, so it must live. ``context``: what the
+    application has given instead.
+    """
+
+    def __init__(self, token: Any, context: Any) -> None:
+        self.token = token
+        self.context = context
+
+    @abstractmethod
+    def tell(self, entry: Entry, source: int) -> bool:
+        """An entry about the operation; whether it was the last."""
+
+    @abstractmethod
+    def fail(self, failure: CqErrEntry) -> bool:
+        """An error entry about it; whether it was the last."""
+
+    @abstractmethod
+    def abandon(self, error: Exception) -> None:
+        """Nothing will be heard of it any more."""
+
+
+class _Single(_Waiter):
+    """Of an operation with one entry."""
+
+    def __init__(self, token: Any, context: Any) -> None:
+        super().__init__(token, context)
+        self.future: asyncio.Future[tuple[Entry, int]] = asyncio.get_running_loop().create_future()
+        """The entry, and the number of the peer that caused it."""
+
+    def tell(self, entry: Entry, source: int) -> bool:
+        if not self.future.done():
+            self.future.set_result((entry._replace(op_context=self.context), source))
+        return True
+
+    def fail(self, failure: CqErrEntry) -> bool:
+        self.abandon(failure.error())
+        return True
+
+    def abandon(self, error: Exception) -> None:
+        if not self.future.done() and not self.future.get_loop().is_closed():
+            self.future.set_exception(error)
+
+
+class Stream(_Waiter):
+    """Of a receive with FI_MULTI_RECV: its entries, one after the other, by ``async for``."""
+
+    def __init__(self, token: Any, context: Any) -> None:
+        super().__init__(token, context)
+        self.over = False
+        """There will be no more entries."""
+        self.heard = True
+        """Somebody wants to know."""
+        self.told: deque[tuple[Entry, int] | Exception] = deque()
+        self._news = asyncio.Event()
+
+    def tell(self, entry: Entry, source: int) -> bool:
+        return self._take((entry._replace(op_context=self.context), source), entry)
+
+    def fail(self, failure: CqErrEntry) -> bool:
+        return self._take(failure.error(), failure)
+
+    def abandon(self, error: Exception) -> None:
+        self.over = True
+        self.told.append(error)
+        self._news.set()
+
+    def _take(self, told: tuple[Entry, int] | Exception, entry: Any) -> bool:
+        if self.heard:
+            self.told.append(told)
+            self._news.set()
+        self.over = bool(entry.flags & _MULTI_RECV)
+        return self.over
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> tuple[Entry, int]:
+        while not self.told:
+            if self.over:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        told = self.told.popleft()
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
+class AsyncCompletionQueue(FabricObject):
+    """Reads a completion queue for the tasks of an event loop; nobody else may read it meanwhile.
+
+    What belongs to no awaited operation, such as peers' immediate data, waits for :meth:`read`, without limit; so
+    bind FI_RECV to a queue of its own if peers are to be held back.
+
+    Leaving its ``async with`` block waits for the operations under way. Closed before, it raises FI_EBADF in all who
+    wait. Raises FI_ENOSYS for a queue that was opened without FI_WAIT_FD, FI_EBUSY for one that has a reader already.
+    """
+
+    def __init__(self, queue: CompletionQueue) -> None:
+        if any(isinstance(child, AsyncCompletionQueue) and not child.closed for child in queue._children.values()):
+            raise fabric_error(Errno.FI_EBUSY, f"{queue!r} has an AsyncCompletionQueue already")
+        self.queue = queue
+        self._watch = Watch(queue)
+        self._waiters: dict[int, _Waiter] = {}
+        """By the identity of their tokens."""
+        self._sleepers: list[asyncio.Future[None]] = []
+        """Wait for the queue to be read once more."""
+        self._entries: deque[tuple[Entry, int] | FabricError] = deque()
+        """For nobody in particular."""
+        self._task: asyncio.Task[None] | None = None
+        super().__init__(queue)
+
+    def endpoint(self, endpoint: "Posting", timeout: float | None = None) -> AsyncEndpoint:
+        """The operations of an endpoint that reports to this queue, to be awaited: see :class:`AsyncEndpoint`."""
+        return AsyncEndpoint(self, endpoint, timeout)
+
+    def receiver(self, endpoint: ReceiveOperations, timeout: float | None = None) -> AsyncReceiver:
+        """The receives of an endpoint, or of a receive context, that report to this queue: see
+        :class:`AsyncReceiver`."""
+        return AsyncReceiver(self, endpoint, timeout)
+
+    async def work(self, work: DeferredWork) -> Entry:
+        """Submit deferred work (FI_QUEUE_WORK) of an endpoint that reports to this queue, and wait for its end.
+
+        Returns the operation's entry, as with FI_COMPLETION, or raises what it has failed with. Cancelling the task
+        takes back work that still waits for its counter. Raises what :meth:`amoeba.Domain.queue_work` raises,
+        FI_EINVAL for counter operations, which nothing is heard of.
+        """
+        self._check_open()
+        if isinstance(work.op, OpCntr):
+            raise fabric_error(Errno.FI_EINVAL, f"{work.op_type!r} has no completion: wait for its counter")
+        domain = work.op.ep.domain
+        token = object()
+        msg: Any = dataclasses.replace(work.op.msg, context=token)  # of the class that op has
+        op = dataclasses.replace(work.op, msg=msg, flags=work.op.flags | OpFlags.FI_COMPLETION)
+        submitted = dataclasses.replace(work, op=op)
+        future = self._expect(token, work.op.msg.context)
+        try:
+            domain.queue_work(submitted)
+        except BaseException:
+            self._forget(token)
+            raise
+        try:
+            return (await future)[0]
+        except asyncio.CancelledError:
+            with contextlib.suppress(FabricError):  # it was started
+                domain.cancel_work(submitted)
+                self._forget(token)
+            raise
+
+    async def read(self, count: int = 1) -> list[Entry]:
+        """One to ``count`` entries that nobody awaits; waits for the first. Raises a failure when its turn comes."""
+        return [entry for entry, _ in await self.readfrom(count)]
+
+    async def readfrom(self, count: int = 1) -> list[tuple[Entry, int]]:
+        """Like :meth:`read`, each entry with the number of the peer that caused it."""
+        while not self._entries:
+            await self._next_read()
+        taken: list[tuple[Entry, int]] = []
+        while self._entries and len(taken) < count:
+            first = self._entries[0]
+            if isinstance(first, FabricError):
+                if taken:
+                    break
+                self._entries.popleft()
+                raise first
+            taken.append(first)
+            self._entries.popleft()
+        return taken
+
+    @property
+    def under_way(self) -> int:
+        """Operations posted to be awaited that have not completed, also those that nobody awaits any more."""
+        return len(self._waiters)
+
+    async def drain(self) -> None:
+        """Wait until no awaited operation is under way."""
+        while self._waiters:
+            await self._next_read()
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        try:
+            if not self.closed:
+                await self.drain()
+        finally:
+            self.close()
+
+    def _expect(self, token: Any, context: Any) -> "asyncio.Future[tuple[Entry, int]]":
+        """What is awaited of the operation that is about to be posted with ``token`` as its context.
+
+        Raises FI_EINVAL if one with this token is awaited already.
+        """
+        waiter = _Single(token, context)
+        self._register(waiter)
+        return waiter.future
+
+    def _expect_many(self, token: Any, context: Any) -> Stream:
+        """The same for a receive with FI_MULTI_RECV."""
+        waiter = Stream(token, context)
+        self._register(waiter)
+        return waiter
+
+    def _register(self, waiter: _Waiter) -> None:
+        self._check_open()
+        if id(waiter.token) in self._waiters:
+            raise fabric_error(Errno.FI_EINVAL, f"an operation with context {waiter.token!r} is awaited already")
+        self._waiters[id(waiter.token)] = waiter
+        self._serve()
+
+    def _forget(self, token: Any) -> None:
+        """It was not posted."""
+        self._waiters.pop(id(token), None)
+
+    async def _retry(self, post: Callable[[], None]) -> None:
+        """Post as soon as there is room. Of a ring that others share the queue does not hear: look now and then."""
+        self._check_open()
+        while True:
+            try:
+                return post()
+            except TryAgainError:
+                await self._next_read(WAIT_SLICE)
+
+    async def _next_read(self, most: float | None = None) -> None:
+        """Wait until the queue has been read once more, ``most`` seconds at most."""
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._sleepers.append(future)
+        self._serve()
+        timer = None if most is None else loop.call_later(most, resolve, future)
+        try:
+            await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if future in self._sleepers:
+                self._sleepers.remove(future)
+
+    def _serve(self) -> None:
+        """Have the queue read as long as somebody waits."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._read_on())
+
+    async def _read_on(self) -> None:
+        try:
+            while self._waiters or self._sleepers:
+                await self._watch.readable()
+                self._take()
+        except Exception as error:  # whatever reading raises, a closed device's errors too, those who wait must hear
+            self._fail(error)
+
+    def _take(self) -> None:
+        """Read the queue once, and wake those concerned."""
+        try:
+            for entry, source in self.queue.readfrom(_BATCH):
+                waiter = self._waiters.get(id(entry.op_context))
+                if waiter is None:
+                    self._entries.append((entry, source))
+                elif waiter.tell(entry, source):
+                    self._forget(waiter.token)
+        except ErrorAvailableError:
+            failure = self.queue.readerr()
+            assert failure is not None
+            waiter = self._waiters.get(id(failure.op_context))
+            if waiter is None:
+                self._entries.append(failure.error())
+            elif waiter.fail(failure):
+                self._forget(waiter.token)
+        sleepers, self._sleepers = self._sleepers, []
+        for sleeper in sleepers:
+            resolve(sleeper)
+
+    def _fail(self, error: Exception) -> None:
+        """Raise this in all who wait."""
+        for waiter in self._waiters.values():
+            waiter.abandon(error)
+        for future in self._sleepers:
+            if not future.done() and not future.get_loop().is_closed():
+                future.set_exception(error)
+        self._waiters.clear()
+        self._sleepers.clear()
+
+    def _release(self) -> None:
+        if self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
+            self._task.cancel()
+        self._fail(fabric_error(Errno.FI_EBADF, "the AsyncCompletionQueue was closed"))
+        self._watch.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.under_way} operations under way"
+        return f"<AsyncCompletionQueue {state}>"
