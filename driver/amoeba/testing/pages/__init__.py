@@ -13,6 +13,7 @@ MODULES = (
     "fi_atomic_valid",
     "fi_atomic_tagged",
     "fi_endpoint",
+    "fi_endpoint_use",
     "fi_cm",
     "fi_cq",
     "fi_cntr",
