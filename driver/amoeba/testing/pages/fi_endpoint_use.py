@@ -46,9 +46,9 @@ def objects_of_another_domain_are_refused(pair: Pair) -> None:
     """Its queues, counters and address vectors."""
     other, endpoint = pair.other_domain(pair.domain.mr_mode), pair.keep(pair.domain.endpoint())
     for what, thing, flags in (
-        ("queue", other.cq_open(), BindFlags.FI_TRANSMIT),
-        ("address vector", other.av_open(), BindFlags(0)),
-        ("counter", other.cntr_open(), BindFlags.FI_WRITE),
+        ("queue", pair.keep(other.cq_open()), BindFlags.FI_TRANSMIT),
+        ("address vector", pair.keep(other.av_open()), BindFlags(0)),
+        ("counter", pair.keep(other.cntr_open()), BindFlags.FI_WRITE),
     ):
         with expect_error(f"another domain's {what}", Errno.FI_EDOMAIN, Errno.FI_EINVAL):
             endpoint.bind(thing, flags)
