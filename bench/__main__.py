@@ -5,6 +5,7 @@ ran into docs/benchmarks.md. Exits with 1 if a cell takes more cycles than its l
 """
 
 import argparse
+import dataclasses
 import datetime
 import json
 import platform
@@ -19,11 +20,10 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import driver_rate, limits, mpi, nic
+from bench import driver_rate, limits, nic, others
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
-from bench.peer import request_response_rate
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
 from bench.simulation import simulation_speed
 
@@ -135,32 +135,15 @@ def simulation(progress: Progress) -> Outcome:
 
 
 def driver(progress: Progress) -> Outcome:
-    """Operations per second on the model device, beside the cheapest remote operation without a NIC."""
+    """Operations per second on the model device, beside those of others on this host."""
     progress.add_task("driver", total=None)
     rates = driver_rate.measure()
-    peer = request_response_rate(10 * rates["operations"], rates["window"])
-    rows = [
-        (name, call["per_second"], call["per_second"] / peer, call["alone_ns"], f"{call['driver_share']:.0%}")
-        for name, call in rates["calls"].items()
-    ]
-    others = {"8 bytes there and back over UDP": peer}
-    notes = []
-    for transport in mpi.TRANSPORTS if mpi.available() else ():
-        try:
-            measured = mpi.mpi_rates(transport, rates["operations"], rates["window"])
-        except subprocess.SubprocessError as error:
-            printed = (error.stderr if isinstance(error, subprocess.CalledProcessError) else "") or str(error)
-            notes.append(f"{transport}: {printed.strip().splitlines()[-1]}")
-        else:
-            others |= {f"MPI {call}, {transport}": rate for call, rate in measured.items()}
-    rows += [(name, round(rate), rate / peer, round(1e9 / rate), "100%") for name, rate in others.items()]
-    if not mpi.available():
-        notes.append("not installed: pip install 'amoeba-nic[bench]'")
-    header = ("operation", "per CPU second", "ratio to UDP", "ns in the call", "share of the call")
-    grids = [Grid("driver on two model devices, in one process", header, rows)]
-    if notes:
-        grids.append(Grid("without these figures of MPI", ("why",), [(note,) for note in notes]))
-    return Outcome({**rates, "others": others}, grids)
+    elsewhere, missing = others.measure(rates["operations"], rates["window"])
+    grids = [others.rates_grid(rates["calls"], elsewhere), others.ratios_grid(rates["calls"], elsewhere)]
+    if missing:
+        grids.append(Grid("without the figures of these", ("what", "why"), missing))
+    figures = {", ".join(filter(None, key)): dataclasses.asdict(call) for key, call in elsewhere.items()}
+    return Outcome({**rates, "others": figures}, [grid for grid in grids if grid.rows])
 
 
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {

@@ -3,11 +3,27 @@
 import multiprocessing
 import resource
 import socket
+from dataclasses import dataclass
 
-__all__ = ["request_response_rate"]
+__all__ = ["Call", "request_response_rate"]
 
 _SIZE = 8
 _TIMEOUT = 10.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """What was measured of a call."""
+
+    per_second: float
+    """Operations per second of CPU time of both processes."""
+    call_ns: float
+    """CPU time of the call alone."""
+
+    @classmethod
+    def alone(cls, per_second: float) -> "Call":
+        """One that does all there is to do."""
+        return cls(per_second, 1e9 / per_second)
 
 
 def _respond(server: socket.socket) -> None:

@@ -1,12 +1,14 @@
 """A counter in one NIC's memory, incremented by another NIC: fetch-and-add with Amoeba."""
 
+import sys
+
 import amoeba
 import numpy as np
 from amoeba import MrAccess, Op
 
 
-def main() -> list[int]:
-    with amoeba.open_cluster(["model", "model"]) as fabric:
+def main(device: str = "model") -> list[int]:
+    with amoeba.open_cluster([device, device]) as fabric:
         # NIC 0 serves: whoever knows the region's key may read and write the counter
         owner, counter = fabric.domain(0), np.array([100], np.uint64)
         region = owner.mr_reg(counter, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
@@ -27,4 +29,4 @@ def main() -> list[int]:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

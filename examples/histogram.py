@@ -1,5 +1,7 @@
 """Three NICs count into one histogram: unfetched additions, a whole vector per request, with Amoeba."""
 
+import sys
+
 import amoeba
 import numpy as np
 from amoeba import MrAccess, Op
@@ -8,8 +10,8 @@ BINS = 64
 SAMPLES = 10_000
 
 
-def main() -> np.ndarray:
-    with amoeba.open_cluster(["model"] * 4) as fabric:
+def main(device: str = "model") -> np.ndarray:
+    with amoeba.open_cluster([device] * 4) as fabric:
         owner, histogram = fabric.domain(0), np.zeros(BINS, np.uint64)
         region = owner.mr_reg(histogram, MrAccess.FI_REMOTE_WRITE)
         server = owner.endpoint(cq=owner.cq_open(), av=owner.av_open())
@@ -34,4 +36,4 @@ def main() -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,5 +1,7 @@
 """A lock in one NIC's memory that two other NICs take in turn: compare-and-swap with Amoeba."""
 
+import sys
+
 import amoeba
 import numpy as np
 from amoeba import MrAccess, Op
@@ -43,8 +45,8 @@ class Worker:
         self._queue.sread()
 
 
-def main() -> tuple[int, int]:
-    with amoeba.open_cluster(["model", "model", "model"]) as fabric:
+def main(device: str = "model") -> tuple[int, int]:
+    with amoeba.open_cluster([device] * 3) as fabric:
         owner = fabric.domain(0)
         both = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
         account, lock = np.array([100], np.uint64), np.array([FREE], np.uint64)
@@ -64,4 +66,4 @@ def main() -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,5 +1,7 @@
 """A queue of jobs that workers on other NICs take by fetch-and-add: none twice, none lost, with Amoeba."""
 
+import sys
+
 import amoeba
 import numpy as np
 from amoeba import MrAccess, Op
@@ -7,8 +9,8 @@ from amoeba import MrAccess, Op
 JOBS = 30
 
 
-def main() -> list[list[int]]:
-    with amoeba.open_cluster(["model"] * 4) as fabric:
+def main(device: str = "model") -> list[list[int]]:
+    with amoeba.open_cluster([device] * 4) as fabric:
         owner = fabric.domain(0)
         jobs, results = np.arange(JOBS, dtype=np.uint64), np.zeros(JOBS, np.uint64)
         ticket = np.zeros(1, np.uint64)
@@ -49,4 +51,4 @@ def main() -> list[list[int]]:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

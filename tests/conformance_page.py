@@ -1,14 +1,18 @@
-"""``python tests/conformance_page.py [--check]``: render the list of conformance checks, ``docs/conformance.md``."""
+"""``python tests/conformance_page.py [--check]``: render the conformance checks and their report."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from amoeba.testing import NEEDS, catalogue, checks, unchecked
 
-__all__ = ["PAGE", "main", "page"]
+__all__ = ["PAGE", "RESULTS", "main", "page", "recorded", "table"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
+RESULTS = Path(__file__).resolve().parent / "conformance" / "results.json"
+"""What ``python tests/conformance_report.py`` has found out."""
 _INTRODUCTION = """\
 # Conformance
 
@@ -38,12 +42,57 @@ Some checks need what not every pair offers:
 | need | is |
 |---|---|
 """
+_REPORT = """\
+## Report
+
+How many checks have passed on which pair of NICs (initiator to target); where one has failed, of how many. Written by
+`python tests/conformance_report.py`, which runs them all.
+
+"""
+
+
+def recorded() -> dict[str, Any]:
+    """By pair: when it was tried, and how many checks of each page ended how; empty before that."""
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+
+
+def table(results: dict[str, Any]) -> str:
+    """Pages by pairs: how many checks have passed, and of how many if not all have; with commits and dates below."""
+    pages = dict.fromkeys(page for result in results.values() for page in result["pages"])
+    lines = [f"| page | {' | '.join(results)} |", f"|---|{'---:|' * len(results)}"]
+    for name in pages:
+        cells = [_cell(result["pages"].get(name, {})) for result in results.values()]
+        lines.append(f"| {name}(3) | {' | '.join(cells)} |")
+    sums = [_cell(_summed(result["pages"])) for result in results.values()]
+    lines.append(f"| all | {' | '.join(sums)} |")
+    origins: dict[str, list[str]] = {}
+    for pair, result in results.items():
+        origins.setdefault(result["measured"], []).append(pair)
+    tried = "; ".join(f"{origin} ({', '.join(pairs)})" for origin, pairs in origins.items())
+    if len(origins) == 1:
+        tried = next(iter(origins))
+    return "\n".join([*lines, "", f"Tried {tried}.", ""])
+
+
+def _summed(pages: dict[str, dict[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for states in pages.values():
+        for state, count in states.items():
+            sums[state] = sums.get(state, 0) + count
+    return sums
+
+
+def _cell(states: dict[str, int]) -> str:
+    passed, tried = states.get("passed", 0), sum(states.values()) - states.get("not offered", 0)
+    return f"{passed}" if passed == tried else f"**{passed} of {tried}**"
 
 
 def page() -> str:
     """docs/conformance.md."""
     needs = "".join(f"| {name} | {meaning} |\n" for name, meaning in NEEDS.items())
-    return f"{_INTRODUCTION}{needs}\n{catalogue(checks(), unchecked())}"
+    results = recorded()
+    report = f"{_REPORT}{table(results)}\n" if results else ""
+    return f"{_INTRODUCTION}{needs}\n{report}## Sentences\n\n{catalogue(checks(), unchecked())}"
 
 
 def main(arguments: list[str] | None = None) -> int:

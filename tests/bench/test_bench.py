@@ -1,14 +1,16 @@
 """What ``make bench`` does with its measurements, and that it measures; no limits in time, no large builds."""
 
+import subprocess
+
 import pytest
 from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import driver_rate, messages, mpi, nic
+from bench import driver_rate, libfabric, messages, mpi, nic, others
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, Limit, limit_of, match_limit, search_limit
-from bench.peer import request_response_rate
+from bench.peer import Call, request_response_rate
 from bench.report import Grid, cycles_grid, misses_grid, number, replace_section
 
 
@@ -182,6 +184,72 @@ def test_mpi_between_two_processes_reports_positive_rates():
     rates = mpi.mpi_rates("shared memory", operations=128, window=16)
     assert set(rates) == {"Fetch_and_op", "Put", "Send"}
     assert all(rate > 0 for rate in rates.values())
+
+
+@pytest.mark.skipif(libfabric.why_not() is not None, reason=f"{libfabric.why_not()}")
+@pytest.mark.parametrize("provider", libfabric.PROVIDERS)
+def test_libfabric_between_two_processes_reports_positive_rates(provider):
+    rates = libfabric.libfabric_rates(provider, operations=128, window=16)
+    assert set(rates) == {"fi_fetch_atomic", "fi_write, 8 bytes", "fi_tsend, 8 bytes"}
+
+
+def test_what_the_libfabric_program_prints_is_understood():
+    printed = '{"fi_write, 8 bytes": {"per_second": 2e6, "call_ns": 400}}\n'
+    assert libfabric.parse(printed) == {"fi_write, 8 bytes": Call(2e6, 400)}
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "",
+        "{}",
+        "[1]",
+        '{"fi_write": {"per_second": 1}}',
+        '{"fi_write": {"per_second": 0, "call_ns": 1}}',
+        "fi_write: 1",
+    ],
+)
+def test_what_the_libfabric_program_does_not_print_is_refused(printed):
+    with pytest.raises(ValueError, match=r"[Ee]xpect"):
+        libfabric.parse(printed)
+
+
+def test_without_a_compiler_or_headers_libfabric_is_not_measured(monkeypatch):
+    libfabric.why_not.cache_clear()
+    monkeypatch.setattr(libfabric, "_COMPILERS", ("no-such-compiler",))
+    assert libfabric.why_not() == "no C compiler: none of no-such-compiler"
+    libfabric.why_not.cache_clear()
+    monkeypatch.setattr(libfabric, "_COMPILERS", ("false",))
+    assert libfabric.why_not() == "no rdma/fabric.h: install libfabric-dev"
+    libfabric.why_not.cache_clear()
+
+
+def test_others_that_are_not_there_or_fail_are_listed_with_the_reason(monkeypatch):
+    def broken(provider, operations, window):
+        raise subprocess.CalledProcessError(1, "libfabric", stderr="warning\nfi_getinfo: No data available\n")
+
+    monkeypatch.setattr(others, "request_response_rate", lambda operations, window: 100.0)
+    monkeypatch.setattr(mpi, "available", lambda: False)
+    monkeypatch.setattr(libfabric, "why_not", lambda: None)
+    monkeypatch.setattr(libfabric, "libfabric_rates", broken)
+    found, missing = others.measure(16, 4)
+    assert found == {others.UDP: Call(100.0, 1e7)}
+    reasons = dict(missing)
+    assert reasons["libfabric's shm"] == "fi_getinfo: No data available"
+    assert reasons["shared memory"].startswith("no mpi4py")
+    assert len(missing) == len(mpi.TRANSPORTS) + len(libfabric.PROVIDERS)
+
+
+def test_the_driver_is_compared_with_the_same_calls_of_libfabric():
+    calls = {"write, 8 bytes": {"per_second": 1000, "alone_ns": 4000, "driver_share": 0.25}}
+    elsewhere = {others.UDP: Call.alone(2000.0), ("fi_write, 8 bytes", "libfabric's shm"): Call(4000.0, 500.0)}
+    rates = others.rates_grid(calls, elsewhere).rows
+    assert rates[0] == ("write, 8 bytes", 1000, 0.5, 4000, "25%")
+    assert rates[1][0] == "8 bytes there and back over UDP"
+    assert rates[2] == ("fi_write, 8 bytes, libfabric's shm", 4000, 2.0, 500, "0%")
+    (ratio,) = others.ratios_grid(calls, elsewhere).rows
+    assert ratio == ("write, 8 bytes", "fi_write, libfabric's shm", 8.0, 0.25)
+    assert others.ratios_grid(calls, {others.UDP: Call.alone(1.0)}).rows == []
 
 
 def test_integer_cells_take_one_cycle_per_beat():

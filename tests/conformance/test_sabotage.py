@@ -21,21 +21,28 @@ from amoeba import (
     info,
 )
 from amoeba.atomics import AtomicOperations
+from amoeba.connections import Connection
 from amoeba.constants import EqFlags
 from amoeba.counters import Counters
 from amoeba.deferral import Deferral, DeferralQueue
+from amoeba.domain import MemoryRegion
 from amoeba.memory import address_of
 from amoeba.messages import MessageOperations
 from amoeba.nic import Nic
 from amoeba.operations import Local, Operations
+from amoeba.passive import PassiveEndpoint
 from amoeba.peers import PeerMap
+from amoeba.receive import Receiver
 from amoeba.receive_operations import ReceiveOperations
 from amoeba.receives import Receives
 from amoeba.rings import ContextRings
 from amoeba.scalable import ReceiveContext
 from amoeba.sharing import RingShare
 from amoeba.testing import open_pair, run, select
+from amoeba.transmit import EndpointAlias
+from amoeba_model.nic import event_counters
 from amoeba_model.registers import KeyFlags
+from amoeba_model.wire.uet import RequestOpcode
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 CASES: dict[str, tuple[Sabotage, tuple[str, ...]]] = {}
@@ -429,6 +436,60 @@ def the_end_of_deferred_receives_is_missed(patch):
 @breaks("fi_trigger.cancelled_work_*", "fi_trigger.cancelled_receives_*", "fi_trigger.flushed_work_*")
 def work_is_never_withdrawn(patch):
     patch.setattr(DeferralQueue, "withdraw", lambda self, chosen: [None])
+
+
+@breaks("fi_*.flags_of_messages_override_those_of_the_endpoint")
+def endpoints_flags_stay(patch):
+    patch.setattr(Operations, "_silent", lambda self, overrides: self._selective)
+
+
+@breaks("fi_atomic.updates_are_visible_when_a_counter_says_so", "fi_endpoint.operations_of_peers_are_counted")
+def peers_fetches_are_counted_as_changes(patch):
+    patch.setattr(event_counters, "_WRITES", tuple(RequestOpcode))
+
+
+@breaks("fi_msg.src_addr_is_ignored_without_the_capability")
+def every_receive_is_directed(patch):
+    patch.setattr(Receiver, "directed", True)
+
+
+@breaks("fi_msg.the_end_of_a_multi_receive_*")
+def the_end_of_a_buffer_is_not_told(patch):
+    def report(self, original, receive, *arguments, **keywords):
+        if not receive.silent:
+            original(self, receive, *arguments, **keywords)
+
+    around(patch, Receives, "_report", report)
+
+
+@breaks("fi_tagged.a_discarded_message_completes_its_send", "fi_tagged.a_message_found_can_be_dropped")
+def senders_do_not_hear_of_discards(patch):
+    patch.setattr(Receives, "discard", lambda self, event, data: None)
+
+
+@breaks("fi_endpoint.an_alias_has_flags_of_its_own")
+def aliases_have_no_flags(patch):
+    patch.setattr(Endpoint, "alias", lambda self, op_flags: EndpointAlias(self))
+
+
+@breaks("fi_mr.accesses_to_a_region_are_counted")
+def regions_are_not_counted(patch):
+    patch.setattr(MemoryRegion, "bind", lambda self, counter, flags: None)
+
+
+@breaks("fi_cm.a_rejected_request_*", "fi_cm.parameters_go_*", "fi_cm.longer_parameters_*", "fi_cm.calls_take_*")
+def refusals_say_nothing(patch):
+    around(patch, PassiveEndpoint, "reject", lambda self, original, handle, param=b"": original(self, handle))
+
+
+@breaks("fi_cm.requests_beyond_the_backlog_are_refused")
+def backlogs_are_without_end(patch):
+    patch.setattr(PassiveEndpoint, "_full", False)
+
+
+@breaks("fi_*.connected_endpoints_ignore_who_is_meant")
+def connected_endpoints_look_at_numbers(patch):
+    patch.setattr(Connection, "destination", lambda self: 12345)
 
 
 @pytest.fixture

@@ -327,6 +327,7 @@ class Pair:
         bind: BindFlags = _NO_BIND_FLAGS,
         tx_size: int = _TX_SIZE,
         op_flags: OpFlags = NO_FLAGS,
+        caps: Caps | None = None,
         queue: CompletionQueue | None = None,
         peers: AddressVector | None = None,
         counters: Mapping[BindFlags, Counter] | None = None,
@@ -337,7 +338,7 @@ class Pair:
         """
         if queue is None:
             queue = self.keep(self.domain.cq_open(cq_format, wait_obj))
-        endpoint = self.keep(self.domain.endpoint(tx_size=tx_size, op_flags=op_flags))
+        endpoint = self.keep(self.domain.endpoint(tx_size=tx_size, op_flags=op_flags, caps=caps))
         endpoint.bind(queue, BindFlags.FI_TRANSMIT | bind)
         endpoint.bind(self.peers if peers is None else peers)
         for counted, counter in (counters or {}).items():
@@ -361,10 +362,19 @@ class Pair:
         cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_TAGGED,
         bind: BindFlags = _NO_BIND_FLAGS,
         tx_size: int = _TX_SIZE,
+        op_flags: OpFlags = NO_FLAGS,
+        caps: Caps | None = None,
         counters: Mapping[BindFlags, Counter] | None = None,
     ) -> Talker:
         """An endpoint that receives messages, and that the target knows, with arguments as :meth:`open` has them."""
-        near = self.open(cq_format=cq_format, bind=BindFlags.FI_RECV | bind, tx_size=tx_size, counters=counters)
+        near = self.open(
+            cq_format=cq_format,
+            bind=BindFlags.FI_RECV | bind,
+            tx_size=tx_size,
+            op_flags=op_flags,
+            caps=caps,
+            counters=counters,
+        )
         number = self.met(near.endpoint)
         return Talker(near.queue, self.patience, near.endpoint, number, self.target)
 

@@ -290,3 +290,64 @@ def other_vectors_take_no_event_queue(pair: Pair) -> None:
     peers, _ = _with_events(pair)
     with expect_error("a second queue", Errno.FI_EINVAL, Errno.FI_EBUSY):
         peers.bind(queue)
+
+
+@page("fi_close", "Events about a vector are left where they are when it is closed.")
+def events_outlast_the_vector(pair: Pair) -> None:
+    """The end of an insertion, read afterwards."""
+    events = pair.keep(pair.fabric.eq_open())
+    peers = vector(pair, flags=AvFlags.FI_EVENT)
+    peers.bind(events)
+    peers.insert_all([names(pair)[0]], context="late")
+    peers.close()
+    event = events.sread(pair.patience)
+    expect(isinstance(event, EqEntry), f"expected an event, got {event}")
+    if isinstance(event, EqEntry):
+        expect_equal("event, context, data", event[:1] + event[2:], (EqEvent.FI_AV_COMPLETE, "late", 1))
+
+
+# Without a check of their own
+
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("count, ep_per_node", "How many addresses are to be expected.", "Hints: a vector takes any number.")
+page.leave(
+    "name, map_addr; flags: FI_READ",
+    "Processes may share a vector by its name.",
+    "Differs: vectors are not shared between processes ([libfabric.md](libfabric.md#fi_av3)).",
+)
+page.leave(
+    "flags: FI_SYMMETRIC",
+    "Addresses that follow one another may be kept in little room.",
+    "Differs: not offered ([libfabric.md](libfabric.md#fi_av3)).",
+)
+page.leave(
+    "flags: FI_EVENT",
+    "Insertions may end in another order than they were begun.",
+    "It allows that; here they end at once.",
+)
+page.leave(
+    "fi_close",
+    "A vector with endpoints bound to it is not closed: FI_EBUSY.",
+    "Differs: they are closed with it ([libfabric.md](libfabric.md)).",
+)
+page.leave(
+    "flags: FI_AV_USER_ID; USER IDENTIFIERS FOR ADDRESSES",
+    "Completions may tell a number of the application's.",
+    "FI_AV_USER_ID is not offered.",
+)
+page.leave(
+    "fi_av_remove",
+    "What becomes of operations to the address that are under way is undefined.",
+    "It asks for nothing; here it waits, or says FI_EBUSY.",
+)
+page.leave(
+    "fi_av_lookup, fi_av_straddr",
+    "What does not fit into a buffer is truncated.",
+    "Addresses and strings are results, of their own size.",
+)
+page.leave(
+    "fi_rx_addr",
+    "It makes the address of a receive context out of a number.",
+    "The receive contexts of scalable endpoints: [libfabric.md](libfabric.md#several-contexts-and-shared-ones).",
+)
+page.leave("NOTES", "An address is inserted once.", "A promise of the application's.")

@@ -256,3 +256,40 @@ def what_has_no_64_bits_is_refused(pair: Pair) -> None:
             with expect_error(f"{call.__name__}({value})", Errno.FI_EINVAL):
                 call(value)
     expect_equal("value and error value", (counter.read(), counter.readerr()), (0, 0))
+
+
+# Without a check of their own
+
+page.leave("NAME, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave(
+    "DESCRIPTION",
+    "Counters are updated as the completion levels of fi_cq(3) say.",
+    "`fi_atomic.updates_are_visible_when_a_counter_says_so`, `fi_msg.sends_are_counted`",
+)
+page.leave(
+    "wait_obj",
+    "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND and FI_WAIT_YIELD are other ways to wait.",
+    "Differs: cntr_open() without an argument makes one that can be waited for; the others are refused: FI_ENOSYS.",
+)
+page.leave("flags", "They are reserved, and 0.", "cntr_open() takes none.")
+page.leave(
+    "fi_close",
+    "A counter with endpoints or regions bound to it is not closed: FI_EBUSY.",
+    "Differs: what is bound to it is closed with it ([libfabric.md](libfabric.md)).",
+)
+page.leave(
+    "fi_cntr_control: FI_GETOPSFLAG, FI_SETOPSFLAG",
+    "Default flags of a counter.",
+    "There are none that a counter could have.",
+)
+page.leave(
+    "NOTES",
+    "An update may be seen a while later, but at last it is.",
+    "It allows a delay. Checks wait for the value: `fi_trigger.counters_can_be_changed_by_work`",
+)
+page.leave(
+    "NOTES",
+    "A counter is stable when it is set.",
+    "A promise of the application's.",
+)
+page.leave("RETURN VALUES", "Values, or a negative errno.", "[How C becomes Python](libfabric.md).")

@@ -231,3 +231,44 @@ def a_queue_holds_as_many_events_as_its_size(pair: Pair) -> None:
     queue.write(9)
     entries = [first, *(queue.read() for _ in range(8))]
     expect_equal("events", [entry and entry.event for entry in entries], [*range(8), 9])
+
+
+# Without a check of their own
+
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave(
+    "flags: FI_AFFINITY; signaling_vector", "Where interrupts should go.", "A hint, and there is no such choice."
+)
+page.leave(
+    "wait_obj",
+    "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND and FI_WAIT_YIELD are other ways to wait.",
+    "Differs: eq_open() without an argument makes a queue that can be waited for; the others are refused: FI_ENOSYS.",
+)
+page.leave(
+    "fi_close",
+    "A queue that is bound to other objects is not closed: FI_EBUSY.",
+    "Differs: they are closed with it ([libfabric.md](libfabric.md)).",
+)
+page.leave(
+    "Asynchronous Control Operations",
+    "FI_MR_COMPLETE, FI_AV_COMPLETE: which object it is about, the context of the call, and data.",
+    "`fi_mr.registration_reports_its_end_as_an_event`, `fi_av.the_end_of_an_insertion_is_an_event`",
+)
+page.leave("Asynchronous Control Operations", "FI_JOIN_COMPLETE.", "FI_MULTICAST is not offered.")
+page.leave(
+    "Connection Notification",
+    "FI_CONNREQ, FI_CONNECTED, FI_SHUTDOWN: of which endpoint, with which info and data.",
+    "`fi_cm.requests_are_events`, `fi_cm.both_sides_are_told_of_the_connection`, "
+    "`fi_cm.the_peer_is_told_of_the_end`, `fi_cm.parameters_go_with_requests_and_answers`",
+)
+page.leave(
+    "Asynchronous Error Notification",
+    "Queues and endpoints may report errors that disable them.",
+    "There are no such errors.",
+)
+page.leave(
+    "fi_eq_readerr: err_data",
+    "Errors may have data.",
+    "`fi_cm.a_rejected_request_is_an_error`",
+)
+page.leave("RETURN VALUES", "Numbers of bytes, or a negative errno.", "[How C becomes Python](libfabric.md).")

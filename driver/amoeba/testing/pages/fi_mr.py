@@ -2,7 +2,8 @@
 
 import mmap
 
-from amoeba.constants import FI_KEY_NOTAVAIL, BindFlags, DomainFlags, EqEvent, Errno, MrAccess, MrMode
+from amoeba.constants import FI_KEY_NOTAVAIL, BindFlags, DomainFlags, EqEvent, Errno, MrAccess, MrFlags, MrMode
+from amoeba.domain import MrAttr
 from amoeba.errors import ErrorAvailableError
 from amoeba.event_queue import EqEntry
 from amoeba.testing.expectations import expect, expect_equal, expect_error
@@ -346,3 +347,115 @@ def senseless_access_is_refused(pair: Pair) -> None:
     for access in (MrAccess(0), MrAccess(int(BindFlags.FI_TRANSMIT) << 20)):
         with expect_error(f"access {access!r}", Errno.FI_EINVAL, Errno.FI_EBADFLAGS):
             pair.local(bytearray(8), access)
+
+
+# Other ways to register
+
+
+@page("fi_mr_regv, fi_mr_regattr", "They register as fi_mr_reg does, buffers of up to mr_iov_limit.")
+def regions_are_registered_by_vectors_and_attributes(pair: Pair) -> None:
+    """By each of the calls, a region that is written to; one buffer too many is refused."""
+    own, memory = pair.introduce(pair.near.endpoint), bytearray(24)
+    view = memoryview(memory)
+    regions = [
+        pair.keep(pair.domain.mr_reg(view[:8], REMOTE)),
+        pair.keep(pair.domain.mr_regv([view[8:16]], REMOTE)),
+        pair.keep(pair.domain.mr_regattr(MrAttr([view[16:]], REMOTE))),
+    ]
+    for seed, region in enumerate(regions):
+        pair.near.endpoint.write(pattern(8, seed), own, region.address, region.key)
+    pair.near.finish_all(3)
+    expect_equal("memory", bytes(memory), b"".join(pattern(8, seed) for seed in range(3)))
+    most = pair.info.domain_attr.mr_iov_limit
+    with expect_error(f"{most + 1} buffers", Errno.FI_EINVAL, Errno.FI_ENOSYS):
+        pair.domain.mr_regv([view[:8]] * (most + 1), REMOTE)
+
+
+@page("fi_mr_bind", "A counter bound to a region counts what peers do by its key.")
+def accesses_to_a_region_are_counted(pair: Pair) -> None:
+    """Writes and reads apart; another region of the same memory is not counted."""
+    own, memory = pair.introduce(pair.near.endpoint), bytearray(8)
+    writes, reads = (pair.keep(pair.domain.cntr_open()) for _ in range(2))
+    region, other = (pair.local(memory, REMOTE) for _ in range(2))
+    region.bind(writes, BindFlags.FI_REMOTE_WRITE)
+    region.bind(reads, BindFlags.FI_REMOTE_READ)
+    for target in (region, other, region):
+        pair.near.endpoint.write(pattern(8), own, target.address, target.key)
+    pair.near.endpoint.read(bytearray(8), own, region.address, region.key)
+    writes.wait(2, pair.patience)
+    reads.wait(1, pair.patience)
+    pair.near.finish_all(4)
+    expect_equal("writes and reads", (writes.read(), reads.read()), (2, 1))
+
+
+@page("FLAGS: FI_RMA_PMEM", "It says that the memory is persistent.", needs={"persistent"})
+def memory_is_said_to_be_persistent(pair: Pair) -> None:
+    """It is as any other otherwise; what it is good for, fi_rma.commit_complete_means_that_it_is_there finds out."""
+    own, memory = pair.introduce(pair.near.endpoint), bytearray(8)
+    region = pair.keep(pair.domain.mr_reg(memory, REMOTE, flags=MrFlags.FI_RMA_PMEM))
+    pair.near.endpoint.write(pattern(8), own, region.address, region.key)
+    pair.near.finish()
+    expect_equal("memory", bytes(memory), pattern(8))
+
+
+@page("ERRORS: FI_EBADFLAGS", "Flags that are not supported are refused.")
+def unknown_flags_are_refused(pair: Pair) -> None:
+    """A bit that is none of the page's; nothing is registered under the key."""
+    domain = pair.other_domain(_SCALABLE)
+    with expect_error("an unknown flag", Errno.FI_EBADFLAGS):
+        domain.mr_reg(bytearray(8), REMOTE, requested_key=_KEY, flags=MrFlags(1))
+    pair.keep(domain.mr_reg(bytearray(8), REMOTE, requested_key=_KEY))
+
+
+@page("ERRORS: FI_EKEYREJECTED", "Keys that the provider cannot have are refused.")
+def keys_of_more_than_64_bits_are_refused(pair: Pair) -> None:
+    """One bit more than mr_key_size has, and a negative one."""
+    domain = pair.other_domain(_SCALABLE)
+    for key in (1 << 8 * pair.info.domain_attr.mr_key_size, -1):
+        with expect_error(f"key {key:#x}", Errno.FI_EKEYREJECTED, Errno.FI_EINVAL):
+            domain.mr_reg(bytearray(8), REMOTE, requested_key=key)
+
+
+# Without a check of their own
+
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave(
+    "Default Memory Registration",
+    "Address ranges may be registered that nothing is behind.",
+    "Differs: what is registered is a buffer, so there is memory behind it.",
+)
+page.leave(
+    "FI_MR_RAW; fi_mr_raw_attr, fi_mr_raw_key, fi_mr_map_raw, fi_mr_unmap_key",
+    "Keys of more than 64 bits.",
+    "The mode is not asked for: keys have 64 bits, and the calls are not there.",
+)
+page.leave(
+    "FI_MR_ALLOCATED",
+    "Memory has pages behind it when it is registered.",
+    "A promise of the application's, which a Python buffer keeps.",
+)
+page.leave(
+    "FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT, FI_MR_COLLECTIVE",
+    "Regions that are refreshed, bound or enabled before use.",
+    "The modes are not asked for.",
+)
+page.leave(
+    "FI_MR_HMEM; iface, device; FI_HMEM_DEVICE_ONLY, FI_HMEM_HOST_ALLOC; MEMORY DOMAINS",
+    "Memory of devices.",
+    "FI_HMEM is not offered.",
+)
+page.leave(
+    "access: FI_SEND, FI_RECV",
+    "Locally, a region is a source of sends with FI_SEND, and receives messages with FI_RECV.",
+    "`fi_msg.registered_buffers_need_the_right_of_their_use`",
+)
+page.leave("access", "Rights may be enforced less strictly.", "It allows that; they are enforced.")
+page.leave(
+    "fi_close",
+    "A region with endpoints or counters bound to it is not closed: FI_EBUSY.",
+    "Differs: it is closed, and counts no more ([libfabric.md](libfabric.md)).",
+)
+page.leave("auth_key", "Keys of jobs.", "There are none: mr_regattr() refuses one.")
+page.leave(
+    "MEMORY REGISTRATION CACHE", "Variables of a cache.", "There is no cache, as registration is not asked for."
+)

@@ -50,7 +50,7 @@ def told(pair: Pair, count: int = 1) -> list[int]:
 # What arrives
 
 
-@page("fi_send", "A send transfers the contents of the buffer to the peer.")
+@page("fi_send", "A send transfers the contents of the buffer to the peer, as one message.")
 def send_transfers_these_bytes_and_no_others(pair: Pair) -> None:
     """Lengths about a word, a beat and what is injected, into buffers of which the rest must stay."""
     for size in _SIZES:
@@ -61,7 +61,7 @@ def send_transfers_these_bytes_and_no_others(pair: Pair) -> None:
         expect_equal(f"{size} bytes", receive.load(), pattern(size) + b"\xee" * 16)
 
 
-@page("fi_recv", "A posted buffer receives the next message of a peer.")
+@page("fi_recv", "A posted buffer receives a message, whole: message boundaries are maintained.")
 def recv_takes_these_bytes_and_no_others(pair: Pair) -> None:
     """Posted before the message comes."""
     near = pair.talker()
@@ -74,7 +74,7 @@ def recv_takes_these_bytes_and_no_others(pair: Pair) -> None:
         expect_equal(f"{size} bytes", bytes(buffer), pattern(size) + b"\xee" * 16)
 
 
-@page("fi_recv", "A message may come before its receive is posted.")
+@page("fi_endpoint(3): total_buffered_recv", "Messages without a matching receive may be buffered.")
 def unexpected_messages_wait_for_their_receive(pair: Pair) -> None:
     """Lengths about a word and a beat, each there before its receive."""
     near = pair.talker()
@@ -88,7 +88,7 @@ def unexpected_messages_wait_for_their_receive(pair: Pair) -> None:
         expect_equal(f"{size} bytes", bytes(buffer), pattern(size))
 
 
-@page("ARGUMENTS", "A message may have 0 bytes.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def messages_of_no_bytes_are_messages(pair: Pair) -> None:
     """One each way, the second into a buffer that must stay."""
     near, receive = pair.talker(), pair.receive(0)
@@ -102,7 +102,7 @@ def messages_of_no_bytes_are_messages(pair: Pair) -> None:
     expect_equal("buffer", bytes(buffer), b"\xee")
 
 
-@page("ARGUMENTS", "A message may be longer than what the fabric carries at a time.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_sends_arrive_whole(pair: Pair) -> None:
     """Several frames, the last of odd length."""
     near, receive = pair.talker(), pair.receive(LONG + 1)
@@ -112,7 +112,7 @@ def long_sends_arrive_whole(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(LONG) + b"\0")
 
 
-@page("ARGUMENTS", "A message may be longer than what the fabric carries at a time.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def long_messages_are_received_whole(pair: Pair) -> None:
     """Posted before the message comes, and after it."""
     near = pair.talker()
@@ -129,7 +129,7 @@ def long_messages_are_received_whole(pair: Pair) -> None:
         expect_equal("the sender's flags, len and err", (sent.flags, sent.len, sent.err), (SENT, LONG, 0))
 
 
-@page("ARGUMENTS", "A transfer has at most max_msg_size bytes.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def sends_beyond_max_msg_size_are_refused(pair: Pair) -> None:
     """A vector that names one buffer so often that it is too long; nothing is posted."""
     near, piece = pair.talker(), bytes(1 << 24)
@@ -142,7 +142,7 @@ def sends_beyond_max_msg_size_are_refused(pair: Pair) -> None:
 # Order
 
 
-@page("fi_recv", "Receives are matched with messages in the order in which they were posted.")
+@page("fi_recv", "Posted receives are searched in the order in which they were posted.")
 def messages_meet_receives_in_order(pair: Pair) -> None:
     """Eight receives, then eight messages of other lengths."""
     near = pair.talker()
@@ -156,7 +156,7 @@ def messages_meet_receives_in_order(pair: Pair) -> None:
     expect_equal("buffers", [bytes(buffer) for buffer in buffers], expected)
 
 
-@page("fi_recv", "Messages that wait are received in the order in which they were sent.")
+@page("fi_endpoint(3): FI_ORDER_SAS", "Sends are received in the order in which they were posted.")
 def unexpected_messages_keep_their_order(pair: Pair) -> None:
     """Eight messages, then eight receives."""
     near = pair.talker()
@@ -168,7 +168,7 @@ def unexpected_messages_keep_their_order(pair: Pair) -> None:
     expect_equal("bytes", b"".join(buffers), bytes(range(8)))
 
 
-@page("fi_send", "Sends to a peer are received in the order in which they were posted.")
+@page("fi_endpoint(3): FI_ORDER_SAS", "Sends are received in the order in which they were posted.")
 def sends_of_all_lengths_keep_their_order(pair: Pair) -> None:
     """Long ones between short ones; each receive gets the one whose turn it is, whatever ends first."""
     near = pair.talker()
@@ -184,7 +184,7 @@ def sends_of_all_lengths_keep_their_order(pair: Pair) -> None:
     expect_equal("sends reported", told_of, list(range(len(lengths))))
 
 
-@page("fi_send", "With FI_ORDER_SAW, a send after a write is received after it.", needs={"rma"})
+@page("fi_endpoint(3): FI_ORDER_SAW", "A send after a write is received after it.", needs={"rma"})
 def a_send_comes_after_the_writes_before_it(pair: Pair) -> None:
     """Without a fence: when the receive ends, what was written before is there."""
     claimed = pair.info.tx_attr.msg_order
@@ -200,7 +200,7 @@ def a_send_comes_after_the_writes_before_it(pair: Pair) -> None:
 # Vectors
 
 
-@page("fi_sendv", "The buffers of iov make up one message, one after the other.")
+@page("fi_sendv", "The buffers of iov are sent as a single message.")
 def sendv_gathers_its_buffers(pair: Pair) -> None:
     """Odd lengths, one of them 0."""
     receive = pair.receive(50)
@@ -211,7 +211,7 @@ def sendv_gathers_its_buffers(pair: Pair) -> None:
     pair.near.nothing_more()
 
 
-@page("fi_recvv", "A message fills the buffers of iov one after the other.")
+@page("fi_recvv", "The set of buffers in iov receives a message.")
 def recvv_scatters_over_its_buffers(pair: Pair) -> None:
     """A message that ends within the last buffer; short and long, expected and not."""
     near = pair.talker()
@@ -227,7 +227,7 @@ def recvv_scatters_over_its_buffers(pair: Pair) -> None:
         pair.target.hear(1, pair.patience)
 
 
-@page("fi_sendmsg", "The call does what its struct fi_msg says.")
+@page("fi_sendmsg", "It takes a struct fi_msg; data in it is optional.")
 def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
     """Buffers, peer and context; its data only with FI_REMOTE_CQ_DATA."""
     receive = pair.receive(20)
@@ -242,7 +242,7 @@ def sendmsg_sends_what_its_message_says(pair: Pair) -> None:
     expect_equal("data", told(pair), [99])
 
 
-@page("fi_recvmsg", "The call does what its struct fi_msg says.")
+@page("fi_recvmsg", "It takes a struct fi_msg.")
 def recvmsg_receives_what_its_message_says(pair: Pair) -> None:
     """Buffers and context."""
     near, whole = pair.talker(), bytearray(20)
@@ -266,7 +266,7 @@ def inject_has_taken_the_data_when_it_returns(pair: Pair) -> None:
         expect_equal(f"{size} bytes", receive.load(), pattern(size))
 
 
-@page("FLAGS: FI_INJECT", "The buffers may be reused as soon as the call returns.")
+@page("FLAGS: FI_INJECT", "The buffer is returned when the call returns, even if the send is not over.")
 def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
     """With a completion, unlike the call."""
     receive, source = pair.receive(24), bytearray(pattern(24))
@@ -277,7 +277,7 @@ def inject_flag_takes_the_data_and_reports(pair: Pair) -> None:
     expect_equal("memory", receive.load(), pattern(24))
 
 
-@page("fi_inject", "It generates no completion.")
+@page("fi_inject", "There is no entry if it succeeds, even where all successes write one.")
 def inject_is_not_reported(pair: Pair) -> None:
     """What follows it is reported, it is not."""
     receives = [pair.receive(8) for _ in range(2)]
@@ -303,7 +303,7 @@ def inject_beyond_inject_size_is_refused(pair: Pair) -> None:
 # Data
 
 
-@page("fi_senddata", "Remote CQ data is in the completion of the peer's receive.")
+@page("fi_senddata", "It sends remote CQ data along, which is in the entry of the peer's receive.")
 def senddata_brings_its_data(pair: Pair) -> None:
     """Of every width up to 64 bits; expected and not."""
     near, values = pair.talker(), (0, 1, 0xFFFF_FFFF, 2**64 - 1)
@@ -318,7 +318,7 @@ def senddata_brings_its_data(pair: Pair) -> None:
         expect_equal("entry", near.finish(), CqTaggedEntry(value, RECEIVED | DATA, 8, 0, value, 0))
 
 
-@page("fi_injectdata", "It combines fi_inject and fi_senddata.")
+@page("fi_injectdata", "It is fi_inject with remote CQ data.")
 def injectdata_brings_its_data_and_is_not_reported(pair: Pair) -> None:
     """The source is overwritten at once."""
     receive, source = pair.receive(24), bytearray(pattern(24))
@@ -332,7 +332,7 @@ def injectdata_brings_its_data_and_is_not_reported(pair: Pair) -> None:
 # What completions say
 
 
-@page("fi_recv", "A receive is reported in the format of its queue.")
+@page("fi_cq(3): format", "Receives and sends are reported in the format of their queue.")
 def entries_of_every_format_have_their_fields(pair: Pair) -> None:
     """A receive with data, then a send."""
     expected = {
@@ -359,7 +359,9 @@ def entries_of_every_format_have_their_fields(pair: Pair) -> None:
             receive.finish()
 
 
-@page("fi_recv", "The sender of a message is known, if it is in the address vector.", needs={"source"})
+@page(
+    "fi_cq(3): fi_cq_readfrom", "The sender of a message is told, if it is in the address vector.", needs={"source"}
+)
 def the_sender_of_a_message_is_told(pair: Pair) -> None:
     """The target, and an endpoint that only the receiver's address is known to."""
     near = pair.talker()
@@ -390,7 +392,7 @@ def a_long_message_of_a_stranger_is_received(pair: Pair) -> None:
         expect_equal("len of the send", pair.near.finish().len, LONG)
 
 
-@page("FLAGS: FI_COMPLETION", "On a selective queue, only what has the flag is reported.")
+@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
 def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     """The first receive of two is silent; both have their message."""
     near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)
@@ -403,7 +405,7 @@ def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> No
     expect_equal("buffers", [bytes(buffer) for buffer in buffers], [b"first!", b"second"])
 
 
-@page("FLAGS: FI_MORE", "More requests follow at once, and receives are posted all the same.")
+@page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
 def receives_with_more_are_posted_in_order(pair: Pair) -> None:
     """The last has the flag, too: reading the queue posts it."""
     near = pair.talker()
@@ -414,7 +416,7 @@ def receives_with_more_are_posted_in_order(pair: Pair) -> None:
     expect_equal("contexts", [entry.op_context for entry in near.finish_all(3)], [0, 1, 2])
 
 
-@page("FLAGS: FI_MATCH_COMPLETE", "The completion says that the message has met a receive.")
+@page("fi_cq(3): FI_MATCH_COMPLETE", "The completion says that the message has met a receive.")
 def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
     """What was sent after it completes before it, as long as there is no receive."""
     near = pair.talker()
@@ -429,7 +431,11 @@ def a_send_with_match_complete_waits_for_its_receive(pair: Pair) -> None:
     expect_equal("messages", [receive.load() for receive in receives], [b"matched?", b"the next"])
 
 
-@page("FLAGS: FI_FENCE", "It begins when operations posted before it, to the same peer, have ended.", needs={"fence"})
+@page(
+    "FLAGS: FI_FENCE",
+    "It is deferred until all operations before it, to the same peer, have completed.",
+    needs={"fence"},
+)
 def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
     """When the receive ends, what was written before is there."""
     memory = pair.memory(LONG)
@@ -441,7 +447,7 @@ def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
     pair.near.finish_all(2)
 
 
-@page("FLAGS: FI_DELIVERY_COMPLETE", "Other completion levels do not wait for a receive.")
+@page("fi_cq(3): FI_DELIVERY_COMPLETE", "It may complete before there is a receive, and so may the levels below it.")
 def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
     """Each completes while no receive is posted; the messages are there afterwards."""
     levels = (OpFlags.FI_INJECT_COMPLETE, OpFlags.FI_TRANSMIT_COMPLETE, OpFlags.FI_DELIVERY_COMPLETE)
@@ -454,7 +460,7 @@ def other_completion_levels_do_not_wait_for_a_receive(pair: Pair) -> None:
         expect_equal("memory", receive.load(), b"leveled!")
 
 
-@page("RETURN VALUE", "A send whose peer is out of reach fails, and says so in the error queue.", needs={"cut"})
+@page("fi_endpoint(3): FI_EP_RDM", "Sends are reliable: one that cannot be delivered fails.", needs={"cut"})
 def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
     """Injected ones, too; when the peer is back, messages are received again."""
     with pair.cut():
@@ -470,7 +476,7 @@ def a_send_to_a_peer_out_of_reach_fails(pair: Pair) -> None:
     expect_equal("memory", receive.load(), b"and back")
 
 
-@page("fi_send", "Nothing is lost where there is no room for messages that wait.")
+@page("fi_endpoint(3): FI_EP_RDM", "There is flow control: nothing is lost where messages find no room.")
 def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
     """More than the NICs here keep are sent before the first receive: each is received once, in order."""
     near, count = pair.talker(tx_size=128), _KEPT + 20
@@ -489,7 +495,7 @@ def messages_beyond_what_is_kept_wait_for_room(pair: Pair) -> None:
 # Counters
 
 
-@page("fi_send", "Sends are counted by a counter bound with FI_SEND.")
+@page("fi_endpoint(3): FI_SEND", "Sends are counted by a counter bound with it.")
 def sends_are_counted(pair: Pair) -> None:
     """Injected ones, too; a counter of writes stays."""
     near, (sends, writes) = counted(pair, BindFlags.FI_SEND, BindFlags.FI_WRITE)
@@ -503,7 +509,7 @@ def sends_are_counted(pair: Pair) -> None:
         receive.finish()
 
 
-@page("fi_recv", "Receives are counted by a counter bound with FI_RECV, failed ones as errors.")
+@page("fi_endpoint(3): FI_RECV", "Receives are counted by a counter bound with it, failed ones as errors.")
 def receives_are_counted(pair: Pair) -> None:
     """Expected, unexpected and long ones; one that is cut, and one that is cancelled."""
     receives = pair.keep(pair.domain.cntr_open())
@@ -525,7 +531,7 @@ def receives_are_counted(pair: Pair) -> None:
     expect_equal("receives and errors", (receives.read(), receives.readerr()), (3, 2))
 
 
-@page("fi_recv", "Counters of reads count what the application reads.")
+@page("fi_endpoint(3): FI_READ", "Counters of reads count RMA reads and atomics, and no messages.")
 def long_messages_are_not_counted_as_reads(pair: Pair) -> None:
     """However they are brought: on the receiver's side, nor on the sender's."""
     kinds = (BindFlags.FI_RECV, BindFlags.FI_SEND, BindFlags.FI_READ, BindFlags.FI_REMOTE_READ)
@@ -585,7 +591,7 @@ def wrong_receives_are_refused(pair: Pair) -> None:
     near.nothing_more()
 
 
-@page("ARGUMENTS: desc", "desc is the registration of the buffer, which must allow the use.")
+@page("ARGUMENTS: desc", "It is the descriptor of the buffer's region, which must allow the use.")
 def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
     """Each region for the use that the other is for is refused, then both as they should be."""
     near, source, sink = pair.talker(), bytearray(pattern(16)), bytearray(16)

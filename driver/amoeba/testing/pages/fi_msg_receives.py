@@ -45,7 +45,7 @@ def cut_short(pair: Pair, near: Talker, size: int, *, expected: bool) -> None:
     expect_equal("the sender's flags, len and err", (sent.flags, sent.len, sent.err), (SENT, size, 0))
 
 
-@page("fi_recv", "What does not fit is cut: FI_ETRUNC, olen says how much, the sender hears of a success.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
 def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
     """By a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
@@ -53,7 +53,7 @@ def an_expected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
         cut_short(pair, near, size, expected=True)
 
 
-@page("fi_recv", "What does not fit is cut: FI_ETRUNC, olen says how much, the sender hears of a success.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
 def an_unexpected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
     """By a byte, and by most of it; nothing is written behind the buffer."""
     near = pair.talker()
@@ -61,7 +61,7 @@ def an_unexpected_message_that_does_not_fit_is_cut(pair: Pair) -> None:
         cut_short(pair, near, size, expected=False)
 
 
-@page("fi_recv", "What does not fit is cut: FI_ETRUNC, olen says how much, the sender hears of a success.")
+@page("fi_cq(3): olen", "A message that overruns the buffer is cut; olen tells how much is lost.")
 def a_long_message_that_does_not_fit_is_cut(pair: Pair) -> None:
     """Expected and not; nothing is written behind the buffer."""
     near = pair.talker()
@@ -69,7 +69,7 @@ def a_long_message_that_does_not_fit_is_cut(pair: Pair) -> None:
         cut_short(pair, near, LONG, expected=expected)
 
 
-@page("fi_recv", "A receive without a buffer takes a message, too, which is cut to nothing.")
+@page("ARGUMENTS: len", "Valid transfers have from 0 bytes to max_msg_size.")
 def a_receive_of_no_bytes_cuts_everything_off(pair: Pair) -> None:
     """All of it is in olen; the receive behind it gets the next message whole."""
     near, buffer = pair.talker(), bytearray(4)
@@ -85,7 +85,7 @@ def a_receive_of_no_bytes_cuts_everything_off(pair: Pair) -> None:
 # FI_MULTI_RECV
 
 
-@page("FLAGS: FI_MULTI_RECV", "The buffer takes message after message, each reported where it begins.")
+@page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_packs_messages_until_it_is_full(pair: Pair) -> None:
     """The last entry, and no other, has the flag: the buffer has been given back."""
     near, buffer = pair.talker(), bytearray(16)
@@ -101,7 +101,7 @@ def a_multi_receive_packs_messages_until_it_is_full(pair: Pair) -> None:
     expect_equal("buffer", bytes(buffer), b"".join(words))
 
 
-@page("FLAGS: FI_MULTI_RECV", "The buffer is given back when less than FI_OPT_MIN_MULTI_RECV of it is left.")
+@page("FLAGS: FI_MULTI_RECV", "The buffer is released when less than FI_OPT_MIN_MULTI_RECV of it is left.")
 def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
     """Of 32 bytes, messages of 8 leave 24, then 16, which is less than 17; the next receive gets the third."""
     near = pair.talker()
@@ -113,7 +113,7 @@ def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
     expect_equal("entries", ends, [("pool", RECEIVED), ("pool", RECEIVED | MULTI), ("next", RECEIVED)])
 
 
-@page("FLAGS: FI_MULTI_RECV", "A long message is packed like others.")
+@page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_takes_long_messages(pair: Pair) -> None:
     """Between two short ones, each where its entry says."""
     near, buffer = pair.talker(), bytearray(LONG + 8)
@@ -131,7 +131,7 @@ def a_multi_receive_takes_long_messages(pair: Pair) -> None:
     expect_equal("the last: flags, place", (entry.flags, entry.buf - start), (RECEIVED | MULTI, LONG + 7))
 
 
-@page("FLAGS: FI_MULTI_RECV", "Messages that wait are packed into the buffer, too.")
+@page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_takes_what_waits(pair: Pair) -> None:
     """Two that came before it, one behind it."""
     near, buffer = pair.talker(), bytearray(6)
@@ -168,7 +168,7 @@ def a_directed_receive_waits_for_its_sender(pair: Pair) -> None:
         expect_equal("buffers", [bytes(buffer) for buffer in buffers], [b"the peer", b"stranger"])
 
 
-@page("ARGUMENTS: src_addr", "FI_ADDR_UNSPEC receives from any peer.")
+@page("ARGUMENTS: src_addr", "With FI_ADDR_UNSPEC, any source matches.")
 def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
     """It is older than one for the sender of the message."""
     near = pair.talker()
@@ -181,7 +181,7 @@ def an_undirected_receive_takes_what_comes_first(pair: Pair) -> None:
 # What is not received
 
 
-@page("fi_recv", "fi_cancel takes a receive back, which ends with FI_ECANCELED.")
+@page("fi_endpoint(3): fi_cancel", "A receive that is pending completes as cancelled: FI_ECANCELED.")
 def a_cancelled_receive_ends_and_takes_no_message(pair: Pair) -> None:
     """The first of three; messages go to the others."""
     near = pair.talker()
@@ -196,7 +196,7 @@ def a_cancelled_receive_ends_and_takes_no_message(pair: Pair) -> None:
     expect_equal("buffers", [bytes(buffer) for buffer in buffers.values()], [bytes(4), b"one.", b"two."])
 
 
-@page("fi_recv", "fi_cancel changes nothing about a receive that has ended.")
+@page("fi_endpoint(3): fi_cancel", "A receive that has completed stays completed, and nothing is said of the cancel.")
 def what_has_been_received_is_not_cancelled(pair: Pair) -> None:
     """It is reported as a success, once; nobody is found to be cancelled."""
     near, buffer = pair.talker(), bytearray(4)
@@ -209,7 +209,7 @@ def what_has_been_received_is_not_cancelled(pair: Pair) -> None:
     expect_equal("buffer", bytes(buffer), b"here")
 
 
-@page("RETURN VALUE: FI_EAGAIN", "A receive that finds no room is refused, and can be posted later.")
+@page("ERRORS: FI_EAGAIN", "What finds no room is refused, and may be tried again when there is room.")
 def receives_beyond_what_is_kept_are_to_be_tried_again(pair: Pair) -> None:
     """After one has ended there is room for one, and the oldest are first all the while."""
     near, count = pair.talker(), 0
@@ -228,7 +228,7 @@ def receives_beyond_what_is_kept_are_to_be_tried_again(pair: Pair) -> None:
     expect_equal("op_context", near.finish().op_context, 1)
 
 
-@page("RETURN VALUE: FI_EAGAIN", "A send that finds no room is refused, and can be posted later.")
+@page("ERRORS: FI_EAGAIN", "What finds no room is refused, and may be tried again when there is room.")
 def sends_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
     """Every one that was accepted arrives, none that was refused."""
     near = pair.talker(tx_size=16)

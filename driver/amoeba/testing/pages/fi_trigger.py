@@ -56,7 +56,7 @@ def done(pair: Pair, counter: Counter, count: int = 1) -> None:
 # FI_TRIGGER
 
 
-@page("FI_TRIGGER_THRESHOLD", "The operation begins when the counter has reached the threshold.")
+@page("FI_TRIGGER_THRESHOLD", "The operation is deferred until the counter reaches the threshold.")
 def a_triggered_operation_waits_for_its_counter(pair: Pair) -> None:
     """One below the threshold, nothing has been written."""
     counter, memory = counter_of(pair), pair.memory(8)
@@ -70,7 +70,7 @@ def a_triggered_operation_waits_for_its_counter(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"at last!")
 
 
-@page("FI_TRIGGER_THRESHOLD", "If the counter is there already, the operation begins at once.")
+@page("DESCRIPTION", "If the condition is met already, the transfer may begin at once.")
 def a_threshold_that_was_reached_before_does_not_wait(pair: Pair) -> None:
     """At it, and beyond it."""
     counter, memory = counter_of(pair), pair.memory(8)
@@ -82,7 +82,7 @@ def a_threshold_that_was_reached_before_does_not_wait(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes([0, 0, 0, 3, 0, 0, 0, 7]))
 
 
-@page("DESCRIPTION", "The counter that is waited for may be changed by operations that complete.")
+@page("COMPLETION BASED TRIGGERS", "A transfer is deferred until related transfers have completed.")
 def operations_of_another_endpoint_trigger_it(pair: Pair) -> None:
     """It reads what three writes have left, the last of them at least."""
     writer, (writes,) = counted(pair, BindFlags.FI_WRITE)
@@ -94,7 +94,10 @@ def operations_of_another_endpoint_trigger_it(pair: Pair) -> None:
     expect_equal("result", bytes(result), b"\1\2\3")
 
 
-@page("DESCRIPTION", "Triggered operations begin in the order of their thresholds.")
+@page(
+    "FI_TRIGGER_THRESHOLD",
+    "They begin in the order of thresholds, and equal ones as submitted, however large the step.",
+)
 def lower_thresholds_come_first(pair: Pair) -> None:
     """Equal ones in the order in which they were posted."""
     counter, memory = counter_of(pair), pair.memory(1)
@@ -107,7 +110,7 @@ def lower_thresholds_come_first(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"\5")
 
 
-@page("DESCRIPTION", "Buffers belong to the operation until it completes: they are read when it begins.")
+@page("DESCRIPTION", "Transfers may be deferred until all input data is there: buffers are read when they begin.")
 def buffers_are_read_when_the_operation_begins(pair: Pair) -> None:
     """Short ones as well, which otherwise might be copied."""
     counter, memory = counter_of(pair), pair.memory(72)
@@ -121,7 +124,7 @@ def buffers_are_read_when_the_operation_begins(pair: Pair) -> None:
     expect_equal("memory", memory.load(), pattern(8) + pattern(64, 2))
 
 
-@page("DESCRIPTION", "Atomics may be triggered.", needs={"atomic"})
+@page("DESCRIPTION", "Any data transfer may be triggered: atomics.", needs={"atomic"})
 def atomics_can_be_triggered(pair: Pair) -> None:
     """Base, fetching and comparing, in this order."""
     counter, memory, results = counter_of(pair), memory_of(pair, 5), [words(0), words(0)]
@@ -136,7 +139,7 @@ def atomics_can_be_triggered(pair: Pair) -> None:
     expect_equal("memory", memory.load(), words(99).tobytes())
 
 
-@page("DESCRIPTION", "Sends may be triggered.", needs={"messages", "tagged"})
+@page("DESCRIPTION", "Any data transfer may be triggered: sends.", needs={"messages", "tagged"})
 def sends_can_be_triggered(pair: Pair) -> None:
     """An untagged, a tagged and a long one; the receives are there all the while."""
     counter, near = counter_of(pair), pair.talker()
@@ -156,7 +159,7 @@ def sends_can_be_triggered(pair: Pair) -> None:
     expect_equal("messages", [receive.load() for receive in receives], expected)
 
 
-@page("DESCRIPTION", "More operations may wait than the transmit queue holds.")
+@page("DESCRIPTION", "An application queues requests that are deferred: more than the transmit queue holds.")
 def more_may_wait_than_the_queue_holds(pair: Pair) -> None:
     """All of them are done, in their order, once the counter is there."""
     near, counter = pair.open(tx_size=16), counter_of(pair)
@@ -170,7 +173,7 @@ def more_may_wait_than_the_queue_holds(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(range(count)))
 
 
-@page("DESCRIPTION", "Triggered operations are counted by the counters of their endpoint.")
+@page("fi_cntr(3): events", "Triggered operations are counted by their endpoint's counters when they complete.")
 def triggered_operations_are_counted(pair: Pair) -> None:
     """When they are done, not when they are posted."""
     near, (writes,) = counted(pair, BindFlags.FI_WRITE)
@@ -183,7 +186,7 @@ def triggered_operations_are_counted(pair: Pair) -> None:
     expect_equal("both counters", (writes.read(), counter.read()), (1, 1))
 
 
-@page("DESCRIPTION", "A triggered operation that fails is reported as others are.")
+@page("fi_cq(3): fi_cq_readerr", "A triggered operation that fails is reported as others are.")
 def a_triggered_operation_may_fail(pair: Pair) -> None:
     """A key that is none."""
     counter, memory = counter_of(pair), pair.memory(8)
@@ -195,7 +198,7 @@ def a_triggered_operation_may_fail(pair: Pair) -> None:
     expect_equal("memory", memory.load(), bytes(8))
 
 
-@page("DESCRIPTION", "fi_cancel takes an operation back that still waits.")
+@page("DESCRIPTION", "An operation that waits may be cancelled.")
 def what_waits_can_be_cancelled(pair: Pair) -> None:
     """One of two: it ends with FI_ECANCELED, the other is done."""
     counter, memory = counter_of(pair), pair.memory(b"\xee" * 2)
@@ -209,7 +212,7 @@ def what_waits_can_be_cancelled(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"\xee!")
 
 
-@page("DESCRIPTION", "The context of an operation with FI_TRIGGER is a triggered context.")
+@page("DESCRIPTION", "Triggered operations have a struct fi_triggered_context as their context.")
 def wrong_triggered_calls_are_refused(pair: Pair) -> None:
     """Another context, a counter of another domain, an unknown peer, FI_INJECT; nothing is written later."""
     counter, memory = counter_of(pair), pair.memory(8)
@@ -231,7 +234,7 @@ def wrong_triggered_calls_are_refused(pair: Pair) -> None:
 # Deferred work
 
 
-@page("FI_QUEUE_WORK", "Work begins when its counter has reached the threshold, and is counted when it is done.")
+@page("DEFERRED WORK QUEUES", "Work stays queued until its counter is there; its completion counter counts its end.")
 def work_is_done_when_its_counter_says_so(pair: Pair) -> None:
     """Success is not reported: only the completion counter tells of it."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
@@ -246,7 +249,7 @@ def work_is_done_when_its_counter_says_so(pair: Pair) -> None:
     pair.near.nothing_more()
 
 
-@page("FI_QUEUE_WORK", "The threshold is one of successes and errors together.")
+@page("DEFERRED WORK QUEUES", "The threshold is compared with successes and errors together.")
 def work_waits_for_errors_too(pair: Pair) -> None:
     """Two successes and an error."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
@@ -260,7 +263,7 @@ def work_waits_for_errors_too(pair: Pair) -> None:
     expect_equal("memory", memory.load(), b"deferred")
 
 
-@page("FI_QUEUE_WORK: op_type", "FI_OP_READ and FI_OP_WRITE defer transfers.")
+@page("DEFERRED WORK QUEUES: op_type", "FI_OP_READ and FI_OP_WRITE defer transfers.")
 def reads_and_writes_can_be_deferred(pair: Pair) -> None:
     """The write's counter starts the read of what was written."""
     counters = [counter_of(pair) for _ in range(3)]
@@ -275,7 +278,7 @@ def reads_and_writes_can_be_deferred(pair: Pair) -> None:
 
 
 @page(
-    "FI_QUEUE_WORK: op_type",
+    "DEFERRED WORK QUEUES: op_type",
     "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC defer atomics.",
     needs={"atomic"},
 )
@@ -303,7 +306,7 @@ def atomics_can_be_deferred(pair: Pair) -> None:
     expect_equal("results", [int(result[0]) for result in results], [20, 30])
 
 
-@page("FI_QUEUE_WORK: op_type", "FI_OP_CNTR_SET and FI_OP_CNTR_ADD change a counter.")
+@page("DEFERRED WORK QUEUES: op_type", "FI_OP_CNTR_SET and FI_OP_CNTR_ADD change a counter.")
 def counters_can_be_changed_by_work(pair: Pair) -> None:
     """Set, then added to; the value that comes of it starts a third change."""
     counter, second, third = (counter_of(pair) for _ in range(3))
@@ -319,7 +322,7 @@ def counters_can_be_changed_by_work(pair: Pair) -> None:
     becomes("third counter", third.read, 5, pair.patience)
 
 
-@page("FI_QUEUE_WORK", "Work is reported, and counted by its endpoint, where FI_COMPLETION asks for it.")
+@page("DEFERRED WORK QUEUES", "Its endpoint reports and counts work only if it has FI_COMPLETION.")
 def work_is_reported_where_asked_for(pair: Pair) -> None:
     """The first of two is silent; the endpoint's own counter has the other only."""
     writes, counter, finished = (counter_of(pair) for _ in range(3))
@@ -334,7 +337,7 @@ def work_is_reported_where_asked_for(pair: Pair) -> None:
     expect_equal("counted by the endpoint", writes.read(), 1)
 
 
-@page("FI_QUEUE_WORK", "Work that fails is an error of its completion counter, and in the error queue.")
+@page("fi_cq(3): fi_cq_readerr", "Work that fails is an error of its completion counter, and in the error queue.")
 def work_that_fails_is_counted_as_an_error(pair: Pair) -> None:
     """Memory that has been withdrawn."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
@@ -347,7 +350,7 @@ def work_that_fails_is_counted_as_an_error(pair: Pair) -> None:
     expect_equal("op_context", pair.near.failure().op_context, "work")
 
 
-@page("FI_CANCEL_WORK", "Work that has not begun is taken back.")
+@page("DEFERRED WORK QUEUES: FI_CANCEL_WORK", "It cancels a request.")
 def cancelled_work_is_not_done(pair: Pair) -> None:
     """One piece of two, which then can be queued again; what has begun cannot be cancelled."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(2)
@@ -369,7 +372,7 @@ def cancelled_work_is_not_done(pair: Pair) -> None:
     expect_equal("memory afterwards", memory.load(), b"!!")
 
 
-@page("FI_FLUSH_WORK", "All work that has not begun is taken back.")
+@page("DEFERRED WORK QUEUES: FI_FLUSH_WORK", "It cancels all requests, or those that wait for one counter.")
 def flushed_work_is_not_done(pair: Pair) -> None:
     """Of one counter, then of all; an operation with FI_TRIGGER is not work, and is done."""
     counter, other, finished, memory = counter_of(pair), counter_of(pair), counter_of(pair), pair.memory(3)
@@ -387,7 +390,7 @@ def flushed_work_is_not_done(pair: Pair) -> None:
     expect_equal("done and failed", (finished.read(), finished.readerr()), (0, 0))
 
 
-@page("FI_QUEUE_WORK", "Work stays the provider's until it is done or taken back.")
+@page("DEFERRED WORK QUEUES", "The request must remain valid until it is done or cancelled: it is queued once.")
 def work_is_queued_once_at_a_time(pair: Pair) -> None:
     """A second time is refused, and the first is done once."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
@@ -399,7 +402,7 @@ def work_is_queued_once_at_a_time(pair: Pair) -> None:
     done(pair, finished)
 
 
-@page("FI_QUEUE_WORK", "What cannot be done is refused when it is queued.")
+@page("DEFERRED WORK QUEUES", "Endpoints, counters and parameters may be checked when a request is submitted.")
 def wrong_work_is_refused(pair: Pair) -> None:
     """Operations of another type, counters of another domain; nothing of it is done later."""
     counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(8)
@@ -419,7 +422,7 @@ def wrong_work_is_refused(pair: Pair) -> None:
     expect_equal("memory and counter", (memory.load(), finished.read()), (bytes(8), 0))
 
 
-@page("DESCRIPTION", "Chains of work run without the application.")
+@page("DEFERRED WORK QUEUES", "They serve to build collective operations: work may wait for work.")
 def a_chain_of_work_runs_by_itself(pair: Pair) -> None:
     """A word is read and written on, four times, by waiting for the last counter only."""
     memory, word = pair.memory(pattern(8) + bytes(32)), bytearray(8)
@@ -431,3 +434,87 @@ def a_chain_of_work_runs_by_itself(pair: Pair) -> None:
     counters[0].add(1)
     done(pair, counters[-1])
     expect_equal("memory", memory.load(), pattern(8) * 5)
+
+
+@page("DEFERRED WORK QUEUES", "If the condition is met when work is queued, it begins at once.")
+def work_whose_counter_is_there_begins_at_once(pair: Pair) -> None:
+    """At the threshold, and beyond it; nobody touches the counter any more."""
+    counter, finished, memory = counter_of(pair), counter_of(pair), pair.memory(2)
+    counter.set(7)
+    for index, threshold in enumerate((7, 3)):
+        op = write_of(pair.near, memory, b"!", index)
+        pair.domain.queue_work(DeferredWork(threshold, counter, TriggerOp.FI_OP_WRITE, op, finished))
+    done(pair, finished, 2)
+    expect_equal("memory", memory.load(), b"!!")
+
+
+@page("DEFERRED WORK QUEUES", "The endpoint's own counter counts work only if it is its completion counter.")
+def an_endpoints_counter_may_be_the_completion_counter(pair: Pair) -> None:
+    """Once for each piece of work; work with another completion counter is not counted there."""
+    near, (writes,) = counted(pair, BindFlags.FI_WRITE)
+    counter, other, memory = counter_of(pair), counter_of(pair), pair.memory(2)
+    for index, finished in enumerate((writes, other)):
+        op = write_of(near, memory, b"!", index)
+        pair.domain.queue_work(DeferredWork(1, counter, TriggerOp.FI_OP_WRITE, op, finished))
+    counter.add(1)
+    done(pair, other)
+    done(pair, writes)
+    expect_equal("memory", memory.load(), b"!!")
+    near.nothing_more()
+
+
+@page("DEFERRED WORK QUEUES", "Buffers are not read or otherwise accessed before work begins.")
+def buffers_of_work_are_read_when_it_begins(pair: Pair) -> None:
+    """A short one, which might be copied, and a long one; and a place for results that stays as it is until then."""
+    counter, finished = counter_of(pair), counter_of(pair)
+    memory, small, large, result = pair.memory(72), bytearray(8), bytearray(64), bytearray(b"\xee" * 8)
+    for source, offset in ((small, 0), (large, 8)):
+        op = OpRma(pair.near.endpoint, message(memory, source, offset=offset))
+        pair.domain.queue_work(DeferredWork(1, counter, TriggerOp.FI_OP_WRITE, op, finished))
+    read = OpRma(pair.near.endpoint, message(memory, result))
+    pair.domain.queue_work(DeferredWork(1, finished, TriggerOp.FI_OP_READ, read, finished))
+    small[:], large[:] = pattern(8), pattern(64, 2)
+    nothing_happens(pair.near)
+    expect_equal("result before", bytes(result), b"\xee" * 8)
+    counter.add(1)
+    done(pair, finished, 3)
+    expect_equal("memory", memory.load(), pattern(8) + pattern(64, 2))
+
+
+# Without a check of their own
+
+page.leave(
+    "DESCRIPTION",
+    "Triggered operations can reduce latency.",
+    "The driver starts them while a queue or counter is read; it explains.",
+)
+page.leave(
+    "DESCRIPTION",
+    "An endpoint must be created with FI_TRIGGER.",
+    "Every endpoint has the capability, whether it was asked for or not.",
+)
+page.leave(
+    "DESCRIPTION",
+    "With FI_CONTEXT2, contexts are a struct fi_triggered_context2; their contents may be modified.",
+    "The mode is not asked for, and they are not.",
+)
+page.leave(
+    "XPU TRIGGERS, FI_TRIGGER_XPU",
+    "An accelerator may start a transfer that the host has set up.",
+    "FI_XPU and FI_HMEM are not offered: there is no device memory.",
+)
+page.leave(
+    "DEFERRED WORK QUEUES",
+    "Work that changes a counter has no completion counter.",
+    "`fi_trigger.counters_can_be_changed_by_work`, `fi_trigger.wrong_work_is_refused`",
+)
+page.leave(
+    "DEFERRED WORK QUEUES",
+    "The application detects conditions that will never be met, and cancels what waits for them.",
+    "Something the application does: `fi_trigger.cancelled_work_is_not_done`",
+)
+page.leave(
+    "DEFERRED WORK QUEUES",
+    "What is not supported fails with FI_ENOSYS.",
+    "What that is, [libfabric.md](libfabric.md) says.",
+)

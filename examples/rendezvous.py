@@ -1,5 +1,7 @@
 """A message of many packets that its receiver reads once a receive wants it: rendezvous, with Amoeba."""
 
+import sys
+
 import amoeba
 import numpy as np
 from amoeba import BindFlags, OpFlags
@@ -8,9 +10,9 @@ LENGTH = 1 << 20
 TAG = 0x7A6
 
 
-def main() -> tuple[bool, bool]:
+def main(device: str = "model") -> tuple[bool, bool]:
     both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
-    with amoeba.open_cluster(["model", "model"]) as fabric:
+    with amoeba.open_cluster([device, device]) as fabric:
         one, other = fabric.domain(0), fabric.domain(1)
         sent, peers = one.cq_open(), one.av_open()
         sender = one.endpoint(cq=sent, av=peers, cq_flags=both)
@@ -32,4 +34,4 @@ def main() -> tuple[bool, bool]:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
