@@ -23,16 +23,9 @@ from formal.axi import AxiWriteSpec, IsolatedAxiDma
 from formal.counters import CounterWriterSpec
 from formal.initiator import PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec
+from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from formal.lists import OrderedListsSpec
-from formal.memory import (
-    SMALL,
-    EntryRecordsSpec,
-    ForwardingSpec,
-    LineStoreSpec,
-    LineTableSpec,
-    LineUseSpec,
-    WriteBackSpec,
-)
+from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
 from formal.messages import SlotRoomSpec
 from formal.requests import OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec

@@ -11,7 +11,7 @@ from amoeba_hw.memory import entry_records, executor, line_store, line_table, li
 from amoeba_hw.messages import ordered_lists, slot_rooms
 from amoeba_hw.target import answer_history, answer_store, closing_order, count_orders, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
-from formal import counters, lists, memory, messages, target
+from formal import counters, lines, lists, memory, messages, target
 
 FAULTS = {
     "no bypass from the operation before": (
@@ -183,9 +183,9 @@ FAULTS = {
 }
 SPECIFICATIONS = {
     "Executor": (memory, "ForwardingSpec", "bmc", 10),
-    "LineTable": (memory, "LineTableSpec", "bmc", 8),
-    "LineUse": (memory, "LineUseSpec", "bmc", 9),
-    "EntryRecords": (memory, "EntryRecordsSpec", "bmc", 8),
+    "LineTable": (lines, "LineTableSpec", "bmc", 8),
+    "LineUse": (lines, "LineUseSpec", "bmc", 9),
+    "EntryRecords": (lines, "EntryRecordsSpec", "bmc", 8),
     "LineStore": (memory, "LineStoreSpec", "bmc", 7),
     "SequenceRules": (target, "SequenceSpec", "combinational", 1),
     "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
