@@ -23,15 +23,9 @@ from formal.axi import AxiWriteSpec, IsolatedAxiDma
 from formal.counters import CounterWriterSpec
 from formal.initiator import PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec
-from formal.memory import (
-    SMALL,
-    EntryRecordsSpec,
-    ForwardingSpec,
-    LineStoreSpec,
-    LineTableSpec,
-    LineUseSpec,
-    WriteBackSpec,
-)
+from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
+from formal.lists import OrderedListsSpec
+from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
 from formal.messages import SlotRoomSpec
 from formal.requests import OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
@@ -246,6 +240,16 @@ PROOFS = [
         "prove",
         3,
         cover_depth=14,
+    ),
+    *_with_covers(
+        "ordered_lists",
+        "OrderedLists of 2 lists, 4 places each: a search finds the oldest match, whatever was put in, taken out or "
+        "overwritten before; the lowest free place is taken, and no place twice; each result in the cycle promised; "
+        "stream contract",
+        lambda: OrderedListsSpec(2),
+        "prove",
+        2,
+        cover_depth=17,
     ),
     *_with_covers(
         "closing_order", "ClosingOrder of 3: first is the number that was put in first", ClosingOrderSpec, "bmc", 8

@@ -1,9 +1,9 @@
 """What every specification is made of: the rules of streams, reset, and a look inside a component."""
 
-from amaranth.hdl import Assert, Assume, Fragment, Module, ResetSignal, Signal, Value
+from amaranth.hdl import Assert, Assume, Const, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 
-__all__ = ["StreamRules", "connect_ports", "never_reset", "open_up"]
+__all__ = ["StreamRules", "connect_ports", "never_reset", "open_memory", "open_up"]
 
 
 class StreamRules(wiring.Component):
@@ -62,3 +62,16 @@ def open_up(component: wiring.Component, platform) -> tuple[Fragment, dict[str, 
         for signal in statement._lhs_signals():
             registers[signal.name] = signal
     return fragment, registers
+
+
+def open_memory(fragment: Fragment, name: str) -> tuple[list[Signal], list[Value]]:
+    """Look into a memory of an opened component: its rows, and the data of its read ports, in their order."""
+    (memory,) = (part for part, part_name, _ in fragment.subfragments if part_name == name)
+    outputs = [port._data for port in memory._read_ports]
+    rows = []
+    for address in range(memory._data.depth):
+        row = Signal(len(outputs[0]), name=f"{name}_{address}")
+        place = Const(address, (memory._data.depth - 1).bit_length())
+        memory.read_port(domain="comb", addr=place, data=row, en=Const(1), transparent_for=())
+        rows.append(row)
+    return rows, outputs

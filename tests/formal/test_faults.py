@@ -8,10 +8,10 @@ from types import ModuleType
 import pytest
 from amoeba_hw.host import counter_writer
 from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
-from amoeba_hw.messages import slot_rooms
+from amoeba_hw.messages import ordered_lists, slot_rooms
 from amoeba_hw.target import answer_history, answer_store, closing_order, count_orders, event_rooms, sequence
 from amoeba_sim.formal import ProofFailed, prove
-from formal import counters, memory, messages, target
+from formal import counters, lines, lists, memory, messages, target
 
 FAULTS = {
     "no bypass from the operation before": (
@@ -154,13 +154,38 @@ FAULTS = {
         "self._queued.bit_select(numbers.payload, 1).eq(0)",
         "self._queued.bit_select(numbers.payload, 1).eq(1)",
     ),
+    "the entry before stays linked to the one taken out": (
+        ordered_lists,
+        "OrderedLists",
+        "next_write.en.eq(here != head)",
+        "next_write.en.eq(0)",
+    ),
+    "a list ends with the entry taken out": (ordered_lists, "OrderedLists", "tail.eq(self._before)", "tail.eq(here)"),
+    "the first of a list that was empty is not its head": (
+        ordered_lists,
+        "OrderedLists",
+        "with m.If(count == 0):",
+        "with m.If(0):",
+    ),
+    "a place in the list is given back": (
+        ordered_lists,
+        "OrderedLists",
+        " & ~linked.bit_select(index, 1)",
+        "",
+    ),
+    "the search ends one entry early": (
+        ordered_lists,
+        "OrderedLists",
+        "found | (self._here == self._tails[number])",
+        "found | (next_read.data == self._tails[number])",
+    ),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
     "Executor": (memory, "ForwardingSpec", "bmc", 10),
-    "LineTable": (memory, "LineTableSpec", "bmc", 8),
-    "LineUse": (memory, "LineUseSpec", "bmc", 9),
-    "EntryRecords": (memory, "EntryRecordsSpec", "bmc", 8),
+    "LineTable": (lines, "LineTableSpec", "bmc", 8),
+    "LineUse": (lines, "LineUseSpec", "bmc", 9),
+    "EntryRecords": (lines, "EntryRecordsSpec", "bmc", 8),
     "LineStore": (memory, "LineStoreSpec", "bmc", 7),
     "SequenceRules": (target, "SequenceSpec", "combinational", 1),
     "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
@@ -169,6 +194,7 @@ SPECIFICATIONS = {
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
+    "OrderedLists": (lists, "OrderedListsSpec", "bmc", 14),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
 

@@ -8,8 +8,9 @@ from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
 
+@pytest.mark.parametrize("bench", ["nic", "nic_target", "nic_initiator"])
 @pytest.mark.parametrize("width", [128, 512])
-def test_the_nic_serves_and_asks_and_survives(width):
+def test_the_nic_serves_and_asks_and_survives(width, bench):
     parameters = NicParameters(
         data_width=width,
         payload=256,
@@ -21,4 +22,4 @@ def test_the_nic_serves_and_asks_and_survives(width):
         lines=8,
         datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
     )
-    run_bench(Nic(parameters), "nic", timeout=400, parameters={"width": width, "payload": parameters.payload})
+    run_bench(Nic(parameters), bench, timeout=400, parameters={"width": width, "payload": parameters.payload})
