@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from amoeba_hw.atomic.control import is_pipelined
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
-from amoeba_model.atomic.formats import is_integer
 from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Form, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.memory_bench import MemoryBench, MemoryRequest, Outcome
 
-from bench.limits import is_accepted_miss, limit_of
+from bench.limits import limit_of
 
 __all__ = ["CellCycles", "measure_cells"]
 
@@ -40,13 +40,9 @@ class CellCycles:
         """Which limits this cell is above, in words."""
         return limit_of(self.cell, max(self.latency, 1)).misses(self.independent, self.chain)
 
-    @property
-    def accepted(self) -> bool:
-        return not self.misses or is_accepted_miss(self.cell)
 
-
-def _latency(cell: Cell) -> int:
-    if cell.op is Op.FI_PROD or (cell.op in (Op.FI_SUM, Op.FI_DIFF) and not is_integer(cell.datatype)):
+def _latency(cell: Cell, parameters: NicParameters) -> int:
+    if is_pipelined(cell.op, cell.datatype, parameters.single_cycle_products):
         return ArithmeticPipeline.latency(cell.op, cell.datatype)
     return 0
 
@@ -88,6 +84,6 @@ def measure_cells(
             _rate(bench.run(_requests(cell, bench.base, step, size), memory, latency=_LATENCY))
             for step, size in ((line, line), (0, cell.datatype.size))
         ]
-        measured.append(CellCycles(cell, *rates, latency=_latency(cell)))
+        measured.append(CellCycles(cell, *rates, latency=_latency(cell, parameters)))
         progress()
     return measured

@@ -6,7 +6,7 @@ from amoeba_model.atomic.formats import is_complex, is_integer
 from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Op
 
-__all__ = ["MESSAGE_LIMITS", "Limit", "is_accepted_miss", "limit_of", "match_limit", "search_limit"]
+__all__ = ["MESSAGE_LIMITS", "Limit", "limit_of", "match_limit", "search_limit"]
 
 _ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
 _REAL = (Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT16, Datatype.FI_BFLOAT16)
@@ -43,7 +43,7 @@ class Limit:
 
 
 def limit_of(cell: Cell, latency: int) -> Limit:
-    """The limit of a cell.
+    """The limit of a cell, of a NIC with ``single_cycle_products``.
 
     Integer, bitwise, logical, swap and MIN/MAX operations: a beat per cycle, on one address or many. SUM, DIFF and
     PROD of binary16 to binary64 and bfloat16: a beat per cycle when independent, the pipeline's ``latency`` in a
@@ -62,14 +62,6 @@ def limit_of(cell: Cell, latency: int) -> Limit:
     if op is not Op.FI_PROD and datatype.size >= 4:
         return Limit(1, min(latency, _LONGEST_SUM))
     return Limit(1, latency)
-
-
-def is_accepted_miss(cell: Cell) -> bool:
-    """Integer products: they pass through the multiplier's pipeline, and 128-bit ones twice.
-
-    A multiplier of 64 bits in one cycle would set the clock of the whole NIC.
-    """
-    return cell.op is Op.FI_PROD and is_integer(cell.datatype)
 
 
 def match_limit(depth: int) -> int:

@@ -14,7 +14,6 @@ __all__ = ["ENGINE", "memory_rates"]
 ENGINE = NicParameters(
     lines=256,
     datatypes=(Datatype.FI_INT8, Datatype.FI_UINT16, Datatype.FI_INT32, Datatype.FI_UINT64),
-    ops=tuple(op for op in Op if op is not Op.FI_PROD),
 )
 """What is computed does not matter here."""
 

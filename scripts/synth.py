@@ -20,7 +20,7 @@ from typing import Any
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_hw.atomic.control import Control
+from amoeba_hw.atomic.control import Control, is_pipelined
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
@@ -45,9 +45,11 @@ STORE = DOCS / "synthesis.json"
 PAGE = DOCS / "synthesis.md"
 
 ECP5 = NicParameters(
-    data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, payload=1024, lines=32
-)
-"""Every datatype and operation, in a part of 84,000 LUT4: fewer lines, peers and packets in flight."""
+    data_width=128, contexts=2, keys=64, peers=8, target_pdcs=8, window=32, payload=1024, lines=32,
+    single_cycle_products=False,
+)  # fmt: skip
+"""Every datatype and operation, in a part of 84,000 LUT4: fewer lines, peers and packets in flight, and products of
+integers in the pipeline, since its multipliers are too slow for a loop of one cycle."""
 ULTRASCALE = NicParameters(data_width=512)
 
 Block = Callable[[NicParameters], wiring.Component]
@@ -60,10 +62,16 @@ class PreparedLanes(wiring.Component):
     before.
     """
 
-    def __init__(self, data_width: int, datatypes: tuple[Datatype, ...], ops: tuple[Op, ...] = tuple(Op)):
+    def __init__(
+        self,
+        data_width: int,
+        datatypes: tuple[Datatype, ...],
+        ops: tuple[Op, ...] = tuple(Op),
+        single_cycle_products: bool = False,
+    ):
         self._measure = Measure(data_width, datatypes, ops)
         self._prepare = PrepareOperands(data_width, datatypes, ops)
-        self._lanes = FastLanes(data_width, datatypes, ops)
+        self._lanes = FastLanes(data_width, datatypes, ops, single_cycle_products)
         super().__init__(
             {
                 "control": In(Control),
@@ -108,31 +116,28 @@ class PreparedLanes(wiring.Component):
         return m
 
 
-class Product(wiring.Component):
-    """The lower half of a product, at once: what FI_PROD would need for one operation per cycle on one address."""
-
-    def __init__(self, width: int):
-        super().__init__({"target": In(width), "operand": In(width), "result": Out(width)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.d.comb += self.result.eq(self.target * self.operand)
-        return m
-
-
 def _fitting(parameters: NicParameters) -> tuple[Datatype, ...]:
     """Datatypes whose elements fit into a beat; wider ones the memory engine handles in another way."""
     return tuple(datatype for datatype in parameters.datatypes if datatype.size <= parameters.beat_bytes)
 
 
+def _pipelined(parameters: NicParameters) -> tuple[Datatype, ...]:
+    """Datatypes of which an operation takes the pipeline."""
+    return tuple(
+        datatype
+        for datatype in _fitting(parameters)
+        if any(is_pipelined(op, datatype, parameters.single_cycle_products) for op in parameters.ops)
+    )
+
+
 BLOCKS: dict[str, tuple[str, Block]] = {
     "FastLanes": (
         "single-cycle lanes of the atomic unit and their PrepareOperands, all datatypes",
-        lambda p: PreparedLanes(p.data_width, _fitting(p), p.ops),
+        lambda p: PreparedLanes(p.data_width, _fitting(p), p.ops, p.single_cycle_products),
     ),
     "ArithmeticPipeline": (
-        "sums and products of the atomic unit, all datatypes",
-        lambda p: ArithmeticPipeline(p.data_width, _fitting(p), p.ops),
+        "sums and products of the atomic unit that take more than one cycle",
+        lambda p: ArithmeticPipeline(p.data_width, _pipelined(p), p.ops),
     ),
     "MemoryEngine": ("the atomic unit: line table, lanes, pipeline, write-back", MemoryEngine),
     "Initiator": ("descriptors to requests, answers to completions", Initiator),
@@ -154,10 +159,12 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
     "FastLanes in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: PreparedLanes(
         ECP5.data_width, _FITTING
     ),
-    "FastLanes alone in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: FastLanes(
-        ECP5.data_width, _FITTING
+    "FastLanes in its loop, everything without LONG_DOUBLE_COMPLEX, products of integers": lambda: PreparedLanes(
+        ECP5.data_width, _FITTING, single_cycle_products=True
     ),
-    "64 x 64 product in a loop of one cycle, which the atomic unit does without": lambda: Product(64),
+    "FastLanes alone in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: FastLanes(
+        ECP5.data_width, _FITTING, single_cycle_products=False
+    ),
 }
 """Placed and routed with the result fed back to the target, as in the one-cycle read-modify-write."""
 
@@ -203,7 +210,8 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "## ECP5 LFE5UM5G-85F, speed grade 8",
         f"The build for this part: {ECP5.data_width} bits, all datatypes and operations, {ECP5.lines} lines,",
         f"{ECP5.peers} peers, {ECP5.target_pdcs} target PDCs, a window of {ECP5.window}, {ECP5.keys} keys,",
-        f"{ECP5.contexts} contexts, payloads of {ECP5.payload} bytes. Yosys and nextpnr. The part has 83,640 LUT4,",
+        f"{ECP5.contexts} contexts, payloads of {ECP5.payload} bytes, products of integers in the pipeline",
+        "(`single_cycle_products=False`). Yosys and nextpnr. The part has 83,640 LUT4,",
         "156 MULT18X18D and 208 DP16KD. Yosys runs as machine code if the package `pyosys` is installed (the extra",
         "`synth`), which is several times as fast, else as WebAssembly; nextpnr always as WebAssembly. Blocks",
         "without a frequency were synthesized, not placed. Where a note names sizes, the block was taken with those.",

@@ -222,8 +222,8 @@ class _NaiveArithmetic(wiring.Component):
 
     latencies = (2, 4)
 
-    def __init__(self, width, datatypes, ops):
-        super().__init__(Arithmetic(width, datatypes, ops).signature)
+    def __init__(self, width, datatypes, ops, single_cycle_products):
+        super().__init__(Arithmetic(width, datatypes, ops, single_cycle_products).signature)
 
     def elaborate(self, platform):
         m = Module()

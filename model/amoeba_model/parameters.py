@@ -45,6 +45,8 @@ class NicParameters:
     """Datatypes that the atomic unit implements."""
     ops: tuple[Op, ...] = tuple(Op)
     """Operations that the atomic unit implements."""
+    single_cycle_products: bool = True
+    """Whether the atomic unit multiplies integers within one cycle, at the expense of the clock, or in a pipeline."""
     clock_hz: int = 250_000_000
     """Clock that cycle counts are converted to seconds with."""
 
@@ -65,6 +67,8 @@ class NicParameters:
             raise ValueError(f"contexts must be 1 to 32, got {self.contexts}")
         if self.payload % 64 or not 64 <= self.payload <= 8192:
             raise ValueError(f"payload must be a multiple of 64 from 64 to 8192 bytes, got {self.payload}")
+        if not isinstance(self.single_cycle_products, bool):
+            raise ValueError(f"single_cycle_products must be True or False, got {self.single_cycle_products}")
 
     @property
     def beat_bytes(self) -> int:

@@ -3,7 +3,8 @@
 
 Yosys puts all mutants into one netlist, each switched on by its number at the input ``mutant`` (0: none), so that
 one Verilator build serves them all. A mutant that no test notices is compared with the original by a SAT solver:
-either nothing can notice it, or the tests lack something.
+either nothing can notice it, or the tests lack something. Registers are taken for inputs and outputs there: a
+design that has some is compared over one cycle, from any state.
 """
 
 import enum
@@ -34,9 +35,10 @@ class Verdict(enum.StrEnum):
 
     KILLED = "killed"
     SURVIVED = "survived"
-    """The tests passed, and an input exists that would have told it from the original."""
+    """The tests passed, and an input exists that would have told it from the original: or, with registers, a state
+    and an input that make one differ. Whether that state comes about, and whether it shows, is left to the reader."""
     EQUIVALENT = "equivalent"
-    """No input tells it from the original."""
+    """No input, in no state, tells it from the original."""
     UNDECIDED = "undecided"
     """The tests passed; the solver found no answer in its time."""
 
@@ -91,7 +93,7 @@ class Mutants:
     name : str
         Prefix of the build directory.
     within : str
-        Name of the submodule to mutate, with all below it; the rest is taken to be right.
+        Name of the submodule to mutate, with all below it; the rest is taken to be right, and so are registers.
     count : int
         At most 65,535.
     seed : int
@@ -108,8 +110,8 @@ class Mutants:
             (folder / "top.il").write_text(rtlil.convert(_Switched(build()), name="top"))
             _yosys(
                 folder,
-                "read_rtlil top.il; prep -flatten -top top; opt -full; pmuxtree; opt_clean; "
-                f"select -set place top/c:*{within}.*; "
+                "read_rtlil top.il; prep -flatten -top top; opt -full; pmuxtree; dffunmap; opt_clean; "
+                f"select -set place top/c:*{within}.* top/t:$dff %d; "
                 f"mutate -list {count} -seed {seed} -o list.txt @place; write_rtlil flat.il",
             )
             lines = (folder / "list.txt").read_text().splitlines()
@@ -154,10 +156,11 @@ class Mutants:
         return verdicts
 
     def compare(self, mutant: Mutant, timeout: int) -> Verdict:
-        """Whether any input tells the mutant from the original. For a component without registers."""
+        """Whether any input, in any state, tells the mutant from the original within a cycle."""
         script = "\n".join(
             [
                 "read_rtlil flat.il",
+                "expose -evert-dff -dff top",
                 "copy top gold",
                 mutant.command,
                 "rename top gate",

@@ -31,7 +31,8 @@ INTRODUCTION = """\
 Written by `python tests/hw/atomic_coverage.py`; checked by `tests/hw/test_atomic_coverage.py`.
 
 Each point is an operation on a datatype, executed by the hardware of the atomic unit (FastLanes or
-ArithmeticPipeline, 256 bits, simulated by Verilator) with every result compared with the model's, bit for bit.
+ArithmeticPipeline, products of integers by both; 256 bits, simulated by Verilator) with every result compared with
+the model's, bit for bit.
 The base and the fetch form of a cell are the same arithmetic and share a point; CSWAP on floating point has a
 second one, by bits. Bins are pairs of classes: of target and operand, or of target and compare value for the
 operations that compare (their operand's classes are bins of their own); of the target alone for ATOMIC_READ.
@@ -159,20 +160,23 @@ def triples(datatype: Datatype):
 
 
 def execute_on_rtl(lanes, pipeline, op, datatype, by_bits, arrays):
-    """Results of the hardware, and which elements entered it, per element."""
+    """Results of every unit that executes the cell, in one build or another, per element."""
     beats = [array.reshape(-1, DATA_WIDTH // 8) for array in arrays]
     rows = len(beats[0])
-    if not is_pipelined(op, datatype):
+    results = []
+    if not is_pipelined(op, datatype, single_cycle_products=True):
         shown = lanes.run(
             op=op, datatype=datatype, cswap_by_bits=by_bits, target=beats[0], operand=beats[1], compare=beats[2]
         )
-        return shown["result"].reshape(-1, datatype.size)
-    # A row per beat and one to wait: what takes two cycles at the input then always enters.
-    spaced = [np.repeat(beat, 2, axis=0) for beat in beats[:2]]
-    valid = np.arange(2 * rows) % 2 == 0
-    entered, result = run(pipeline, np.full(2 * rows, op), np.full(2 * rows, datatype), *spaced, valid=valid)
-    assert len(entered) == rows
-    return result.reshape(-1, datatype.size)
+        results.append(shown["result"])
+    if is_pipelined(op, datatype, single_cycle_products=False):
+        # A row per beat and one to wait: what takes two cycles at the input then always enters.
+        spaced = [np.repeat(beat, 2, axis=0) for beat in beats[:2]]
+        valid = np.arange(2 * rows) % 2 == 0
+        entered, result = run(pipeline, np.full(2 * rows, op), np.full(2 * rows, datatype), *spaced, valid=valid)
+        assert len(entered) == rows
+        results.append(result)
+    return [result.reshape(-1, datatype.size) for result in results]
 
 
 def measure() -> Cover:
@@ -190,16 +194,16 @@ def measure() -> Cover:
             expected = execute(
                 op, datatype, target, operand, compare if op in COMPARE_OPS else None, cswap_by_bits=by_bits
             )
-            result = execute_on_rtl(lanes, pipeline, op, datatype, by_bits, arrays[datatype])
-            wrong = np.flatnonzero((result != expected).any(axis=1))
-            assert not len(wrong), f"{name}: {len(wrong)} of {len(target)} elements differ, first: " + " ".join(
-                f"{role}={memory[wrong[0]][::-1].tobytes().hex()}"
-                for role, memory in zip(
-                    ("target", "operand", "compare", "expected", "result"),
-                    (target, operand, compare, expected, result),
-                    strict=True,
+            for result in execute_on_rtl(lanes, pipeline, op, datatype, by_bits, arrays[datatype]):
+                wrong = np.flatnonzero((result != expected).any(axis=1))
+                assert not len(wrong), f"{name}: {len(wrong)} of {len(target)} elements differ, first: " + " ".join(
+                    f"{role}={memory[wrong[0]][::-1].tobytes().hex()}"
+                    for role, memory in zip(
+                        ("target", "operand", "compare", "expected", "result"),
+                        (target, operand, compare, expected, result),
+                        strict=True,
+                    )
                 )
-            )
             record(cover, name, op, datatype, target, operand, compare)
     return cover
 

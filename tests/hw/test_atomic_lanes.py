@@ -19,16 +19,17 @@ from amoeba_sim.vector_bench import VectorBench
 from atomic_operands import operands
 
 BEATS = 600
+INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
 
 
 class DecodedLanes(wiring.Component):
     """FastLanes under the operation and datatype themselves."""
 
-    def __init__(self, data_width, datatypes):
-        self._decode = DecodeOperation(datatypes)
+    def __init__(self, data_width, datatypes, single_cycle_products=True):
+        self._decode = DecodeOperation(datatypes, single_cycle_products=single_cycle_products)
         self._measure = Measure(data_width, datatypes, tuple(Op))
         self._prepare = PrepareOperands(data_width, datatypes)
-        self._lanes = FastLanes(data_width, datatypes)
+        self._lanes = FastLanes(data_width, datatypes, single_cycle_products=single_cycle_products)
         super().__init__(
             {
                 "op": In(5),
@@ -69,20 +70,28 @@ class DecodedLanes(wiring.Component):
         return m
 
 
-def is_pipelined(op, datatype):
-    return op is Op.FI_PROD or (is_float(datatype) and op in (Op.FI_SUM, Op.FI_DIFF))
+def is_pipelined(op, datatype, single_cycle_products=True):
+    if op is Op.FI_PROD:
+        return is_float(datatype) or not single_cycle_products
+    return is_float(datatype) and op in (Op.FI_SUM, Op.FI_DIFF)
 
 
 def in_matrix(op, datatype):
     return any(is_valid(op, datatype, form) for form in Form)
 
 
-@pytest.fixture(scope="module", params=[128, 256, 512])
+@pytest.fixture(
+    scope="module",
+    params=[(128, True), (256, True), (512, True), (128, False)],
+    ids=["128", "256", "512", "128, products in the pipeline"],
+)
 def lanes(request):
-    datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= request.param]
-    with VectorBench(DecodedLanes(request.param, datatypes), f"lanes{request.param}") as bench:
-        bench.data_width = request.param
+    data_width, single_cycle_products = request.param
+    datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= data_width]
+    with VectorBench(DecodedLanes(data_width, datatypes, single_cycle_products), f"lanes{data_width}") as bench:
+        bench.data_width = data_width
         bench.datatypes = datatypes
+        bench.single_cycle_products = single_cycle_products
         yield bench
 
 
@@ -90,7 +99,7 @@ def lanes(request):
 def test_every_fast_cell_is_the_models(lanes, datatype):
     if datatype not in lanes.datatypes:
         pytest.skip("wider than a beat")
-    for op, by_bits in fast_cells(datatype):
+    for op, by_bits in fast_cells(datatype, lanes.single_cycle_products):
         seed = 1000 * op + datatype + 500 * by_bits
         rng = np.random.default_rng(seed)
         count = BEATS * lanes.data_width // 8 // datatype.size
@@ -107,10 +116,36 @@ def test_every_pair_of_edge_numbers_relates_as_in_the_model(lanes, datatype):
         check(lanes, op, datatype, by_bits, *edge_pairs(op, datatype, lanes.data_width), "edges")
 
 
-def fast_cells(datatype):
+@pytest.mark.parametrize("datatype", INTEGERS, ids=lambda datatype: datatype.name)
+def test_every_bit_of_the_target_meets_every_bit_of_the_operand(lanes, datatype):
+    for op, by_bits in fast_cells(datatype, lanes.single_cycle_products):
+        for arrays in bit_pairs(datatype):
+            check(lanes, op, datatype, by_bits, *arrays, "single bits")
+
+
+@pytest.mark.parametrize("datatype", [Datatype.FI_INT8, Datatype.FI_UINT8], ids=lambda datatype: datatype.name)
+def test_every_pair_of_8_bit_integers_gives_the_models_result_in_every_place(lanes, datatype):
+    places = lanes.data_width // 8
+    pairs = np.arange(1 << 16).reshape(-1, 1)
+    # Each pair in every place once, among others there.
+    pairs = (pairs + 257 * np.arange(places)) % (1 << 16)
+    target, operand = ((pairs >> shift & 0xFF).astype(np.uint8).reshape(-1, 1) for shift in (0, 8))
+    for op, by_bits in fast_cells(datatype, lanes.single_cycle_products):
+        check(lanes, op, datatype, by_bits, target, operand, target[::-1], "all pairs")
+
+
+def bit_pairs(datatype):
+    """Twice target, operand and compare: every single bit, and every missing one, with every single bit."""
+    bits = 8 * datatype.size
+    numbers = np.packbits(np.eye(bits, dtype=bool), axis=1, bitorder="little")
+    target, operand = np.repeat(numbers, bits, axis=0), np.tile(numbers, (bits, 1))
+    return [(target, operand, target ^ operand), (~target, operand, target)]
+
+
+def fast_cells(datatype, single_cycle_products=True):
     """The datatype's operations in FastLanes, FI_CSWAP by value and by bits."""
     for op in Op:
-        if in_matrix(op, datatype) and not is_pipelined(op, datatype):
+        if in_matrix(op, datatype) and not is_pipelined(op, datatype, single_cycle_products):
             yield op, False
             if op is Op.FI_CSWAP:
                 yield op, True
@@ -167,7 +202,8 @@ def test_decode_knows_exactly_the_matrix(lanes):
         known = op is not None and datatype is not None and in_matrix(op, datatype)
         assert shown["supported"][number] == known, (op, datatype)
         if known:
-            assert shown["pipelined"][number] == is_pipelined(op, datatype), (op, datatype)
+            pipelined = is_pipelined(op, datatype, lanes.single_cycle_products)
+            assert shown["pipelined"][number] == pipelined, (op, datatype)
 
 
 def test_a_datatype_wider_than_a_beat_is_refused():

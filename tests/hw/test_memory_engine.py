@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from amoeba_hw.interfaces import MemoryKind
 from amoeba_model.atomic import is_valid
+from amoeba_model.atomic.formats import is_integer
 from amoeba_model.nic.memory import atomic_beats
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
@@ -15,18 +16,26 @@ from amoeba_sim.memory_bench import MemoryBench, MemoryRequest, expected_results
 
 SIZE = 1 << 16
 INTEGERS = (Datatype.FI_INT8, Datatype.FI_UINT16, Datatype.FI_INT32, Datatype.FI_UINT64)
-FAST_OPS = tuple(op for op in Op if op is not Op.FI_PROD)
+ALL_INTEGERS = tuple(datatype for datatype in Datatype if is_integer(datatype))
 STREAMS = ("request", "operand", "result", "read", "data", "write")
 
 
 @cache
-def bench(width, lines, datatypes=INTEGERS, ops=FAST_OPS):
-    return MemoryBench(NicParameters(data_width=width, lines=lines, datatypes=datatypes, ops=ops))
+def bench(width, lines, datatypes=INTEGERS, single_cycle_products=True):
+    return MemoryBench(
+        NicParameters(
+            data_width=width, lines=lines, datatypes=datatypes, single_cycle_products=single_cycle_products
+        )
+    )
 
 
 def pipelined_bench():
     datatypes = (Datatype.FI_INT32, Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT_COMPLEX)
-    return bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX), tuple(Op))
+    return bench(128, 8, (*datatypes, Datatype.FI_LONG_DOUBLE_COMPLEX))
+
+
+def products_bench(single_cycle_products):
+    return bench(128, 16, ALL_INTEGERS, single_cycle_products)
 
 
 def run_and_compare(engine, requests, seed=1, size=SIZE, **settings):
@@ -120,6 +129,24 @@ def test_pipelined_operations_keep_the_order_on_every_byte():
     check_random(pipelined_bench(), range(40), misaligned=0.3)
 
 
+@pytest.mark.parametrize("single_cycle_products", [True, False])
+@pytest.mark.parametrize("misaligned", [0, 0.5])
+def test_products_keep_the_order_on_every_byte(single_cycle_products, misaligned):
+    engine = products_bench(single_cycle_products)
+    for seed in range(300, 315):
+        r = random.Random(seed)
+        requests = random_requests(r, engine, 100, misaligned)
+        for _ in range(200):
+            datatype = r.choice(ALL_INTEGERS)
+            address = r.randrange(128) if r.random() < misaligned else datatype.size * r.randrange(4)
+            operand = random_operands(r, datatype, r.randrange(1, 6))
+            product = MemoryRequest.atomic(
+                Op.FI_PROD, datatype, engine.base + address, operand, fetch=r.random() < 0.6
+            )
+            requests.insert(r.randrange(len(requests)), product)
+        run_and_compare(engine, requests, seed, **random_settings(r))
+
+
 def test_elements_wider_than_a_beat_are_atomic_at_any_address():
     engine = pipelined_bench()
     for seed in range(200, 220):
@@ -168,6 +195,34 @@ def test_sums_on_one_address_run_at_one_per_cycle(fetch):
     assert outcome.counts["line_reads"] == 1
     assert outcome.counts["line_hits"] == 999
     assert outcome.counts["atomic_beats"] == 1000
+
+
+@pytest.mark.parametrize("datatype", ALL_INTEGERS, ids=lambda datatype: datatype.name)
+@pytest.mark.parametrize(
+    ("single_cycle_products", "chain", "chain_of_128_bits"), [(True, 1, 1), (False, 8, 9)], ids=["lanes", "pipeline"]
+)
+def test_products_on_one_address_take_one_cycle_or_the_pipelines(
+    datatype, single_cycle_products, chain, chain_of_128_bits
+):
+    engine = products_bench(single_cycle_products)
+    three = (3).to_bytes(datatype.size, "little")
+    # Whole beats, and one element that straddles no beat; each needs the result of the one before.
+    for operand, address in ((three * (16 // datatype.size), 0), (three, 16 - datatype.size)):
+        request = MemoryRequest.atomic(Op.FI_PROD, datatype, engine.base + 32 + address, operand, fetch=True)
+        cycles = chain_of_128_bits if datatype.size == 16 else chain
+        assert cycles_of(run_and_compare(engine, [request] * 300)) == (299 * cycles, 299 * cycles)
+
+
+@pytest.mark.parametrize(("single_cycle_products", "of_128_bits"), [(True, 1), (False, 2)])
+def test_products_on_independent_lines_take_one_cycle(single_cycle_products, of_128_bits):
+    engine = products_bench(single_cycle_products)
+    for datatype, cycles in ((Datatype.FI_INT64, 1), (Datatype.FI_UINT128, of_128_bits)):
+        requests = [
+            MemoryRequest.atomic(Op.FI_PROD, datatype, engine.base + 16 * line, bytes(range(1, 17)), fetch=True)
+            for line in range(400)
+        ]
+        outcome = run_and_compare(engine, requests, latency=4)
+        assert cycles_of(outcome) == (399 * cycles, 399 * cycles)
 
 
 def test_64_independent_lines_are_in_flight():
@@ -280,7 +335,7 @@ def wide_requests(engine, op, addresses, elements=1):
 
 @pytest.mark.parametrize("op", WIDE_CHAINS)
 def test_operations_on_whole_elements_of_two_beats_take_a_cycle_per_beat(op):
-    engine = bench(128, 64, (WIDE,), tuple(Op))
+    engine = bench(128, 64, (WIDE,))
     # One address after the other while the pipeline works, from lines that are there and from lines that are not.
     for start in (0, 16):
         hot = wide_requests(engine, op, [start + 32 * (n % 12) for n in range(300)])
@@ -293,7 +348,7 @@ def test_operations_on_whole_elements_of_two_beats_take_a_cycle_per_beat(op):
 
 @pytest.mark.parametrize(("op", "cycles"), WIDE_CHAINS.items())
 def test_a_chain_of_elements_of_two_beats_takes_the_latency_of_their_arithmetic(op, cycles):
-    engine = bench(128, 64, (WIDE,), tuple(Op))
+    engine = bench(128, 64, (WIDE,))
     chain = wide_requests(engine, op, [64] * 100)
     assert cycles_of(run_and_compare(engine, chain)) == (cycles * 99, cycles * 99)
 

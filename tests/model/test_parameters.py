@@ -26,6 +26,7 @@ from amoeba_model.parameters import NicParameters
         ("payload", 0),
         ("payload", 100),
         ("payload", 8256),
+        ("single_cycle_products", 1),
     ],
 )
 def test_sizes_that_no_nic_can_have_are_refused(name, value):

@@ -17,6 +17,7 @@ __all__ = [
     "check_datatypes",
     "component_of",
     "element_of",
+    "is_pipelined",
     "restrict",
     "spread",
     "starts",
@@ -98,6 +99,17 @@ def element_of(datatype: Datatype) -> str:
     if component_of(datatype) == "x87":
         return "x87_pair" if is_complex(datatype) else "x87"
     return f"b{datatype.size}"
+
+
+def is_pipelined(op: Op, datatype: Datatype, single_cycle_products: bool) -> bool:
+    """Whether the ArithmeticPipeline executes a cell, and not FastLanes.
+
+    What of floating point is rounded takes the pipeline, and so do products of integers unless the build multiplies
+    them within one cycle.
+    """
+    if is_float(datatype):
+        return op in (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
+    return op is Op.FI_PROD and not single_cycle_products
 
 
 def check_datatypes(data_width: int, datatypes) -> None:

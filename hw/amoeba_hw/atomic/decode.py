@@ -7,7 +7,7 @@ from amoeba_model.atomic.formats import float_format, is_complex, is_float, is_s
 from amoeba_model.atomic.matrix import is_valid
 from amoeba_model.opcodes import Datatype, Form, Op
 
-from amoeba_hw.atomic.control import COMPONENTS, EFFECTS, Control, component_of, element_of
+from amoeba_hw.atomic.control import COMPONENTS, EFFECTS, Control, component_of, element_of, is_pipelined
 
 __all__ = ["DecodeOperation"]
 
@@ -21,6 +21,8 @@ class DecodeOperation(wiring.Component):
         What the lanes and the pipeline were built for.
     ops : iterable of Op
         Likewise.
+    single_cycle_products : bool
+        Likewise.
 
     Members
     -------
@@ -31,9 +33,10 @@ class DecodeOperation(wiring.Component):
     control : Out(Control)
     """
 
-    def __init__(self, datatypes=tuple(Datatype), ops=tuple(Op)):
+    def __init__(self, datatypes=tuple(Datatype), ops=tuple(Op), single_cycle_products=True):
         self._datatypes = tuple(datatypes)
         self._ops = tuple(ops)
+        self._single_cycle_products = single_cycle_products
         super().__init__({"op": In(5), "datatype": In(5), "cswap_by_bits": In(1), "control": Out(Control)})
 
     def elaborate(self, platform):
@@ -46,8 +49,6 @@ class DecodeOperation(wiring.Component):
             for datatype in self._datatypes:
                 with m.Case(datatype):
                     self._decode_datatype(m, datatype)
-        control = self.control
-        m.d.comb += control.pipelined.eq(control.multiply | (control.add & control.floating))
         return m
 
     def _decode_op(self, m, op):
@@ -55,6 +56,9 @@ class DecodeOperation(wiring.Component):
         valid = [datatype for datatype in self._datatypes if any(is_valid(op, datatype, form) for form in Form)]
         if valid:
             m.d.comb += self.control.supported.eq(self.datatype.matches(*valid))
+        pipelined = [datatype for datatype in valid if is_pipelined(op, datatype, self._single_cycle_products)]
+        if pipelined:
+            m.d.comb += self.control.pipelined.eq(self.datatype.matches(*pipelined))
 
     def _decode_datatype(self, m, datatype):
         control = self.control

@@ -3,10 +3,12 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
 
 from amoeba_hw.atomic.compare import Compare
 from amoeba_hw.atomic.control import Control, check_datatypes, restrict, spread, starts
+from amoeba_hw.atomic.low_products import LowProducts
 from amoeba_hw.atomic.prepare import prepared_operands
 from amoeba_hw.atomic.segments import SegmentedAdder
 
@@ -20,6 +22,7 @@ class FastLanes(wiring.Component):
     be known without it, PrepareOperands has worked out a cycle before::
 
         target --+-- segmented adder ---------+
+                 +-- low products ------------+
                  +-- mask and merge ---------mux--+
                  +-- keep ------------------------+-- mux -- result
                  +-- compare -- flags -- spread ------'
@@ -32,6 +35,8 @@ class FastLanes(wiring.Component):
         What to build; a datatype wider than a beat is refused.
     ops : iterable of Op
         What to build; cells of other operations give meaningless results.
+    single_cycle_products : bool
+        Whether to build multipliers, for FI_PROD on integers.
 
     Members
     -------
@@ -44,9 +49,11 @@ class FastLanes(wiring.Component):
         The new value of the target. The fetched value is ``target`` itself.
     """
 
-    def __init__(self, data_width, datatypes=tuple(Datatype), ops=tuple(Op)):
+    def __init__(self, data_width, datatypes=tuple(Datatype), ops=tuple(Op), single_cycle_products=True):
         self._datatypes = tuple(datatypes)
         self._ops = tuple(ops)
+        products = single_cycle_products and Op.FI_PROD in self._ops
+        self._multiplies = products and not all(is_float(datatype) for datatype in self._datatypes)
         check_datatypes(data_width, self._datatypes)
         super().__init__(
             {
@@ -76,11 +83,23 @@ class FastLanes(wiring.Component):
             compare.target.eq(self.target),
             raised.eq(spread(control, compare.flags)),
         ]
+        products = self._products(m, control) if self._multiplies else None
         for byte in range(lanes):
             part = slice(8 * byte, 8 * byte + 8)
             target, merged = self.target[part], prepared.merged[part]
             inverted = prepared.inverted[byte].replicate(8)
             changed = Mux(control.add, adder.sums[part], (target & prepared.stays[part]) ^ (merged & ~inverted))
+            if products is not None:
+                changed = Mux(control.multiply, products[part], changed)
             unchanged = Mux(prepared.inverted[byte], merged, target & control.keep.replicate(8))
             m.d.comb += self.result[part].eq(Mux(raised[byte], changed, unchanged))
         return m
+
+    def _products(self, m, control):
+        m.submodules.low_products = low_products = LowProducts(len(self.target))
+        m.d.comb += [
+            low_products.control.eq(control),
+            low_products.target.eq(self.target),
+            low_products.operand.eq(self.prepared.merged),
+        ]
+        return low_products.products

@@ -18,7 +18,7 @@ def prepared_operands(data_width: int) -> data.StructLayout:
     -------
     stays, merged
         What the operation makes of the target's bits: ``(target & stays) ^ merged``, or, if it adds,
-        ``target + merged`` with the control ``subtract`` as carry.
+        ``target + merged`` with the control ``subtract`` as carry, or, if it multiplies, ``target * merged``.
     inverted
         Bit n: byte n takes ``merged`` where no flag is raised, instead of where one is.
     signs
@@ -191,7 +191,7 @@ class PrepareOperands(wiring.Component):
             m.d.comb += prepared.merged.eq(_ones(control, width))
         with m.Elif(compares):
             m.d.comb += prepared.merged.eq(operand)
-        with m.Elif(control.add):
+        with m.Elif(control.add | control.multiply):
             m.d.comb += prepared.merged.eq(self.operand ^ control.subtract.replicate(width))
         with m.Else():
             m.d.comb += prepared.merged.eq(merged)

@@ -3,11 +3,10 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.atomic.formats import is_float
 from amoeba_model.atomic.matrix import is_valid
 from amoeba_model.opcodes import Datatype, Form, Op
 
-from amoeba_hw.atomic.control import EFFECTS, Control
+from amoeba_hw.atomic.control import Control, is_pipelined
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure, measured_operand
@@ -37,7 +36,7 @@ class Arithmetic(wiring.Component):
     ----------
     width : int
         Bits of a beat.
-    datatypes, ops
+    datatypes, ops, single_cycle_products
         What to build. FI_ATOMIC_WRITE of FI_UINT8 is there in every build: writes pass as that.
 
     Members
@@ -77,10 +76,11 @@ class Arithmetic(wiring.Component):
         All that ``latency`` can be but 0, in ascending order.
     """
 
-    def __init__(self, width: int, datatypes, ops):
+    def __init__(self, width: int, datatypes, ops, single_cycle_products: bool):
         self._ops = tuple(sorted({*ops, Op.FI_ATOMIC_WRITE}))
         self._datatypes = tuple(sorted({*datatypes, Datatype.FI_UINT8}))
-        self._cells = [cell for cell in self._all_cells() if _is_pipelined(*cell)]
+        self._single_cycle_products = single_cycle_products
+        self._cells = [cell for cell in self._all_cells() if is_pipelined(*cell, single_cycle_products)]
         self.latencies = tuple(sorted({ArithmeticPipeline.latency(*cell) for cell in self._cells}))
         super().__init__(
             {
@@ -118,10 +118,10 @@ class Arithmetic(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         width = len(self.target)
-        m.submodules.decode = decode = DecodeOperation(self._datatypes, self._ops)
+        m.submodules.decode = decode = DecodeOperation(self._datatypes, self._ops, self._single_cycle_products)
         m.submodules.measure = measure = Measure(width, self._datatypes, self._ops)
         m.submodules.prepare = prepare = PrepareOperands(width, self._datatypes, self._ops)
-        m.submodules.lanes = lanes = FastLanes(width, self._datatypes, self._ops)
+        m.submodules.lanes = lanes = FastLanes(width, self._datatypes, self._ops, self._single_cycle_products)
         control = Signal(Control)
         measured = Signal(measured_operand(width))
         prepared = Signal(prepared_operands(width))
@@ -156,7 +156,8 @@ class Arithmetic(wiring.Component):
         operand = Signal.like(self.operand)
         m.d.sync += operand.eq(self.operand)
         m.submodules.schedule = schedule = Schedule()
-        m.submodules.pipeline = pipeline = ArithmeticPipeline(len(self.target), self._datatypes, self._ops)
+        ops, datatypes = (tuple(sorted(set(members))) for members in zip(*self._cells, strict=True))
+        m.submodules.pipeline = pipeline = ArithmeticPipeline(len(self.target), datatypes, ops)
         m.d.comb += [
             schedule.control.eq(self.control),
             schedule.i_valid.eq(self.issue),
@@ -169,13 +170,9 @@ class Arithmetic(wiring.Component):
             self.late_result.eq(pipeline.result),
         ]
         with m.Switch(self.op):
-            for op in sorted({op for op, _ in self._cells}):
+            for op in ops:
                 with m.Case(op), m.Switch(self.datatype):
                     for cell_op, datatype in self._cells:
                         if cell_op == op:
                             with m.Case(datatype):
                                 m.d.comb += self.latency.eq(ArithmeticPipeline.latency(op, datatype))
-
-
-def _is_pipelined(op: Op, datatype: Datatype) -> bool:
-    return "multiply" in EFFECTS[op] or ("add" in EFFECTS[op] and is_float(datatype))

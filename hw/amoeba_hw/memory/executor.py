@@ -109,7 +109,9 @@ class Executor(wiring.Component):
         if any(datatype.size > parameters.beat_bytes for datatype in parameters.datatypes):
             self._wide = WideArithmetic(parameters.data_width, parameters.ops)
             fitting.append(Datatype.FI_LONG_DOUBLE)
-        self._arithmetic = Arithmetic(parameters.data_width, fitting, parameters.ops)
+        self._arithmetic = Arithmetic(
+            parameters.data_width, fitting, parameters.ops, parameters.single_cycle_products
+        )
         self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
         # By age; age 0 is the one that might be issued.
