@@ -172,6 +172,8 @@ class QueryFlags(enum.IntFlag):
 class InfoFlags(enum.IntFlag):
     """Flags of ``getinfo``."""
 
+    FI_PROV_ATTR_ONLY = 1 << 54
+    """Say which providers there are, and nothing else."""
     FI_NUMERICHOST = 1 << 55
     """``node`` is a number, not a name."""
     FI_SOURCE = 1 << 57
@@ -183,10 +185,14 @@ class AvFlags(enum.IntFlag):
 
     FI_MORE = 1 << 18
     """Other insertions follow at once."""
+    FI_READ = 1 << 8
+    """Open a shared vector to look at it."""
     FI_EVENT = 1 << 24
     """Insertions report their end on an event queue."""
     FI_SYNC_ERR = 1 << 58
     """Return one error number per address."""
+    FI_SYMMETRIC = 1 << 59
+    """All nodes have the same services."""
 
 
 class EqFlags(enum.IntFlag):
@@ -239,6 +245,7 @@ class MsgOrder(enum.IntFlag):
 class Mode(enum.IntFlag):
     """What a provider may ask of the application."""
 
+    FI_BUFFERED_RECV = 1 << 51
     FI_CONTEXT2 = 1 << 52
     FI_LOCAL_MR = 1 << 55
     FI_RX_CQ_DATA = 1 << 56

@@ -125,6 +125,7 @@ class Domain(FabricObject):
             raise fabric_error(
                 Errno.FI_EINVAL, f"job_id has 24 bits and pid_on_fep 12, got {job_id:#x} and {pid_on_fep:#x}"
             )
+        self.fabric = fabric
         self.nic = nic
         self.mr_mode = mr_mode
         self.job_id = job_id
@@ -199,11 +200,17 @@ class Domain(FabricObject):
         )
 
     def av_open(
-        self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS, rx_ctx_bits: int = 0
+        self,
+        av_type: AvType = AvType.FI_AV_TABLE,
+        flags: AvFlags = _NO_AV_FLAGS,
+        rx_ctx_bits: int = 0,
+        *,
+        count: int = 0,
+        name: str | None = None,
     ) -> AddressVector:
         """See :class:`AddressVector`."""
         self._check_open()
-        return AddressVector(self, av_type, flags, rx_ctx_bits)
+        return AddressVector(self, av_type, flags, rx_ctx_bits, count=count, name=name)
 
     def cq_open(
         self,

@@ -19,6 +19,8 @@ from amoeba.memory import Buffer
 __all__ = [
     "fi_av_bind",
     "fi_av_insert",
+    "fi_av_insertsvc",
+    "fi_av_insertsym",
     "fi_av_lookup",
     "fi_av_open",
     "fi_av_remove",
@@ -106,7 +108,7 @@ def fi_mr_key(mr: MemoryRegion) -> int:
 
 def fi_av_open(domain: Domain, attr: AvAttr) -> AddressVector:
     """:meth:`amoeba.Domain.av_open`."""
-    return domain.av_open(attr.type, AvFlags(attr.flags), attr.rx_ctx_bits)
+    return domain.av_open(attr.type, AvFlags(attr.flags), attr.rx_ctx_bits, count=attr.count, name=attr.name)
 
 
 def fi_av_bind(av: AddressVector, eq: EventQueue, flags: int) -> None:
@@ -125,6 +127,18 @@ def fi_av_insert(av: AddressVector, addr: bytes, count: int, flags: int, context
         raise fabric_error(Errno.FI_EINVAL, f"expected {count} addresses of {size} bytes, got {len(addr)} bytes")
     addresses = [addr[size * index : size * (index + 1)] for index in range(count)]
     return av.insert_all(addresses, flags=AvFlags(flags), context=context)
+
+
+def fi_av_insertsvc(av: AddressVector, node: str, service: str, flags: int, context: Any = None) -> Insertion:
+    """:meth:`amoeba.AddressVector.insertsvc`."""
+    return av.insertsvc(node, service, flags=AvFlags(flags), context=context)
+
+
+def fi_av_insertsym(
+    av: AddressVector, node: str, nodecnt: int, service: str, svccnt: int, flags: int, context: Any = None
+) -> Insertion:
+    """:meth:`amoeba.AddressVector.insertsym`."""
+    return av.insertsym(node, nodecnt, service, svccnt, flags=AvFlags(flags), context=context)
 
 
 def fi_av_remove(av: AddressVector, fi_addr: Sequence[int], count: int, flags: int) -> None:

@@ -4,12 +4,13 @@ import inspect
 import re
 from pathlib import Path
 
-from amoeba import Caps, CqEntry, EpAttr, EpType, Errno, Info, InfoFlags, fi
+from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, Info, InfoFlags, fi
 from c_node import refused
 
 C_ARGUMENTS = {
     "fi_allocinfo": "",
     "fi_dupinfo": "info",
+    "fi_freeinfo": "info",
     "fi_getinfo": "version node service flags hints",
     "fi_strerror": "errnum",
     "fi_tostr": "data",
@@ -28,6 +29,8 @@ C_ARGUMENTS = {
     "fi_av_open": "domain attr",
     "fi_av_bind": "av eq flags",
     "fi_av_insert": "av addr count flags context",
+    "fi_av_insertsvc": "av node service flags context",
+    "fi_av_insertsym": "av node nodecnt service svccnt flags context",
     "fi_av_remove": "av fi_addr count flags",
     "fi_av_lookup": "av fi_addr",
     "fi_av_straddr": "av addr",
@@ -160,7 +163,12 @@ def test_info_and_versions():
     assert len(fi.fi_getinfo(fi.fi_version(), None, None, 0, rdm, ["model"] * 3)) == 3
     with refused(Errno.FI_ENOSYS, "release 1.17"):
         fi.fi_getinfo(2 << 16, None, None, 0, None)
-    with refused(Errno.FI_ENODATA, "'ssh'"):
+    (towards, *_) = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", "3", InfoFlags.FI_NUMERICHOST, rdm)
+    assert EndpointAddress.unpack(towards.dest_addr).resource_index == 3
+    (provider,) = fi.fi_getinfo(fi.fi_version(), None, None, InfoFlags.FI_PROV_ATTR_ONLY, None)
+    assert provider.fabric_attr.prov_name == "amoeba"
+    assert fi.fi_freeinfo(infos) is None
+    with refused(Errno.FI_EINVAL, "'ssh'"):
         fi.fi_getinfo(fi.fi_version(), None, "ssh", 0, None)
     assert fi.fi_allocinfo() == fi.fi_dupinfo(None) == Info()
     copy = fi.fi_dupinfo(infos[0])

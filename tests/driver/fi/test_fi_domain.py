@@ -89,6 +89,16 @@ def test_vectors_of_addresses(fabric, client, nodes, keep):
     assert fi.fi_rx_addr(1, 1, 2) == 1 << 62 | 1
 
 
+def test_vectors_by_name(client, nodes, keep):
+    av = keep(fi.fi_av_open(client.domain, fi.AvAttr(AvType.FI_AV_TABLE, count=8, ep_per_node=2)))
+    inserted = fi.fi_av_insertsvc(av, "10.0.0.2", "0", AvFlags.FI_SYNC_ERR)
+    assert (inserted.count, inserted.errors) == (1, (Errno.FI_SUCCESS,))
+    assert fi.fi_av_lookup(av, 0) == fi.fi_getname(nodes[1].ep)
+    assert fi.fi_av_insertsym(av, "10.0.0.1", 2, "1", 3, 0).fi_addr == (1, 2, 3, 4, 5, 6)
+    with refused(Errno.FI_ENOSYS):
+        fi.fi_av_open(client.domain, fi.AvAttr(name="shared"))
+
+
 def test_vectors_with_events(fabric, client, nodes, keep):
     eq = keep(fi.fi_eq_open(fabric, fi.EqAttr()))
     av = keep(fi.fi_av_open(client.domain, fi.AvAttr(flags=AvFlags.FI_EVENT)))
