@@ -12,6 +12,7 @@ from amoeba import (
     CompletionQueue,
     Counter,
     CqErrEntry,
+    Domain,
     Endpoint,
     EndpointAddress,
     Errno,
@@ -338,6 +339,11 @@ def errors_do_not_trigger(patch):
 @breaks("fi_av.services_are_inserted_node_by_node", "fi_av.an_endpoint_is_inserted_by_its_names")
 def services_are_all_the_same(patch):
     patch.setattr(EndpointAddress, "of", lambda self, service: replace(self, resource_index=99))
+
+
+@breaks("fi_mr.keys_can_be_told_as_bytes", "fi_mr.mapped_keys_reach_the_region")
+def raw_keys_are_mapped_backwards(patch):
+    patch.setattr(Domain, "map_raw", lambda self, base_addr, raw_key: int.from_bytes(raw_key, "big"))
 
 
 @breaks("fi_getinfo.a_node_becomes_the_destination")

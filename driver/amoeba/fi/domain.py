@@ -30,10 +30,15 @@ __all__ = [
     "fi_fabric",
     "fi_mr_bind",
     "fi_mr_desc",
+    "fi_mr_enable",
     "fi_mr_key",
+    "fi_mr_map_raw",
+    "fi_mr_raw_attr",
+    "fi_mr_refresh",
     "fi_mr_reg",
     "fi_mr_regattr",
     "fi_mr_regv",
+    "fi_mr_unmap_key",
     "fi_rx_addr",
 ]
 
@@ -99,6 +104,34 @@ def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:
 def fi_mr_bind(mr: MemoryRegion, bfid: Counter, flags: int) -> None:
     """:meth:`amoeba.MemoryRegion.bind`."""
     mr.bind(bfid, BindFlags(flags))
+
+
+def fi_mr_enable(mr: MemoryRegion) -> None:
+    """:meth:`amoeba.MemoryRegion.enable`."""
+    mr.enable()
+
+
+def fi_mr_refresh(mr: MemoryRegion, iov: Sequence[Buffer] | None, count: int, flags: int) -> None:
+    """:meth:`amoeba.MemoryRegion.refresh` of the first ``count`` parts. Raises FI_EBADFLAGS for flags."""
+    no_flags(flags, "refreshing")
+    mr.refresh(first_of(iov, count, "iov"))
+
+
+def fi_mr_raw_attr(mr: MemoryRegion, flags: int) -> tuple[int, bytes]:
+    """(base_addr, raw_key): :meth:`amoeba.MemoryRegion.raw_attr`. Raises FI_EBADFLAGS for flags."""
+    no_flags(flags, "a raw key")
+    return mr.raw_attr()
+
+
+def fi_mr_map_raw(domain: Domain, base_addr: int, raw_key: bytes, key_size: int, flags: int) -> int:
+    """The key: :meth:`amoeba.Domain.map_raw`. Raises FI_EBADFLAGS for flags."""
+    no_flags(flags, "mapping a key")
+    return domain.map_raw(base_addr, bytes(first_bytes(raw_key, key_size)))
+
+
+def fi_mr_unmap_key(domain: Domain, key: int) -> None:
+    """:meth:`amoeba.Domain.unmap_key`."""
+    domain.unmap_key(key)
 
 
 def fi_mr_key(mr: MemoryRegion) -> int:

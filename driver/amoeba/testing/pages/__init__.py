@@ -18,6 +18,7 @@ MODULES = (
     "fi_cq_conditions",
     "fi_cntr",
     "fi_mr",
+    "fi_mr_keys",
     "fi_av",
     "fi_av_names",
     "fi_eq",

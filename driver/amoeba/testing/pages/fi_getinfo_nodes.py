@@ -15,9 +15,7 @@ def own_node(pair: Pair) -> str:
     return str(ipaddress.IPv4Address(EndpointAddress.unpack(pair.near.endpoint.getname()).ip))
 
 
-@page(
-    "dest_addr", "Without FI_SOURCE, node and service are the destination that is returned.", needs={"rma"}
-)
+@page("dest_addr", "Without FI_SOURCE, node and service are the destination that is returned.", needs={"rma"})
 def a_node_becomes_the_destination(pair: Pair) -> None:
     """It is the target's address; what hints say of it is ignored."""
     node, service = named(pair)
