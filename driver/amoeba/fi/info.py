@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from amoeba.attributes import Info, tostr
-from amoeba.constants import Errno, InfoFlags
+from amoeba.constants import Errno, FiType, InfoFlags
 from amoeba.devices import getinfo
-from amoeba.errors import fabric_error
+from amoeba.errors import fabric_error, strerror
 from amoeba.info import API_VERSION
 
 __all__ = ["fi_allocinfo", "fi_dupinfo", "fi_freeinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
@@ -51,14 +51,11 @@ def fi_dupinfo(info: Info | None) -> Info:
     return Info() if info is None else dataclasses.replace(info)
 
 
-def fi_tostr(data: Any) -> str:
-    """Enumerations, flags and structures in words: :func:`amoeba.tostr`."""
-    return tostr(data)
+def fi_tostr(data: Any, datatype: int | None = None) -> str:
+    """Enumerations, flags and structures in words: :func:`amoeba.tostr`. ``datatype``: that of plain numbers."""
+    return tostr(data, None if datatype is None else FiType(datatype))
 
 
 def fi_strerror(errnum: int) -> str:
-    """The name of an error number, of either sign, as FI_ENOKEY. Raises FI_EINVAL for one that does not exist."""
-    try:
-        return Errno(abs(errnum)).name
-    except ValueError:
-        raise fabric_error(Errno.FI_EINVAL, f"{errnum} is no error number") from None
+    """:func:`amoeba.strerror`."""
+    return strerror(errnum)

@@ -1,10 +1,11 @@
 """libfabric's calls one to one: every function, with its arguments in C's order."""
 
 import inspect
+import os
 import re
 from pathlib import Path
 
-from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, Info, InfoFlags, fi
+from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, FiType, Info, InfoFlags, fi
 from c_node import refused
 
 C_ARGUMENTS = {
@@ -13,7 +14,7 @@ C_ARGUMENTS = {
     "fi_freeinfo": "info",
     "fi_getinfo": "version node service flags hints",
     "fi_strerror": "errnum",
-    "fi_tostr": "data",
+    "fi_tostr": "data datatype",
     "fi_version": "",
     "fi_fabric": "attr",
     "fi_domain": "fabric info",
@@ -180,6 +181,9 @@ def test_info_and_versions():
     assert copy == infos[0]
     assert copy is not infos[0]
     assert fi.fi_tostr(Caps.FI_RMA | Caps.FI_ATOMIC) == "FI_RMA, FI_ATOMIC"
-    assert fi.fi_strerror(-266) == fi.fi_strerror(266) == "FI_ENOKEY"
+    assert fi.fi_tostr(3, FiType.FI_TYPE_EP_TYPE) == "FI_EP_RDM"
+    assert fi.fi_tostr(fi.fi_version(), FiType.FI_TYPE_VERSION) == "1.17"
+    assert fi.fi_strerror(-266) == fi.fi_strerror(266) == "Key not available"
+    assert fi.fi_strerror(Errno.FI_ENOSPC) == os.strerror(28)
     with refused(Errno.FI_EINVAL):
         fi.fi_strerror(12345)
