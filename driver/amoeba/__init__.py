@@ -31,6 +31,7 @@ from amoeba.constants import (
     EqEvent,
     EqFlags,
     Errno,
+    FiType,
     InfoFlags,
     Mode,
     MrAccess,
@@ -78,6 +79,7 @@ from amoeba.errors import (
     TruncatedError,
     TryAgainError,
     UnsupportedError,
+    strerror,
 )
 from amoeba.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric import Fabric
@@ -148,6 +150,7 @@ __all__ = [
     "Fabric",
     "FabricAttr",
     "FabricError",
+    "FiType",
     "Info",
     "InfoFlags",
     "Insertion",
@@ -207,6 +210,7 @@ __all__ = [
     "open_device",
     "open_fabric",
     "rx_addr",
+    "strerror",
     "tostr",
     "version",
 ]

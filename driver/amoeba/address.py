@@ -1,16 +1,19 @@
 """Addresses: how endpoints are named on the wire, and the address vector that numbers them."""
 
 import ipaddress
+import itertools
 import struct
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from amoeba.constants import FI_ADDR_NOTAVAIL, AvFlags, AvType, EqEvent, Errno
 from amoeba.errors import FabricError, fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.lifetime import FabricObject
+from amoeba.names import Service, find_node, following
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -64,6 +67,11 @@ class EndpointAddress:
             raise fabric_error(Errno.FI_EINVAL, f"not an endpoint address: {bytes(data).hex()}")
         return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts)
 
+    def of(self, service: Service) -> Self:
+        """The address of a service on the same node, in the same job."""
+        process = self.pid_on_fep if service.process is None else service.process
+        return replace(self, pid_on_fep=process, resource_index=service.context, contexts=1)
+
     def __str__(self) -> str:
         last = self.resource_index + self.contexts - 1
         return f"{ipaddress.IPv4Address(self.ip)} ({self.mac.hex(':')}) job {self.job_id} pid {self.pid_on_fep} " + (
@@ -103,7 +111,8 @@ class AddressVector(FabricObject):
 
     With FI_EVENT, insertions report their end on the event queue that :meth:`bind` names. With ``rx_ctx_bits``, up to
     8, single receive contexts of scalable endpoints can be named by :func:`rx_addr`; the first operation to one takes
-    a peer table entry more.
+    a peer table entry more. ``count``, how many addresses are expected, makes no difference. A ``name``, by which
+    processes would share a vector, raises FI_ENOSYS.
     """
 
     def __init__(
@@ -112,12 +121,20 @@ class AddressVector(FabricObject):
         av_type: AvType = AvType.FI_AV_TABLE,
         flags: AvFlags = _NO_FLAGS,
         rx_ctx_bits: int = 0,
+        *,
+        count: int = 0,
+        name: str | None = None,
     ) -> None:
+        if count < 0:
+            raise fabric_error(Errno.FI_EINVAL, f"a vector takes 0 or more addresses, got {count}")
+        if name is not None:
+            raise fabric_error(Errno.FI_ENOSYS, f"vectors are not shared between processes, so not by {name!r}")
         if not 0 <= rx_ctx_bits <= _MOST_RX_CTX_BITS:
             raise fabric_error(Errno.FI_EINVAL, f"rx_ctx_bits must be 0 to {_MOST_RX_CTX_BITS}, got {rx_ctx_bits}")
         if flags & ~AvFlags.FI_EVENT:
             raise fabric_error(Errno.FI_EBADFLAGS, f"an address vector is opened with FI_EVENT or not, got {flags!r}")
         super().__init__(domain)
+        self._domain = domain
         self.type = AvType.FI_AV_TABLE if av_type is AvType.FI_AV_UNSPEC else av_type
         self.rx_ctx_bits = rx_ctx_bits
         self._with_events = bool(flags & AvFlags.FI_EVENT)
@@ -172,6 +189,10 @@ class AddressVector(FabricObject):
         Raises FI_EBADFLAGS for flags but FI_MORE and (without FI_EVENT) FI_SYNC_ERR, FI_ENOEQ with FI_EVENT but no
         event queue bound.
         """
+        return self._insert_each([partial(bytes, address) for address in addresses], flags, context)
+
+    def _insert_each(self, addresses: Sequence[Callable[[], bytes]], flags: AvFlags, context: Any) -> Insertion:
+        """Insert what these return; one that raises an error is an address that cannot be inserted."""
         self._check_open()
         allowed = AvFlags.FI_MORE if self._with_events else AvFlags.FI_MORE | AvFlags.FI_SYNC_ERR
         if flags & ~allowed:
@@ -181,7 +202,7 @@ class AddressVector(FabricObject):
         numbers, errors = [], []
         for address in addresses:
             try:
-                number, err = self.insert(address), Errno.FI_SUCCESS
+                number, err = self.insert(address()), Errno.FI_SUCCESS
             except FabricError as error:
                 number, err = FI_ADDR_NOTAVAIL, error.fi_errno
             numbers.append(number)
@@ -194,6 +215,46 @@ class AddressVector(FabricObject):
             self._eq._report(EqEvent.FI_AV_COMPLETE, self, context, count)
             count = 0
         return Insertion(count, tuple(numbers), tuple(errors) if flags & AvFlags.FI_SYNC_ERR else ())
+
+    def insertsvc(self, node: str, service: str, *, flags: AvFlags = _NO_FLAGS, context: Any = None) -> Insertion:
+        """:meth:`insert_all` of one address, by its names: ``fi_av_insertsvc``.
+
+        ``node`` is a NIC's IPv4 address or a name of it, ``service`` a context there, such as ``0``, of the domain's
+        job, and of its process or of that before a stroke, as in ``2/0``. One context, so no scalable endpoint.
+
+        Raises what :meth:`insert_all` raises, and FI_EINVAL for what is no service. A node that is not found is an
+        address that cannot be inserted: FI_ENODATA.
+        """
+        return self.insertsym(node, 1, service, 1, flags=flags, context=context)
+
+    def insertsym(
+        self,
+        node: str,
+        nodecnt: int,
+        service: str,
+        svccnt: int,
+        *,
+        flags: AvFlags = _NO_FLAGS,
+        context: Any = None,
+    ) -> Insertion:
+        """The same for ``nodecnt`` nodes, ``svccnt`` services of each, node by node: ``fi_av_insertsym``.
+
+        The next node of 10.0.0.1 is 10.0.0.2, that of host9 host10; the next service of 3 is 4.
+        Raises FI_EINVAL for other names of several nodes, and for negative counts.
+        """
+        self._check_open()
+        if min(nodecnt, svccnt) < 0:
+            raise fabric_error(Errno.FI_EINVAL, f"expected 0 or more of each, got {nodecnt} and {svccnt}")
+        first, domain = Service.parse(service), self._domain
+        nics = domain.fabric.known_nics()
+
+        def address(node: str, index: int) -> bytes:
+            service = replace(first, context=first.context + index)
+            own = EndpointAddress(*find_node(node, nics), domain.job_id, domain.pid_on_fep, 0)
+            return own.of(service).pack()
+
+        names = itertools.product(following(node, nodecnt), range(svccnt))
+        return self._insert_each([partial(address, *each) for each in names], flags, context)
 
     def lookup(self, number: int) -> bytes:
         """The address inserted under ``number``. Raises FI_EINVAL if there is none."""

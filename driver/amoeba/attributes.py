@@ -12,16 +12,22 @@ from amoeba.constants import (
     AddrFormat,
     AvType,
     Caps,
+    CqFormat,
+    Datatype,
     EpType,
+    EqEvent,
+    FiType,
     Mode,
     MrMode,
     MsgOrder,
+    Op,
     OpFlags,
     Progress,
     Protocol,
     ResourceMgmt,
     Threading,
     TrafficClass,
+    TriggerOp,
 )
 
 __all__ = ["DomainAttr", "EpAttr", "FabricAttr", "Info", "RxAttr", "TxAttr", "tostr", "version"]
@@ -163,11 +169,51 @@ class Info:
 _STRUCTURES = (Info, TxAttr, RxAttr, EpAttr, DomainAttr, FabricAttr)
 
 
-def tostr(value: Any) -> str:
+_KINDS: dict[FiType, type] = {
+    FiType.FI_TYPE_INFO: Info,
+    FiType.FI_TYPE_EP_TYPE: EpType,
+    FiType.FI_TYPE_CAPS: Caps,
+    FiType.FI_TYPE_OP_FLAGS: OpFlags,
+    FiType.FI_TYPE_ADDR_FORMAT: AddrFormat,
+    FiType.FI_TYPE_TX_ATTR: TxAttr,
+    FiType.FI_TYPE_RX_ATTR: RxAttr,
+    FiType.FI_TYPE_EP_ATTR: EpAttr,
+    FiType.FI_TYPE_DOMAIN_ATTR: DomainAttr,
+    FiType.FI_TYPE_FABRIC_ATTR: FabricAttr,
+    FiType.FI_TYPE_THREADING: Threading,
+    FiType.FI_TYPE_PROGRESS: Progress,
+    FiType.FI_TYPE_PROTOCOL: Protocol,
+    FiType.FI_TYPE_MSG_ORDER: MsgOrder,
+    FiType.FI_TYPE_MODE: Mode,
+    FiType.FI_TYPE_AV_TYPE: AvType,
+    FiType.FI_TYPE_ATOMIC_TYPE: Datatype,
+    FiType.FI_TYPE_ATOMIC_OP: Op,
+    FiType.FI_TYPE_EQ_EVENT: EqEvent,
+    FiType.FI_TYPE_CQ_EVENT_FLAGS: Caps,
+    FiType.FI_TYPE_MR_MODE: MrMode,
+    FiType.FI_TYPE_OP_TYPE: TriggerOp,
+    FiType.FI_TYPE_CQ_FORMAT: CqFormat,
+}
+"""What a value of each kind is here; kinds without anything here are left out."""
+
+
+def tostr(value: Any, kind: FiType | None = None) -> str:
     """A value as ``fi_tostr`` prints it: an enumeration, a set of flags, or a structure of this module.
 
-    Raises TypeError for anything else.
+    With ``kind`` a plain number, too, of an enumeration or a set of flags, or a version; with FI_TYPE_FID any object
+    of the driver. Numbers that have no name are ``Unknown``. Raises TypeError for anything else.
     """
+    if kind is FiType.FI_TYPE_VERSION:
+        return _field(_VERSIONS[0], value)
+    if kind is FiType.FI_TYPE_FID:
+        return repr(value)
+    if kind is not None:
+        expected = _KINDS.get(kind)
+        if expected is None or (expected in _STRUCTURES and not isinstance(value, expected)):
+            raise TypeError(f"expected a value of {kind.name}, got {type(value).__name__}")
+        if issubclass(expected, enum.IntEnum) and value not in list(expected):
+            return "Unknown"
+        value = value if expected in _STRUCTURES else expected(value)
     if isinstance(value, _STRUCTURES):
         return "\n".join(_lines(value, ""))
     if isinstance(value, enum.IntFlag):

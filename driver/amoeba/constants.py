@@ -30,6 +30,7 @@ __all__ = [
     "EqEvent",
     "EqFlags",
     "Errno",
+    "FiType",
     "InfoFlags",
     "Mode",
     "MrAccess",
@@ -172,6 +173,8 @@ class QueryFlags(enum.IntFlag):
 class InfoFlags(enum.IntFlag):
     """Flags of ``getinfo``."""
 
+    FI_PROV_ATTR_ONLY = 1 << 54
+    """Say which providers there are, and nothing else."""
     FI_NUMERICHOST = 1 << 55
     """``node`` is a number, not a name."""
     FI_SOURCE = 1 << 57
@@ -183,10 +186,14 @@ class AvFlags(enum.IntFlag):
 
     FI_MORE = 1 << 18
     """Other insertions follow at once."""
+    FI_READ = 1 << 8
+    """Open a shared vector to look at it."""
     FI_EVENT = 1 << 24
     """Insertions report their end on an event queue."""
     FI_SYNC_ERR = 1 << 58
     """Return one error number per address."""
+    FI_SYMMETRIC = 1 << 59
+    """All nodes have the same services."""
 
 
 class EqFlags(enum.IntFlag):
@@ -239,6 +246,7 @@ class MsgOrder(enum.IntFlag):
 class Mode(enum.IntFlag):
     """What a provider may ask of the application."""
 
+    FI_BUFFERED_RECV = 1 << 51
     FI_CONTEXT2 = 1 << 52
     FI_LOCAL_MR = 1 << 55
     FI_RX_CQ_DATA = 1 << 56
@@ -412,6 +420,40 @@ class TriggerOp(enum.IntEnum):
     FI_OP_COMPARE_ATOMIC = 8
     FI_OP_CNTR_SET = 9
     FI_OP_CNTR_ADD = 10
+
+
+class FiType(enum.IntEnum):
+    """What ``fi_tostr`` is given."""
+
+    FI_TYPE_INFO = 0
+    FI_TYPE_EP_TYPE = 1
+    FI_TYPE_CAPS = 2
+    FI_TYPE_OP_FLAGS = 3
+    FI_TYPE_ADDR_FORMAT = 4
+    FI_TYPE_TX_ATTR = 5
+    FI_TYPE_RX_ATTR = 6
+    FI_TYPE_EP_ATTR = 7
+    FI_TYPE_DOMAIN_ATTR = 8
+    FI_TYPE_FABRIC_ATTR = 9
+    FI_TYPE_THREADING = 10
+    FI_TYPE_PROGRESS = 11
+    FI_TYPE_PROTOCOL = 12
+    FI_TYPE_MSG_ORDER = 13
+    FI_TYPE_MODE = 14
+    FI_TYPE_AV_TYPE = 15
+    FI_TYPE_ATOMIC_TYPE = 16
+    FI_TYPE_ATOMIC_OP = 17
+    FI_TYPE_VERSION = 18
+    FI_TYPE_EQ_EVENT = 19
+    FI_TYPE_CQ_EVENT_FLAGS = 20
+    FI_TYPE_MR_MODE = 21
+    FI_TYPE_OP_TYPE = 22
+    FI_TYPE_FID = 23
+    FI_TYPE_COLLECTIVE_OP = 24
+    FI_TYPE_HMEM_IFACE = 25
+    FI_TYPE_CQ_FORMAT = 26
+    FI_TYPE_LOG_LEVEL = 27
+    FI_TYPE_LOG_SUBSYS = 28
 
 
 class EqEvent(enum.IntEnum):

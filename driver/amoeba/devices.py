@@ -89,6 +89,7 @@ def getinfo(
     hints: Info | None = None,
     *,
     node: str | None = None,
+    service: str | None = None,
     flags: InfoFlags = _NO_FLAGS,
     kinds: Sequence[str] = ("model", "model"),
 ) -> list[Info]:
@@ -97,7 +98,7 @@ def getinfo(
     :func:`open_fabric` opens it for good.
     """
     with open_cluster(kinds) as fabric:
-        return fabric.getinfo(hints, node=node, flags=flags)
+        return fabric.getinfo(hints, node=node, service=service, flags=flags)
 
 
 def open_fabric(attr: FabricAttr) -> Fabric:
@@ -135,6 +136,7 @@ def join_cluster(
         for rank, (host, port) in enumerate(rendezvous.exchange(network.address)):
             if rank != rendezvous.rank:
                 network.connect(_mac(rank), host, port)
+                fabric.neighbours[_FIRST_IP + rank] = _mac(rank)
         opened.pop_all()
     return fabric
 

@@ -1,14 +1,11 @@
 """Domain and memory region: a NIC opened by an application, and memory that its peers may reach."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from amoeba_model.device import DeviceClosedError
 from amoeba_model.opcodes import Form
-from amoeba_model.registers import KeyFlags
 
 from amoeba.address import AddressVector
 from amoeba.attributes import Info, TxAttr
@@ -35,14 +32,15 @@ from amoeba.constants import (
     QueryFlags,
     WaitObj,
 )
-from amoeba.counters import Counter, Counters
+from amoeba.counters import Counter
 from amoeba.deferral import DeferralQueue
 from amoeba.deferred_work import DeferredWork, cancel_work, flush_work, queue_work
 from amoeba.endpoint import Endpoint
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.lifetime import FabricObject
-from amoeba.memory import Buffer, address_of, view_of
+from amoeba.memory import Buffer
+from amoeba.memory_region import MemoryRegion, MrAttr, key_of
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE
 from amoeba.passive import ConnectionRequest
@@ -63,9 +61,6 @@ _NO_AV_FLAGS = AvFlags(0)
 _NO_DOMAIN_FLAGS = DomainFlags(0)
 _NO_MR_FLAGS = MrFlags(0)
 _SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
-_ALL_ACCESS = MrAccess(sum(MrAccess))
-_WRITTEN = MrAccess.FI_READ | MrAccess.FI_RECV | MrAccess.FI_REMOTE_WRITE
-"""Uses that change the memory."""
 
 
 @dataclass(frozen=True)
@@ -76,22 +71,6 @@ class AtomicAttr:
     """Most elements of one operation."""
     size: int
     """Bytes of one element."""
-
-
-@dataclass(frozen=True)
-class MrAttr:
-    """``struct fi_mr_attr``. Without FI_HMEM, which no NIC has, its ``iface`` and ``device`` say nothing."""
-
-    mr_iov: Sequence[Buffer]
-    """The memory: one buffer, as ``mr_iov_limit`` says."""
-    access: MrAccess
-    offset: int = 0
-    """Reserved, must be 0."""
-    requested_key: int | None = None
-    context: Any = None
-    """Comes back in its FI_MR_COMPLETE."""
-    auth_key: bytes | None = None
-    """Endpoints have none, so there can be none here."""
 
 
 class Domain(FabricObject):
@@ -125,6 +104,7 @@ class Domain(FabricObject):
             raise fabric_error(
                 Errno.FI_EINVAL, f"job_id has 24 bits and pid_on_fep 12, got {job_id:#x} and {pid_on_fep:#x}"
             )
+        self.fabric = fabric
         self.nic = nic
         self.mr_mode = mr_mode
         self.job_id = job_id
@@ -162,7 +142,7 @@ class Domain(FabricObject):
         requested_key: int | None = None,
         flags: MrFlags = _NO_MR_FLAGS,
         context: Any = None,
-    ) -> "MemoryRegion":
+    ) -> MemoryRegion:
         """Register memory in place: see :class:`MemoryRegion`. ``context`` comes back in its FI_MR_COMPLETE."""
         self._check_open()
         region = MemoryRegion(self, buffer, access, requested_key=requested_key, flags=flags)
@@ -178,11 +158,11 @@ class Domain(FabricObject):
         requested_key: int | None = None,
         flags: MrFlags = _NO_MR_FLAGS,
         context: Any = None,
-    ) -> "MemoryRegion":
+    ) -> MemoryRegion:
         """:meth:`mr_reg` of a vector, of one buffer: ``fi_mr_regv``. Raises FI_EINVAL for another number of them."""
         return self.mr_regattr(MrAttr(iov, access, requested_key=requested_key, context=context), flags)
 
-    def mr_regattr(self, attr: MrAttr, flags: MrFlags = _NO_MR_FLAGS) -> "MemoryRegion":
+    def mr_regattr(self, attr: MrAttr, flags: MrFlags = _NO_MR_FLAGS) -> MemoryRegion:
         """:meth:`mr_reg` of what ``attr`` says: ``fi_mr_regattr``.
 
         Raises FI_EINVAL for any number of buffers but one, an offset and an authorization key.
@@ -198,12 +178,30 @@ class Domain(FabricObject):
             attr.mr_iov[0], attr.access, requested_key=attr.requested_key, flags=flags, context=attr.context
         )
 
+    def map_raw(self, base_addr: int, raw_key: bytes) -> int:
+        """The key by which operations reach a peer's region, of which it tells this: ``fi_mr_map_raw``.
+
+        Raises FI_EINVAL for bytes that are no key. Mapping takes nothing, so there is nothing to be given back.
+        """
+        self._check_open()
+        return key_of(raw_key)
+
+    def unmap_key(self, key: int) -> None:
+        """The key is not used any more: ``fi_mr_unmap_key``."""
+        self._check_open()
+
     def av_open(
-        self, av_type: AvType = AvType.FI_AV_TABLE, flags: AvFlags = _NO_AV_FLAGS, rx_ctx_bits: int = 0
+        self,
+        av_type: AvType = AvType.FI_AV_TABLE,
+        flags: AvFlags = _NO_AV_FLAGS,
+        rx_ctx_bits: int = 0,
+        *,
+        count: int = 0,
+        name: str | None = None,
     ) -> AddressVector:
         """See :class:`AddressVector`."""
         self._check_open()
-        return AddressVector(self, av_type, flags, rx_ctx_bits)
+        return AddressVector(self, av_type, flags, rx_ctx_bits, count=count, name=name)
 
     def cq_open(
         self,
@@ -395,111 +393,3 @@ def _bind_events(endpoint: Endpoint, eq: EventQueue) -> None:
     if not isinstance(endpoint, ConnectedEndpoint):
         raise fabric_error(Errno.FI_EINVAL, f"only FI_EP_MSG has events, this is {endpoint.ep_type!r}")
     endpoint.bind(eq)
-
-
-class MemoryRegion(FabricObject):
-    """Memory registered in place; peers reach it by :attr:`key` from :attr:`address` on until it is closed.
-
-    Parameters
-    ----------
-    buffer : contiguous buffer
-        Kept alive by the region. Must be writable if ``access`` has FI_READ, FI_RECV or FI_REMOTE_WRITE.
-    access : MrAccess
-        What it may be used for, at least one bit.
-    requested_key : int, optional
-        The key to use; ignored with FI_MR_PROV_KEY. Without one, the domain chooses a key nobody can guess.
-    flags : MrFlags, optional
-        FI_RMA_PMEM: the memory is persistent, which nobody but the application can know. Peers that are to commit
-        their changes (FI_COMMIT_COMPLETE) need FI_REMOTE_READ in ``access``.
-
-    Raises FI_EINVAL for unsuitable buffers, FI_EBADFLAGS for other flags, FI_ENOKEY if the key is in use, FI_ENOSPC
-    if the key table is full, or all slots where the requested key may lie are taken.
-    """
-
-    def __init__(
-        self,
-        domain: Domain,
-        buffer: Buffer,
-        access: MrAccess,
-        *,
-        requested_key: int | None,
-        flags: MrFlags = _NO_MR_FLAGS,
-    ) -> None:
-        if int(flags) & ~int(MrFlags.FI_RMA_PMEM):
-            raise fabric_error(
-                Errno.FI_EBADFLAGS, f"a region is registered with FI_RMA_PMEM or nothing, got {flags!r}"
-            )
-        if not int(access) or int(access) & ~int(_ALL_ACCESS):
-            raise fabric_error(Errno.FI_EINVAL, f"access is a combination of {_ALL_ACCESS!r}, got {access!r}")
-        writable = bool(int(access) & int(_WRITTEN))
-        self._view = view_of(buffer, writable=writable)
-        if not self._view.nbytes:
-            raise fabric_error(Errno.FI_EINVAL, "expected a buffer of at least one byte, got an empty one")
-        self.persistent = bool(flags & MrFlags.FI_RMA_PMEM)
-        """The memory keeps what is committed to it, as its owner says."""
-        self.access = MrAccess(access)
-        self.access_bits = int(access)
-        """The same as a plain number, which is several times faster to test."""
-        self.start = address_of(self._view)
-        """Virtual address of the first byte."""
-        self.length = self._view.nbytes
-        virtual = bool(domain.mr_mode & MrMode.FI_MR_VIRT_ADDR)
-        self.address = self.start if virtual else 0
-        """What peers give as ``addr`` for the first byte."""
-        permitted = KeyFlags.VIRTUAL if virtual else KeyFlags(0)
-        if self.access & MrAccess.FI_REMOTE_READ:
-            permitted |= KeyFlags.REMOTE_READ
-        if self.access & MrAccess.FI_REMOTE_WRITE:
-            permitted |= KeyFlags.REMOTE_WRITE
-        wanted = None if domain.mr_mode & MrMode.FI_MR_PROV_KEY else requested_key
-        self._nic = domain.nic
-        self._flags = permitted
-        self._domain = domain.number
-        self._counters = Counters()
-        self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, permitted)
-        """What peers give as ``key``."""
-        self._nic.dma.grant(self.start, self.length, writable=writable)
-        super().__init__(domain)
-
-    def bind(self, counter: Counter, flags: BindFlags) -> None:
-        """Count what peers do by this region's key: ``fi_mr_bind``. Closing the counter closes the region first.
-
-        With FI_REMOTE_READ reads, with FI_REMOTE_WRITE writes and atomics that change something, both by one counter
-        or each by its own; an operation counts once, those that are refused in the counter's errors.
-
-        Raises FI_EBADFLAGS for other flags, FI_EINVAL if that is counted already or the counter belongs to another
-        domain, FI_ENOSPC if the NIC has no event counter left.
-        """
-        self._check_open()
-        counter._check_open()
-        if counter._parent is not self._parent:
-            raise fabric_error(Errno.FI_EINVAL, f"{counter!r} belongs to another domain")
-        if flags & ~(BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE):
-            raise fabric_error(
-                Errno.FI_EBADFLAGS, f"a region counts FI_REMOTE_READ and FI_REMOTE_WRITE, got {flags!r}"
-            )
-        self._counters.bind(counter, flags)
-        self._nic.count_key(
-            self.key,
-            self.start,
-            self.length,
-            self._domain,
-            self._flags,
-            self._counters.number(BindFlags.FI_REMOTE_READ),
-            self._counters.number(BindFlags.FI_REMOTE_WRITE),
-        )
-        counter._adopt(self)
-
-    def covers(self, address: int, length: int) -> bool:
-        """Whether [address, address + length) lies in the region."""
-        return self.start <= address and address + length <= self.start + self.length
-
-    def _release(self) -> None:
-        with contextlib.suppress(DeviceClosedError):
-            # the key first: a request that arrives now is refused instead of hitting memory without a grant
-            self._nic.remove_key(self.key)
-            self._nic.dma.revoke(self.start, self.length)
-        self._view.release()
-
-    def __repr__(self) -> str:
-        return f"<MemoryRegion {self.length} bytes key {self.key:#x}{' closed' if self.closed else ''}>"

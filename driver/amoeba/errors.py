@@ -22,6 +22,7 @@ The class says what can be done about it; ``errno`` is libfabric's number, ``pro
 return code (:class:`amoeba_model.wire.uet.ReturnCode`) where there is one.
 """
 
+import os
 from typing import Final
 
 from amoeba_model.wire.uet import ReturnCode
@@ -46,6 +47,7 @@ __all__ = [
     "UnsupportedError",
     "class_of",
     "fabric_error",
+    "strerror",
 ]
 
 
@@ -136,6 +138,35 @@ _CLASSES = {Errno[f"FI_{name}"]: kind for kind, names in _MEMBERS.items() for na
 def class_of(fi_errno: Errno) -> type[FabricError]:
     """The exception class of an error number. Raises KeyError for FI_SUCCESS, which is none."""
     return _CLASSES[fi_errno]
+
+
+_WORDS = {
+    Errno.FI_SUCCESS: "Success",
+    Errno.FI_EOTHER: "Unspecified error",
+    Errno.FI_ETOOSMALL: "Buffer too small",
+    Errno.FI_EOPBADSTATE: "Not permitted in the current state",
+    Errno.FI_EAVAIL: "Error available to be read",
+    Errno.FI_EBADFLAGS: "Flags not supported",
+    Errno.FI_ENOEQ: "No event queue",
+    Errno.FI_EDOMAIN: "Invalid resource domain",
+    Errno.FI_ENOCQ: "No completion queue",
+    Errno.FI_ECRC: "Checksum error",
+    Errno.FI_ETRUNC: "Message truncated",
+    Errno.FI_ENOKEY: "Key not available",
+    Errno.FI_ENOAV: "No address vector",
+    Errno.FI_EOVERRUN: "Queue overrun",
+    Errno.FI_ENORX: "No receive buffer available",
+}
+"""Of libfabric's own numbers; the host has words for the others."""
+
+
+def strerror(errnum: int) -> str:
+    """An error number, of either sign, in words: ``fi_strerror``. Raises FI_EINVAL for one that does not exist."""
+    try:
+        known = Errno(abs(errnum))
+    except ValueError:
+        raise fabric_error(Errno.FI_EINVAL, f"{errnum} is no error number") from None
+    return _WORDS.get(known) or os.strerror(known)
 
 
 def fabric_error(fi_errno: Errno, message: str, prov_errno: int = 0) -> FabricError:

@@ -50,6 +50,8 @@ class Fabric(FabricObject):
         if retransmission is not None:
             for nic in self.nics:
                 nic.retransmission = retransmission
+        self.neighbours: dict[int, bytes] = {}
+        """Ethernet addresses by IPv4 address of other NICs of the network, so that they can be named as nodes."""
         super().__init__()
 
     @property
@@ -62,21 +64,34 @@ class Fabric(FabricObject):
         device = self.nics[0].device
         return device.network if isinstance(device, SimulatedDevice) else None
 
+    def known_nics(self) -> dict[int, bytes]:
+        """Ethernet addresses by IPv4 address of the fabric's own NICs, and of those in :attr:`neighbours`."""
+        return self.neighbours | {nic.ip: nic.mac for nic in self.nics}
+
     def getinfo(
-        self, hints: Info | None = None, *, node: str | None = None, flags: InfoFlags = _NO_INFO_FLAGS
+        self,
+        hints: Info | None = None,
+        *,
+        node: str | None = None,
+        service: str | None = None,
+        flags: InfoFlags = _NO_INFO_FLAGS,
     ) -> list[Info]:
         """What the fabric's NICs offer: one Info per endpoint type and NIC that does what ``hints`` ask for.
 
         ``fi_getinfo``. Those of type FI_EP_RDM come first, then FI_EP_MSG and FI_EP_DGRAM, each by NIC.
 
-        With FI_SOURCE, ``node`` is the IPv4 address of a NIC, and only that one is asked. Peers are not known by
-        node: their addresses are exchanged by the application.
+        ``node`` is a NIC, by its IPv4 address or a name; with FI_NUMERICHOST no name. It is the peer's, and
+        ``dest_addr`` of what is returned the address of its context that ``service`` names (``0`` if it names none;
+        see :mod:`amoeba.names`); with FI_SOURCE one of the fabric, and only that one is asked.
+        With FI_PROV_ATTR_ONLY one Info that says nothing but the provider.
 
-        Raises FI_ENODATA if no NIC does it; the message names the field. FI_EINVAL for a node or an address in
-        ``hints`` that is none, FI_EBADFLAGS for other flags.
+        Raises FI_ENODATA if no NIC does it (the message names the field), or there is no such node; FI_EINVAL for a
+        service or an address in ``hints`` that is none, or FI_SOURCE without ``node``; FI_EBADFLAGS for other flags.
         """
         self._check_open()
-        return select(offers(self.nics, self.name), hints, node=node, flags=flags)
+        return select(
+            offers(self.nics, self.name), hints, node=node, service=service, flags=flags, nics=self.known_nics()
+        )
 
     def eq_open(
         self,

@@ -5,8 +5,7 @@ with it is one rule per field: :data:`_RULES`.
 """
 
 import dataclasses
-import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from amoeba.address import EndpointAddress
@@ -26,6 +25,7 @@ from amoeba.constants import (
 )
 from amoeba.errors import fabric_error
 from amoeba.events import MOST_EVENTS
+from amoeba.names import Service, find_node
 from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE, TX_OP_FLAGS
 from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
@@ -78,6 +78,9 @@ _ORDER = (
     | MsgOrder.FI_ORDER_ATOMIC_WAW
 )
 _NO_FLAGS = InfoFlags(0)
+_ALL_FLAGS = InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST | InfoFlags.FI_PROV_ATTR_ONLY
+_NO_NICS: Mapping[int, bytes] = {}
+_FIRST_SERVICE = "0"
 _KEY_SIZE = 8
 _TAG_FORMAT = 0xAAAA_AAAA_AAAA_AAAA
 """FI_TAG_GENERIC: the application divides the 64 bits as it likes."""
@@ -375,7 +378,7 @@ def _narrow_transmit(offered: TxAttr, wanted: TxAttr) -> TxAttr:
 def _match(offer: Offer, hints: Info | None) -> Info:
     """What of an offer is granted by these hints, None meaning all of it. Raises _MismatchError."""
     offered = offer.info
-    wanted = Info(domain_attr=DomainAttr(mr_mode=DEFAULT_MR_MODE)) if hints is None else hints
+    wanted = _or_default(hints)
     try:
         caps = _capabilities(wanted.caps, offered.caps)
         addr_format = _the_same(wanted.addr_format, offered.addr_format)
@@ -400,6 +403,11 @@ def _match(offer: Offer, hints: Info | None) -> Info:
     )
 
 
+def _or_default(hints: Info | None) -> Info:
+    """Hints; of somebody who gives none, those that ask for nothing and know the default registration."""
+    return Info(domain_attr=DomainAttr(mr_mode=DEFAULT_MR_MODE)) if hints is None else hints
+
+
 def _source(offered: bytes | None, wanted: bytes | None) -> bytes | None:
     """The wanted source address, whose job and process id are free to choose, on the NIC that has it."""
     if offered is None or wanted is None:
@@ -411,15 +419,28 @@ def _source(offered: bytes | None, wanted: bytes | None) -> bytes | None:
 
 
 def select(
-    offers: Sequence[Offer], hints: Info | None = None, *, node: str | None = None, flags: InfoFlags = _NO_FLAGS
+    offers: Sequence[Offer],
+    hints: Info | None = None,
+    *,
+    node: str | None = None,
+    service: str | None = None,
+    flags: InfoFlags = _NO_FLAGS,
+    nics: Mapping[int, bytes] = _NO_NICS,
 ) -> list[Info]:
-    """fi_getinfo(3) over what several NICs offer: see :meth:`amoeba.Fabric.getinfo`."""
-    if flags & ~(InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST):
-        raise fabric_error(Errno.FI_EBADFLAGS, f"flags are FI_SOURCE and FI_NUMERICHOST, got {flags!r}")
-    if node is not None:
-        offers = [offer for offer in offers if flags & InfoFlags.FI_SOURCE and _is_at(offer.info, node)]
-        if hints is not None:
-            hints = dataclasses.replace(hints, src_addr=None)
+    """fi_getinfo(3) over what several NICs offer: see :meth:`amoeba.Fabric.getinfo`.
+
+    ``nics``: Ethernet addresses by IPv4 address, among which nodes are found.
+    """
+    if flags & ~_ALL_FLAGS:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"flags are some of {_ALL_FLAGS!r}, got {flags!r}")
+    if flags & InfoFlags.FI_PROV_ATTR_ONLY:
+        return [Info(fabric_attr=FabricAttr(prov_name=PROVIDER, prov_version=PROVIDER_VERSION))]
+    if flags & InfoFlags.FI_SOURCE:
+        _, ip = _source_node(node, service, flags, nics)
+        offers = [offer for offer in offers if EndpointAddress.unpack(offer.info.src_addr or b"").ip == ip]
+        hints = None if hints is None else dataclasses.replace(hints, src_addr=None)
+    elif node is not None or service is not None:
+        hints = _towards(_or_default(hints), node, service, flags, nics)
     wanted = EpType.FI_EP_UNSPEC if hints is None else hints.ep_attr.type
     if any(offer.info.ep_attr.type is wanted for offer in offers):
         offers = [offer for offer in offers if offer.info.ep_attr.type is wanted]
@@ -431,17 +452,32 @@ def select(
         except _MismatchError as mismatch:
             reasons.append(f"{offer.info.domain_attr.name} {offer.info.ep_attr.type.name}: {mismatch}")
     if not found:
-        nobody = f"no NIC is at {node}" if flags & InfoFlags.FI_SOURCE else f"peer {node} is not known by its node"
-        raise fabric_error(Errno.FI_ENODATA, "; ".join(reasons) or nobody)
+        raise fabric_error(Errno.FI_ENODATA, "; ".join(reasons) or f"no NIC of this fabric is at {node}")
     return found
 
 
-def _is_at(offered: Info, node: str) -> bool:
-    try:
-        wanted = int(ipaddress.IPv4Address(node))
-    except ValueError:
-        raise fabric_error(Errno.FI_EINVAL, f"a node is an IPv4 address, got {node!r}") from None
-    return offered.src_addr is not None and EndpointAddress.unpack(offered.src_addr).ip == wanted
+def _source_node(
+    node: str | None, service: str | None, flags: InfoFlags, nics: Mapping[int, bytes]
+) -> tuple[bytes, int]:
+    """The NIC that FI_SOURCE asks for."""
+    if node is None and service is None:
+        raise fabric_error(Errno.FI_EINVAL, "FI_SOURCE says that node is this side's, got None")
+    if node is None or service is not None:
+        raise fabric_error(
+            Errno.FI_ENODATA, f"an endpoint gets its context when it is enabled, so it cannot be service {service}"
+        )
+    return find_node(node, nics, numeric=bool(flags & InfoFlags.FI_NUMERICHOST))
+
+
+def _towards(hints: Info, node: str | None, service: str | None, flags: InfoFlags, nics: Mapping[int, bytes]) -> Info:
+    """The hints, with the address of this node and service as the destination."""
+    wanted = Service.parse(_FIRST_SERVICE if service is None else service)
+    if node is None:
+        raise fabric_error(Errno.FI_ENODATA, f"no NIC was named on which {service} is a service")
+    own = None if hints.src_addr is None else EndpointAddress.unpack(hints.src_addr)
+    job, process = (_DEFAULT_JOB, _DEFAULT_PID) if own is None else (own.job_id, own.pid_on_fep)
+    nic = find_node(node, nics, numeric=bool(flags & InfoFlags.FI_NUMERICHOST))
+    return dataclasses.replace(hints, dest_addr=EndpointAddress(*nic, job, process, 0).of(wanted).pack())
 
 
 def nic_index(info: Info) -> int:

@@ -12,7 +12,9 @@ from amoeba import (
     CompletionQueue,
     Counter,
     CqErrEntry,
+    Domain,
     Endpoint,
+    EndpointAddress,
     Errno,
     EventQueue,
     Op,
@@ -391,6 +393,21 @@ def errors_do_not_trigger(patch):
         original(self, *arguments, **keywords)
 
     around(patch, Deferral, "__init__", start)
+
+
+@breaks("fi_av.services_are_inserted_node_by_node", "fi_av.an_endpoint_is_inserted_by_its_names")
+def services_are_all_the_same(patch):
+    patch.setattr(EndpointAddress, "of", lambda self, service: replace(self, resource_index=99))
+
+
+@breaks("fi_mr.keys_can_be_told_as_bytes", "fi_mr.mapped_keys_reach_the_region")
+def raw_keys_are_mapped_backwards(patch):
+    patch.setattr(Domain, "map_raw", lambda self, base_addr, raw_key: int.from_bytes(raw_key, "big"))
+
+
+@breaks("fi_getinfo.a_node_becomes_the_destination")
+def destinations_are_not_told(patch):
+    patch.setattr(info, "_towards", lambda hints, *arguments: hints)
 
 
 @breaks("fi_poll.queues_with_entries_*", "fi_poll.queues_with_errors_*", "fi_poll.a_wait_ends_with_an_entry")

@@ -1,7 +1,21 @@
 """Address vectors as fi_av(3) describes them: vectors of addresses, and the two types."""
 
+import ipaddress
+
 import pytest
-from amoeba import FI_ADDR_NOTAVAIL, AvFlags, AvType, EndpointAddress, Errno, FabricError, Insertion
+from amoeba import (
+    FI_ADDR_NOTAVAIL,
+    AvFlags,
+    AvType,
+    EndpointAddress,
+    EqEntry,
+    EqEvent,
+    Errno,
+    ErrorAvailableError,
+    FabricError,
+    Insertion,
+)
+from amoeba import names as names_module
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
@@ -97,3 +111,95 @@ def test_other_flags_of_an_insertion_are_refused(vector, names, flags):
 def test_other_flags_of_a_vector_are_refused(pair):
     with refused(Errno.FI_EBADFLAGS):
         pair[0].domain.av_open(flags=AvFlags.FI_SYNC_ERR)
+
+
+# Names
+
+
+def places(vector, inserted):
+    """(IPv4 address, process, context) of what was inserted."""
+    found = [EndpointAddress.unpack(vector.lookup(number)) for number in inserted.fi_addr]
+    return [(str(ipaddress.IPv4Address(each.ip)), each.pid_on_fep, each.resource_index) for each in found]
+
+
+def test_an_endpoint_is_inserted_by_node_and_service(pair, vector):
+    inserted = vector.insertsvc("10.0.0.2", "0")
+    assert (inserted.count, inserted.errors) == (1, ())
+    assert vector.lookup(inserted.fi_addr[0]) == pair[1].endpoint.getname()
+    assert places(vector, vector.insertsvc("10.0.0.1", "9/3")) == [("10.0.0.1", 9, 3)]
+
+
+def test_services_of_all_nodes_are_inserted_node_by_node(vector):
+    inserted = vector.insertsym("10.0.0.1", 2, "1", 2, flags=AvFlags.FI_SYNC_ERR)
+    assert inserted == Insertion(4, (0, 1, 2, 3), (Errno.FI_SUCCESS,) * 4)
+    assert places(vector, inserted) == [(f"10.0.0.{node}", 1, context) for node in (1, 2) for context in (1, 2)]
+
+
+def test_names_with_numbers_are_counted_up(vector, monkeypatch):
+    asked = []
+
+    def resolve(node, *_):
+        asked.append(node)
+        return [(0, 0, 0, "", (f"10.0.0.{int(node[4:]) - 8}", 0))]
+
+    monkeypatch.setattr(names_module.socket, "getaddrinfo", resolve)
+    inserted = vector.insertsym("host9", 2, "3/0", 1)
+    assert asked == ["host9", "host10"]
+    assert places(vector, inserted) == [("10.0.0.1", 3, 0), ("10.0.0.2", 3, 0)]
+
+
+def test_a_node_that_is_not_found_is_an_address_that_cannot_be_inserted(vector):
+    inserted = vector.insertsym("10.0.0.2", 2, "0", 1, flags=AvFlags.FI_SYNC_ERR)
+    assert inserted == Insertion(1, (0, FI_ADDR_NOTAVAIL), (Errno.FI_SUCCESS, Errno.FI_ENODATA))
+    assert vector.insertsvc("10.0.0.2", "4096", flags=AvFlags.FI_SYNC_ERR).errors == (Errno.FI_EINVAL,)
+    assert vector.insertsym("10.0.0.1", 0, "0", 5).count == vector.insertsym("10.0.0.1", 5, "0", 0).count == 0
+
+
+def test_insertions_by_name_report_to_the_event_queue(fabric, pair, keep):
+    queue = keep(fabric.eq_open())
+    vector = keep(pair[0].domain.av_open(flags=AvFlags.FI_EVENT))
+    vector.bind(queue)
+    assert vector.insertsym("10.0.0.2", 2, "0", 1, context="mine").count == 0
+    with pytest.raises(ErrorAvailableError):
+        queue.read()
+    failure = queue.readerr()
+    assert (failure.context, failure.data, failure.err) == ("mine", 1, Errno.FI_ENODATA)
+    assert queue.read() == EqEntry(EqEvent.FI_AV_COMPLETE, vector, "mine", 1)
+
+
+@pytest.mark.parametrize(
+    ("node", "nodes", "service", "services"),
+    [
+        ("10.0.0.1", 1, "ssh", 1),
+        ("10.0.0.1", 1, "", 1),
+        ("10.0.0.1", -1, "0", 1),
+        ("10.0.0.1", 1, "0", -1),
+        ("255.255.255.255", 2, "0", 1),
+        ("localhost", 2, "0", 1),
+    ],
+)
+def test_other_names_are_refused(vector, node, nodes, service, services):
+    with refused(Errno.FI_EINVAL):
+        vector.insertsym(node, nodes, service, services)
+    assert len(vector) == 0
+
+
+def test_a_vector_by_names_reaches_its_peers(pair, target, keep):
+    memory, region = target
+    domain = pair[0].domain
+    queue, vector = keep(domain.cq_open()), keep(domain.av_open(count=10))
+    (number,) = vector.insertsvc("10.0.0.2", "0").fi_addr
+    endpoint = keep(domain.endpoint(cq=queue, av=vector))
+    endpoint.write(bytes([7] * 8), number, region.address, region.key)
+    queue.sread(timeout=30)
+    assert memory[0] == 0x0707_0707_0707_0707
+
+
+def test_vectors_are_not_shared(pair):
+    with refused(Errno.FI_ENOSYS):
+        pair[0].domain.av_open(name="everybody's")
+    with refused(Errno.FI_EINVAL):
+        pair[0].domain.av_open(count=-1)
+    for flags in (AvFlags.FI_READ, AvFlags.FI_SYMMETRIC):
+        with refused(Errno.FI_EBADFLAGS):
+            pair[0].domain.av_open(flags=flags)

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from amoeba import open_cluster, random_access
+from amoeba import EndpointAddress, open_cluster, random_access
 from amoeba.cli import app
 from amoeba.tracing import COMPONENTS, trace_fetch_atomic
 from amoeba_model.trace import Stage
@@ -66,6 +66,8 @@ def test_failures_are_one_line_and_status_1():
         ("info", "--device", "abacus"),
         ("info", "--caps", "FI_RMA|FI_TELEPATHY"),
         ("info", "--ep_type", "FI_EP_PIGEON"),
+        ("info", "--mode", "FI_HASTE"),
+        ("info", "--addr_format", "FI_POSTCODE"),
     ],
 )
 def test_wrong_options_are_usage_errors(arguments):
@@ -117,6 +119,46 @@ def test_info_answers_hints():
     refused = run("info", "-c", "FI_RMA|FI_COLLECTIVE")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("error: FI_ENODATA: ")
+
+
+def test_info_takes_the_hints_of_fi_info():
+    every = run("info").output.count("provider: amoeba")
+    assert every == 3
+    for options in (
+        ("-n", "10.0.0.1"),
+        ("-n", "10.0.0.1", "-P", "2"),
+        ("-m", "FI_CONTEXT|FI_CONTEXT2"),
+        ("-a", "FI_FORMAT_UNSPEC"),
+        ("-p", "amoeba"),
+        ("-f", "model"),
+        ("--domain", "amoeba0"),
+    ):
+        assert run("info", *options).output.count("provider: amoeba") == every
+    for options in (
+        ("-n", "10.0.0.2"),
+        ("-a", "FI_SOCKADDR_IN"),
+        ("-p", "tcp"),
+        ("-f", "rtl"),
+        ("--domain", "amoeba1"),
+    ):
+        result = run("info", *options)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: FI_ENODATA: ")
+    peer = EndpointAddress.unpack(
+        bytes.fromhex(_field(run("info", "-v", "-n", "10.0.0.1", "-P", "3/2"), "dest_addr"))
+    )
+    assert (peer.pid_on_fep, peer.resource_index) == (3, 2)
+
+
+def _field(result, name):
+    """The value of the first field of this name."""
+    (line, *_) = (line for line in result.output.splitlines() if line.strip().startswith(f"{name}: "))
+    return line.partition(": ")[2]
+
+
+def test_info_lists_providers_and_versions():
+    assert run("info", "-l").output == "amoeba:\n    version: 0.1\n"
+    assert run("info", "--version").output == "amoeba: 0.1\nlibfabric api: 1.17\n"
 
 
 def test_info_as_json():

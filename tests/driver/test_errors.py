@@ -1,6 +1,7 @@
 """Every error number has a class, and every return code of the NIC an error number."""
 
 import errno
+import os
 
 import pytest
 from amoeba import errors
@@ -61,3 +62,12 @@ def test_every_return_code_has_an_error_number():
 )
 def test_return_codes_map_as_the_uet_provider_maps_them(code, number):
     assert errors.RETURN_CODE_ERRNO[code] == number
+
+
+def test_every_error_number_has_words_of_its_own():
+    words = [errors.strerror(number) for number in Errno]
+    assert len(set(words)) == len(words)
+    assert errors.strerror(-errno.ENOSPC) == os.strerror(errno.ENOSPC)
+    assert errors.strerror(Errno.FI_ETRUNC) == errors.strerror(-265) == "Message truncated"
+    with pytest.raises(errors.ArgumentError, match="12345 is no error number"):
+        errors.strerror(12345)

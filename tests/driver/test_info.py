@@ -33,6 +33,7 @@ from amoeba import (
     Threading,
     TxAttr,
     getinfo,
+    names,
     open_fabric,
     tostr,
     version,
@@ -345,14 +346,77 @@ def test_a_source_node_is_the_nic_with_that_address(fabric):
     ("node", "flags", "number"),
     [
         ("10.0.0.3", InfoFlags.FI_SOURCE, Errno.FI_ENODATA),
-        ("10.0.0.2", InfoFlags(0), Errno.FI_ENODATA),
-        ("node7", InfoFlags.FI_SOURCE, Errno.FI_EINVAL),
+        ("10.0.0.3", InfoFlags(0), Errno.FI_ENODATA),
+        ("localhost", InfoFlags.FI_SOURCE, Errno.FI_ENODATA),
+        ("localhost", InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST, Errno.FI_EINVAL),
+        ("localhost", InfoFlags.FI_NUMERICHOST, Errno.FI_EINVAL),
+        (None, InfoFlags.FI_SOURCE, Errno.FI_EINVAL),
         (None, InfoFlags(1), Errno.FI_EBADFLAGS),
     ],
 )
 def test_other_nodes_and_flags_are_refused(fabric, node, flags, number):
     with refused(number):
         fabric.getinfo(node=node, flags=flags)
+
+
+@pytest.mark.parametrize(("service", "process", "context"), [(None, 1, 0), ("3", 1, 3), ("7/2", 7, 2)])
+def test_a_node_is_the_peers_and_its_service_a_context_there(fabric, service, process, context):
+    infos = fabric.getinfo(Info(ep_attr=RDM), node="10.0.0.2", service=service)
+    assert domains(infos) == ["amoeba0", "amoeba1"]
+    nic = fabric.nics[1]
+    assert {info.dest_addr for info in infos} == {EndpointAddress(nic.mac, nic.ip, 1, process, context).pack()}
+    assert fabric.getinfo(node="10.0.0.2", service=service)[0].dest_addr == infos[0].dest_addr
+
+
+def test_a_node_is_found_by_its_name(fabric, monkeypatch):
+    asked = []
+
+    def resolve(node, *_):
+        asked.append(node)
+        return [(0, 0, 0, "", (address, 0)) for address in ("192.0.2.1", "10.0.0.2")]
+
+    monkeypatch.setattr(names.socket, "getaddrinfo", resolve)
+    assert set(domains(fabric.getinfo(node="nic1", flags=InfoFlags.FI_SOURCE))) == {"amoeba1"}
+    assert asked == ["nic1"]
+
+
+def test_the_destination_has_the_job_and_process_of_the_source(fabric):
+    own = dataclasses.replace(EndpointAddress.unpack(fabric.getinfo()[0].src_addr), job_id=77, pid_on_fep=5)
+    (info,) = fabric.getinfo(Info(src_addr=own.pack(), dest_addr=bytes(18), ep_attr=RDM), node="10.0.0.2")
+    peer = EndpointAddress.unpack(info.dest_addr)
+    assert (peer.ip, peer.job_id, peer.pid_on_fep, peer.resource_index) == (fabric.nics[1].ip, 77, 5, 0)
+
+
+@pytest.mark.parametrize(
+    ("node", "service", "flags", "number"),
+    [
+        (None, "1", InfoFlags(0), Errno.FI_ENODATA),
+        (None, "ssh", InfoFlags(0), Errno.FI_EINVAL),
+        ("10.0.0.2", "ssh", InfoFlags(0), Errno.FI_EINVAL),
+        ("10.0.0.2", "-1", InfoFlags(0), Errno.FI_EINVAL),
+        ("10.0.0.2", "4096", InfoFlags(0), Errno.FI_EINVAL),
+        ("10.0.0.2", "1", InfoFlags.FI_SOURCE, Errno.FI_ENODATA),
+        (None, "1", InfoFlags.FI_SOURCE, Errno.FI_ENODATA),
+    ],
+)
+def test_other_services_are_refused(fabric, node, service, flags, number):
+    with refused(number):
+        fabric.getinfo(node=node, service=service, flags=flags)
+
+
+def test_a_nic_of_another_process_is_known_as_a_neighbour(fabric):
+    fabric.neighbours[0x0A00_0009] = bytes(5) + b"\x09"
+    (info, *_) = fabric.getinfo(node="10.0.0.9")
+    assert EndpointAddress.unpack(info.dest_addr).mac == bytes(5) + b"\x09"
+    with refused(Errno.FI_ENODATA):
+        fabric.getinfo(node="10.0.0.9", flags=InfoFlags.FI_SOURCE)
+
+
+def test_of_the_provider_alone_one_answer_says_name_and_version(fabric):
+    hints = Info(caps=Caps.FI_HMEM)  # which no NIC has
+    (info,) = fabric.getinfo(hints, flags=InfoFlags.FI_PROV_ATTR_ONLY)
+    assert info == Info(fabric_attr=FabricAttr(prov_name="amoeba", prov_version=info.fabric_attr.prov_version))
+    assert info.fabric_attr.prov_version == fabric.getinfo()[0].fabric_attr.prov_version
 
 
 def test_the_source_address_chooses_nic_job_and_process(fabric, keep):

@@ -1,60 +1,89 @@
 """``amoeba info``: what devices offer, as libfabric's ``fi_info`` prints it, and what their own registers say."""
 
+import enum
 import json
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.attributes import DomainAttr, EpAttr, Info
+from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, tostr
 from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
-from amoeba.constants import Caps, Datatype, EpType, MrMode, Op
+from amoeba.constants import AddrFormat, Caps, Datatype, EpType, FiType, InfoFlags, Mode, MrMode, Op
 from amoeba.devices import getinfo, open_device
+from amoeba.info import API_VERSION, PROVIDER, PROVIDER_VERSION
 from amoeba.nic import Nic
 
 __all__ = ["info"]
 
+Flags = TypeVar("Flags", bound=enum.IntFlag)
+Enumeration = TypeVar("Enumeration", bound=enum.Enum)
 _ANY_MR_MODE = MrMode(sum(MrMode)) & ~(MrMode.FI_MR_BASIC | MrMode.FI_MR_SCALABLE)
 
 
 def info(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print everything.")] = False,
+    node: Annotated[str | None, typer.Option("--node", "-n", help="A NIC to be reached: 10.0.0.1.")] = None,
+    port: Annotated[str | None, typer.Option("--port", "-P", help="A context of it.")] = None,
     caps: Annotated[str, typer.Option("--caps", "-c", help="Capabilities to ask for: FI_RMA|FI_ATOMIC.")] = "",
+    mode: Annotated[str, typer.Option("--mode", "-m", help="Modes that the application knows: FI_CONTEXT.")] = "",
     ep_type: Annotated[str, typer.Option("--ep_type", "-t", help="Endpoint type to ask for: FI_EP_MSG.")] = "",
+    addr_format: Annotated[str, typer.Option("--addr_format", "-a", help="Address format to ask for.")] = "",
+    provider: Annotated[str | None, typer.Option("--provider", "-p", help="Provider to ask for.")] = None,
+    domain: Annotated[str | None, typer.Option("--domain", help="Domain to ask for: amoeba0.")] = None,
+    fabric: Annotated[str | None, typer.Option("--fabric", "-f", help="Fabric to ask for: model.")] = None,
+    providers: Annotated[bool, typer.Option("--list", "-l", help="List providers.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print everything.")] = False,
+    versions: Annotated[bool, typer.Option("--version", help="Print versions.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the device's facts as JSON.")] = False,
 ) -> None:
     """Print what devices offer, as fi_info does; with -v all attributes, register blocks and atomics."""
-    hints = Info(_caps(caps), ep_attr=EpAttr(_ep_type(ep_type)), domain_attr=DomainAttr(mr_mode=_ANY_MR_MODE))
+    hints = Info(
+        _flags(Caps, caps, "--caps"),
+        _flags(Mode, mode, "--mode"),
+        _member(AddrFormat, addr_format, "--addr_format"),
+        ep_attr=EpAttr(_member(EpType, ep_type, "--ep_type")),
+        domain_attr=DomainAttr(domain, mr_mode=_ANY_MR_MODE),
+        fabric_attr=FabricAttr(fabric, provider),
+    )
+    if providers:
+        for found in getinfo(flags=InfoFlags.FI_PROV_ATTR_ONLY):
+            print(f"{found.fabric_attr.prov_name}:\n    version: {_version(found.fabric_attr.prov_version)}")
+        return
+    if versions:
+        print(f"{PROVIDER}: {_version(PROVIDER_VERSION)}\nlibfabric api: {_version(API_VERSION)}")
+        return
     for kind in dict.fromkeys(device_kinds(device, None)):
         with readable_errors():
             if as_json:
                 with open_device(kind) as opened:
                     print(json.dumps(_facts(Nic(opened)), indent=2))
             else:
-                _print(kind, hints, verbose)
+                _print(kind, getinfo(hints, node=node, service=port, kinds=[kind]), verbose)
 
 
-def _caps(names: str) -> Caps:
+def _flags(flags: type[Flags], names: str, option: str) -> Flags:
+    """Flags by their names, with strokes between them."""
+    return flags(sum({_member(flags, name.strip(), option) for name in names.split("|") if name}))
+
+
+def _member(enumeration: type[Enumeration], name: str, option: str) -> Enumeration:
+    """A value by its name; without one the value that asks for nothing."""
     try:
-        return Caps(sum({Caps[name.strip()] for name in names.split("|") if name}))
-    except KeyError as error:
-        raise typer.BadParameter(f"there is no capability {error}", param_hint="--caps") from None
-
-
-def _ep_type(name: str) -> EpType:
-    try:
-        return EpType[name] if name else EpType.FI_EP_UNSPEC
+        return enumeration[name] if name else enumeration(0)
     except KeyError:
-        raise typer.BadParameter(
-            f"{name!r} is none of {', '.join(EpType.__members__)}", param_hint="--ep_type"
-        ) from None
+        known = ", ".join(enumeration.__members__)
+        raise typer.BadParameter(f"{name!r} is none of {known}", param_hint=option) from None
 
 
-def _print(kind: str, hints: Info, verbose: bool) -> None:
-    for found in getinfo(hints, kinds=[kind]):
+def _version(version: int) -> str:
+    return tostr(version, FiType.FI_TYPE_VERSION)
+
+
+def _print(kind: str, offered: list[Info], verbose: bool) -> None:
+    for found in offered:
         print(found if verbose else _summary(found))
     if verbose:
         console = Console()
@@ -66,13 +95,13 @@ def _print(kind: str, hints: Info, verbose: bool) -> None:
 
 def _summary(found: Info) -> str:
     """The lines of ``fi_info`` without ``-v``."""
-    fabric, provider_version = found.fabric_attr, found.fabric_attr.prov_version
+    fabric = found.fabric_attr
     return "\n".join(
         (
             f"provider: {fabric.prov_name}",
             f"    fabric: {fabric.name}",
             f"    domain: {found.domain_attr.name}",
-            f"    version: {provider_version >> 16}.{provider_version & 0xFFFF}",
+            f"    version: {_version(fabric.prov_version)}",
             f"    type: {found.ep_attr.type.name}",
             f"    protocol: {found.ep_attr.protocol.name}",
         )

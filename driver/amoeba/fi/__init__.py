@@ -55,6 +55,8 @@ from amoeba.fi.control import fi_close, fi_control
 from amoeba.fi.domain import (
     fi_av_bind,
     fi_av_insert,
+    fi_av_insertsvc,
+    fi_av_insertsym,
     fi_av_lookup,
     fi_av_open,
     fi_av_remove,
@@ -64,10 +66,15 @@ from amoeba.fi.domain import (
     fi_fabric,
     fi_mr_bind,
     fi_mr_desc,
+    fi_mr_enable,
     fi_mr_key,
+    fi_mr_map_raw,
+    fi_mr_raw_attr,
+    fi_mr_refresh,
     fi_mr_reg,
     fi_mr_regattr,
     fi_mr_regv,
+    fi_mr_unmap_key,
     fi_rx_addr,
 )
 from amoeba.fi.endpoint import (
@@ -86,7 +93,7 @@ from amoeba.fi.endpoint import (
     fi_tx_context,
     fi_tx_size_left,
 )
-from amoeba.fi.info import fi_allocinfo, fi_dupinfo, fi_getinfo, fi_strerror, fi_tostr, fi_version
+from amoeba.fi.info import fi_allocinfo, fi_dupinfo, fi_freeinfo, fi_getinfo, fi_strerror, fi_tostr, fi_version
 from amoeba.fi.msg import (
     fi_inject,
     fi_injectdata,
@@ -161,6 +168,8 @@ __all__ = [
     "fi_atomicvalid",
     "fi_av_bind",
     "fi_av_insert",
+    "fi_av_insertsvc",
+    "fi_av_insertsym",
     "fi_av_lookup",
     "fi_av_open",
     "fi_av_remove",
@@ -207,6 +216,7 @@ __all__ = [
     "fi_fetch_atomicmsg",
     "fi_fetch_atomicv",
     "fi_fetch_atomicvalid",
+    "fi_freeinfo",
     "fi_getinfo",
     "fi_getname",
     "fi_getopt",
@@ -219,10 +229,15 @@ __all__ = [
     "fi_listen",
     "fi_mr_bind",
     "fi_mr_desc",
+    "fi_mr_enable",
     "fi_mr_key",
+    "fi_mr_map_raw",
+    "fi_mr_raw_attr",
+    "fi_mr_refresh",
     "fi_mr_reg",
     "fi_mr_regattr",
     "fi_mr_regv",
+    "fi_mr_unmap_key",
     "fi_passive_ep",
     "fi_pep_bind",
     "fi_poll",

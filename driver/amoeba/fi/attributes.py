@@ -19,6 +19,13 @@ class AvAttr:
     type: AvType = AvType.FI_AV_UNSPEC
     rx_ctx_bits: int = 0
     flags: AvFlags = _NO_AV_FLAGS
+    count: int = 0
+    """A hint, as is ``ep_per_node``."""
+    ep_per_node: int = 0
+    name: str | None = None
+    """None: vectors are not shared."""
+    map_addr: int = 0
+    """Of shared vectors."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
 from amoeba.fi.endpoint import transmit_flags
 from amoeba.lifetime import FabricObject
+from amoeba.memory_region import MemoryRegion
 from amoeba.passive import PassiveEndpoint
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.transmit import Posting
@@ -40,13 +41,17 @@ _COMMANDS: dict[Control, tuple[tuple[type, ...], Callable[[Any, Any], Any]]] = {
     Control.FI_ALIAS: ((Posting,), lambda ep, flags: ep.alias(transmit_flags(flags))),
     Control.FI_GETWAIT: ((CompletionQueue, EventQueue, Counter, WaitSet), lambda queue, _: queue.fileno()),
     Control.FI_ENABLE: (
-        (Endpoint, ScalableEndpoint, TransmitContext, ReceiveContext),
-        lambda endpoint, _: endpoint.enable(),
+        (Endpoint, ScalableEndpoint, TransmitContext, ReceiveContext, MemoryRegion),
+        lambda enabled, _: enabled.enable(),
     ),
     Control.FI_BACKLOG: ((PassiveEndpoint,), lambda passive, backlog: passive.set_backlog(backlog)),
     Control.FI_QUEUE_WORK: ((Domain,), lambda domain, work: domain.queue_work(work)),
     Control.FI_CANCEL_WORK: ((Domain,), lambda domain, work: domain.cancel_work(work)),
     Control.FI_FLUSH_WORK: ((Domain,), lambda domain, cntr: domain.flush_work(cntr)),
+    Control.FI_REFRESH: ((MemoryRegion,), lambda mr, iov: mr.refresh(iov)),
+    Control.FI_GET_RAW_MR: ((MemoryRegion,), lambda mr, _: mr.raw_attr()),
+    Control.FI_MAP_RAW_MR: ((Domain,), lambda domain, raw: domain.map_raw(*raw)),
+    Control.FI_UNMAP_KEY: ((Domain,), lambda domain, key: domain.unmap_key(key)),
     Control.FI_GETWAITOBJ: ((CompletionQueue, EventQueue, Counter, WaitSet), lambda queue, _: queue.wait_obj),
 }
 """What takes a command, and what it does."""
@@ -57,8 +62,9 @@ def fi_control(fid: FabricObject, command: int, arg: Any = None) -> Any:
 
     ``arg`` is FI_TRANSMIT for FI_GETOPSFLAG, flags with FI_TRANSMIT for FI_SETOPSFLAG and FI_ALIAS, a number of
     connection requests for FI_BACKLOG, a
-    :class:`amoeba.DeferredWork` for FI_QUEUE_WORK and FI_CANCEL_WORK, a counter or None for FI_FLUSH_WORK; other
-    commands have none. Raises FI_ENOSYS for a command that the object does not know, and what its method raises.
+    :class:`amoeba.DeferredWork` for FI_QUEUE_WORK and FI_CANCEL_WORK, a counter or None for FI_FLUSH_WORK, parts of a
+    region or None for FI_REFRESH, (base_addr, raw_key) for FI_MAP_RAW_MR, a key for FI_UNMAP_KEY; other commands have
+    none. Raises FI_ENOSYS for a command that the object does not know, and what its method raises.
     """
     known = _COMMANDS.get(Control(command)) if command in list(Control) else None
     if known is None or not isinstance(fid, known[0]):

@@ -19,6 +19,8 @@ from amoeba.memory import Buffer
 __all__ = [
     "fi_av_bind",
     "fi_av_insert",
+    "fi_av_insertsvc",
+    "fi_av_insertsym",
     "fi_av_lookup",
     "fi_av_open",
     "fi_av_remove",
@@ -28,10 +30,15 @@ __all__ = [
     "fi_fabric",
     "fi_mr_bind",
     "fi_mr_desc",
+    "fi_mr_enable",
     "fi_mr_key",
+    "fi_mr_map_raw",
+    "fi_mr_raw_attr",
+    "fi_mr_refresh",
     "fi_mr_reg",
     "fi_mr_regattr",
     "fi_mr_regv",
+    "fi_mr_unmap_key",
     "fi_rx_addr",
 ]
 
@@ -99,6 +106,34 @@ def fi_mr_bind(mr: MemoryRegion, bfid: Counter, flags: int) -> None:
     mr.bind(bfid, BindFlags(flags))
 
 
+def fi_mr_enable(mr: MemoryRegion) -> None:
+    """:meth:`amoeba.MemoryRegion.enable`."""
+    mr.enable()
+
+
+def fi_mr_refresh(mr: MemoryRegion, iov: Sequence[Buffer] | None, count: int, flags: int) -> None:
+    """:meth:`amoeba.MemoryRegion.refresh` of the first ``count`` parts. Raises FI_EBADFLAGS for flags."""
+    no_flags(flags, "refreshing")
+    mr.refresh(first_of(iov, count, "iov"))
+
+
+def fi_mr_raw_attr(mr: MemoryRegion, flags: int) -> tuple[int, bytes]:
+    """(base_addr, raw_key): :meth:`amoeba.MemoryRegion.raw_attr`. Raises FI_EBADFLAGS for flags."""
+    no_flags(flags, "a raw key")
+    return mr.raw_attr()
+
+
+def fi_mr_map_raw(domain: Domain, base_addr: int, raw_key: bytes, key_size: int, flags: int) -> int:
+    """The key: :meth:`amoeba.Domain.map_raw`. Raises FI_EBADFLAGS for flags."""
+    no_flags(flags, "mapping a key")
+    return domain.map_raw(base_addr, bytes(first_bytes(raw_key, key_size)))
+
+
+def fi_mr_unmap_key(domain: Domain, key: int) -> None:
+    """:meth:`amoeba.Domain.unmap_key`."""
+    domain.unmap_key(key)
+
+
 def fi_mr_key(mr: MemoryRegion) -> int:
     """What peers give as ``key``."""
     return mr.key
@@ -106,7 +141,7 @@ def fi_mr_key(mr: MemoryRegion) -> int:
 
 def fi_av_open(domain: Domain, attr: AvAttr) -> AddressVector:
     """:meth:`amoeba.Domain.av_open`."""
-    return domain.av_open(attr.type, AvFlags(attr.flags), attr.rx_ctx_bits)
+    return domain.av_open(attr.type, AvFlags(attr.flags), attr.rx_ctx_bits, count=attr.count, name=attr.name)
 
 
 def fi_av_bind(av: AddressVector, eq: EventQueue, flags: int) -> None:
@@ -125,6 +160,18 @@ def fi_av_insert(av: AddressVector, addr: bytes, count: int, flags: int, context
         raise fabric_error(Errno.FI_EINVAL, f"expected {count} addresses of {size} bytes, got {len(addr)} bytes")
     addresses = [addr[size * index : size * (index + 1)] for index in range(count)]
     return av.insert_all(addresses, flags=AvFlags(flags), context=context)
+
+
+def fi_av_insertsvc(av: AddressVector, node: str, service: str, flags: int, context: Any = None) -> Insertion:
+    """:meth:`amoeba.AddressVector.insertsvc`."""
+    return av.insertsvc(node, service, flags=AvFlags(flags), context=context)
+
+
+def fi_av_insertsym(
+    av: AddressVector, node: str, nodecnt: int, service: str, svccnt: int, flags: int, context: Any = None
+) -> Insertion:
+    """:meth:`amoeba.AddressVector.insertsym`."""
+    return av.insertsym(node, nodecnt, service, svccnt, flags=AvFlags(flags), context=context)
 
 
 def fi_av_remove(av: AddressVector, fi_addr: Sequence[int], count: int, flags: int) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from amoeba.attributes import Info, tostr
-from amoeba.constants import Errno, InfoFlags
+from amoeba.constants import Errno, FiType, InfoFlags
 from amoeba.devices import getinfo
-from amoeba.errors import fabric_error
+from amoeba.errors import fabric_error, strerror
 from amoeba.info import API_VERSION
 
-__all__ = ["fi_allocinfo", "fi_dupinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
+__all__ = ["fi_allocinfo", "fi_dupinfo", "fi_freeinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
 
 
 def fi_version() -> int:
@@ -28,20 +28,22 @@ def fi_getinfo(
 ) -> list[Info]:
     """What a cluster of NICs of these ``kinds`` offers: :func:`amoeba.getinfo`.
 
-    Raises FI_ENOSYS for a later version than :func:`fi_version`, FI_ENODATA for a service: NICs have none.
+    Raises FI_ENOSYS for a later version than :func:`fi_version`.
     """
     if version > API_VERSION:
         raise fabric_error(
             Errno.FI_ENOSYS, f"this is release {API_VERSION >> 16}.{API_VERSION & 0xFFFF}, wanted {version:#x}"
         )
-    if service is not None:
-        raise fabric_error(Errno.FI_ENODATA, f"no NIC offers the service {service!r}")
-    return getinfo(hints, node=node, flags=InfoFlags(flags), kinds=kinds)
+    return getinfo(hints, node=node, service=service, flags=InfoFlags(flags), kinds=kinds)
 
 
 def fi_allocinfo() -> Info:
-    """Hints that ask for nothing; :func:`dataclasses.replace` fills them in. There is no fi_freeinfo."""
+    """Hints that ask for nothing; :func:`dataclasses.replace` fills them in."""
     return Info()
+
+
+def fi_freeinfo(info: Info | Sequence[Info] | None) -> None:
+    """Nothing: what nobody knows any more is freed."""
 
 
 def fi_dupinfo(info: Info | None) -> Info:
@@ -49,14 +51,11 @@ def fi_dupinfo(info: Info | None) -> Info:
     return Info() if info is None else dataclasses.replace(info)
 
 
-def fi_tostr(data: Any) -> str:
-    """Enumerations, flags and structures in words: :func:`amoeba.tostr`."""
-    return tostr(data)
+def fi_tostr(data: Any, datatype: int | None = None) -> str:
+    """Enumerations, flags and structures in words: :func:`amoeba.tostr`. ``datatype``: that of plain numbers."""
+    return tostr(data, None if datatype is None else FiType(datatype))
 
 
 def fi_strerror(errnum: int) -> str:
-    """The name of an error number, of either sign, as FI_ENOKEY. Raises FI_EINVAL for one that does not exist."""
-    try:
-        return Errno(abs(errnum)).name
-    except ValueError:
-        raise fabric_error(Errno.FI_EINVAL, f"{errnum} is no error number") from None
+    """:func:`amoeba.strerror`."""
+    return strerror(errnum)

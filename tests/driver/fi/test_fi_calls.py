@@ -1,18 +1,20 @@
 """libfabric's calls one to one: every function, with its arguments in C's order."""
 
 import inspect
+import os
 import re
 from pathlib import Path
 
-from amoeba import Caps, CqEntry, EpAttr, EpType, Errno, Info, InfoFlags, fi
+from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, FiType, Info, InfoFlags, fi
 from c_node import refused
 
 C_ARGUMENTS = {
     "fi_allocinfo": "",
     "fi_dupinfo": "info",
+    "fi_freeinfo": "info",
     "fi_getinfo": "version node service flags hints",
     "fi_strerror": "errnum",
-    "fi_tostr": "data",
+    "fi_tostr": "data datatype",
     "fi_version": "",
     "fi_fabric": "attr",
     "fi_domain": "fabric info",
@@ -25,9 +27,16 @@ C_ARGUMENTS = {
     "fi_mr_bind": "mr bfid flags",
     "fi_mr_desc": "mr",
     "fi_mr_key": "mr",
+    "fi_mr_enable": "mr",
+    "fi_mr_refresh": "mr iov count flags",
+    "fi_mr_raw_attr": "mr flags",
+    "fi_mr_map_raw": "domain base_addr raw_key key_size flags",
+    "fi_mr_unmap_key": "domain key",
     "fi_av_open": "domain attr",
     "fi_av_bind": "av eq flags",
     "fi_av_insert": "av addr count flags context",
+    "fi_av_insertsvc": "av node service flags context",
+    "fi_av_insertsym": "av node nodecnt service svccnt flags context",
     "fi_av_remove": "av fi_addr count flags",
     "fi_av_lookup": "av fi_addr",
     "fi_av_straddr": "av addr",
@@ -160,13 +169,21 @@ def test_info_and_versions():
     assert len(fi.fi_getinfo(fi.fi_version(), None, None, 0, rdm, ["model"] * 3)) == 3
     with refused(Errno.FI_ENOSYS, "release 1.17"):
         fi.fi_getinfo(2 << 16, None, None, 0, None)
-    with refused(Errno.FI_ENODATA, "'ssh'"):
+    (towards, *_) = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", "3", InfoFlags.FI_NUMERICHOST, rdm)
+    assert EndpointAddress.unpack(towards.dest_addr).resource_index == 3
+    (provider,) = fi.fi_getinfo(fi.fi_version(), None, None, InfoFlags.FI_PROV_ATTR_ONLY, None)
+    assert provider.fabric_attr.prov_name == "amoeba"
+    assert fi.fi_freeinfo(infos) is None
+    with refused(Errno.FI_EINVAL, "'ssh'"):
         fi.fi_getinfo(fi.fi_version(), None, "ssh", 0, None)
     assert fi.fi_allocinfo() == fi.fi_dupinfo(None) == Info()
     copy = fi.fi_dupinfo(infos[0])
     assert copy == infos[0]
     assert copy is not infos[0]
     assert fi.fi_tostr(Caps.FI_RMA | Caps.FI_ATOMIC) == "FI_RMA, FI_ATOMIC"
-    assert fi.fi_strerror(-266) == fi.fi_strerror(266) == "FI_ENOKEY"
+    assert fi.fi_tostr(3, FiType.FI_TYPE_EP_TYPE) == "FI_EP_RDM"
+    assert fi.fi_tostr(fi.fi_version(), FiType.FI_TYPE_VERSION) == "1.17"
+    assert fi.fi_strerror(-266) == fi.fi_strerror(266) == "Key not available"
+    assert fi.fi_strerror(Errno.FI_ENOSPC) == os.strerror(28)
     with refused(Errno.FI_EINVAL):
         fi.fi_strerror(12345)

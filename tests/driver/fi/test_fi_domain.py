@@ -6,6 +6,7 @@ from amoeba import (
     AvFlags,
     AvType,
     BindFlags,
+    Control,
     DomainFlags,
     EqEntry,
     EqEvent,
@@ -89,6 +90,16 @@ def test_vectors_of_addresses(fabric, client, nodes, keep):
     assert fi.fi_rx_addr(1, 1, 2) == 1 << 62 | 1
 
 
+def test_vectors_by_name(client, nodes, keep):
+    av = keep(fi.fi_av_open(client.domain, fi.AvAttr(AvType.FI_AV_TABLE, count=8, ep_per_node=2)))
+    inserted = fi.fi_av_insertsvc(av, "10.0.0.2", "0", AvFlags.FI_SYNC_ERR)
+    assert (inserted.count, inserted.errors) == (1, (Errno.FI_SUCCESS,))
+    assert fi.fi_av_lookup(av, 0) == fi.fi_getname(nodes[1].ep)
+    assert fi.fi_av_insertsym(av, "10.0.0.1", 2, "1", 3, 0).fi_addr == (1, 2, 3, 4, 5, 6)
+    with refused(Errno.FI_ENOSYS):
+        fi.fi_av_open(client.domain, fi.AvAttr(name="shared"))
+
+
 def test_vectors_with_events(fabric, client, nodes, keep):
     eq = keep(fi.fi_eq_open(fabric, fi.EqAttr()))
     av = keep(fi.fi_av_open(client.domain, fi.AvAttr(flags=AvFlags.FI_EVENT)))
@@ -110,3 +121,44 @@ def test_a_region_counts(nodes, mr, to, keep):
     fi.fi_write(client.ep, words(1), 8, None, 0, *to, "write")
     client.done("write")
     assert fi.fi_cntr_read(cntr) == 1
+
+
+def test_keys_are_told_as_bytes(client, memory, mr, to):
+    base, raw = fi.fi_mr_raw_attr(mr, 0)
+    assert (base, len(raw)) == (to[0], 8)
+    key = fi.fi_mr_map_raw(client.domain, base, raw + b"more", 8, 0)
+    fi.fi_write(client.ep, words(6), 8, None, 0, base, key)
+    client.done()
+    assert memory[0] == 6
+    fi.fi_mr_unmap_key(client.domain, key)
+    assert fi.fi_control(mr, Control.FI_GET_RAW_MR) == (base, raw)
+    assert fi.fi_control(client.domain, Control.FI_MAP_RAW_MR, (base, raw)) == key
+    fi.fi_control(client.domain, Control.FI_UNMAP_KEY, key)
+    with refused(Errno.FI_EINVAL, "a key has 8 bytes, got 7"):
+        fi.fi_mr_map_raw(client.domain, base, raw, 7, 0)
+    for call in (lambda: fi.fi_mr_raw_attr(mr, 1), lambda: fi.fi_mr_map_raw(client.domain, base, raw, 8, 1)):
+        with refused(Errno.FI_EBADFLAGS):
+            call()
+
+
+def test_regions_are_enabled_and_refreshed_whenever_that_is_asked_for(client, memory, mr, to):
+    fi.fi_mr_enable(mr)
+    fi.fi_control(mr, Control.FI_ENABLE)
+    fi.fi_mr_refresh(mr, [memory[:2], memory[4:], bytearray(8)], 2, 0)
+    fi.fi_control(mr, Control.FI_REFRESH)
+    fi.fi_write(client.ep, words(6), 8, None, 0, *to)
+    client.done()
+    assert memory[0] == 6
+    with refused(Errno.FI_EINVAL, "outside"):
+        fi.fi_mr_refresh(mr, [bytearray(8)], 1, 0)
+    with refused(Errno.FI_EBADFLAGS):
+        fi.fi_mr_refresh(mr, None, 0, 1)
+    mr.close()
+    for call in (mr.enable, mr.refresh, mr.raw_attr):
+        with refused(Errno.FI_EBADF):
+            call()
+
+
+def test_a_region_is_bound_to_counters_alone(client, nodes, mr):
+    with refused(Errno.FI_EINVAL, "bound to counters"):
+        fi.fi_mr_bind(mr, nodes[1].ep, 0)

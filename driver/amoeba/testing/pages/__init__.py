@@ -4,6 +4,7 @@ __all__ = ["MODULES"]
 
 MODULES = (
     "fi_getinfo",
+    "fi_getinfo_nodes",
     "fi_rma",
     "fi_rma_flags",
     "fi_atomic",
@@ -20,7 +21,9 @@ MODULES = (
     "fi_cq_conditions",
     "fi_cntr",
     "fi_mr",
+    "fi_mr_keys",
     "fi_av",
+    "fi_av_names",
     "fi_eq",
     "fi_poll",
     "fi_msg",
