@@ -245,10 +245,9 @@ class Domain(FabricObject):
         operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
         peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
         FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
-        queues are bound. Without a queue bound with FI_RECV, long messages can be sent only if ``caps`` have FI_SEND.
-        With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the completion queue
-        with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` makes one that must
-        be bound to a shared transmit context before.
+        queues are bound. With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the
+        completion queue with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt``
+        makes one that must be bound to a shared transmit context before.
 
         Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """

@@ -1,6 +1,7 @@
 """The kit itself: its registry, what it does with a pair, its reports."""
 
 import contextlib
+import dataclasses
 import itertools
 import re
 import threading
@@ -214,7 +215,7 @@ def test_a_check_that_leaves_something_in_a_queue_fails(pair, where):
 def test_an_initiator_tells_success_from_failure(pair):
     memory = pair.memory(8)
     with pytest.raises(CheckFailedError, match=r"expected 1 entries in 0\.01 s, got 0"):
-        type(pair.near)(pair.near.endpoint, pair.near.queue, 0.01).finish()
+        dataclasses.replace(pair.near, patience=0.01).finish()
     pair.near.endpoint.write(b"abc", memory.peer, memory.address, memory.key ^ 1)
     with pytest.raises(CheckFailedError, match=r"expected a success, got CqErrEntry"):
         pair.near.finish()
@@ -260,7 +261,7 @@ def test_what_is_not_received_is_told(pair):
     with pytest.raises(CheckFailedError, match=f"receive {other.handle} to end, got .*handle={other.handle - 1}"):
         other.finish()
     near.finish()
-    impatient = type(near)(near.endpoint, near.queue, 0.01, near.number, near.target)
+    impatient = dataclasses.replace(near, patience=0.01)
     with pytest.raises(CheckFailedError, match="messages sent by the target: expected"):
         impatient.get(bytes(10_000))
 

@@ -20,6 +20,7 @@ from amoeba import (
     RmaIov,
     RmaMsg,
     TaggedMsg,
+    TriggeredContext,
     open_cluster,
 )
 from amoeba_model.impairments import Impairments
@@ -174,6 +175,33 @@ def test_other_completion_levels_do_not_wait_for_a_receive(talkers, level):
     one, _ = talkers
     one.endpoint.send(b"hello", one.peer, flags=level)
     one.finish()
+
+
+# Taking back
+
+
+@ON_MODEL
+@pytest.mark.parametrize("length", [100, 9000])
+def test_a_send_is_taken_back_while_it_waits_for_a_counter_and_not_later(fabric, talkers, keep, length):
+    one, other = talkers
+    keys = keys_in_use(fabric.nics[0])
+    counter = keep(one.domain.cntr_open())
+    contexts = [TriggeredContext(counter, 1) for _ in range(2)]
+    for number, context in enumerate(contexts):
+        one.endpoint.tsend(text(length), one.peer, number, context=context, flags=OpFlags.FI_TRIGGER | MATCHED)
+    one.endpoint.cancel(contexts[0])
+    failure = one.failure()
+    assert (failure.op_context, failure.err) == (contexts[0], Errno.FI_ECANCELED)
+    assert failure.flags == Caps.FI_TAGGED | Caps.FI_SEND
+    counter.add(1)
+    assert idle(one) == []
+    for context in contexts:  # the second one lies at the receiver
+        with refused(Errno.FI_ENOENT):
+            one.endpoint.cancel(context)
+    other.endpoint.trecv(bytearray(length), 0, 1)
+    assert other.finish().tag == 1
+    assert one.finish().op_context == contexts[1]
+    assert keys_in_use(fabric.nics[0]) == keys
 
 
 # Who reads which queue
