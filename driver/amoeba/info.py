@@ -243,6 +243,8 @@ def _capabilities(wanted: Caps, offered: Caps) -> Caps:
         return offered
     _all_of(wanted, offered)
     for primary, directions in _MODIFIERS:
+        if wanted & directions and not wanted & primary:
+            raise _MismatchError(f"{offered!r}, wanted {wanted!r}: {wanted & directions!r} needs one of {primary!r}")
         if wanted & primary and not wanted & directions:
             wanted |= offered & directions
     if wanted & Caps.FI_RMA_PMEM and not wanted & Caps.FI_RMA:
@@ -416,6 +418,8 @@ def select(
     """fi_getinfo(3) over what several NICs offer: see :meth:`amoeba.Fabric.getinfo`."""
     if flags & ~(InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST):
         raise fabric_error(Errno.FI_EBADFLAGS, f"flags are FI_SOURCE and FI_NUMERICHOST, got {flags!r}")
+    if flags & InfoFlags.FI_SOURCE and node is None:
+        raise fabric_error(Errno.FI_EINVAL, "FI_SOURCE says that node is this side's address, got none")
     if node is not None:
         offers = [offer for offer in offers if flags & InfoFlags.FI_SOURCE and _is_at(offer.info, node)]
         if hints is not None:
