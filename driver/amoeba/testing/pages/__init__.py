@@ -4,6 +4,7 @@ __all__ = ["MODULES"]
 
 MODULES = (
     "fi_getinfo",
+    "fi_domain",
     "fi_rma",
     "fi_rma_flags",
     "fi_atomic",
