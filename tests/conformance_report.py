@@ -85,13 +85,13 @@ def main(arguments: list[str] | None = None, run: Callable[[list[str]], dict[str
     unknown = set(options.pairs) - set(PAIRS)
     if unknown:
         parser.error(f"expected some of {list(PAIRS)}, got {sorted(unknown)}")
-    results = conformance_page.recorded()
+    results, origin = conformance_page.recorded(), _origin()  # before the results themselves are changes
     failures: dict[str, str] = {}
     for name in options.pairs or PAIRS:
         facts = run(PAIRS[name])
         failures |= {f"{name}: {check}": failure for check, failure in facts["failures"].items()}
-        results[name] = {"measured": _origin(), "pages": counts(facts)}
-        print(f"{name}: {Counter(facts['checks'].values())}", flush=True)
+        results[name] = {"measured": origin, "pages": counts(facts)}
+        print(f"{name}: {dict(Counter(facts['checks'].values()))}", flush=True)
         ordered = {pair: results[pair] for pair in PAIRS if pair in results}
         conformance_page.RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     for check, failure in failures.items():

@@ -89,7 +89,8 @@ class ConnectedEndpoint(Endpoint):
     def enable(self) -> None:
         """Start the endpoint, so that receives can be posted; :meth:`connect` and :meth:`accept` do it if need be.
 
-        Raises FI_ENOEQ without an event queue, and what :meth:`amoeba.Endpoint.enable` raises.
+        Without an event queue of its own, its domain's hears of the connection. Raises FI_ENOEQ without either, and
+        what :meth:`amoeba.Endpoint.enable` raises.
         """
         self._check_open()
         self._event_queue()
@@ -146,10 +147,11 @@ class ConnectedEndpoint(Endpoint):
         return self._connection.peer
 
     def _event_queue(self) -> EventQueue:
-        """The bound event queue. Raises FI_ENOEQ."""
-        if self._eq is None:
-            raise fabric_error(Errno.FI_ENOEQ, "bind an event queue before enable()")
-        return self._eq
+        """The bound event queue, or else the domain's. Raises FI_ENOEQ."""
+        queue = self.domain._eq if self._eq is None else self._eq
+        if queue is None:
+            raise fabric_error(Errno.FI_ENOEQ, "bind an event queue to the endpoint or its domain before enable()")
+        return queue
 
     def _vector(self) -> AddressVector:
         """One of its own, for the one peer."""

@@ -246,6 +246,8 @@ def _capabilities(wanted: Caps, offered: Caps) -> Caps:
         return offered
     _all_of(wanted, offered)
     for primary, directions in _MODIFIERS:
+        if wanted & directions and not wanted & primary:
+            raise _MismatchError(f"{offered!r}, wanted {wanted!r}: {wanted & directions!r} needs one of {primary!r}")
         if wanted & primary and not wanted & directions:
             wanted |= offered & directions
     if wanted & Caps.FI_RMA_PMEM and not wanted & Caps.FI_RMA:

@@ -165,6 +165,7 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(caps=Caps.FI_HMEM), "Info", id="memory elsewhere"),
         pytest.param(Info(caps=Caps.FI_RMA_EVENT), "Info", id="events of operations without data"),
         pytest.param(Info(caps=Caps.FI_SOURCE_ERR), "Info", id="addresses of strangers"),
+        pytest.param(Info(caps=Caps.FI_READ), "FI_READ: 256> needs one of", id="reads of nothing"),
         pytest.param(Info(addr_format=AddrFormat.FI_SOCKADDR_IN), "Info", id="an address format"),
         pytest.param(Info(ep_attr=EpAttr(type=4)), "EpAttr.type", id="an endpoint type"),
         pytest.param(Info(ep_attr=EpAttr(max_msg_size=2**30 + 1)), "EpAttr.max_msg_size", id="longer messages"),

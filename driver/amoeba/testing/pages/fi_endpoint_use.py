@@ -206,10 +206,11 @@ def datagrams_keep_their_boundaries(pair: Pair) -> None:
     for index, buffer in enumerate(buffers):
         ends[1].recv(buffer, context=index)
     for size in (most, 0, 5):
-        ends[0].inject(pattern(size), to) if size < 8 else ends[0].send(pattern(size), to, context="sent")
-    ended = 0
-    while ended < 4:
-        ended += len(queue.sread(4, pair.patience))
+        ends[0].send(pattern(size), to, context="sent")
+    ended: list[object] = []
+    while len(ended) < 6:
+        ended += [entry.op_context for entry in queue.sread(6, pair.patience)]
+    expect_equal("sends and receives", sorted(map(str, ended)), ["0", "1", "2", "sent", "sent", "sent"])
     expected = [pattern(most), bytes(most), pattern(5).ljust(most, b"\0")]
     expect_equal("messages", [bytes(buffer) for buffer in buffers], expected)
     with expect_error("a longer message", Errno.FI_EMSGSIZE):

@@ -1,9 +1,11 @@
 """fi_getinfo(3): what is offered, and how hints choose among it."""
 
 import dataclasses
+import threading
 
+from amoeba import fi
 from amoeba.attributes import DomainAttr, EpAttr, Info, RxAttr, TxAttr
-from amoeba.constants import Caps, EpType, Errno, MrMode, MsgOrder, OpFlags
+from amoeba.constants import Caps, EpType, Errno, InfoFlags, Mode, MrMode, MsgOrder, OpFlags
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import REMOTE, Initiator, Pair
@@ -133,3 +135,135 @@ def what_is_returned_can_be_opened(pair: Pair) -> None:
     near.endpoint.write(pattern(8), peers.insert(pair.target.name(0)), memory.address, memory.key)
     near.finish()
     expect_equal("memory", memory.load(), pattern(8))
+
+
+@page("CAPABILITIES: FI_READ, FI_WRITE, FI_SEND, FI_RECV", "They need a capability that they belong to.")
+def modifiers_alone_are_no_data(pair: Pair) -> None:
+    """Each of them, alone; and FI_RMA_PMEM without FI_RMA."""
+    for cap in (
+        Caps.FI_READ, Caps.FI_WRITE, Caps.FI_REMOTE_READ, Caps.FI_REMOTE_WRITE, Caps.FI_SEND, Caps.FI_RECV,
+        Caps.FI_RMA_PMEM,
+    ):  # fmt: skip
+        refused(repr(cap), pair, Info(caps=cap))
+
+
+@page("CAPABILITIES: FI_SEND", "An endpoint may be send-only.", needs={"messages"})
+def send_only_endpoints_receive_nothing(pair: Pair) -> None:
+    """It sends, and takes no receives."""
+    near = pair.open(caps=Caps.FI_MSG | Caps.FI_SEND)
+    receive = pair.receive(4)
+    near.endpoint.send(b"sent", pair.peer)
+    near.finish()
+    receive.finish()
+    expect_equal("message", receive.load(), b"sent")
+    with expect_error("a receive", Errno.FI_EOPNOTSUPP, Errno.FI_EINVAL):
+        near.endpoint.recv(bytearray(4))
+
+
+@page("MODE", "Mode bits that are not necessary are cleared; none is added.")
+def modes_are_only_taken_away(pair: Pair) -> None:
+    """An application that supports none, and one that supports all."""
+    every = Mode(sum(Mode))
+    expect_equal("mode for none", granted(pair, Info()).mode, Mode(0))
+    mode = granted(pair, Info(mode=every)).mode
+    expect(not mode & ~every, f"expected some of {every!r}, got {mode!r}")
+
+
+@page("FLAGS: FI_SOURCE", "node is this side's address; it must be given.")
+def a_source_is_a_node_of_this_side(pair: Pair) -> None:
+    """The NIC's own address chooses it, with FI_NUMERICHOST or without; none, and one that is nobody's, do not."""
+    source = pair.fabric.nics[pair.nic].ip
+    node = ".".join(str(byte) for byte in source.to_bytes(4, "big"))
+    for flags in (InfoFlags.FI_SOURCE, InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST):
+        found = {info.domain_attr.name for info in pair.fabric.getinfo(node=node, flags=flags)}
+        expect_equal("domains", found, {pair.info.domain_attr.name})
+    with expect_error("FI_SOURCE without a node", Errno.FI_EINVAL, Errno.FI_ENODATA):
+        pair.fabric.getinfo(flags=InfoFlags.FI_SOURCE)
+    with expect_error("a node of nobody's", Errno.FI_ENODATA):
+        pair.fabric.getinfo(node="203.0.113.99", flags=InfoFlags.FI_SOURCE)
+
+
+@page("ERRORS: FI_EBADFLAGS", "Flags that are invalid are refused.")
+def unknown_flags_are_refused(pair: Pair) -> None:
+    """A bit that is none of the page's."""
+    with expect_error("an unknown flag", Errno.FI_EBADFLAGS):
+        pair.fabric.getinfo(flags=InfoFlags(1))
+
+
+@page("fi_dupinfo, fi_allocinfo", "One copies a structure with all its parts; the other gives an empty one.")
+def infos_are_copied(pair: Pair) -> None:
+    """A copy is equal and opens the same; an empty one asks for nothing."""
+    expect_equal("the copy", fi.fi_dupinfo(pair.info), pair.info)
+    expect_equal("caps for an empty one", granted(pair, fi.fi_allocinfo()).caps, pair.info.caps)
+
+
+@page("NOTES", "Several threads may call it at once.")
+def threads_may_ask_at_once(pair: Pair) -> None:
+    """Four, each many times; all get the same."""
+    answers: list[list[Info]] = []
+
+    def ask() -> None:
+        answers.extend(pair.fabric.getinfo() for _ in range(10))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect_equal("answers", len(answers), 40)
+    expect(all(answer == answers[0] for answer in answers), "expected the same answer for all")
+
+
+# Without a check of their own
+
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave(
+    "DESCRIPTION",
+    "Of several endpoints, the one that performs best comes first.",
+    "Each type is as fast as the others; FI_EP_RDM comes first.",
+)
+page.leave(
+    "DESCRIPTION: version",
+    "The version says how structures look.",
+    "Structures have the fields of 1.17, whatever version is asked for.",
+)
+page.leave(
+    "DESCRIPTION: node, service; dest_addr",
+    "Peers are found by node and service.",
+    "Differs: which peers there are, the application knows ([libfabric.md](libfabric.md#fi_getinfo3)).",
+)
+page.leave("DESCRIPTION", "Structures are freed by fi_freeinfo.", "Nothing need be freed.")
+page.leave(
+    "handle, nic",
+    "A passive endpoint or a request; details of the hardware.",
+    "`fi_cm.accepting_without_a_request_is_refused`; fi_nic(3) is not there.",
+)
+page.leave(
+    "CAPABILITIES: FI_MSG, FI_TAGGED, FI_RMA, FI_ATOMIC, FI_FENCE, FI_TRIGGER, FI_DIRECTED_RECV, FI_SOURCE",
+    "What endpoints with these capabilities can do.",
+    "All checks of the calls, which need them.",
+)
+page.leave(
+    "CAPABILITIES: FI_NAMED_RX_CTX, FI_REMOTE_COMM, FI_LOCAL_COMM, FI_SHARED_AV",
+    "Receive contexts can be named; who can be reached; vectors that processes share.",
+    "[libfabric.md](libfabric.md#fi_getinfo3) tells which are offered.",
+)
+page.leave(
+    "CAPABILITIES: FI_AV_USER_ID, FI_COLLECTIVE, FI_HMEM, FI_MULTICAST, FI_SOURCE_ERR, FI_VARIABLE_MSG, FI_XPU",
+    "What endpoints with these capabilities can do.",
+    "Not offered: `fi_getinfo.what_is_not_there_is_no_data`",
+)
+page.leave(
+    "MODE", "What applications do in each mode.", "No mode is asked for: `fi_getinfo.modes_are_only_taken_away`"
+)
+page.leave(
+    "ADDRESSING FORMATS",
+    "How addresses look.",
+    "FI_FORMAT_UNSPEC: `fi_av.lookup_returns_the_address`, `fi_av.addresses_are_printable`",
+)
+page.leave(
+    "FLAGS: FI_PROV_ATTR_ONLY",
+    "Only providers are asked for.",
+    "There is one provider, which is what is asked.",
+)
+page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")

@@ -275,6 +275,7 @@ def a_discarded_message_completes_its_send(pair: Pair) -> None:
     expect_equal("op_context", near.finish().op_context, "matched")
     ask(far, PEEK | DISCARD, tag=TAG + 1)
     far.finish()
+    far.endpoint.close()  # waits until it knows that the sender has been told
 
 
 # Without a check of their own
