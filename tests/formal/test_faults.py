@@ -194,7 +194,7 @@ SPECIFICATIONS = {
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
-    "OrderedLists": (lists, "OrderedListsSpec", "bmc", 14),
+    "OrderedLists": (lists, "OrderedListsSpec", "bmc", 12),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
 
@@ -208,6 +208,7 @@ def broken(module, name, right, wrong):
     return getattr(changed, name)
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_fault_is_noticed(fault, monkeypatch, tmp_path):
     module, name, right, wrong = FAULTS[fault]
@@ -218,6 +219,6 @@ def test_the_fault_is_noticed(fault, monkeypatch, tmp_path):
     specifications, specification, mode, depth = SPECIFICATIONS[name]
     monkeypatch.setattr(specifications, name, faulty)
     with pytest.raises(ProofFailed) as caught:
-        prove(getattr(specifications, specification)(), "fault", mode=mode, depth=depth, build=tmp_path)
+        prove(getattr(specifications, specification)(), "fault", mode=mode, depth=depth, timeout=300, build=tmp_path)
     where = specifications.__name__.replace(".", "/")
     assert all(f"hw/{where}.py" in place for place in caught.value.places)

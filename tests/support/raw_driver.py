@@ -20,6 +20,7 @@ from amoeba_model.descriptors import (
     ReceiveOpcode,
 )
 from amoeba_model.device import Device
+from amoeba_model.layout import Record
 from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import (
@@ -62,6 +63,14 @@ class Buffer:
 
     def integer(self, start: int, size: int = 8) -> int:
         return int.from_bytes(self[start : start + size], "little")
+
+
+def _entry(ring: Buffer, layout: Record, head: int, size: int, phase: int) -> dict[str, int] | None:
+    """The entry at ``head`` of a ring of 2**size entries, if the NIC has written it: its phase bit says so."""
+    start = head % (1 << size) * layout.size
+    entry = layout.unpack(ring[start : start + layout.size])
+    first_lap = head >> size & 1 == 0
+    return entry if bool(entry["flags"] & phase) == first_lap else None
 
 
 @dataclass
@@ -112,15 +121,11 @@ class RawContext:
 
     def poll(self, *, release: bool = True) -> dict[str, int] | None:
         """The next completion, if it is there; ``release`` gives its entry back to the NIC."""
-        slot = self.head % (1 << self.completion_size)
-        start = slot * COMPLETION.size
-        entry = COMPLETION.unpack(self.completions[start : start + COMPLETION.size])
-        first_lap = self.head >> self.completion_size & 1 == 0
-        if bool(entry["flags"] & CompletionFlags.PHASE) != first_lap:
-            return None
-        self.head = (self.head + 1) & 0xFFFF
-        if release:
-            self.release()
+        entry = _entry(self.completions, COMPLETION, self.head, self.completion_size, CompletionFlags.PHASE)
+        if entry is not None:
+            self.head = (self.head + 1) & 0xFFFF
+            if release:
+                self.release()
         return entry
 
     def release(self) -> None:
@@ -129,24 +134,16 @@ class RawContext:
 
     def completion(self, steps: int = 2000) -> dict[str, int]:
         """The next completion; lets time pass until it is there, for at most ``steps`` steps."""
-        for _ in range(steps):
-            entry = self.poll()
-            if entry is not None:
-                return entry
-            self.nic.device.advance()
-        raise AssertionError(f"no completion on context {self.number} of {self.nic.device.name} in {steps} steps")
+        return self._await(self.poll, "completion", steps)
 
     def poll_event(self, *, release: bool = True) -> dict[str, int] | None:
         """The next event, if it is there; ``release`` gives its entry back to the NIC."""
         assert self.events is not None
-        start = self.event_head % (1 << self.event_size) * EVENT.size
-        entry = EVENT.unpack(self.events[start : start + EVENT.size])
-        first_lap = self.event_head >> self.event_size & 1 == 0
-        if bool(entry["flags"] & EventFlags.PHASE) != first_lap:
-            return None
-        self.event_head = (self.event_head + 1) & 0xFFFF
-        if release:
-            self.release_events()
+        entry = _entry(self.events, EVENT, self.event_head, self.event_size, EventFlags.PHASE)
+        if entry is not None:
+            self.event_head = (self.event_head + 1) & 0xFFFF
+            if release:
+                self.release_events()
         return entry
 
     def release_events(self) -> None:
@@ -155,12 +152,15 @@ class RawContext:
 
     def event(self, steps: int = 2000) -> dict[str, int]:
         """The next event; lets time pass until it is there, for at most ``steps`` steps."""
+        return self._await(self.poll_event, "event", steps)
+
+    def _await(self, poll: Callable[[], dict[str, int] | None], what: str, steps: int) -> dict[str, int]:
         for _ in range(steps):
-            entry = self.poll_event()
+            entry = poll()
             if entry is not None:
                 return entry
             self.nic.device.advance()
-        raise AssertionError(f"no event on context {self.number} of {self.nic.device.name} in {steps} steps")
+        raise AssertionError(f"no {what} on context {self.number} of {self.nic.device.name} in {steps} steps")
 
     def put_receive(self, **fields: int) -> int:
         """Write a receive descriptor (a RECEIVE, unless ``opcode`` is given) without the doorbell; its index."""

@@ -76,17 +76,22 @@ EVENT_ORDER = data.StructLayout(
 )
 """What the event of a request or of a receive descriptor says, besides what its answer says."""
 
+_DESTINATION = {
+    "mac": 48,
+    "ip": 32,
+    "port": 16,
+    "psn": 32,
+    "clear_psn_offset": 16,
+    "retx": 1,
+    "spdcid": 16,  # the target's PDC
+    "dpdcid": 16,
+    "incarnation": INCARNATION_BITS,
+}
+"""Which packet is answered, and where its answer is to go."""
+
 ANSWER = data.StructLayout(
-    {
-        "mac": 48,
-        "ip": 32,
-        "port": 16,
-        "psn": 32,
-        "clear_psn_offset": 16,
-        "retx": 1,
-        "spdcid": 16,  # the target's PDC
-        "dpdcid": 16,
-        "incarnation": INCARNATION_BITS,
+    _DESTINATION
+    | {
         "message_id": 16,
         "job_id": 24,
         "return_code": 6,
@@ -144,19 +149,7 @@ KEPT_ANSWER = data.StructLayout(
 )
 """An answer as it is kept, to be given again."""
 
-DUPLICATE = data.StructLayout(
-    {
-        "mac": 48,
-        "ip": 32,
-        "port": 16,
-        "psn": 32,
-        "clear_psn_offset": 16,
-        "retx": 1,
-        "spdcid": 16,  # the target's PDC
-        "dpdcid": 16,
-        "incarnation": INCARNATION_BITS,
-    }
-)
+DUPLICATE = data.StructLayout(_DESTINATION)
 """A request received again, and where its answer is to go."""
 
 NACK = data.StructLayout(
