@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
-#define AMOEBA_ABI_VERSION 4
+#define AMOEBA_ABI_VERSION 5
 #define AMOEBA_BAR_SIZE 0x40000
 #define AMOEBA_DOORBELL_PAGE 0x20000
 #define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
@@ -106,6 +106,8 @@
 #define AMOEBA_CONTEXTS_READ_COUNTER_STRIDE 0x080
 #define AMOEBA_CONTEXTS_WRITE_COUNTER 0x08c /* RW: The same of writes and base atomics. */
 #define AMOEBA_CONTEXTS_WRITE_COUNTER_STRIDE 0x080
+#define AMOEBA_CONTEXTS_RECEIVE_CONTEXT 0x090 /* RW: Context whose receives its messages meet (8 bits), with SHARES_RECEIVES. */
+#define AMOEBA_CONTEXTS_RECEIVE_CONTEXT_STRIDE 0x080
 
 /* The key table, written one slot at a time; a key lies in one of the slots that key_slots() names. */
 #define AMOEBA_KEYS_TYPE 0x414d0004
@@ -168,7 +170,7 @@ struct amoeba_rx_descriptor {
     uint8_t opcode; /* What to do. */
     uint8_t flags; /* Modifiers. */
     uint8_t counter; /* Event counter that every message received into the buffer advances; 0: none. */
-    uint8_t reserved0; /* Zero. */
+    uint8_t target_context; /* Context that the message is for if ADDRESSED. */
     uint32_t length; /* Bytes of the buffer. */
     uint64_t tag; /* Tag wanted. */
     uint64_t ignore; /* Bits of the tag that need not match. */
@@ -221,7 +223,7 @@ struct amoeba_event {
     uint32_t reserved1; /* Zero. */
     uint32_t reserved2; /* Zero. */
     uint32_t reserved3; /* Zero. */
-    uint8_t reserved4; /* Zero. */
+    uint8_t target_context; /* Context that the request was for. */
     uint8_t kind; /* What happened. */
     uint8_t status; /* Return code. */
     uint8_t flags; /* Phase bit; what is valid. */
@@ -322,6 +324,7 @@ enum amoeba_receive_flags {
     AMOEBA_RECEIVE_FLAGS_TAGGED = 0x1,
     AMOEBA_RECEIVE_FLAGS_MULTI = 0x2,
     AMOEBA_RECEIVE_FLAGS_DIRECTED = 0x4,
+    AMOEBA_RECEIVE_FLAGS_ADDRESSED = 0x8,
 };
 
 enum amoeba_completion_flags {
@@ -356,6 +359,7 @@ enum amoeba_context_control {
     AMOEBA_CONTEXT_CONTROL_ENABLE = 0x1,
     AMOEBA_CONTEXT_CONTROL_CSWAP_BY_BITS = 0x2,
     AMOEBA_CONTEXT_CONTROL_DATA_BY_KEY = 0x4,
+    AMOEBA_CONTEXT_CONTROL_SHARES_RECEIVES = 0x8,
 };
 
 enum amoeba_key_flags { /* flags of a key table entry. */

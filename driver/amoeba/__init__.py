@@ -89,6 +89,7 @@ from amoeba.poll_set import PollSet
 from amoeba.rendezvous import Rendezvous
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
+from amoeba.shared_receive import SharedReceiveContext
 from amoeba.transmit import EndpointAlias
 from amoeba.triggered import TriggeredContext
 from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
@@ -189,6 +190,7 @@ __all__ = [
     "RmaMsg",
     "RxAttr",
     "ScalableEndpoint",
+    "SharedReceiveContext",
     "SharedTransmitContext",
     "StateError",
     "TaggedMsg",

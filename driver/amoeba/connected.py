@@ -13,6 +13,7 @@ from amoeba.event_queue import EventQueue
 from amoeba.operations import NO_FLAGS
 from amoeba.passive import ConnectionRequest
 from amoeba.shared_context import SharedTransmitContext
+from amoeba.shared_receive import SharedReceiveContext
 
 if TYPE_CHECKING:
     from amoeba.domain import Domain
@@ -51,19 +52,32 @@ class ConnectedEndpoint(Endpoint):
         rx_size: int,
         op_flags: OpFlags = NO_FLAGS,
         shared: bool = False,
+        shared_receives: bool = False,
         caps: Caps | None = None,
         request: ConnectionRequest | None = None,
     ) -> None:
         self._eq: EventQueue | None = None
         self._request = request
         super().__init__(
-            domain, EpType.FI_EP_MSG, tx_size=tx_size, rx_size=rx_size, op_flags=op_flags, shared=shared, caps=caps
+            domain,
+            EpType.FI_EP_MSG,
+            tx_size=tx_size,
+            rx_size=rx_size,
+            op_flags=op_flags,
+            shared=shared,
+            shared_receives=shared_receives,
+            caps=caps,
         )
         self._connection = Connection(self)
 
     def bind(
         self,
-        target: CompletionQueue | AddressVector | Counter | SharedTransmitContext | EventQueue,
+        target: CompletionQueue
+        | AddressVector
+        | Counter
+        | SharedTransmitContext
+        | SharedReceiveContext
+        | EventQueue,
         flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> None:
         """As :meth:`amoeba.Endpoint.bind`; besides an event queue, where the connection is reported.

@@ -31,7 +31,7 @@ def start_context(
     """Start a context that was taken from the domain's NIC.
 
     Without ``rings`` nothing can be posted. ``receiver`` has been started before: without its event ring peers cannot
-    send immediate data, without its receive ring no messages. ``counters`` count what peers do.
+    send immediate data, without its receive ring, or a shared one, no messages. ``counters`` count what peers do.
     """
     nic = domain.nic
     ring = None if receiver is None else receiver.ring
@@ -52,6 +52,7 @@ def start_context(
             receive_base=0 if receives is None else receives.base,
             receive_size=0 if receives is None else receives.size_log2,
             unexpected_base=0 if receives is None else receives.unexpected_base,
+            receive_context=None if receiver is None else receiver.receive_context,
             read_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_READ),
             write_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_WRITE),
             data_by_key=receiver is not None and receiver.queue is None,

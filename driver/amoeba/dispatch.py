@@ -11,7 +11,7 @@ from amoeba.errors import fabric_error
 from amoeba.events import Event, EventRing
 from amoeba.requests import Completed, Operation
 
-__all__ = ["Dispatch"]
+__all__ = ["Dispatch", "take_ready"]
 
 _OK = int(ReturnCode.OK)
 
@@ -26,6 +26,16 @@ _OPERATIONS = {
     int(EventKind.REMOTE_ATOMIC): _operation(int(Caps.FI_ATOMIC | Caps.FI_REMOTE_WRITE)),
 }
 """What the completion queue says of a peer's operation with immediate data, by the event's kind."""
+
+
+def take_ready(ready: deque[Completed], limit: int) -> list[Completed]:
+    """Take up to ``limit`` of the oldest out of ``ready``, and none behind one that reports an error."""
+    taken: list[Completed] = []
+    while ready and len(taken) < limit:
+        taken.append(ready.popleft())
+        if taken[-1].status != _OK:
+            break
+    return taken
 
 
 class Dispatch:
@@ -59,7 +69,7 @@ class Dispatch:
     @property
     def waiting(self) -> int:
         """Entries and events that have come and were not read."""
-        return len(self.ready) + self.ring.waiting
+        return self._unread() + self.ring.waiting
 
     def announce(self) -> None:
         """Nothing: what this side asks for, it announces at once."""
@@ -70,12 +80,7 @@ class Dispatch:
     def poll(self, limit: int) -> list[Completed]:
         """Take up to ``limit`` entries, oldest first, and none behind one that reports an error."""
         self._work(limit)
-        taken: list[Completed] = []
-        while self.ready and len(taken) < limit:
-            taken.append(self.ready.popleft())
-            if taken[-1].status != _OK:
-                break
-        return taken
+        return take_ready(self.ready, limit)
 
     def progress(self) -> None:
         """Take events also if nobody reads the queue, as long as not too much is ready for it."""
@@ -84,10 +89,14 @@ class Dispatch:
     def _work(self, enough: int) -> None:
         for helper in self.helpers:
             helper()
-        while len(self.ready) < enough and (event := self.ring.take()) is not None:
+        while self._unread() < enough and (event := self.ring.take()) is not None:
             handler = self.handlers.get(event.kind, self.tell)
             handler(event)
         self.ring.acknowledge()
+
+    def _unread(self) -> int:
+        """Entries that are ready."""
+        return len(self.ready)
 
     def tell(self, event: Event) -> None:
         """Tell the completion queue of a peer's operation with immediate data. Raises FI_EIO for other events."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amoeba_model.opcodes import Form
 
 from amoeba.address import AddressVector
-from amoeba.attributes import Info, TxAttr
+from amoeba.attributes import Info, RxAttr, TxAttr
 from amoeba.completion import CompletionQueue
 from amoeba.connected import ConnectedEndpoint
 from amoeba.constants import (
@@ -48,6 +48,7 @@ from amoeba.poll_set import PollSet
 from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.scalable import ScalableEndpoint
 from amoeba.shared_context import SharedTransmitContext
+from amoeba.shared_receive import SharedReceiveContext
 from amoeba.transmit import DEFAULT_TX_SIZE, ring_size
 from amoeba.wait_set import WaitSet
 
@@ -246,13 +247,14 @@ class Domain(FabricObject):
         peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
         FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
         queues are bound. With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the
-        completion queue with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt``
-        makes one that must be bound to a shared transmit context before.
+        completion queue with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or
+        ``rx_ctx_cnt`` makes one that must be bound to a shared transmit or receive context before.
 
         Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """
         self._check_open()
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
+        shared_receives = isinstance(ep_type, Info) and ep_type.ep_attr.rx_ctx_cnt == FI_SHARED_CONTEXT
         request = ep_type.handle if isinstance(ep_type, Info) else None
         if isinstance(ep_type, Info):
             wanted, receiving, ep_type = ep_type.tx_attr, ep_type.rx_attr, ep_type.ep_attr.type
@@ -270,6 +272,7 @@ class Domain(FabricObject):
             op_flags=OpFlags(0) if op_flags is None else op_flags,
             caps=caps,
             shared=shared,
+            shared_receives=shared_receives,
         )
         try:
             if cq is not None:
@@ -320,6 +323,14 @@ class Domain(FabricObject):
         self._check_open()
         size = (attr.size or DEFAULT_TX_SIZE) if isinstance(attr, TxAttr) else attr
         return SharedTransmitContext(self, ring_size(size))
+
+    def srx_context(self, attr: RxAttr | int = DEFAULT_RX_SIZE) -> SharedReceiveContext:
+        """Receives for several endpoints: see :class:`SharedReceiveContext`, whose ``rx_size`` and ``caps`` are given
+        or come from an RxAttr, of which ``caps`` of 0 are all."""
+        self._check_open()
+        if isinstance(attr, RxAttr):
+            return SharedReceiveContext(self, attr.size or DEFAULT_RX_SIZE, attr.caps or None)
+        return SharedReceiveContext(self, attr)
 
     def queue_work(self, work: DeferredWork) -> None:
         """Do this when its counter has reached its threshold, or at once if it has: ``FI_QUEUE_WORK``.

@@ -17,6 +17,7 @@ from amoeba.peers import PeerMap
 from amoeba.receive import Receiver
 from amoeba.rings import INJECT_SIZE, ContextRings
 from amoeba.shared_context import SharedTransmitContext
+from amoeba.shared_receive import SharedReceiveContext
 from amoeba.transmit import Transmitter, ring_size
 from amoeba.transmit_rings import TransmitRings
 
@@ -99,13 +100,20 @@ class Endpoint(Transmitter, HasOptions):
         op_flags: OpFlags = NO_FLAGS,
         caps: Caps | None = None,
         shared: bool = False,
+        shared_receives: bool = False,
     ) -> None:
         self.ep_type = ep_type
         if ep_type is EpType.FI_EP_DGRAM:
             self.max_msg_size, self._max_rma_size = domain.nic.parameters.payload, -1
-        self._receiver: Receiver = Receiver(rx_size, caps, sends=ep_type is not EpType.FI_EP_DGRAM)
+        self._receiver: Receiver = Receiver(
+            rx_size,
+            caps,
+            sends=ep_type is not EpType.FI_EP_DGRAM,
+            connected=ep_type is EpType.FI_EP_MSG,
+        )
         self._av: AddressVector | None = None
         self._shares = shared
+        self._shares_receives = shared_receives
         self._stx: SharedTransmitContext | None = None
         self._name: EndpointAddress | None = None
         super().__init__(domain, tx_size=tx_size, op_flags=op_flags)
@@ -125,14 +133,15 @@ class Endpoint(Transmitter, HasOptions):
 
     def bind(
         self,
-        target: CompletionQueue | AddressVector | Counter | SharedTransmitContext,
+        target: CompletionQueue | AddressVector | Counter | SharedTransmitContext | SharedReceiveContext,
         flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> None:
         """Associate what the endpoint works with; closing that closes the endpoint first.
 
         A queue bound with FI_TRANSMIT tells what became of the endpoint's operations, one bound with FI_RECV of
         messages and of peers' operations with immediate data; it can be the same one. With a shared transmit context,
-        operations are posted into its ring.
+        operations are posted into its ring; with a shared receive context, messages meet receives posted there, and
+        the calls that receive raise FI_EOPNOTSUPP.
 
         Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
         bound to neither direction and for what a counter cannot count, FI_ENOSPC for a counter that cannot count
@@ -149,6 +158,10 @@ class Endpoint(Transmitter, HasOptions):
             if self._stx is not None:
                 raise fabric_error(Errno.FI_EINVAL, "a shared transmit context is bound already")
             self._stx, self.tx_size = target, target.tx_size
+        elif isinstance(target, SharedReceiveContext):
+            if self._receiver.srx is not None:
+                raise fabric_error(Errno.FI_EINVAL, "a shared receive context is bound already")
+            self._receiver.srx = target
         else:
             self._bind_queue(target, flags)
         target._adopt(self)
@@ -180,7 +193,9 @@ class Endpoint(Transmitter, HasOptions):
 
         Raises FI_ENOCQ or FI_ENOAV if one is not bound (FI_ENOCQ also if receives are counted without a queue that
         reports them), FI_ENOSPC if the NIC has no context or peer entry left, FI_EOPBADSTATE if it is enabled
-        already, or was opened with FI_SHARED_CONTEXT and is bound to none.
+        already, or was opened with FI_SHARED_CONTEXT and is not bound to such a context. With a shared receive
+        context, FI_ENOCQ without a queue bound with FI_RECV, FI_EINVAL if that context has fewer capabilities or its
+        endpoints another address vector.
         """
         self._check_open()
         if self._rings is not None:
@@ -191,6 +206,9 @@ class Endpoint(Transmitter, HasOptions):
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
         if self._shares and self._stx is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
+        if self._shares_receives and self._receiver.srx is None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared receive context before enable()")
+        self._receiver.check_sharing(vector)
         nic = self._nic
         context = nic.take_context()
         rings: TransmitRings
@@ -241,7 +259,8 @@ class Endpoint(Transmitter, HasOptions):
             self._drain(rings)
             context = self._name.resource_index
             self._nic.disable_context(context)
-            if rings.context != context or not rings.under_way:
+            left = self._receiver.leave()
+            if left and (rings.context != context or not rings.under_way):
                 self._nic.return_context(context)
             rings.release()
             self._receiver.release()

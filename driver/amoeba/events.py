@@ -34,6 +34,8 @@ class Event(NamedTuple):
     kind: int
     status: int
     flags: int
+    target: int
+    """``target_context``: the context that a message was for."""
 
 
 class EventRing:
@@ -63,9 +65,12 @@ class EventRing:
             return None
         self._head = head + 1
         (
-            context, data, tag, address, length, source_ip, source_context, _, slot, _, _, _, _, kind, status, flags
+            context, data, tag, address, length, source_ip, source_context, _, slot, _, _, _, target, kind, status,
+            flags,
         ) = _EVENT.unpack_from(self._ring, (head & self._mask) * EVENT.size)  # fmt: skip
-        return Event(context, data, tag, address, length, source_ip, source_context, slot, kind, status, flags)
+        return Event(
+            context, data, tag, address, length, source_ip, source_context, slot, kind, status, flags, target
+        )
 
     def acknowledge(self) -> None:
         """Give the places of the events taken back to the NIC."""

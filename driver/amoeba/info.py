@@ -160,6 +160,7 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
             max_ep_tx_ctx=most_contexts,
             max_ep_rx_ctx=most_contexts,
             max_ep_stx_ctx=parameters.contexts - 1,
+            max_ep_srx_ctx=parameters.contexts - 1,
             cntr_cnt=parameters.event_counters - 1,
             mr_iov_limit=1,
             caps=_DOMAIN_CAPS,
@@ -277,7 +278,7 @@ def _context_count(wanted: int, most: int) -> int:
     return wanted or 1
 
 
-def _transmit_contexts(wanted: int, most: int) -> int:
+def _contexts_or_shared(wanted: int, most: int) -> int:
     """Likewise, or FI_SHARED_CONTEXT."""
     return wanted if wanted == FI_SHARED_CONTEXT else _context_count(wanted, most)
 
@@ -327,8 +328,8 @@ _RULES: dict[type, dict[str, Rule]] = {
         "max_order_war_size": _at_most,
         "max_order_waw_size": _at_most,
         "mem_tag_format": _whatever,
-        "tx_ctx_cnt": _transmit_contexts,
-        "rx_ctx_cnt": _context_count,
+        "tx_ctx_cnt": _contexts_or_shared,
+        "rx_ctx_cnt": _contexts_or_shared,
     },
     TxAttr: {
         "caps": _capabilities,

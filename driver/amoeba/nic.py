@@ -72,6 +72,8 @@ class ContextSettings:
     read_counter: int = 0
     """Event counters of what peers do; 0: none."""
     write_counter: int = 0
+    receive_context: int | None = None
+    """The context whose receives messages meet; None: its own."""
     data_by_key: bool = False
     """Immediate data comes only with reads by keys that allow it."""
 
@@ -292,6 +294,9 @@ class Nic:
         control = ContextControl.ENABLE
         if settings.cswap_by_bits:
             control |= ContextControl.CSWAP_BY_BITS
+        if settings.receive_context is not None:
+            self.write("contexts", "receive_context", settings.receive_context, context)
+            control |= ContextControl.SHARES_RECEIVES
         if settings.data_by_key:
             control |= ContextControl.DATA_BY_KEY
         self.write("contexts", "control", control, context)

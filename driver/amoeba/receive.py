@@ -1,5 +1,8 @@
 """The receiving half of endpoints: where messages come to, and peers' operations are told."""
 
+from collections import deque
+from typing import TYPE_CHECKING
+
 from amoeba.address import AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, Errno
@@ -10,10 +13,13 @@ from amoeba.events import MOST_EVENTS, EventRing
 from amoeba.long_messages import LongReceives, LongSends
 from amoeba.nic import Nic
 from amoeba.peers import PeerMap
-from amoeba.receives import Receives
+from amoeba.receives import Outlet, Receives
 from amoeba.transmit_rings import TransmitRings
 
-__all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "MESSAGES", "Receiver"]
+if TYPE_CHECKING:
+    from amoeba.shared_receive import Share, SharedReceiveContext
+
+__all__ = ["DEFAULT_RX_SIZE", "MAX_RECEIVE_SEGMENTS", "MESSAGES", "Receiver", "identity_of"]
 
 DEFAULT_RX_SIZE = 256
 MAX_RECEIVE_SEGMENTS = 16
@@ -21,18 +27,31 @@ MAX_RECEIVE_SEGMENTS = 16
 MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
 
 
+def identity_of(av: AddressVector, number: int) -> tuple[int, int]:
+    """What tells a peer's messages: its IPv4 address and context. Raises FI_EINVAL for an unknown number."""
+    address = av._sender(number)
+    return address.ip, address.resource_index
+
+
 class Receiver:
     """Tells a completion queue, if one is bound, of messages and of peers' operations with immediate data.
 
     ``rx_size``: entries that may wait to be read before peers must wait. Raises FI_EINVAL if no ring has so many.
     ``caps``: what the endpoint is to be capable of; None: of all for which queues are bound. ``sends``: messages can
-    be sent that their receivers read.
+    be sent that their receivers read. ``connected``: there is one peer, so receives need not name any.
     """
 
-    def __init__(self, rx_size: int, caps: Caps | None = None, *, sends: bool = True) -> None:
+    def __init__(
+        self, rx_size: int, caps: Caps | None = None, *, sends: bool = True, connected: bool = False
+    ) -> None:
         self.resize(rx_size)
         self.caps = caps
         self._sends = sends
+        self._connected = connected
+        self.srx: SharedReceiveContext | None = None
+        """Whose receives messages meet, if not its own; bound before :meth:`start`."""
+        self.share: Share | None = None
+        """What that has for this endpoint, from :meth:`start` to :meth:`release`."""
         self.queue: CompletionQueue | None = None
         """Bound before :meth:`start`."""
         self.selective = False
@@ -84,11 +103,23 @@ class Receiver:
         """Messages can be sent that their receivers read, of which they tell by events."""
         return self._sends and (self.caps is None or (bool(self.caps & MESSAGES) and Caps.FI_SEND in self.caps))
 
+    @property
+    def receive_context(self) -> int | None:
+        """The NIC's context whose receives messages meet; None: its own."""
+        return None if self.share is None else self.share.receive_context
+
     def identity_of(self, number: int) -> tuple[int, int]:
-        """What tells a peer's messages: its IPv4 address and context. Raises FI_EINVAL for an unknown number."""
+        """:func:`identity_of` a peer of this endpoint."""
         assert self._av is not None  # the endpoint is enabled
-        address = self._av._sender(number)
-        return address.ip, address.resource_index
+        return identity_of(self._av, number)
+
+    def check_sharing(self, av: AddressVector) -> None:
+        """Raise FI_ENOCQ or FI_EINVAL if the shared receive context that is bound does not suit."""
+        if self.srx is None:
+            return
+        if self.queue is None:
+            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too: shared receives have none")
+        self.srx._check_joining(self.caps, None if self._connected else av)
 
     def bind(self, queue: CompletionQueue, flags: BindFlags) -> None:
         """Report to this queue."""
@@ -126,9 +157,28 @@ class Receiver:
         self._rings = rings
         rings.companion = self.long_sends if self.queue is None else dispatch
         if self.takes_messages:
-            long = LongReceives(rings, peers, dispatch)
+            self._start_receiving(nic, context, av, LongReceives(rings, peers, dispatch), dispatch, counters)
+
+    def _start_receiving(
+        self,
+        nic: Nic,
+        context: int,
+        av: AddressVector,
+        long: LongReceives,
+        dispatch: Dispatch,
+        counters: Counters,
+    ) -> None:
+        """Receive messages, by a ring of its own or from the shared one."""
+        outlet = Outlet(dispatch.ready, dispatch.number_of, long.fetch, counters.count, selective=True)
+        if self.srx is None:
             number = counters.number(Caps.FI_RECV)
-            self.receives = Receives(nic, context, dispatch, long, counters.count, number)
+            self.receives = Receives(
+                nic, context, dispatch, lambda event: outlet, counter=number, tally=counters.count
+            )
+            return
+        assert self.queue is not None  # there are messages
+        outlet = outlet._replace(ready=deque(), selective=self.selective)
+        self.share = self.srx._join(context, self.queue, outlet, None if self._connected else av, dispatch)
 
     def _make_ring(self, nic: Nic, context: int, av: AddressVector) -> Dispatch:
         """Make the event ring, and let the queue hear of its events."""
@@ -148,6 +198,13 @@ class Receiver:
         """Report nothing any more."""
         if self.queue is not None and self.dispatch is not None:
             self.queue._detach(self.dispatch)
+        if self.share is not None:
+            self.share.queue._detach(self.share)
+
+    def leave(self) -> bool:
+        """Receive nothing any more: the NIC's context has been stopped. Whether it may be used again."""
+        share, self.share = self.share, None
+        return share is None or self.srx is None or self.srx._leave(share)
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings; its context has been stopped."""

@@ -21,6 +21,7 @@ from amoeba.triggered import trigger_of
 from amoeba.vectors import Descs, Msg, TaggedMsg
 
 if TYPE_CHECKING:
+    from amoeba.completion import CompletionQueue
     from amoeba.domain import Domain, MemoryRegion
 
 __all__ = ["MAX_RECEIVE", "ReceiveOperations", "check_tag"]
@@ -187,6 +188,8 @@ class ReceiveOperations(FabricObject):
         """The receive ring. Raises FI_EOPBADSTATE before enable(), FI_EOPNOTSUPP if there is none, FI_ENOTCONN."""
         self._check_receiving()
         receives = None if self._receiver is None else self._receiver.receives
+        if receives is None and self._receiver is not None and self._receiver.srx is not None:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, f"receives are posted to {self._receiver.srx!r}")
         if receives is None:
             raise fabric_error(
                 Errno.FI_EOPNOTSUPP,
@@ -266,9 +269,14 @@ class ReceiveOperations(FabricObject):
             self._post_receive(self._receiving(), receive, buffers, bits)
 
         deferral = receive.deferral = trigger.defer(start, bits)
-        deferral.place, deferral.queue = receives, self._receiver.queue
+        deferral.place, deferral.queue = receives, self._telling_queue()
         deferral.reported = Operation(receive.context, receive.flags, False, _NOBODY, ()), 0
         self.domain._deferrals.add(deferral)
+
+    def _telling_queue(self) -> "CompletionQueue | None":
+        """The queue that hears of receives which fail before they are posted."""
+        assert self._receiver is not None
+        return self._receiver.queue
 
     def _prepare(self, receive: Receive, buffers: Sequence[Local]) -> None:
         """Make the buffers accessible to the NIC, which reads long messages into each of them.

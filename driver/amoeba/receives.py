@@ -4,9 +4,10 @@ The NIC matches. What it could not place, because no receive was there yet or be
 in an unexpected slot, from which the driver copies or reads it.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from amoeba_model.descriptors import (
     RENDEZVOUS,
@@ -23,13 +24,13 @@ from amoeba.deferral import Deferral
 from amoeba.dispatch import Dispatch
 from amoeba.errors import fabric_error
 from amoeba.events import Event
-from amoeba.long_messages import LongReceives, Record
+from amoeba.long_messages import Record
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
 from amoeba.requests import Completed, Operation, Tally
 from amoeba.vectors import Segment
 
-__all__ = ["Claim", "Match", "Receive", "Receives"]
+__all__ = ["Claim", "Match", "Outlet", "Receive", "Receives"]
 
 _DESCRIPTOR = record_struct(RX_DESCRIPTOR)
 _INDEX_MASK = 0xFFFF
@@ -56,12 +57,16 @@ class Match:
     """Bits of the tag that need not be the same."""
     source: tuple[int, int] | None = None
     """(IPv4 address, context) of the sender; None: anybody."""
+    target: int | None = None
+    """The context, of those that share the receive context, that messages are for; None: any."""
 
     @property
     def flags(self) -> int:
         """For the descriptor."""
-        tagged = ReceiveFlags.TAGGED if self.tagged else ReceiveFlags(0)
-        return int(tagged | (ReceiveFlags.DIRECTED if self.source is not None else ReceiveFlags(0)))
+        flags = ReceiveFlags.TAGGED if self.tagged else ReceiveFlags(0)
+        flags |= ReceiveFlags.DIRECTED if self.source is not None else 0
+        flags |= ReceiveFlags.ADDRESSED if self.target is not None else 0
+        return int(flags)
 
 
 @dataclass(eq=False)
@@ -84,6 +89,8 @@ class Receive:
     opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE
     found: Callable[[Event], int] | None = None
     """What becomes of the message that a search has found; returns where the application finds it, 0: nowhere."""
+    ended: Callable[[int], None] | None = None
+    """A search of the driver's own: this is told its status, and nobody else anything."""
     whole: memoryview | None = field(default=None, init=False)
     """Memory of the driver's for a message that is to be scattered."""
     reading: int = field(default=0, init=False)
@@ -147,6 +154,21 @@ class Claim:
     """The message, or its RENDEZVOUS record."""
 
 
+class Outlet(NamedTuple):
+    """What becomes of the messages for one endpoint."""
+
+    ready: deque[Completed]
+    """For its completion queue."""
+    number_of: Callable[[int, int], int]
+    """The number in its address vector of a peer, by IPv4 address and context."""
+    fetch: Callable[[Record, int, Sequence[Segment], Callable[[int], None]], None]
+    """Reads a long one: as :meth:`LongReceives.fetch`."""
+    tally: Tally
+    """Counts what the NIC has not counted."""
+    selective: bool
+    """Successes of receives that are silent are not reported; else all are."""
+
+
 class Receives:
     """Receive ring and unexpected slots of one context.
 
@@ -155,10 +177,20 @@ class Receives:
     receives, as many searches, and twice as many cancellations (of receives posted, and of those that have just met a
     message): as many as the ring has entries.
 
-    ``tally`` counts what the NIC has not counted; ``counter`` is the event counter by which it counts, 0: none.
+    ``outlet_of`` tells by an event whose message it is; ``counter`` is the event counter by which the NIC counts
+    messages, 0: none; ``tally`` counts receives that fail before they are posted.
     """
 
-    def __init__(self, nic: Nic, context: int, dispatch: Dispatch, long: LongReceives, tally: Tally, counter: int):
+    def __init__(
+        self,
+        nic: Nic,
+        context: int,
+        dispatch: Dispatch,
+        outlet_of: Callable[[Event], Outlet],
+        *,
+        counter: int = 0,
+        tally: Tally | None = None,
+    ) -> None:
         self.nic = nic
         self.most = nic.parameters.receives
         """Receives that may be posted at a time; as many searches may be."""
@@ -179,10 +211,8 @@ class Receives:
         self._searches = 0
         self._cancelled: set[int] = set()
         """Tokens of receives whose cancellation has not been answered."""
-        self._ready = dispatch.ready
-        self._number_of = dispatch.number_of
-        self._long = long
-        self.tally: Tally | None = tally
+        self._outlet_of = outlet_of
+        self.tally = tally
         self._counter = counter
         dispatch.handlers |= {
             EventKind.RECEIVED: self._received,
@@ -202,20 +232,26 @@ class Receives:
         return self._entries.bit_length() - 1
 
     @property
+    def posted(self) -> int:
+        """Receives that the NIC has not released."""
+        return len(self._outstanding) - self._searches
+
+    @property
     def left(self) -> int:
         """Receives that can be posted now."""
-        return self.most - (len(self._outstanding) - self._searches)
+        return self.most - self.posted
 
     # Posting
 
     def check_space(self, opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE) -> None:
         """Raise FI_EAGAIN if no such descriptor can be posted."""
-        searches = opcode is not ReceiveOpcode.RECEIVE
-        if (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
-            raise fabric_error(
-                Errno.FI_EAGAIN,
-                f"{self.most} {'searches' if searches else 'receives'} are posted: read completions, then repeat",
-            )
+        if not self.has_space(opcode):
+            what = "receives" if opcode is ReceiveOpcode.RECEIVE else "searches"
+            raise fabric_error(Errno.FI_EAGAIN, f"{self.most} {what} are posted: read completions, then repeat")
+
+    def has_space(self, opcode: ReceiveOpcode) -> bool:
+        """Whether such a descriptor can be posted."""
+        return (self.posted if opcode is ReceiveOpcode.RECEIVE else self._searches) < self.most
 
     def post(self, receive: Receive, least_room: int, more: bool) -> None:
         """Post a receive or a search, for which there is space; ``more`` follow at once."""
@@ -250,7 +286,7 @@ class Receives:
             opcode,
             match.flags | (int(ReceiveFlags.MULTI) if receive.multi else 0),
             self._counter if counted else 0,
-            0,
+            match.target or 0,
             receive.length,
             match.tag,
             match.ignore,
@@ -288,7 +324,7 @@ class Receives:
     def discard(self, event: Event, data: memoryview) -> None:
         """Drop a message that was taken; the sender of a long one may go on."""
         if event.flags & _LONG:
-            self._long.fetch(Record.unpack(data, event.source_ip), self._source(event), (), lambda status: None)
+            self._fetch(event, data, (), lambda status: None)
 
     def drop(self, claim: Claim, receive: Receive) -> None:
         """Drop a claimed message, and report that as its receive."""
@@ -329,7 +365,13 @@ class Receives:
                 self._complete(receive, event, failure, 0)
 
         receive.reading += 1
-        self._long.fetch(Record.unpack(data, event.source_ip), self._source(event), segments, done)
+        self._fetch(event, data, segments, done)
+
+    def _fetch(
+        self, event: Event, data: memoryview, segments: Sequence[Segment], done: Callable[[int], None]
+    ) -> None:
+        """Read a message, whose record is ``data``, from its sender."""
+        self._outlet_of(event).fetch(Record.unpack(data, event.source_ip), self._source(event), segments, done)
 
     def _changed(self, event: Event) -> None:
         """A tagged atomic was performed on the buffer of a receive."""
@@ -381,8 +423,8 @@ class Receives:
         self, receive: Receive, event: Event, status: int, length: int, told: int | None = None, *, kind: int = 0
     ) -> None:
         """A message has been received, with ``length`` bytes, or the receive has failed."""
-        if receive.counted and self.tally is not None:
-            self.tally(receive.flags, status, told)
+        if receive.counted:
+            self._outlet_of(event).tally(receive.flags, status, told)
         over = receive.released and not receive.reading
         if over:
             for grant in receive.grants:
@@ -393,11 +435,15 @@ class Receives:
         self._report(receive, event, status, length, flags, event.address if receive.multi else 0)
 
     def _report(self, receive: Receive, event: Event, status: int, length: int, flags: int = 0, buf: int = 0) -> None:
-        if receive.silent and status == _OK and not flags & _MULTI_RECV:
+        if receive.ended is not None:
+            receive.ended(status)
+            return
+        outlet = self._outlet_of(event)
+        if receive.silent and outlet.selective and status == _OK and not flags & _MULTI_RECV:
             return
         if event.flags & _IMMEDIATE:
             flags |= _REMOTE_CQ_DATA
-        self._ready.append(
+        outlet.ready.append(
             Completed(
                 Operation(receive.context, receive.flags | flags, False, _NOBODY, ()),
                 event.length if status == _OK else length,
@@ -411,7 +457,9 @@ class Receives:
         )
 
     def _source(self, event: Event) -> int:
-        return self._number_of(event.source_ip, event.source_context) if event.source_ip else FI_ADDR_NOTAVAIL
+        if not event.source_ip:
+            return FI_ADDR_NOTAVAIL
+        return self._outlet_of(event).number_of(event.source_ip, event.source_context)
 
     # Unexpected slots
 

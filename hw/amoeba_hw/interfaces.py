@@ -171,6 +171,8 @@ CONTEXT = data.StructLayout(
         "enable": 1,
         "cswap_by_bits": 1,
         "data_by_key": 1,
+        "shares_receives": 1,
+        "receive_context": 8,  # whose receives its messages meet, with shares_receives
         "transmit_base": 64,
         "transmit_size": 4,  # log2 of entries
         "completion_base": 64,

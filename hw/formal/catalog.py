@@ -39,7 +39,14 @@ from formal.streams import (
     RegisterSliceSpec,
     SkidBufferSpec,
 )
-from formal.target import ClosingOrderSpec, CountOrdersSpec, EventRoomSpec, KeptAnswerSpec, SequenceSpec
+from formal.target import (
+    ClosingOrderSpec,
+    CountOrdersSpec,
+    EventRoomSpec,
+    KeptAnswerSpec,
+    ReceiversSpec,
+    SequenceSpec,
+)
 
 __all__ = ["PROOFS", "Proof"]
 
@@ -208,6 +215,14 @@ PROOFS = [
         "prove",
         3,
         cover_depth=20,
+    ),
+    Proof(
+        "receivers",
+        "Receivers of three contexts: messages meet the receives of the context itself or of the one it names, and "
+        "are taken if that exists, is enabled and has both bases, whatever it shares itself",
+        ReceiversSpec,
+        "combinational",
+        1,
     ),
     *_with_covers(
         "count_orders",

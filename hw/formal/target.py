@@ -3,19 +3,20 @@
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_hw.interfaces import COUNT_ORDER
+from amoeba_hw.interfaces import CONTEXT, COUNT_ORDER
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_rooms import EventRooms
+from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.records import ADVANCES
 from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules
 from amoeba_model.nic.pdc import LATE_LIMIT
 
 from formal.rules import StreamRules, connect_ports, never_reset, open_up
 
-__all__ = ["ClosingOrderSpec", "CountOrdersSpec", "EventRoomSpec", "KeptAnswerSpec", "SequenceSpec"]
+__all__ = ["ClosingOrderSpec", "CountOrdersSpec", "EventRoomSpec", "KeptAnswerSpec", "ReceiversSpec", "SequenceSpec"]
 
 WINDOW = 256
 
@@ -340,3 +341,41 @@ class CountOrdersSpec(wiring.Component):
             Cover(ends & ~gives),
         ]
         return m
+
+
+class ReceiversSpec(wiring.Component):
+    """Receivers of three contexts, seen from any of them: its own registers and its receiver's decide, nobody else's.
+
+    ``chosen`` is the context that is looked at; combinational.
+    """
+
+    _CONTEXTS = 3
+
+    def __init__(self):
+        super().__init__({"contexts": In(CONTEXT).array(self._CONTEXTS), "chosen": In(range(self._CONTEXTS))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receivers = receivers = Receivers(self._CONTEXTS)
+        m.d.comb += Assume(self.chosen < self._CONTEXTS)
+        for number in range(self._CONTEXTS):
+            m.d.comb += receivers.contexts[number].eq(self.contexts[number])
+        with m.Switch(self.chosen):
+            for number in range(self._CONTEXTS):
+                with m.Case(number):
+                    self._elaborate_rules(m, number, receivers.receivers[number], receivers.takes_messages[number])
+        return m
+
+    def _elaborate_rules(self, m, number, receiver, takes_messages):
+        context = self.contexts[number]
+        with m.If(~context.enable):
+            m.d.comb += Assert(~receiver.valid & ~takes_messages)
+        with m.Elif(context.shares_receives & (context.receive_context >= self._CONTEXTS)):
+            m.d.comb += Assert(~receiver.valid & ~takes_messages)
+        with m.Else():
+            m.d.comb += Assert(receiver.valid)
+            for other in range(self._CONTEXTS):
+                with m.If(Mux(context.shares_receives, context.receive_context == other, other == number)):
+                    rings = self.contexts[other]
+                    able = rings.enable & (rings.event_base != 0) & (rings.unexpected_base != 0)
+                    m.d.comb += [Assert(receiver.context == other), Assert(takes_messages == able)]

@@ -120,6 +120,8 @@ class ReceiveFlags(enum.IntFlag):
     """The buffer takes message after message while ``least_room`` bytes are left."""
     DIRECTED = 1 << 2
     """Only messages from ``source_ip`` and ``source_context``."""
+    ADDRESSED = 1 << 3
+    """Only messages for the context ``target_context``, of those that share these receives."""
 
 
 RX_DESCRIPTOR = Record(
@@ -129,7 +131,7 @@ RX_DESCRIPTOR = Record(
         Field("opcode", 8, "What to do.", ReceiveOpcode),
         Field("flags", 8, "Modifiers.", ReceiveFlags),
         Field("counter", 8, "Event counter that every message received into the buffer advances; 0: none."),
-        Field("reserved0", 8, "Zero."),
+        Field("target_context", 8, "Context that the message is for if ADDRESSED."),
         Field("length", 32, "Bytes of the buffer."),
         Field("tag", 64, "Tag wanted."),
         Field("ignore", 64, "Bits of the tag that need not match."),
@@ -249,7 +251,7 @@ EVENT = Record(
         Field("reserved1", 32, "Zero."),
         Field("reserved2", 32, "Zero."),
         Field("reserved3", 32, "Zero."),
-        Field("reserved4", 8, "Zero."),
+        Field("target_context", 8, "Context that the request was for."),
         Field("kind", 8, "What happened.", EventKind),
         Field("status", 8, "Return code."),
         Field("flags", 8, "Phase bit; what is valid.", EventFlags),

@@ -30,7 +30,7 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
@@ -68,6 +68,8 @@ class ContextControl(enum.IntFlag):
     """FI_CSWAP of this context's requests compares floating point by bits instead of by value."""
     DATA_BY_KEY = 1 << 2
     """Immediate data is accepted with READs by a key that has DATA, and else refused as without an event ring."""
+    SHARES_RECEIVES = 1 << 3
+    """Messages for this context meet the receives of the context ``receive_context``, not its own."""
 
 
 class Counter(enum.IntEnum):
@@ -287,6 +289,7 @@ def _context_block(contexts: int) -> RegisterBlock:
             each("unexpected_base_high", 0x44, "The same, high half."),
             each("read_counter", 0x48, "Event counter of peers' requests that fetch something (8 bits); 0: none."),
             each("write_counter", 0x4C, "The same of writes and base atomics."),
+            each("receive_context", 0x50, "Context whose receives its messages meet (8 bits), with SHARES_RECEIVES."),
         ),
         "Endpoint contexts: rings, domain, UET identity.",
     )

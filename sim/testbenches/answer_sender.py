@@ -91,7 +91,7 @@ def random_answer(**fields):
     silent = random.random() < 0.3
     executed = not silent and random.random() < 0.8
     event = {name: random.getrandbits(64) for name in ("user_context", "data", "tag", "address")}
-    event |= {name: random.getrandbits(32) for name in ("length", "initiator")}
+    event |= {name: random.getrandbits(32) for name in ("length", "initiator")} | {"target": random.getrandbits(8)}
     event |= {
         "slot": random.getrandbits(16),
         "flags": random.getrandbits(5),
@@ -132,12 +132,13 @@ def expected_event(answer):
     """The entry's bytes; the phase is the RingWriter's to set."""
     event = answer["event"]
     return struct.pack(
-        "<QQQQIIIHH13xBBB",
+        "<QQQQIIIHH12xBBBB",
         *(event[name] for name in ("user_context", "data", "tag", "address", "length")),
         answer["ip"],
         event["initiator"],
         answer["dpdcid"],
         event["slot"],
+        event["target"],
         event["kind"],
         final_status(answer),
         event["flags"],

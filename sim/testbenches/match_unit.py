@@ -94,8 +94,9 @@ class Bench:
             assert tuple(int(count) for count in counts) == counted
 
     def _judge_messages(self, request):
-        event = request["answer"]["event"]
+        event, target_generation = request["answer"]["event"], request["message"]["target_generation"]
         current = event["generation"] == self.generations[event["context"]]
+        current = current and target_generation == self.generations[event["target"]]
         decided, matched, unexpected = self.reference.message(request, current=current)
         self.expected.append(decided)
         unused = event["promised"] and not decided["answer"]["event"]["promised"]
@@ -140,7 +141,10 @@ class Bench:
         has_slot = self.reference.lists[context].free_slots > 0
         if random.random() < 0.05:
             return random_message(context, (generation - 1) % 16)
-        return random_message(context, generation, promised=has_slot and random.random() < 0.95)
+        target = random.randrange(CONTEXTS)
+        late = random.random() < 0.05
+        target = (target, (self.generations[target] - late) % 16)
+        return random_message(context, generation, target=target, promised=has_slot and random.random() < 0.95)
 
     def next_order(self):
         if self.again:
@@ -267,6 +271,7 @@ async def disabling_a_context_empties_its_lists_and_no_other(dut):
     new = [("orders", _tagged(2)), ("messages", _plain(1))]
     for _, payload in new:
         (payload["answer"]["event"] if "answer" in payload else payload)["generation"] = 1
+    new[1][1]["message"]["target_generation"] = 1
     other = [("orders", _tagged(2, 1)), ("messages", _plain(1, 1))]
     for name, payload in late + new + other:
         await bench.do(name, payload)
@@ -275,5 +280,30 @@ async def disabling_a_context_empties_its_lists_and_no_other(dut):
     kinds = [decided["answer"]["event"]["kind"] for decided in bench.decided.received[-2:]]
     # The late message is DISABLED, the new one waits; those of the other context meet.
     assert (codes, kinds) == ([3, 1, 1, 1], [5, 4])
+    bench.check()
+    bench.check_rooms()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def disabling_a_context_refuses_its_messages_on_their_way_to_another_s_list_and_no_others(dut):
+    bench = Bench(dut, always)
+    await start(dut)
+    before = random_message(0, 0, target=(1, 0)) | {"message": _plain(1)["message"]}
+    await bench.do("messages", before)
+    bench.disable(1)
+    for target in ((1, 0), (1, 1), (2, 0)):
+        message = _plain(5)
+        message["answer"]["event"]["target"], message["message"]["target_generation"] = target
+        await bench.do("messages", message)
+    anything_for_it = _tagged(0, opcode=ReceiveOpcode.TAKE.value, ignore=(1 << 64) - 1, target_context=1)
+    anything_for_it["fields"]["flags"] |= ReceiveFlags.ADDRESSED.value
+    for _ in range(3):
+        await bench.do("orders", anything_for_it | {"fields": dict(anything_for_it["fields"])})
+    await ClockCycles(dut.clk, 4)
+    answers = [decided["answer"] for decided in bench.decided.received]
+    assert [answer["return_code"] for answer in answers[:4]] == [1, 3, 1, 1]
+    # What waits is taken out by name; the message for context 2 is left.
+    events = [answer["event"] for answer in answers[4:]]
+    assert [(event["kind"], event["target"]) for event in events] == [(10, 1), (10, 1), (8, 0)]
     bench.check()
     bench.check_rooms()

@@ -11,6 +11,7 @@ import cocotb
 from amoeba_hw.interfaces import CONTEXT, READ_REQUEST, RING_INDEX, SLOT_RELEASE, read_beat
 from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveOpcode
+from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
 from amoeba_sim.payload import pack, unpack
@@ -66,6 +67,8 @@ class Bench:
         self.claims = Counter()
         """Per context and generation, events promised that were neither written nor given back."""
         self.kinds = Counter()
+        self.late = 0
+        """Messages for contexts that were disabled, to receivers that were not."""
         self.cycle = 0
         dut.event_room.value = (1 << CONTEXTS) - 1
         dut.slot_promise.value = 0
@@ -158,12 +161,13 @@ class Bench:
         # What passes keeps its promise: nobody here will write its event or give it back.
         self.claims[event["context"], event["generation"]] += event["promised"] if _is_matched(request) else 0
 
-    async def send_message(self, context, **changes):
+    async def send_message(self, context, target=None, **changes):
         """A message, if it is accepted: the room is looked at and taken in different cycles.
 
-        ``changes`` to it are by the name of its part.
+        ``target`` is the context that it is for; ``changes`` to it are by the name of its part.
         """
-        generation = self.generations[context]
+        target = context if target is None else target
+        generation, target_generation = self.generations[context], self.generations[target]
         if not int(self.dut.slot_open.value) >> context & 1:
             return False
         await ClockCycles(self.dut.clk, random.randint(1, 3))
@@ -171,7 +175,7 @@ class Bench:
         self.dut.slot_promise.value = pack(EVENT_CLAIM, claim)
         await RisingEdge(self.dut.clk)
         self.dut.slot_promise.value = 0
-        message = random_message(context, generation)
+        message = random_message(context, generation, target=(target, target_generation))
         for part, fields in changes.items():
             message[part] |= fields
         self.send(message)
@@ -247,15 +251,19 @@ class Bench:
         assert decided["answer"]["psn"] == request["answer"]["psn"]
         if event["generation"] != self.generations[context]:
             return
+        current = decided["answer"]["return_code"] != ReturnCode.DISABLED
+        # One that is for a context which has been disabled since may have been looked at before that.
+        assert current or kind["target_generation"] != self.generations[event["target"]]
+        self.late += not current
         if decided["answer"]["executed"] and not kind["atomic"]:
             self._note_slot(context, decided["memory"]["address"])
-        expected, matched, unexpected = self.lists.message(request, current=True)
+        expected, matched, unexpected = self.lists.message(request, current=current)
         assert_includes(decided, expected)
         assert counted == (matched, unexpected)
         assert given_back == (not expected["answer"]["event"]["promised"])
         if matched:
             self._note_event(decided)
-        if unexpected or decided["answer"]["event"]["kind"] == EventKind.RENDEZVOUS:
+        if unexpected or (matched and kind["rendezvous"]):
             assert self.lists.slot not in self.held[context], f"slot {self.lists.slot} is not free"
             self.held[context].add(self.lists.slot)
 
@@ -304,7 +312,7 @@ class Bench:
             elif choice < 0.4:
                 await self.send_message(context, answer=self.refusal(context))
             else:
-                await self.send_message(context)
+                await self.send_message(context, random.choice([context, random.randrange(CONTEXTS)]))
 
     async def settle(self):
         """Let everything come to its end, and look at the accounts."""
@@ -354,6 +362,7 @@ async def a_context_begins_anew_when_it_is_disabled_in_mid_traffic(dut, pace):
             await bench.settle()
     assert bench.kinds[EventKind.RECEIVED]
     assert bench.kinds[EventKind.UNEXPECTED]
+    assert bench.late
 
 
 def _peek(context):

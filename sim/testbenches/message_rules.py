@@ -64,8 +64,8 @@ def random_request(context, generation):
     return request
 
 
-def random_message(context, generation, *, promised=True):
-    """A message that passed its checks."""
+def random_message(context, generation, *, target=None, promised=True):
+    """A message that passed its checks. ``target``: (context that it is for, its generation), if not the same."""
     request = random_request(context, generation)
     atomic = random.random() < 0.25
     rendezvous = not atomic and random.random() < 0.25
@@ -85,6 +85,7 @@ def random_message(context, generation, *, promised=True):
         "rendezvous": int(rendezvous),
         "atomic": int(atomic),
         "slot_promised": int(promised),
+        "target_generation": generation if target is None else target[1],
     }
     request["answer"] |= {
         "ip": source_ip,
@@ -98,6 +99,7 @@ def random_message(context, generation, *, promised=True):
         "flags": flags,
         "tag": random.randrange(4),
         "initiator": initiator,
+        "target": context if target is None else target[0],
     }
     return request
 
@@ -105,10 +107,10 @@ def random_message(context, generation, *, promised=True):
 def random_order(context, generation):
     """A receive descriptor; one in twenty makes no sense."""
     order = anything(RECEIVE_ORDER)
-    flags = sum(flag.value for flag in ReceiveFlags if random.random() < 0.4)
+    flags = sum(flag.value for flag in ReceiveFlags if random.random() < (0.2 if flag.name == "ADDRESSED" else 0.4))
     opcode = random.choices([*ReceiveOpcode], [12, 2, 3, 4])[0].value
     if random.random() < 0.05:
-        opcode, flags = random.choice([(0, flags), (5, flags), (opcode, flags | random.choice([8, 0x80]))])
+        opcode, flags = random.choice([(0, flags), (5, flags), (opcode, flags | random.choice([0x10, 0x80]))])
     source_ip, source_context = random.choice(SOURCES)
     order |= {"context": context, "generation": generation, "error": int(random.random() < 0.03)}
     order["fields"] |= {
@@ -118,6 +120,7 @@ def random_order(context, generation):
         "tag": random.randrange(4),
         "ignore": random.choice([0, 1, 2, (1 << 64) - 1, (1 << 64) - 2]),
         "context": random.randrange(6),
+        "target_context": random.choice([context, context, 0, 1, 2, 0x80 + context]),
         "source_ip": source_ip,
         "source_context": source_context,
         "least_room": random.choice([0, 1, 40, 400]),
@@ -272,6 +275,7 @@ def _receive(fields):
         tag=fields["tag"],
         ignore=fields["ignore"],
         source=(fields["source_ip"], fields["source_context"]) if directed else None,
+        target=fields["target_context"] if flags & ReceiveFlags.ADDRESSED else None,
         context=fields["context"],
         address=fields["address"],
         room=fields["length"],
@@ -290,6 +294,7 @@ def _message(request):
         tag=event["tag"] if kind["tagged"] else 0,
         source=(answer["ip"], event["initiator"]),
         source_pdc=answer["dpdcid"],
+        target=event["target"],
         length=length,
         data=event["data"] if event["flags"] & EventFlags.IMMEDIATE else None,
         rendezvous=bool(kind["rendezvous"]),
@@ -321,6 +326,7 @@ def _event(user_context, message, *, released):
         "length": message.length,
         "slot": 0,
         "initiator": message.source[1],
+        "target": message.target,
     }
 
 
@@ -330,7 +336,7 @@ def _entry(order, kind, status, message=None, *, user_context=None, address=None
     event = {"promised": 1, "regardless": 1, "user_context": user_context}
     answer = {"silent": 1, "executed": 0, "counters": [0, 0], "return_code": ReturnCode.OK.value}
     event |= {"flags": EventFlags.RELEASED.value if released else 0}
-    event |= dict.fromkeys(("data", "tag", "address", "length", "slot", "initiator"), 0)
+    event |= dict.fromkeys(("data", "tag", "address", "length", "slot", "initiator", "target"), 0)
     if message is not None:
         event |= _event(user_context, message, released=released) | {"slot": message.slot, "address": address}
         event["flags"] |= EventFlags.IN_SLOT.value

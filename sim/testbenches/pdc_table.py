@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import cocotb
 from amoeba_hw.interfaces import FRAME_HEADER
-from amoeba_hw.target.records import DUPLICATE, EVENT_CLAIM, NACK, SEQUENCED_REQUEST
+from amoeba_hw.target.records import DUPLICATE, EVENT_CLAIM, NACK, RECEIVER, SEQUENCED_REQUEST
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
-from amoeba_sim.payload import unpack
+from amoeba_sim.payload import pack, unpack
 from cocotb.triggers import ClockCycles, RisingEdge
 from target_rules import HEADER_DATA, MESSAGES, Sequence
 from uet_frames import random_request
@@ -35,6 +35,7 @@ class Bench:
             for name, shape in (("sequenced", SEQUENCED_REQUEST), ("nacks", NACK), ("duplicates", DUPLICATE))
         }
         self.set_rooms(events=["none"] * CONTEXTS, slots=["none"] * CONTEXTS)
+        self.set_receivers(range(CONTEXTS))
         self.forget()
         cocotb.start_soon(self._watch())
 
@@ -47,6 +48,14 @@ class Bench:
                 getattr(self.dut, f"{kind[:-1]}_{state}").value = bits
         for context in range(CONTEXTS):
             getattr(self.dut, f"event_generations__{context}").value = context + 3
+
+    def set_receivers(self, receivers):
+        """Per context: the one whose rooms its messages need; None if there is none."""
+        self.receivers = list(receivers)
+        for context, receiver in enumerate(self.receivers):
+            number = random.getrandbits(8) if receiver is None else receiver
+            packed = pack(RECEIVER, {"valid": receiver is not None, "context": number})
+            getattr(self.dut, f"receivers__{context}").value = packed
 
     def forget(self):
         self.rules = Sequence(PDCS, WINDOW)
@@ -67,20 +76,23 @@ class Bench:
 
     def send(self, header):
         """Send a header; returns what the rules make of it."""
-        states = self._needed(header)
+        receiver, *states = self._needed(header)
         verdict = self.rules.judge(header, "blocked" in states)
         self.requests.send(header)
         promised = [verdict.kind == "accepted" and state == "open" for state in states]
-        self.verdicts.append((header, verdict, promised))
+        self.verdicts.append((header, verdict, promised, receiver))
         return verdict
 
     def _needed(self, h):
-        """The states of the event ring and of the slots that a request needs; "none" for what it does not."""
+        """Whose event ring and slots a request needs, and their states; "none" for what it does not."""
         context = h["resource_index"]
-        if h["is_control"] or context >= CONTEXTS:
-            return "none", "none"
-        slots = self.slots[context] if h["opcode"] in MESSAGES else "none"
-        return self.events[context] if h["flags"] & HEADER_DATA or slots != "none" else "none", slots
+        is_message = h["opcode"] in MESSAGES and not h["is_control"]
+        if is_message and context < CONTEXTS:
+            context = self.receivers[context]
+        if h["is_control"] or context is None or context >= CONTEXTS:
+            return None, "none", "none"
+        slots = self.slots[context] if is_message else "none"
+        return context, self.events[context] if h["flags"] & HEADER_DATA or slots != "none" else "none", slots
 
     async def settle(self):
         while self.requests.left:
@@ -90,34 +102,38 @@ class Bench:
     def check(self):
         """Everything that came out is what the rules say, in order."""
         sequenced = self.sinks["sequenced"].received
-        assert [s["header"] for s in sequenced] == [{**EMPTY, **h} for h, _, _ in self.verdicts]
-        for seen, (_, verdict, promised) in zip(sequenced, self.verdicts, strict=True):
+        assert [s["header"] for s in sequenced] == [{**EMPTY, **h} for h, *_ in self.verdicts]
+        for seen, (header, verdict, promised, receiver) in zip(sequenced, self.verdicts, strict=True):
             assert seen["dropped"] == (verdict.kind != "accepted"), (seen, verdict)
             assert [seen["promised"], seen["slot_promised"]] == promised, (seen, verdict)
             if verdict.kind == "accepted":
                 assert seen["pdc"] == verdict.pdc, (seen, verdict)
+            if any(promised):
+                target_generation = header["resource_index"] + 3
+                generations = [seen[name] for name in ("receiver", "generation", "target_generation")]
+                assert generations == [receiver, receiver + 3, target_generation]
         nacks = [
             {name: h[name] for name in DESTINATION}
             | {"psn": v.nack[1], "spdcid": v.nack[2], "dpdcid": h["spdcid"], "code": v.nack[0], "retx": h["retx"]}
-            for h, v, _ in self.verdicts
+            for h, v, *_ in self.verdicts
             if v.nack
         ]
         assert self.sinks["nacks"].received == nacks
-        duplicates = [(h, v) for h, v, _ in self.verdicts if v.kind == "duplicate"]
+        duplicates = [(h, v) for h, v, *_ in self.verdicts if v.kind == "duplicate"]
         seen = [{n: v for n, v in d.items() if n != "incarnation"} for d in self.sinks["duplicates"].received]
         assert seen == [
             {name: h[name] for name in (*DESTINATION, "psn", "clear_psn_offset", "retx")}
             | {"spdcid": v.pdc, "dpdcid": h["spdcid"]}
             for h, v in duplicates
         ]
-        kinds = Counter(v.kind for _, v, _ in self.verdicts)
+        kinds = Counter(verdict.kind for _, verdict, *_ in self.verdicts)
         assert self.counts == Counter(
             dropped_pdc=kinds["dropped_pdc"],
             dropped_sequence=kinds["dropped_sequence"],
             duplicates=kinds["duplicate"],
         )
         for number, promises in enumerate(self.promises.values()):
-            contexts = [h["resource_index"] for h, _, promised in self.verdicts if promised[number]]
+            contexts = [receiver for _, _, promised, receiver in self.verdicts if promised[number]]
             assert promises == [(context, context + 3) for context in contexts]
         self._check_incarnations(duplicates)
         return kinds
@@ -126,7 +142,7 @@ class Bench:
         """All packets of a PDC between two openings have one incarnation, those of the next another."""
         rules, incarnations = Sequence(PDCS, WINDOW), {}
         repeated = iter(self.sinks["duplicates"].received)
-        for seen, (header, verdict, _) in zip(self.sinks["sequenced"].received, self.verdicts, strict=True):
+        for seen, (header, verdict, *_) in zip(self.sinks["sequenced"].received, self.verdicts, strict=True):
             rules.judge(header, verdict.nack is not None and verdict.nack[0] == 0xA)
             if verdict.kind == "accepted":
                 pdc = rules.table[verdict.pdc]
@@ -209,13 +225,14 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
         # Only a context with an event ring takes messages.
         slots = ["none" if state == "none" else random.choice(states) for state in events]
         bench.set_rooms(events=events, slots=slots)
+        bench.set_receivers(random.choice([n, n, None, *range(CONTEXTS)]) for n in range(CONTEXTS))
         for _ in range(50):
             name, header = senders.packet(bench.rules)
             senders.learn(name, header, bench.send(header))
         await bench.settle()
     kinds = bench.check()
     assert min(kinds[kind] for kind in ("accepted", "duplicate", "dropped_pdc", "dropped_sequence")) > 5
-    codes = {verdict.nack[0] for _, verdict, _ in bench.verdicts if verdict.nack}
+    codes = {verdict.nack[0] for _, verdict, *_ in bench.verdicts if verdict.nack}
     assert {0xA, 0xB, 0xD, 0xE} <= codes
 
 

@@ -84,7 +84,7 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 4,
+        ("device", "abi_version", 0): 5,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
@@ -170,10 +170,11 @@ async def contexts_and_own_address_are_shown(dut):
         unexpected_base_high=0x5,
         read_counter=0x1FE,
         write_counter=0x2FD,
+        receive_context=0x1FC,
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
-        control=7,
+        control=15,
     )
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
@@ -185,6 +186,8 @@ async def contexts_and_own_address_are_shown(dut):
         "enable": 1,
         "cswap_by_bits": 1,
         "data_by_key": 1,
+        "shares_receives": 1,
+        "receive_context": 0xFC,
         "transmit_base": 0x1_0000_0040,
         "transmit_size": 7,
         "completion_base": 0x2_0000_0080,

@@ -54,6 +54,9 @@ class Bench:
             fields |= {name: getattr(context, name) for name in ("job_id", "pid_on_fep", "domain")}
             fields |= {name: getattr(context, name) for name in ("read_counter", "write_counter")}
             getattr(dut, f"contexts__{context.number}").value = pack(CONTEXT, fields)
+        # Messages of the last one go to the first one's receives.
+        self.contexts[-1].receiver = self.contexts[0]
+        dut.takes_messages.value = sum(context.takes_messages() << context.number for context in self.contexts)
         dut.keeps_data.value = 1
         core = SimpleNamespace(parameters=parameters)
         self.model = RequestChecker(core, Capabilities(parameters), self.contexts, KeyTable(1))
@@ -63,6 +66,7 @@ class Bench:
     def send(self, header, **fields):
         """Send a request; returns it as it was sent. What the KeyTable shows of a message may be anything."""
         request = {"header": header, "pdc": 6, "promised": 1, "slot_promised": 1, "generation": 3} | fields
+        request |= {"receiver": random.getrandbits(8), "target_generation": random.getrandbits(4)}
         entry = {name: random.getrandbits(8) for name in ("domain", "flags", "read_counter", "write_counter")}
         entry |= {name: random.getrandbits(64) for name in ("key", "base", "length")}
         self.located.send({"request": request, "found": 0, "entry": entry})
@@ -118,6 +122,7 @@ def check(bench, request, checked):
         "rendezvous": opcode in RENDEZVOUS,
         "atomic": opcode not in SENDS,
         "slot_promised": request["slot_promised"],
+        "target_generation": request["target_generation"],
     }
     assert answer["counters"] == [0, 0]
     assert (answer["silent"], checked["dropped"], checked["context"]) == (0, 0, header["resource_index"] & 0xFF)
@@ -125,7 +130,7 @@ def check(bench, request, checked):
     immediate = header["flags"] & HEADER_DATA
     assert answer["event"] == {
         "promised": request["promised"],
-        "context": header["resource_index"] & 0xFF,
+        "context": request["receiver"],
         "generation": request["generation"],
         "regardless": 0,
         "kind": 0,
@@ -138,6 +143,7 @@ def check(bench, request, checked):
         "length": header["request_length"],
         "slot": 0,
         "initiator": header["initiator"],
+        "target": header["resource_index"] & 0xFF,
     }
     if executed:
         check_memory(verdict, header, checked)
@@ -216,5 +222,5 @@ async def what_is_no_message_or_was_dropped_is_not_to_be_matched(dut):
     bench.send(message(SEND, is_control=1), slot_promised=0)
     bench.send(message(SEND), dropped=1, promised=0, slot_promised=0)
     *others, close, dropped = await bench.checked.receive(64 - len(MESSAGES) + 2)
-    assert all(checked["message"] == dict.fromkeys(checked["message"], 0) for checked in (*others, close))
+    assert not any(checked["message"][name] for checked in (*others, close) for name in ("valid", "slot_promised"))
     assert (dropped["dropped"], dropped["answer"]["executed"]) == (1, 0)

@@ -98,8 +98,8 @@ EVENT_SIZE = 64
 SLOTS = {0: 0x7D00_0000_0000}
 """Address of the unexpected slots, of the context that takes messages."""
 RECEIVE_FIELDS = (
-    "opcode", "flags", "counter", "length", "tag", "ignore", "address", "context", "source_ip", "source_context",
-    "least_room",
+    "opcode", "flags", "counter", "target_context", "length", "tag", "ignore", "address", "context", "source_ip",
+    "source_context", "least_room",
 )  # fmt: skip
 """Of a receive descriptor, in order."""
 RECEIVES = {0: (0x7C00_0000_0000, 6)}
@@ -172,6 +172,11 @@ class Bench:
         ):
             cocotb.start_soon(task)
 
+    def share(self, number, receiver):
+        """Let the messages for a context meet another one's receives."""
+        self.contexts[number].receiver = self.contexts[receiver]
+        self.set_context(number, True, shares_receives=1, receive_context=receiver)
+
     def set_context(self, number, enabled, **changes):
         """Registers of a context; one that is disabled forgets its receive ring."""
         base, size = RINGS.get(number, (0, 0))
@@ -205,7 +210,7 @@ class Bench:
         base, size = RECEIVES[0]
         for fields in descriptors:
             place = base + self.receive_tail % (1 << size) * 64
-            content = struct.pack("<BBBxIQQQQIII12x", *(fields.get(name, 0) for name in RECEIVE_FIELDS))
+            content = struct.pack("<BBBBIQQQQIII12x", *(fields.get(name, 0) for name in RECEIVE_FIELDS))
             self.host |= {place + n: byte for n, byte in enumerate(content)}
             self.receive_tail = (self.receive_tail + 1) & 0xFFFF
         self.sources["receive_tails"].send({"context": 0, "index": self.receive_tail})
@@ -354,8 +359,8 @@ def event_entry(bench, context, index):
     if content is None:
         return None
     names = ["context", "data", "tag", "address", "length", "ip", "initiator", "pdc", "slot", "zeros"]
-    names += ["kind", "status", "flags"]
-    return dict(zip(names, struct.unpack("<QQQQIIIHH13sBBB", content), strict=True))
+    names += ["target", "kind", "status", "flags"]
+    return dict(zip(names, struct.unpack("<QQQQIIIHH12sBBBB", content), strict=True))
 
 
 def expected_memory(checked, pdc, header):

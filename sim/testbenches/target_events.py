@@ -50,7 +50,8 @@ def expected(header, index, kind, size, address=0x10_0040):
         "initiator": header["initiator"],
         "pdc": header["spdcid"],
         "slot": 0,
-        "zeros": bytes(13),
+        "zeros": bytes(12),
+        "target": header["resource_index"],
         "kind": kind,
         "status": 1,
         # Immediate data; the phase is 1 on even laps.

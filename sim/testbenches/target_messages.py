@@ -23,6 +23,7 @@ from target_environment import (
     PACES,
     PARAMETERS,
     PAYLOAD,
+    PID,
     RINGS,
     SLOTS,
     WHOLE,
@@ -41,14 +42,17 @@ SLOT_COUNT, RECEIVE_COUNT = PARAMETERS["unexpected"], PARAMETERS["receives"]
 NO_OP, WRITE, READ, SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND = 0, 1, 2, 5, 6, 9, 0xA
 TSEND_ATOMIC, TSEND_FETCH = 0xD, 0xE
 RECEIVE, PEEK, TAKE, CANCEL = 1, 2, 3, 4
-TAGGED, MULTI, DIRECTED = 1, 2, 4
-RECEIVED, UNEXPECTED, NO_MATCH_EVENT, FOUND, REFUSED = 4, 5, 8, 9, 12
-OK, NO_MATCH, NO_RESOURCE, HOST_UNSUCCESS, LOCAL_BAD_DESCRIPTOR = 1, 5, 0xA, 0xE, 0x30
+TAGGED, MULTI, DIRECTED, ADDRESSED = 1, 2, 4, 8
+RECEIVED, UNEXPECTED, NO_MATCH_EVENT, FOUND, TAKEN, REFUSED = 4, 5, 8, 9, 10, 12
+BAD_INDEX = 0x19
+OK, DISABLED, NO_MATCH, NO_RESOURCE, HOST_UNSUCCESS, LOCAL_BAD_DESCRIPTOR = 1, 3, 5, 0xA, 0xE, 0x30
 INITIATOR_ERROR = 0x10
 # UET's numbers.
 SUM, UINT64 = 2, 7
 SUM_OF_UINT64 = {"atomic_opcode": SUM, "atomic_datatype": UINT64}
 BUFFER = 0x6000_0000
+SHARING = (2, 3)
+"""Contexts whose messages meet the receives of context 0, where a bench says so."""
 CONTEXTS_USED = 8
 """Of the application, in receive descriptors."""
 
@@ -87,7 +91,9 @@ class Reference:
         checked = self._bench.checker.check(FrameHeader(**header), payload)
         arrival = checked
         if not isinstance(checked, ReturnCode):
-            arrival = self.unit.arrive(self.context, FrameHeader(**header), checked)
+            receiver = self._bench.contexts[header["resource_index"]].receiver
+            assert receiver is self.context
+            arrival = self.unit.arrive(receiver, FrameHeader(**header), checked)
         if isinstance(arrival, ReturnCode):
             self.codes.append(int(arrival))
             return
@@ -109,6 +115,7 @@ class Reference:
             tag=fields.get("tag", 0),
             ignore=fields.get("ignore", 0),
             source=(fields["source_ip"], fields["source_context"]) if flags & DIRECTED else None,
+            target=fields["target_context"] if flags & ADDRESSED else None,
             context=fields.get("context", 0),
             address=fields["address"],
             room=fields["length"],
@@ -116,7 +123,7 @@ class Reference:
             least_room=fields.get("least_room", 0),
             counter=fields.get("counter", 0),
         )
-        known = fields["opcode"] in (RECEIVE, PEEK, TAKE, CANCEL) and flags < 8
+        known = fields["opcode"] in (RECEIVE, PEEK, TAKE, CANCEL) and flags < 16
         order = ReceiveOrder(fields["opcode"], wanted, ReturnCode(OK if known else LOCAL_BAD_DESCRIPTOR), 0)
         report = self.unit.take(self.context, order)
         while report is not None:
@@ -133,12 +140,12 @@ class Reference:
     def _report(self, report):
         message = report.message
         index = len(self.events)
-        entry = dict.fromkeys(("data", "tag", "length", "ip", "initiator", "pdc", "slot"), 0)
+        entry = dict.fromkeys(("data", "tag", "length", "ip", "initiator", "pdc", "slot", "target"), 0)
         if message is not None:
             entry |= {"data": message.data or 0, "tag": message.tag, "length": message.length}
             entry |= {"ip": message.source[0], "initiator": message.source[1], "pdc": message.source_pdc}
-            entry["slot"] = message.slot if report.in_slot else 0
-        entry |= {"context": report.user_context, "address": report.address, "zeros": bytes(13)}
+            entry |= {"slot": message.slot if report.in_slot else 0, "target": message.target}
+        entry |= {"context": report.user_context, "address": report.address, "zeros": bytes(12)}
         entry |= {"kind": int(report.kind), "status": int(report.status)}
         entry["flags"] = report.flags() | (~index >> RINGS[0][1] & 1) << 7
         self.events.append(entry)
@@ -149,7 +156,9 @@ class Reference:
 def random_message():
     """Fields of a request; few tags and lengths, so that many match."""
     opcode = random.choice(list(MESSAGES))
-    fields = {"opcode": opcode, "memory_key": random.randrange(3), "initiator": random.randrange(2)}
+    target = random.choice([0, *SHARING])
+    fields = {"resource_index": target, "pid_on_fep": PID + target}
+    fields |= {"opcode": opcode, "memory_key": random.randrange(3), "initiator": random.randrange(2)}
     fields |= {"flags": WHOLE | random.choice([0, HEADER_DATA]), "header_data": random.getrandbits(64)}
     if opcode in (TSEND_ATOMIC, TSEND_FETCH):
         fields |= SUM_OF_UINT64 | {"length": random.choice([8, 64])}
@@ -162,6 +171,8 @@ def random_message():
 def random_receive():
     opcode = random.choice([RECEIVE] * 8 + [PEEK, TAKE, CANCEL, 0, 9])
     fields = receive(opcode, random.choice([0, 40, 64, 200, 600]), flags=random.randrange(8))
+    if random.random() < 0.2:
+        fields |= {"flags": fields["flags"] | ADDRESSED, "target_context": random.choice([0, *SHARING, 0x80])}
     if random.random() < 0.03:
         fields["flags"] |= 0x80
     fields |= {"tag": random.randrange(3), "ignore": random.choice([0, 0, 1, 2**64 - 1])}
@@ -218,6 +229,8 @@ async def opened(bench, *senders):
 async def one_thing_after_the_other_is_matched_as_the_model_does(dut, pace, sink_pace):
     bench = await prepared(dut, pace, sink_pace)
     bench.error_rate = 0.1
+    for number in SHARING:
+        bench.share(number, 0)
     reference = Reference(bench)
     senders = [Initiator(bench, ip, spdcid=5 + ip) for ip in (1, 2)]
     await opened(bench, *senders)
@@ -363,6 +376,96 @@ async def a_disabled_context_forgets_receives_and_messages(dut):
         await ClockCycles(dut.clk, 20)
         bench.set_context(0, True)
         await ClockCycles(dut.clk, 20)
+
+
+def to(context, **fields):
+    return {"resource_index": context, "pid_on_fep": PID + context} | fields
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def of_a_context_that_shares_receives_only_messages_go_to_the_receiver(dut):
+    bench = await prepared(dut)
+    bench.share(2, 0)
+    sender = Initiator(bench)
+    bench.post(receive(context=7))
+    await bench.settle()
+    sender.send(SEND, **to(2))
+    sender.send(SEND, **to(0))
+    await bench.settle()
+    sender.send(flags=WHOLE | HEADER_DATA, **to(2))
+    await bench.settle()
+    assert [answer["return_code"] for answer in bench.responses] == [OK] * 3
+    event = event_entry(bench, 0, 0)
+    assert (event["kind"], event["context"], event["target"]) == (RECEIVED, 7, 2)
+    assert [request["address"] for request, _, _ in bench.executed[:2]] == [BUFFER, SLOTS[0]]
+    assert event_entry(bench, 0, 1) is None
+    assert event_entry(bench, 2, 0)["target"] == 2
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(receiver=[1, 2, 3, 4, 200])
+async def a_receiver_that_takes_no_messages_or_does_not_exist_disables_them(dut, receiver):
+    bench = await prepared(dut)
+    bench.set_context(0, True, shares_receives=1, receive_context=receiver)
+    sender = Initiator(bench)
+    for _ in range(2 * SLOT_COUNT):
+        sender.send(SEND, flags=WHOLE | HEADER_DATA)
+        await bench.settle(20)
+    assert [answer["return_code"] for answer in bench.responses] == [DISABLED] * 2 * SLOT_COUNT
+    bench.clear()
+    bench.set_context(0, True)
+    sender.send(SEND)
+    await bench.settle()
+    assert [answer["return_code"] for answer in bench.responses] == [OK]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def the_receiver_s_room_holds_back_the_messages_for_all_that_share_it(dut):
+    bench = await prepared(dut)
+    for number in SHARING:
+        bench.share(number, 0)
+    senders = {number: Initiator(bench, spdcid=number) for number in (0, *SHARING)}
+    for _ in range(SLOT_COUNT):
+        senders[2].send(SEND, **to(2))
+    held = {number: sender.send(SEND, **to(number)) for number, sender in senders.items()}
+    await bench.settle()
+    *answers, first, second, third = answers_then_nacks(bench)
+    assert [answer["return_code"] for answer in answers] == [OK] * SLOT_COUNT
+    assert [nack["nack_code"] for nack in (first, second, third)] == [NO_RESOURCE] * 3
+    # Other requests of theirs need nothing there.
+    senders[2].next -= 1
+    senders[2].send(**to(2))
+    await bench.settle()
+    assert bench.responses[-1]["return_code"] == OK
+    bench.post(*[receive(context=number) for number in range(3)])
+    await bench.settle(150)
+    for slot in range(2):
+        bench.sources["slot_releases"].send({"context": 0, "slot": slot})
+    await bench.settle()
+    for number in (0, 3):
+        bench.send(held[number][0] | {"retx": 1}, held[number][1])
+    await bench.settle()
+    targets = [event_entry(bench, 0, index)["target"] for index in range(3)]
+    assert targets == [2, 2, 2]
+    assert bench.counts["messages_unexpected"] == SLOT_COUNT + 2
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_context_that_is_disabled_leaves_its_messages_with_the_receiver(dut):
+    bench = await prepared(dut)
+    bench.share(2, 0)
+    sender = Initiator(bench)
+    sender.send(SEND, **to(2))
+    sender.send(SEND, **to(0))
+    await bench.settle()
+    bench.set_context(2, False, shares_receives=1)
+    sender.send(SEND, **to(2))
+    take = receive(TAKE, flags=ADDRESSED, target_context=2, context=5)
+    bench.post(take, take, receive(context=6))
+    await bench.settle(150)
+    assert [answer["return_code"] for answer in bench.responses] == [OK, OK, BAD_INDEX]
+    kinds = [(event["kind"], event["target"]) for event in events_of(bench, 0, 3)]
+    assert kinds == [(TAKEN, 2), (NO_MATCH_EVENT, 0), (UNEXPECTED, 0)]
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amoeba import (
-    FI_SHARED_CONTEXT,
     AddrFormat,
     AvType,
     BindFlags,
@@ -172,7 +171,7 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=4)), "EpAttr.tx_ctx_cnt", id="all contexts to transmit"),
         pytest.param(Info(ep_attr=EpAttr(rx_ctx_cnt=4)), "EpAttr.rx_ctx_cnt", id="all contexts to receive"),
         pytest.param(
-            Info(ep_attr=EpAttr(rx_ctx_cnt=FI_SHARED_CONTEXT)), "EpAttr.rx_ctx_cnt", id="a shared receive context"
+            Info(domain_attr=DomainAttr(max_ep_srx_ctx=4)), "DomainAttr.max_ep_srx_ctx", id="all contexts to share"
         ),
         pytest.param(Info(ep_attr=EpAttr(auth_key=b"secret")), "EpAttr.auth_key", id="an authorization key"),
         pytest.param(Info(tx_attr=TxAttr(inject_size=65)), "TxAttr.inject_size", id="longer injections"),

@@ -9,7 +9,15 @@ import pytest
 from amoeba_hw.host import counter_writer
 from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
 from amoeba_hw.messages import ordered_lists, slot_rooms
-from amoeba_hw.target import answer_history, answer_store, closing_order, count_orders, event_rooms, sequence
+from amoeba_hw.target import (
+    answer_history,
+    answer_store,
+    closing_order,
+    count_orders,
+    event_rooms,
+    receivers,
+    sequence,
+)
 from amoeba_sim.formal import ProofFailed, prove
 from formal import counters, lines, lists, memory, messages, target
 
@@ -111,6 +119,14 @@ FAULTS = {
         "& (claim.generation == self.generations[index])",
         "",
     ),
+    "a context that is not enabled has a receiver": (
+        receivers,
+        "Receivers",
+        "context.enable & (receiver",
+        "(receiver",
+    ),
+    "a receiver that does not exist is one": (receivers, "Receivers", "(receiver.context < self._contexts)", "1"),
+    "a receiver needs no slots": (receivers, "Receivers", " & (context.unexpected_base != 0)", ""),
     "an answer's second counter is left out": (
         count_orders,
         "CountOrders",
@@ -191,6 +207,7 @@ SPECIFICATIONS = {
     "AnswerHistory": (target, "KeptAnswerSpec", "bmc", 9),
     "AnswerStore": (target, "KeptAnswerSpec", "bmc", 9),
     "EventRooms": (target, "EventRoomSpec", "bmc", 12),
+    "Receivers": (target, "ReceiversSpec", "combinational", 1),
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),

@@ -12,8 +12,10 @@ def receive(tag: int = 0, ignore: int = 0, *, tagged: bool = True, **rest: objec
     return Receive(tagged, tag, ignore, **rest)  # type: ignore[arg-type]
 
 
-def message(tag: int = 0, *, tagged: bool = True, source: tuple[int, int] = ANNA, length: int = 8) -> Message:
-    return Message(tagged, tag, source, 0, length)
+def message(
+    tag: int = 0, *, tagged: bool = True, source: tuple[int, int] = ANNA, target: int = 0, length: int = 8
+) -> Message:
+    return Message(tagged, tag, source, 0, target, length)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +32,13 @@ def message(tag: int = 0, *, tagged: bool = True, source: tuple[int, int] = ANNA
         (receive(5, source=ANNA), message(5), True),
         (receive(5, source=BERT), message(5), False),
         (receive(tagged=False, source=BERT), message(tagged=False, source=BERT), True),
+        (receive(5), message(5, target=3), True),
+        (receive(5, target=3), message(5, target=3), True),
+        (receive(5, target=0), message(5, target=3), False),
+        (receive(tagged=False, target=3), message(tagged=False), False),
     ],
 )
-def test_a_message_matches_by_kind_tag_under_the_mask_and_source(wanted, arrived, matches):
+def test_a_message_matches_by_kind_tag_under_the_mask_source_and_target(wanted, arrived, matches):
     assert wanted.matches(arrived) is matches
 
 

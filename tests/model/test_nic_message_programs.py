@@ -5,14 +5,19 @@ from collections.abc import Callable
 import pytest
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic import ModelDevice
+from amoeba_model.nic.checker import MemoryRequest
+from amoeba_model.nic.match_unit import Arrival
+from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.matching import MatchLists, Receive
 from amoeba_model.parameters import NicParameters
+from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.uet import ReturnCode
 from hypothesis import given, settings
-from support.message_programs import Order, Release, Send, Step, programs, run
+from support.message_programs import Order, Release, Restart, Send, Step, programs, run
 from support.raw_driver import Pair, connect
 
 MakePair = Callable[..., Pair]
-PARAMETERS = NicParameters(contexts=2, target_pdcs=2, peers=2, receives=4, unexpected=4, payload=256)
+PARAMETERS = NicParameters(contexts=2, target_pdcs=4, peers=4, receives=4, unexpected=4, payload=256)
 
 
 def run_fresh(steps: list[Step], parameters: NicParameters = PARAMETERS) -> None:
@@ -31,7 +36,12 @@ def test_so_they_do_in_a_nic_of_the_default_size(steps: list[Step]) -> None:
     run_fresh(steps, NicParameters())
 
 
-SEND, TAGGED_SEND, ATOMIC = DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND, DescriptorOpcode.TAGGED_ATOMIC
+SEND, TAGGED_SEND = DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND
+
+
+def _arrive_at_home(self: Matcher, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
+    """In the lists of the context that the message is for, whoever's receives it should meet."""
+    return self._unit.arrive(self._contexts[header.resource_index], header, request)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +54,10 @@ SEND, TAGGED_SEND, ATOMIC = DescriptorOpcode.SEND, DescriptorOpcode.TAGGED_SEND,
         (MatchLists, "remove", lambda self, message: None, [Send(0, SEND), Order(), Order()]),
         (MatchLists, "cancel", lambda self, context: None, [Order(context=3), Order(opcode=4, context=3)]),
         (MatchLists, "has_room", lambda self: True, [*[Order(tag=1)] * 5, Send(0, SEND), Order(opcode=3)]),
+        (Matcher, "arrive", _arrive_at_home, [Order(), Send(0, SEND, target=1)]),
+        (Matcher, "forget", lambda self, context: self.release_slot(context, 0), [Send(0, SEND), Restart(), Order()]),
     ],
-    ids=["tags", "used twice", "slots lost", "taken twice", "not cancelled", "too many"],
+    ids=["tags", "used twice", "slots lost", "taken twice", "not cancelled", "too many", "not shared", "not emptied"],
 )  # fmt: skip
 def test_a_nic_that_matches_wrongly_is_noticed(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, broken: Callable[..., object], steps: list[Step]

@@ -74,7 +74,7 @@ def test_the_receive_indices_wrap_at_16_bits(pair: Pair) -> None:
     assert box.context.receive_tail == 4096
 
 
-@pytest.mark.parametrize("fields", [{"opcode": 0}, {"opcode": 5}, {"flags": 8}, {"opcode": PEEK, "flags": 0x80}])
+@pytest.mark.parametrize("fields", [{"opcode": 0}, {"opcode": 5}, {"flags": 16}, {"opcode": PEEK, "flags": 0x80}])
 def test_a_receive_descriptor_that_makes_no_sense_is_refused(box: Mailbox, fields: dict[str, int]) -> None:
     box.receive(tag=7, **fields)
     assert box.event() == {

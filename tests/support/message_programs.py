@@ -14,7 +14,7 @@ from amoeba_model.descriptors import (
     ReceiveOpcode,
 )
 from amoeba_model.opcodes import Datatype, Op
-from amoeba_model.registers import Counter
+from amoeba_model.registers import ContextControl, Counter
 from amoeba_model.wire.uet import ReturnCode
 from hypothesis import strategies as st
 
@@ -45,6 +45,12 @@ class Send:
     offset: int = 0
     """Of an atomic in the receive's buffer."""
     data: int | None = None
+    target: int = 0
+    """0 or 1: context that it is for. Both receive what context 0 posts."""
+
+    @property
+    def peer(self) -> int:
+        return self.source + 2 * self.target
 
     @property
     def is_atomic(self) -> bool:
@@ -64,6 +70,8 @@ class Order:
     ignore: int = 0
     source: int | None = None
     """Only messages of this source."""
+    target: int | None = None
+    """Only messages for this context."""
     multi: bool = False
     place: int = 0
     length: int = 64
@@ -81,13 +89,16 @@ class Release:
 
 @dataclass(frozen=True)
 class Restart:
-    """The context is disabled and enabled."""
+    """A context is disabled and enabled."""
+
+    target: int = 0
 
 
 Step = Send | Order | Release | Restart
 
 _tags = st.sampled_from([None, None, 1, 1, 2])
 _sources = st.sampled_from([0, 0, 0, 1])
+_targets = st.sampled_from([0, 0, 1])
 _sends = st.builds(
     Send,
     _sources,
@@ -96,6 +107,7 @@ _sends = st.builds(
     st.integers(0, _LONGEST),
     st.integers(0, 1000),
     data=st.none() | st.integers(0, (1 << 64) - 1),
+    target=_targets,
 ).map(lambda send: replace(send, opcode=send.opcode if send.tag is None else send.opcode + 1))
 _atomics = st.builds(
     Send,
@@ -104,12 +116,14 @@ _atomics = st.builds(
     st.integers(1, 2),
     start=st.integers(0, 1000),
     offset=st.sampled_from([0, 0, 8, 13, 56, 64]),
+    target=_targets,
 )
 _receives = st.builds(
     Order,
     st.just(ReceiveOpcode.RECEIVE),
     _tags,
     st.sampled_from([0, 0, 0, 3, (1 << 64) - 1]),
+    st.sampled_from([None, None, None, 0, 1]),
     st.sampled_from([None, None, None, 0, 1]),
     st.booleans(),
     st.integers(0, 1000),
@@ -124,12 +138,13 @@ _others = st.builds(
     _tags,
     st.sampled_from([0, 3]),
     st.sampled_from([None, None, 0, 1]),
+    st.sampled_from([None, None, 0, 1]),
     context=st.integers(1, 4),
 )
 
 
 def programs(slots: int) -> st.SearchStrategy[list[Step]]:
-    """Programs for a context with so many unexpected slots."""
+    """Programs for two contexts that share receives and so many unexpected slots."""
     releases = st.builds(Release, st.integers(0, slots))
     weights = {"sends": 16, "receives": 18, "atomics": 2, "others": 6, "releases": 14, "restarts": 2}
     strategies: dict[str, st.SearchStrategy[Step]] = {
@@ -138,7 +153,7 @@ def programs(slots: int) -> st.SearchStrategy[list[Step]]:
         "atomics": _atomics,
         "others": _others,
         "releases": releases,
-        "restarts": st.just(Restart()),
+        "restarts": st.builds(Restart, _targets),
     }
     # one_of() would choose between the six evenly.
     kinds = st.sampled_from([kind for kind, weight in weights.items() for _ in range(weight)])
@@ -154,7 +169,7 @@ class _Posted:
 
 @dataclass
 class PlainMailbox:
-    """What a context does with messages and receive descriptors, as section 10 of the architecture tells it."""
+    """What context 0 does with messages and receive descriptors, as section 10 of the architecture tells it."""
 
     receives: int
     slots: int
@@ -214,7 +229,7 @@ class PlainMailbox:
 
     @staticmethod
     def _matches(order: Order, send: Send) -> bool:
-        if order.source is not None and order.source != send.source:
+        if order.source not in (None, send.source) or order.target not in (None, send.target):
             return False
         if order.tag is None or send.tag is None:
             return order.tag is None and send.tag is None
@@ -299,7 +314,7 @@ class PlainMailbox:
             flags |= EventFlags.IMMEDIATE if send.data is not None else 0
             event |= {
                 "length": send.length, "tag": send.tag or 0, "data": send.data or 0, "source_ip": self.initiator_ip,
-                "source_context": send.source, "source_pdc": send.source,
+                "source_context": send.source, "source_pdc": send.peer, "target_context": send.target,
             }  # fmt: skip
         event["flags"] = flags
         self.events.append({name: value for name, value in event.items() if value})
@@ -349,7 +364,10 @@ class _Runner:
         pair.target.counter_memory()
         self._box = box = Mailbox(pair)
         self._sources = [pair.local, pair.initiator.context(1, transmit_size=6, completion_size=6)]
-        pair.initiator.peer(1, pair.remote, context=1)
+        sharing = pair.target.context(1, receiver=0)
+        for target, remote in enumerate((pair.remote, sharing)):
+            for source in range(2):
+                pair.initiator.peer(source + 2 * target, remote, context=source)
         self._results: tuple[deque[int], deque[int]] = (deque(), deque())
         """Where each source's messages under way put what they fetch."""
         self._posted = 0
@@ -365,7 +383,8 @@ class _Runner:
     def step(self, step: Step) -> None:
         plain = self._plain
         if isinstance(step, Send):
-            if all(held.source == step.source for held in plain.held) and len(plain.held) < 8:
+            # Only one PDC's order is sure.
+            if all(held.peer == step.peer for held in plain.held) and len(plain.held) < 8:
                 self._post(step)
                 plain.send(step)
         elif isinstance(step, Order):
@@ -375,14 +394,19 @@ class _Runner:
         elif isinstance(step, Release):
             self._box.context.release_slot(step.slot)
             plain.release(step.slot)
-        elif not plain.held:
+        elif not plain.held and step.target == 0:
             self._restart()
             plain.restart()
+        elif not plain.held:
+            # What waits for it is in another context's list, and stays.
+            for control in (0, ContextControl.ENABLE | ContextControl.SHARES_RECEIVES):
+                self._pair.target.set("contexts", step.target, control=control)
+            self._pair.target.settle()
         self._compare()
 
     def _post(self, send: Send) -> None:
         fields: dict[str, Any] = {
-            "opcode": send.opcode, "flags": DescriptorFlags.COMPLETION, "peer": send.source, "length": send.length,
+            "opcode": send.opcode, "flags": DescriptorFlags.COMPLETION, "peer": send.peer, "length": send.length,
             "remote_key": send.tag or 0, "local": self._box.source.address + send.start,
             "result": self._box.result.address + self._next_result(send.source),
         }  # fmt: skip
@@ -411,10 +435,12 @@ class _Runner:
         flags |= ReceiveFlags.TAGGED if order.tag is not None else 0
         flags |= ReceiveFlags.MULTI if order.multi else 0
         flags |= ReceiveFlags.DIRECTED if order.source is not None else 0
+        flags |= ReceiveFlags.ADDRESSED if order.target is not None else 0
         self._box.context.receive(
             opcode=order.opcode, flags=flags, counter=COUNTER, length=order.length, tag=order.tag or 0,
             ignore=order.ignore, address=self._box.place(order.place), context=order.context,
             source_ip=self._pair.initiator.ip, source_context=order.source or 0, least_room=order.least_room,
+            target_context=order.target or 0,
         )  # fmt: skip
 
     def _restart(self) -> None:
@@ -458,7 +484,7 @@ class _Runner:
 
 
 def run(pair: Pair, steps: list[Step]) -> None:
-    """Run a program on a fresh pair, of whose target context 0 takes the messages."""
+    """Run a program on a fresh pair, of whose target context 0 takes the messages for contexts 0 and 1."""
     runner = _Runner(pair)
     for step in steps:
         runner.step(step)

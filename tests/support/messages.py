@@ -63,7 +63,7 @@ class Mailbox:
 
     @staticmethod
     def record(length: int) -> bytes:
-        return RENDEZVOUS.pack(key=0x5678, resource_index=0x9ABC, job_id=length)
+        return RENDEZVOUS.pack(key=length, resource_index=0x9ABC, job_id=0x5678)
 
     def add(self, value: int, **fields: int) -> int:
         """Add ``value`` to 8 bytes of the receive with ``tag``, and wait; the status."""

@@ -252,10 +252,12 @@ class RawNic:
         job_id: int = 0xABCDEF,
         pid_on_fep: int = 0x123,
         control: int = ContextControl.ENABLE,
+        receiver: int | None = None,
     ) -> RawContext:
         """Set up and enable a context with fresh rings.
 
-        ``event_size`` None: without an event ring; ``receive_size`` None: without receive ring and unexpected slots.
+        ``event_size`` None: without an event ring; ``receive_size`` None: without receive ring and unexpected slots;
+        ``receiver``: the context whose receives its messages meet, if not its own.
         """
         transmit = self.buffer(TX_DESCRIPTOR.size << transmit_size)
         completions = self.buffer(COMPLETION.size << completion_size)
@@ -279,6 +281,7 @@ class RawNic:
             receive_size=receive_size or 0,
             read_counter=read_counter,
             write_counter=write_counter,
+            receive_context=receiver or 0,
         )
         self.set_wide("contexts", number, transmit_base=transmit.address, completion_base=completions.address)
         self.set(
@@ -290,7 +293,8 @@ class RawNic:
             job_id=job_id,
             pid_on_fep=pid_on_fep,
         )
-        self.set("contexts", number, control=control)
+        sharing = 0 if receiver is None else ContextControl.SHARES_RECEIVES
+        self.set("contexts", number, control=control | sharing)
         return RawContext(
             self, number, job_id, pid_on_fep, transmit_size, completion_size, transmit, completions, event_size or 0,
             events, receive_size or 0, receives, slots,

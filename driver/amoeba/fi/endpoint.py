@@ -17,6 +17,7 @@ from amoeba.options import HasOptions
 from amoeba.passive import PassiveEndpoint
 from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.shared_context import SharedTransmitContext
+from amoeba.shared_receive import SharedReceiveContext
 from amoeba.transmit import EndpointAlias, Posting
 
 __all__ = [
@@ -31,12 +32,15 @@ __all__ = [
     "fi_scalable_ep",
     "fi_scalable_ep_bind",
     "fi_setopt",
+    "fi_srx_context",
     "fi_stx_context",
     "fi_tx_context",
     "fi_tx_size_left",
 ]
 
-Bindable: TypeAlias = CompletionQueue | AddressVector | Counter | SharedTransmitContext | EventQueue
+Bindable: TypeAlias = (
+    CompletionQueue | AddressVector | Counter | SharedTransmitContext | SharedReceiveContext | EventQueue
+)
 _DIRECTIONS = int(BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
 
 
@@ -67,8 +71,17 @@ def fi_stx_context(domain: Domain, attr: TxAttr | None) -> SharedTransmitContext
     return domain.stx_context(attr or TxAttr())
 
 
-def fi_ep_bind(ep: Endpoint | TransmitContext | ReceiveContext, fid: Bindable, flags: int) -> None:
+def fi_srx_context(domain: Domain, attr: RxAttr | None) -> SharedReceiveContext:
+    """:meth:`amoeba.Domain.srx_context`."""
+    return domain.srx_context(attr or RxAttr())
+
+
+def fi_ep_bind(
+    ep: Endpoint | TransmitContext | ReceiveContext | SharedReceiveContext, fid: Bindable, flags: int
+) -> None:
     """:meth:`amoeba.Endpoint.bind`, or that of a context. Raises FI_EINVAL for what a context cannot be bound to."""
+    if isinstance(ep, SharedReceiveContext):
+        raise fabric_error(Errno.FI_EINVAL, f"endpoints are bound to a shared receive context, not it to {fid!r}")
     if isinstance(ep, TransmitContext | ReceiveContext):
         if not isinstance(fid, CompletionQueue | Counter):
             raise fabric_error(Errno.FI_EINVAL, f"a context is bound to a completion queue or counter, got {fid!r}")
@@ -92,8 +105,8 @@ def fi_enable(ep: Endpoint | ScalableEndpoint | TransmitContext | ReceiveContext
     ep.enable()
 
 
-def fi_cancel(ep: Posting, context: Any) -> None:
-    """:meth:`amoeba.Endpoint.cancel`."""
+def fi_cancel(ep: Posting | ReceiveContext | SharedReceiveContext, context: Any) -> None:
+    """:meth:`amoeba.Endpoint.cancel`, or that of what receives."""
     ep.cancel(context)
 
 
@@ -122,7 +135,7 @@ def fi_setopt(fid: HasOptions, level: int, optname: int, optval: int) -> None:
     fid.setopt(level, optname, optval)
 
 
-def fi_rx_size_left(ep: Endpoint | ReceiveContext) -> int:
+def fi_rx_size_left(ep: Endpoint | ReceiveContext | SharedReceiveContext) -> int:
     """:attr:`amoeba.Endpoint.rx_size_left`."""
     return ep.rx_size_left
 

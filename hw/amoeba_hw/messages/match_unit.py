@@ -36,7 +36,8 @@ class MatchUnit(wiring.Component):
         A change empties the context's lists and frees its slots before anything else is matched.
     messages : CHECKED_REQUEST stream
         Messages and tagged atomics that passed their checks; taken in the cycle in which ``decided`` is. Those of an
-        earlier generation, or to which no event or no slot was promised, are DISABLED.
+        earlier generation, be it of the context that receives them or of the one that they are for, or to which no
+        event or no slot was promised, are DISABLED.
     orders : RECEIVE_ORDER stream
         To each an event was promised, and there is a place for each RECEIVE: see ``receive_room``. Those of an
         earlier generation do nothing. When both wait, messages and orders take turns.
@@ -93,7 +94,7 @@ class MatchUnit(wiring.Component):
         self._is_order = Signal()
         """What is being matched is an order, otherwise a message; stays while nothing is."""
         self._is_current = Signal()
-        """It was of its context's generation when it was chosen."""
+        """It was of its contexts' generations when it was chosen."""
         self._context = Signal(range(contexts))
         self._emptied = Signal(range(contexts))
         """The context whose lists are being emptied."""
@@ -168,7 +169,7 @@ class MatchUnit(wiring.Component):
             posted.key.user_context.eq(order.receive.user_context),
             *(
                 posted.key[name].eq(message.message[name])
-                for name in ("tagged", "tag", "source_ip", "source_context")
+                for name in ("tagged", "tag", "source_ip", "source_context", "target")
             ),
             posted.entry.eq(Mux(self._is_order, order.receive.as_value(), message.rest.as_value())),
             *(waiting.key[name].eq(order.receive[name]) for name, _ in WAITING_KEY),
@@ -181,6 +182,7 @@ class MatchUnit(wiring.Component):
         takes_order = self.orders.valid & (~self.messages.valid | ~self._is_order)
         chosen = Signal(range(self._parameters.contexts))
         generation = Mux(takes_order, order.generation, event.generation)
+        target = Array(self.generations)[event.target[: len(chosen)]]
         m.d.comb += chosen.eq(Mux(takes_order, order.context, event.context))
         m.d.sync += self._found.eq(0)
         for index in reversed(range(self._parameters.contexts)):
@@ -194,7 +196,10 @@ class MatchUnit(wiring.Component):
             m.d.sync += [
                 self._is_order.eq(takes_order),
                 self._context.eq(chosen),
-                self._is_current.eq(Array(self.generations)[chosen] == generation),
+                self._is_current.eq(
+                    (Array(self.generations)[chosen] == generation)
+                    & (takes_order | (target == self.messages.p.message.target_generation))
+                ),
             ]
             m.next = "FIND"
 

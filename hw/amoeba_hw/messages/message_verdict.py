@@ -101,6 +101,7 @@ class MessageVerdict(wiring.Component):
             message.source_ip.eq(answer.ip),
             message.source_context.eq(answer.event.initiator),
             message.source_pdc.eq(answer.dpdcid),
+            message.target.eq(answer.event.target),
         ]
 
     def _elaborate_execution(self, m, use):

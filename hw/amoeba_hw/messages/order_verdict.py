@@ -81,11 +81,12 @@ class OrderVerdict(wiring.Component):
 
     def _elaborate_receive(self, m):
         receive, fields = self.receive, self.order.fields
-        flags = {"tagged": ReceiveFlags.TAGGED, "multi": ReceiveFlags.MULTI, "directed": ReceiveFlags.DIRECTED}
+        flags = {name: ReceiveFlags[name.upper()] for name in ("tagged", "multi", "directed", "addressed")}
         same = ("tag", "ignore", "source_ip", "source_context", "address", "least_room", "counter")
         m.d.comb += [
             *(receive[name].eq((fields.flags & flag.value) != 0) for name, flag in flags.items()),
             *(receive[name].eq(fields[name]) for name in same),
+            receive.target.eq(fields.target_context),
             receive.user_context.eq(fields.context),
             receive.room.eq(fields.length),
         ]
@@ -110,6 +111,7 @@ class OrderVerdict(wiring.Component):
             event.address.eq(Mux(shows & self._is[ReceiveOpcode.RECEIVE], self.receive.address, 0)),
             *(event[name].eq(Mux(shows, message[name], 0)) for name in ("data", "tag", "length")),
             event.initiator.eq(Mux(shows, message.source_context, 0)),
+            event.target.eq(Mux(shows, message.target, 0)),
             event.slot.eq(Mux(shows, self.slot, 0)),
             event.flags.eq(
                 Mux(self.again | (self.cancels & ~self.found), 0, EventFlags.RELEASED.value)

@@ -35,10 +35,12 @@ POSTED_RECEIVE = data.StructLayout(
         "tagged": 1,
         "multi": 1,
         "directed": 1,
+        "addressed": 1,
         "tag": 64,
         "ignore": 64,
         "source_ip": 32,
         "source_context": 32,
+        "target": 8,
         "user_context": 64,
         "address": 64,
         "room": 32,  # bytes left in the buffer, from ``address`` on
@@ -49,7 +51,15 @@ POSTED_RECEIVE = data.StructLayout(
 """A receive that has met no message yet, or only part of its buffer has."""
 
 POSTED_KEY = data.StructLayout(
-    {"cancels": 1, "user_context": 64, "tagged": 1, "tag": 64, "source_ip": 32, "source_context": 32}
+    {
+        "cancels": 1,
+        "user_context": 64,
+        "tagged": 1,
+        "tag": 64,
+        "source_ip": 32,
+        "source_context": 32,
+        "target": 8,
+    }
 )
 """Which posted receive is looked for: the one of a message, or with ``cancels`` that with a ``user_context``."""
 
@@ -64,12 +74,22 @@ WAITING_MESSAGE = data.StructLayout(
         "source_ip": 32,
         "source_context": 32,
         "source_pdc": 16,
+        "target": 8,  # the context that it is for
     }
 )
 """A message that has met no receive yet. It lies in the slot that has its place's number."""
 
 WAITING_KEY = data.StructLayout(
-    {"tagged": 1, "directed": 1, "tag": 64, "ignore": 64, "source_ip": 32, "source_context": 32}
+    {
+        "tagged": 1,
+        "directed": 1,
+        "addressed": 1,
+        "tag": 64,
+        "ignore": 64,
+        "source_ip": 32,
+        "source_context": 32,
+        "target": 8,
+    }
 )
 """Which unexpected message is looked for: one for this receive."""
 
@@ -85,7 +105,12 @@ def _meet(receive, message):
     """Whether a receive is one for a message: what both sides of the section's rule have in common."""
     same_source = (receive.source_ip == message.source_ip) & (receive.source_context == message.source_context)
     same_tag = ((receive.tag ^ message.tag) & ~receive.ignore) == 0
-    return (receive.tagged == message.tagged) & (~receive.tagged | same_tag) & (~receive.directed | same_source)
+    return (
+        (receive.tagged == message.tagged)
+        & (~receive.tagged | same_tag)
+        & (~receive.directed | same_source)
+        & (~receive.addressed | (receive.target == message.target))
+    )
 
 
 def receive_matches(receive, key):

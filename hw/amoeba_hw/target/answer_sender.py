@@ -137,6 +137,7 @@ class AnswerSender(wiring.Component):
             "source_ip": answer.ip,
             "source_context": answer.event.initiator,
             "source_pdc": answer.dpdcid,
+            "target_context": answer.event.target,
             "status": status,
             **{name: answer.event[name] for name in ("data", "tag", "address", "length", "slot", "kind", "flags")},
         }

@@ -27,7 +27,7 @@ _CONTEXT_VIEW = data.StructLayout(
         "pid_matches": 1,
         "has_events": 1,
         "data_by_key": 1,
-        "takes_messages": 1,
+        "takes_messages": 1,  # or its receiver does
         "read_counter": 8,
         "write_counter": 8,
     }
@@ -104,6 +104,8 @@ class RequestChecker(wiring.Component):
     Members
     -------
     contexts : array of CONTEXT, In
+    takes_messages : In, a bit per context
+        Of :class:`~amoeba_hw.target.receivers.Receivers`.
     keeps_data : In(1)
         There is an answer memory.
     located : LOCATED_REQUEST stream
@@ -124,6 +126,7 @@ class RequestChecker(wiring.Component):
         super().__init__(
             {
                 "contexts": In(CONTEXT).array(parameters.contexts),
+                "takes_messages": In(parameters.contexts),
                 "keeps_data": In(1),
                 "located": In(stream.Signature(LOCATED_REQUEST)),
                 "checked": Out(stream.Signature(CHECKED_REQUEST)),
@@ -161,7 +164,7 @@ class RequestChecker(wiring.Component):
                         context.pid_matches.eq(header.pid_on_fep == chosen.pid_on_fep),
                         context.has_events.eq(chosen.event_base != 0),
                         context.data_by_key.eq(chosen.data_by_key),
-                        context.takes_messages.eq((chosen.event_base != 0) & (chosen.unexpected_base != 0)),
+                        context.takes_messages.eq(self.takes_messages[index]),
                         context.read_counter.eq(chosen.read_counter),
                         context.write_counter.eq(chosen.write_counter),
                     ]
@@ -193,7 +196,7 @@ class RequestChecker(wiring.Component):
             message.tagged.eq(is_message(header) & ~opcode.matches(*_UNTAGGED)),
             message.rendezvous.eq(opcode.matches(*_RENDEZVOUS)),
             message.atomic.eq(is_message(header) & ~opcode.matches(*_SENDS)),
-            message.slot_promised.eq(self.located.p.request.slot_promised),
+            *(message[name].eq(self.located.p.request[name]) for name in ("slot_promised", "target_generation")),
         ]
 
     def _judge(self, m):
@@ -273,7 +276,7 @@ class RequestChecker(wiring.Component):
         is_rma = kind.writes | kind.reads
         return [
             event.promised.eq(request.promised),
-            event.context.eq(header.resource_index),
+            event.context.eq(request.receiver),
             event.generation.eq(request.generation),
             event.kind.eq(Mux(message.valid, 0, Mux(is_rma, rma_kind, int(EventKind.REMOTE_ATOMIC)))),
             event.flags.eq(
@@ -285,6 +288,7 @@ class RequestChecker(wiring.Component):
             event.address.eq(address),
             event.length.eq(header.request_length),
             event.initiator.eq(header.initiator),
+            event.target.eq(header.resource_index),
         ]
 
     def _judge_counters(self):

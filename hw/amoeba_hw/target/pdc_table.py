@@ -14,6 +14,7 @@ from amoeba_hw.target.records import (
     GENERATION_BITS,
     INCARNATION_BITS,
     NACK,
+    RECEIVER,
     SEQUENCED_REQUEST,
     is_message,
 )
@@ -57,6 +58,8 @@ class PdcTable(wiring.Component):
         All of them, in order; those that are not accepted with ``dropped``.
     nacks : NACK stream
     duplicates : DUPLICATE stream
+    receivers : array of RECEIVER, In
+        Of the contexts: where a message needs an event and a slot. Stay while their context is enabled.
     event_open, event_blocked : In, a bit per context
         The context has an event ring, and there is room in it, or not; promises count from the next cycle on.
     slot_open, slot_blocked : In, a bit per context
@@ -91,6 +94,7 @@ class PdcTable(wiring.Component):
                 "sequenced": Out(stream.Signature(SEQUENCED_REQUEST)),
                 "nacks": Out(stream.Signature(NACK)),
                 "duplicates": Out(stream.Signature(DUPLICATE)),
+                "receivers": In(RECEIVER).array(self._contexts),
                 "event_open": In(self._contexts),
                 "event_blocked": In(self._contexts),
                 "slot_open": In(self._contexts),
@@ -114,10 +118,15 @@ class PdcTable(wiring.Component):
         self._exists = Signal()
         """That is one which may be the sender's; otherwise one to open."""
         self._seeks_victim = Signal()
+        self._is_message = Signal()
+        self._receiver = Signal(12)
+        """The context of which the packet needs an event or a slot, if any: number as in ``resource_index``."""
+        self._has_receiver = Signal()
         self._event_open = Signal()
         self._slot_open = Signal()
         self._blocked = Signal()
         self._generation = Signal(GENERATION_BITS)
+        self._target_generation = Signal(GENERATION_BITS)
 
     def elaborate(self, platform):
         m = Module()
@@ -151,6 +160,7 @@ class PdcTable(wiring.Component):
         ]
         with m.If(take):
             m.d.sync += [self._current.eq(self.requests.p), self._candidates.eq(self._matches(self.requests.p))]
+            self._elaborate_receiver(m)
         with m.If(read.en):
             m.d.sync += [self._number.eq(read.addr), self._candidates.eq(self._candidates & ~lowest)]
         with m.FSM(name="step"):
@@ -185,17 +195,30 @@ class PdcTable(wiring.Component):
     def _matches(self, header):
         return Cat((number < self._used) & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
 
+    def _elaborate_receiver(self, m):
+        """Notes the receiver of a message while it is taken; other requests need nothing but their own context's."""
+        header = self.requests.p
+        m.d.sync += [
+            self._is_message.eq(is_message(header)),
+            self._receiver.eq(header.resource_index),
+            self._has_receiver.eq(1),
+        ]
+        with m.If(is_message(header)), m.Switch(header.resource_index):
+            for context, receiver in enumerate(self.receivers):
+                with m.Case(context):
+                    m.d.sync += [self._receiver.eq(receiver.context), self._has_receiver.eq(receiver.valid)]
+
     def _elaborate_room(self, m):
         """Notes what could be promised, before the room can change under a NACK on offer."""
         header = self._current
-        has_data = Signal()
-        asks = Signal()
-        m.d.comb += [
-            has_data.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0)),
-            asks.eq(is_message(header)),
-        ]
+        has_data, asks = Signal(), self._is_message
+        m.d.comb += has_data.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0))
         m.d.sync += [self._event_open.eq(0), self._slot_open.eq(0), self._blocked.eq(0)]
         with m.Switch(header.resource_index):
+            for context in range(self._contexts):
+                with m.Case(context):
+                    m.d.sync += self._target_generation.eq(self.event_generations[context])
+        with m.If(self._has_receiver), m.Switch(self._receiver):
             for context in range(self._contexts):
                 slot_open, slot_blocked = self.slot_open[context], self.slot_blocked[context]
                 wants = has_data | (asks & (slot_open | slot_blocked))
@@ -239,7 +262,9 @@ class PdcTable(wiring.Component):
                 sequenced.p.dropped.eq(~verdict.accepted),
                 sequenced.p.promised.eq(verdict.accepted & self._event_open),
                 sequenced.p.slot_promised.eq(verdict.accepted & self._slot_open),
+                sequenced.p.receiver.eq(self._receiver),
                 sequenced.p.generation.eq(self._generation),
+                sequenced.p.target_generation.eq(self._target_generation),
             ]
         for destination in (duplicate, nack):
             m.d.comb += [destination[name].eq(packet[name]) for name in ("mac", "ip", "port")]
@@ -261,7 +286,7 @@ class PdcTable(wiring.Component):
         for promise, wanted in ((self.event_promise, self._event_open), (self.message_promise, self._slot_open)):
             m.d.comb += [
                 promise.valid.eq(leaves & verdict.accepted & wanted),
-                promise.context.eq(packet.resource_index),
+                promise.context.eq(self._receiver),
                 promise.generation.eq(self._generation),
             ]
 

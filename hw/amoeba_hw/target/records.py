@@ -21,6 +21,7 @@ __all__ = [
     "MESSAGE",
     "NACK",
     "OPERAND_JOB",
+    "RECEIVER",
     "SEQUENCED_REQUEST",
     "acknowledges",
     "is_message",
@@ -34,6 +35,9 @@ INCARNATION_BITS = 8
 """A target PDC's incarnation changes when it is opened, if something was accepted since it was opened before.
 Requests of several can be in the target at once, but fewer than 2**8 requests."""
 
+RECEIVER = data.StructLayout({"valid": 1, "context": 8})
+"""The context whose receives meet the messages for a context; valid while that is enabled, and this one exists."""
+
 SEQUENCED_REQUEST = data.StructLayout(
     {
         "header": FRAME_HEADER,
@@ -42,7 +46,9 @@ SEQUENCED_REQUEST = data.StructLayout(
         "dropped": 1,  # not accepted: only its payload is still to be swallowed
         "promised": 1,  # room for its event is taken
         "slot_promised": 1,  # and an unexpected slot
-        "generation": GENERATION_BITS,  # of the context at that time
+        "receiver": 8,  # the context of which they are: for messages see Receivers
+        "generation": GENERATION_BITS,  # of that context at that time
+        "target_generation": GENERATION_BITS,  # of the context that the request is for
     }
 )
 """A request whose PDC is known."""
@@ -72,6 +78,7 @@ EVENT_ORDER = data.StructLayout(
         "length": 32,
         "slot": 16,
         "initiator": 32,
+        "target": 8,  # the context that the request is for
     }
 )
 """What the event of a request or of a receive descriptor says, besides what its answer says."""
@@ -116,10 +123,11 @@ MESSAGE = data.StructLayout(
         "rendezvous": 1,
         "atomic": 1,
         "slot_promised": 1,  # also to one that the checks refuse
+        "target_generation": GENERATION_BITS,  # of the context that it is for, when it was accepted
     }
 )
 """What matching has to know of a request. Until then ``buffer_offset`` is the memory request's address, and of the
-event tag, data, initiator, generation and the flags IMMEDIATE and TAGGED are valid."""
+event tag, data, initiator, target, generation and the flags IMMEDIATE and TAGGED are valid."""
 
 CHECKED_REQUEST = data.StructLayout(
     {

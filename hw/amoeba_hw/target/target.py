@@ -34,6 +34,7 @@ from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.operand_splitter import OperandSplitter
 from amoeba_hw.target.pdc_table import PdcTable
+from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.records import ADVANCES, DUPLICATE, NACK
 from amoeba_hw.target.replayer import Replayer
 from amoeba_hw.target.response_merger import ResponseMerger
@@ -153,6 +154,7 @@ class Target(wiring.Component):
         m = Module()
         parameters = self._parameters
         m.submodules.pdcs = pdcs = PdcTable(parameters)
+        m.submodules.receivers = receivers = Receivers(parameters.contexts)
         m.submodules.matcher = matcher = Matcher(parameters)
         m.submodules.collector = collector = AnswerCollector(parameters)
         m.submodules.sender = sender = AnswerSender(parameters)
@@ -176,8 +178,8 @@ class Target(wiring.Component):
             (merger.response_payload, flipped(self.response_payload)),
         ):
             connect_streams(m, producer, consumer)
-        self._elaborate_checks(m, pdcs, matcher, collector)
-        self._elaborate_matching(m, pdcs, matcher, sender)
+        self._elaborate_checks(m, pdcs, receivers, matcher, collector)
+        self._elaborate_matching(m, pdcs, receivers, matcher, sender)
         self._elaborate_events(m, sender)
         self._elaborate_counts(m, sender)
         self._elaborate_answer_memory(m, collector, sender, replayer)
@@ -194,7 +196,7 @@ class Target(wiring.Component):
         ]
         return m
 
-    def _elaborate_checks(self, m, pdcs, matcher, collector):
+    def _elaborate_checks(self, m, pdcs, receivers, matcher, collector):
         """From the packets that are accepted to what the memory engine does."""
         m.submodules.keys = keys = KeyTable(self._parameters.keys)
         m.submodules.checker = checker = RequestChecker(self._parameters)
@@ -213,6 +215,7 @@ class Target(wiring.Component):
             connect_streams(m, producer, consumer)
         m.d.comb += [
             checker.keeps_data.eq(self.answer_base != 0),
+            checker.takes_messages.eq(receivers.takes_messages),
             *(checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)),
         ]
         self._elaborate_report(m, checker.checked)
@@ -246,7 +249,7 @@ class Target(wiring.Component):
             answers.p.eq(request.answer),
         ]
 
-    def _elaborate_matching(self, m, pdcs, matcher, sender):
+    def _elaborate_matching(self, m, pdcs, receivers, matcher, sender):
         """The Matcher's receive descriptors; and who takes event entries and slots, and who gives them back."""
         m.submodules.rooms = rooms = EventRooms(self._parameters.contexts)
         for producer, consumer in (
@@ -271,6 +274,8 @@ class Target(wiring.Component):
             context, generation = self.contexts[index], rooms.generations[index]
             takes_messages = context.enable & (context.event_base != 0) & (context.unexpected_base != 0)
             m.d.comb += [
+                receivers.contexts[index].eq(context),
+                pdcs.receivers[index].eq(receivers.receivers[index]),
                 rooms.contexts[index].eq(context),
                 matcher.contexts[index].eq(context),
                 pdcs.slot_open[index].eq(takes_messages & matcher.slot_open[index]),

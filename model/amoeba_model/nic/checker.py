@@ -100,7 +100,7 @@ class RequestChecker:
         if isinstance(request, ReturnCode):
             return request
         if header.opcode in _MESSAGES:
-            return request if context.events.base and context.unexpected_base else ReturnCode.DISABLED
+            return request if context.takes_messages() else ReturnCode.DISABLED
         key = self._keys.find(header.memory_key)
         if header.flags & _HEADER_DATA and not _takes_data(context, header.opcode, key):
             return ReturnCode.DISABLED

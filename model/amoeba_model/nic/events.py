@@ -27,7 +27,8 @@ _KINDS = {
     RequestOpcode.AMOEBA_COMPARE_ATOMIC.value: EventKind.REMOTE_ATOMIC.value,
 }
 _FIELDS = (
-    "data", "address", "length", "source_ip", "source_context", "source_pdc", "kind", "status", "flags",
+    "data", "address", "length", "source_ip", "source_context", "source_pdc", "target_context", "kind", "status",
+    "flags",
 )  # fmt: skip
 _pack_event = packer((EVENT,), [f"event.{name}" for name in _FIELDS])
 _OK = ReturnCode.OK.value
@@ -86,6 +87,7 @@ class EventWriter:
             header.ip,
             header.initiator,
             header.spdcid,
+            context.number,
             _KINDS[header.opcode],
             _OK,
             ring.phase() | _IMMEDIATE,
@@ -94,9 +96,9 @@ class EventWriter:
         self._writer.write(ring, context.number, entry, pdc, _OK, cycle)
         return cycle
 
-    def report(self, context: int, report: Report, pdc: int, cycle: int) -> int:
+    def report(self, context: Context, report: Report, pdc: int, cycle: int) -> int:
         """The event of a message or a receive descriptor; the cycle in which it is written."""
-        ring = self._contexts[context].events
+        ring = context.events
         fields: dict[str, int] = {}
         message = report.message
         if message is not None:
@@ -107,6 +109,7 @@ class EventWriter:
                 "source_ip": message.source[0],
                 "source_context": message.source[1],
                 "source_pdc": message.source_pdc,
+                "target_context": message.target,
                 "slot": message.slot,
             }
         entry = EVENT.pack(
@@ -118,7 +121,7 @@ class EventWriter:
             **fields,
         )
         cycle += EVENT_COST
-        self._writer.write(ring, context, entry, pdc, report.status, cycle)
+        self._writer.write(ring, context.number, entry, pdc, report.status, cycle)
         return cycle
 
     def consume(self, context: Context, head: int) -> None:

@@ -25,6 +25,8 @@ _ADDRESS_MASK = (1 << 64) - 1
 class Arrival(NamedTuple):
     """What follows from a message once its memory request has been executed."""
 
+    receiver: Context
+    """Whose event ring it is, and whose unexpected slots."""
     report: Report | None = None
     """The event, if the message met a receive."""
     counter: int = 0
@@ -48,7 +50,8 @@ class MatchUnit:
         self._lists[context.number] = MatchLists(parameters.receives, parameters.unexpected)
 
     def arrive(self, context: Context, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
-        """A checked message, whose ``request`` learns where it goes; or the return code of one that goes nowhere."""
+        """A checked message that ``context`` receives: its ``request`` learns where it goes, or its return code says
+        why it goes nowhere."""
         message = _message(header)
         receive = self.lists(context).arrive(message)
         if header.opcode in _TAGGED_ATOMICS:
@@ -57,7 +60,7 @@ class MatchUnit:
             self._put_into_slot(context, request, message)
             self.lists(context).wait(message)
             self._core.counters[Counter.MESSAGES_UNEXPECTED] += 1
-            return Arrival()
+            return Arrival(context)
         place = receive.use(message.length)
         self._meet(context, receive, place.released)
         if message.rendezvous:
@@ -70,7 +73,7 @@ class MatchUnit:
             kind, counter = EventKind.RECEIVED, receive.counter
             status = ReturnCode.OK if place.size == message.length else ReturnCode.TOO_LONG
         report = Report(kind, receive.context, status, place.released, message, place.address, message.rendezvous)
-        return Arrival(report, counter)
+        return Arrival(context, report, counter)
 
     def _perform(
         self, context: Context, offset: int, request: MemoryRequest, message: Message, receive: Receive | None
@@ -85,7 +88,7 @@ class MatchUnit:
         report = Report(
             EventKind.ATOMIC_RECEIVED, receive.context, ReturnCode.OK, True, message, request.address, False
         )
-        return Arrival(report, receive.counter)
+        return Arrival(context, report, receive.counter)
 
     def _meet(self, context: Context, receive: Receive, released: bool) -> None:
         self._core.counters[Counter.MESSAGES_MATCHED] += 1
@@ -130,6 +133,7 @@ def _message(header: FrameHeader) -> Message:
         tag=header.memory_key if tagged else 0,
         source=(header.ip, header.initiator),
         source_pdc=header.spdcid,
+        target=header.resource_index,
         length=header.buffer_offset & _LENGTH_MASK if rendezvous else header.request_length,
         data=header.header_data if header.flags & SesFlags.HEADER_DATA else None,
         rendezvous=rendezvous,

@@ -52,7 +52,7 @@ class Matcher:
 
     def arrive(self, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
         """A checked message: see :meth:`MatchUnit.arrive`."""
-        return self._unit.arrive(self._contexts[header.resource_index], header, request)
+        return self._unit.arrive(self._contexts[header.resource_index].receiver, header, request)
 
     def run(self) -> None:
         """Do all receive descriptors that may be done by now."""
@@ -78,7 +78,7 @@ class Matcher:
     def _take(self, context: Context, order: ReceiveOrder) -> None:
         report = self._unit.take(context, order)
         if report is not None:
-            self._events.report(context.number, report, 0, max(self._core.now, order.ready))
+            self._events.report(context, report, 0, max(self._core.now, order.ready))
         looks_again = order.opcode == ReceiveOpcode.RECEIVE and report is not None and not report.released
         if not looks_again:
             del self._orders[context.number]

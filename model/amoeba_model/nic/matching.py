@@ -21,6 +21,8 @@ class Receive:
     """Bits of ``tag`` that need not match."""
     source: tuple[int, int] | None = None
     """(IP address, initiator) whose messages alone are wanted; None for anybody's."""
+    target: int | None = None
+    """Context for which messages alone are wanted; None for any that shares the list."""
     context: int = 0
     """The application's context."""
     address: int = 0
@@ -36,6 +38,7 @@ class Receive:
             self.tagged == message.tagged
             and not (self.tagged and (self.tag ^ message.tag) & ~self.ignore)
             and self.source in (None, message.source)
+            and self.target in (None, message.target)
         )
 
     def use(self, length: int) -> "Place":
@@ -68,6 +71,8 @@ class Message:
     source: tuple[int, int]
     """(IP address, initiator) of the sender."""
     source_pdc: int
+    target: int
+    """Context that it is for."""
     length: int
     data: int | None = None
     """Immediate data."""

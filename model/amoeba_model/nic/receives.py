@@ -56,12 +56,13 @@ class ReceiveFetch:
 
 def _order(fields: dict[str, int], ready: int) -> ReceiveOrder:
     flags = fields["flags"]
-    directed = flags & ReceiveFlags.DIRECTED
+    directed, addressed = flags & ReceiveFlags.DIRECTED, flags & ReceiveFlags.ADDRESSED
     receive = Receive(
         tagged=bool(flags & ReceiveFlags.TAGGED),
         tag=fields["tag"],
         ignore=fields["ignore"],
         source=(fields["source_ip"], fields["source_context"]) if directed else None,
+        target=fields["target_context"] if addressed else None,
         context=fields["context"],
         address=fields["address"],
         room=fields["length"],

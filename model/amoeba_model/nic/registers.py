@@ -25,6 +25,9 @@ from amoeba_model.registers import (
 
 __all__ = ["DoorbellPages", "RegisterBank", "check_offset"]
 
+_NO_CONTEXT = Context(-1)
+"""Stands for those that do not exist: it is never enabled."""
+
 
 class RegisterBank:
     """The register blocks: storage, capabilities, and the two tables that are written through a window.
@@ -140,6 +143,10 @@ class RegisterBank:
         context.unexpected_base = self._pair("contexts", "unexpected_base", number)
         context.read_counter = self._value("contexts", "read_counter", number) & 0xFF
         context.write_counter = self._value("contexts", "write_counter", number) & 0xFF
+        context.receiver = context
+        if control & ContextControl.SHARES_RECEIVES:
+            receiver = self._value("contexts", "receive_context", number) & 0xFF
+            context.receiver = self._contexts[receiver] if receiver < len(self._contexts) else _NO_CONTEXT
         context.cswap_by_bits = bool(control & ContextControl.CSWAP_BY_BITS)
         context.data_by_key = bool(control & ContextControl.DATA_BY_KEY)
         enable = bool(control & ContextControl.ENABLE)

@@ -29,7 +29,8 @@ class TargetRooms:
         is_message = header.opcode in _MESSAGES
         if not (is_message or header.flags & _HEADER_DATA) or header.resource_index >= len(self._contexts):
             return True
-        context = self._contexts[header.resource_index]
+        target = self._contexts[header.resource_index]
+        context = target.receiver if is_message and target.enabled else target
         if not (context.enabled and context.events.base):
             return True
         if is_message and context.unexpected_base:

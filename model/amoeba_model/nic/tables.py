@@ -35,6 +35,8 @@ class Context:
     """Of the unexpected slots; 0: the context takes no messages."""
     read_counter: int = 0
     write_counter: int = 0
+    receiver: "Context" = field(init=False, repr=False)
+    """Whose receives its messages meet: by default its own."""
 
     tail: int = 0
     """Producer index of the transmit ring, from the doorbell."""
@@ -50,6 +52,14 @@ class Context:
     """RequestQueues: checked, and not yet cut into their last packet."""
     epoch: int = 0
     """Counts enablings: requests of an earlier one must not touch the memory of the next."""
+
+    def __post_init__(self) -> None:
+        self.receiver = self
+
+    def takes_messages(self) -> bool:
+        """Whether its receiver has what messages need; whether it is enabled itself is another matter."""
+        receiver = self.receiver
+        return bool(receiver.enabled and receiver.events.base and receiver.unexpected_base)
 
     def restart(self) -> None:
         """What setting ENABLE does to the rings."""

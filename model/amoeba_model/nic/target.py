@@ -102,7 +102,7 @@ class Target:
         if report is not None:
             if data is None:
                 report.status = ReturnCode.HOST_UNSUCCESS_CMPL
-            cycle = self._events.report(header.resource_index, report, pdc, cycle)
+            cycle = self._events.report(arrival.receiver, report, pdc, cycle)
             self._event_counters.advance(arrival.counter, report.status == ReturnCode.OK)
         return (_OK, data, cycle) if data is not None else (_HOST_UNSUCCESS_CMPL, b"", cycle)
 

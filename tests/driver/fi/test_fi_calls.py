@@ -47,6 +47,7 @@ C_ARGUMENTS = {
     "fi_tx_context": "sep index attr",
     "fi_rx_context": "sep index attr",
     "fi_stx_context": "domain attr",
+    "fi_srx_context": "domain attr",
     "fi_ep_bind": "ep fid flags",
     "fi_enable": "ep",
     "fi_cancel": "ep context",

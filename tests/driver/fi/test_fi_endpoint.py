@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from amoeba import (
+    FI_ADDR_UNSPEC,
     FI_SHARED_CONTEXT,
     INJECT_SIZE,
     MAX_MESSAGE,
@@ -107,3 +108,33 @@ def test_a_shared_context(client, nodes, memory, to, keep):
     client.done("shared")
     assert memory[0] == 8
     assert keep(fi.fi_stx_context(client.domain, None)).tx_size == 256
+
+
+def test_a_shared_receive_context(client, nodes, keep):
+    server, domain = nodes[1], nodes[1].domain
+    srx = keep(fi.fi_srx_context(domain, RxAttr(size=16)))
+    info = dataclasses.replace(client.info, ep_attr=EpAttr(type=EpType.FI_EP_RDM, rx_ctx_cnt=FI_SHARED_CONTEXT))
+    ep = keep(fi.fi_endpoint(domain, info))
+    for fid, flags in ((srx, 0), (server.cq, BindFlags.FI_TRANSMIT | BindFlags.FI_RECV), (server.av, 0)):
+        fi.fi_ep_bind(ep, fid, flags)
+    fi.fi_enable(ep)
+    peer = fi.fi_av_insert(client.av, fi.fi_getname(ep), 1, 0).fi_addr[0]
+    fi.fi_recv(srx, buffer := bytearray(4), 4, None, FI_ADDR_UNSPEC, "shared")
+    fi.fi_trecv(srx, bytearray(4), 4, None, FI_ADDR_UNSPEC, 1, 0, "unwanted")
+    assert fi.fi_rx_size_left(srx) == 16
+    fi.fi_cancel(srx, "unwanted")
+    fi.fi_send(client.ep, b"text", 4, None, peer, "sent")
+    client.done("sent")
+    found = {}
+    while len(found) < 2:
+        try:
+            entry = fi.fi_cq_sread(server.cq, 1, None, -1)[0]
+        except ErrorAvailableError:
+            entry = fi.fi_cq_readerr(server.cq, 0)
+        found[entry.op_context] = getattr(entry, "err", 0)
+    assert (found, buffer) == ({"shared": 0, "unwanted": Errno.FI_ECANCELED}, b"text")
+    with refused(Errno.FI_EOPNOTSUPP):
+        fi.fi_recv(ep, buffer, 4, None, FI_ADDR_UNSPEC)
+    with refused(Errno.FI_EINVAL, "endpoints are bound to"):
+        fi.fi_ep_bind(srx, server.cq, BindFlags.FI_RECV)
+    assert keep(fi.fi_srx_context(domain, None)).rx_size == 256
