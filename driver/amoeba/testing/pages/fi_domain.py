@@ -155,7 +155,7 @@ page.leave(
     "How many contexts scalable endpoints and shared contexts have.",
     "[libfabric.md](libfabric.md#several-contexts-and-shared-ones)",
 )
-page.leave("max_err_data", "How much data errors have.", "None: 0.")
+page.leave("max_err_data", "How much data errors have.", "Errors have none, and it is 0.")
 page.leave(
     "auth_key, tclass", "Keys of jobs, traffic classes.", "There is one of each; hints for others are no match."
 )
