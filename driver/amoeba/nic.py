@@ -133,6 +133,9 @@ class Nic:
         for placed in bar_blocks(self.parameters):
             if placed.block.name != "device":
                 self._place(placed.block.name, placed.block, found)
+        self.mac = (self.read("device", "mac_high") << 32 | self.read("device", "mac_low")).to_bytes(6, "big")
+        """Read once, as is :attr:`ip`: several threads may ask for them at a time, of the NIC only one."""
+        self.ip = self.read("device", "ip")
         self._masks = {form: tuple(self.read("atomics", form.value, op) for op in Op) for form in Form}
         self._free_contexts = list(range(self.parameters.contexts))
         self._free_peers = list(range(self.parameters.peers))
@@ -233,17 +236,10 @@ class Nic:
 
     # Own network address
 
-    @property
-    def mac(self) -> bytes:
-        return (self.read("device", "mac_high") << 32 | self.read("device", "mac_low")).to_bytes(6, "big")
-
-    @property
-    def ip(self) -> int:
-        return self.read("device", "ip")
-
     def set_address(self, mac: bytes, ip: int) -> None:
         self._write_wide("device", "mac", int.from_bytes(mac, "big"))
         self.write("device", "ip", ip)
+        self.mac, self.ip = mac, ip
 
     # Domains and contexts
 
