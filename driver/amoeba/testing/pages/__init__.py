@@ -14,6 +14,7 @@ MODULES = (
     "fi_atomic_tagged",
     "fi_endpoint",
     "fi_endpoint_contexts",
+    "fi_endpoint_shared_receives",
     "fi_cq",
     "fi_cntr",
     "fi_mr",
