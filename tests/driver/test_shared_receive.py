@@ -31,6 +31,7 @@ from amoeba import (
     RxAttr,
     SharedReceiveContext,
     TaggedMsg,
+    TriggeredContext,
     WaitObj,
 )
 from parties import MSG, asked
@@ -298,6 +299,22 @@ def test_what_is_about_no_message_is_told_by_the_endpoint_that_was_enabled_first
     assert (entry.op_context, entry.err) == ("unwanted", Errno.FI_ECANCELED)
     with refused(Errno.FI_ENOENT):
         office.context.cancel("unwanted")
+
+
+@ON_MODEL
+def test_a_receive_may_wait_for_its_counter(office, keep):
+    counter = keep(office.context._parent.cntr_open())
+    later, never = TriggeredContext(counter, 1), TriggeredContext(counter, 2)
+    for trigger in (later, never):
+        office.context.recv(bytearray(4), context=trigger, flags=OpFlags.FI_TRIGGER)
+    office.context.recv(bytearray(4), context="now")
+    office.send(b"1st", 1)
+    assert entries(office.sides[1].queue, 1)[0].op_context == "now"
+    counter.add(1)
+    office.send(b"2nd", 0)
+    assert entries(office.sides[0].queue, 1)[0].op_context is later
+    office.context.cancel(never)
+    assert failure(office.sides[0].queue).op_context is never
 
 
 # Counters, selective completion, progress, limits
