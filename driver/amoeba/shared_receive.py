@@ -112,8 +112,9 @@ class Share:
         """As :meth:`amoeba.long_messages.LongReceives.fetch`; :meth:`end` ends it, if it has not."""
 
         def over(status: int) -> None:
-            self._reading.remove(over)
-            done(status)
+            if over in self._reading:  # else it has been ended
+                self._reading.remove(over)
+                done(status)
 
         self._reading.append(over)
         self._read(record, sender, segments, over)
@@ -135,7 +136,7 @@ def _outlet_of(shares: dict[int, Share], event: Event) -> Outlet:
 
 
 class _SharedDispatch(Dispatch):
-    """Takes the events of all endpoints; nothing is ready here but what is nobody's.
+    """Takes the events of all endpoints, each of whom has ready what concerns it.
 
     As many entries as ``rx_size`` may wait in all queues together before peers are held back, all of them.
     """
@@ -166,8 +167,8 @@ class SharedReceiveContext(ReceiveOperations, HasOptions):
     be posted at once. Raises FI_ENOSPC if the NIC has no context left, FI_EINVAL for an ``rx_size`` that no ring has.
 
     When an endpoint is closed, receives that its messages have met are still reported, with FI_ECANCELED if the
-    message was not there yet, and its messages that met none are dropped, as are those it claimed. Closing the
-    context closes the endpoints first; receives that have met no message are dropped.
+    message was not there yet; its messages that met none, or were claimed, are dropped. Closing the context closes
+    the endpoints first; receives that have met no message are dropped.
     """
 
     _options = RECEIVE_OPTIONS

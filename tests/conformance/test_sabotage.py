@@ -21,6 +21,7 @@ from amoeba import (
     OpFlags,
     PollSet,
     info,
+    shared_receive,
 )
 from amoeba.atomics import AtomicOperations
 from amoeba.connections import Connection
@@ -39,6 +40,7 @@ from amoeba.receive_operations import ReceiveOperations
 from amoeba.receives import Receives
 from amoeba.rings import ContextRings
 from amoeba.scalable import ReceiveContext
+from amoeba.shared_receive import SharedReceiveContext
 from amoeba.sharing import RingShare
 from amoeba.testing import open_pair, run, select
 from amoeba.transmit import EndpointAlias
@@ -320,6 +322,36 @@ def what_completes_belongs_to_whoever_takes_it(patch):
         return 0
 
     patch.setattr(RingShare, "absorb", absorb)
+
+
+@breaks(
+    "fi_endpoint.receives_end_in_the_queue_*",
+    "fi_endpoint.shared_receives_are_counted_*",
+    "fi_endpoint.long_messages_meet_shared_*",
+    "fi_endpoint.searches_of_a_shared_*",
+)
+def all_shared_receives_are_the_first_endpoints(patch):
+    patch.setattr(shared_receive, "_outlet_of", lambda shares, event: next(iter(shares.values())).outlet)
+
+
+@breaks("fi_endpoint.messages_for_any_endpoint_*", "fi_endpoint.both_contexts_may_be_shared")
+def endpoints_keep_their_messages_to_themselves(patch):
+    """And have no receives for them."""
+
+    def enable(self, original, context, settings):
+        original(self, context, replace(settings, receive_context=None))
+
+    around(patch, Nic, "enable_context", enable)
+
+
+@breaks("fi_endpoint.closing_an_endpoint_leaves_shared_*")
+def messages_outlive_their_endpoint(patch):
+    patch.setattr(SharedReceiveContext, "_empty", lambda self, match, deadline: True)
+
+
+@breaks("fi_endpoint.endpoints_with_different_*", "fi_endpoint.an_endpoint_is_capable_of_no_more_*")
+def anybody_may_share_receives(patch):
+    patch.setattr(SharedReceiveContext, "_check_joining", lambda self, caps, av: None)
 
 
 @breaks("fi_msg.a_long_message_of_a_stranger_*")

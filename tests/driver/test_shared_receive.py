@@ -27,10 +27,12 @@ from amoeba import (
     Op,
     OpFlags,
     OptionLevel,
+    Retransmission,
     RmaIoc,
     RxAttr,
     SharedReceiveContext,
     TaggedMsg,
+    TriggeredContext,
     WaitObj,
 )
 from parties import MSG, asked
@@ -87,13 +89,15 @@ class Office:
         return entries(self.sender.queue, count)
 
 
-def desk(domain, context, peers, flags=BOTH, **options):
+def desk(domain, context, peers, flags=BOTH, ring=None, **options):
     """An endpoint that shares receives, with a queue of its own."""
     queue = domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)
     endpoint = domain.endpoint(tx_size=16, **options)
     try:
-        for target, bound in ((context, BindFlags(0)), (queue, flags), (peers, BindFlags(0))):
-            endpoint.bind(target, bound)
+        for target in (context, peers, ring):
+            if target is not None:
+                endpoint.bind(target)
+        endpoint.bind(queue, flags)
         endpoint.enable()
     except FabricError:
         queue.close()
@@ -300,6 +304,22 @@ def test_what_is_about_no_message_is_told_by_the_endpoint_that_was_enabled_first
         office.context.cancel("unwanted")
 
 
+@ON_MODEL
+def test_a_receive_may_wait_for_its_counter(office, keep):
+    counter = keep(office.context._parent.cntr_open())
+    later, never = TriggeredContext(counter, 1), TriggeredContext(counter, 2)
+    for trigger in (later, never):
+        office.context.recv(bytearray(4), context=trigger, flags=OpFlags.FI_TRIGGER)
+    office.context.recv(bytearray(4), context="now")
+    office.send(b"1st", 1)
+    assert entries(office.sides[1].queue, 1)[0].op_context == "now"
+    counter.add(1)
+    office.send(b"2nd", 0)
+    assert entries(office.sides[0].queue, 1)[0].op_context is later
+    office.context.cancel(never)
+    assert failure(office.sides[0].queue).op_context is never
+
+
 # Counters, selective completion, progress, limits
 
 
@@ -424,6 +444,31 @@ def test_a_receive_that_was_met_is_told_also_when_its_endpoint_is_closed(office)
 
 
 @ON_MODEL
+@pytest.mark.parametrize("shared", [False, True], ids=["own ring", "shared ring"])
+def test_a_receive_fails_if_the_message_is_not_there_when_its_endpoint_is_closed(fabric, keep, office, shared):
+    side = office.sides[1]
+    if shared:
+        office.sides[0].endpoint.close()
+        side = keep(desk(office.context._parent, office.context, office.peers, ring=keep(side.domain.stx_context())))
+        office.numbers[1] = office.sender.peers.insert(side.endpoint.getname())
+    fabric.nics[1].retransmission = Retransmission(timeout=1 << 30)
+    office.send(text(10000), 1)
+    office.wait()
+    fabric.network.cut(fabric.devices[0])
+    office.context.recv(bytearray(10000), context="unread")
+    office.context.recv(buffer := bytearray(8), context="next")
+    assert idle(side) == []
+    side.endpoint.close()
+    entry = failure(side.queue)
+    assert (entry.op_context, entry.err) == ("unread", Errno.FI_ECANCELED)
+    fabric.network.restore(fabric.devices[0])
+    if not shared:
+        office.send(b"received", 0)
+        assert entries(office.sides[0].queue, 1)[0].op_context == "next"
+        assert buffer == b"received"
+
+
+@ON_MODEL
 def test_messages_of_an_endpoint_that_is_closed_are_dropped_and_others_stay(office, keep):
     for who in (1, 0, 1):
         office.send(text(8, who), who)
@@ -465,8 +510,10 @@ def test_the_nics_contexts_come_back(fabric, keep):
     domain = keep(fabric.domain(1))
     peers = keep(domain.av_open())
     for _ in range(2 * fabric.nics[1].parameters.contexts):
-        with domain.srx_context() as context, desk(domain, context, peers).endpoint:
+        with domain.srx_context() as context:
+            side = keep(desk(domain, context, peers))
             context.recv(bytearray(8))
+        assert side.endpoint.closed
 
 
 @ON_MODEL

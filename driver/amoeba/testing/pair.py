@@ -254,6 +254,8 @@ class Pair:
             yield "scalable"
         if attributes.max_ep_stx_ctx:
             yield "shared_tx"
+        if attributes.max_ep_srx_ctx:
+            yield "shared_rx"
         with contextlib.suppress(FabricError):
             self.fabric.getinfo(CONNECTED)
             yield "connected"

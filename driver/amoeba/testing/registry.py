@@ -24,6 +24,7 @@ NEEDS = {
     "source": "FI_SOURCE",
     "scalable": "endpoints of two contexts of either kind",
     "shared_tx": "shared transmit contexts",
+    "shared_rx": "shared receive contexts",
     "persistent": "FI_RMA_PMEM",
     "connected": "endpoints of type FI_EP_MSG",
     "int128": "atomics on FI_INT128",

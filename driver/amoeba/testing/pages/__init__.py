@@ -18,6 +18,7 @@ MODULES = (
     "fi_endpoint_contexts",
     "fi_endpoint_use",
     "fi_cm",
+    "fi_endpoint_shared_receives",
     "fi_cq",
     "fi_cq_conditions",
     "fi_cntr",
