@@ -29,7 +29,15 @@ from amoeba_hw.core import Core
 from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.memory.engine import MemoryEngine
-from amoeba_hw.synthesis import ToolStoppedError, count_ecp5, occupied, progress, synthesize, yosys_version
+from amoeba_hw.synthesis import (
+    ToolStoppedError,
+    count_ecp5,
+    nextpnr_version,
+    occupied,
+    progress,
+    synthesize,
+    yosys_version,
+)
 from amoeba_hw.target.target import Target
 from amoeba_hw.ultrascale import estimate_ultrascale
 from amoeba_hw.wire.receiver import FrameReceiver
@@ -183,6 +191,8 @@ def commit() -> str:
 def measure(name: str, family: str, route: bool, minutes: float) -> dict[str, Any]:
     """Figures of one block on one family, or of one part; counts and a note if it could not be routed in time."""
     row: dict[str, Any] = {"commit": commit(), "date": datetime.date.today().isoformat(), "yosys": yosys_version()}
+    if family != "ultrascale" and route:
+        row["nextpnr"] = nextpnr_version()
     if family == "ultrascale":
         figures: Any = estimate_ultrascale(BLOCKS[name][1](ULTRASCALE))
     elif family == "ecp5 parts":
@@ -213,8 +223,9 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         f"{ECP5.contexts} contexts, payloads of {ECP5.payload} bytes, products of integers in the pipeline",
         "(`single_cycle_products=False`). Yosys and nextpnr. The part has 83,640 LUT4,",
         "156 MULT18X18D and 208 DP16KD. Yosys runs as machine code if the package `pyosys` is installed (the extra",
-        "`synth`), which is several times as fast, else as WebAssembly; nextpnr always as WebAssembly. Blocks",
-        "without a frequency were synthesized, not placed. Where a note names sizes, the block was taken with those.",
+        "`synth`), and nextpnr if `nextpnr-ecp5` is on the PATH (the OSS CAD Suite has it); each is several times as",
+        "fast as the WebAssembly that is taken elsewhere. Blocks without a frequency were synthesized, not placed.",
+        "Where a note names sizes, the block was taken with those.",
         "",
         "| block | what | LUT4 | FF | MULT18 | DP16KD | MHz | commit | note |",
         "|---|---|---|---|---|---|---|---|---|",

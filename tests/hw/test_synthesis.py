@@ -1,8 +1,18 @@
 """What is run for synthesis, and what is read from the logs of place and route."""
 
+import os
+
 import pytest
 from amoeba_hw import synthesis
-from amoeba_hw.synthesis import SynthesisResult, ToolStoppedError, occupied, progress, run_tool, run_yosys
+from amoeba_hw.synthesis import (
+    SynthesisResult,
+    ToolStoppedError,
+    nextpnr_version,
+    occupied,
+    progress,
+    run_tool,
+    run_yosys,
+)
 
 PACKED = """\
 Info: Device utilisation:
@@ -68,6 +78,32 @@ def test_yosys_runs_as_machine_code_where_it_is_installed(tmp_path, monkeypatch)
         "<tee -o stat.json stat>",
         "",
     ]
+
+
+def put_on_path(monkeypatch, folder, says):
+    tool = folder / "nextpnr-ecp5"
+    tool.write_text(f"#!/bin/sh\necho '{says}' \"$@\"\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return str(tool)
+
+
+def test_nextpnr_runs_as_machine_code_where_it_is_on_the_path(tmp_path, monkeypatch):
+    tool = put_on_path(monkeypatch, tmp_path, "nextpnr-ecp5 -- Next Generation Place and Route (Version 0.11.1-2)")
+    assert nextpnr_version() == "0.11.1-2 (native)"
+    assert "Place and Route" in run_tool(tmp_path, tool, "--seed", "1")
+    assert "--seed 1" in (tmp_path / "nextpnr-ecp5.log").read_text()
+
+
+def test_a_nextpnr_that_is_something_else_is_refused(tmp_path, monkeypatch):
+    put_on_path(monkeypatch, tmp_path, "hello")
+    with pytest.raises(ToolStoppedError, match="got:\nhello"):
+        nextpnr_version()
+
+
+def test_nextpnr_runs_as_webassembly_elsewhere(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert nextpnr_version().endswith("(WebAssembly)")
 
 
 def test_yosys_runs_as_webassembly_elsewhere(tmp_path, monkeypatch):
