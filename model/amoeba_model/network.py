@@ -177,6 +177,21 @@ class Network:
         """Frames that were sent and have not arrived yet; they may be waiting for :meth:`resume`."""
         return len(self._flights) + len(self._held)
 
+    @property
+    def moving(self) -> bool:
+        """Whether a frame is on its way that a further :meth:`step` may bring nearer."""
+        return bool(self._flights)
+
+    @property
+    def outside(self) -> int | None:
+        """A descriptor that is readable when frames have come from other processes; None: there are none."""
+        return None
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the next step waits for frames from outside, if none have come."""
+        return 0.0
+
     def attach(self, device: SimulatedDevice, mac: bytes) -> None:
         """Connect a NIC; ``mac`` is its 6-byte address. Raises DeviceError if the address is taken."""
         if len(mac) != 6:
@@ -242,8 +257,11 @@ class Network:
 
     # Time
 
-    def step(self) -> None:
-        """Let one link latency pass on every NIC and hand over the frames that left meanwhile."""
+    def step(self, *, at_once: bool = False) -> None:
+        """Let one link latency pass on every NIC and hand over the frames that left meanwhile.
+
+        ``at_once``: without waiting for frames from :attr:`outside`, as the caller has done that.
+        """
         self.now += self.latency
         departures: list[tuple[int, int, _Link, Frame]] = []
         for link in self._links.values():

@@ -127,11 +127,20 @@ class UdpNetwork(Network):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def step(self) -> None:
+    @property
+    def outside(self) -> int | None:
         self._check_open()
-        idle = self._frames_seen == self.traffic.sent
-        rest = max(self.latency / self.idle_hz, min(_REST * self._work, _LONGEST_REST))
-        self._receive(rest if idle else 0.0)
+        return self._socket.fileno()
+
+    @property
+    def patience(self) -> float:
+        if self._frames_seen != self.traffic.sent:
+            return 0.0
+        return max(self.latency / self.idle_hz, min(_REST * self._work, _LONGEST_REST))
+
+    def step(self, *, at_once: bool = False) -> None:
+        self._check_open()
+        self._receive(0.0 if at_once else self.patience)
         self._frames_seen = self.traffic.sent
         begin = time.perf_counter()
         self._hand_over()

@@ -310,6 +310,21 @@ def test_a_paused_link_delivers_everything_later_and_in_order():
     assert (network.traffic.lost, network.in_flight) == (0, 0)
 
 
+def test_frames_move_until_they_arrive_or_meet_a_pause():
+    network, (_, second) = connected([(0, frame_to(1)), (1, frame_to(1))], [])
+    assert not network.moving
+    network.pause(second)
+    seen = []
+    for _ in range(20):
+        run(network, 1)
+        seen.append((network.moving, network.in_flight))
+    assert (seen[-1], network.outside, network.patience) == ((False, 2), None, 0.0)
+    network.resume(second)
+    assert network.moving
+    run(network, 2)
+    assert (network.moving, len(second.frames)) == (False, 2)
+
+
 def test_between_two_paused_devices_both_must_be_resumed():
     network, (first, second) = connected([(0, frame_to(1))], [])
     network.pause(first)

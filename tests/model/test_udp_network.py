@@ -1,6 +1,7 @@
 """A network over UDP: frames between two sockets, datagrams from hell, and the passing of time."""
 
 import contextlib
+import select
 import socket
 import time
 
@@ -243,6 +244,22 @@ def test_a_frame_ends_the_wait_and_a_step_after_a_departure_does_not_wait(outsid
 
 
 # What is refused
+
+
+def test_who_has_waited_for_the_socket_steps_at_once(outsider):
+    """As a thread does that makes progress; the clock of a network on which nothing happens is a slow one."""
+    network, plain = outsider
+    network.idle_hz = network.latency / 60  # a minute per step
+    network.step(at_once=True)
+    assert network.patience == 60
+    assert select.select([network.outside], [], [], 0)[0] == []
+    plain.sendto(HEADER_TO_0 + frame_to(0, b"come"), network.address)
+    assert select.select([network.outside], [], [], 10)[0] == [network.outside]
+    begin = time.monotonic()
+    network.step(at_once=True)
+    assert time.monotonic() - begin < 30
+    assert network.devices[0].frames == [frame_to(0, b"come")]
+    assert select.select([network.outside], [], [], 0)[0] == []
 
 
 def test_addresses_are_given_once(ends):

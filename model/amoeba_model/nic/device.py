@@ -94,6 +94,7 @@ class ModelDevice(SimulatedDevice):
 
     @property
     def cycles(self) -> int:
+        self._check_open()
         return self._core.now
 
     @property
