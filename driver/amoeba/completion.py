@@ -2,15 +2,17 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from amoeba_model.device import DeviceClosedError
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.constants import Caps, CqFormat, CqWaitCond, Errno, WaitObj
 from amoeba.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, fabric_error
 from amoeba.lifetime import FabricObject
+from amoeba.progress import AutomaticProgress
 from amoeba.requests import Completed
 from amoeba.wait_set import WaitSet, by_descriptor, wait_set_of
 from amoeba.waiting import WAIT_SLICE, WaitFd
@@ -108,6 +110,14 @@ class CompletionSource(Protocol):
     def limited(self) -> bool:
         """Whether what is not read must stay in the ring, because that holds others back."""
 
+    @property
+    def under_way(self) -> int:
+        """Requests that the NIC works on, or whose completion has not been taken."""
+
+    @property
+    def ready(self) -> Collection[Completed]:
+        """Where what is not read stays: what has been found there, and nobody has taken."""
+
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` whenever the NIC has been told of requests."""
 
@@ -131,12 +141,14 @@ class CompletionSource(Protocol):
 class CompletionQueue(FabricObject):
     """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
 
-    Reading the queue is also what drives progress: descriptors held back by FI_MORE are announced, and a
-    simulated NIC gets time to run. Entries of one endpoint to one peer come in order, and so do those of one peer.
+    Unless progress is automatic, it is reading the queue that drives it: descriptors held back by FI_MORE are
+    announced, and a simulated NIC gets time to run. Entries of one endpoint to one peer come in order, and so do
+    those of one peer.
 
-    With FI_WAIT_FD the queue has a file descriptor to wait for. A simulated NIC runs only while the queue is read,
-    so there it is readable as soon as operations are under way, until the last completion has been read; if the
-    queue is bound to an endpoint with FI_RECV, always, as peers may have begun something.
+    With FI_WAIT_FD the queue has a file descriptor to wait for. With automatic progress it is readable while there is
+    an entry. Else a simulated NIC runs only while the queue is read, so that it is readable as soon as operations are
+    under way, until the last completion has been read; if the queue is bound to an endpoint with FI_RECV, always, as
+    peers may have begun something.
 
     Parameters
     ----------
@@ -175,6 +187,7 @@ class CompletionQueue(FabricObject):
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
         self.wait_obj = wait_obj
         self.wait_cond = wait_cond
+        self._nic = domain.nic
         self._device = domain.nic.device
         self._deferrals = domain._deferrals
         self._sources: list[CompletionSource] = []
@@ -182,6 +195,8 @@ class CompletionQueue(FabricObject):
         """Out of the rings, on behalf of those who do not read, and not read yet."""
         self._errors: deque[Completed] = deque()
         self._signalled = False
+        self._lost = False
+        """Automatic progress has found the device closed."""
         self._fd: WaitFd | None = None
         super().__init__(domain)
         if described:
@@ -249,6 +264,8 @@ class CompletionQueue(FabricObject):
         if not self._errors:
             return None
         operation, length, status, data, _, tag, buf, olen = self._errors.popleft()
+        if self._auto is not None:
+            self._show()
         err = RETURN_CODE_ERRNO[ReturnCode(status)]
         if status == _NO_MATCH and operation.flags & _RECV:
             err = Errno.FI_ENOMSG  # nothing was found; a tagged atomic without a receive is FI_ENORX
@@ -265,11 +282,17 @@ class CompletionQueue(FabricObject):
         if deferrals.live:
             deferrals.progress()
         if not taken and not self._errors:
-            self._device.advance()
-            taken = self._poll(count)
-            if deferrals.live:
-                deferrals.progress()
-        self._show()
+            if self._auto is None:
+                self._device.advance()
+                taken = self._poll(count)
+                if deferrals.live:
+                    deferrals.progress()
+            else:
+                self._nic.check_open()
+        if self._fd is not None:
+            if self._auto is not None:
+                self._collect()
+            self._show()
         if not taken and self._errors:
             raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
         return taken
@@ -296,10 +319,13 @@ class CompletionQueue(FabricObject):
                 if taken:
                     break
                 raise fabric_error(Errno.FI_ECANCELED, "signal() ended the wait")
-            remaining = WAIT_SLICE if deadline is None else deadline - time.monotonic()
-            if remaining <= 0:
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
                 break
-            self._rest(min(remaining, WAIT_SLICE))
+            if self._auto is not None:
+                self._auto.wait_for(lambda: self._closed or self._signalled or self._readable, remaining)
+            else:
+                self._rest(WAIT_SLICE if remaining is None else min(remaining, WAIT_SLICE))
         if len(taken) > count:
             self._collected.extendleft(reversed(taken[count:]))
             self._show()
@@ -338,7 +364,7 @@ class CompletionQueue(FabricObject):
     def _attach(self, source: CompletionSource) -> None:
         """Take an enabled endpoint's completions, or what its peers tell."""
         self._sources.append(source)
-        if self._fd is not None:
+        if self._fd is not None and self._auto is None:
             source.tell_doorbells(self._fd.set)
             self._show()
 
@@ -350,7 +376,7 @@ class CompletionQueue(FabricObject):
         """Take everything out of the rings now, for those who only count; what is to be reported waits here.
 
         What peers tell is left where it is, because it is when too much has not been read that they are held back.
-        One entry is taken if there is nothing else to be read.
+        With manual progress one entry is taken if there is nothing else to be read.
         """
         for source in self._sources:
             source.announce()
@@ -358,7 +384,7 @@ class CompletionQueue(FabricObject):
             if not source.limited:
                 while taken := source.poll(_ALL):
                     self._collected += (each for each in taken if each.status != _OK or not each.operation.silent)
-            elif not self._collected:
+            elif not self._collected and self._auto is None:
                 self._collected += source.poll(1)
 
     def _report(self, completed: Completed) -> None:
@@ -372,18 +398,39 @@ class CompletionQueue(FabricObject):
         for source in self._sources:
             source.arm()
 
+    def _automate(self, auto: AutomaticProgress) -> None:
+        super()._automate(auto)
+        auto.attend(self)
+
+    def _attend(self) -> bool:
+        """Take completions, so that there is room in the rings, and nobody waits for what is there."""
+        try:
+            self._nic.check_open()
+        except DeviceClosedError:  # which a reader is to hear
+            self._lost = True
+            return False
+        self._collect()
+        if self._fd is not None and self._readable:
+            self._fd.set()
+        return any(source.under_way for source in self._sources)
+
+    @property
+    def _readable(self) -> bool:
+        """Whether there is something to be read, as far as it has been collected."""
+        return bool(self._collected or self._errors or self._lost) or any(source.ready for source in self._sources)
+
     @property
     def _wants_reading(self) -> bool:
         """Whether there is something to be read, or may be if the queue is read often enough."""
-        return (
-            bool(self._collected or self._errors)
-            or any(source.expectant for source in self._sources)
-            or self._deferrals.expects(self)
-        )
+        return self._readable or any(source.expectant for source in self._sources) or self._deferrals.expects(self)
 
     def _show(self) -> None:
-        """Make the descriptor say whether there is something to be read, or may be if the queue is read."""
-        if self._fd is not None:
+        """Make the descriptor say whether there is something to be read; with manual progress, or may be."""
+        if self._fd is None:
+            return
+        if self._auto is not None:
+            self._fd.set(self._readable)
+        else:
             self._fd.set(self._wants_reading)
 
     def _may_wait(self) -> bool:
@@ -391,7 +438,7 @@ class CompletionQueue(FabricObject):
         self._collect()
         self._deferrals.progress()
         self._show()
-        return not (self._collected or self._errors)
+        return not self._readable
 
     def _check_waiting(self) -> None:
         self._check_open()

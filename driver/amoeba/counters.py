@@ -10,6 +10,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.constants import BindFlags, Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
+from amoeba.progress import AutomaticProgress
 from amoeba.requests import COUNTED
 from amoeba.rings import ContextRings
 from amoeba.transmit_rings import TransmitRings
@@ -39,7 +40,7 @@ class Counter(FabricObject):
     The NIC counts, in host memory; the driver adds what only it knows, such as long messages, and everything of this
     side if the NIC has no counter left.
 
-    Reading a counter drives progress, as reading a completion queue does. Entries that it meets stay in the
+    Reading a counter drives manual progress, as reading a completion queue does. Entries that it meets stay in the
     completion queue of the endpoint; bind that with FI_SELECTIVE_COMPLETION if nobody reads it.
 
     ``wait_obj`` and ``wait_set`` are as those of a :class:`amoeba.CompletionQueue`.
@@ -70,6 +71,8 @@ class Counter(FabricObject):
         """It must hear of doorbells: there is a descriptor, or something waits for this counter."""
         self._seen = 0, 0
         """Both as they were read last."""
+        self._known_errors = 0
+        """Those that the application has read, made or been told of."""
         self._fd: WaitFd | None = None
         self._number = 0
         """The NIC's event counter; 0: none was left."""
@@ -100,6 +103,7 @@ class Counter(FabricObject):
         self._progress()
         errors = self._sums[1]
         self._seen = self._seen[0], errors
+        self._known_errors = errors
         self._show()
         return errors
 
@@ -113,6 +117,7 @@ class Counter(FabricObject):
         """Count ``value`` more failures: ``fi_cntr_adderr``."""
         self._check(value)
         self._errors = (self._errors + value) & _U64
+        self._known_errors = (self._known_errors + value) & _U64
         self._changed()
 
     def set(self, value: int) -> None:
@@ -125,28 +130,34 @@ class Counter(FabricObject):
         """Begin again at ``value`` failures: ``fi_cntr_seterr``."""
         self._check(value)
         self._errors = (self._errors + value - self._sums[1]) & _U64
+        self._known_errors = value
         self._changed()
 
     def wait(self, threshold: int, timeout: float | None = None) -> None:
         """Wait until at least ``threshold`` operations have succeeded: ``fi_cntr_wait``.
 
-        Raises FI_EAVAIL if one fails meanwhile, FI_ETIMEDOUT after ``timeout`` seconds (None: without limit),
+        Raises FI_EAVAIL if one fails meanwhile (with automatic progress also for one that has failed before, of which
+        neither :meth:`readerr` nor this has told yet), FI_ETIMEDOUT after ``timeout`` seconds (None: without limit),
         FI_ENOSYS for a counter of FI_WAIT_NONE.
         """
         self._check(threshold)
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the counter was opened with FI_WAIT_NONE")
         deadline = None if timeout is None else time.monotonic() + timeout
-        errors = self._sums[1]
+        errors = self._expected_errors
         # no interrupt tells of what peers did
         most = WAIT_SLICE / 50 if self._hears_of_peers else WAIT_SLICE
         while (value := self.read()) < threshold:
             if self._sums[1] != errors:
+                self._known_errors = self._sums[1]
                 raise fabric_error(Errno.FI_EAVAIL, f"an operation failed, {value} of {threshold} are done")
-            remaining = most if deadline is None else deadline - time.monotonic()
-            if remaining <= 0:
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"{value} of {threshold} operations are done")
-            self._rest(min(remaining, most))
+            if self._auto is not None:
+                self._auto.wait_for(lambda: self._closed or self._has_reached(threshold, errors), remaining)
+            else:
+                self._rest(most if remaining is None else min(remaining, most))
 
     def _rest(self, seconds: float) -> None:
         """Sleep until a value may have changed, at most so long."""
@@ -155,12 +166,22 @@ class Counter(FabricObject):
         self._deferrals.arm()
         self._device.wait(seconds)
 
+    @property
+    def _expected_errors(self) -> int:
+        """How many errors are no news to the application."""
+        return self._sums[1] if self._auto is None else self._known_errors
+
+    def _has_reached(self, threshold: int, errors: int) -> bool:
+        """Whether there are so many successes, or another number of errors."""
+        sums = self._sums
+        return sums[0] >= threshold or sums[1] != errors
+
     def fileno(self) -> int:
         """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
 
-        It is readable when the values are not those that were read last, or may change if the counter is read often
-        enough: because operations that it counts are under way, or those that such work waits for, or always if it
-        counts what peers begin.
+        It is readable when the values are not those that were read last. With manual progress also when they may
+        change if the counter is read often enough: because operations that it counts are under way, or those that
+        such work waits for, or always if it counts what peers begin.
         """
         self._check_open()
         if self._fd is None:
@@ -171,7 +192,7 @@ class Counter(FabricObject):
         """Count the completions of these rings, which ``queue`` takes."""
         self._queues.add(queue)
         self._rings.add(rings)
-        if self._heeding:
+        if self._heeding and self._auto is None:
             rings.tell_doorbells(self._begun)
 
     def _attach_receives(self, queue: "CompletionQueue") -> None:
@@ -182,7 +203,7 @@ class Counter(FabricObject):
 
     def _heed(self) -> None:
         """Something waits for this counter: let it be known when operations begin that are counted."""
-        if not self._heeding:
+        if not self._heeding and self._auto is None:
             self._heeding = True
             for rings in self._rings:
                 rings.tell_doorbells(self._begun)
@@ -203,10 +224,28 @@ class Counter(FabricObject):
         busy = any(rings.under_way or rings.held for rings in self._rings)
         return busy or self._works > 0 or self._hears_of_peers
 
+    @property
+    def _readable(self) -> bool:
+        """Whether the values are not those that were read last."""
+        return self._sums != self._seen
+
     def _show(self) -> None:
-        """Make the descriptor say whether the values have changed, or may if completions are taken."""
-        if self._fd is not None:
-            self._fd.set(self._active or self._sums != self._seen or self._deferrals.expects(self))
+        """Make the descriptor say whether the values have changed; with manual progress, or may change."""
+        if self._fd is None:
+            return
+        if self._auto is not None:
+            self._fd.set(self._readable)
+        else:
+            self._fd.set(self._active or self._readable or self._deferrals.expects(self))
+
+    def _automate(self, auto: AutomaticProgress) -> None:
+        super()._automate(auto)
+        auto.attend(self)
+
+    def _attend(self) -> bool:
+        """The NIC may have counted."""
+        self._show()
+        return False
 
     def _may_wait(self) -> bool:
         self._check_open()
@@ -229,7 +268,7 @@ class Counter(FabricObject):
         self._check_open()
         before = self._sums
         self._collect()
-        if self._sums == before:
+        if self._sums == before and self._auto is None:
             self._device.advance()
             self._collect()
 

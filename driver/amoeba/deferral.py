@@ -1,6 +1,7 @@
 """Operations that wait for a counter before they are posted: what fi_trigger(3) needs of the driver.
 
-The driver starts them while a queue or a counter of the domain is read, or a counter is changed.
+The driver starts them while a queue or a counter of the domain is read, or a counter is changed, or by automatic
+progress.
 """
 
 import collections

@@ -10,7 +10,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.attributes import FabricAttr, Info
-from amoeba.constants import Errno, InfoFlags
+from amoeba.constants import Errno, InfoFlags, Progress
 from amoeba.errors import fabric_error
 from amoeba.fabric import Fabric
 from amoeba.nic import Retransmission
@@ -66,11 +66,12 @@ def open_cluster(
     impairments: Impairments = PERFECT,
     retransmission: Retransmission | None = None,
     rtl_options: Mapping[str, Any] | None = None,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
 ) -> Fabric:
     """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
 
     ``latency`` and ``impairments`` are the network's, ``retransmission`` is as in :class:`Fabric`; numbers count
-    from 1. Closing the fabric closes the NICs.
+    from 1. With FI_PROGRESS_AUTO the fabric is made automatic at once. Closing the fabric closes the NICs.
     Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs.
     """
     _check_size(len(kinds))
@@ -82,7 +83,7 @@ def open_cluster(
             nic.set_address(_mac(index), _FIRST_IP + index)
             network.attach(device, _mac(index))
         opened.pop_all()
-    return fabric
+    return _with_progress(fabric, progress)
 
 
 def getinfo(
@@ -118,12 +119,13 @@ def join_cluster(
     impairments: Impairments = PERFECT,
     retransmission: Retransmission | None = None,
     rtl_options: Mapping[str, Any] | None = None,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
 ) -> Fabric:
     """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
 
     Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
-    ``impairments`` are of what this NIC sends, ``retransmission`` is its own. Closing the fabric closes the NIC and
-    its UDP socket.
+    ``impairments`` are of what this NIC sends, ``retransmission`` is its own, ``progress`` is as in
+    :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
     Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
     """
     _check_size(rendezvous.ranks)
@@ -138,6 +140,13 @@ def join_cluster(
                 network.connect(_mac(rank), host, port)
                 fabric.neighbours[_FIRST_IP + rank] = _mac(rank)
         opened.pop_all()
+    return _with_progress(fabric, progress)
+
+
+def _with_progress(fabric: Fabric, progress: Progress) -> Fabric:
+    """The fabric, with the progress model that was asked for."""
+    if progress is Progress.FI_PROGRESS_AUTO:
+        fabric.automate()
     return fabric
 
 

@@ -61,6 +61,9 @@ class Dispatch:
     limited = True
     """Peers that have more to say wait while too much is not read, which bounds the memory that they can fill."""
 
+    under_way = 0
+    """This side waits for nothing here."""
+
     @property
     def expectant(self) -> bool:
         """Always: a peer may tell something at any time."""

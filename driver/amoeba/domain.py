@@ -45,6 +45,7 @@ from amoeba.nic import Nic
 from amoeba.operations import MAX_MESSAGE
 from amoeba.passive import ConnectionRequest
 from amoeba.poll_set import PollSet
+from amoeba.progress import AutomaticProgress
 from amoeba.receive import DEFAULT_RX_SIZE
 from amoeba.scalable import ScalableEndpoint
 from amoeba.shared_context import SharedTransmitContext
@@ -380,6 +381,16 @@ class Domain(FabricObject):
             )
         size = Datatype(datatype).size
         return AtomicAttr((self.nic.parameters.payload if tagged else MAX_MESSAGE) // size, size)
+
+    def _automate(self, auto: AutomaticProgress) -> None:
+        super()._automate(auto)
+        auto.attend(self)
+
+    def _attend(self) -> bool:
+        """Start what waits for counters."""
+        if self._deferrals.live:
+            self._deferrals.progress()
+        return False
 
     def _release(self) -> None:
         self.nic.return_domain(self.number)

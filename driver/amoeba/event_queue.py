@@ -9,6 +9,7 @@ from amoeba.attributes import Info
 from amoeba.constants import EqEvent, EqFlags, Errno, WaitObj
 from amoeba.errors import FabricError, fabric_error
 from amoeba.lifetime import FabricObject
+from amoeba.progress import AutomaticProgress
 from amoeba.wait_set import WaitSet, by_descriptor, wait_set_of
 from amoeba.waiting import WAIT_SLICE, Source, Sources, WaitFd
 
@@ -67,7 +68,7 @@ Event: TypeAlias = EqEntry | EqCmEntry
 class EventQueue(FabricObject):
     """Collects events of the objects bound to it, as ``fi_eq_open`` makes it. May be used by several threads.
 
-    Connections are made, and their end is noticed, while the queue is read.
+    Connections are made, and their end is noticed, while the queue is read, or by automatic progress.
 
     Parameters
     ----------
@@ -105,10 +106,15 @@ class EventQueue(FabricObject):
         self._overrun = False
         self._fd: WaitFd | None = None
         self._sources: Sources | None = None
+        self._descriptor: Sources | WaitFd | None = None
+        """Which of them has the descriptor that others wait for."""
         super().__init__(fabric)
         if by_descriptor(wait_obj, wait_set):
             self._fd = WaitFd()
-            self._sources = Sources(self._fd)
+            if self._auto is None:
+                self._sources = self._descriptor = Sources(self._fd)
+            else:
+                self._descriptor = self._fd
         if wait_set is not None:
             wait_set._adopt(self)
             wait_set._join(self)
@@ -139,6 +145,9 @@ class EventQueue(FabricObject):
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened with FI_WAIT_NONE")
         deadline = None if timeout is None else time.monotonic() + timeout
+        if self._auto is not None:
+            self._auto.wait_for(lambda: self._closed or self._readable, timeout)
+            return self.read(flags)
         while self._is_silent():
             rest = WAIT_SLICE if deadline is None else min(WAIT_SLICE, deadline - time.monotonic())
             if rest <= 0:
@@ -188,14 +197,15 @@ class EventQueue(FabricObject):
         return Errno(prov_errno).name.removeprefix("FI_").lower()
 
     def fileno(self) -> int:
-        """A descriptor that is readable while there are events, or connections can go on: FI_GETWAIT.
+        """A descriptor that is readable while there are events: FI_GETWAIT.
 
+        Without automatic progress also while connections can go on.
         Raises FI_ENOSYS without FI_WAIT_FD.
         """
         self._check_open()
-        if self._fd is None or self._sources is None:
+        if self._descriptor is None:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened without FI_WAIT_FD")
-        return self._sources.fileno()
+        return self._descriptor.fileno()
 
     def _report(self, event: EqEvent, fid: FabricObject, context: Any, data: int = 0) -> None:
         """Insert an event of the driver's."""
@@ -219,6 +229,8 @@ class EventQueue(FabricObject):
                 self._sources = Sources()
             self._sources.add(source, writing=writing)
             self._changed.notify_all()
+        if self._auto is not None:
+            self._auto.wake()
 
     def _unwatch(self, source: Source) -> None:
         """Forget it, before its descriptor is closed; nothing if it is not watched."""
@@ -230,6 +242,27 @@ class EventQueue(FabricObject):
     def _deadline(self) -> float | None:
         """When the first connection can go on, if nothing else happens, on the clock of ``time.monotonic``."""
         return self._sources.deadline if self._sources else None
+
+    def _automate(self, auto: AutomaticProgress) -> None:
+        super()._automate(auto)
+        if self._fd is not None and self._sources is not None:  # made before: its descriptor stays the same
+            self._sources = self._sources.split()
+        auto.watch(self)
+
+    def _attend(self) -> bool:
+        """Let connections go on."""
+        with self._changed:
+            self._go_on()
+        return False
+
+    @property
+    def _readable(self) -> bool:
+        """Whether there is something to be read."""
+        return bool(self._entries) or self._overrun
+
+    def _awaits(self) -> tuple[int, float | None] | None:
+        """The descriptor by which connections can go on, and when they do even so; None if there are none."""
+        return (self._sources.fileno(), self._sources.deadline) if self._sources else None
 
     def _go_on(self) -> None:
         if self._sources:
@@ -278,10 +311,10 @@ class EventQueue(FabricObject):
         with self._changed:
             self._entries.clear()
             self._changed.notify_all()
-            for descriptor in (self._sources, self._fd):
+            for descriptor in {self._descriptor, self._sources, self._fd}:
                 if descriptor is not None:
                     descriptor.close()
-            self._sources = self._fd = None
+            self._descriptor = self._sources = self._fd = None
 
     def __repr__(self) -> str:
         return f"<EventQueue {'closed' if self.closed else f'of {len(self._entries)} events'}>"

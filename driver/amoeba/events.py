@@ -76,7 +76,7 @@ class EventRing:
         """Give the places of the events taken back to the NIC."""
         if self._told != self._head:
             self._told = self._head
-            self.nic.device.write(self._head_register, self._head & _INDEX_MASK)
+            self.nic.ring(self._head_register, self._head & _INDEX_MASK)
 
     @property
     def waiting(self) -> int:
@@ -93,7 +93,7 @@ class EventRing:
 
     def arm(self) -> None:
         """Ask for an interrupt at the next event, or at once if it is there already."""
-        self.nic.device.write(self._arm_register, self._head & _INDEX_MASK)
+        self.nic.ring(self._arm_register, self._head & _INDEX_MASK)
 
     def release(self) -> None:
         """Withdraw the NIC's access to the ring."""

@@ -1,20 +1,22 @@
 """Fabric: the network, with the NICs through which this process can reach it."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 from amoeba_model.device import Device
 from amoeba_model.network import Network, SimulatedDevice
 
 from amoeba.address import EndpointAddress
 from amoeba.attributes import Info
-from amoeba.constants import EqFlags, Errno, InfoFlags, MrMode, WaitObj
+from amoeba.constants import EqFlags, Errno, InfoFlags, MrMode, Progress, WaitObj
 from amoeba.domain import Domain
 from amoeba.errors import fabric_error
 from amoeba.event_queue import EventQueue
-from amoeba.info import DEFAULT_MR_MODE, nic_index, offers, registration_mode, select
+from amoeba.info import DEFAULT_MR_MODE, is_automatic, nic_index, offers, registration_mode, select
 from amoeba.lifetime import FabricObject
 from amoeba.nic import Nic, Retransmission
 from amoeba.passive import PassiveEndpoint
+from amoeba.progress import AutomaticProgress
 from amoeba.wait_set import WaitSet
 from amoeba.waiting import Waitable
 
@@ -26,6 +28,9 @@ _NO_EQ_FLAGS = EqFlags(0)
 
 class Fabric(FabricObject):
     """NICs of one network, opened; closing the fabric closes everything opened through it, the NICs and the network.
+
+    Progress is manual, until a domain is opened by an Info that says otherwise, or :meth:`automate` is called. From
+    then on a thread makes it, for all domains of the fabric, and any thread may use any object.
 
     Parameters
     ----------
@@ -68,6 +73,38 @@ class Fabric(FabricObject):
         """Ethernet addresses by IPv4 address of the fabric's own NICs, and of those in :attr:`neighbours`."""
         return self.neighbours | {nic.ip: nic.mac for nic in self.nics}
 
+    @property
+    def progress(self) -> Progress:
+        """FI_PROGRESS_AUTO or FI_PROGRESS_MANUAL: of control and of data."""
+        return Progress.FI_PROGRESS_MANUAL if self._auto is None else Progress.FI_PROGRESS_AUTO
+
+    def automate(self) -> None:
+        """Make progress automatic, and all calls safe for threads, until the fabric is closed. Nothing if it is so.
+
+        Raises FI_EBUSY while domains with manual progress are open, FI_ENOSYS if not all NICs are simulated.
+        """
+        self._check_open()
+        if self._auto is not None:
+            return
+        if not self._simulated:
+            raise fabric_error(Errno.FI_ENOSYS, f"progress is automatic with simulated NICs only, not {self!r}")
+        if Progress.FI_PROGRESS_AUTO not in self._possible:
+            raise fabric_error(Errno.FI_EBUSY, "domains with manual progress are open")
+        auto = AutomaticProgress(self.nics, self.network)
+        with auto.guard:
+            for child in list(self._children.values()):  # event queues and passive endpoints
+                child._automate(auto)
+            self._automate(auto)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Meanwhile nothing happens with automatic progress, and other threads' calls wait.
+
+        To be used around what is done to :attr:`network` or :attr:`devices` directly.
+        """
+        with contextlib.nullcontext() if self._auto is None else self._auto:
+            yield
+
     def getinfo(
         self,
         hints: Info | None = None,
@@ -90,7 +127,12 @@ class Fabric(FabricObject):
         """
         self._check_open()
         return select(
-            offers(self.nics, self.name), hints, node=node, service=service, flags=flags, nics=self.known_nics()
+            offers(self.nics, self.name, self._possible),
+            hints,
+            node=node,
+            service=service,
+            flags=flags,
+            nics=self.known_nics(),
         )
 
     def eq_open(
@@ -135,9 +177,16 @@ class Fabric(FabricObject):
         """Open a NIC, by its index or by what :meth:`getinfo` said of it: see :class:`Domain`.
 
         An Info says ``mr_mode``, job and process where they are not given; else these are
-        :data:`~amoeba.info.DEFAULT_MR_MODE`, 1 and 1. Raises FI_ENODEV if there is no such NIC.
+        :data:`~amoeba.info.DEFAULT_MR_MODE`, 1 and 1. One with FI_PROGRESS_AUTO makes progress of the whole fabric
+        automatic, as :meth:`automate` does. Raises FI_ENODEV if there is no such NIC, FI_EBUSY as :meth:`automate`.
         """
         self._check_open()
+        if isinstance(nic, Info) and is_automatic(nic) and self._auto is None:
+            self.automate()
+            with self.frozen():
+                return self.domain(
+                    nic, mr_mode=mr_mode, job_id=job_id, pid_on_fep=pid_on_fep, cswap_by_bits=cswap_by_bits
+                )
         if isinstance(nic, Info):
             mr_mode = registration_mode(nic.domain_attr.mr_mode) if mr_mode is None else mr_mode
             if nic.src_addr is not None:
@@ -156,6 +205,11 @@ class Fabric(FabricObject):
             cswap_by_bits=cswap_by_bits,
         )
 
+    def advance(self) -> None:
+        """Let a little time pass on simulated NICs, one network latency; nothing on real ones."""
+        self._check_open()
+        self.nics[0].advance()
+
     def settle(self) -> None:
         """Let simulated time pass until the clocks of all NICs agree; nothing on real ones.
 
@@ -167,6 +221,28 @@ class Fabric(FabricObject):
             latest = max(device.cycles for device in self.devices)
             while network.now < latest:
                 network.step()
+
+    @property
+    def _possible(self) -> tuple[Progress, ...]:
+        """The progress models that a domain opened now can have, first that which it has if nothing else is said."""
+        if self._auto is not None:
+            return (Progress.FI_PROGRESS_AUTO,)
+        in_use = any(isinstance(child, Domain) and not child.closed for child in self._children.values())
+        if in_use or not self._simulated:
+            return (Progress.FI_PROGRESS_MANUAL,)
+        return Progress.FI_PROGRESS_MANUAL, Progress.FI_PROGRESS_AUTO
+
+    @property
+    def _simulated(self) -> bool:
+        return all(isinstance(device, SimulatedDevice) for device in self.devices)
+
+    def close(self) -> None:
+        """Close everything, and end the thread that makes progress."""
+        try:
+            super().close()
+        finally:
+            if self._auto is not None:
+                self._auto.stop()
 
     def _release(self) -> None:
         network = self.network

@@ -32,7 +32,16 @@ from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
 from amoeba.rings import INJECT_SIZE
 from amoeba.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
 
-__all__ = ["DEFAULT_MR_MODE", "PROVIDER", "Offer", "nic_index", "offers", "registration_mode", "select"]
+__all__ = [
+    "DEFAULT_MR_MODE",
+    "PROVIDER",
+    "Offer",
+    "is_automatic",
+    "nic_index",
+    "offers",
+    "registration_mode",
+    "select",
+]
 
 T = TypeVar("T")
 Attribute = TypeVar("Attribute", FabricAttr, DomainAttr, EpAttr, TxAttr, RxAttr)
@@ -98,14 +107,42 @@ class Offer:
     """Receives that can be posted at a time: ``rx_attr.size`` of those who receive messages."""
 
 
-def offers(nics: Sequence[Nic], fabric_name: str) -> list[Offer]:
-    """Everything that the driver does with the NICs of a fabric: first by reliable connectionless endpoints."""
-    every = [(nic, _reliable(nic, index, fabric_name)) for index, nic in enumerate(nics)]
+def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) -> list[Offer]:
+    """Everything that the driver does with the NICs of a fabric: first by reliable connectionless endpoints.
+
+    By each type of endpoint and NIC with each of these progress models, first with the first one.
+    """
+    every = [
+        (nic, _with_progress(_reliable(nic, index, fabric_name), model))
+        for index, nic in enumerate(nics)
+        for model in progress
+    ]
     return [
         *(Offer(info, nic.parameters.receives) for nic, info in every),
         *(Offer(_connected(info), nic.parameters.receives) for nic, info in every),
         *(Offer(_datagrams(info, nic.parameters.payload), nic.parameters.receives) for nic, info in every),
     ]
+
+
+def _with_progress(offered: Info, model: Progress) -> Info:
+    """The same with this progress model, and what it means for threads."""
+    automatic = model is Progress.FI_PROGRESS_AUTO
+    domain_attr = dataclasses.replace(
+        offered.domain_attr,
+        threading=Threading.FI_THREAD_SAFE if automatic else Threading.FI_THREAD_DOMAIN,
+        control_progress=model,
+        data_progress=model,
+    )
+    return dataclasses.replace(offered, domain_attr=domain_attr)
+
+
+def is_automatic(info: Info) -> bool:
+    """Whether a domain opened by this makes progress by itself; it does if it is safe for threads, too."""
+    attr = info.domain_attr
+    return (
+        Progress.FI_PROGRESS_AUTO in (attr.control_progress, attr.data_progress)
+        or attr.threading is Threading.FI_THREAD_SAFE
+    )
 
 
 def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
@@ -145,9 +182,6 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
         ),
         domain_attr=DomainAttr(
             name=f"{PROVIDER}{index}",
-            threading=Threading.FI_THREAD_DOMAIN,
-            control_progress=Progress.FI_PROGRESS_MANUAL,
-            data_progress=Progress.FI_PROGRESS_MANUAL,
             resource_mgmt=ResourceMgmt.FI_RM_ENABLED,
             av_type=AvType.FI_AV_TABLE,
             mr_mode=DEFAULT_MR_MODE,
@@ -283,6 +317,16 @@ def _contexts_or_shared(wanted: int, most: int) -> int:
     return wanted if wanted == FI_SHARED_CONTEXT else _context_count(wanted, most)
 
 
+def _progress_model(wanted: Progress, offered: Progress) -> Progress:
+    """fi_domain(3): automatic progress serves those, too, who would make it themselves."""
+    return offered if offered is Progress.FI_PROGRESS_AUTO else _the_same(wanted, offered)
+
+
+def _threading_model(wanted: Threading, offered: Threading) -> Threading:
+    """fi_domain(3): what is safe for all threads serves those, too, who take turns."""
+    return offered if offered is Threading.FI_THREAD_SAFE else _the_same(wanted, offered)
+
+
 def _either_vector(wanted: AvType, offered: AvType) -> AvType:
     return wanted or offered
 
@@ -301,6 +345,9 @@ def _memory_mode(wanted: MrMode, offered: MrMode) -> MrMode:
 _RULES: dict[type, dict[str, Rule]] = {
     FabricAttr: {"prov_version": _whatever, "api_version": _at_most},
     DomainAttr: {
+        "threading": _threading_model,
+        "control_progress": _progress_model,
+        "data_progress": _progress_model,
         "resource_mgmt": _whatever,
         "av_type": _either_vector,
         "mr_mode": _memory_mode,
@@ -447,16 +494,19 @@ def select(
     wanted = EpType.FI_EP_UNSPEC if hints is None else hints.ep_attr.type
     if any(offer.info.ep_attr.type is wanted for offer in offers):
         offers = [offer for offer in offers if offer.info.ep_attr.type is wanted]
-    found: list[Info] = []
-    reasons: list[str] = []
+    found: dict[str, Info] = {}
+    reasons: dict[str, str] = {}  # of several progress models that of the last, which suits all who ask for one
     for offer in offers:
+        way = f"{offer.info.domain_attr.name} {offer.info.ep_attr.type.name}"
+        if way in found:
+            continue
         try:
-            found.append(_match(offer, hints))
+            found[way] = _match(offer, hints)
         except _MismatchError as mismatch:
-            reasons.append(f"{offer.info.domain_attr.name} {offer.info.ep_attr.type.name}: {mismatch}")
+            reasons[way] = f"{way}: {mismatch}"
     if not found:
-        raise fabric_error(Errno.FI_ENODATA, "; ".join(reasons) or f"no NIC of this fabric is at {node}")
-    return found
+        raise fabric_error(Errno.FI_ENODATA, "; ".join(reasons.values()) or f"no NIC of this fabric is at {node}")
+    return list(found.values())
 
 
 def _source_node(

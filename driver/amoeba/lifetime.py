@@ -8,6 +8,7 @@ from typing import Self
 
 from amoeba.constants import Errno
 from amoeba.errors import FabricError, fabric_error
+from amoeba.progress import AutomaticProgress, guarded
 
 __all__ = ["FabricObject"]
 
@@ -23,6 +24,8 @@ class FabricObject:
     """
 
     _closed = True  # until __init__ has run: a half-made object has nothing to close
+    _auto: AutomaticProgress | None = None
+    """The progress thread of the fabric, whose lock every public call takes; None: progress is manual."""
 
     def __init__(self, parent: "FabricObject | None" = None) -> None:
         if parent is not None:
@@ -32,7 +35,14 @@ class FabricObject:
         self._children: weakref.WeakValueDictionary[int, FabricObject] = weakref.WeakValueDictionary()
         self._closed = False
         if parent is not None:
+            if parent._auto is not None:
+                self._automate(parent._auto)
             parent._adopt(self)
+
+    def _automate(self, auto: AutomaticProgress) -> None:
+        """From now on make calls under the lock of the progress thread."""
+        self._auto = auto
+        self.__class__ = guarded(type(self))
 
     def _adopt(self, child: "FabricObject") -> None:
         """Close ``child`` before this object: it was made from it, or bound to it."""
@@ -81,4 +91,7 @@ class FabricObject:
             try:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
             finally:  # also when warnings are errors
-                self.close()
+                if self._auto is None:
+                    self.close()
+                else:
+                    self._auto.close_later(self)

@@ -5,6 +5,7 @@ Nothing here knows libfabric's calls; everything here is one register write or t
 
 import secrets
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from amoeba_model.descriptors import EVENT_COUNTER
@@ -113,6 +114,10 @@ class Nic:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.on_doorbell: Callable[[], None] | None = None
+        """Told of every doorbell, if it is set before anything is opened that rings one."""
+        self.advance: Callable[[], None] = device.advance
+        """Lets a little time pass for a call that waits for something."""
         self.dma = DmaMap(device)
         self.blocks: tuple[PlacedBlock, ...] = ()
         """The blocks that this driver knows, in the order of the list."""
@@ -211,6 +216,16 @@ class Nic:
         """BAR offset of a register of a context's doorbell page."""
         offset = next(r.offset for r in DOORBELL_REGISTERS if r.name == register)
         return DOORBELL_PAGE + context * DOORBELL_PAGE_SIZE + offset
+
+    @property
+    def ring(self) -> Callable[[int, int], None]:
+        """What rings a doorbell: the register that :meth:`doorbell` names, and the value."""
+        return self.device.write if self.on_doorbell is None else self._ring_and_tell
+
+    def _ring_and_tell(self, register: int, value: int) -> None:
+        assert self.on_doorbell is not None
+        self.device.write(register, value)
+        self.on_doorbell()
 
     def atomic_mask(self, form: Form, op: int) -> int:
         """Datatypes of ``op`` in ``form`` as a bit mask, 0 for an unknown operation: the capability registers."""
@@ -449,6 +464,10 @@ class Nic:
     def supported_datatypes(self, form: Form, op: Op) -> list[Datatype]:
         mask = self.atomic_mask(form, op)
         return [datatype for datatype in Datatype if mask >> datatype & 1]
+
+    def check_open(self) -> None:
+        """Raise DeviceClosedError if the device has been closed."""
+        self.device.cycles  # noqa: B018  as everything that is asked of it
 
     def close(self) -> None:
         """Close the device; the tables die with it. Idempotent."""

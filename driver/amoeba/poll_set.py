@@ -57,7 +57,7 @@ class PollSet(FabricObject):
         """
         self._check_open()
         ready = self._ready(count)
-        if not ready:
+        if not ready and self._auto is None:
             self._device.advance()
             ready = self._ready(count)
         return ready

@@ -304,7 +304,7 @@ class Receives:
         """Ring the doorbell for descriptors that wait for it."""
         if self._announced != self._tail:
             self._announced = self._tail
-            self.nic.device.write(self._tail_register, self._tail & _INDEX_MASK)
+            self.nic.ring(self._tail_register, self._tail & _INDEX_MASK)
 
     # Claimed messages
 
@@ -470,7 +470,7 @@ class Receives:
 
     def release_slot(self, event: Event) -> None:
         """Give a slot back to the NIC."""
-        self.nic.device.write(self._release_register, event.slot)
+        self.nic.ring(self._release_register, event.slot)
 
     def release(self) -> None:
         """Withdraw the NIC's access to ring, slots and the buffers of receives that met no message."""

@@ -56,7 +56,7 @@ class ContextRings(TransmitRings):
         )
         for grant in self._grants:
             nic.dma.grant(*grant, writable=grant[0] == self.completion_base)
-        self._ring_doorbell: Callable[[int, int], None] = nic.device.write
+        self._ring_doorbell: Callable[[int, int], None] = nic.ring
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
         self._arm_register = nic.doorbell(context, "arm")

@@ -10,7 +10,7 @@ import functools
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amoeba_model.descriptors import ReceiveOpcode
@@ -66,6 +66,14 @@ class Share:
 
     expectant = True
     """A peer may send at any time."""
+
+    under_way = 0
+    """This side waits for nothing here."""
+
+    @property
+    def ready(self) -> Collection[Completed]:
+        """What has come for this endpoint and was not read."""
+        return self.outlet.ready
 
     def __init__(
         self,
@@ -305,7 +313,7 @@ class SharedReceiveContext(ReceiveOperations, HasOptions):
                 waits = False
             self._dispatch.take_all()
             if not ends:
-                self._nic.device.advance()
+                self._nic.advance()
         return ends[0] if ends else None
 
     def _release(self) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from amoeba_model.descriptors import DescriptorOpcode
 
@@ -20,6 +20,8 @@ class TransmitRings(ABC):
 
     limited = False
     """Completions can be taken at once, however many: those of one's own operations."""
+    ready: Collection[Completed] = ()
+    """Nothing: so they are."""
 
     def __init__(self, nic: Nic, context: int, entries: int) -> None:
         self.nic = nic
@@ -151,7 +153,7 @@ class TransmitRings(ABC):
             taken = self.absorb()
             self.progress()
             if not taken:
-                self.nic.device.advance()
+                self.nic.advance()
         return True
 
     def arm(self) -> None:

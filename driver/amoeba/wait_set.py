@@ -46,6 +46,10 @@ class Member(Protocol):
     def _rest(self, seconds: float) -> None:
         """Sleep until there may be something to be read, at most so long."""
 
+    @property
+    def _readable(self) -> bool:
+        """Whether automatic progress has found something to be read."""
+
 
 class WaitSet(FabricObject):
     """What completion queues, event queues and counters wait by that were opened with FI_WAIT_SET and this set.
@@ -72,6 +76,12 @@ class WaitSet(FabricObject):
         self._check_open()
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._may_wait():
+            if self._auto is not None:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    raise fabric_error(Errno.FI_ETIMEDOUT, f"nothing has come in {timeout} seconds")
+                self._auto.wait_for(lambda: self._closed or self._readable, left)
+                continue
             rests: list[Callable[[float], None]] = [member._rest for member in self._open_members]
             most = WAIT_SLICE if len(rests) == 1 else _TURN
             for rest in rests or [time.sleep]:
@@ -100,6 +110,10 @@ class WaitSet(FabricObject):
         self._check_open()
         waiting = [member._may_wait() for member in self._open_members]  # of all: each shows what is there
         return all(waiting)
+
+    @property
+    def _readable(self) -> bool:
+        return any(member._readable for member in self._open_members)
 
     @property
     def _open_members(self) -> list[Member]:

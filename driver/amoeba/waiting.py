@@ -73,6 +73,14 @@ class Sources:
         self._sources[source.fileno()] = source
         self._epoll.register(source, select.EPOLLOUT if writing else select.EPOLLIN)
 
+    def split(self) -> "Sources":
+        """What was added to be read, in sources of its own; these keep the first descriptor alone."""
+        taken = Sources()
+        for source in list(self._sources.values()):
+            self.remove(source)
+            taken.add(source)
+        return taken
+
     @property
     def deadline(self) -> float | None:
         """When the first of them is let go on, if nothing else happens."""

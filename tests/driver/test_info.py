@@ -26,10 +26,8 @@ from amoeba import (
     MsgOrder,
     Op,
     OpFlags,
-    Progress,
     ResourceMgmt,
     RxAttr,
-    Threading,
     TxAttr,
     getinfo,
     names,
@@ -192,14 +190,6 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
             Info(caps=Caps.FI_RMA, rx_attr=RxAttr(size=2**15 - 3)), "RxAttr.size", id="more waiting entries"
         ),
         pytest.param(Info(domain_attr=DomainAttr(name="mlx5_0")), "DomainAttr.name", id="another NIC"),
-        pytest.param(
-            Info(domain_attr=DomainAttr(threading=Threading.FI_THREAD_SAFE)), "DomainAttr.threading", id="threads"
-        ),
-        pytest.param(
-            Info(domain_attr=DomainAttr(data_progress=Progress.FI_PROGRESS_AUTO)),
-            "DomainAttr.data_progress",
-            id="automatic progress",
-        ),
         pytest.param(Info(domain_attr=DomainAttr(cq_data_size=9)), "DomainAttr.cq_data_size", id="longer data"),
         pytest.param(Info(domain_attr=DomainAttr(mr_key_size=9)), "DomainAttr.mr_key_size", id="longer keys"),
         pytest.param(Info(fabric_attr=FabricAttr(prov_name="verbs")), "FabricAttr.prov_name", id="another provider"),

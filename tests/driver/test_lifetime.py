@@ -30,6 +30,7 @@ from amoeba import (
     Op,
     PassiveEndpoint,
     PollSet,
+    Progress,
     ReceiveContext,
     Retransmission,
     ScalableEndpoint,
@@ -43,6 +44,7 @@ from amoeba import (
 from amoeba.aio import AsyncCompletionQueue
 from amoeba.dma import DmaMap
 from amoeba.lifetime import FabricObject
+from amoeba.progress import guarded
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
 from sides import ALL_ACCESS, make_side
@@ -163,11 +165,12 @@ EVERY_OBJECT = {
 
 
 def _kinds(base):
-    """All classes that objects are made of."""
-    for kind in base.__subclasses__():
+    """All classes that objects are made of, as long as progress is manual."""
+    kinds = [kind for kind in base.__subclasses__() if kind is not guarded(kind.__mro__[1])]
+    for kind in kinds:
         yield from _kinds(kind)
-        if kind.__module__.startswith("amoeba.") and (kind is Endpoint or not kind.__subclasses__()):
-            yield kind
+    if base.__module__.startswith("amoeba.") and (base is Endpoint or not kinds):
+        yield base
 
 
 def test_every_kind_of_object_is_tested_here():
@@ -190,6 +193,20 @@ def test_every_object_is_readable_and_closes_with_the_fabric(fabric, keep, kind)
     assert thing.closed
     assert "closed" in repr(thing)
     thing.close()
+
+
+@pytest.mark.parametrize("kind", EVERY_OBJECT, ids=lambda kind: kind.__name__)
+def test_every_object_does_the_same_with_automatic_progress(keep, kind):
+    with open_cluster(progress=Progress.FI_PROGRESS_AUTO) as fabric:
+        thing = keep(EVERY_OBJECT[kind](fabric, keep(fabric.domain(0))))
+        assert type(thing) is guarded(kind)
+        assert repr(thing).startswith(f"<{kind.__name__} ")
+        assert "closed" not in repr(thing)
+    assert thing.closed
+    assert "closed" in repr(thing)
+    thing.close()
+    with pytest.raises(ClosedError):
+        thing._check_open()
 
 
 @on_model

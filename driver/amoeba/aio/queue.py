@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from amoeba.aio.endpoints import AsyncEndpoint, AsyncReceiver
-from amoeba.aio.watching import Watch, resolve
+from amoeba.aio.watching import Watch, resolve, round_after
 from amoeba.completion import CompletionQueue, CqErrEntry, Entry
 from amoeba.constants import Caps, Errno, OpFlags
 from amoeba.deferred_work import DeferredWork, OpCntr
@@ -249,13 +249,21 @@ class AsyncCompletionQueue(FabricObject):
         self._waiters.pop(id(token), None)
 
     async def _retry(self, post: Callable[[], None]) -> None:
-        """Post as soon as there is room. Of a ring that others share the queue does not hear: look now and then."""
+        """Post as soon as there is room.
+
+        With manual progress the queue does not hear of a ring that others share: look now and then.
+        """
         self._check_open()
+        auto = self._auto
         while True:
+            rounds = 0 if auto is None else auto.rounds
             try:
                 return post()
             except TryAgainError:
-                await self._next_read(WAIT_SLICE)
+                if auto is None:
+                    await self._next_read(WAIT_SLICE)
+                else:
+                    await round_after(auto, rounds)
 
     async def _next_read(self, most: float | None = None) -> None:
         """Wait until the queue has been read once more, ``most`` seconds at most."""

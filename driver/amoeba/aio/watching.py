@@ -1,6 +1,7 @@
 """Waiting for descriptors: of counters, event queues and whatever else has one."""
 
 import asyncio
+import functools
 import os
 import time
 from collections.abc import Coroutine
@@ -10,8 +11,9 @@ from amoeba.constants import Errno
 from amoeba.counters import Counter
 from amoeba.errors import FabricError, fabric_error
 from amoeba.event_queue import Event, EventQueue
+from amoeba.progress import AutomaticProgress
 
-__all__ = ["Watch", "read_event", "resolve", "wait_counter", "within"]
+__all__ = ["Watch", "read_event", "resolve", "round_after", "wait_counter", "within"]
 
 
 class _HasDescriptor(Protocol):
@@ -54,6 +56,21 @@ def resolve(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
+async def round_after(auto: AutomaticProgress, rounds: int) -> None:
+    """Wait until there have been more rounds than so many: time has passed on the NICs, which may have made room."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    with auto:
+        forget = auto.call_when(
+            lambda: auto.rounds != rounds, functools.partial(loop.call_soon_threadsafe, resolve, future)
+        )
+    try:
+        await future
+    finally:
+        with auto.guard:
+            forget()
+
+
 async def within(timeout: float | None, waiting: Coroutine[Any, Any, Any], what: str) -> Any:
     """The result of ``waiting``. Raises FI_ETIMEDOUT after ``timeout`` seconds (None: without limit)."""
     deadline = asyncio.timeout(timeout)
@@ -74,7 +91,7 @@ async def wait_counter(counter: Counter, threshold: int, timeout: float | None =
     """
 
     async def reached() -> None:
-        errors = counter.readerr()
+        errors = counter._expected_errors
         with Watch(counter) as watch:
             while (value := counter.read()) < threshold:
                 if counter.readerr() != errors:

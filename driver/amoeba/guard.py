@@ -1,0 +1,127 @@
+"""One lock for everything of a fabric, and waiting under it: what makes calls of several threads safe."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+__all__ = ["Guard"]
+
+
+class _Waiter:
+    """Somebody who waits until something is so."""
+
+    __slots__ = ("call", "ready")
+
+    def __init__(self, ready: Callable[[], object], call: Callable[[], object]) -> None:
+        self.ready = ready
+        self.call = call
+
+
+class Guard:
+    """A reentrant lock that is fair to those who take it once against one who takes it again and again.
+
+    Whoever wants it waits at a gate for whoever came before: so a thread that polls, or runs simulated time, lets the
+    others have their turn. What threads wait for is looked at whenever the lock is given back, as nothing changes
+    otherwise; so nobody is woken in vain.
+    """
+
+    def __init__(self) -> None:
+        self._gate = threading.Lock()
+        """Held while waiting for the lock; the only one who waits for it is next."""
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._depth = 0
+        self._waiters: list[_Waiter] = []
+        self.calls = 0
+        """How many have been called so far, because what they wait for is so."""
+
+    @property
+    def owned(self) -> bool:
+        """Whether this thread holds it."""
+        return self._owner == threading.get_ident()
+
+    def __enter__(self) -> None:
+        if self.owned:
+            self._depth += 1
+        else:
+            self._take(1)
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._give_back()
+
+    def _take(self, depth: int) -> None:
+        with self._gate:
+            self._lock.acquire()
+        self._owner = threading.get_ident()
+        self._depth = depth
+
+    def _take_again(self, depth: int) -> None:
+        """The same for somebody who must have it, and hears of interruptions only then."""
+        interruption: BaseException | None = None
+        while not self.owned:
+            try:
+                self._take(depth)
+            except BaseException as error:  # a signal's
+                interruption = error
+        if interruption is not None:
+            raise interruption
+
+    def _give_back(self) -> None:
+        if self._waiters:
+            self._call_ready()
+        self._owner = 0
+        self._lock.release()
+
+    def _call_ready(self) -> None:
+        self._depth += 1  # what is asked may take the lock itself
+        try:
+            called = [waiter for waiter in self._waiters if waiter.ready()]
+        finally:
+            self._depth -= 1
+        if called:
+            self._waiters = [waiter for waiter in self._waiters if waiter not in called]
+            self.calls += len(called)
+            for waiter in called:
+                waiter.call()
+
+    @contextlib.contextmanager
+    def released(self) -> Iterator[None]:
+        """Let others have the lock, which this thread holds, however often it has taken it."""
+        depth, self._depth = self._depth, 0
+        self._give_back()
+        try:
+            yield
+        finally:
+            self._take_again(depth)
+
+    def call_when(self, ready: Callable[[], object], call: Callable[[], object]) -> Callable[[], None]:
+        """Have ``call`` called, once, as soon as something is so; returns what makes it forgotten.
+
+        Both are called under the lock, by any thread, and must not raise; ``ready`` is asked often.
+        """
+        waiter = _Waiter(ready, call)
+        self._waiters.append(waiter)
+
+        def forget() -> None:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+        return forget
+
+    def wait_for(self, ready: Callable[[], object], timeout: float | None = None) -> None:
+        """Sleep until something is so, at most ``timeout`` seconds, without the lock, which this thread holds.
+
+        When it returns somebody else may have made it otherwise again.
+        """
+        if ready():
+            return
+        asleep = threading.Lock()
+        asleep.acquire()
+        forget = self.call_when(ready, asleep.release)
+        try:
+            with self.released():
+                asleep.acquire(timeout=-1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+        finally:
+            forget()
