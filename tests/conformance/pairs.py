@@ -2,21 +2,25 @@
 
 import contextlib
 
-from amoeba import Retransmission
+from amoeba import Progress, Retransmission
 from amoeba.testing import Pair, open_pair
 from amoeba_model.impairments import PERFECT, Impairments
 
-__all__ = ["PAIRS", "SharedPair"]
+__all__ = ["AUTOMATIC", "AUTOMATIC_RTL", "PAIRS", "SharedPair"]
 
 LOSSY = Impairments(seed=1, loss=0.01)
 SOON = Retransmission(timeout=6000)
 """Several round trips of the RTL, so that what is lost costs few simulated cycles."""
+AUTOMATIC = "model,model with automatic progress"
+AUTOMATIC_RTL = "rtl,rtl with automatic progress"
+"""For some of the checks."""
 PAIRS = {
     "model,model": PERFECT,
     "model,rtl": PERFECT,
     "rtl,rtl": PERFECT,
     "model,model with loss": LOSSY,
     "rtl,rtl with loss": LOSSY,
+    AUTOMATIC: PERFECT,
 }
 
 
@@ -25,14 +29,23 @@ class SharedPair:
 
     def __init__(self, name: str) -> None:
         self._kinds = name.split()[0].split(",")
-        self._links = PAIRS[name]
+        self._links = PAIRS.get(name, PERFECT)
+        self._progress = (
+            Progress.FI_PROGRESS_AUTO if name in (AUTOMATIC, AUTOMATIC_RTL) else Progress.FI_PROGRESS_MANUAL
+        )
         self._exits = contextlib.ExitStack()
         self._pair: Pair | None = None
 
     def get(self) -> Pair:
         if self._pair is None:
             self._pair = self._exits.enter_context(
-                open_pair(self._kinds, impairments=self._links, retransmission=SOON, rtl_options={"host_latency": 40})
+                open_pair(
+                    self._kinds,
+                    impairments=self._links,
+                    retransmission=SOON,
+                    rtl_options={"host_latency": 40},
+                    progress=self._progress,
+                )
             )
         return self._pair
 

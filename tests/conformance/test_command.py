@@ -29,6 +29,12 @@ def test_pages_patterns_and_losses_are_chosen():
     assert (facts["passed"], facts["failures"], len(facts["devices"])) == (True, {}, 2)
 
 
+def test_progress_can_be_automatic():
+    result = run("--progress", "auto", "--page", "fi_cq")
+    assert result.exit_code == 0, result.output
+    assert "Conformance of model,model, automatic progress" in result.output
+
+
 def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
     monkeypatch.setattr(AddressVector, "straddr", lambda self, address: "an address")
     result = run("--page", "fi_av", "--output", str(tmp_path / "results.md"))
@@ -48,6 +54,7 @@ def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
         ("--device", "abacus"),
         ("--page", "fi_telepathy"),
         ("--loss", "2"),
+        ("--progress", "perhaps"),
         ("--listen", "7471"),
         ("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"),
     ],

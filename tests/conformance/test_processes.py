@@ -32,10 +32,11 @@ def run_both(here, there, *options):
     [
         ("model,model", []),
         ("model,model", ["--loss", "0.01", "--seed", "5", "--retransmit-timeout", "3000"]),
+        ("model,model", ["--progress", "auto"]),
         ("rtl,model", ["--page", "fi_rma", "--page", "fi_mr", "--page", "fi_msg"]),
         ("model,rtl", ["--page", "fi_cq", "--page", "fi_cntr", "--page", "fi_av", "--page", "fi_tagged"]),
     ],
-    ids=["model", "lossy model", "rtl initiator", "rtl target"],
+    ids=["model", "lossy model", "automatic model", "rtl initiator", "rtl target"],
 )
 def test_the_manual_pages_hold_between_two_processes(kinds, options):
     initiator, target, output, errors = run_both(*kinds.split(","), "--json", *options)

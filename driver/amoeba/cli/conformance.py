@@ -1,5 +1,6 @@
 """``amoeba conformance``: the manual pages, sentence by sentence, on a pair of NICs."""
 
+import enum
 import functools
 import json
 from pathlib import Path
@@ -20,11 +21,23 @@ from amoeba.cli.common import (
     progress_bar,
     readable_errors,
 )
+from amoeba.constants import Progress
 from amoeba.nic import Retransmission
 from amoeba.testing import Check, Pair, Report, checks, join_pair, open_pair, results, run, select
 from amoeba.testing.runner import Fixture
 
 __all__ = ["conformance"]
+
+
+class ProgressModel(enum.StrEnum):
+    """How the option is typed."""
+
+    MANUAL = "manual"
+    AUTO = "auto"
+
+    @property
+    def number(self) -> Progress:
+        return Progress[f"FI_PROGRESS_{self.name}"]
 
 
 def conformance(
@@ -38,6 +51,9 @@ def conformance(
     retransmit_timeout: Annotated[
         int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
     ] = Retransmission.timeout,
+    progress: Annotated[
+        ProgressModel, typer.Option(help="Who makes progress: who reads queues, or a thread.")
+    ] = ProgressModel.MANUAL,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write all results there, as Markdown.")
     ] = None,
@@ -58,10 +74,14 @@ def conformance(
     console = Console(stderr=as_json)
     with readable_errors(), meeting(listen, connect, 2) as rendezvous:
         if rendezvous is None:
-            fixture = functools.partial(open_pair, kinds, impairments=links, retransmission=patient)
+            fixture = functools.partial(
+                open_pair, kinds, impairments=links, retransmission=patient, progress=progress.number
+            )
             report = _run(fixture, chosen, console)
         else:
-            with join_pair(kinds[0], rendezvous, impairments=links, retransmission=patient) as pair:
+            with join_pair(
+                kinds[0], rendezvous, impairments=links, retransmission=patient, progress=progress.number
+            ) as pair:
                 if pair is None:  # this process was the target
                     return
                 report = _run(pair, chosen, console)
@@ -70,6 +90,8 @@ def conformance(
         title += " with a target in another process"
     if loss:
         title += f", {loss:g} of all frames lost (seed {seed})"
+    if progress is ProgressModel.AUTO:
+        title += ", automatic progress"
     if output is not None:
         output.write_text(results(report, title), encoding="utf-8")
     if as_json:

@@ -23,6 +23,7 @@ from amoeba.constants import (
     MrMode,
     Op,
     OpFlags,
+    Progress,
     WaitObj,
 )
 from amoeba.counters import Counter
@@ -430,6 +431,7 @@ def open_pair(
     retransmission: Retransmission | None = None,
     patience: float = PATIENCE,
     rtl_options: Mapping[str, Any] | None = None,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
 ) -> Iterator[Pair]:
     """Two simulated NICs, initiator and target, with arguments as :func:`amoeba.open_cluster` has them.
 
@@ -438,7 +440,7 @@ def open_pair(
     if len(kinds) != 2:
         raise fabric_error(Errno.FI_EINVAL, f"a pair is an initiator and a target, got {kinds}")
     with open_cluster(
-        kinds, impairments=impairments, retransmission=retransmission, rtl_options=rtl_options
+        kinds, impairments=impairments, retransmission=retransmission, rtl_options=rtl_options, progress=progress
     ) as fabric:
         pair = Pair(fabric, TargetSide(fabric, 1), patience=patience)
         yield pair  # which lives here until the fabric closes what it opened
@@ -452,12 +454,15 @@ def join_pair(
     impairments: Impairments = PERFECT,
     retransmission: Retransmission | None = None,
     patience: float = PATIENCE,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
 ) -> Iterator[Pair | None]:
     """The same with a NIC in each of two processes: a pair for rank 0, whose target rank 1 is.
 
     Rank 1 gets None, when rank 0 is done. Raises what :func:`amoeba.join_cluster` raises.
     """
-    with join_cluster(kind, rendezvous, impairments=impairments, retransmission=retransmission) as fabric:
+    with join_cluster(
+        kind, rendezvous, impairments=impairments, retransmission=retransmission, progress=progress
+    ) as fabric:
         if rendezvous.rank:
             side = TargetSide(fabric, 0)
             serve(side, rendezvous)

@@ -6,7 +6,7 @@ from amoeba.constants import Errno
 from amoeba.errors import FabricError, fabric_error
 from amoeba.fabric import Fabric
 from amoeba.rendezvous import Rendezvous
-from amoeba.testing.target import Exposed, Heard, TargetSide
+from amoeba.testing.target import Exposed, Heard, TargetSide, idle
 
 __all__ = ["RemoteTarget", "serve"]
 
@@ -22,7 +22,7 @@ class RemoteTarget:
 
     def __init__(self, fabric: Fabric, rendezvous: Rendezvous) -> None:
         self._rendezvous = rendezvous
-        self._advance = fabric.devices[0].advance
+        self._idle = idle(fabric)
 
     def name(self, domain: int) -> bytes:
         return bytes(self._call("name", domain))
@@ -59,11 +59,11 @@ class RemoteTarget:
 
     def dismiss(self) -> None:
         """Let :func:`serve` return."""
-        self._rendezvous.exchange(None, idle=self._advance)
+        self._rendezvous.exchange(None, idle=self._idle)
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        self._rendezvous.exchange([name, *map(_packed, arguments)], idle=self._advance)
-        _, (failure, result) = self._rendezvous.exchange(None, idle=self._advance)
+        self._rendezvous.exchange([name, *map(_packed, arguments)], idle=self._idle)
+        _, (failure, result) = self._rendezvous.exchange(None, idle=self._idle)
         if failure is not None:
             raise fabric_error(Errno(failure), result)
         return _unpacked(result)
@@ -71,7 +71,7 @@ class RemoteTarget:
 
 def serve(side: TargetSide, rendezvous: Rendezvous) -> None:
     """Do what rank 0 asks until it has no more to ask. Raises FI_ECONNABORTED if it is gone."""
-    while (call := rendezvous.exchange(None, idle=side.advance)[0]) is not None:
+    while (call := rendezvous.exchange(None, idle=side.idle)[0]) is not None:
         name, *arguments = call
         if name not in _CALLS:
             raise fabric_error(Errno.FI_EINVAL, f"a target is asked for {', '.join(_CALLS)}, got {name!r}")
@@ -79,7 +79,7 @@ def serve(side: TargetSide, rendezvous: Rendezvous) -> None:
             answer = [None, _packed(getattr(side, name)(*map(_unpacked, arguments)))]
         except FabricError as error:
             answer = [int(error.fi_errno), error.strerror]
-        rendezvous.exchange(answer, idle=side.advance)
+        rendezvous.exchange(answer, idle=side.idle)
 
 
 def _packed(value: Any) -> Any:

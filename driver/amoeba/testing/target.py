@@ -2,10 +2,11 @@
 
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from amoeba.completion import CqErrEntry
-from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, CqFormat, MrAccess, MrMode, OpFlags
+from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, CqFormat, MrAccess, MrMode, OpFlags, Progress
 from amoeba.domain import Domain, MemoryRegion
 from amoeba.endpoint import Endpoint
 from amoeba.errors import ErrorAvailableError
@@ -104,7 +105,6 @@ class TargetSide:
     def __init__(self, fabric: Fabric, nic: int) -> None:
         self._domains = [fabric.domain(nic)]
         self._fabric, self._nic = fabric, nic
-        self._device = fabric.devices[nic]
         self._handles = itertools.count()
         self._exposed: dict[int, tuple[memoryview, MemoryRegion | None]] = {}
         self._queue = self._domains[0].cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)
@@ -112,9 +112,10 @@ class TargetSide:
         flags = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
         self._endpoints = [self._domains[0].endpoint(cq=self._queue, av=self._peers, cq_flags=flags)]
 
-    def advance(self) -> None:
-        """Let a simulated NIC serve its peers for a while."""
-        self._device.advance()
+    @property
+    def idle(self) -> Callable[[], None] | None:
+        """What lets a simulated NIC serve its peers for a while; None: it does so by itself."""
+        return idle(self._fabric)
 
     def name(self, domain: int) -> bytes:
         return self._endpoint(domain).getname()
@@ -165,7 +166,7 @@ class TargetSide:
             self._endpoints[0].trecvv(buffers, tag, ignore, context=handle)
         self._exposed[handle] = memory, None
         for _ in range(_SETTLES):
-            self._device.advance()
+            self._fabric.advance()
         return handle
 
     def hear(self, count: int, timeout: float) -> list[Heard]:
@@ -192,6 +193,11 @@ class TargetSide:
         if number == len(self._endpoints):
             self._endpoints.append(domain.endpoint(cq=domain.cq_open(), av=domain.av_open()))
         return self._endpoints[number]
+
+
+def idle(fabric: Fabric) -> Callable[[], None] | None:
+    """What is to be called again and again where a program waits for another process; None: nothing."""
+    return None if fabric.progress is Progress.FI_PROGRESS_AUTO else fabric.advance
 
 
 def _copy(content: bytes) -> memoryview:

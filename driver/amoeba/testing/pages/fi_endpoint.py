@@ -384,9 +384,10 @@ def closing_an_endpoint_discards_its_operations(pair: Pair) -> None:
     """Eight that nobody has waited for; the queue, which lives on, has nothing of them."""
     queue = pair.keep(pair.domain.cq_open())
     near, memory = pair.open(queue=queue), pair.memory(_LONG)
-    for _ in range(8):
-        near.endpoint.write(pattern(_LONG), *memory.at())
-    near.endpoint.close()
+    with pair.fabric.frozen():  # none of them ends before the endpoint is closed
+        for _ in range(8):
+            near.endpoint.write(pattern(_LONG), *memory.at())
+        near.endpoint.close()
     near.nothing_more()
 
 
