@@ -15,42 +15,27 @@ from amoeba import (
     Op,
     OpCntr,
     OpFlags,
-    Progress,
     TriggeredContext,
     TriggerOp,
     WaitObj,
     aio,
-    open_cluster,
 )
 from amoeba.devices import DEVICE_KINDS
+from automatic import automatic_cluster
+from loops import in_loop
 
 ONE = np.uint64(1)
-
-
-def in_loop(test):
-    """Run an async test to its end, which must come within a minute."""
-
-    @functools.wraps(test)
-    def run(*args, **kwargs):
-        async def limited():
-            async with asyncio.timeout(60):
-                await test(*args, **kwargs)
-
-        asyncio.run(limited())
-
-    return run
 
 
 @pytest.fixture(autouse=True)
 def _without_ticks(monkeypatch):
     """Nothing may depend on looking again after a while."""
-    monkeypatch.setattr(aio, "WAIT_SLICE", 3600)
+    monkeypatch.setattr("amoeba.aio.queue.WAIT_SLICE", 3600)
 
 
 @pytest.fixture(params=DEVICE_KINDS)
 def fabric(request):
-    options = {"host_latency": 40}
-    with open_cluster([request.param] * 2, rtl_options=options, progress=Progress.FI_PROGRESS_AUTO) as opened:
+    with automatic_cluster(request.param) as opened:
         yield opened
 
 

@@ -2,21 +2,16 @@
 
 import gc
 import os
-import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 import warnings
 
 import numpy as np
 import pytest
 from amoeba import (
-    BindFlags,
     ClosedError,
-    CqEntry,
-    CqFormat,
     DeferredWork,
     DeviceFailureError,
     DomainAttr,
@@ -43,56 +38,27 @@ from amoeba import (
 )
 from amoeba.devices import DEVICE_KINDS
 from amoeba_model.device import DeviceClosedError
+from automatic import (
+    AUTO,
+    LONG,
+    asleep,
+    automatic_cluster,
+    eventually,
+    is_readable,
+    make_counted,
+    threads_of_progress,
+)
 from parties import Party, connect, listen
 from sides import ALL_ACCESS, ON_MODEL, make_side, make_talkers
 from sides import connect as connect_sides
 
-AUTO = Progress.FI_PROGRESS_AUTO
-LONG = 60
-"""Seconds in which anything ends."""
 ONE = np.uint64(1)
 
 
-def eventually(so, what="it"):
-    """Wait, without any call to the driver, until something is so."""
-    deadline = time.monotonic() + LONG
-    while not so():
-        assert time.monotonic() < deadline, f"{what} did not come about in {LONG} s"
-        time.sleep(0.001)
-
-
-def is_readable(thing):
-    return bool(select.select([thing], [], [], 0)[0])
-
-
-def asleep(fabric):
-    """Wait until the fabric's thread sleeps; returns how many rounds there were."""
-    eventually(lambda: fabric._auto._asleep, "rest")
-    return fabric._auto.rounds
-
-
-def threads_of_progress():
-    return [thread for thread in threading.enumerate() if thread.name == "amoeba progress"]
-
-
-def make_counted(side, keep):
-    """(endpoint to the same peers, counter of what it writes)."""
-    counter, queue = keep(side.domain.cntr_open(WaitObj.FI_WAIT_FD)), keep(side.domain.cq_open())
-    endpoint = keep(side.domain.endpoint(tx_size=16))
-    endpoint.bind(queue)
-    endpoint.bind(side.peers)
-    endpoint.bind(counter, BindFlags.FI_WRITE)
-    endpoint.enable()
-    return endpoint, counter
-
-
 @pytest.fixture(params=DEVICE_KINDS)
-def fabric(request, keep):
-    with open_cluster([request.param] * 2, rtl_options={"host_latency": 40}, progress=AUTO) as opened:
+def fabric(request):
+    with automatic_cluster(request.param) as opened:
         yield opened
-        faults = [] if opened.closed else [fault for device in opened.devices for fault in device.faults()]
-    assert faults == []
-    assert threads_of_progress() == []
 
 
 # What is asked for
@@ -274,78 +240,6 @@ def test_a_wait_for_a_counter_tells_of_what_failed_before_it_began_once(fabric, 
         counter.wait(1, 0.01)
     endpoint.write(bytes(8), pair[0].peer, region.address, region.key)
     counter.wait(1, LONG)
-
-
-# Descriptors
-
-
-def test_a_queue_is_readable_exactly_while_it_has_an_entry(fabric, pair, target, keep):
-    domain, region = pair[0].domain, target[1]
-    queue = keep(domain.cq_open(wait_obj=WaitObj.FI_WAIT_FD))
-    endpoint = keep(domain.endpoint(tx_size=16, cq=queue, av=pair[0].peers))
-    to = (pair[0].peer, region.address, region.key)
-    assert not is_readable(queue)
-    with fabric.frozen():
-        for number in range(2):
-            endpoint.write(bytes(8), *to, context=number)
-        endpoint.inject_write(bytes(8), *to)
-        assert not is_readable(queue), "nothing has ended"
-    eventually(lambda: is_readable(queue))
-    asleep(fabric)
-    assert queue.read() == [CqEntry(0)]
-    assert is_readable(queue)
-    assert queue.read(4) == [CqEntry(1)]
-    assert not is_readable(queue)
-    endpoint.write(bytes(8), to[0], to[1], to[2] ^ 1)
-    eventually(lambda: is_readable(queue))
-    with pytest.raises(ErrorAvailableError):
-        queue.read()
-    assert is_readable(queue)
-    assert queue.readerr() is not None
-    assert not is_readable(queue)
-    queue.signal()
-    assert is_readable(queue)
-    assert queue.read() == []
-    assert not is_readable(queue)
-
-
-@ON_MODEL
-def test_a_queue_of_messages_is_readable_exactly_while_it_has_an_entry(fabric, keep):
-    one, other = keep(make_talkers(fabric))
-    domain = other.domain
-    queue, peers = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED, WaitObj.FI_WAIT_FD)), keep(domain.av_open())
-    flags = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
-    endpoint = keep(domain.endpoint(cq=queue, av=peers, cq_flags=flags))
-    number = one.peers.insert(endpoint.getname())
-    endpoint.recv(bytearray(1), context="first")
-    endpoint.recv(bytearray(1), context="second")
-    asleep(fabric)
-    assert not is_readable(queue)
-    one.endpoint.inject(b"x", number)
-    one.endpoint.inject(b"y", number)
-    eventually(lambda: is_readable(queue))
-    asleep(fabric)
-    for expected, more in (("first", True), ("second", False)):
-        assert [entry.op_context for entry in queue.read()] == [expected]
-        assert is_readable(queue) is more
-
-
-def test_a_counter_is_readable_exactly_while_it_has_another_value(fabric, pair, target, keep):
-    region = target[1]
-    endpoint, counter = make_counted(pair[0], keep)
-    with fabric.frozen():
-        endpoint.write(bytes(8), pair[0].peer, region.address, region.key)
-        assert not is_readable(counter)
-    eventually(lambda: is_readable(counter))
-    assert counter.read() == 1
-    assert not is_readable(counter)
-    counter.add(2)
-    assert is_readable(counter)
-    assert counter.read() == 3
-    endpoint.write(bytes(8), pair[0].peer, region.address, region.key ^ 1)
-    eventually(lambda: is_readable(counter))
-    assert counter.readerr() == 1
-    assert not is_readable(counter)
 
 
 # What goes wrong

@@ -16,17 +16,14 @@ from amoeba import (
     Errno,
     ErrorAvailableError,
     Op,
-    Progress,
     TryAgainError,
     open_cluster,
 )
 from amoeba.devices import DEVICE_KINDS
 from amoeba.guard import Guard
 from amoeba.progress import guarded
+from automatic import LONG, automatic_cluster
 from sides import ALL_ACCESS, ON_MODEL, entries, make_talkers
-
-LONG = 60
-"""Seconds in which anything ends."""
 
 
 class Crowd:
@@ -59,12 +56,9 @@ def crowd():
 
 
 @pytest.fixture(params=DEVICE_KINDS)
-def fabric(request, keep):
-    options = {"host_latency": 40}
-    with open_cluster([request.param] * 2, rtl_options=options, progress=Progress.FI_PROGRESS_AUTO) as opened:
+def fabric(request):
+    with automatic_cluster(request.param) as opened:
         yield opened
-        if not opened.closed:
-            assert [fault for device in opened.devices for fault in device.faults()] == []
 
 
 def post(call, *arguments, **options):
