@@ -227,6 +227,11 @@ class Nic:
         self.device.write(register, value)
         self.on_doorbell()
 
+    def stir(self) -> None:
+        """Let whoever hears of doorbells see what is new."""
+        if self.on_doorbell is not None:
+            self.on_doorbell()
+
     def atomic_mask(self, form: Form, op: int) -> int:
         """Datatypes of ``op`` in ``form`` as a bit mask, 0 for an unknown operation: the capability registers."""
         masks = self._masks[form]

@@ -455,6 +455,7 @@ class Receives:
                 event.length - length if status == _TOO_LONG else 0,
             )
         )
+        self.nic.stir()  # what ends at once, without the NIC, is to be told as well
 
     def _source(self, event: Event) -> int:
         if not event.source_ip:
