@@ -439,7 +439,9 @@ class Receives:
             receive.ended(status)
             return
         outlet = self._outlet_of(event)
-        if receive.silent and outlet.selective and status == _OK and not flags & _MULTI_RECV:
+        # of work that is not to be reported, whoever the message was for
+        silent = receive.silent and (outlet.selective or not receive.counted)
+        if silent and status == _OK and not flags & _MULTI_RECV:
             return
         if event.flags & _IMMEDIATE:
             flags |= _REMOTE_CQ_DATA

@@ -13,6 +13,7 @@ from amoeba import (
     Caps,
     CompletionQueue,
     CqFormat,
+    DeferredWork,
     Endpoint,
     EndpointOption,
     EpAttr,
@@ -26,6 +27,7 @@ from amoeba import (
     Msg,
     Op,
     OpFlags,
+    OpMsg,
     OptionLevel,
     Retransmission,
     RmaIoc,
@@ -33,6 +35,7 @@ from amoeba import (
     SharedReceiveContext,
     TaggedMsg,
     TriggeredContext,
+    TriggerOp,
     WaitObj,
 )
 from parties import MSG, asked
@@ -318,6 +321,22 @@ def test_a_receive_may_wait_for_its_counter(office, keep):
     assert entries(office.sides[0].queue, 1)[0].op_context is later
     office.context.cancel(never)
     assert failure(office.sides[0].queue).op_context is never
+
+
+@ON_MODEL
+def test_a_receive_as_deferred_work_takes_a_message_for_any(office, keep):
+    domain, buffer = office.context.domain, bytearray(5)
+    start, done = keep(domain.cntr_open()), keep(domain.cntr_open())
+    op = OpMsg(office.context, Msg([buffer]))
+    domain.queue_work(DeferredWork(1, start, TriggerOp.FI_OP_RECV, op, done))
+    office.send(b"hello", 1)
+    for side in office.sides:
+        assert idle(side) == []
+    start.add(1)
+    done.wait(1, timeout=30)
+    assert buffer == b"hello"
+    for side in office.sides:
+        assert idle(side) == []
 
 
 # Counters, selective completion, progress, limits
