@@ -114,9 +114,7 @@ class Share:
         """Ask for an interrupt at the next event, or at once if it is there already."""
         self._dispatch.arm()
 
-    def _fetch(
-        self, record: Record, sender: int, segments: Sequence[Segment], done: Callable[[int], None]
-    ) -> None:
+    def _fetch(self, record: Record, sender: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
         """As :meth:`amoeba.long_messages.LongReceives.fetch`; :meth:`end` ends it, if it has not."""
 
         def over(status: int) -> None:

@@ -136,7 +136,12 @@ page.leave("domain", "Hints may name a domain that is open.", "Differs: they nam
 page.leave(
     "threading",
     "Which objects threads may use at once, by model; FI_THREAD_SAFE.",
-    "[libfabric.md](libfabric.md#fi_fabric3-fi_domain3) tells the model.",
+    "[libfabric.md](libfabric.md#progress) tells the model, which depends on who makes progress.",
+)
+page.leave(
+    "data_progress: FI_PROGRESS_AUTO",
+    "Operations advance though the application makes no further call.",
+    "All checks can be run on a pair that does so: `amoeba conformance --progress auto`.",
 )
 page.leave(
     "resource_mgmt: FI_RM_ENABLED",

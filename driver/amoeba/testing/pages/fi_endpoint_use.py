@@ -160,20 +160,21 @@ def options_are_told_as_they_were_set(pair: Pair) -> None:
 def as_many_operations_as_are_left_are_posted(pair: Pair) -> None:
     """Of an idle endpoint, and of one with operations under way."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
-    for _ in range(2):
+    with pair.fabric.frozen():  # nothing ends before all are posted
+        for _ in range(2):
+            left = near.endpoint.tx_size_left
+            expect(left >= 1, f"expected room, got {left}")
+            count = max(1, left // 2)
+            for _ in range(count):
+                near.endpoint.writemsg(message(memory, pattern(8)), OpFlags.FI_MORE)
         left = near.endpoint.tx_size_left
-        expect(left >= 1, f"expected room, got {left}")
-        count = max(1, left // 2)
-        for _ in range(count):
-            near.endpoint.writemsg(message(memory, pattern(8)), OpFlags.FI_MORE)
-    left = near.endpoint.tx_size_left
-    for _ in range(left):
-        near.endpoint.write(pattern(8), *memory.at(), flags=OpFlags.FI_MORE)
-    with expect_error("one more", Errno.FI_EAGAIN):
-        near.endpoint.write(pattern(8), *memory.at())
-    while near.endpoint.tx_size_left < near.endpoint.tx_size:
-        near.queue.read(16)
+        for _ in range(left):
+            near.endpoint.write(pattern(8), *memory.at(), flags=OpFlags.FI_MORE)
+        with expect_error("one more", Errno.FI_EAGAIN):
+            near.endpoint.write(pattern(8), *memory.at())
+    near.finish_all(near.endpoint.tx_size)
     near.nothing_more()
+    expect_equal("room afterwards", near.endpoint.tx_size_left, near.endpoint.tx_size)
 
 
 # Order and types
