@@ -65,8 +65,8 @@ page.leave(
     "Differs: without an argument, a queue can be waited for: `fi_cq.sread_waits_for_a_completion`",
 )
 page.leave(
-    "wait_obj: FI_WAIT_MUTEX_COND, FI_WAIT_YIELD",
-    "Other ways to wait.",
+    "wait_obj: FI_WAIT_MUTEX_COND",
+    "Another way to wait.",
     "Refused with FI_ENOSYS: Python waits for descriptors.",
 )
 page.leave(
