@@ -21,6 +21,7 @@ MODULES = (
     "fi_endpoint_shared_receives",
     "fi_cq",
     "fi_cq_conditions",
+    "fi_cq_targets",
     "fi_cntr",
     "fi_mr",
     "fi_mr_keys",

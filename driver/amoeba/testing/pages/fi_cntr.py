@@ -268,8 +268,8 @@ page.leave(
 )
 page.leave(
     "wait_obj",
-    "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND and FI_WAIT_YIELD are other ways to wait.",
-    "Differs: cntr_open() without an argument makes one that can be waited for; the others are refused: FI_ENOSYS.",
+    "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND is another way to wait.",
+    "Differs: cntr_open() without an argument makes one that can be waited for; that is refused: FI_ENOSYS.",
 )
 page.leave("flags", "They are reserved, and 0.", "cntr_open() takes none.")
 page.leave(

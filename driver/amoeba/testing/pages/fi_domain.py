@@ -38,8 +38,8 @@ def endpoints_report_to_the_queue_of_their_domain(pair: Pair) -> None:
     domain = pair.other_domain(pair.domain.mr_mode)
     domain.bind(parties.events)
     both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
-    endpoint = domain.endpoint(CONNECTED)
-    endpoint.bind(domain.cq_open(), both)
+    endpoint = pair.keep(domain.endpoint(CONNECTED))
+    endpoint.bind(pair.keep(domain.cq_open()), both)
     assert isinstance(endpoint, ConnectedEndpoint)
     endpoint.connect(parties.passive.getname())
     parties.endpoint(parties.event(EqEvent.FI_CONNREQ).info or CONNECTED).endpoint.accept()

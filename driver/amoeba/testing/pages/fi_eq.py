@@ -241,8 +241,8 @@ page.leave(
 )
 page.leave(
     "wait_obj",
-    "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND and FI_WAIT_YIELD are other ways to wait.",
-    "Differs: eq_open() without an argument makes a queue that can be waited for; the others are refused: FI_ENOSYS.",
+    "The default is FI_WAIT_NONE; FI_WAIT_MUTEX_COND is another way to wait.",
+    "Differs: eq_open() without an argument makes a queue that can be waited for; that is refused: FI_ENOSYS.",
 )
 page.leave(
     "fi_close",

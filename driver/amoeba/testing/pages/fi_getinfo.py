@@ -5,7 +5,7 @@ import threading
 
 from amoeba import fi
 from amoeba.attributes import DomainAttr, EpAttr, Info, RxAttr, TxAttr
-from amoeba.constants import Caps, EpType, Errno, InfoFlags, Mode, MrMode, MsgOrder, OpFlags
+from amoeba.constants import Caps, EpType, Errno, Mode, MrMode, MsgOrder, OpFlags
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import REMOTE, Initiator, Pair
@@ -169,27 +169,6 @@ def modes_are_only_taken_away(pair: Pair) -> None:
     expect(not mode & ~every, f"expected some of {every!r}, got {mode!r}")
 
 
-@page("FLAGS: FI_SOURCE", "node is this side's address; it must be given.")
-def a_source_is_a_node_of_this_side(pair: Pair) -> None:
-    """The NIC's own address chooses it, with FI_NUMERICHOST or without; none, and one that is nobody's, do not."""
-    source = pair.fabric.nics[pair.nic].ip
-    node = ".".join(str(byte) for byte in source.to_bytes(4, "big"))
-    for flags in (InfoFlags.FI_SOURCE, InfoFlags.FI_SOURCE | InfoFlags.FI_NUMERICHOST):
-        found = {info.domain_attr.name for info in pair.fabric.getinfo(node=node, flags=flags)}
-        expect_equal("domains", found, {pair.info.domain_attr.name})
-    with expect_error("FI_SOURCE without a node", Errno.FI_EINVAL, Errno.FI_ENODATA):
-        pair.fabric.getinfo(flags=InfoFlags.FI_SOURCE)
-    with expect_error("a node of nobody's", Errno.FI_ENODATA):
-        pair.fabric.getinfo(node="203.0.113.99", flags=InfoFlags.FI_SOURCE)
-
-
-@page("ERRORS: FI_EBADFLAGS", "Flags that are invalid are refused.")
-def unknown_flags_are_refused(pair: Pair) -> None:
-    """A bit that is none of the page's."""
-    with expect_error("an unknown flag", Errno.FI_EBADFLAGS):
-        pair.fabric.getinfo(flags=InfoFlags(1))
-
-
 @page("fi_dupinfo, fi_allocinfo", "One copies a structure with all its parts; the other gives an empty one.")
 def infos_are_copied(pair: Pair) -> None:
     """A copy is equal and opens the same; an empty one asks for nothing."""
@@ -227,11 +206,6 @@ page.leave(
     "The version says how structures look.",
     "Structures have the fields of 1.17, whatever version is asked for.",
 )
-page.leave(
-    "DESCRIPTION: node, service; dest_addr",
-    "Peers are found by node and service.",
-    "Differs: which peers there are, the application knows ([libfabric.md](libfabric.md#fi_getinfo3)).",
-)
 page.leave("DESCRIPTION", "Structures are freed by fi_freeinfo.", "Nothing need be freed.")
 page.leave(
     "handle, nic",
@@ -260,10 +234,5 @@ page.leave(
     "ADDRESSING FORMATS",
     "How addresses look.",
     "FI_FORMAT_UNSPEC: `fi_av.lookup_returns_the_address`, `fi_av.addresses_are_printable`",
-)
-page.leave(
-    "FLAGS: FI_PROV_ATTR_ONLY",
-    "Only providers are asked for.",
-    "There is one provider, which is what is asked.",
 )
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")

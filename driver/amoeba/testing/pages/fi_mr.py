@@ -425,9 +425,9 @@ page.leave(
     "Differs: what is registered is a buffer, so there is memory behind it.",
 )
 page.leave(
-    "FI_MR_RAW; fi_mr_raw_attr, fi_mr_raw_key, fi_mr_map_raw, fi_mr_unmap_key",
-    "Keys of more than 64 bits.",
-    "The mode is not asked for: keys have 64 bits, and the calls are not there.",
+    "FI_MR_RAW",
+    "Keys of more than 64 bits are exchanged as bytes.",
+    "The mode is not asked for: keys have 64 bits. The calls are there: `fi_mr.mapped_keys_reach_the_region`",
 )
 page.leave(
     "FI_MR_ALLOCATED",

@@ -171,3 +171,35 @@ def a_wait_set_must_be_given(pair: Pair) -> None:
     ):
         with expect_error(what, Errno.FI_EINVAL):
             pair.keep(call())
+
+
+# Without a check of their own
+
+page.leave("NAME, SYNOPSIS, ARGUMENTS", "What the calls and their arguments are called.", "These are names.")
+page.leave("fi_poll_open, fi_wait_open: flags", "They are reserved, and 0.", "The calls take none.")
+page.leave(
+    "fi_close",
+    "A set with members is not closed: FI_EBUSY.",
+    "Differs: what waits by it is closed first ([libfabric.md](libfabric.md#fi_poll3)).",
+)
+page.leave(
+    "fi_poll",
+    "It may name queues and counters that have nothing new; applications read to find out.",
+    "It allows that; none is named: `fi_poll.queues_with_entries_are_polled`",
+)
+page.leave(
+    "wait_obj: FI_WAIT_MUTEX_COND, FI_WAIT_POLLFD; NOTES",
+    "Other ways to wait.",
+    "Refused with FI_ENOSYS: Python waits for one descriptor.",
+)
+page.leave(
+    "fi_trywait",
+    "It is called before a descriptor is waited for; without it, nothing is said of the wait.",
+    "`fi_cq.trywait_tells_of_entries_that_are_there`",
+)
+page.leave(
+    "fi_control: FI_GETWAIT, FI_GETWAITOBJ",
+    "They tell the descriptor, and its kind.",
+    "`fi_poll.a_descriptor_tells_of_all_members`",
+)
+page.leave("RETURN VALUES", "Numbers of entries, or a negative errno.", "[How C becomes Python](libfabric.md).")
