@@ -120,6 +120,11 @@ class VectorBench:
     def __exit__(self, *_) -> None:
         self.close()
 
+    def reset(self) -> None:
+        """Brings the component back to its reset state, if it has registers."""
+        if self._clocked:
+            self.run(1, rst=1)
+
     def run(self, cycles: int | None = None, **inputs) -> dict[str, np.ndarray]:
         """Applies row ``n`` of every input in cycle ``n`` and returns what the outputs showed in each cycle.
 

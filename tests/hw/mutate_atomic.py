@@ -1,17 +1,21 @@
 # amaranth: UnusedElaboratable=no
-"""Mutation run of FastLanes and its operands: ``python tests/hw/mutate_atomic.py [--mutants N] [--seed N]``.
+"""Mutation run of the atomic unit: ``python tests/hw/mutate_atomic.py lanes|pipeline [--mutants N] [--seed N]``.
 
 Every mutant executes the operands of the project's vector tests for every cell; it is killed by the first result
-that differs from the model's. See docs/verification.md for the published scores.
+that differs from the model's, or comes at another time. See docs/verification.md for the published scores.
 """
 
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
+from amaranth.lib import wiring
+from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS
@@ -22,11 +26,21 @@ from atomic_coverage import triples
 from atomic_operands import operands
 from rich.console import Console
 from rich.table import Table
-from test_atomic_lanes import DecodedLanes, edge_pairs, fast_cells
+from test_atomic_lanes import DecodedLanes, bit_pairs, edge_pairs, fast_cells
+from test_atomic_pipeline import (
+    DecodedPipeline,
+    entering,
+    expected_of,
+    mixed_beats,
+    offered,
+    pipelined_cells,
+    results_of,
+)
 
 DATA_WIDTH = 128
 BEATS = 600
 """Random beats per cell, as in tests/hw/test_atomic_lanes.py."""
+DATATYPES = tuple(datatype for datatype in Datatype if 8 * datatype.size <= DATA_WIDTH)
 
 
 class MeaningfulLanes(DecodedLanes):
@@ -35,7 +49,8 @@ class MeaningfulLanes(DecodedLanes):
     def elaborate(self, platform):
         m = Module()
         m.submodules.decode = decode = self._decode
-        # Its cells lie within "lanes." too, and are mutated as well.
+        # Their cells lie within "lanes." too, and are mutated as well.
+        m.submodules.measure_lanes = measure = self._measure
         m.submodules.prepare_lanes = prepare = self._prepare
         m.submodules.lanes = lanes = self._lanes
         control = decode.control
@@ -44,7 +59,10 @@ class MeaningfulLanes(DecodedLanes):
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             decode.cswap_by_bits.eq(self.cswap_by_bits),
+            measure.control.eq(control),
+            measure.value.eq(Mux(control.use_compare, self.compare, self.operand)),
             prepare.control.eq(control),
+            prepare.measured.eq(measure.measured),
             prepare.operand.eq(self.operand),
             prepare.compare.eq(self.compare),
             lanes.control.eq(control),
@@ -57,17 +75,42 @@ class MeaningfulLanes(DecodedLanes):
         return m
 
 
+class MeaningfulPipeline(DecodedPipeline):
+    """ArithmeticPipeline that is asked for its own cells only, and whose result is zero where it means nothing."""
+
+    def __init__(self, data_width, datatypes):
+        super().__init__(data_width, datatypes)
+        self._decode = DecodeOperation(datatypes, single_cycle_products=False)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.decode = decode = self._decode
+        m.submodules.pipeline = pipeline = self._pipeline
+        meaningful = decode.control.supported & decode.control.pipelined
+        m.d.comb += [
+            decode.op.eq(self.op),
+            decode.datatype.eq(self.datatype),
+            pipeline.control.eq(Mux(meaningful, decode.control, 0)),
+            pipeline.i_valid.eq(self.i_valid & meaningful),
+            pipeline.target.eq(self.target),
+            pipeline.operand.eq(self.operand),
+            self.busy.eq(pipeline.busy & meaningful),
+            self.o_valid.eq(pipeline.o_valid),
+            self.result.eq(pipeline.result & pipeline.o_valid.replicate(len(self.result))),
+        ]
+        return m
+
+
 @dataclass(frozen=True)
 class Stimulus:
-    """The operands of one cell and what the model makes of them, in beats."""
+    """Inputs, and whether what a bench shows of them is right."""
 
-    inputs: dict
-    expected: np.ndarray
+    inputs: dict[str, Any]
+    is_right: Callable[[dict[str, np.ndarray]], bool]
 
 
-def stimuli(datatypes, beats=BEATS) -> list[Stimulus]:
+def lanes_stimuli(datatypes, beats):
     """What tests/hw/test_atomic_lanes.py and tests/hw/test_atomic_coverage.py run."""
-    found = []
     for datatype in datatypes:
         pairs = triples(datatype)
         for op, by_bits in fast_cells(datatype):
@@ -76,31 +119,84 @@ def stimuli(datatypes, beats=BEATS) -> list[Stimulus]:
             kinds = [drawn, pairs]
             if is_float(datatype) and not is_complex(datatype):
                 kinds.append(edge_pairs(op, datatype, DATA_WIDTH))
-            found += [_stimulus(op, datatype, by_bits, arrays) for arrays in kinds]
-    return found
+            else:
+                kinds += bit_pairs(datatype)
+            for arrays in kinds:
+                yield _lanes_stimulus(op, datatype, by_bits, arrays)
 
 
-def _stimulus(op, datatype, by_bits, arrays):
+def _lanes_stimulus(op, datatype, by_bits, arrays):
     expected = execute(op, datatype, *arrays[:2], arrays[2] if op in COMPARE_OPS else None, cswap_by_bits=by_bits)
-    target, operand, compare, result = (array.reshape(-1, DATA_WIDTH // 8) for array in (*arrays, expected))
+    target, operand, compare, expected = (_beats(array) for array in (*arrays, expected))
     inputs = {"op": op, "datatype": datatype, "cswap_by_bits": by_bits}
-    return Stimulus(inputs | {"target": target, "operand": operand, "compare": compare}, result)
+    inputs |= {"target": target, "operand": operand, "compare": compare}
+    return Stimulus(inputs, lambda shown: bool((shown["result"] == expected).all()))
 
 
-def passes(bench: VectorBench, cells: list[Stimulus], mutant: int) -> bool:
-    """Whether every result of the mutant is the model's."""
-    return all((bench.run(mutant=mutant, **cell.inputs)["result"] == cell.expected).all() for cell in cells)
+def pipeline_stimuli(datatypes, beats):
+    """What tests/hw/test_atomic_pipeline.py and tests/hw/test_atomic_coverage.py run."""
+    cells = pipelined_cells(datatypes)
+    yield _pipeline_stimulus(*mixed_beats(cells, DATA_WIDTH, 4000, seed=5))
+    for op, datatype in cells:
+        rng = np.random.default_rng(1000 * op + datatype)
+        target, operand = (
+            _beats(array) for array in operands(datatype, beats * DATA_WIDTH // 8 // datatype.size, rng, 2)
+        )
+        ops, datatypes = (np.full(beats, value) for value in (op, datatype))
+        always = np.ones(beats, bool)
+        yield _pipeline_stimulus(ops, datatypes, target, operand, always, entering(op, datatype, beats))
+        # With a row to wait, every beat enters.
+        spaced = [np.repeat(_beats(array), 2, axis=0) for array in triples(datatype)[:2]]
+        rows = len(spaced[0])
+        ops, datatypes = (np.full(rows, value) for value in (op, datatype))
+        yield _pipeline_stimulus(ops, datatypes, *spaced, np.arange(rows) % 2 == 0, rows // 2)
 
 
-def run(count: int, seed: int, timeout: int, beats: int = BEATS, datatypes=None) -> dict:
+def _pipeline_stimulus(ops, datatypes, target, operand, valid, count=None):
+    expected = expected_of(ops, datatypes, target, operand)
+
+    def is_right(shown):
+        try:
+            entered, result = results_of(shown, ops, datatypes, valid)
+        except AssertionError:
+            return False
+        return count in (None, len(entered)) and bool((result == expected[entered]).all())
+
+    return Stimulus(offered(ops, datatypes, target, operand, valid), is_right)
+
+
+def _beats(elements):
+    return elements.reshape(-1, DATA_WIDTH // 8)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What can be mutated: the component, the submodule that is, and the tests."""
+
+    build: Callable[[int, tuple[Datatype, ...]], wiring.Component]
+    within: str
+    stimuli: Callable
+
+
+UNITS = {
+    "lanes": Unit(MeaningfulLanes, "lanes", lanes_stimuli),
+    "pipeline": Unit(MeaningfulPipeline, "pipeline", pipeline_stimuli),
+}
+
+
+def passes(bench: VectorBench, stimuli: list[Stimulus], mutant: int) -> bool:
+    """Whether all that the mutant shows is right."""
+    bench.reset()
+    return all(stimulus.is_right(bench.run(mutant=mutant, **stimulus.inputs)) for stimulus in stimuli)
+
+
+def run(unit: Unit, count: int, seed: int, timeout: int, beats: int = BEATS, datatypes=DATATYPES) -> dict:
     """The verdict on each mutant."""
-    datatypes = datatypes or [datatype for datatype in Datatype if 8 * datatype.size <= DATA_WIDTH]
-    mutants = Mutants(
-        lambda: MeaningfulLanes(DATA_WIDTH, datatypes), f"mutants{DATA_WIDTH}", within="lanes", count=count, seed=seed
-    )
-    cells = stimuli(datatypes, beats)
+    name = f"mutants_{unit.within}"
+    mutants = Mutants(lambda: unit.build(DATA_WIDTH, datatypes), name, within=unit.within, count=count, seed=seed)
+    stimuli = list(unit.stimuli(datatypes, beats))
     with mutants.bench() as bench:
-        return mutants.judge(lambda number: passes(bench, cells, number), timeout=timeout)
+        return mutants.judge(lambda number: passes(bench, stimuli, number), timeout=timeout)
 
 
 def report(verdicts: dict) -> None:
@@ -122,11 +218,12 @@ def report(verdicts: dict) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("unit", choices=UNITS)
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=int, default=60, help="seconds for the solver, per surviving mutant")
     arguments = parser.parse_args()
-    verdicts = run(arguments.mutants, arguments.seed, arguments.timeout)
+    verdicts = run(UNITS[arguments.unit], arguments.mutants, arguments.seed, arguments.timeout)
     report(verdicts)
     return 1 if Verdict.SURVIVED in verdicts.values() else 0
 

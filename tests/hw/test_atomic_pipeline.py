@@ -70,18 +70,26 @@ def pipeline(request):
 
 def run(bench, ops, datatypes, target, operand, valid=None):
     """Feeds a beat per row and returns (entered, results in order of entry)."""
+    valid = np.ones(len(target), bool) if valid is None else valid
+    return results_of(bench.run(**offered(ops, datatypes, target, operand, valid)), ops, datatypes, valid)
+
+
+def offered(ops, datatypes, target, operand, valid):
+    """Inputs that offer a beat per row, where it is valid, and then wait until all have left."""
     drain = 24
-    rows = len(target)
     zeros = np.zeros((drain, target.shape[1]), np.uint8)
-    valid = np.ones(rows, bool) if valid is None else valid
-    shown = bench.run(
-        i_valid=np.concatenate([valid, np.zeros(drain, bool)]),
-        op=np.concatenate([ops, np.zeros(drain, int)]),
-        datatype=np.concatenate([datatypes, np.zeros(drain, int)]),
-        target=np.concatenate([target, zeros]),
-        operand=np.concatenate([operand, zeros]),
-    )
-    entered = np.flatnonzero(valid & (shown["busy"][:rows] == 0))
+    return {
+        "i_valid": np.concatenate([valid, np.zeros(drain, bool)]),
+        "op": np.concatenate([ops, np.zeros(drain, int)]),
+        "datatype": np.concatenate([datatypes, np.zeros(drain, int)]),
+        "target": np.concatenate([target, zeros]),
+        "operand": np.concatenate([operand, zeros]),
+    }
+
+
+def results_of(shown, ops, datatypes, valid):
+    """(entered, results in order of entry). Raises AssertionError if one leaves at a time that is not its own."""
+    entered = np.flatnonzero(valid & (shown["busy"][: len(valid)] == 0))
     latencies = np.array(
         [ArithmeticPipeline.latency(Op(int(ops[row])), Datatype(int(datatypes[row]))) for row in entered]
     )
@@ -127,18 +135,33 @@ def test_every_pipelined_cell_is_the_models(pipeline, datatype):
 
 def test_mixed_beats_leave_after_their_own_latency(pipeline):
     seed = 5
-    rng = np.random.default_rng(seed)
-    cells = pipelined_cells(pipeline.datatypes)
     rows = 4000
+    *beats, valid = mixed_beats(pipelined_cells(pipeline.datatypes), pipeline.data_width, rows, seed)
+    entered, result = run(pipeline, *beats, valid=valid)
+    assert len(entered) > rows // 4
+    expected = expected_of(*beats)
+    for row, shown in zip(entered, result, strict=True):
+        op, datatype = Op(int(beats[0][row])), Datatype(int(beats[1][row]))
+        assert (shown == expected[row]).all(), f"row {row} of seed {seed}: {op.name} {datatype.name}"
+
+
+def mixed_beats(cells, data_width, rows, seed):
+    """Random beats of random cells, of which every fifth is missing: ops, datatypes, target, operand, valid."""
+    rng = np.random.default_rng(seed)
     chosen = [cells[index] for index in rng.integers(0, len(cells), rows)]
     ops, datatypes = (np.array(column) for column in zip(*chosen, strict=True))
-    target, operand = (rng.integers(0, 256, (rows, pipeline.data_width // 8), dtype=np.uint8) for _ in range(2))
-    entered, result = run(pipeline, ops, datatypes, target, operand, valid=rng.random(rows) < 0.8)
-    assert len(entered) > rows // 4
-    for row, shown in zip(entered, result, strict=True):
-        op, datatype = chosen[row]
-        expected = execute(op, datatype, *(beat[row].reshape(-1, datatype.size) for beat in (target, operand)))
-        assert (shown == expected.reshape(-1)).all(), f"row {row} of seed {seed}: {op.name} {datatype.name}"
+    target, operand = (rng.integers(0, 256, (rows, data_width // 8), dtype=np.uint8) for _ in range(2))
+    return ops, datatypes, target, operand, rng.random(rows) < 0.8
+
+
+def expected_of(ops, datatypes, target, operand):
+    """What the model makes of beats, each of a cell of its own."""
+    expected = np.zeros_like(target)
+    for op, datatype in {(int(op), int(datatype)) for op, datatype in zip(ops, datatypes, strict=True)}:
+        rows = np.flatnonzero((ops == op) & (datatypes == datatype))
+        elements = (beats[rows].reshape(-1, Datatype(datatype).size) for beats in (target, operand))
+        expected[rows] = execute(Op(op), Datatype(datatype), *elements).reshape(len(rows), -1)
+    return expected
 
 
 def test_beats_of_one_kind_enter_at_the_documented_rate(pipeline):
@@ -146,7 +169,12 @@ def test_beats_of_one_kind_enter_at_the_documented_rate(pipeline):
     beats = np.zeros((rows, pipeline.data_width // 8), np.uint8)
     for op, datatype in pipelined_cells(pipeline.datatypes):
         entered, _ = run(pipeline, np.full(rows, op), np.full(rows, datatype), beats, beats)
-        assert len(entered) == (rows // 2 if kind_of(op, datatype) in TWICE else rows), (op, datatype)
+        assert len(entered) == entering(op, datatype, rows), (op, datatype)
+
+
+def entering(op, datatype, rows):
+    """How many of that many beats of one kind, offered in a row, enter."""
+    return rows // 2 if kind_of(op, datatype) in TWICE else rows
 
 
 @pytest.mark.parametrize(

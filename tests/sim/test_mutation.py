@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_sim.mutation import Mutants, Verdict
@@ -42,6 +42,23 @@ class Visible(wiring.Component):
         return m
 
 
+class Delayed(wiring.Component):
+    """What Visible shows, a cycle later: with ``keeps_hidden``, also of ``hidden`` only then."""
+
+    def __init__(self, keeps_hidden):
+        self._keeps_hidden = keeps_hidden
+        super().__init__({"a": In(4), "b": In(4), "add": In(1), "o": Out(4)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.choice = choice = Choice()
+        hidden = Signal(4)
+        m.d.comb += [choice.a.eq(self.a), choice.b.eq(self.b), choice.add.eq(self.add)]
+        m.d["sync" if self._keeps_hidden else "comb"] += hidden.eq(choice.hidden)
+        m.d.sync += self.o.eq(choice.o ^ (hidden & (hidden ^ 0xF) & choice.a))
+        return m
+
+
 @pytest.fixture(scope="module")
 def verdicts():
     mutants = Mutants(Visible, "mutation_smoke", within="choice", count=24, seed=1)
@@ -77,6 +94,19 @@ def test_fewer_inputs_let_mutants_survive(verdicts):
     assert {m for m, v in poor.items() if v is Verdict.EQUIVALENT} == {
         m for m, v in full.items() if v is Verdict.EQUIVALENT
     }
+
+
+@pytest.mark.parametrize("keeps_hidden", [False, True])
+def test_a_mutant_before_a_register_is_equivalent_only_if_the_register_is(keeps_hidden):
+    numbers = np.arange(512)
+    a, b, add = numbers % 16, numbers // 16 % 16, numbers // 256
+    expected = np.where(add, (a + b) % 16, a & b)
+    mutants = Mutants(lambda: Delayed(keeps_hidden), "mutation_registers", within="choice", count=24, seed=1)
+    with mutants.bench() as bench:
+        judged = mutants.judge(
+            lambda mutant: bool((bench.run(a=a, b=b, add=add, mutant=mutant)["o"][1:] == expected[:-1]).all())
+        )
+    assert set(judged.values()) == {Verdict.KILLED, Verdict.SURVIVED if keeps_hidden else Verdict.EQUIVALENT}
 
 
 def test_a_mutant_says_where_it_is(verdicts):
