@@ -91,12 +91,13 @@ def test_many_messages_of_a_stranger_are_read_through_one_entry(fabric, stranger
 
 
 @ON_MODEL
-def test_who_becomes_known_while_he_is_read_is_read_on(strangers):
+def test_who_becomes_known_while_he_is_read_is_read_on(fabric, strangers):
     one, other = strangers
+    before = free_peers(fabric)
     buffer = bytearray(100_000)
     other.endpoint.recv(buffer)
     one.endpoint.send(text(100_000), one.peer)
-    while not other.endpoint._receiver.receives._long._under_way:
+    while free_peers(fabric) == before:
         assert other.queue.read() == []
     number = other.peers.insert(one.endpoint.getname())
     other.finish()
