@@ -5,8 +5,8 @@ from itertools import pairwise
 from unittest import mock
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 from amoeba_hw.memory.arithmetic import Arithmetic
 from amoeba_hw.memory.executor import Executor
 from amoeba_hw.memory.line_store import LineStore
@@ -32,7 +32,7 @@ def _data(value):
 class LineStoreSpec(wiring.Component):
     """LineStore returns the newest value of a byte, and for the host what was written since the last copy.
 
-    A read does so one cycle later, with this cycle's commit; a copy without it. ``soils`` tells every time that a
+    A read does so one cycle later, with this cycle's commit; a copy without it. ``soiled`` tells every time that a
     line is clean no more.
     """
 
@@ -76,7 +76,8 @@ class LineStoreSpec(wiring.Component):
             Assume(~(self.allocated & self.commit & (self.allocated_entry == self.commit_entry))),
         ]
         newest, known, dirty = [], [], []
-        soils = Signal()
+        soiled, soiled_entry = Signal(), Signal()
+        m.d.sync += [soiled.eq(0), soiled_entry.eq(self.commit_entry)]
         for entry in range(2):
             value = Signal(BITS, name=f"value_{entry}")
             is_known = Signal(name=f"known_{entry}")
@@ -96,7 +97,7 @@ class LineStoreSpec(wiring.Component):
                 m.d.sync += [value.eq(self.fill_data), is_known.eq(1)]
             m.d.sync += [is_dirty.eq((is_dirty & ~copied) | written), line_dirty.eq((line_dirty & ~copied) | changed)]
             with m.If(changed & (~line_dirty | copied)):
-                m.d.comb += soils.eq(1)
+                m.d.sync += soiled.eq(1)
             # The environment: no line leaves before it is written.
             m.d.comb += Assume(~cleared | ~line_dirty)
             # What was written since the allocation is newer than the host's line, whenever that comes.
@@ -117,7 +118,8 @@ class LineStoreSpec(wiring.Component):
             Assert(~check_read | (dut.read_data[:BITS] == expected)),
             Assert(~copied | (dut.copy_strobe[0] == check_copy)),
             Assert(~check_copy | (dut.copy_data[:BITS] == expected_copy)),
-            Assert(dut.soils == soils),
+            Assert(dut.soiled == soiled),
+            Assert(~soiled | (dut.soiled_entry == soiled_entry)),
             Cover(check_read & (expected == 2)),
             Cover(check_copy & (expected_copy == 1)),
         ]
@@ -164,8 +166,8 @@ class WriteBackSpec(wiring.Component):
             store.commit.eq(commit),
             store.copy.eq(dut.copy),
             store.copy_entry.eq(dut.copy_entry),
-            dut.soiled.eq(store.soils),
-            dut.soiled_entry.eq(commit.entry),
+            dut.soiled.eq(store.soiled),
+            dut.soiled_entry.eq(store.soiled_entry),
             dut.copy_data.eq(store.copy_data),
             dut.copy_strobe.eq(store.copy_strobe),
             writes.ready.eq(self.ready),
@@ -197,7 +199,7 @@ class WriteBackSpec(wiring.Component):
                 m.d.sync += [host.eq(writes.p.data[:BITS]), reached.eq(1)]
                 # Never a byte that nobody wrote.
                 m.d.comb += Assert(changed)
-            with m.If(held[entry] == 0):
+            with m.If((held[entry] == 0) & ~queued):
                 m.d.comb += [Assert(reached == changed), Assert(~changed | (host == newest))]
             m.d.comb += Cover(reached & (host == newest) & (host == 3))
         with m.If(~any_held):
@@ -220,38 +222,38 @@ class _NaiveArithmetic(wiring.Component):
     Members are those of ``Arithmetic``. The datatype's bit 0 asks for the pipeline, bit 1 for its longer way.
     """
 
-    latencies = (2, 4)
+    LATENCIES = (2, 4)
 
     def __init__(self, width, datatypes, ops, single_cycle_products):
-        super().__init__(Arithmetic(width, datatypes, ops, single_cycle_products).signature)
+        self.uses = {f"late_{latency}": {"result": {latency}} for latency in self.LATENCIES}
+        kind = Out(data.StructLayout(dict.fromkeys(self.uses, 1)))
+        members = Arithmetic(width, datatypes, ops, single_cycle_products).signature.members
+        super().__init__({**members, "kind": kind})
 
     def elaborate(self, platform):
         m = Module()
-        short, long = self.latencies
+        short, long = self.LATENCIES
         adds, takes_long = Signal(), Signal()
         operand = Signal(BITS)
         result = Signal(BITS)
         late = Signal(BITS)
-        due = Signal(long + 1)
         past = [Signal(BITS, name=f"late_in_{cycles}") for cycles in range(long)]
         m.d.comb += [
             self.decoded.add.eq(self.op == Op.FI_SUM),
             self.decoded.pipelined.eq(self.datatype[0]),
             self.decoded.multiply.eq(self.datatype[1]),
             self.latency.eq(Mux(self.datatype[0], Mux(self.datatype[1], long, short), 0)),
-            self.busy.eq(Mux(self.control.multiply, due[long], due[short])),
-            self.late_is_due.eq(due[0]),
+            self.kind[f"late_{short}"].eq(self.datatype[0] & ~self.datatype[1]),
+            self.kind[f"late_{long}"].eq(self.datatype[0] & self.datatype[1]),
             result.eq(Mux(adds, self.target[:BITS], 0) + operand),
             late.eq(Mux(adds, self.late_target[:BITS], 0) + operand),
             self.result.eq(result),
             self.late_result.eq(past[0]),
         ]
-        entered = Mux(self.issue, Mux(self.control.multiply, 1 << long, 1 << short), 0)
         m.d.sync += [
             adds.eq(self.prepare_control.add),
             takes_long.eq(self.prepare_control.multiply),
             operand.eq(Mux(self.is_late, self.late_operand[:BITS], self.operand[:BITS])),
-            due.eq((due | entered) >> 1),
             *(sooner.eq(later) for sooner, later in pairwise(past)),
         ]
         with m.If(self.start & takes_long):
@@ -361,7 +363,7 @@ class ForwardingSpec(wiring.Component):
             Assert(~dut.commit.valid | (commits != 0)),
             Assert(~dut.finished | (ends > commits)),
             # With room and lines there, the pipeline is all that anybody waits for.
-            Assert(stuck < 2 * max(_NaiveArithmetic.latencies)),
+            Assert(stuck < 2 * max(_NaiveArithmetic.LATENCIES)),
             Cover(valid.all() & looked.all() & (expected[:BITS] == 3) & (expected[-BITS:] == 1)),
             Cover(stuck == 2),
         ]
