@@ -32,7 +32,7 @@ def _data(value):
 class LineStoreSpec(wiring.Component):
     """LineStore returns the newest value of a byte, and for the host what was written since the last copy.
 
-    A read does so one cycle later, with this cycle's commit; a copy without it. ``soils`` tells every time that a
+    A read does so one cycle later, with this cycle's commit; a copy without it. ``soiled`` tells every time that a
     line is clean no more.
     """
 
@@ -76,7 +76,8 @@ class LineStoreSpec(wiring.Component):
             Assume(~(self.allocated & self.commit & (self.allocated_entry == self.commit_entry))),
         ]
         newest, known, dirty = [], [], []
-        soils = Signal()
+        soiled, soiled_entry = Signal(), Signal()
+        m.d.sync += [soiled.eq(0), soiled_entry.eq(self.commit_entry)]
         for entry in range(2):
             value = Signal(BITS, name=f"value_{entry}")
             is_known = Signal(name=f"known_{entry}")
@@ -96,7 +97,7 @@ class LineStoreSpec(wiring.Component):
                 m.d.sync += [value.eq(self.fill_data), is_known.eq(1)]
             m.d.sync += [is_dirty.eq((is_dirty & ~copied) | written), line_dirty.eq((line_dirty & ~copied) | changed)]
             with m.If(changed & (~line_dirty | copied)):
-                m.d.comb += soils.eq(1)
+                m.d.sync += soiled.eq(1)
             # The environment: no line leaves before it is written.
             m.d.comb += Assume(~cleared | ~line_dirty)
             # What was written since the allocation is newer than the host's line, whenever that comes.
@@ -117,7 +118,8 @@ class LineStoreSpec(wiring.Component):
             Assert(~check_read | (dut.read_data[:BITS] == expected)),
             Assert(~copied | (dut.copy_strobe[0] == check_copy)),
             Assert(~check_copy | (dut.copy_data[:BITS] == expected_copy)),
-            Assert(dut.soils == soils),
+            Assert(dut.soiled == soiled),
+            Assert(~soiled | (dut.soiled_entry == soiled_entry)),
             Cover(check_read & (expected == 2)),
             Cover(check_copy & (expected_copy == 1)),
         ]
@@ -164,8 +166,8 @@ class WriteBackSpec(wiring.Component):
             store.commit.eq(commit),
             store.copy.eq(dut.copy),
             store.copy_entry.eq(dut.copy_entry),
-            dut.soiled.eq(store.soils),
-            dut.soiled_entry.eq(commit.entry),
+            dut.soiled.eq(store.soiled),
+            dut.soiled_entry.eq(store.soiled_entry),
             dut.copy_data.eq(store.copy_data),
             dut.copy_strobe.eq(store.copy_strobe),
             writes.ready.eq(self.ready),
@@ -197,7 +199,7 @@ class WriteBackSpec(wiring.Component):
                 m.d.sync += [host.eq(writes.p.data[:BITS]), reached.eq(1)]
                 # Never a byte that nobody wrote.
                 m.d.comb += Assert(changed)
-            with m.If(held[entry] == 0):
+            with m.If((held[entry] == 0) & ~queued):
                 m.d.comb += [Assert(reached == changed), Assert(~changed | (host == newest))]
             m.d.comb += Cover(reached & (host == newest) & (host == 3))
         with m.If(~any_held):

@@ -11,11 +11,11 @@ from amoeba_hw.memory.executor import Executor
 from amoeba_hw.memory.line_fetcher import LineFetcher
 from amoeba_hw.memory.line_store import LineStore
 from amoeba_hw.memory.line_table import LineTable
-from amoeba_hw.memory.operations import line_result, operations_queued, queued_operation
+from amoeba_hw.memory.operations import line_operation, line_result, operations_queued, queued_operation
 from amoeba_hw.memory.result_packer import ResultPacker
 from amoeba_hw.memory.splitter import RequestSplitter
 from amoeba_hw.memory.write_back import WriteBack
-from amoeba_hw.stream import Queue, RegisterSlice, connect_streams
+from amoeba_hw.stream import Queue, RegisterSlice, SkidBuffer, connect_streams
 
 __all__ = ["MemoryEngine"]
 
@@ -95,13 +95,16 @@ class MemoryEngine(wiring.Component):
         results_depth = 2 * parameters.lines + 16
         m.submodules.splitter = splitter = RequestSplitter(parameters)
         m.submodules.table = table = LineTable(parameters)
+        m.submodules.lines_skid = lines_skid = SkidBuffer(line_operation(parameters))
         m.submodules.operations = operations = Queue(queued_operation(parameters), operations_queued(parameters))
         m.submodules.fetcher = fetcher = LineFetcher(parameters)
         m.submodules.store = store = LineStore(parameters)
         m.submodules.executor = executor = Executor(parameters)
         m.submodules.write_back = write_back = WriteBack(parameters)
         m.submodules.results = results = Queue(line_result(parameters), results_depth)
-        # The packer has no time to wait for a memory's output in the cycle in which it turns it.
+        # What the packer does with a part takes its cycle: neither a memory's output nor the way back to the queue
+        # fits into it.
+        m.submodules.results_skid = results_skid = SkidBuffer(line_result(parameters))
         m.submodules.results_slice = results_slice = RegisterSlice(line_result(parameters))
         # Next to what the queue of results holds, the slice, the packer and the executor's last stages hold a few.
         m.submodules.gate = gate = DeliveryGate(parameters, results_depth + 16)
@@ -109,20 +112,30 @@ class MemoryEngine(wiring.Component):
 
         for name in ("requests", "operands", "compares"):
             connect_streams(m, wiring.flipped(getattr(self, name)), getattr(splitter, name))
-        connect_streams(m, splitter.o, table.i)
+        connect_streams(m, splitter.o, lines_skid.i)
+        connect_streams(m, lines_skid.o, table.i)
         connect_streams(m, table.o, operations.i)
         connect_streams(m, operations.o, executor.i)
         connect_streams(m, table.fetches, fetcher.i)
         connect_streams(m, fetcher.line_reads, wiring.flipped(self.line_reads))
         connect_streams(m, wiring.flipped(self.line_data), fetcher.line_data)
         connect_streams(m, write_back.line_writes, wiring.flipped(self.line_writes))
-        connect_streams(m, results.o, results_slice.i)
+        connect_streams(m, results.o, results_skid.i)
+        connect_streams(m, results_skid.o, results_slice.i)
         connect_streams(m, results_slice.o, packer.i)
         connect_streams(m, packer.o, wiring.flipped(self.results))
+        # Known late in the cycle, so the others hear of it one cycle after, and so does the table of commits. Nobody
+        # asks for the new line as early as that, and nobody holds the entry any more.
         for other in (fetcher, store, write_back):
-            m.d.comb += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.allocated_entry)]
-        m.d.comb += [
+            m.d.sync += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.allocated_entry)]
+        m.d.sync += [
             write_back.allocated_line.eq(table.allocated_line),
+            table.retired.eq(executor.commit.valid),
+            table.retired_entry.eq(executor.commit.entry),
+            gate.finished.eq(executor.finished),
+            gate.finished_writes.eq(executor.finished_writes),
+        ]
+        m.d.comb += [
             store.fill.eq(fetcher.fill),
             store.fill_entry.eq(fetcher.fill_entry),
             store.fill_data.eq(fetcher.fill_data),
@@ -130,11 +143,9 @@ class MemoryEngine(wiring.Component):
             store.read_entry.eq(executor.read_entry),
             executor.read_data.eq(store.read_data),
             store.commit.eq(executor.commit),
-            write_back.soiled.eq(store.soils),
-            write_back.soiled_entry.eq(executor.commit.entry),
-            table.retired.eq(executor.commit.valid),
-            table.retired_entry.eq(executor.commit.entry),
-            table.retired_queues.eq(store.soils),
+            write_back.soiled.eq(store.soiled),
+            write_back.soiled_entry.eq(store.soiled_entry),
+            table.retired_queues.eq(store.soiled),
             table.written.eq(write_back.written),
             table.written_entry.eq(write_back.written_entry),
             store.copy.eq(write_back.copy),
@@ -153,8 +164,6 @@ class MemoryEngine(wiring.Component):
         m.d.comb += [
             results.i.p.eq(executor.result),
             results.i.valid.eq(executor.result_valid),
-            gate.finished.eq(executor.finished),
-            gate.finished_writes.eq(executor.finished_writes),
             gate.queued.eq(write_back.queued),
             gate.accepted.eq(write_back.accepted),
             packer.open.eq(gate.open),

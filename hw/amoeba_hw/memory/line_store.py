@@ -29,9 +29,9 @@ class LineStore(wiring.Component):
     fill, fill_entry, fill_data : in
         Pulse: the host's line has arrived.
     commit : in, commit_of
-    soils : out
-        The commit of this cycle makes the first byte of its line dirty; those that a copy in this cycle takes do
-        not count.
+    soiled, soiled_entry : out
+        Pulse: the commit of the cycle before made the first byte of its line dirty; those that a copy in that cycle
+        took do not count.
     read, read_entry : in
         Start to read an entry.
     read_data : out
@@ -55,7 +55,8 @@ class LineStore(wiring.Component):
                 "fill_entry": In(entry),
                 "fill_data": In(width),
                 "commit": In(commit_of(parameters)),
-                "soils": Out(1),
+                "soiled": Out(1),
+                "soiled_entry": Out(entry),
                 "read": In(1),
                 "read_entry": In(entry),
                 "read_data": Out(width),
@@ -121,9 +122,10 @@ class LineStore(wiring.Component):
         ]
         with m.If(self.copy & (self.copy_entry == self.commit.entry)):
             m.d.comb += dirty.eq(0)
-        m.d.comb += [
-            changes.write_data.eq(dirty | self.commit.strobe),
-            self.soils.eq(self.commit.valid & self.commit.strobe.any() & ~dirty.any()),
+        m.d.comb += changes.write_data.eq(dirty | self.commit.strobe)
+        m.d.sync += [
+            self.soiled.eq(self.commit.valid & self.commit.strobe.any() & ~dirty.any()),
+            self.soiled_entry.eq(self.commit.entry),
         ]
         with m.If(self.read):
             m.d.sync += read_entry.eq(self.read_entry)

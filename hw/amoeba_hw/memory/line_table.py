@@ -114,7 +114,7 @@ class LineTable(wiring.Component):
         m.d.comb += self.i.ready.eq(~use.clearing & (~self._present | fire))
         self._compare(m, takes, way)
         possible, needs_fetch = Signal(), Signal()
-        found, hit, fetched = self._decide(m, possible & ~fire, way)
+        found, hit, fetched, waits = self._decide(m, possible & ~fire, way)
         self._note_fetch(m, fire & self._operation.touches, way, fetched)
 
         operation = self._operation
@@ -123,7 +123,8 @@ class LineTable(wiring.Component):
             needs_fetch.eq(operation.fetches & ~fetched),
             self.o.valid.eq(possible & (~needs_fetch | self.fetches.ready)),
             self.fetches.valid.eq(possible & needs_fetch & self.o.ready),
-            fire.eq(self.o.valid & self.o.ready),
+            # As ``o`` transfers; all that is before the table stops with it.
+            fire.eq(self._present & self.o.ready & ~(operation.touches & waits)),
             takes.eq(fire & operation.touches & ~hit),
             self.o.p.entry.eq(Cat(self._set, _encode(way))),
             *(self.o.p[name].eq(operation[name]) for name, _ in self.o.p.shape() if name != "entry"),
@@ -182,22 +183,27 @@ class LineTable(wiring.Component):
     def _decide(self, m, stays, way):
         """Second stage: the way for the operation, none if all are in use.
 
-        Returns whether there is one, whether it holds the line, and whether the line was fetched already.
+        Returns whether there is one, whether it holds the line, whether the line was fetched already, and whether an
+        operation on a line has to wait for a way or for ``fetches``. The last is put together of what is known sooner
+        than the others: entries in use are known late.
         """
         decided, decided_hit, decided_fetched = Signal(), Signal(), Signal()
         decided_way = Signal(self._ways)
-        found, hit, fetched = Signal(), Signal(), Signal()
+        found, hit, fetched, waits = Signal(), Signal(), Signal(), Signal()
+        no_fetch = self._operation.fetches & ~self.fetches.ready
         joinable, free = Signal(self._ways), Signal(self._ways)
         m.d.comb += [joinable.eq(self._matches & self._use.in_use), free.eq(~self._use.in_use)]
         with m.If(decided):
             # On offer already. What became free meanwhile is still nobody else's.
             m.d.comb += [found.eq(1), way.eq(decided_way), hit.eq(decided_hit), fetched.eq(decided_fetched)]
+            m.d.comb += waits.eq(no_fetch & ~decided_fetched)
         with m.Else():
             m.d.comb += [
                 found.eq(joinable.any() | free.any()),
                 way.eq(Mux(hit, joinable, free & -free)),
                 hit.eq(joinable.any()),
                 fetched.eq((joinable & self._was_fetched).any()),
+                waits.eq(~Mux(no_fetch, (joinable & self._was_fetched).any(), (self._matches | free).any())),
             ]
         m.d.sync += [
             decided.eq(stays),
@@ -205,7 +211,7 @@ class LineTable(wiring.Component):
             decided_hit.eq(hit),
             decided_fetched.eq(fetched),
         ]
-        return found, hit, fetched
+        return found, hit, fetched, waits
 
     def _note_fetch(self, m, joins, way, fetched):
         """Keeps account of the lines that were fetched."""

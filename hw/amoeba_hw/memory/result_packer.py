@@ -53,33 +53,39 @@ class ResultPacker(wiring.Component):
         part = Signal(line_result(self._parameters))
         part_valid = Signal()
         place = Signal(offset_bits)
+        end = Signal(offset_bits + 2)
+        ends_beat = Signal()
         advance = Signal()
         taken = Signal()
-        end = Signal(offset_bits + 2)
+        turn = Signal(offset_bits)
+        next_end = Signal.like(end)
         m.d.comb += [
             self.i.ready.eq(advance & (self.open | ~self.i.p.last)),
             taken.eq(self.i.valid & self.i.ready),
             self.leaves.eq(taken & self.i.p.last),
-            end.eq(place + part.count),
+            turn.eq(filled - self.i.p.offset),
+            next_end.eq(filled + self.i.p.count),
         ]
-        # First stage: turn to the place in the beat.
+        # First stage: turn to the place in the beat, and see whether that beat leaves.
+        turned = byte_rotate_left(m, "part", self.i.p.data, turn)
         with m.If(advance):
-            m.d.sync += part_valid.eq(taken)
-        with m.If(taken):
-            turn = Signal(offset_bits)
-            m.d.comb += turn.eq(filled - self.i.p.offset)
             m.d.sync += [
+                part_valid.eq(taken),
                 part.eq(self.i.p),
-                part.data.eq(byte_rotate_left(m, "part", self.i.p.data, turn)),
+                part.data.eq(turned),
                 place.eq(filled),
-                filled.eq(Mux(self.i.p.last, 0, filled + self.i.p.count)),
+                end.eq(next_end),
+                ends_beat.eq(self.i.p.last | (next_end >= beat_bytes)),
             ]
+        with m.If(taken):
+            m.d.sync += filled.eq(Mux(self.i.p.last, 0, next_end))
 
         # Second stage: put together with the bytes that are there. What is left after the last beat but one of a
         # packet leaves while the next part, which then is a packet's first, passes without filling a beat.
         gathered = Signal(width)
         error = Signal()
         tail = Signal(range(beat_bytes))
+        has_tail = Signal()
         tail_error = Signal()
         emits = Signal()
         free = Signal()
@@ -88,20 +94,20 @@ class ResultPacker(wiring.Component):
         m.d.comb += [
             whole.eq(merge(below, gathered, part.data)),
             free.eq(~self.o.valid | self.o.ready),
-            emits.eq(part_valid & (part.last | (end >= beat_bytes))),
-            advance.eq(~part_valid | (free & ~(emits & (tail != 0))) | (~emits & (tail == 0))),
+            emits.eq(part_valid & ends_beat),
+            advance.eq(~part_valid | (free & ~(emits & has_tail)) | (~emits & ~has_tail)),
         ]
         overflows = part.last & (end > beat_bytes)
         with m.If(free):
             m.d.sync += self.o.valid.eq(0)
-        with m.If(free & (tail != 0)):
+        with m.If(free & has_tail):
             m.d.sync += [
                 self.o.valid.eq(1),
                 self.o.p.data.eq(gathered),
                 self.o.p.count.eq(tail),
                 self.o.p.last.eq(1),
                 self.o.p.error.eq(tail_error),
-                tail.eq(0),
+                has_tail.eq(0),
             ]
         with m.Elif(free & emits):
             m.d.sync += [
@@ -112,7 +118,7 @@ class ResultPacker(wiring.Component):
                 self.o.p.error.eq(error | part.error),
             ]
             with m.If(overflows):
-                m.d.sync += [tail.eq(end - beat_bytes), tail_error.eq(error | part.error)]
+                m.d.sync += [has_tail.eq(1), tail.eq(end - beat_bytes), tail_error.eq(error | part.error)]
         with m.If(part_valid & advance):
             m.d.sync += [
                 # Bytes turned below `place` are those that did not fit.

@@ -97,21 +97,21 @@ class RequestSplitter(wiring.Component):
         turned_valid = Signal()
         operation = Signal(line_operation(self._parameters))
         m.d.comb += self._describe(operation, request, datatype, step)
+        beat_bytes = self._parameters.beat_bytes
+        end = Signal(range(beat_bytes + 1))
+        m.d.comb += end.eq(turned.offset + turned.count)
+        to_end = thermometer(m, "to_end", end, beat_bytes)
+        to_offset = thermometer(m, "to_offset", turned.offset, beat_bytes)
         with m.If(advance):
             m.d.sync += [
                 turned.eq(operation),
                 turned_valid.eq(fire),
                 self.o.p.eq(turned),
                 self.o.valid.eq(turned_valid),
+                self.o.p.strobe.eq(to_end & ~to_offset),
             ]
-            end = Signal(range(self._parameters.beat_bytes + 1))
-            m.d.comb += end.eq(turned.offset + turned.count)
-            m.d.sync += self.o.p.strobe.eq(
-                thermometer(m, "to_end", end, self._parameters.beat_bytes)
-                & ~thermometer(m, "to_offset", turned.offset, self._parameters.beat_bytes)
-            )
-            for name, source in (("operand", self.operands), ("compare", self.compares)):
-                self._align(m, name, source.p.data, step, turned, fire, turned_valid)
+        for name, source in (("operand", self.operands), ("compare", self.compares)):
+            self._align(m, name, source.p.data, step, turned, advance, fire, turned_valid)
         return m
 
     def _goes_by_elements(self, size):
@@ -158,23 +158,27 @@ class RequestSplitter(wiring.Component):
             operation.psn.eq(request.psn),
         ]
 
-    def _align(self, m, name, beat, step, turned, fire, turned_valid):
-        """Both stages of one operand; called where they may move on."""
+    def _align(self, m, name, beat, step, turned, advance, fire, turned_valid):
+        """Both stages of one operand."""
         offset_bits = line_address_bits(self._parameters)
         rotated = Signal(self._parameters.data_width, name=f"{name}_rotated")
         before = Signal(self._parameters.data_width, name=f"{name}_before")
         place = Signal(offset_bits, name=f"{name}_place")
         is_new = Signal(name=f"{name}_is_new")
-        m.d.sync += is_new.eq(fire & step.takes_beat)
+        # Whether anything moves is known last: it enables registers, and decides nothing about what they take.
+        turned_beat = byte_rotate_left(m, name, beat, step.place)
+        with m.If(advance):
+            m.d.sync += is_new.eq(fire & step.takes_beat)
         with m.If(fire & step.takes_beat):
-            m.d.sync += rotated.eq(byte_rotate_left(m, name, beat, step.place))
+            m.d.sync += rotated.eq(turned_beat)
         with m.If(fire):
             m.d.sync += place.eq(step.place)
-        with m.If(turned_valid & is_new):
+        with m.If(advance & turned_valid & is_new):
             m.d.sync += before.eq(rotated)
         # What the rotation brought below `place` belongs to the next line; there the line before left its own.
         below = thermometer(m, f"{name}_below", Mux(turned.compute, 0, place), self._parameters.beat_bytes)
-        m.d.sync += self.o.p[name].eq(merge(below, before, rotated))
+        with m.If(advance):
+            m.d.sync += self.o.p[name].eq(merge(below, before, rotated))
 
 
 def _element_size(m, datatype):

@@ -185,6 +185,7 @@ class ElementWalk(wiring.Component):
         """
         step = self.step
         offset_bits = line_address_bits(self._parameters)
+        beat_bytes = self._parameters.beat_bytes
         inside = Signal()
         next_offset, next_left = Signal(offset_bits), Signal(6)
         offset, left = Signal(offset_bits), Signal(6)
@@ -196,8 +197,9 @@ class ElementWalk(wiring.Component):
             offset.eq(Mux(inside, next_offset, self.address[:offset_bits])),
             left.eq(Mux(inside, next_left, self.size)),
             # Room in the line, and in this half of the element.
-            room.eq(self._parameters.beat_bytes - Mux(in_half > in_line, in_half, in_line)),
-            element_ends.eq(left <= room),
+            room.eq(beat_bytes - Mux(in_half > in_line, in_half, in_line)),
+            # What is left fits the room; said so that it need not wait for which of the two is smaller.
+            element_ends.eq((left + in_half <= beat_bytes) & (left + in_line <= beat_bytes)),
             count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
         ]
         with m.If(self.advance):

@@ -27,7 +27,7 @@ class WriteBack(wiring.Component):
     allocated, allocated_entry, allocated_line : in
         Pulse: from now on the entry holds this line.
     soiled, soiled_entry : in
-        Pulse: the entry has become dirty; it does not wait yet, or its turn is in this cycle.
+        Pulse: the entry has become dirty; it does not wait yet, or its turn was in the cycle before.
     copy, copy_entry : out
         Take a line's dirty bytes from the store.
     copy_data, copy_strobe : in
