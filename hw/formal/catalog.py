@@ -20,6 +20,7 @@ from amoeba_model.atomic.formats import is_integer
 from amoeba_model.opcodes import Datatype
 from amoeba_sim.formal import Outcome, prove
 
+from formal.admission import AdmissionSpec
 from formal.axi import AxiWriteSpec
 from formal.counters import CounterWriterSpec
 from formal.initiator import PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
@@ -134,6 +135,13 @@ PROOFS = [
         "bmc",
         10,
         cover_depth=13,
+    ),
+    *_with_covers(
+        "admission",
+        "Admission: an operation may be issued exactly if nothing it uses is in use then by those before it",
+        AdmissionSpec,
+        "bmc",
+        10,
     ),
     *_with_covers(
         "line_table",

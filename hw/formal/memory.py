@@ -5,8 +5,8 @@ from itertools import pairwise
 from unittest import mock
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
 from amoeba_hw.memory.arithmetic import Arithmetic
 from amoeba_hw.memory.executor import Executor
 from amoeba_hw.memory.line_store import LineStore
@@ -222,38 +222,38 @@ class _NaiveArithmetic(wiring.Component):
     Members are those of ``Arithmetic``. The datatype's bit 0 asks for the pipeline, bit 1 for its longer way.
     """
 
-    latencies = (2, 4)
+    LATENCIES = (2, 4)
 
     def __init__(self, width, datatypes, ops, single_cycle_products):
-        super().__init__(Arithmetic(width, datatypes, ops, single_cycle_products).signature)
+        self.uses = {f"late_{latency}": {"result": {latency}} for latency in self.LATENCIES}
+        kind = Out(data.StructLayout(dict.fromkeys(self.uses, 1)))
+        members = Arithmetic(width, datatypes, ops, single_cycle_products).signature.members
+        super().__init__({**members, "kind": kind})
 
     def elaborate(self, platform):
         m = Module()
-        short, long = self.latencies
+        short, long = self.LATENCIES
         adds, takes_long = Signal(), Signal()
         operand = Signal(BITS)
         result = Signal(BITS)
         late = Signal(BITS)
-        due = Signal(long + 1)
         past = [Signal(BITS, name=f"late_in_{cycles}") for cycles in range(long)]
         m.d.comb += [
             self.decoded.add.eq(self.op == Op.FI_SUM),
             self.decoded.pipelined.eq(self.datatype[0]),
             self.decoded.multiply.eq(self.datatype[1]),
             self.latency.eq(Mux(self.datatype[0], Mux(self.datatype[1], long, short), 0)),
-            self.busy.eq(Mux(self.control.multiply, due[long], due[short])),
-            self.late_is_due.eq(due[0]),
+            self.kind[f"late_{short}"].eq(self.datatype[0] & ~self.datatype[1]),
+            self.kind[f"late_{long}"].eq(self.datatype[0] & self.datatype[1]),
             result.eq(Mux(adds, self.target[:BITS], 0) + operand),
             late.eq(Mux(adds, self.late_target[:BITS], 0) + operand),
             self.result.eq(result),
             self.late_result.eq(past[0]),
         ]
-        entered = Mux(self.issue, Mux(self.control.multiply, 1 << long, 1 << short), 0)
         m.d.sync += [
             adds.eq(self.prepare_control.add),
             takes_long.eq(self.prepare_control.multiply),
             operand.eq(Mux(self.is_late, self.late_operand[:BITS], self.operand[:BITS])),
-            due.eq((due | entered) >> 1),
             *(sooner.eq(later) for sooner, later in pairwise(past)),
         ]
         with m.If(self.start & takes_long):
@@ -363,7 +363,7 @@ class ForwardingSpec(wiring.Component):
             Assert(~dut.commit.valid | (commits != 0)),
             Assert(~dut.finished | (ends > commits)),
             # With room and lines there, the pipeline is all that anybody waits for.
-            Assert(stuck < 2 * max(_NaiveArithmetic.latencies)),
+            Assert(stuck < 2 * max(_NaiveArithmetic.LATENCIES)),
             Cover(valid.all() & looked.all() & (expected[:BITS] == 3) & (expected[-BITS:] == 1)),
             Cover(stuck == 2),
         ]

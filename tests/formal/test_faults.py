@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 from amoeba_hw.host import counter_writer
-from amoeba_hw.memory import entry_records, executor, line_store, line_table, line_use
+from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use
 from amoeba_hw.messages import ordered_lists, slot_rooms
 from amoeba_hw.target import (
     answer_history,
@@ -19,6 +19,7 @@ from amoeba_hw.target import (
     sequence,
 )
 from amoeba_sim.formal import ProofFailed, prove
+from formal import admission as admission_proof
 from formal import counters, lines, lists, memory, messages, target
 
 FAULTS = {
@@ -43,14 +44,26 @@ FAULTS = {
     "bytes in the pipeline are not waited for": (
         executor,
         "Executor",
-        "operation.touches & self._ahead.late",
+        "operation.touches & self._will_be_late(operation)",
         "operation.touches & 0",
     ),
     "what has just entered the pipeline is not waited for": (
         executor,
         "Executor",
-        "moved & entered & overlaps",
-        "moved & entered & 0",
+        "(overlaps & (self._latency != 0))",
+        "(overlaps & 0)",
+    ),
+    "an operation that would commit with another is issued": (
+        admission,
+        "Admission",
+        "self._any(index, cycles, {cycle}) & taken[cycle + 1]",
+        "self._any(index, cycles, {cycle}) & taken[cycle]",
+    ),
+    "what is issued in this cycle is in nobody's way": (
+        admission,
+        "Admission",
+        "self.hinders.eq(Cat(hinders).any())",
+        "self.hinders.eq(0)",
     ),
     "an entry leaves under the feet of who joins it": (line_table, "LineTable", "decided.eq(stays)", "decided.eq(0)"),
     "a line twice in a row is taken for two": (
@@ -198,6 +211,7 @@ FAULTS = {
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
+    "Admission": (admission_proof, "AdmissionSpec", "bmc", 10),
     "Executor": (memory, "ForwardingSpec", "bmc", 10),
     "LineTable": (lines, "LineTableSpec", "bmc", 8),
     "LineUse": (lines, "LineUseSpec", "bmc", 9),

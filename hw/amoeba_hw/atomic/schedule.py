@@ -8,7 +8,7 @@ from amoeba_model.opcodes import Datatype, Op
 
 from amoeba_hw.atomic.control import Control
 
-__all__ = ["LATENCIES", "Kind", "Schedule", "kind_of"]
+__all__ = ["LATENCIES", "USES", "Kind", "Schedule", "kind_of"]
 
 LATENCIES = {
     "add": 6,
@@ -30,6 +30,16 @@ PARTS_ADDED = LATENCIES["multiply_complex"] - LATENCIES["add"]
 # Cycles, counted from issue, in which a beat has a result, and in which it enters the adders.
 _RESULT_CYCLES = {kind: {latency} for kind, latency in LATENCIES.items()}
 _ADDER_CYCLES = {"add": {0}, "add_bytes": {0, 1}, "multiply_complex": {PARTS_ADDED}}
+
+USES = {
+    kind: {
+        "result": {latency},
+        "adder": _ADDER_CYCLES.get(kind, set()),
+        "input": {0, 1} if kind in TWICE else {0},
+    }
+    for kind, latency in LATENCIES.items()
+}
+"""What a beat of each kind has for itself, in which cycles after its issue."""
 
 Kind = data.StructLayout(dict.fromkeys(LATENCIES, 1))
 """One-hot: the kind of a beat."""

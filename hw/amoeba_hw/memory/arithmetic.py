@@ -12,7 +12,7 @@ from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
-from amoeba_hw.atomic.schedule import Schedule
+from amoeba_hw.atomic.schedule import LATENCIES, USES, Kind, kind_of
 
 __all__ = ["ISSUE_TO_COMPUTE", "Arithmetic"]
 
@@ -21,16 +21,15 @@ ISSUE_TO_COMPUTE = 2
 
 
 class Arithmetic(wiring.Component):
-    """Decodes operations, admits them, and executes them two cycles after their issue.
+    """Decodes operations, and executes them two cycles after their issue.
 
     ::
 
-        issue        | admit, measure |
-        operands                      | prepare |
-        target                                  | lanes, or the pipeline begins |
+        issue        | measure |
+        operands               | prepare |
+        target                           | lanes, or the pipeline begins |
 
-    The pipeline's schedule exists twice: here as the operations are issued, so that none has to wait later,
-    and in the pipeline two cycles later.
+    The pipeline never refuses what is issued: who issues keeps to ``uses``.
 
     Parameters
     ----------
@@ -43,18 +42,12 @@ class Arithmetic(wiring.Component):
     -------
     op, datatype, cswap_by_bits : in
         To be decoded.
-    decoded, latency : out
-        Their controls, and the cycles from operands to result, 0 for an operation that is not pipelined.
-        Combinational.
+    decoded, latency, kind : out
+        Their controls, the cycles from operands to result, and the kind of ``uses``; these are 0 for an operation
+        that is not pipelined. Combinational.
     control, compared : in
         Of the operation that might be issued; its compare operand if the control says ``use_compare``, else its
         operand.
-    issue : in
-        It is, and is pipelined; only while not ``busy``.
-    busy : out
-        A pipelined operation cannot be issued now. Depends on ``control``.
-    late_is_due : out
-        An operation issued now would execute in the cycle of ``late_result``.
     prepare_control, operand, compare : in
         One cycle after the issue.
     is_late, late_operand : in
@@ -72,8 +65,8 @@ class Arithmetic(wiring.Component):
 
     Attributes
     ----------
-    latencies : tuple of int
-        All that ``latency`` can be but 0, in ascending order.
+    uses : dict of str to dict of str to set of int
+        Of each kind of pipelined operation, as for ``Admission``; its "result" is in one cycle.
     """
 
     def __init__(self, width: int, datatypes, ops, single_cycle_products: bool):
@@ -81,7 +74,8 @@ class Arithmetic(wiring.Component):
         self._datatypes = tuple(sorted({*datatypes, Datatype.FI_UINT8}))
         self._single_cycle_products = single_cycle_products
         self._cells = [cell for cell in self._all_cells() if is_pipelined(*cell, single_cycle_products)]
-        self.latencies = tuple(sorted({ArithmeticPipeline.latency(*cell) for cell in self._cells}))
+        kinds = {kind_of(*cell) for cell in self._cells}
+        self.uses = {kind: USES[kind] for kind in LATENCIES if kind in kinds}
         super().__init__(
             {
                 "op": In(5),
@@ -89,11 +83,9 @@ class Arithmetic(wiring.Component):
                 "cswap_by_bits": In(1),
                 "decoded": Out(Control),
                 "latency": Out(5),
+                "kind": Out(Kind),
                 "control": In(Control),
                 "compared": In(width),
-                "issue": In(1),
-                "busy": Out(1),
-                "late_is_due": Out(1),
                 "prepare_control": In(Control),
                 "operand": In(width),
                 "compare": In(width),
@@ -155,14 +147,9 @@ class Arithmetic(wiring.Component):
     def _elaborate_pipeline(self, m, control):
         operand = Signal.like(self.operand)
         m.d.sync += operand.eq(self.operand)
-        m.submodules.schedule = schedule = Schedule()
         ops, datatypes = (tuple(sorted(set(members))) for members in zip(*self._cells, strict=True))
         m.submodules.pipeline = pipeline = ArithmeticPipeline(len(self.target), datatypes, ops)
         m.d.comb += [
-            schedule.control.eq(self.control),
-            schedule.i_valid.eq(self.issue),
-            self.busy.eq(schedule.busy),
-            self.late_is_due.eq(schedule.o_valid),
             pipeline.control.eq(control),
             pipeline.i_valid.eq(self.start),
             pipeline.target.eq(self.late_target),
@@ -175,4 +162,5 @@ class Arithmetic(wiring.Component):
                     for cell_op, datatype in self._cells:
                         if cell_op == op:
                             with m.Case(datatype):
-                                m.d.comb += self.latency.eq(ArithmeticPipeline.latency(op, datatype))
+                                kind = kind_of(op, datatype)
+                                m.d.comb += [self.latency.eq(LATENCIES[kind]), self.kind[kind].eq(1)]

@@ -10,6 +10,7 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.atomic.control import Control
 from amoeba_hw.interfaces import TRACE_SLOT
+from amoeba_hw.memory.admission import Admission
 from amoeba_hw.memory.arithmetic import ISSUE_TO_COMPUTE, Arithmetic
 from amoeba_hw.memory.element_buffer import ElementBuffer
 from amoeba_hw.memory.finish_line import FinishLine
@@ -42,15 +43,15 @@ class Executor(wiring.Component):
 
     - its line is there,
     - no byte that it touches will still be in the pipeline when it computes,
-    - the pipeline can take it, or will not commit when it will: there is one commit per cycle,
+    - the pipeline can take it, and nothing else will commit when it will (Admission): there is one commit per cycle,
     - the steps of misaligned elements before it have had their effect, if it has to ``settle``,
     - and its result will find room.
 
     Bytes of the operation before come from the commit register at age 2, those of the one before that at age 1;
     older ones come from the store. A pipelined operation also takes bytes that leave the pipeline just when it
     computes. So operations on one line follow each other at one per cycle, and a chain of pipelined ones takes
-    their latency each. Whether the line is there, and bytes are in the pipeline, is looked up a cycle ahead, for the
-    operation that might be issued and for the one behind it.
+    their latency each. All that but the room is looked up a cycle ahead, for the operation that might be issued and
+    for the one behind it.
 
     Elements of two beats come as two operations, one for each half. Both deliver their old value as all others
     do; the new one is computed when the second has brought its half (WideArithmetic), and committed in two
@@ -112,6 +113,8 @@ class Executor(wiring.Component):
         self._arithmetic = Arithmetic(
             parameters.data_width, fitting, parameters.ops, parameters.single_cycle_products
         )
+        # From issue to the second half of the result.
+        self._wide_latencies = [latency + 1 for latency in self._wide.latencies] if self._wide else []
         self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
         # By age; age 0 is the one that might be issued.
@@ -120,12 +123,16 @@ class Executor(wiring.Component):
         self._valid = [Signal(name=f"valid_{age}") for age in range(4)]
         self._errors = [Signal(name=f"error_{age}") for age in range(4)]
         self._latency = Signal(5)
+        # One-hot: what Admission knows it as, and whether it takes the pipeline of elements that fit a beat.
+        self._admission = Admission(self._uses())
+        self._kind = Signal(self._admission.kinds[0].shape())
+        self._pipelined_0 = Signal()
         self._wide_0 = Signal()
         # The operation behind it, as it came from the queue.
         self._coming = Signal(operation)
         self._coming_valid = Signal()
         self._moves = Signal()
-        self._ahead = Signal(data.StructLayout({"present": 1, "refused": 1, "late": 1}))
+        self._ahead = Signal(data.StructLayout({"blocked": 1, "refused": 1}))
         # Operations in the pipeline, and on their way to it, by the cycles that are left until their result.
         late = data.StructLayout(
             {
@@ -138,9 +145,7 @@ class Executor(wiring.Component):
                 "strobe": parameters.beat_bytes,
             }
         )
-        # Of the second half, whose part of the result comes a cycle after the first's.
-        self._wide_latencies = [latency + 1 for latency in self._wide.latencies] if self._wide else []
-        longest = max([*self._arithmetic.latencies, *self._wide_latencies], default=1)
+        longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses["result"]))
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
         self._stores_element = Signal()
@@ -151,6 +156,7 @@ class Executor(wiring.Component):
         m = Module()
         m.submodules.arithmetic = self._arithmetic
         m.submodules.elements = self._elements
+        m.submodules.admission = self._admission
         issue = Signal()
         self._decode(m, issue)
         self._look_ahead(m, issue)
@@ -167,9 +173,22 @@ class Executor(wiring.Component):
         """Whether the operation computes half of an element wider than a beat."""
         return operation.datatype.matches(*WideArithmetic.DATATYPES) if self._wide else Const(0)
 
-    def _is_pipelined(self):
-        """Whether the operation that might be issued takes the pipeline of elements that fit a beat."""
-        return (self._latency != 0) & ~self._wide_0
+    def _uses(self):
+        """What each kind of operation uses, for Admission. The first half of a wide element uses nothing."""
+        uses = {"at_once": {"result": {0}}} | self._arithmetic.uses
+        # The first half of the result comes a cycle before the second's.
+        return uses | {f"wide_{latency}": {"result": {latency - 1, latency}} for latency in self._wide_latencies}
+
+    def _kind_of_coming(self):
+        """As Admission knows the operation behind the one that might be issued, and whether it is pipelined."""
+        coming = self._coming
+        is_pipelined = self._arithmetic.kind.as_value().any()
+        kind = {name: self._arithmetic.kind[name] for name in self._arithmetic.uses}
+        kind["at_once"] = ~is_pipelined & ~self._is_wide(coming)
+        for latency in self._wide_latencies:
+            starts = self._is_wide(coming) & coming.half
+            kind[f"wide_{latency}"] = starts & (self._wide.latency(coming.op) + 1 == latency)
+        return kind, is_pipelined
 
     def _decode(self, m, issue):
         """The operation from the queue becomes, decoded, the one that might be issued."""
@@ -187,8 +206,17 @@ class Executor(wiring.Component):
         ]
         with m.If(self.i.ready):
             m.d.sync += [self._coming_valid.eq(self.i.valid), coming.eq(self.i.p)]
+        kind, is_pipelined = self._kind_of_coming()
+        admission = self._admission
+        m.d.comb += [
+            admission.kinds[0].eq(self._kind),
+            *(admission.kinds[1][name].eq(value) for name, value in kind.items()),
+            admission.issue.eq(issue),
+        ]
         with m.If(self._moves):
             m.d.sync += [
+                self._kind.eq(admission.kinds[1]),
+                self._pipelined_0.eq(is_pipelined),
                 self._valid[0].eq(self._coming_valid),
                 self._operations[0].eq(coming),
                 self._controls[0].eq(arithmetic.decoded),
@@ -201,57 +229,55 @@ class Executor(wiring.Component):
                     m.d.sync += self._latency.eq(Mux(coming.half, self._wide.latency(coming.op) + 1, 0))
 
     def _look_ahead(self, m, issue):
-        """What the operation that might be issued in the next cycle will find: its line, and bytes in the pipeline.
+        """What the operation that might be issued in the next cycle will find: whether anything is in its way.
 
         Looked up for both operations that it may be, since which one it is depends on what is issued in this cycle,
         and is known late in it.
         """
         issued, coming = self._operations[0], self._coming
-        found = [Signal.like(self._ahead, name=f"found_{index}") for index in range(2)]
-        for index, operation in enumerate((issued, coming)):
-            m.d.comb += self.asked_entry[index].eq(operation.entry)
-            m.d.sync += [
-                found[index].present.eq(self.present[index]),
-                found[index].refused.eq(self.refused[index]),
-                found[index].late.eq(self._will_be_late(operation)),
-            ]
-        # What is issued in this cycle enters the pipeline only now.
-        same_entry = coming.entry == issued.entry
-        if self._wide:
-            same_entry |= self._wide_0 & (coming.entry == self._first_entry)
-        moved, entered, overlaps = Signal(), Signal(), Signal()
-        m.d.sync += [
-            moved.eq(self._moves),
-            entered.eq(issue & issued.touches & (self._latency != 0)),
-            overlaps.eq(same_entry & (coming.strobe & issued.strobe).any()),
-        ]
-        m.d.comb += self._ahead.eq(Mux(moved, found[1], found[0]))
-        with m.If(moved & entered & overlaps):
-            m.d.comb += self._ahead.late.eq(1)
-
-    def _issue(self, m, issue):
-        """Decides whether the operation is issued; returns whether it cannot be executed."""
-        operation = self._operations[0]
-        arithmetic = self._arithmetic
         unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
-        waits = Cat(
-            ~self.room,
-            operation.fetches & ~self._ahead.present,
-            operation.settle & (unsettled != 0),
-            self._cannot_commit(),
-            operation.touches & self._ahead.late,
-        ).any()
-        m.d.comb += [
-            issue.eq(self._valid[0] & ~waits),
-            arithmetic.issue.eq(issue & self._is_pipelined()),
-            self.read.eq(issue),
-            self.read_entry.eq(operation.entry),
-        ]
-        with m.If(issue & (operation.gather | operation.compute | operation.scatter)):
+        steps = Signal()
+        m.d.comb += steps.eq(issued.gather | issued.compute | issued.scatter)
+        with m.If(issue & steps):
             m.d.sync += unsettled.eq(STEP_SETTLES + self._latency)
         with m.Elif(unsettled != 0):
             m.d.sync += unsettled.eq(unsettled - 1)
 
+        found = [Signal.like(self._ahead, name=f"found_{index}") for index in range(2)]
+        blocked = Signal(2)
+        for index, operation in enumerate((issued, coming)):
+            waits = (
+                operation.fetches & ~self.present[index],
+                operation.touches & self._will_be_late(operation),
+                operation.settle & (unsettled > 1),
+                self._admission.blocked[index],
+            )
+            m.d.comb += [self.asked_entry[index].eq(operation.entry), blocked[index].eq(Cat(waits).any())]
+            m.d.sync += found[index].refused.eq(self.refused[index])
+        # What is issued in this cycle enters the pipeline only now.
+        same_entry = coming.entry == issued.entry
+        if self._wide:
+            same_entry |= self._wide_0 & (coming.entry == self._first_entry)
+        overlaps, hinders, moved = Signal(), Signal(), Signal()
+        m.d.comb += [
+            overlaps.eq(issued.touches & coming.touches & same_entry & (coming.strobe & issued.strobe).any()),
+            hinders.eq((overlaps & (self._latency != 0)) | (steps & coming.settle) | self._admission.hinders),
+        ]
+        m.d.sync += [
+            found[0].blocked.eq(blocked[0]),
+            found[1].blocked.eq(blocked[1] | (issue & hinders)),
+            moved.eq(self._moves),
+        ]
+        m.d.comb += self._ahead.eq(Mux(moved, found[1], found[0]))
+
+    def _issue(self, m, issue):
+        """Decides whether the operation is issued; returns whether it cannot be executed."""
+        operation = self._operations[0]
+        m.d.comb += [
+            issue.eq(self._valid[0] & self.room & ~self._ahead.blocked),
+            self.read.eq(issue),
+            self.read_entry.eq(operation.entry),
+        ]
         m.submodules.finish_line = finish_line = FinishLine(COMMITTED, self._longest)
         m.d.comb += [
             finish_line.start.eq(issue & operation.finishes),
@@ -269,20 +295,6 @@ class Executor(wiring.Component):
             )
         )
         return error
-
-    def _cannot_commit(self):
-        """Whether the pipeline cannot take the operation, or its commit would fall together with another's."""
-        arithmetic = self._arithmetic
-        in_the_way = Mux(self._is_pipelined(), arithmetic.busy, arithmetic.late_is_due)
-        if not self._wide:
-            return in_the_way
-        # The arithmetic of elements that fit a beat does not know of the others.
-        due = [late.valid for late in self._late[ISSUE_TO_COMPUTE:]] + [Const(0)]
-        fitting = Cat((self._latency == latency) & due[latency] for latency in (0, *self._arithmetic.latencies))
-        halves = Cat(
-            (self._latency == latency) & (due[latency - 1] | due[latency]) for latency in self._wide_latencies
-        )
-        return Mux(self._wide_0, halves.any(), in_the_way | fitting.any())
 
     def _will_be_late(self, operation):
         """Whether, in the next cycle, bytes that the operation touches will come from the pipeline too late for it.
@@ -310,10 +322,12 @@ class Executor(wiring.Component):
         for sooner, later in pairwise(self._late):
             m.d.sync += sooner.eq(later)
         m.d.sync += self._late[-1].eq(0)
-        for latency in self._arithmetic.latencies:
+        latencies = {kind: latency for kind, uses in self._arithmetic.uses.items() for latency in uses["result"]}
+        for latency in sorted(set(latencies.values())):
             # One cycle of the time to the result is over when the register shows it.
             entering = self._late[ISSUE_TO_COMPUTE + latency - 1]
-            with m.If(issue & self._is_pipelined() & (self._latency == latency)):
+            enters = Cat(self._kind[kind] for kind in latencies if latencies[kind] == latency).any()
+            with m.If(issue & enters):
                 m.d.sync += [
                     entering.valid.eq(1),
                     entering.compute.eq(operation.compute),
@@ -330,14 +344,13 @@ class Executor(wiring.Component):
         Nothing is issued between the two, so nobody can miss the first meanwhile.
         """
         operation = self._operations[0]
-        is_wide = self._wide_0
         first_error = Signal()
-        with m.If(issue & is_wide & ~operation.half):
+        with m.If(issue & self._wide_0 & ~operation.half):
             m.d.sync += [self._first_entry.eq(operation.entry), first_error.eq(error)]
         for latency in self._wide_latencies:
             for half, entry in enumerate((self._first_entry, operation.entry)):
                 entering = self._late[ISSUE_TO_COMPUTE + latency - 2 + half]
-                with m.If(issue & is_wide & (self._latency == latency)):
+                with m.If(issue & self._kind[f"wide_{latency}"]):
                     m.d.sync += [
                         entering.valid.eq(1),
                         entering.compute.eq(operation.compute),
@@ -383,7 +396,7 @@ class Executor(wiring.Component):
         forward_late = Signal(self._parameters.beat_bytes)
         known = Signal(self._parameters.data_width)
         late_result = Signal(self._parameters.data_width)
-        m.d.sync += pipelined.eq(Cat(self._is_pipelined(), pipelined[0]))
+        m.d.sync += pipelined.eq(Cat(self._pipelined_0, pipelined[0]))
         m.d.comb += [
             known.eq(merge(forward, self.commit.data, target)),
             self._old.eq(merge(forward_late, arithmetic.late_result, known)),
