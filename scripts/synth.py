@@ -245,6 +245,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "as in the one-cycle read-modify-write; behind Measure and PrepareOperands, each with a register, unless",
         "*alone*. Rows of older commits had Measure and PrepareOperands in one cycle, which then limited the clock.",
         "Rows without a commit are older still: of the pipeline's smaller build, and of the float units.",
+        "Where it says that a part was not routed, the frequency is nextpnr's estimate after placement.",
         "",
         "| part | LUT4 | MULT18 | MHz | commit |",
         "|---|---|---|---|---|",
