@@ -160,6 +160,7 @@ class Mutants:
         """Whether any input, in any state, tells the mutant from the original within a cycle."""
         script = [
             "read_rtlil flat.il",
+            "splitnets -driver",  # a register that drives part of a wire only would stay
             "expose -evert-dff -dff top",
             "copy top gold",
             mutant.command,

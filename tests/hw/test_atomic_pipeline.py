@@ -91,7 +91,7 @@ def results_of(shown, ops, datatypes, valid):
     """(entered, results in order of entry). Raises AssertionError if one leaves at a time that is not its own."""
     entered = np.flatnonzero(valid & (shown["busy"][: len(valid)] == 0))
     latencies = np.array(
-        [ArithmeticPipeline.latency(Op(int(ops[row])), Datatype(int(datatypes[row]))) for row in entered]
+        [ArithmeticPipeline.latency(Op(int(ops[row])), Datatype(int(datatypes[row]))) for row in entered], int
     )
     leaves = entered + latencies
     assert sorted(leaves) == np.flatnonzero(shown["o_valid"]).tolist()

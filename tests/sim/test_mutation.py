@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The mutation run on a design small enough to know every answer: killed, survived and equivalent."""
 
 import numpy as np
@@ -54,7 +55,11 @@ class Delayed(wiring.Component):
         m.submodules.choice = choice = Choice()
         hidden = Signal(4)
         m.d.comb += [choice.a.eq(self.a), choice.b.eq(self.b), choice.add.eq(self.add)]
-        m.d["sync" if self._keeps_hidden else "comb"] += hidden.eq(choice.hidden)
+        # In hardware two registers, each of which drives a part of the wire.
+        domain = m.d["sync" if self._keeps_hidden else "comb"]
+        domain += hidden[:3].eq(choice.hidden)
+        with m.If(self.add):
+            domain += hidden[3].eq(choice.hidden[3])
         m.d.sync += self.o.eq(choice.o ^ (hidden & (hidden ^ 0xF) & choice.a))
         return m
 
