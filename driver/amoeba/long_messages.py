@@ -116,17 +116,10 @@ class LongSends:
         self._rings.post(
             Operation(None, 0, True, operation.dest_addr, (), ending),
             more,
-            opcode,
             0,
             0,
-            flags,
-            RENDEZVOUS.size,
             peer,
-            length,
-            tag,
-            self._rings.stash([record]),
-            0,
-            data,
+            Piece(opcode, flags, RENDEZVOUS.size, length, tag, self._rings.stash([record]), 0, data),
         )
 
     def _sent(self, token: int, status: int) -> None:

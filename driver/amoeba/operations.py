@@ -374,17 +374,10 @@ class Operations(FabricObject):
         rings.post(
             Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
             bool(bits & _MORE),
-            opcode,
             op,
             datatype,
-            flags,
-            length,
             peer,
-            addr,
-            key,
-            local,
-            0 if result is None else result.address,
-            compare,
+            (opcode, flags, length, addr, key, local, 0 if result is None else result.address, compare),
         )
 
     def _submit_vector(

@@ -15,6 +15,7 @@ __all__ = [
     "Companion",
     "Completed",
     "Ending",
+    "Fields",
     "Operation",
     "Owner",
     "Piece",
@@ -95,7 +96,7 @@ class Completed(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What the descriptors of one chain differ in."""
+    """A descriptor, without what those of one request share."""
 
     opcode: int
     flags: int
@@ -105,6 +106,10 @@ class Piece(NamedTuple):
     local: int
     result: int
     compare: int
+
+
+Fields = tuple[int, int, int, int, int, int, int, int]
+"""Those of a :class:`Piece`, in its order: a plain tuple is made several times faster."""
 
 
 class Companion(Protocol):

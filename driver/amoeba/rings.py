@@ -7,14 +7,14 @@ the buffers. So no more descriptors are under way than either ring has entries, 
 
 from collections.abc import Callable, Sequence
 
-from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.constants import Errno
 from amoeba.errors import fabric_error
 from amoeba.memory import address_of, allocate
 from amoeba.nic import Nic, record_struct
-from amoeba.requests import COUNTED, Completed, Ending, Operation, Piece, is_counted, take_reported
+from amoeba.requests import COUNTED, Completed, Ending, Fields, Operation, Piece, is_counted, take_reported
 from amoeba.transmit_rings import TransmitRings
 
 __all__ = ["INJECT_SIZE", "ContextRings"]
@@ -104,45 +104,10 @@ class ContextRings(TransmitRings):
             at += view.nbytes
         return self._bounce_base + start
 
-    def post(
-        self,
-        operation: Operation,
-        more: bool,
-        opcode: DescriptorOpcode,
-        op: int,
-        datatype: int,
-        flags: int,
-        length: int,
-        peer: int,
-        remote_address: int,
-        remote_key: int,
-        local: int,
-        result: int,
-        compare: int,
-    ) -> None:
+    def post(self, operation: Operation, more: bool, op: int, datatype: int, peer: int, fields: Fields) -> None:
         token = self._free.pop()
         self._pending[token] = operation
-        tail = self._tail
-        _DESCRIPTOR.pack_into(
-            self._transmit,
-            (tail & self._mask) * 64,
-            opcode,
-            op,
-            datatype,
-            flags | _COMPLETION_FLAG,
-            length,
-            peer,
-            self._number(operation),
-            0,
-            0,
-            remote_address,
-            remote_key,
-            local,
-            result,
-            compare,
-            token,
-        )
-        self._tail = tail + 1
+        self._write(token, op, datatype, peer, fields, _COMPLETION_FLAG, self._number(operation))
         if not more:
             self.announce()
 
@@ -154,32 +119,39 @@ class ContextRings(TransmitRings):
         assert ending is not None  # chains have one
         ending.places = tuple(self._free.pop() for _ in pieces[1:])
         self._pending[token] = operation
-        last = len(pieces) - 1
-        for number, piece in enumerate(pieces):
-            opcode, flags, length, remote_address, remote_key, local, result, compare = piece
-            _DESCRIPTOR.pack_into(
-                self._transmit,
-                (self._tail & self._mask) * TX_DESCRIPTOR.size,
-                opcode,
-                op,
-                datatype,
-                flags | (_CHAINED_FLAG if number < last else _COMPLETION_FLAG),
-                length,
-                peer,
-                self._number(operation) if number == last else 0,
-                0,
-                0,
-                remote_address,
-                remote_key,
-                local,
-                result,
-                compare,
-                token,
-            )
-            self._tail += 1
+        *linked, last = pieces
+        for piece in linked:
+            self._write(token, op, datatype, peer, piece, _CHAINED_FLAG, 0)
+        self._write(token, op, datatype, peer, last, _COMPLETION_FLAG, self._number(operation))
         ending.last = (self._tail - 1) & _INDEX_MASK
         if not more:
             self.announce()
+
+    def _write(
+        self, token: int, op: int, datatype: int, peer: int, fields: Fields, position: int, number: int
+    ) -> None:
+        """Write one descriptor; ``position``: the flag that says where in its chain it stands."""
+        opcode, flags, length, remote_address, remote_key, local, result, compare = fields
+        _DESCRIPTOR.pack_into(
+            self._transmit,
+            (self._tail & self._mask) * _DESCRIPTOR.size,
+            opcode,
+            op,
+            datatype,
+            flags | position,
+            length,
+            peer,
+            number,
+            0,
+            0,
+            remote_address,
+            remote_key,
+            local,
+            result,
+            compare,
+            token,
+        )
+        self._tail += 1
 
     def _number(self, operation: Operation) -> int:
         """The NIC's event counter that an operation advances; 0: none."""

@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from amoeba_model.descriptors import DescriptorOpcode
-
-from amoeba.requests import Completed, Ending, Operation, Piece, is_counted
+from amoeba.requests import Completed, Ending, Fields, Operation, Piece, is_counted
 from amoeba.rings import ContextRings
 from amoeba.transmit_rings import TransmitRings
 
@@ -49,26 +47,8 @@ class RingShare(TransmitRings):
     def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
         return self._ring.stash(views, offset)
 
-    def post(
-        self,
-        operation: Operation,
-        more: bool,
-        opcode: DescriptorOpcode,
-        op: int,
-        datatype: int,
-        flags: int,
-        length: int,
-        peer: int,
-        remote_address: int,
-        remote_key: int,
-        local: int,
-        result: int,
-        compare: int,
-    ) -> None:
-        self._ring.post(
-            self._own(operation, length), True, opcode, op, datatype, flags, length, peer, remote_address, remote_key,
-            local, result, compare,
-        )  # fmt: skip
+    def post(self, operation: Operation, more: bool, op: int, datatype: int, peer: int, fields: Fields) -> None:
+        self._ring.post(self._own(operation, Piece(*fields).length), True, op, datatype, peer, fields)
         self._posted(more)
 
     def post_chain(

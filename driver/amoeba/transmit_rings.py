@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from amoeba_model.descriptors import DescriptorOpcode
 
 from amoeba.nic import Nic
-from amoeba.requests import Companion, Completed, Operation, Piece, Tally, closing, is_counted, take_reported
+from amoeba.requests import Companion, Completed, Fields, Operation, Piece, Tally, closing, is_counted, take_reported
 
 __all__ = ["TransmitRings"]
 
@@ -74,23 +74,8 @@ class TransmitRings(ABC):
         """
 
     @abstractmethod
-    def post(
-        self,
-        operation: Operation,
-        more: bool,
-        opcode: DescriptorOpcode,
-        op: int,
-        datatype: int,
-        flags: int,
-        length: int,
-        peer: int,
-        remote_address: int,
-        remote_key: int,
-        local: int,
-        result: int,
-        compare: int,
-    ) -> None:
-        """Write one descriptor and, unless ``more`` follow at once, ring the doorbell.
+    def post(self, operation: Operation, more: bool, op: int, datatype: int, peer: int, fields: Fields) -> None:
+        """Write one descriptor with these fields and, unless ``more`` follow at once, ring the doorbell.
 
         The caller has asked :meth:`check_space` before, so nothing can fail halfway.
         """
@@ -103,7 +88,7 @@ class TransmitRings(ABC):
 
     def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
-        self.post(closing(done), True, DescriptorOpcode.CLOSE, 0, 0, 0, 0, peer, 0, 0, 0, 0, 0)
+        self.post(closing(done), True, 0, 0, peer, Piece(DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0))
 
     @abstractmethod
     def announce(self) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from amoeba import Errno, FabricError, ProtectionError, open_cluster
 from amoeba.random_access import PERIOD, apply_stream, run_gups, starts, stream
+from amoeba.requests import Piece
 from amoeba.rings import ContextRings
 from amoeba_model.parameters import NicParameters
 
@@ -104,12 +105,12 @@ def test_other_lengths_and_places_in_the_stream_verify_too(options):
 def test_updates_that_go_wrong_are_counted(monkeypatch):
     post, posted = ContextRings.post, []
 
-    def sabotage(self, *arguments):
-        posted.append(arguments)
-        fields = list(arguments)
+    def sabotage(self, *others):
+        *others, fields = others
+        posted.append(piece := Piece(*fields))
         if len(posted) in (5, 8):  # the stream begins with the powers of 2: words 32 and 256
-            fields[10] ^= 1 << 40  # the operand: one wrong bit in one word
-        post(self, *fields)
+            piece = piece._replace(local=piece.local ^ 1 << 40)  # the operand: one wrong bit in one word
+        post(self, *others, piece)
 
     monkeypatch.setattr(ContextRings, "post", sabotage)
     with open_cluster(["model", "model"]) as fabric:
@@ -121,10 +122,10 @@ def test_updates_that_go_wrong_are_counted(monkeypatch):
 def test_an_update_that_fails_ends_the_run(monkeypatch):
     post = ContextRings.post
 
-    def sabotage(self, *arguments):
-        fields = list(arguments)
-        fields[9] ^= 1  # the key
-        post(self, *fields)
+    def sabotage(self, *others):
+        *others, fields = others
+        piece = Piece(*fields)
+        post(self, *others, piece._replace(remote_key=piece.remote_key ^ 1))
 
     monkeypatch.setattr(ContextRings, "post", sabotage)
     with open_cluster(["model", "model"]) as fabric, pytest.raises(ProtectionError, match="BAD_MKEY") as caught:
