@@ -355,6 +355,11 @@ class Counters:
                 if isinstance(rings, ContextRings):  # operations of others have other counters
                     rings.counters[kind] = counter._number
 
+    def check_receiving(self, queue: "CompletionQueue | None") -> None:
+        """Raise FI_ENOCQ if receives are counted and there is no queue that reports their errors."""
+        if queue is None and self.has(BindFlags.FI_RECV):
+            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
+
     def start_receiving(self, queue: "CompletionQueue | None") -> None:
         """Count receives, which end in this queue; without one there are none."""
         counter = self._counters.get(BindFlags.FI_RECV)

@@ -243,8 +243,7 @@ def queue_work(domain: "Domain", work: DeferredWork) -> None:
     for cntr in (work.triggering_cntr, work.completion_cntr, changed):
         if cntr is not None:
             cntr._check_open()
-            if cntr._parent is not domain:
-                raise fabric_error(Errno.FI_EINVAL, f"{cntr!r} belongs to another domain")
+            cntr._check_made_from(domain)
     if not isinstance(work.op, OpCntr) and work.op.ep.domain is not domain:
         raise fabric_error(Errno.FI_EINVAL, f"{work.op.ep!r} belongs to another domain")
     if domain._deferrals.holds(work):

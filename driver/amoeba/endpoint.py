@@ -15,6 +15,7 @@ from amoeba.operations import MAX_MESSAGE, NO_FLAGS
 from amoeba.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, HasOptions
 from amoeba.peers import PeerMap
 from amoeba.receive import Receiver
+from amoeba.receive_operations import Receiving
 from amoeba.rings import INJECT_SIZE, ContextRings
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.shared_receive import SharedReceiveContext
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
 
 
-class Endpoint(Transmitter, HasOptions):
+class Endpoint(Receiving, Transmitter, HasOptions):
     """A connectionless endpoint. Bind a completion queue and an address vector, then enable.
 
     ``ep_type`` is FI_EP_RDM, or FI_EP_DGRAM: for messages of one packet, at most :attr:`max_msg_size` bytes, without
@@ -105,7 +106,7 @@ class Endpoint(Transmitter, HasOptions):
         self.ep_type = ep_type
         if ep_type is EpType.FI_EP_DGRAM:
             self.max_msg_size, self._max_rma_size = domain.nic.parameters.payload, -1
-        self._receiver: Receiver = Receiver(
+        self._receiver = Receiver(
             rx_size,
             caps,
             sends=ep_type is not EpType.FI_EP_DGRAM,
@@ -117,17 +118,6 @@ class Endpoint(Transmitter, HasOptions):
         self._stx: SharedTransmitContext | None = None
         self._name: EndpointAddress | None = None
         super().__init__(domain, tx_size=tx_size, op_flags=op_flags)
-
-    @property
-    def rx_size(self) -> int:
-        """Entries about peers that may wait to be read, before peers must wait."""
-        return self._receiver.rx_size
-
-    @property
-    def rx_size_left(self) -> int:
-        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
-        self._check_open()
-        return self._receiver.size_left
 
     # Set-up
 
@@ -202,8 +192,7 @@ class Endpoint(Transmitter, HasOptions):
             raise fabric_error(Errno.FI_EOPBADSTATE, "the endpoint is enabled already")
         self._transmit_queue()
         vector = self._vector()
-        if self._receiver.queue is None and self._counters.has(BindFlags.FI_RECV):
-            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
+        self._counters.check_receiving(self._receiver.queue)
         if self._shares and self._stx is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared transmit context before enable()")
         if self._shares_receives and self._receiver.srx is None:

@@ -77,6 +77,11 @@ class FabricObject:
         if self._closed:
             raise fabric_error(Errno.FI_EBADF, f"{type(self).__name__} is closed")
 
+    def _check_made_from(self, domain: "FabricObject | None") -> None:
+        """Raise FI_EINVAL if this belongs to another domain."""
+        if self._parent is not domain:
+            raise fabric_error(Errno.FI_EINVAL, f"{self!r} belongs to another domain")
+
     def __enter__(self) -> Self:
         self._check_open()
         return self

@@ -127,8 +127,7 @@ class MemoryRegion(FabricObject):
         counter._check_open()
         if not isinstance(counter, Counter):
             raise fabric_error(Errno.FI_EINVAL, f"a region is bound to counters, got {counter!r}")
-        if counter._parent is not self._parent:
-            raise fabric_error(Errno.FI_EINVAL, f"{counter!r} belongs to another domain")
+        counter._check_made_from(self._parent)
         if flags & ~(BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE):
             raise fabric_error(
                 Errno.FI_EBADFLAGS, f"a region counts FI_REMOTE_READ and FI_REMOTE_WRITE, got {flags!r}"

@@ -31,8 +31,7 @@ class PollSet(FabricObject):
         """Ask this, too: ``fi_poll_add``. Raises FI_EINVAL for one of another domain, FI_EALREADY if it is there."""
         self._check_open()
         member._check_open()
-        if member._parent is not self._parent:
-            raise fabric_error(Errno.FI_EINVAL, f"{member!r} belongs to another domain")
+        member._check_made_from(self._parent)
         if member in self._queues or member in self._counters:
             raise fabric_error(Errno.FI_EALREADY, f"{member!r} is in the poll set")
         if isinstance(member, Counter):

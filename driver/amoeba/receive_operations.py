@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from amoeba.completion import CompletionQueue
     from amoeba.domain import Domain, MemoryRegion
 
-__all__ = ["MAX_RECEIVE", "ReceiveOperations", "check_tag"]
+__all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving", "check_tag"]
 
 MAX_RECEIVE = (1 << 32) - 1
 """Most bytes of a receive's buffers."""
@@ -171,11 +171,14 @@ class ReceiveOperations(FabricObject):
         else:
             self._use_claim(receives, receive, buffers, bits)
 
-    def _cancel_receive(self, context: Any) -> bool:
-        """Take the oldest receive with this ``context`` back, which may still wait for its counter; whether there is
-        one."""
+    def _cancel_receive(self, context: Any) -> None:
+        """Take the oldest receive with this ``context`` back, which may still wait for its counter.
+
+        Raises FI_ENOENT if there is none.
+        """
         receives = None if self._receiver is None else self._receiver.receives
-        return receives is not None and (self.domain._deferrals.cancel(context, receives) or receives.cancel(context))
+        if receives is None or not (self.domain._deferrals.cancel(context, receives) or receives.cancel(context)):
+            raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
 
     def _stop_receiving(self) -> None:
         """Report nothing any more."""
@@ -323,3 +326,20 @@ class ReceiveOperations(FabricObject):
             return
         self._prepare(receive, buffers)
         receives.deliver(claim, receive)
+
+
+class Receiving(ReceiveOperations):
+    """What receives by itself: an endpoint, or a context that receives are posted to."""
+
+    _receiver: Receiver
+
+    @property
+    def rx_size(self) -> int:
+        """Entries about peers that may wait to be read, before peers must wait."""
+        return self._receiver.rx_size
+
+    @property
+    def rx_size_left(self) -> int:
+        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
+        self._check_open()
+        return self._receiver.size_left

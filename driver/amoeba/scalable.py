@@ -18,7 +18,7 @@ from amoeba.operations import NO_FLAGS
 from amoeba.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, HasOptions
 from amoeba.peers import PeerMap
 from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, Receiver
-from amoeba.receive_operations import ReceiveOperations
+from amoeba.receive_operations import Receiving
 from amoeba.rings import ContextRings
 from amoeba.transmit import Transmitter, ring_size
 
@@ -82,8 +82,7 @@ class ScalableEndpoint(FabricObject):
         """
         self._check_open()
         av._check_open()
-        if av._parent is not self.domain:
-            raise fabric_error(Errno.FI_EINVAL, f"{av!r} belongs to another domain")
+        av._check_made_from(self.domain)
         if self._av is not None:
             raise fabric_error(Errno.FI_EINVAL, "an address vector is bound already")
         self._av = av
@@ -141,6 +140,25 @@ class ScalableEndpoint(FabricObject):
         if self._av is None:
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
         return self._av
+
+    def _make_rings(
+        self, context: int, entries: int, receiver: Receiver, counters: Counters
+    ) -> tuple[ContextRings, PeerMap]:
+        """Rings to start a context with, also those of its ``receiver``, and the peers reached through them.
+
+        Raises FI_ENOAV without an address vector, FI_ENOSPC if there is no peer table entry for each address.
+        """
+        vector = self._vector()
+        rings = ContextRings(self._nic, context, entries)
+        peers = PeerMap(rings, self._name.resource_index)
+        try:
+            vector._attach(peers)
+        except BaseException:
+            rings.release()
+            raise
+        home = address_of_context(self.domain, context)
+        receiver.start(self._nic, self.domain.number, home, vector, rings, peers, counters)
+        return rings, peers
 
     def _closed_context(self, context: int, *, lost: bool = False) -> None:
         """One of the contexts is closed; ``lost``: its operations have not ended."""
@@ -204,16 +222,7 @@ class TransmitContext(Transmitter, HasOptions):
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the transmit context is enabled already")
         self._transmit_queue()
-        vector = self.endpoint._vector()
-        rings = ContextRings(self._nic, self.context, self.tx_size)
-        peers = PeerMap(rings, self.endpoint._name.resource_index)
-        try:
-            vector._attach(peers)
-        except BaseException:
-            rings.release()
-            raise
-        home = address_of_context(self.domain, self.context)
-        self._receiver.start(self._nic, self.domain.number, home, vector, rings, peers, self._counters)
+        rings, peers = self.endpoint._make_rings(self.context, self.tx_size, self._receiver, self._counters)
         start_context(self.domain, self.context, rings, self._receiver, self._counters)
         self._start(rings, peers)
 
@@ -232,7 +241,7 @@ class TransmitContext(Transmitter, HasOptions):
         return f"<TransmitContext {self.context} of {self.endpoint._name} {state}>"
 
 
-class ReceiveContext(ReceiveOperations, HasOptions):
+class ReceiveContext(Receiving, HasOptions):
     """Lets peers reach the memory of a scalable endpoint's domain, and receives their messages: ``fi_rx_context``.
 
     A queue is bound if there are messages, or peers send immediate data. The calls that receive are those of
@@ -248,22 +257,11 @@ class ReceiveContext(ReceiveOperations, HasOptions):
         """The NIC's context."""
         self.enabled = False
         self._nic = endpoint.domain.nic
-        self._receiver: Receiver = Receiver(rx_size, endpoint._caps, sends=False)
+        self._receiver = Receiver(rx_size, endpoint._caps, sends=False)
         self._counters = Counters()
         self._reading: tuple[ContextRings, PeerMap] | None = None
         """Through which long messages are read, from whom."""
         super().__init__(endpoint)
-
-    @property
-    def rx_size(self) -> int:
-        """Entries about peers that may wait to be read, before peers must wait."""
-        return self._receiver.rx_size
-
-    @property
-    def rx_size_left(self) -> int:
-        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
-        self._check_open()
-        return self._receiver.size_left
 
     def bind(self, target: CompletionQueue | Counter, flags: BindFlags = BindFlags.FI_RECV) -> None:
         """Report messages, and what peers do, to this queue, or count them; closing it closes the context first.
@@ -279,8 +277,7 @@ class ReceiveContext(ReceiveOperations, HasOptions):
         target._check_open()
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")
-        if target._parent is not self.endpoint.domain:
-            raise fabric_error(Errno.FI_EINVAL, f"{target!r} belongs to another domain")
+        target._check_made_from(self.endpoint.domain)
         if isinstance(target, Counter):
             if flags & ~_RECEIVED:
                 raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context counts {_RECEIVED!r}, got {flags!r}")
@@ -313,11 +310,10 @@ class ReceiveContext(ReceiveOperations, HasOptions):
             raise fabric_error(Errno.FI_EOPBADSTATE, "the receive context is enabled already")
         domain, vector = self.endpoint.domain, self.endpoint._vector()
         queue = self._receiver.queue
-        if queue is None and self._counters.has(BindFlags.FI_RECV):
-            raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
+        self._counters.check_receiving(queue)
         rings = None
         if self._receiver.takes_messages:
-            rings = self._start_reading(vector)
+            rings = self._start_reading()
         else:
             self._receiver.start_listening(domain.nic, self.context, vector)
         self._counters.start_receiving(queue)
@@ -327,28 +323,18 @@ class ReceiveContext(ReceiveOperations, HasOptions):
     def cancel(self, context: Any) -> None:
         """Take back the oldest receive with this ``context``: ``fi_cancel``, as :meth:`amoeba.Endpoint.cancel`."""
         self._check_receiving()
-        if not self._cancel_receive(context):
-            raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
+        self._cancel_receive(context)
 
     def _check_receiving(self) -> None:
         self._check_open()
         if not self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the receive context first")
 
-    def _start_reading(self, vector: AddressVector) -> ContextRings:
+    def _start_reading(self) -> ContextRings:
         """Make rings through which long messages are read: they are the context's own, which nobody posts into."""
         queue = self._receiver.queue
         assert queue is not None  # there are messages
-        rings = ContextRings(self._nic, self.context, MAX_RECEIVE_SEGMENTS)
-        peers = PeerMap(rings, self.endpoint._name.resource_index)
-        try:
-            vector._attach(peers)
-        except BaseException:
-            rings.release()
-            raise
-        domain = self.endpoint.domain
-        home = address_of_context(domain, self.context)
-        self._receiver.start(self._nic, domain.number, home, vector, rings, peers, self._counters)
+        rings, peers = self.endpoint._make_rings(self.context, MAX_RECEIVE_SEGMENTS, self._receiver, self._counters)
         queue._attach(rings)
         self._reading = rings, peers
         return rings

@@ -27,7 +27,7 @@ from amoeba.events import Event, EventRing
 from amoeba.long_messages import Record
 from amoeba.options import RECEIVE_OPTIONS, HasOptions
 from amoeba.receive import MESSAGES, Receiver, identity_of
-from amoeba.receive_operations import ReceiveOperations
+from amoeba.receive_operations import Receiving
 from amoeba.receives import Match, Outlet, Receive, Receives
 from amoeba.requests import Completed
 from amoeba.vectors import Segment
@@ -159,7 +159,7 @@ class _SharedDispatch(Dispatch):
         self._work(sys.maxsize)
 
 
-class SharedReceiveContext(ReceiveOperations, HasOptions):
+class SharedReceiveContext(Receiving, HasOptions):
     """Receives that the endpoints bound to it share; each has its own address, queue, counters and peers.
 
     A message for any of them meets the oldest receive that matches. Its completion comes to the queue bound with
@@ -178,7 +178,6 @@ class SharedReceiveContext(ReceiveOperations, HasOptions):
     """
 
     _options = RECEIVE_OPTIONS
-    _receiver: Receiver
 
     def __init__(self, domain: "Domain", rx_size: int, caps: Caps | None = None) -> None:
         domain._check_open()
@@ -198,25 +197,13 @@ class SharedReceiveContext(ReceiveOperations, HasOptions):
         self.domain = domain
         super().__init__(domain)
 
-    @property
-    def rx_size(self) -> int:
-        """Entries about messages that may wait to be read, in all queues, before peers must wait."""
-        return self._receiver.rx_size
-
-    @property
-    def rx_size_left(self) -> int:
-        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
-        self._check_open()
-        return self._receiver.size_left
-
     def cancel(self, context: Any) -> None:
         """Take back the oldest receive with this ``context``: ``fi_cancel``, as :meth:`amoeba.Endpoint.cancel`.
 
         Raises FI_EOPBADSTATE if there is no endpoint whose queue could tell of it.
         """
         self._telling_queue()
-        if not self._cancel_receive(context):
-            raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
+        self._cancel_receive(context)
 
     def _check_receiving(self) -> None:
         self._check_open()

@@ -92,8 +92,8 @@ class Posting(RmaOperations, AtomicOperations, MessageOperations):
         nobody has read of that yet. Raises FI_ENOENT if there is none: what else was posted cannot be called back.
         """
         rings = self._rings or self._not_enabled()
-        if not self.domain._deferrals.cancel(context, rings) and not self._cancel_receive(context):
-            raise fabric_error(Errno.FI_ENOENT, f"nothing that can be cancelled has context {context!r}")
+        if not self.domain._deferrals.cancel(context, rings):
+            self._cancel_receive(context)
 
     def alias(self, op_flags: OpFlags = NO_FLAGS) -> "EndpointAlias":
         """The same endpoint with other :attr:`op_flags`: ``fi_ep_alias``. See :class:`EndpointAlias`."""
@@ -144,8 +144,7 @@ class Transmitter(Posting):
         target._check_open()
         if self._rings is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")
-        if target._parent is not self.domain:
-            raise fabric_error(Errno.FI_EINVAL, f"{target!r} belongs to another domain")
+        target._check_made_from(self.domain)
 
     def _bind_transmit(self, target: CompletionQueue | Counter, flags: BindFlags) -> None:
         """Tell ``target`` what became of operations. Raises FI_EINVAL if that is another's task already."""

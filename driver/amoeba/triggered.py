@@ -66,6 +66,5 @@ def trigger_of(context: Any, domain: FabricObject) -> Trigger:
             Errno.FI_EINVAL, f"with FI_TRIGGER, context is a TriggeredContext, got {type(context).__name__}"
         )
     context.cntr._check_open()
-    if context.cntr._parent is not domain:
-        raise fabric_error(Errno.FI_EINVAL, f"{context.cntr!r} belongs to another domain")
+    context.cntr._check_made_from(domain)
     return context
