@@ -30,6 +30,7 @@ MODULES = (
     "fi_eq",
     "fi_poll",
     "fi_msg",
+    "fi_msg_completions",
     "fi_msg_receives",
     "fi_msg_calls",
     "fi_msg_flags",

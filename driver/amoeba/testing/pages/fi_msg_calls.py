@@ -1,10 +1,10 @@
 """fi_msg(3): what the calls are given, by which endpoints, and what is said of their contexts."""
 
 from amoeba import fi
-from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, Caps, EqEvent, Errno, OpFlags
+from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, Caps, EqEvent, Errno, MrAccess, OpFlags
 from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect_equal, expect_error
-from amoeba.testing.pages.fi_msg import DATA, LONG, RECEIVED, page
+from amoeba.testing.pages.fi_msg import DATA, LONG, MULTI, RECEIVED, page
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import CONNECTED, Pair
 from amoeba.vectors import Msg
@@ -136,6 +136,64 @@ def contexts_of_what_is_not_reported_are_ignored(pair: Pair) -> None:
     near.nothing_more()
     pair.target.hear(2, pair.patience)
     expect_equal("messages", [receive.load() for receive in receives], [b"mute", b"loud"])
+
+
+# Wrong arguments
+
+
+@page("RETURN VALUE", "Wrong arguments of a send are refused, and nothing is sent.")
+def wrong_sends_are_refused(pair: Pair) -> None:
+    """Peers, buffers, flags and data that are none; the receive is for what comes next."""
+    endpoint, peer = pair.near.endpoint, pair.peer
+    receive = pair.receive(8)
+    with expect_error("an unknown peer", Errno.FI_EINVAL):
+        endpoint.send(b"x", peer + 999)
+    with expect_error("what is no buffer", Errno.FI_EINVAL):
+        endpoint.send("text", peer)
+    with expect_error("a flag of receives", Errno.FI_EBADFLAGS):
+        endpoint.send(b"x", peer, flags=MULTI)
+    with expect_error("data of 65 bits", Errno.FI_EINVAL):
+        endpoint.senddata(b"x", 1 << 64, peer)
+    with expect_error("more descriptors than buffers", Errno.FI_EINVAL):
+        endpoint.sendv([b"x"], peer, desc=[None, None])
+    endpoint.send(b"the next", peer, context="next")
+    expect_equal("op_context", pair.near.finish().op_context, "next")
+    receive.finish()
+    expect_equal("memory", receive.load(), b"the next")
+
+
+@page("RETURN VALUE", "Wrong arguments of a receive are refused, and nothing is posted.")
+def wrong_receives_are_refused(pair: Pair) -> None:
+    """Buffers and flags that are none; the next receive gets the message."""
+    near = pair.talker()
+    with expect_error("memory that cannot be written", Errno.FI_EINVAL):
+        near.endpoint.recv(b"constant")
+    with expect_error("a flag of sends", Errno.FI_EBADFLAGS):
+        near.endpoint.recv(bytearray(1), flags=OpFlags.FI_FENCE)
+    with expect_error("a peer that is not there", Errno.FI_EINVAL):
+        near.endpoint.recv(bytearray(1), src_addr=pair.peer + 999)
+    with expect_error("too many buffers", Errno.FI_EINVAL):
+        near.endpoint.recvv([bytearray(1)] * (pair.info.rx_attr.iov_limit + 1))
+    near.endpoint.recv(bytearray(1), context="good")
+    near.get(b"!")
+    expect_equal("op_context", near.finish().op_context, "good")
+    near.nothing_more()
+
+
+@page("ARGUMENTS: desc", "It is the descriptor of the buffer's region, which must allow the use.")
+def registered_buffers_need_the_right_of_their_use(pair: Pair) -> None:
+    """Each region for the use that the other is for is refused, then both as they should be."""
+    near, source, sink = pair.talker(), bytearray(pattern(16)), bytearray(16)
+    sends, receives = pair.local(source, MrAccess.FI_SEND), pair.local(sink, MrAccess.FI_RECV)
+    own = pair.introduce(near.endpoint)
+    with expect_error("a send from a region for receives", Errno.FI_EACCES):
+        near.endpoint.send(sink, own, desc=receives)
+    with expect_error("a receive into a region for sends", Errno.FI_EACCES):
+        near.endpoint.recv(source, desc=sends)
+    near.endpoint.recv(sink, desc=receives, context="in")
+    near.endpoint.send(source, own, desc=sends, context="out")
+    expect_equal("contexts", sorted(entry.op_context for entry in near.finish_all(2)), ["in", "out"])
+    expect_equal("buffer", bytes(sink), pattern(16))
 
 
 # Without a check of their own

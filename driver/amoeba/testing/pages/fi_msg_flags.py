@@ -39,6 +39,19 @@ def sends_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
     expect_equal("the long message", receives[3].load(), pattern(LONG))
 
 
+@page("FLAGS: FI_COMPLETION", "It asks for an entry on a queue that was bound with FI_SELECTIVE_COMPLETION.")
+def receives_on_a_selective_queue_are_reported_where_asked_for(pair: Pair) -> None:
+    """The first receive of two is silent; both have their message."""
+    near = pair.talker(bind=BindFlags.FI_SELECTIVE_COMPLETION)
+    buffers = [bytearray(6), bytearray(6)]
+    near.endpoint.recv(buffers[0], context="silent")
+    near.endpoint.recv(buffers[1], context="loud", flags=OpFlags.FI_COMPLETION)
+    near.get(b"first!", b"second")
+    expect_equal("op_context", near.finish().op_context, "loud")
+    near.nothing_more()
+    expect_equal("buffers", [bytes(buffer) for buffer in buffers], [b"first!", b"second"])
+
+
 @page("FLAGS: FI_COMPLETION", "Without FI_SELECTIVE_COMPLETION the flag is ignored.")
 def completion_flag_is_ignored_on_other_queues(pair: Pair) -> None:
     """One entry each, with and without; of sends and receives."""
@@ -62,6 +75,17 @@ def sends_with_more_are_sent_in_order(pair: Pair) -> None:
     pair.near.finish_all(8)
     pair.target.hear(8, pair.patience)
     expect_equal("messages", b"".join(receive.load() for receive in receives), bytes(range(8)))
+
+
+@page("FLAGS: FI_MORE", "Further requests follow at once; all of them are carried out.")
+def receives_with_more_are_posted_in_order(pair: Pair) -> None:
+    """The last has the flag, too: reading the queue posts it."""
+    near = pair.talker()
+    for index in range(3):
+        near.endpoint.recv(bytearray(1), context=index, flags=OpFlags.FI_MORE)
+    near.nothing_more()
+    near.get(b"a", b"b", b"c")
+    expect_equal("contexts", [entry.op_context for entry in near.finish_all(3)], [0, 1, 2])
 
 
 @page("FLAGS: FI_INJECT", "It can only be used up to inject_size.")
@@ -137,6 +161,22 @@ def delivery_complete_means_that_it_is_there(pair: Pair) -> None:
         expect_equal(f"{size} bytes", receive.load(), pattern(size))
         if size < LONG:
             receive.finish()
+
+
+@page(
+    "FLAGS: FI_FENCE",
+    "It is deferred until all operations before it, to the same peer, have completed.",
+    needs={"fence"},
+)
+def a_fenced_send_comes_after_the_writes_before_it(pair: Pair) -> None:
+    """When the receive ends, what was written before is there."""
+    memory = pair.memory(LONG)
+    receive = pair.receive(4)
+    pair.near.endpoint.write(pattern(LONG), *memory.at())
+    pair.near.endpoint.sendmsg(Msg([b"done"], pair.peer), OpFlags.FI_FENCE)
+    receive.finish()
+    expect_equal("memory", memory.load(), pattern(LONG))
+    pair.near.finish_all(2)
 
 
 @page("FLAGS: FI_FENCE", "Operations posted after the fenced one are deferred, too.", needs={"fence", "rma"})
