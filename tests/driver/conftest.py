@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from amoeba import CqFormat, Fabric, WaitObj, open_cluster
 from amoeba.devices import DEVICE_KINDS
+from offices import Office, make_office
 from parties import Party, listen
 from parties import connect as connect_parties
 from sides import ALL_ACCESS, Side, connect, make_side, make_talkers
@@ -47,6 +48,12 @@ def pair(fabric) -> tuple[Side, Side]:
 def talkers(fabric) -> tuple[Side, Side]:
     """Two sides that send and receive messages, connected."""
     return make_talkers(fabric)
+
+
+@pytest.fixture
+def office(fabric, keep) -> Office:
+    """Two endpoints that share receives."""
+    return make_office(fabric, keep)
 
 
 @pytest.fixture

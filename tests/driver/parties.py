@@ -27,8 +27,8 @@ DATA = bytes(range(256)) * 8
 """For ``param``: more than goes with a request."""
 
 
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
+def refused(number, words=""):
+    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @dataclass
