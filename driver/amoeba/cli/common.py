@@ -1,7 +1,7 @@
 """What the commands share: options, consoles, and errors that a person can read."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -9,6 +9,7 @@ from amoeba_model.device import DeviceError
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
 from amoeba.devices import DEVICE_KINDS
 from amoeba.errors import FabricError
@@ -17,8 +18,12 @@ from amoeba.rendezvous import Rendezvous
 __all__ = [
     "ConnectOption",
     "DeviceOption",
+    "JsonOption",
     "ListenOption",
+    "LossOption",
+    "RetransmitTimeoutOption",
     "device_kinds",
+    "facts_table",
     "kinds_of_ranks",
     "meeting",
     "progress_bar",
@@ -36,6 +41,12 @@ ListenOption = Annotated[
 ConnectOption = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Be another rank: join the process that listens there.")
 ]
+
+LossOption = Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")]
+RetransmitTimeoutOption = Annotated[
+    int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
@@ -86,6 +97,16 @@ def _host_and_port(address: str, option: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise typer.BadParameter(f"expected HOST:PORT, got {address!r}", param_hint=option)
     return host, int(port)
+
+
+def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
+    """A row for each fact: its name, and its value or values, one below the other."""
+    table = Table(title=title, show_header=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    for name, value in facts:
+        table.add_row(name, value)
+    return table
 
 
 def progress_bar(console: Console) -> Progress:

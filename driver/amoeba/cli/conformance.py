@@ -16,6 +16,8 @@ from amoeba.cli.common import (
     ConnectOption,
     DeviceOption,
     ListenOption,
+    LossOption,
+    RetransmitTimeoutOption,
     kinds_of_ranks,
     meeting,
     progress_bar,
@@ -46,11 +48,9 @@ def conformance(
         list[str] | None,
         typer.Option(metavar="PAGE", help="A manual page, or a pattern for ids; repeatable. [default: all]"),
     ] = None,
-    loss: Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")] = 0,
+    loss: LossOption = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of which frames are lost.")] = 0,
-    retransmit_timeout: Annotated[
-        int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
-    ] = Retransmission.timeout,
+    retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
     progress: Annotated[
         ProgressModel, typer.Option(help="Who makes progress: who reads queues, or a thread.")
     ] = ProgressModel.MANUAL,

@@ -11,7 +11,9 @@ from rich.table import Table
 from amoeba.cli.common import (
     ConnectOption,
     DeviceOption,
+    JsonOption,
     ListenOption,
+    facts_table,
     kinds_of_ranks,
     meeting,
     progress_bar,
@@ -32,7 +34,7 @@ def gups(
     seed: Annotated[int, typer.Option(min=0, help="Where in the stream to begin; 0 is the benchmark's place.")] = 0,
     listen: ListenOption = None,
     connect: ConnectOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error.
 
@@ -76,16 +78,13 @@ def _facts(result: GupsResult) -> dict[str, object]:
 
 
 def _table(result: GupsResult) -> Table:
-    table = Table(title="HPC Challenge RandomAccess", show_header=False)
     speed = (
         ("cycles", f"{result.cycles:,}"),
         ("cycles per update", f"{result.cycles_per_update:.2f}"),
         ("GUPS", f"{result.gups:.4f} at {result.clock_hz / 1e6:g} MHz"),
     )
-    table.add_column(style="dim")
-    table.add_column(justify="right")
     verdict = "[green]0, verified[/]" if result.passed else f"[bold red]{result.errors} of {result.table_words}[/]"
-    for name, value in (
+    facts = (
         ("ranks", f"{len(result.devices)}"),
         ("devices", "\n".join(result.devices)),
         ("table", f"{result.table_words:,} words of 64 bits"),
@@ -94,6 +93,5 @@ def _table(result: GupsResult) -> Table:
         *((f"refused DMA {index}", str(fault)) for index, fault in enumerate(result.faults)),
         *(() if result.distributed else speed),  # of clocks that are independent, cycles say nothing
         ("host seconds", f"{result.seconds:.2f}"),
-    ):
-        table.add_row(name, value)
-    return table
+    )
+    return facts_table("HPC Challenge RandomAccess", facts)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, tostr
-from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.cli.common import DeviceOption, device_kinds, facts_table, readable_errors
 from amoeba.constants import AddrFormat, Caps, Datatype, EpType, FiType, InfoFlags, Mode, MrMode, Op
 from amoeba.devices import getinfo, open_device
 from amoeba.info import API_VERSION, PROVIDER, PROVIDER_VERSION
@@ -110,10 +110,7 @@ def _summary(found: Info) -> str:
 
 def _sizes(nic: Nic) -> Table:
     parameters = nic.parameters
-    table = Table(title=nic.device.name, show_header=False)
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    for name, value in (
+    facts = (
         ("datapath", f"{parameters.data_width} bits per beat"),
         ("clock", f"{parameters.clock_hz / 1e6:g} MHz"),
         ("endpoint contexts", f"{parameters.contexts}"),
@@ -122,9 +119,8 @@ def _sizes(nic: Nic) -> Table:
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
         ("a silent peer is given up after", f"{nic.retransmission.patience(parameters.clock_hz) * 1e3:.3g} ms"),
-    ):
-        table.add_row(name, value)
-    return table
+    )
+    return facts_table(nic.device.name, facts)
 
 
 def _blocks(nic: Nic) -> Table:

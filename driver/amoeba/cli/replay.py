@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from amoeba.cli.common import DeviceOption, device_kinds, progress_bar, readable_errors
+from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, progress_bar, readable_errors
 from amoeba.devices import open_cluster
 from amoeba.replay import EndpointExecutor
 
@@ -25,7 +25,7 @@ def replay(
     cells: Annotated[str, typer.Option(help="Only cells of this form/OPERATION/DATATYPE pattern.")] = "*",
     vector: Annotated[int, typer.Option(min=1, max=1024, help="Elements per request.")] = 16,
     offset: Annotated[int, typer.Option(min=0, max=63, help="Bytes by which the target is misaligned.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Execute every recorded vector through the endpoint API, and compare. Exit status 1 on any mismatch."""
     kinds = device_kinds(device, 2)

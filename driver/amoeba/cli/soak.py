@@ -12,7 +12,18 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from amoeba.cli.common import ConnectOption, DeviceOption, ListenOption, kinds_of_ranks, meeting, readable_errors
+from amoeba.cli.common import (
+    ConnectOption,
+    DeviceOption,
+    JsonOption,
+    ListenOption,
+    LossOption,
+    RetransmitTimeoutOption,
+    facts_table,
+    kinds_of_ranks,
+    meeting,
+    readable_errors,
+)
 from amoeba.devices import join_cluster, open_cluster
 from amoeba.nic import Retransmission
 from amoeba.soak import MOST_WINDOW, SoakResult, run_soak
@@ -33,21 +44,19 @@ def soak(
     operations: Annotated[int | None, typer.Option(min=1, help="Operations of every rank.")] = None,
     window: Annotated[int, typer.Option(min=1, max=MOST_WINDOW, help="Operations a rank keeps under way.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of the operations and of what happens to frames.")] = 0,
-    loss: Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")] = 0,
+    loss: LossOption = 0,
     duplication: Annotated[float, typer.Option(min=0, max=1, help="Chance that it arrives twice.")] = 0,
     reordering: Annotated[float, typer.Option(min=0, max=1, help="Chance that others overtake it.")] = 0,
     corruption: Annotated[float, typer.Option(min=0, max=1, help="Chance that bits of it are flipped.")] = 0,
     delay: Annotated[int, typer.Option(min=0, help="Most cycles that it takes longer.")] = 0,
-    retransmit_timeout: Annotated[
-        int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
-    ] = Retransmission.timeout,
+    retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
     retransmit_limit: Annotated[
         int, typer.Option(min=0, max=255, help="Timeouts in a row before one more means failure.")
     ] = Retransmission.limit,
     patience: Annotated[float, typer.Option(min=0, help="Seconds without a completion that count as a hang.")] = 60,
     listen: ListenOption = None,
     connect: ConnectOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Do every kind of operation at once over hostile links, and check each. Exit status 1 if anything is wrong.
 
@@ -119,13 +128,10 @@ def _reproducer(
 
 
 def _table(result: SoakResult, *, distributed: bool) -> Table:
-    table = Table(title="soak", show_header=False)
-    table.add_column(style="dim")
-    table.add_column(justify="right")
     traffic, counters, total = result.traffic, result.counters, result.total
     cycles = ("cycles per operation", f"{result.cycles / max(total, 1):.0f}")
     verdict = "[green]each once, verified[/]" if result.passed else f"[bold red]{len(result.problems)} wrong[/]"
-    for name, value in (
+    facts = (
         ("devices", "\n".join(result.devices)),
         ("operations", f"{total:,}"),
         *((f"  {kind}", f"{count:,}") for kind, count in result.operations.items()),
@@ -144,6 +150,5 @@ def _table(result: SoakResult, *, distributed: bool) -> Table:
         *(() if distributed else (cycles,)),  # of clocks that are independent, cycles say nothing
         ("host seconds", f"{result.seconds:.2f}"),
         ("operations per host second", f"{total / max(result.seconds, 1e-9):,.0f}"),
-    ):
-        table.add_row(name, value)
-    return table
+    )
+    return facts_table("soak", facts)
