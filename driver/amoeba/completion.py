@@ -10,9 +10,8 @@ from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.constants import Caps, CqFormat, CqWaitCond, Errno, WaitObj
+from amoeba.descriptor import HasDescriptor
 from amoeba.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, fabric_error
-from amoeba.lifetime import FabricObject
-from amoeba.progress import AutomaticProgress
 from amoeba.requests import Completed
 from amoeba.wait_set import WaitSet, by_descriptor, wait_set_of
 from amoeba.waiting import WAIT_SLICE, WaitFd
@@ -138,7 +137,7 @@ class CompletionSource(Protocol):
         """Whether there is a completion to take, or one may come without any new request."""
 
 
-class CompletionQueue(FabricObject):
+class CompletionQueue(HasDescriptor):
     """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
 
     Unless progress is automatic, it is reading the queue that drives it: descriptors held back by FI_MORE are
@@ -197,7 +196,6 @@ class CompletionQueue(FabricObject):
         self._signalled = False
         self._lost = False
         """Automatic progress has found the device closed."""
-        self._fd: WaitFd | None = None
         super().__init__(domain)
         if described:
             self._fd = WaitFd()
@@ -398,10 +396,6 @@ class CompletionQueue(FabricObject):
         for source in self._sources:
             source.arm()
 
-    def _automate(self, auto: AutomaticProgress) -> None:
-        super()._automate(auto)
-        auto.attend(self)
-
     def _attend(self) -> bool:
         """Take completions, so that there is room in the rings, and nobody waits for what is there."""
         try:
@@ -416,22 +410,11 @@ class CompletionQueue(FabricObject):
 
     @property
     def _readable(self) -> bool:
-        """Whether there is something to be read, as far as it has been collected."""
         return bool(self._collected or self._errors or self._lost) or any(source.ready for source in self._sources)
 
     @property
     def _wants_reading(self) -> bool:
-        """Whether there is something to be read, or may be if the queue is read often enough."""
         return self._readable or any(source.expectant for source in self._sources) or self._deferrals.expects(self)
-
-    def _show(self) -> None:
-        """Make the descriptor say whether there is something to be read; with manual progress, or may be."""
-        if self._fd is None:
-            return
-        if self._auto is not None:
-            self._fd.set(self._readable)
-        else:
-            self._fd.set(self._wants_reading)
 
     def _may_wait(self) -> bool:
         self._check_open()
@@ -459,9 +442,7 @@ class CompletionQueue(FabricObject):
         self._sources.clear()
         self._collected.clear()
         self._errors.clear()
-        if self._fd is not None:
-            self._fd.close()
-            self._fd = None
+        self._close_descriptor()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"of {len(self._sources)} rings"

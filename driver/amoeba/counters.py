@@ -8,9 +8,8 @@ from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.constants import BindFlags, Errno, WaitObj
+from amoeba.descriptor import HasDescriptor
 from amoeba.errors import fabric_error
-from amoeba.lifetime import FabricObject
-from amoeba.progress import AutomaticProgress
 from amoeba.requests import COUNTED
 from amoeba.rings import ContextRings
 from amoeba.transmit_rings import TransmitRings
@@ -30,7 +29,7 @@ _REMOTE = (BindFlags.FI_REMOTE_READ, BindFlags.FI_REMOTE_WRITE)
 _KINDS = BindFlags(sum(_LOCAL + _REMOTE))
 
 
-class Counter(FabricObject):
+class Counter(HasDescriptor):
     """Counts operations of the endpoints, or on the memory regions, bound to it, as ``fi_cntr_open`` makes it.
 
     Bound with FI_READ it counts reads, fetching and comparing atomics; with FI_WRITE writes and base atomics; with
@@ -73,7 +72,6 @@ class Counter(FabricObject):
         """Both as they were read last."""
         self._known_errors = 0
         """Those that the application has read, made or been told of."""
-        self._fd: WaitFd | None = None
         self._number = 0
         """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
@@ -229,18 +227,10 @@ class Counter(FabricObject):
         """Whether the values are not those that were read last."""
         return self._sums != self._seen
 
-    def _show(self) -> None:
-        """Make the descriptor say whether the values have changed; with manual progress, or may change."""
-        if self._fd is None:
-            return
-        if self._auto is not None:
-            self._fd.set(self._readable)
-        else:
-            self._fd.set(self._active or self._readable or self._deferrals.expects(self))
-
-    def _automate(self, auto: AutomaticProgress) -> None:
-        super()._automate(auto)
-        auto.attend(self)
+    @property
+    def _wants_reading(self) -> bool:
+        """Whether they are not, or may change if the counter is read often enough."""
+        return self._active or self._readable or self._deferrals.expects(self)
 
     def _attend(self) -> bool:
         """The NIC may have counted."""
@@ -299,9 +289,7 @@ class Counter(FabricObject):
         if self._number:
             self._nic.return_counter(self._number)
         self._rings.clear()
-        if self._fd is not None:
-            self._fd.close()
-            self._fd = None
+        self._close_descriptor()
 
     def __repr__(self) -> str:
         if self.closed:
