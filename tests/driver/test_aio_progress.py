@@ -17,6 +17,7 @@ from amoeba import (
     OpFlags,
     TriggeredContext,
     TriggerOp,
+    TryAgainError,
     WaitObj,
     aio,
 )
@@ -135,3 +136,20 @@ async def test_closing_a_counter_or_a_queue_of_events_ends_the_wait_for_it(fabri
         with pytest.raises(FabricError) as caught:
             await waiting
         assert caught.value.fi_errno is Errno.FI_EBADF
+
+
+def test_a_loop_that_was_closed_in_the_midst_of_a_wait_does_not_end_progress(fabric, client, target):
+    def post():
+        raise TryAgainError(Errno.FI_EAGAIN, "there is never room", 0)
+
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(client.completions._retry(post))
+    while not fabric._auto.guard._waiters:
+        loop.run_until_complete(asyncio.sleep(0.001))
+    loop.close()
+    target[0][0] = 0
+    client.endpoint.atomic(ONE, *client.to, Op.FI_SUM)
+    client.counter.wait(1, timeout=30)
+    assert target[0][0] == 1
+    assert not waiting.done()
+    waiting._log_destroy_pending = False  # that is known
