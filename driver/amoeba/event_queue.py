@@ -145,15 +145,15 @@ class EventQueue(FabricObject):
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened with FI_WAIT_NONE")
         deadline = None if timeout is None else time.monotonic() + timeout
-        if self._auto is not None:
-            self._auto.wait_for(lambda: self._closed or self._readable, timeout)
-            return self.read(flags)
-        while self._is_silent():
-            rest = WAIT_SLICE if deadline is None else min(WAIT_SLICE, deadline - time.monotonic())
-            if rest <= 0:
+        while (event := self.read(flags)) is None:  # somebody else may have taken what was waited for
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
                 break
-            self._rest(rest)
-        return self.read(flags)
+            if self._auto is not None:
+                self._auto.wait_for(lambda: self._closed or self._readable, remaining)
+            else:
+                self._rest(WAIT_SLICE if remaining is None else min(remaining, WAIT_SLICE))
+        return event
 
     def _rest(self, seconds: float) -> None:
         """Sleep until something may be there to be read, at most so long."""

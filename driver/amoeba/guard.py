@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 __all__ = ["Guard"]
 
@@ -23,12 +23,15 @@ class Guard:
     Whoever wants it waits at a gate for whoever came before: so a thread that polls, or runs simulated time, lets the
     others have their turn. What threads wait for is looked at whenever the lock is given back, as nothing changes
     otherwise; so nobody is woken in vain.
+
+    A signal's handler may raise anywhere, also while the lock is taken or given back: :meth:`recover` undoes that.
     """
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
         """Held while waiting for the lock; the only one who waits for it is next."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        """Taken once at most. Only who has it can give it back, which tells after an interruption who has it."""
         self._owner = 0
         self._depth = 0
         self._waiters: list[_Waiter] = []
@@ -40,6 +43,18 @@ class Guard:
         """Whether this thread holds it."""
         return self._owner == threading.get_ident()
 
+    @property
+    def depth(self) -> int:
+        """How often this thread has taken it and not given it back."""
+        return self._depth if self.owned else 0
+
+    def recover(self, depth: int) -> None:
+        """After an interruption: this thread has it as often as before, ``depth`` times."""
+        if self.owned:
+            self._depth = depth
+            if not depth:
+                self._give_back()
+
     def __enter__(self) -> None:
         if self.owned:
             self._depth += 1
@@ -47,21 +62,33 @@ class Guard:
             self._take(1)
 
     def __exit__(self, *_: object) -> None:
+        if not self.owned:  # a wait was interrupted before it could take it again
+            return
         self._depth -= 1
         if not self._depth:
             self._give_back()
 
     def _take(self, depth: int) -> None:
-        with self._gate:
-            self._lock.acquire()
-        self._owner = threading.get_ident()
-        self._depth = depth
+        try:
+            with self._gate:
+                self._lock.acquire()
+            self._owner = threading.get_ident()
+            self._depth = depth
+        except BaseException:  # a signal's, perhaps when the lock was taken already
+            if self.owned:
+                self._owner = 0
+            with contextlib.suppress(RuntimeError):  # it was not
+                self._lock.release()
+            raise
 
     def _take_again(self, depth: int) -> None:
         """The same for somebody who must have it, and hears of interruptions only then."""
         interruption: BaseException | None = None
-        while not self.owned:
+        while True:
             try:
+                if self.owned:
+                    self._depth = depth
+                    break
                 self._take(depth)
             except BaseException as error:  # a signal's
                 interruption = error
@@ -69,10 +96,12 @@ class Guard:
             raise interruption
 
     def _give_back(self) -> None:
-        if self._waiters:
-            self._call_ready()
-        self._owner = 0
-        self._lock.release()
+        try:
+            if self._waiters:
+                self._call_ready()
+        finally:
+            self._owner = 0
+            self._lock.release()
 
     def _call_ready(self) -> None:
         self._depth += 1  # what is asked may take the lock itself
@@ -86,13 +115,13 @@ class Guard:
             for waiter in called:
                 waiter.call()
 
-    @contextlib.contextmanager
-    def released(self) -> Iterator[None]:
-        """Let others have the lock, which this thread holds, however often it has taken it."""
-        depth, self._depth = self._depth, 0
-        self._give_back()
+    def without(self, function: Callable[[], object]) -> None:
+        """Call this while others can have the lock, which this thread holds, however often it has taken it."""
+        depth = self._depth
         try:
-            yield
+            self._depth = 0
+            self._give_back()
+            function()
         finally:
             self._take_again(depth)
 
@@ -120,8 +149,8 @@ class Guard:
         asleep = threading.Lock()
         asleep.acquire()
         forget = self.call_when(ready, asleep.release)
+        longest = -1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX)
         try:
-            with self.released():
-                asleep.acquire(timeout=-1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+            self.without(lambda: asleep.acquire(timeout=longest))
         finally:
             forget()

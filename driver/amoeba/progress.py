@@ -171,8 +171,7 @@ class AutomaticProgress:
             self._stopping = True
             self._alarm.set()
             if self._thread is not threading.current_thread():
-                with self.guard.released():
-                    self._thread.join()
+                self.guard.without(self._thread.join)
 
     def forked(self) -> None:
         """This is a child of the process that has the thread. The lock is held."""
@@ -295,8 +294,13 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(self: "FabricObject", /, *args: Any, **kwargs: Any) -> Any:
         assert self._auto is not None
-        with self._auto:
-            return function(self, *args, **kwargs)
+        depth = self._auto.guard.depth
+        try:
+            with self._auto:
+                return function(self, *args, **kwargs)
+        except BaseException:
+            self._auto.guard.recover(depth)
+            raise
 
     return called
 
@@ -307,8 +311,13 @@ def _in_turn_even_then(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(self: "FabricObject", /, *args: Any, **kwargs: Any) -> Any:
         assert self._auto is not None
-        with self._auto.guard:
-            return function(self, *args, **kwargs)
+        depth = self._auto.guard.depth
+        try:
+            with self._auto.guard:
+                return function(self, *args, **kwargs)
+        except BaseException:
+            self._auto.guard.recover(depth)
+            raise
 
     return called
 

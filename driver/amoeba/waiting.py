@@ -30,6 +30,7 @@ class WaitFd:
                 os.eventfd_read(self._fd)
 
     def close(self) -> None:
+        self.set()  # whoever waits for a duplicate is to see that nothing will come
         os.close(self._fd)
 
 

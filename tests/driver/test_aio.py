@@ -433,6 +433,18 @@ async def test_deferred_work_is_awaited_by_its_counter(pair, counted, target, ke
 
 @on_model
 @in_loop
+async def test_closing_a_counter_ends_the_wait_for_it(pair, keep):
+    counter = keep(pair[0].domain.cntr_open(WaitObj.FI_WAIT_FD))
+    waits = [asyncio.create_task(wait_counter(counter, 1, 30)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    counter.close()
+    for waiting in waits:
+        with refused(Errno.FI_EBADF):
+            await waiting
+
+
+@on_model
+@in_loop
 async def test_a_counter_without_descriptor_cannot_be_awaited(pair, keep):
     with refused(Errno.FI_ENOSYS):
         await wait_counter(keep(pair[0].domain.cntr_open()), 1)

@@ -17,6 +17,7 @@ from amoeba import (
     OpFlags,
     TriggeredContext,
     TriggerOp,
+    TryAgainError,
     WaitObj,
     aio,
 )
@@ -119,3 +120,36 @@ async def test_counters_and_events_are_awaited(fabric, client, keep):
     assert (await aio.read_event(events)).event == 7
     loop.call_later(0.01, functools.partial(client.endpoint.write, bytes(8), *client.to))
     await aio.wait_counter(client.counter, 1)
+
+
+@in_loop
+async def test_closing_a_counter_or_a_queue_of_events_ends_the_wait_for_it(fabric, client, keep):
+    events = keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD))
+    waits = [
+        asyncio.create_task(each) for each in (aio.wait_counter(client.counter, 1, 30), aio.read_event(events, 30))
+    ]
+    await asyncio.sleep(0.01)
+    client.endpoint.close()
+    for each in (client.counter, events):
+        await asyncio.to_thread(each.close)
+    for waiting in waits:
+        with pytest.raises(FabricError) as caught:
+            await waiting
+        assert caught.value.fi_errno is Errno.FI_EBADF
+
+
+def test_a_loop_that_was_closed_in_the_midst_of_a_wait_does_not_end_progress(fabric, client, target):
+    def post():
+        raise TryAgainError(Errno.FI_EAGAIN, "there is never room", 0)
+
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(client.completions._retry(post))
+    while not fabric._auto.guard._waiters:
+        loop.run_until_complete(asyncio.sleep(0.001))
+    loop.close()
+    target[0][0] = 0
+    client.endpoint.atomic(ONE, *client.to, Op.FI_SUM)
+    client.counter.wait(1, timeout=30)
+    assert target[0][0] == 1
+    assert not waiting.done()
+    waiting._log_destroy_pending = False  # that is known

@@ -5,6 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 from amoeba import (
+    FI_ADDR_UNSPEC,
     BindFlags,
     CompletionQueue,
     Counter,
@@ -226,6 +227,17 @@ async def test_work_that_fails_or_cannot_be_done_is_raised(client, cntr):
         await client.completions.work(DeferredWork(0, cntr, TriggerOp.FI_OP_ATOMIC, write(client, 1)))
     with refused(Errno.FI_EINVAL, "wait for its counter"):
         await client.completions.work(DeferredWork(0, cntr, TriggerOp.FI_OP_CNTR_ADD, OpCntr(cntr, 1)))
+
+
+@on_model
+@in_loop
+async def test_work_whose_end_another_queue_hears_of_is_refused(client, cntr, writer):
+    elsewhere = OpRma(writer, RmaMsg([ONE], client.to[0], [RmaIov(client.to[1], 8, client.to[2])]))
+    receive = OpMsg(client.endpoint, Msg([bytearray(8)], FI_ADDR_UNSPEC))
+    for op_type, op in ((TriggerOp.FI_OP_WRITE, elsewhere), (TriggerOp.FI_OP_RECV, receive)):
+        with refused(Errno.FI_EINVAL, "does not report to this queue"):
+            await client.completions.work(DeferredWork(0, cntr, op_type, op))
+    assert client.completions.under_way == 0
     assert client.completions.under_way == 0
 
 

@@ -174,3 +174,85 @@ def test_an_interruption_of_a_wait_leaves_the_lock_as_it_was():
     assert not guard.owned
     with guard:
         pass
+
+
+def test_interruptions_at_any_moment_leave_it_to_others(threads):
+    """A thread that takes it again and again, or waits with it, is interrupted wherever it is then."""
+    guard, turns, over = Guard(), [0], []
+
+    def other():
+        while not over:
+            with guard:
+                turns[0] += sum(range(100)) > 0
+
+    def call(waits):
+        depth = guard.depth
+        try:
+            with guard:
+                if waits:
+                    before = turns[0]
+                    guard.wait_for(lambda: turns[0] > before + 1, 0.01)
+        except BaseException:
+            guard.recover(depth)
+            raise
+
+    def call_on(waits, seconds):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while True:
+            call(waits)
+
+    def interrupt(number, frame):
+        raise SignalError
+
+    usual = signal.signal(signal.SIGALRM, interrupt)
+    threads.start(other)
+    try:
+        for number in range(100):
+            with pytest.raises(SignalError):
+                call_on(number % 2, 0.0005 + number % 7 * 0.0003)
+            assert not guard.owned, number
+            before, deadline = turns[0], time.monotonic() + LONG
+            while turns[0] < before + 2:
+                assert time.monotonic() < deadline, f"nobody has it after interruption {number}, and others hang"
+                time.sleep(0.0005)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, usual)
+        over.append(True)
+    threads.join()
+    assert guard._waiters == []
+
+
+def test_what_raises_while_it_is_asked_does_not_keep_the_lock(threads):
+    guard = Guard()
+
+    def ready():
+        raise SignalError
+
+    with pytest.raises(SignalError), guard:
+        forget = guard.call_when(ready, lambda: None)
+    forget()
+
+    def other():
+        with guard:
+            return guard.owned
+
+    threads.start(other)
+    assert threads.join() == [True]
+
+
+def test_recovering_gives_back_what_was_taken_too_often():
+    guard = Guard()
+    with guard:
+        depth = guard.depth
+        guard.__enter__()
+        guard.__enter__()
+        guard.recover(depth)
+        assert (guard.owned, guard.depth) == (True, 1)
+        guard.__enter__()
+        guard.recover(0)
+        assert (guard.owned, guard.depth) == (False, 0)
+    with guard:
+        assert guard.depth == 1
+    guard.recover(0)
+    assert not guard.owned

@@ -13,6 +13,7 @@ from amoeba import (
     CanceledError,
     ClosedError,
     CqFormat,
+    EqFlags,
     Errno,
     ErrorAvailableError,
     Op,
@@ -22,7 +23,7 @@ from amoeba import (
 from amoeba.devices import DEVICE_KINDS
 from amoeba.guard import Guard
 from amoeba.progress import guarded
-from automatic import LONG, automatic_cluster
+from automatic import LONG, automatic_cluster, eventually
 from sides import ALL_ACCESS, ON_MODEL, entries, make_talkers
 
 
@@ -214,6 +215,19 @@ def test_a_signal_and_closing_wake_those_who_wait(fabric, pair, crowd, keep):
     for each in (doomed, counter, events):
         each.close()
     crowd.join()
+
+
+@ON_MODEL
+def test_of_two_who_wait_for_an_event_one_goes_on_waiting(fabric, crowd, keep):
+    events, read = keep(fabric.eq_open(flags=EqFlags.FI_WRITE)), []
+    for _ in range(2):
+        crowd.start(lambda: read.append(events.sread()))
+    for count in (1, 2):
+        eventually(lambda: len(fabric._auto.guard._waiters) == 3 - count, "a wait")  # noqa: B023
+        events.write(count)
+        eventually(lambda: len(read) == count, "the event")  # noqa: B023
+    crowd.join()
+    assert [event.event for event in read] == [1, 2]
 
 
 @ON_MODEL

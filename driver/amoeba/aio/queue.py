@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from amoeba.aio.endpoints import AsyncEndpoint, AsyncReceiver
 from amoeba.aio.watching import Watch, resolve, round_after
 from amoeba.completion import CompletionQueue, CqErrEntry, Entry
-from amoeba.constants import Caps, Errno, OpFlags
+from amoeba.constants import Caps, Errno, OpFlags, TriggerOp
 from amoeba.deferred_work import DeferredWork, OpCntr
 from amoeba.errors import ErrorAvailableError, FabricError, TryAgainError, fabric_error
 from amoeba.lifetime import FabricObject
@@ -26,6 +26,7 @@ __all__ = ["AsyncCompletionQueue", "Stream"]
 _BATCH = 64
 """Entries that are read before other tasks get their turn."""
 _MULTI_RECV = int(Caps.FI_MULTI_RECV)
+_RECEIVES = (TriggerOp.FI_OP_RECV, TriggerOp.FI_OP_TRECV)
 
 
 class _Waiter(ABC):
@@ -157,12 +158,19 @@ class AsyncCompletionQueue(FabricObject):
 
         Returns the operation's entry, as with FI_COMPLETION, or raises what it has failed with. Cancelling the task
         takes back work that still waits for its counter. Raises what :meth:`amoeba.Domain.queue_work` raises,
-        FI_EINVAL for counter operations, which nothing is heard of.
+        FI_EINVAL for counter operations, which nothing is heard of, and for what reports to another queue.
         """
         self._check_open()
         if isinstance(work.op, OpCntr):
             raise fabric_error(Errno.FI_EINVAL, f"{work.op_type!r} has no completion: wait for its counter")
-        domain = work.op.ep.domain
+        endpoint: Any = work.op.ep
+        domain = endpoint.domain
+        if work.op_type in _RECEIVES:
+            reported = endpoint._receiver and endpoint._receiver.queue
+        else:
+            reported = getattr(endpoint, "_cq", None)
+        if reported is not self.queue:
+            raise fabric_error(Errno.FI_EINVAL, f"{work.op_type.name} of {endpoint!r} does not report to this queue")
         token = object()
         msg: Any = dataclasses.replace(work.op.msg, context=token)  # of the class that op has
         op = dataclasses.replace(work.op, msg=msg, flags=work.op.flags | OpFlags.FI_COMPLETION)

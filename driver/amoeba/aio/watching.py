@@ -1,7 +1,7 @@
 """Waiting for descriptors: of counters, event queues and whatever else has one."""
 
 import asyncio
-import functools
+import contextlib
 import os
 import time
 from collections.abc import Coroutine
@@ -60,10 +60,13 @@ async def round_after(auto: AutomaticProgress, rounds: int) -> None:
     """Wait until there have been more rounds than so many: time has passed on the NICs, which may have made room."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed, whoever waits in it
+            loop.call_soon_threadsafe(resolve, future)
+
     with auto:
-        forget = auto.call_when(
-            lambda: auto.rounds != rounds, functools.partial(loop.call_soon_threadsafe, resolve, future)
-        )
+        forget = auto.call_when(lambda: auto.rounds != rounds, tell)
     try:
         await future
     finally:
