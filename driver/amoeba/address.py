@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from amoeba.domain import Domain
     from amoeba.peers import PeerMap
 
-__all__ = ["DRAIN_TIME", "AddressVector", "EndpointAddress", "Insertion", "rx_addr"]
+__all__ = ["DRAIN_ROUNDS", "DRAIN_TIME", "AddressVector", "EndpointAddress", "Insertion", "rx_addr"]
 
 DRAIN_TIME = 1.0
 """Seconds of host time that closing an endpoint, and removing peers, waits for others."""
+DRAIN_ROUNDS = 100
+"""Network latencies that closing waits at least: in a second a simulated NIC on a busy machine may do very little."""
 
 _LAYOUT = struct.Struct(">6sIIHH")
 _JOB_BITS = 24

@@ -5,7 +5,7 @@ import functools
 import time
 from collections.abc import Container
 
-from amoeba.address import EndpointAddress
+from amoeba.address import DRAIN_ROUNDS, EndpointAddress
 from amoeba.constants import Errno
 from amoeba.errors import fabric_error
 from amoeba.transmit_rings import TransmitRings
@@ -84,7 +84,7 @@ class PeerMap:
         for address, stranger in list(self.strangers.items()):
             if stranger not in needed and self._rings.has_space():
                 del self.strangers[address]
-                self._close([stranger], time.monotonic())
+                self._close([stranger], time.monotonic(), 0)
 
     def check(self, number: int) -> None:
         """Raise FI_EINVAL for an unknown peer."""
@@ -115,15 +115,16 @@ class PeerMap:
 
     def remove(self, number: int, deadline: float) -> None:
         """Close a peer, to which no operation is under way, and give its entry back."""
-        self._close(self._family(number), deadline)
+        self._close(self._family(number), deadline, DRAIN_ROUNDS)
 
     def clear(self, deadline: float) -> None:
         """The same with all peers, and strangers."""
         self.strangers.clear()
-        self._close(list(self._entries), deadline)
+        self._close(list(self._entries), deadline, DRAIN_ROUNDS)
 
-    def _close(self, numbers: list[int], deadline: float) -> None:
-        """Forget peers. Where there is something to close at the peer, wait for that, at most until ``deadline``.
+    def _close(self, numbers: list[int], deadline: float, rounds: int) -> None:
+        """Forget peers. Where there is something to close at the peer, wait for that, at most until ``deadline``,
+        or for so many network latencies.
 
         The entry of one that does not answer by then is given back when the NIC has given it up.
         """
@@ -138,9 +139,9 @@ class PeerMap:
             entry, _ = self._entries.pop(number)
             self._failed.discard(number)
             is_open = self.open.pop(number, None) is not None
-            if is_open and rings.wait_until(rings.has_space, deadline):
+            if is_open and rings.wait_until(rings.has_space, deadline, rounds):
                 waiting.add(entry)
                 rings.post_close(entry, functools.partial(done, entry))
             else:
                 nic.close_peer(entry)
-        rings.wait_until(lambda: not waiting, deadline)
+        rings.wait_until(lambda: not waiting, deadline, rounds)

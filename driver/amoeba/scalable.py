@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 from amoeba_model.device import DeviceClosedError
 
-from amoeba.address import DRAIN_TIME, AddressVector, EndpointAddress
+from amoeba.address import DRAIN_ROUNDS, DRAIN_TIME, AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, Errno, OpFlags
 from amoeba.contexts import address_of_context, start_context
@@ -345,7 +345,7 @@ class ReceiveContext(Receiving, HasOptions):
             return True
         rings, peers = self._reading
         deadline = time.monotonic() + DRAIN_TIME
-        ended = rings.wait_until(lambda: not rings.under_way, deadline)
+        ended = rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS)
         if ended:
             peers.clear(deadline)
         return not rings.under_way

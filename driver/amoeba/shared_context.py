@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amoeba_model.device import DeviceClosedError
 
-from amoeba.address import DRAIN_TIME
+from amoeba.address import DRAIN_ROUNDS, DRAIN_TIME
 from amoeba.contexts import start_context
 from amoeba.lifetime import FabricObject
 from amoeba.rings import ContextRings
@@ -41,7 +41,7 @@ class SharedTransmitContext(FabricObject):
     def _release(self) -> None:
         ring = self._ring
         with contextlib.suppress(DeviceClosedError):
-            ring.wait_until(lambda: not ring.under_way, time.monotonic() + DRAIN_TIME)
+            ring.wait_until(lambda: not ring.under_way, time.monotonic() + DRAIN_TIME, DRAIN_ROUNDS)
             self._nic.disable_context(self._context)
             if not ring.under_way:
                 self._nic.return_context(self._context)

@@ -17,7 +17,7 @@ from amoeba_model.descriptors import ReceiveOpcode
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.address import DRAIN_TIME, AddressVector
+from amoeba.address import DRAIN_ROUNDS, DRAIN_TIME, AddressVector
 from amoeba.completion import CompletionQueue
 from amoeba.constants import FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, Caps, Errno
 from amoeba.contexts import start_context
@@ -290,15 +290,17 @@ class SharedReceiveContext(Receiving, HasOptions):
             return 0
 
         ends: list[int] = []
+        rounds = 0
         search = Receive(match, None, True, opcode=ReceiveOpcode.TAKE, found=found, ended=ends.append)
         waits = True
-        while not ends and time.monotonic() < deadline:
+        while not ends and (rounds < DRAIN_ROUNDS or time.monotonic() < deadline):
             if waits and self._receives.has_space(search.opcode):
                 self._receives.post(search, 0, False)
                 waits = False
             self._dispatch.take_all()
             if not ends:
                 self._nic.advance()
+                rounds += 1
         return ends[0] if ends else None
 
     def _release(self) -> None:

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING, Any
 
-from amoeba.address import DRAIN_TIME, AddressVector
+from amoeba.address import DRAIN_ROUNDS, DRAIN_TIME, AddressVector
 from amoeba.atomics import AtomicOperations
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Errno, OpFlags
@@ -180,10 +180,10 @@ class Transmitter(Posting):
         return rings
 
     def _drain(self, rings: TransmitRings) -> None:
-        """Wait until operations are done and peers have been told, at most :data:`DRAIN_TIME`."""
+        """Wait until operations are done and peers told, for :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at most."""
         assert self._peer_map is not None
         deadline = time.monotonic() + DRAIN_TIME
         # messages that nobody reads take half of it
         rings.wait_until(lambda: not (rings.under_way or rings.held), deadline - DRAIN_TIME / 2)
-        if rings.wait_until(lambda: not rings.under_way, deadline):
+        if rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS):
             self._peer_map.clear(deadline)

@@ -126,19 +126,21 @@ class TransmitRings(ABC):
             self.tally(operation.flags, status, None)
         self._backlog.append(Completed(operation, length, status))
 
-    def wait_until(self, finished: Callable[[], bool], deadline: float) -> bool:
+    def wait_until(self, finished: Callable[[], bool], deadline: float, rounds: int = 0) -> bool:
         """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.
 
-        ``deadline`` is of :func:`time.monotonic`. What completes meanwhile is kept for :meth:`poll`.
+        ``deadline`` is of :func:`time.monotonic`, but the NIC also gets so many ``rounds``, network latencies of a
+        simulated one. What completes meanwhile is kept for :meth:`poll`.
         """
         self.announce()
         while not finished():
-            if time.monotonic() >= deadline:
+            if rounds <= 0 and time.monotonic() >= deadline:
                 return False
             taken = self.absorb()
             self.progress()
             if not taken:
                 self.nic.advance()
+                rounds -= 1
         return True
 
     def arm(self) -> None:
