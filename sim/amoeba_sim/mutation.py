@@ -112,7 +112,10 @@ class Mutants:
                 "opt -full",
                 "pmuxtree",
                 "dffunmap",
-                "opt_clean",
+                # What drives nothing but a name is no part of the design.
+                "opt_clean -purge",
+                # A register that drives part of a net would not be taken for an input and an output.
+                "splitnets -driver",
                 f"select -set place top/c:*{within}.* top/t:$dff %d",
                 f"mutate -list {count} -seed {seed} -o list.txt @place",
                 "write_rtlil flat.il",
@@ -160,7 +163,6 @@ class Mutants:
         """Whether any input, in any state, tells the mutant from the original within a cycle."""
         script = [
             "read_rtlil flat.il",
-            "splitnets -driver",  # a register that drives part of a wire only would stay
             "expose -evert-dff -dff top",
             "copy top gold",
             mutant.command,

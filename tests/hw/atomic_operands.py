@@ -1,7 +1,7 @@
 """Operands that reach the corners of every datatype, for the tests of the atomic arithmetic."""
 
 import numpy as np
-from amoeba_model.atomic.formats import float_format, is_float
+from amoeba_model.atomic.formats import float_format, is_complex, is_float
 from amoeba_model.opcodes import Datatype
 
 
@@ -108,3 +108,88 @@ def _bring_close(fmt, values, earlier, rng) -> None:
         if fmt.explicit_integer and exponent:
             mine |= fmt.integer_bit
         values[row, : fmt.value_bytes] = np.frombuffer(mine.to_bytes(fmt.value_bytes, "little"), np.uint8)
+
+
+def sharp_products(datatype: Datatype, rng: np.random.Generator) -> list[np.ndarray]:
+    """Target and operand of floating point, of whose product a single bit of theirs decides something.
+
+    Subnormal factors with their highest bit in every place; subnormal products, half way between two numbers but for
+    one bit in every place below; of 80-bit numbers, NaNs that differ in one bit; of complex ones, an infinite factor
+    and one whose parts differ in one bit, or none. In random order, so that they come in all places of a beat.
+    """
+    fmt = float_format(datatype)
+    if is_complex(datatype):
+        pairs = [_infinite_products(fmt, rng) for _ in range(4000)]
+    else:
+        pairs = [*_subnormal_factors(fmt, rng), *_subnormal_products(fmt, rng)]
+        if fmt.larger_nan_wins:
+            pairs += [_similar_nans(fmt, rng) for _ in range(2000)]
+        pairs = [tuple((number,) for number in pair) for pair in pairs]
+    order = rng.permutation(len(pairs) - len(pairs) % 64)
+    return [
+        np.array(
+            [
+                list(b"".join(part.to_bytes(fmt.storage_bytes, "little") for part in pairs[index][side ^ index % 2]))
+                for index in order
+            ],
+            np.uint8,
+        )
+        for side in (0, 1)
+    ]
+
+
+def _number(fmt, rng, exponent, fraction) -> int:
+    """A normal number of random sign."""
+    integer = fmt.integer_bit if fmt.explicit_integer else 0
+    return fmt.encode(int(rng.integers(2)), int(exponent), integer | fraction)
+
+
+def _bits(rng, count) -> int:
+    return int.from_bytes(rng.bytes(16), "little") & ((1 << count) - 1)
+
+
+def _subnormal_factors(fmt, rng):
+    for place in list(range(fmt.precision - 1)) * (16 if fmt.precision > 16 else 64):
+        subnormal = fmt.encode(int(rng.integers(2)), 0, 1 << place | _bits(rng, place))
+        exponent = rng.integers(fmt.bias, min(fmt.bias + fmt.precision + 3, fmt.exponent_mask - 1))
+        yield subnormal, _number(fmt, rng, exponent, _bits(rng, fmt.precision - 1))
+
+
+def _subnormal_products(fmt, rng):
+    """A number times a power of two whose product loses its lowest ``lost`` bits."""
+    fraction_bits = fmt.precision - 1
+    for lost in range(2, fraction_bits):
+        for place in [None, *range(lost - 1)]:
+            for _ in range(2 if fmt.precision > 16 else 32):
+                kept = _bits(rng, fraction_bits) >> lost + 1 << lost + 1
+                fraction = kept | 1 << lost - 1 | (1 << place if place is not None else 0)
+                sum_of_exponents = 1 - lost + fmt.bias
+                first = rng.integers(max(1, sum_of_exponents - fmt.exponent_mask + 2), sum_of_exponents)
+                yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
+
+
+def _similar_nans(fmt, rng):
+    fraction = _bits(rng, fmt.precision - 1) | 1
+    return tuple(
+        _number(fmt, rng, fmt.exponent_mask, fraction ^ flipped)
+        for flipped in (0, 1 << int(rng.integers(1, fmt.precision - 1)))
+    )
+
+
+def _infinite_products(fmt, rng):
+    """An infinite complex number, and a finite one whose parts are nearly or quite the same."""
+    integer = fmt.integer_bit if fmt.explicit_integer else 0
+    infinity = fmt.encode(0, fmt.exponent_mask, integer | fmt.infinity_significand)
+    sign = 1 << fmt.width - 1
+    others = (infinity, infinity, infinity, 0, fmt.encode(0, fmt.bias, integer), fmt.default_nan & (sign - 1))
+    parts = [infinity, others[rng.integers(len(others))]]
+    finite = _number(fmt, rng, rng.integers(1, fmt.exponent_mask - 1), _bits(rng, fmt.precision - 1)) & (sign - 1)
+    flip = 0
+    if rng.random() < 0.7:
+        flip = 1 << int(rng.integers(fmt.width - 1))
+        if fmt.explicit_integer and flip == fmt.integer_bit:
+            flip = 1
+    like = [finite, finite ^ flip]
+    rng.shuffle(parts)
+    rng.shuffle(like)
+    return tuple(tuple(int(part) | sign * int(rng.integers(2)) for part in both) for both in (parts, like))

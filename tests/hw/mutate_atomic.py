@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import test_atomic_lanes
+import test_atomic_pipeline
 from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS
-from amoeba_model.opcodes import Datatype
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_sim.mutation import Mutants, Verdict
 from amoeba_sim.vector_bench import VectorBench
 from atomic_coverage import triples
-from atomic_operands import operands
+from atomic_operands import operands, sharp_products
 from rich.console import Console
 from rich.table import Table
 from test_atomic_lanes import DecodedLanes, bit_pairs, edge_pairs, fast_cells
@@ -38,8 +40,6 @@ from test_atomic_pipeline import (
 )
 
 DATA_WIDTH = 128
-BEATS = 600
-"""Random beats per cell, as in tests/hw/test_atomic_lanes.py."""
 DATATYPES = tuple(datatype for datatype in Datatype if 8 * datatype.size <= DATA_WIDTH)
 
 
@@ -109,7 +109,7 @@ class Stimulus:
     is_right: Callable[[dict[str, np.ndarray]], bool]
 
 
-def lanes_stimuli(datatypes, beats):
+def lanes_stimuli(datatypes, beats=test_atomic_lanes.BEATS):
     """What tests/hw/test_atomic_lanes.py and tests/hw/test_atomic_coverage.py run."""
     for datatype in datatypes:
         pairs = triples(datatype)
@@ -133,7 +133,7 @@ def _lanes_stimulus(op, datatype, by_bits, arrays):
     return Stimulus(inputs, lambda shown: bool((shown["result"] == expected).all()))
 
 
-def pipeline_stimuli(datatypes, beats):
+def pipeline_stimuli(datatypes, beats=test_atomic_pipeline.BEATS):
     """What tests/hw/test_atomic_pipeline.py and tests/hw/test_atomic_coverage.py run."""
     cells = pipelined_cells(datatypes)
     yield _pipeline_stimulus(*mixed_beats(cells, DATA_WIDTH, 4000, seed=5))
@@ -145,11 +145,15 @@ def pipeline_stimuli(datatypes, beats):
         ops, datatypes = (np.full(beats, value) for value in (op, datatype))
         always = np.ones(beats, bool)
         yield _pipeline_stimulus(ops, datatypes, target, operand, always, entering(op, datatype, beats))
-        # With a row to wait, every beat enters.
-        spaced = [np.repeat(_beats(array), 2, axis=0) for array in triples(datatype)[:2]]
-        rows = len(spaced[0])
-        ops, datatypes = (np.full(rows, value) for value in (op, datatype))
-        yield _pipeline_stimulus(ops, datatypes, *spaced, np.arange(rows) % 2 == 0, rows // 2)
+        pairs = [triples(datatype)[:2]]
+        if op is Op.FI_PROD and is_float(datatype):
+            pairs.append(sharp_products(datatype, np.random.default_rng(int(datatype))))
+        for arrays in pairs:
+            # With a row to wait, every beat enters.
+            spaced = [np.repeat(_beats(array), 2, axis=0) for array in arrays]
+            rows = len(spaced[0])
+            ops, datatypes = (np.full(rows, value) for value in (op, datatype))
+            yield _pipeline_stimulus(ops, datatypes, *spaced, np.arange(rows) % 2 == 0, rows // 2)
 
 
 def _pipeline_stimulus(ops, datatypes, target, operand, valid, count=None):
@@ -190,11 +194,11 @@ def passes(bench: VectorBench, stimuli: list[Stimulus], mutant: int) -> bool:
     return all(stimulus.is_right(bench.run(mutant=mutant, **stimulus.inputs)) for stimulus in stimuli)
 
 
-def run(unit: Unit, count: int, seed: int, timeout: int, beats: int = BEATS, datatypes=DATATYPES) -> dict:
+def run(unit: Unit, count: int, seed: int, timeout: int, datatypes=DATATYPES) -> dict:
     """The verdict on each mutant."""
     name = f"mutants_{unit.within}"
     mutants = Mutants(lambda: unit.build(DATA_WIDTH, datatypes), name, within=unit.within, count=count, seed=seed)
-    stimuli = list(unit.stimuli(datatypes, beats))
+    stimuli = list(unit.stimuli(datatypes))
     with mutants.bench() as bench:
         return mutants.judge(lambda number: passes(bench, stimuli, number), timeout=timeout)
 
