@@ -37,7 +37,6 @@ from target_rules import MESSAGES, signed
 
 NO_OP, WRITE, READ, ATOMIC, FETCHING, TSEND_ATOMIC, TSEND_FETCH, VENDOR = 0, 1, 2, 3, 4, 0xD, 0xE, 0x30
 OK, HOST_UNSUCCESS, PERM_VIOLATION, BAD_MKEY, BAD_ADDR = 1, 0xE, 0x17, 0x1C, 0x1D
-UET_ATOMIC_READ = 0xB
 GTD_RESP_UNAVAIL = 0x13
 
 
@@ -200,8 +199,7 @@ class Scoreboard:
         """The orders of a request that got as far as its key."""
         if not header["flags"] & DELIVERY_COMPLETE:
             return
-        fetches = header["opcode"] == FETCHING and header["atomic_opcode"] == UET_ATOMIC_READ
-        name = "read_counter" if header["opcode"] == READ or fetches else "write_counter"
+        name = "write_counter" if header["opcode"] in (WRITE, ATOMIC) else "read_counter"
         key = self._bench.keys.find(header["memory_key"])
         counters = [counters_of(header["resource_index"])[name]]
         if key is not None and key.domain == DOMAIN:

@@ -41,8 +41,17 @@ def asleep(fabric):
     return fabric._auto.rounds
 
 
-def threads_of_progress():
+def all_threads_of_progress():
     return [thread for thread in threading.enumerate() if thread.name == "amoeba progress"]
+
+
+def threads_of_progress():
+    """Those of this test; pairs that whole sessions share have theirs."""
+    return [thread for thread in all_threads_of_progress() if thread not in threads_of_others]
+
+
+threads_of_others = []
+"""Those that there were when the test began."""
 
 
 def make_counted(side, keep):

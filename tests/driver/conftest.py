@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 from amoeba import CqFormat, Fabric, WaitObj, open_cluster
 from amoeba.devices import DEVICE_KINDS
+from automatic import all_threads_of_progress, threads_of_others
 from offices import Office, make_office
 from parties import Party, listen
 from parties import connect as connect_parties
 from sides import ALL_ACCESS, Side, connect, make_side, make_talkers
 
 T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def own_threads() -> None:
+    """Threads of automatic progress that run already are not the test's."""
+    threads_of_others[:] = all_threads_of_progress()
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ class Admission(wiring.Component):
         m = Module()
         blocked = [[], []]
         hinders = []
-        for thing in sorted({thing for uses in self._uses.values() for thing in uses}):
+        for thing in sorted({thing for uses in self._uses.values() for thing, when in uses.items() if when}):
             cycles = {kind: uses[thing] for kind, uses in self._uses.items() if uses.get(thing)}
             length = 1 + max(max(uses) for uses in cycles.values())
             if length == 1:
