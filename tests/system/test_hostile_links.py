@@ -71,7 +71,7 @@ def test_the_size_of_the_window_and_of_the_bus_do_not_matter(window: int, width:
 
 @pytest.mark.parametrize("kinds", PAIRS[1:])
 def test_rtl_and_model_bear_it_together(kinds: str) -> None:
-    assert_was_hostile(run(tuple(kinds.split(",")), 31, 500, closes=False))
+    assert_was_hostile(run(tuple(kinds.split(",")), 34, 500, closes=False))
 
 
 def test_three_nics_rtl_and_model_bear_it_together() -> None:
