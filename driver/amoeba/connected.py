@@ -177,5 +177,7 @@ class ConnectedEndpoint(Endpoint):
         super()._release()
         # what was under way has ended, so the peer may hear of the end
         self._connection.end()
+        if (queue := self.domain._eq if self._eq is None else self._eq) is not None:
+            queue._forget(self)
         if self._av is not None:
             self._av.close()

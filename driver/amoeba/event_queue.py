@@ -293,6 +293,13 @@ class EventQueue(FabricObject):
     def _lost(self) -> FabricError:
         return fabric_error(Errno.FI_EOVERRUN, f"more than {self.size} events were not read in time")
 
+    def _forget(self, fid: FabricObject) -> None:
+        """Drop the events of an object that is closed: nobody could do anything about them any more."""
+        with self._changed:
+            self._entries = deque(entry for entry in self._entries if entry.fid is not fid)
+            if not self.closed:
+                self._notify()
+
     def _consume(self, flags: EqFlags) -> None:
         if self._entries and not flags & EqFlags.FI_PEEK:
             self._entries.popleft()

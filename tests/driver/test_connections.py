@@ -20,6 +20,7 @@ from amoeba import (
     EpAttr,
     EpType,
     EqEvent,
+    EqFlags,
     Errno,
     ErrorAvailableError,
     FabricError,
@@ -343,6 +344,15 @@ def test_whatever_closes_an_endpoint_disconnects_it(client, server, ends, closed
     for use in (calling.shutdown, calling.getpeer, calling.accept, lambda: calling.connect(("127.0.0.1", 1))):
         with refused(Errno.FI_EBADF):
             use()
+
+
+def test_events_of_an_endpoint_that_is_closed_are_gone(client, server, ends):
+    calling, called = ends
+    called.close()
+    while client.events.read(EqFlags.FI_PEEK) is None:  # the end of the connection
+        pass
+    calling.close()
+    assert client.events.read() is None
 
 
 def test_the_peer_of_an_endpoint_that_was_closed_can_be_connected_again(client, server, passive):
