@@ -15,7 +15,6 @@ from amoeba import (
     EqEvent,
     ErrorAvailableError,
     EventQueue,
-    FabricError,
     Info,
     OptionLevel,
 )
@@ -25,10 +24,6 @@ MSG = Info(ep_attr=EpAttr(type=EpType.FI_EP_MSG))
 CM_DATA_SIZE = (OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_CM_DATA_SIZE)
 DATA = bytes(range(256)) * 8
 """For ``param``: more than goes with a request."""
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @dataclass

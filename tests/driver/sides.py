@@ -17,6 +17,7 @@ from amoeba import (
     Endpoint,
     ErrorAvailableError,
     Fabric,
+    FabricError,
     MrAccess,
 )
 
@@ -25,6 +26,11 @@ ALL_ACCESS = MrAccess.FI_READ | MrAccess.FI_WRITE | MrAccess.FI_REMOTE_READ | Mr
 
 ON_MODEL = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 """For what costs too many cycles on the RTL, or does not depend on the NIC."""
+
+
+def refused(number, words=""):
+    """A context in which a FabricError of this number is expected, whose message has these words."""
+    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @dataclass
@@ -85,6 +91,19 @@ def make_talkers(fabric: Fabric, **options) -> tuple[Side, Side]:
     one, other = make_talker(fabric.domain(0), **options), make_talker(fabric.domain(1), **options)
     connect(one, other)
     return one, other
+
+
+def make_counted_talker(domain: Domain, keep):
+    """(endpoint, its queue, its peers, counter of its receives, that of its sends)."""
+    queue, peers = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)), keep(domain.av_open())
+    receives, sends = keep(domain.cntr_open()), keep(domain.cntr_open())
+    endpoint = keep(domain.endpoint())
+    endpoint.bind(queue, BOTH)
+    endpoint.bind(peers)
+    endpoint.bind(receives, BindFlags.FI_RECV)
+    endpoint.bind(sends, BindFlags.FI_SEND)
+    endpoint.enable()
+    return endpoint, queue, peers, receives, sends
 
 
 def entries(queue: CompletionQueue, count: int) -> list[CqTaggedEntry]:

@@ -12,16 +12,12 @@ from amoeba import (
     EqEvent,
     Errno,
     ErrorAvailableError,
-    FabricError,
     Insertion,
 )
 from amoeba import names as names_module
+from sides import refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 @pytest.fixture(params=[AvType.FI_AV_TABLE, AvType.FI_AV_MAP])

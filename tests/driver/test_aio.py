@@ -24,7 +24,6 @@ from amoeba import (
     EqFlags,
     Errno,
     ErrorAvailableError,
-    FabricError,
     Op,
     OpFlags,
     OpRma,
@@ -39,14 +38,9 @@ from amoeba import (
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint, read_event, wait_counter
 from amoeba_model.device import DeviceClosedError
 from loops import Awaitable, in_loop
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
-on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @pytest.fixture
@@ -74,7 +68,7 @@ def message(kind, to, buffers, **options):
     return kind(buffers, to[0], [segment], **options, context="c")
 
 
-@on_model
+@ON_MODEL
 def test_the_example_in_the_documentation_runs(pair, target, keep):
     page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
     (example,) = re.findall(r"```python\n([^`]*from amoeba import aio.*?)```", page, re.DOTALL)
@@ -88,7 +82,7 @@ def test_the_example_in_the_documentation_runs(pair, target, keep):
         assert (entry.len, names["found"][0], target[0][0]) == (8, 0, 1)
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize(
     "call",
     [
@@ -118,7 +112,7 @@ async def test_every_operation_can_be_awaited(client, remote, call):
         await call(remote, client.wrong, np.ones(1, np.uint64))
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_immediate_data_is_sent_and_read(pair, client, remote, keep):
     server = pair[1].domain
@@ -137,7 +131,7 @@ async def test_immediate_data_is_sent_and_read(pair, client, remote, keep):
         assert [entry.data for entry in await told.read(8)] == [78]
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_what_may_be_posted_is_awaited_by_more_tasks_than_the_ring_has_room_for(client, remote, target):
     count = 10 * client.endpoint.tx_size
@@ -147,7 +141,7 @@ async def test_what_may_be_posted_is_awaited_by_more_tasks_than_the_ring_has_roo
     assert target[0][0] == count
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_injections_wait_for_room_only(client, remote, target):
     for _ in range(5 * client.endpoint.tx_size):
@@ -173,7 +167,7 @@ async def test_other_tasks_run_while_one_waits(client, remote):
     assert ticks > 1
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_failure_is_raised_where_it_is_awaited_and_nowhere_else(client, remote, target):
     good, bad = (asyncio.create_task(remote.write(bytes(16), *to)) for to in (client.to, client.wrong))
@@ -186,7 +180,7 @@ async def test_a_failure_is_raised_where_it_is_awaited_and_nowhere_else(client, 
     await remote.write(bytes(16), *client.to)
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_cancelled_task_leaves_its_operation_and_buffer_to_the_nic(client, remote, target):
     memory, _ = target
@@ -209,7 +203,7 @@ async def test_a_cancelled_task_leaves_its_operation_and_buffer_to_the_nic(clien
     assert memory[0] == 1
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_task_that_is_cancelled_while_it_waits_for_room_has_posted_nothing(client, remote, target):
     memory, _ = target
@@ -224,7 +218,7 @@ async def test_a_task_that_is_cancelled_while_it_waits_for_room_has_posted_nothi
     assert memory[0] == client.endpoint.tx_size + 1
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_waiting_ends_with_its_time_and_the_operation_goes_on(fabric, client, target):
     memory, _ = target
@@ -241,14 +235,14 @@ async def test_waiting_ends_with_its_time_and_the_operation_goes_on(fabric, clie
     assert memory[0] == 2
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_success_is_heard_of_on_a_queue_with_selective_completion_too(pair, target, keep):
     client = Awaitable(pair, target[1], keep, BindFlags.FI_TRANSMIT | BindFlags.FI_SELECTIVE_COMPLETION)
     assert (await client.remote.write(bytes(8), *client.to)).len == 8
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_what_nobody_awaits_can_be_read_in_order_with_failures_in_their_place(client, remote):
     for context, to in enumerate((client.to, client.to, client.wrong, client.to)):
@@ -263,7 +257,7 @@ async def test_what_nobody_awaits_can_be_read_in_order_with_failures_in_their_pl
     assert [entry.op_context for entry in entries] == [0, 1, 3]
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_triggered_operation_can_be_awaited(client, remote, target, keep):
     cntr = keep(client.domain.cntr_open())
@@ -276,7 +270,7 @@ async def test_a_triggered_operation_can_be_awaited(client, remote, target, keep
     assert target[0][0] == 1
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_leaving_the_block_waits_for_operations_and_closes(client, remote, target):
     async with client.completions:
@@ -291,7 +285,7 @@ async def test_leaving_the_block_waits_for_operations_and_closes(client, remote,
         await client.completions.read()
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_closing_the_queue_ends_all_waiting(fabric, client, remote):
     fabric.network.cut(fabric.devices[1])
@@ -305,7 +299,7 @@ async def test_closing_the_queue_ends_all_waiting(fabric, client, remote):
     fabric.network.restore(fabric.devices[1])
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_device_that_is_closed_ends_all_waiting(fabric, client, remote):
     task = asyncio.create_task(remote.write(bytes(8), *client.to))
@@ -317,14 +311,14 @@ async def test_a_device_that_is_closed_ends_all_waiting(fabric, client, remote):
     fabric.close()
 
 
-@on_model
+@ON_MODEL
 def test_one_queue_serves_one_loop_after_the_other(client, target):
     for turn in range(1, 4):
         asyncio.run(client.remote.atomic(ONE, *client.to, Op.FI_SUM))
         assert target[0][0] == turn
 
 
-@on_model
+@ON_MODEL
 def test_a_queue_has_one_reader_and_a_descriptor(pair, client, keep):
     with refused(Errno.FI_EBUSY):
         AsyncCompletionQueue(client.queue)
@@ -336,7 +330,7 @@ def test_a_queue_has_one_reader_and_a_descriptor(pair, client, keep):
         AsyncEndpoint(again, pair[0].endpoint)
 
 
-@on_model
+@ON_MODEL
 def test_a_dropped_reader_warns(client):
     client.completions.close()
     reader = AsyncCompletionQueue(client.queue)
@@ -344,7 +338,7 @@ def test_a_dropped_reader_warns(client):
         del reader
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_room_in_a_ring_that_others_fill_is_awaited(pair, target, keep):
     domain, (memory, region) = pair[0].domain, target
@@ -399,7 +393,7 @@ async def test_a_counter_is_awaited_by_several(counted, target):
     assert (counter.read(), target[0][0]) == (5, 5)
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_failure_ends_the_wait_for_a_counter(counted):
     endpoint, counter, to = counted
@@ -408,14 +402,14 @@ async def test_a_failure_ends_the_wait_for_a_counter(counted):
         await wait_counter(counter, 1)
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_the_wait_for_a_counter_ends_with_its_time(counted):
     with pytest.raises(TimedOutError, match=r"^FI_ETIMEDOUT: 1 operations took longer than 0\.02 seconds"):
         await wait_counter(counted[1], 1, 0.02)
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_deferred_work_is_awaited_by_its_counter(pair, counted, target, keep):
     _, done, _ = counted
@@ -431,7 +425,7 @@ async def test_deferred_work_is_awaited_by_its_counter(pair, counted, target, ke
     assert target[0][0] == 6
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_closing_a_counter_ends_the_wait_for_it(pair, keep):
     counter = keep(pair[0].domain.cntr_open(WaitObj.FI_WAIT_FD))
@@ -443,14 +437,14 @@ async def test_closing_a_counter_ends_the_wait_for_it(pair, keep):
             await waiting
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_counter_without_descriptor_cannot_be_awaited(pair, keep):
     with refused(Errno.FI_ENOSYS):
         await wait_counter(keep(pair[0].domain.cntr_open()), 1)
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_events_are_awaited(fabric, keep):
     queue = keep(fabric.eq_open(0, EqFlags.FI_WRITE, WaitObj.FI_WAIT_FD))
@@ -465,7 +459,7 @@ async def test_events_are_awaited(fabric, keep):
         await read_event(keep(fabric.eq_open()))
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_the_time_of_a_connection_is_awaited(fabric, keep):
     """Nobody answers, and no descriptor says when it has taken too long."""

@@ -4,17 +4,11 @@ import asyncio
 from collections import deque
 
 import pytest
-from amoeba import BindFlags, Caps, CqFormat, Errno, FabricError, Msg, OpFlags, TaggedMsg, WaitObj
+from amoeba import BindFlags, Caps, CqFormat, Errno, Msg, OpFlags, TaggedMsg, WaitObj
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint
 from amoeba.memory import address_of
 from loops import Awaitable, in_loop
-from sides import BOTH
-
-on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
+from sides import BOTH, ON_MODEL, refused
 
 
 @pytest.fixture
@@ -37,7 +31,7 @@ def talking(fabric, keep):
     return sides[0][0], sides[1][0]
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("length", [5, 9000], ids=["short", "long"])
 @in_loop
 async def test_messages_are_awaited_at_both_ends(talking, length):
@@ -69,7 +63,7 @@ async def test_messages_are_awaited_at_both_ends(talking, length):
     assert (await one.recv(bytearray(4))).len == (await one.trecv(bytearray(4), 1)).len == 4
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_receive_that_nobody_awaits_any_more_is_taken_back(talking):
     one, other = talking
@@ -86,7 +80,7 @@ async def test_a_receive_that_nobody_awaits_any_more_is_taken_back(talking):
     assert (entry.len, kept, lost) == (4, b"kept", bytes(4))
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_receives_that_report_elsewhere_or_more_than_once_cannot_be_awaited(client, talking):
     with refused(Errno.FI_EINVAL, "do not report to this queue"):
@@ -97,7 +91,7 @@ async def test_receives_that_report_elsewhere_or_more_than_once_cannot_be_awaite
         await talking[1].recv(bytearray(4), flags=OpFlags.FI_MULTI_RECV)
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_receives_say_from_whom_if_they_are_asked(talking):
     one, other = talking
@@ -111,7 +105,7 @@ async def test_receives_say_from_whom_if_they_are_asked(talking):
     assert (entry.tag, source) == (7, 0)
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_queue_of_receives_alone_is_awaited(fabric, talking, keep):
     """The endpoint's operations report elsewhere."""
@@ -167,7 +161,7 @@ def texts(buffer, entries):
     return [bytes(buffer[entry.buf - start : entry.buf - start + entry.len]) for entry in entries]
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("tagged", [False, True], ids=["untagged", "tagged"])
 @in_loop
 async def test_messages_are_received_one_after_the_other_until_the_buffer_is_full(talking, tagged):
@@ -188,7 +182,7 @@ async def test_messages_are_received_one_after_the_other_until_the_buffer_is_ful
     assert other.completions.under_way == 0
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_buffer_that_is_left_is_taken_back(talking):
     one, other = talking
@@ -202,7 +196,7 @@ async def test_a_buffer_that_is_left_is_taken_back(talking):
     assert other.completions._entries == deque()
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_the_time_of_a_buffer_is_that_between_two_messages(talking):
     one, other = talking
@@ -214,7 +208,7 @@ async def test_the_time_of_a_buffer_is_that_between_two_messages(talking):
     await other.completions.drain()
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_message_that_does_not_fit_ends_the_buffer(talking):
     one, other = talking
@@ -229,7 +223,7 @@ async def test_a_message_that_does_not_fit_ends_the_buffer(talking):
     await other.completions.drain()
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_closing_the_queue_ends_a_buffer(talking):
     other = talking[1]
@@ -240,7 +234,7 @@ async def test_closing_the_queue_ends_a_buffer(talking):
         await waiting
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_where_messages_begin_must_be_told(pair, target, keep):
     side = Awaitable(pair, target[1], keep, BOTH)
@@ -251,7 +245,7 @@ async def test_where_messages_begin_must_be_told(pair, target, keep):
 # Searches
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_message_is_claimed_and_received(talking):
     one, other = talking
@@ -268,7 +262,7 @@ async def test_a_message_is_claimed_and_received(talking):
     assert (entry.op_context, buffer) == (mine, b"claimed!")
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_claim_has_a_context_of_its_own(talking):
     one, other = talking

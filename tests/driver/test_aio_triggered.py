@@ -11,7 +11,6 @@ from amoeba import (
     Counter,
     DeferredWork,
     Errno,
-    FabricError,
     MrAccess,
     Msg,
     Op,
@@ -27,15 +26,10 @@ from amoeba import (
 )
 from amoeba.aio import wait_counter
 from loops import Awaitable, in_loop
-from sides import BOTH
+from sides import BOTH, ON_MODEL, refused
 
 ONE = np.uint64(1)
 TRIGGER = OpFlags.FI_TRIGGER
-on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @pytest.fixture
@@ -129,7 +123,7 @@ async def test_what_it_waits_for_wakes_it_though_nobody_reads_the_other_queue(
     assert found[0] == 8
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_what_was_under_way_before_wakes_it_too(client, remote, target, cntr, writer):
     writer.write(np.uint64(9), *client.to)
@@ -137,7 +131,7 @@ async def test_what_was_under_way_before_wakes_it_too(client, remote, target, cn
     assert target[0][0] == 1
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_the_end_of_a_chain_of_work_is_awaited(client, remote, target, cntr, writer, keep, reads):
     """Each piece waits for the one before; the last is a triggered operation."""
@@ -152,7 +146,7 @@ async def test_the_end_of_a_chain_of_work_is_awaited(client, remote, target, cnt
     assert target[0][:4].tolist() == [1, 11, 12, 5]
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_completion_counter_is_awaited_while_its_work_waits(client, target, cntr, writer, keep, reads):
     done = keep(client.domain.cntr_open(WaitObj.FI_WAIT_FD))
@@ -164,7 +158,7 @@ async def test_a_completion_counter_is_awaited_while_its_work_waits(client, targ
     assert target[0][:2].tolist() == [6, 5]
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_what_peers_do_starts_what_is_awaited(pair, client, remote, target, keep):
     """The counter of a region: no doorbell of this side tells of it."""
@@ -181,7 +175,7 @@ async def test_what_peers_do_starts_what_is_awaited(pair, client, remote, target
     assert (memory[0], target[0][0]) == (4, 1)
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("how", ["cancelled", "in time"])
 @in_loop
 async def test_an_operation_that_still_waits_is_taken_back_with_its_task(client, remote, target, cntr, how):
@@ -217,7 +211,7 @@ async def test_deferred_work_is_awaited(client, target, cntr, writer, reads):
     assert target[0][0] == 6
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_work_that_fails_or_cannot_be_done_is_raised(client, cntr):
     wrong = OpRma(client.endpoint, RmaMsg([ONE], client.to[0], [RmaIov(*client.wrong[1:2], 8, client.wrong[2])]))
@@ -229,7 +223,7 @@ async def test_work_that_fails_or_cannot_be_done_is_raised(client, cntr):
         await client.completions.work(DeferredWork(0, cntr, TriggerOp.FI_OP_CNTR_ADD, OpCntr(cntr, 1)))
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_work_whose_end_another_queue_hears_of_is_refused(client, cntr, writer):
     elsewhere = OpRma(writer, RmaMsg([ONE], client.to[0], [RmaIov(client.to[1], 8, client.to[2])]))
@@ -241,7 +235,7 @@ async def test_work_whose_end_another_queue_hears_of_is_refused(client, cntr, wr
     assert client.completions.under_way == 0
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_work_is_cancelled_with_its_task(client, target, cntr):
     task = asyncio.create_task(
@@ -257,7 +251,7 @@ async def test_work_is_cancelled_with_its_task(client, target, cntr):
     assert target[0][0] == 0
 
 
-@on_model
+@ON_MODEL
 @in_loop
 async def test_a_deferred_receive_is_awaited(pair, target, keep):
     side = Awaitable(pair, target[1], keep, BOTH)

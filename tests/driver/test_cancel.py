@@ -1,14 +1,10 @@
 """Receives that are taken back."""
 
 import pytest
-from amoeba import Caps, ClosedError, Errno, ErrorAvailableError, FabricError, OpFlags
-from sides import ON_MODEL, entries, idle, make_talker
+from amoeba import Caps, ClosedError, Errno, ErrorAvailableError, OpFlags
+from sides import ON_MODEL, entries, idle, make_talker, refused
 
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @ON_MODEL

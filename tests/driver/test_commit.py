@@ -9,7 +9,6 @@ from amoeba import (
     CqFormat,
     DeferredWork,
     Errno,
-    FabricError,
     Info,
     MrAccess,
     MrFlags,
@@ -25,15 +24,11 @@ from amoeba import (
 )
 from amoeba_model.wire.codec import decode
 from amoeba_model.wire.uet import RequestOpcode
-from sides import ALL_ACCESS, BOTH
+from sides import ALL_ACCESS, BOTH, refused
 
 COMMIT = OpFlags.FI_COMMIT_COMPLETE
 ONE = np.array([1], np.uint64)
 WORDS = np.arange(100, 110, dtype=np.uint64)
-
-
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from amoeba import (
     open_cluster,
 )
 from amoeba_model.parameters import NicParameters
-from parties import CM_DATA_SIZE, MSG, Party, asked, connect, failed, free_port, listen, refused
+from parties import CM_DATA_SIZE, MSG, Party, asked, connect, failed, free_port, listen
+from sides import refused
 
 # Refusals
 

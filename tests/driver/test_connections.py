@@ -36,8 +36,8 @@ from amoeba import (
     open_cluster,
 )
 from amoeba.aio import read_event
-from parties import CM_DATA_SIZE, DATA, MSG, Party, asked, connect, free_port, listen, refused
-from sides import ALL_ACCESS
+from parties import CM_DATA_SIZE, DATA, MSG, Party, asked, connect, free_port, listen
+from sides import ALL_ACCESS, refused
 
 # The way of a connection
 

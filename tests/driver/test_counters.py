@@ -10,7 +10,6 @@ from amoeba import (
     CqFormat,
     Errno,
     ErrorAvailableError,
-    FabricError,
     Op,
     RmaIov,
     RmaMsg,
@@ -18,16 +17,12 @@ from amoeba import (
     WaitObj,
 )
 from amoeba_model.registers import Counter as NicCounter
-from sides import ALL_ACCESS, make_side
+from sides import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
 READ, WRITE = BindFlags.FI_READ, BindFlags.FI_WRITE
 SELECTIVE = BindFlags.FI_TRANSMIT | BindFlags.FI_SELECTIVE_COMPLETION
-
-
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 class Counted:

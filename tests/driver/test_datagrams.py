@@ -11,7 +11,6 @@ from amoeba import (
     EpAttr,
     EpType,
     Errno,
-    FabricError,
     Info,
     Msg,
     Op,
@@ -23,15 +22,11 @@ from amoeba import (
     TriggeredContext,
     TryAgainError,
 )
-from sides import BOTH, Side, connect, entries
+from sides import BOTH, Side, connect, entries, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
 PAYLOAD = 4096
-
-
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 def make_node(domain, info):

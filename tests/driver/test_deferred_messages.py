@@ -8,14 +8,11 @@ import weakref
 import numpy as np
 import pytest
 from amoeba import (
-    BindFlags,
     Caps,
-    CqFormat,
     CqTaggedEntry,
     DeferredWork,
     Errno,
     ErrorAvailableError,
-    FabricError,
     MrAccess,
     Msg,
     OpCntr,
@@ -28,16 +25,12 @@ from amoeba import (
     TriggeredContext,
     TriggerOp,
 )
-from sides import BOTH, ON_MODEL, entries, idle, make_talker
+from sides import ON_MODEL, entries, idle, make_counted_talker, make_talker, refused
 
 TRIGGER = OpFlags.FI_TRIGGER
 NO_FLAGS = OpFlags(0)
 TAG = 0x7A6
 LENGTHS = pytest.mark.parametrize("length", [5, 9000], ids=["short", "long"])
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def text(length):
@@ -58,15 +51,7 @@ def done(talkers, keep):
 def counted(talkers, keep):
     """(a talker on the first NIC, the counter of its receives, that of its sends), which the other knows as 1."""
     one, other = talkers
-    domain = one.domain
-    queue, peers = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)), keep(domain.av_open())
-    receives, sends = keep(domain.cntr_open()), keep(domain.cntr_open())
-    endpoint = keep(domain.endpoint())
-    endpoint.bind(queue, BOTH)
-    endpoint.bind(peers)
-    endpoint.bind(receives, BindFlags.FI_RECV)
-    endpoint.bind(sends, BindFlags.FI_SEND)
-    endpoint.enable()
+    endpoint, queue, peers, receives, sends = make_counted_talker(one.domain, keep)
     peers.insert(other.endpoint.getname())
     assert other.peers.insert(endpoint.getname()) == 1
     return endpoint, queue, receives, sends

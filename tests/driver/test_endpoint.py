@@ -12,21 +12,16 @@ from amoeba import (
     CqEntry,
     EndpointOption,
     Errno,
-    FabricError,
     Op,
     OpFlags,
     OptionLevel,
 )
-from sides import ALL_ACCESS, make_side
+from sides import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
 LEVEL = OptionLevel.FI_OPT_ENDPOINT
 COMPLETION = OpFlags.FI_COMPLETION
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @pytest.fixture

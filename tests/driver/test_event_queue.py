@@ -14,17 +14,12 @@ from amoeba import (
     EqFlags,
     Errno,
     ErrorAvailableError,
-    FabricError,
     WaitObj,
     open_cluster,
 )
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from amoeba import (
     EpType,
     Errno,
     FabricAttr,
-    FabricError,
     Info,
     InfoFlags,
     Mode,
@@ -35,7 +34,7 @@ from amoeba import (
     tostr,
     version,
 )
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
@@ -59,10 +58,6 @@ EVERY_CAPABILITY = (
 
 def domains(answers):
     return [info.domain_attr.name for info in answers]
-
-
-def refused(number, text=""):
-    return pytest.raises(FabricError, match=f"^{number.name}: .*{text}")
 
 
 RDM = EpAttr(type=EpType.FI_EP_RDM)

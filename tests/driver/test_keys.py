@@ -2,19 +2,15 @@
 
 import numpy as np
 import pytest
-from amoeba import Errno, FabricError, MrAccess
+from amoeba import Errno, MrAccess
 from amoeba.keys import KeySlots
 from amoeba_model.registers import key_slots
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, refused
 
 KEYS = 1024
 READ = MrAccess.FI_REMOTE_READ
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def reach(pair, memory, regions, sample):

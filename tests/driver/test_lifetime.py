@@ -47,7 +47,7 @@ from amoeba.lifetime import FabricObject
 from amoeba.progress import guarded
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
-from sides import ALL_ACCESS, make_side
+from sides import ALL_ACCESS, ON_MODEL, make_side
 
 
 def test_closing_the_fabric_closes_everything_youngest_first(fabric, keep):
@@ -177,10 +177,9 @@ def test_every_kind_of_object_is_tested_here():
     assert set(_kinds(FabricObject)) == {Fabric, *EVERY_OBJECT}
 
 
-on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("kind", EVERY_OBJECT, ids=lambda kind: kind.__name__)
 def test_every_object_is_readable_and_closes_with_the_fabric(fabric, keep, kind):
     thing = keep(EVERY_OBJECT[kind](fabric, keep(fabric.domain(0))))
@@ -209,7 +208,7 @@ def test_every_object_does_the_same_with_automatic_progress(keep, kind):
         thing._check_open()
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("kind", EVERY_OBJECT, ids=lambda kind: kind.__name__)
 def test_every_object_that_is_dropped_open_says_so_once_and_is_closed(fabric, kind):
     domain = fabric.domain(0)
@@ -226,7 +225,7 @@ def test_every_object_that_is_dropped_open_says_so_once_and_is_closed(fabric, ki
     domain.close()
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("kind", EVERY_OBJECT, ids=lambda kind: kind.__name__)
 def test_every_object_can_be_used_in_a_with_block(fabric, keep, kind):
     with EVERY_OBJECT[kind](fabric, keep(fabric.domain(0))) as thing:
@@ -238,7 +237,7 @@ def test_every_object_can_be_used_in_a_with_block(fabric, keep, kind):
         thing.__enter__()
 
 
-@on_model
+@ON_MODEL
 def test_a_long_life_of_opening_and_closing_leaves_nothing_behind(fabric, keep, monkeypatch):
     """Neither descriptors of the process, nor entries of the NIC's tables, nor access to memory."""
     nic, device = fabric.nics[0], fabric.devices[0]

@@ -12,7 +12,6 @@ from amoeba import (
     CqFormat,
     CqTaggedEntry,
     Errno,
-    FabricError,
     MrAccess,
     Msg,
     OpFlags,
@@ -25,17 +24,13 @@ from amoeba import (
 )
 from amoeba_model.impairments import Impairments
 from amoeba_model.parameters import NicParameters
-from sides import ALL_ACCESS, ON_MODEL, Side, connect, entries, idle, make_side, make_talker, make_talkers
+from sides import ALL_ACCESS, ON_MODEL, Side, connect, entries, idle, make_side, make_talker, make_talkers, refused
 
 MATCHED = OpFlags.FI_MATCH_COMPLETE
 DATA = OpFlags.FI_REMOTE_CQ_DATA
 SENT = Caps.FI_MSG | Caps.FI_SEND
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
 TAG = 7
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def text(length, seed=1):

@@ -1,14 +1,10 @@
 """Messages and receives for which there is no room, and those that cannot be."""
 
 import pytest
-from amoeba import Errno, FabricError, MrAccess, OpFlags, TaggedMsg
-from sides import ON_MODEL, connect, entries, idle, make_talker
+from amoeba import Errno, MrAccess, OpFlags, TaggedMsg
+from sides import ON_MODEL, connect, entries, idle, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def text(length):

@@ -1,12 +1,8 @@
 """Messages beside other parts of the driver: aliases, counters, shared and scalable endpoints."""
 
 import pytest
-from amoeba import BindFlags, CqEntry, CqFormat, Errno, FabricError, OpFlags, TriggeredContext
-from sides import BOTH, ON_MODEL, entries
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
+from amoeba import BindFlags, CqEntry, Errno, OpFlags, TriggeredContext
+from sides import BOTH, ON_MODEL, entries, make_counted_talker, refused
 
 
 def text(length):
@@ -34,15 +30,7 @@ def test_an_alias_sends_and_receives_as_its_endpoint(talkers, keep):
 def test_a_send_can_wait_for_a_counter_of_receives(fabric, talkers, keep, length):
     """FI_TRIGGER: what comes in lets the answer go out, and the NIC counts both."""
     one, _ = talkers
-    domain = fabric.domain(1)
-    queue, peers = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)), keep(domain.av_open())
-    receives, sends = keep(domain.cntr_open()), keep(domain.cntr_open())
-    endpoint = keep(domain.endpoint())
-    endpoint.bind(queue, BOTH)
-    endpoint.bind(peers)
-    endpoint.bind(receives, BindFlags.FI_RECV)
-    endpoint.bind(sends, BindFlags.FI_SEND)
-    endpoint.enable()
+    endpoint, queue, peers, receives, sends = make_counted_talker(fabric.domain(1), keep)
     peers.insert(one.endpoint.getname())
     to = one.peers.insert(endpoint.getname())
     answer = bytearray(length)

@@ -12,23 +12,18 @@ from amoeba import (
     CqMsgEntry,
     CqTaggedEntry,
     Errno,
-    FabricError,
     MrAccess,
     Msg,
     OpFlags,
     TaggedMsg,
 )
-from sides import BOTH, ON_MODEL, connect, entries, idle, make_side, make_talker
+from sides import BOTH, ON_MODEL, connect, entries, idle, make_side, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
 SENT = Caps.FI_MSG | Caps.FI_SEND
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
 TAG = 0xFEED_0000_0000_0001
 SELECTIVE = BOTH | BindFlags.FI_SELECTIVE_COMPLETION
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def text(length):

@@ -7,22 +7,17 @@ from amoeba import (
     CqTaggedEntry,
     EndpointOption,
     Errno,
-    FabricError,
     MrAccess,
     OpFlags,
     OptionLevel,
 )
-from sides import BOTH, ON_MODEL, connect, entries, idle, make_talker
+from sides import BOTH, ON_MODEL, connect, entries, idle, make_talker, refused
 
 MULTI = OpFlags.FI_MULTI_RECV
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
 LAST = RECEIVED | Caps.FI_MULTI_RECV
 
 pytestmark = ON_MODEL
-
-
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 def least(side, size):

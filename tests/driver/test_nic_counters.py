@@ -10,7 +10,6 @@ from amoeba import (
     CqFormat,
     DeferredWork,
     Errno,
-    FabricError,
     MrAccess,
     Op,
     OpCntr,
@@ -25,17 +24,13 @@ from amoeba import (
     open_cluster,
 )
 from amoeba_model.parameters import NicParameters
-from sides import ALL_ACCESS, BOTH, ON_MODEL, Side, connect, make_side, make_talker
+from sides import ALL_ACCESS, BOTH, ON_MODEL, Side, connect, make_side, make_talker, refused
 
 READ, WRITE = BindFlags.FI_READ, BindFlags.FI_WRITE
 SEND, RECV = BindFlags.FI_SEND, BindFlags.FI_RECV
 REMOTE_READ, REMOTE_WRITE = BindFlags.FI_REMOTE_READ, BindFlags.FI_REMOTE_WRITE
 KINDS = (READ, WRITE, SEND, RECV, REMOTE_READ, REMOTE_WRITE)
 SELECTIVE = BOTH | BindFlags.FI_SELECTIVE_COMPLETION
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 class Counted:

@@ -22,11 +22,7 @@ from amoeba_model.nic.device import ModelDevice
 from amoeba_model.opcodes import Form
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import DOORBELL_PAGE
-from sides import ALL_ACCESS, connect, make_side
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
+from sides import ALL_ACCESS, connect, make_side, refused
 
 
 @pytest.fixture

@@ -7,23 +7,18 @@ from amoeba import (
     Caps,
     CqTaggedEntry,
     Errno,
-    FabricError,
     MrAccess,
     Msg,
     OpFlags,
     TaggedMsg,
 )
-from sides import BOTH, ON_MODEL, connect, entries, idle, make_talker
+from sides import BOTH, ON_MODEL, connect, entries, idle, make_talker, refused
 
 PEEK, CLAIM, DISCARD = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD
 RECEIVED = Caps.FI_TAGGED | Caps.FI_RECV
 TAG = 0x70
 
 pytestmark = ON_MODEL
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def text(length):

@@ -18,18 +18,13 @@ from amoeba import (
     EqFlags,
     Errno,
     ErrorAvailableError,
-    FabricError,
     WaitObj,
     open_cluster,
 )
-from sides import BOTH, ON_MODEL, make_talkers
+from sides import BOTH, ON_MODEL, make_talkers, refused
 
 SET = WaitObj.FI_WAIT_SET
 THRESHOLD = CqWaitCond.FI_CQ_COND_THRESHOLD
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @pytest.fixture

@@ -10,19 +10,13 @@ from amoeba import (
     AvType,
     EndpointAddress,
     Errno,
-    FabricError,
     MrAccess,
     MrMode,
     Op,
 )
-from sides import ALL_ACCESS, connect, make_side
+from sides import ALL_ACCESS, connect, make_side, refused
 
 READ_WRITE = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
-
-
-def refused(number):
-    """A context in which a FabricError of this number is expected."""
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 @pytest.mark.parametrize(

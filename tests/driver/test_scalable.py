@@ -18,15 +18,10 @@ from amoeba import (
     TxAttr,
     rx_addr,
 )
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 BITS = 2
-on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 class Scalable:
@@ -102,7 +97,7 @@ def test_the_context_of_a_number_is_in_its_upper_bits():
             rx_addr(5, index, 3)
 
 
-@on_model
+@ON_MODEL
 def test_receive_contexts_that_a_peer_does_not_have_are_unknown(sides, region):
     client, _ = sides
     for number in (rx_addr(0, 3, BITS), rx_addr(1, 1, BITS), 1):
@@ -110,7 +105,7 @@ def test_receive_contexts_that_a_peer_does_not_have_are_unknown(sides, region):
             client.tx[0].write(b"x", number, region.address, region.key)
 
 
-@on_model
+@ON_MODEL
 def test_a_vector_without_bits_has_no_receive_contexts(fabric, sides, keep):
     domain = sides[0].domain
     with refused(Errno.FI_EINVAL):
@@ -118,7 +113,7 @@ def test_a_vector_without_bits_has_no_receive_contexts(fabric, sides, keep):
     assert keep(domain.av_open()).rx_ctx_bits == 0
 
 
-@on_model
+@ON_MODEL
 def test_removing_a_peer_gives_back_what_its_receive_contexts_took(fabric, sides, region):
     client, _ = sides
     free = fabric.nics[0]._free_peers
@@ -134,7 +129,7 @@ def test_removing_a_peer_gives_back_what_its_receive_contexts_took(fabric, sides
         client.tx[0].write(bytes(8), rx_addr(0, 1, BITS), region.address, region.key)
 
 
-@on_model
+@ON_MODEL
 def test_the_address_says_which_contexts_there_are(fabric, sides, keep):
     client, server = sides
     name = EndpointAddress.unpack(client.endpoint.getname())
@@ -147,7 +142,7 @@ def test_the_address_says_which_contexts_there_are(fabric, sides, keep):
     assert server.peers.lookup(0) == name.pack()
 
 
-@on_model
+@ON_MODEL
 def test_contexts_of_the_nic_are_taken_side_by_side_and_given_back(fabric, keep):
     domain = keep(fabric.domain(0))
     most = fabric.nics[0].parameters.contexts
@@ -161,14 +156,14 @@ def test_contexts_of_the_nic_are_taken_side_by_side_and_given_back(fabric, keep)
         domain.scalable_endpoint(rx_contexts=most)
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("counts", [{"tx_contexts": 0}, {"rx_contexts": 0}, {"tx_contexts": -1}])
 def test_an_endpoint_has_contexts_of_both_kinds(fabric, keep, counts):
     with refused(Errno.FI_EINVAL):
         keep(fabric.domain(0)).scalable_endpoint(**counts)
 
 
-@on_model
+@ON_MODEL
 def test_an_info_says_how_many_contexts_and_how_large(fabric, keep):
     hints = Info(ep_attr=EpAttr(tx_ctx_cnt=2, rx_ctx_cnt=1), tx_attr=TxAttr(size=64), rx_attr=RxAttr(size=7))
     info = fabric.getinfo(hints)[0]
@@ -179,7 +174,7 @@ def test_an_info_says_how_many_contexts_and_how_large(fabric, keep):
     assert keep(endpoint.rx_context(0)).rx_size == 7
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("ep_type", [EpType.FI_EP_MSG, EpType.FI_EP_DGRAM])
 def test_only_reliable_connectionless_endpoints_have_several_contexts(fabric, keep, ep_type):
     info = fabric.getinfo(Info(ep_attr=EpAttr(type=ep_type)))[0]
@@ -187,7 +182,7 @@ def test_only_reliable_connectionless_endpoints_have_several_contexts(fabric, ke
         keep(fabric.domain(info)).scalable_endpoint(info)
 
 
-@on_model
+@ON_MODEL
 def test_a_context_is_open_once_and_can_be_opened_again(sides, region, keep):
     client, _ = sides
     for open_context, count in ((client.endpoint.tx_context, 3), (client.endpoint.rx_context, 1)):
@@ -204,7 +199,7 @@ def test_a_context_is_open_once_and_can_be_opened_again(sides, region, keep):
     assert client.finish().op_context == "again"
 
 
-@on_model
+@ON_MODEL
 def test_enabling_says_what_is_missing(fabric, keep):
     domain = keep(fabric.domain(0))
     endpoint = keep(domain.scalable_endpoint())
@@ -233,7 +228,7 @@ def test_enabling_says_what_is_missing(fabric, keep):
             bind()
 
 
-@on_model
+@ON_MODEL
 def test_contexts_are_bound_in_their_direction_to_what_is_of_their_domain(fabric, keep):
     domain = keep(fabric.domain(0))
     endpoint = keep(domain.scalable_endpoint())
@@ -256,7 +251,7 @@ def test_contexts_are_bound_in_their_direction_to_what_is_of_their_domain(fabric
         endpoint.bind(keep(keep(fabric.domain(0)).av_open()))
 
 
-@on_model
+@ON_MODEL
 def test_a_transmit_context_counts(sides, region, keep):
     client, _ = sides
     client.tx[1].close()
@@ -271,7 +266,7 @@ def test_a_transmit_context_counts(sides, region, keep):
     assert client.tx_queues[1].read(4) == []
 
 
-@on_model
+@ON_MODEL
 def test_what_a_closed_receive_context_was_for_is_refused(sides, region):
     client, server = sides
     server.rx[1].close()
@@ -284,7 +279,7 @@ def test_what_a_closed_receive_context_was_for_is_refused(sides, region):
     client.finish()
 
 
-@on_model
+@ON_MODEL
 def test_entries_about_peers_take_their_room(sides, region):
     client, server = sides
     assert server.rx[0].rx_size_left == server.rx[0].rx_size == 4
@@ -293,7 +288,7 @@ def test_entries_about_peers_take_their_room(sides, region):
     assert server.rx[0].rx_size_left == 3
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("resource", ["peers", "endpoint", "domain"])
 def test_closing_what_contexts_belong_to_closes_them(fabric, sides, resource):
     client, _ = sides
@@ -304,7 +299,7 @@ def test_closing_what_contexts_belong_to_closes_them(fabric, sides, resource):
     assert sorted(fabric.nics[0]._free_contexts) == [0, 1, 2, 3]
 
 
-@on_model
+@ON_MODEL
 def test_operations_under_way_finish_before_a_context_is_closed(sides, region, memory):
     client, _ = sides
     for _ in range(10):
@@ -313,7 +308,7 @@ def test_operations_under_way_finish_before_a_context_is_closed(sides, region, m
     assert memory[0] == 10
 
 
-@on_model
+@ON_MODEL
 def test_a_context_that_is_never_answered_is_not_used_again(fabric, sides, region):
     client, nic = sides[0], fabric.nics[0]
     nic.retransmission = Retransmission(timeout=1 << 28)  # whatever the host's speed, it has not given up
@@ -326,7 +321,7 @@ def test_a_context_that_is_never_answered_is_not_used_again(fabric, sides, regio
     assert sorted(nic._free_contexts) == [0, 2, 3]
 
 
-@on_model
+@ON_MODEL
 def test_what_is_dropped_open_warns_and_can_be_opened_again(fabric, keep):
     domain = keep(fabric.domain(0))
     endpoint = domain.scalable_endpoint()

@@ -10,23 +10,18 @@ from amoeba import (
     EndpointOption,
     Errno,
     ErrorAvailableError,
-    FabricError,
     OpFlags,
     OptionLevel,
     TaggedMsg,
     rx_addr,
 )
-from sides import ALL_ACCESS, ON_MODEL, make_talker
+from sides import ALL_ACCESS, ON_MODEL, make_talker, refused
 
 BITS = 2
 TAG = 0x5EED
 RECEIVED = Caps.FI_MSG | Caps.FI_RECV
 LEAST = OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MIN_MULTI_RECV
 LENGTHS = [0, 5, 4096, 4097, 30_000]
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def text(length):

@@ -11,7 +11,6 @@ from amoeba import (
     EndpointAddress,
     EpAttr,
     Errno,
-    FabricError,
     Info,
     Op,
     Retransmission,
@@ -20,14 +19,9 @@ from amoeba import (
     TxAttr,
     WaitObj,
 )
-from sides import ALL_ACCESS, BOTH, Side
+from sides import ALL_ACCESS, BOTH, ON_MODEL, Side, refused
 
 ONE = np.uint64(1)
-on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def share(domain, context, server, **options):
@@ -63,7 +57,7 @@ def test_endpoints_that_share_a_ring_hear_each_of_its_own_operations_in_order(bo
     assert memory[0] == 8
 
 
-@on_model
+@ON_MODEL
 def test_the_ring_is_as_large_as_the_context_for_all_of_them(both, target, context):
     _, region = target
     first, second = both
@@ -82,7 +76,7 @@ def test_the_ring_is_as_large_as_the_context_for_all_of_them(both, target, conte
     assert [second.finish().len for _ in range(8)] == [8] * 8  # taken out of the ring by the other, and kept
 
 
-@on_model
+@ON_MODEL
 def test_one_that_does_not_read_does_not_keep_others_from_posting(both, target):
     memory, region = target
     idle, busy = both
@@ -94,7 +88,7 @@ def test_one_that_does_not_read_does_not_keep_others_from_posting(both, target):
     assert memory[:2].tolist() == [100, 7]
 
 
-@on_model
+@ON_MODEL
 def test_vectors_and_errors_come_to_whom_they_belong(both, target):
     _, region = target
     first, second = both
@@ -107,7 +101,7 @@ def test_vectors_and_errors_come_to_whom_they_belong(both, target):
     assert first.queue.readerr() is None
 
 
-@on_model
+@ON_MODEL
 def test_numbers_of_peers_are_each_endpoints_own(fabric, pair, context, keep, target):
     """Number 0 is the server for one of them, the client itself for the other."""
     memory, region = target
@@ -124,7 +118,7 @@ def test_numbers_of_peers_are_each_endpoints_own(fabric, pair, context, keep, ta
     assert (memory[0], mine[0]) == (5, 6)
 
 
-@on_model
+@ON_MODEL
 def test_counters_are_each_endpoints_own(pair, context, keep, target):
     domain, (_, region) = pair[0].domain, target
     sides = []
@@ -146,7 +140,7 @@ def test_counters_are_each_endpoints_own(pair, context, keep, target):
         assert counter.read() == times
 
 
-@on_model
+@ON_MODEL
 def test_a_descriptor_is_readable_for_ones_own_operations(pair, context, keep, target):
     _, region = target
     first, second = (keep(share(pair[0].domain, context, pair[1], wait_obj=WaitObj.FI_WAIT_FD)) for _ in range(2))
@@ -161,7 +155,7 @@ def readable(side):
     return bool(select.select([side.queue], [], [], 0)[0])
 
 
-@on_model
+@ON_MODEL
 def test_a_peer_that_was_given_up_fails_the_operations_of_each(fabric, both, target):
     _, region = target
     fabric.nics[0].retransmission = Retransmission(timeout=2000, limit=2)
@@ -176,7 +170,7 @@ def test_a_peer_that_was_given_up_fails_the_operations_of_each(fabric, both, tar
         side.finish()
 
 
-@on_model
+@ON_MODEL
 def test_closing_one_endpoint_waits_for_its_operations_and_leaves_the_others(both, target, context):
     memory, region = target
     for side in both:
@@ -190,7 +184,7 @@ def test_closing_one_endpoint_waits_for_its_operations_and_leaves_the_others(bot
     assert memory[0] == 10
 
 
-@on_model
+@ON_MODEL
 def test_closing_the_context_closes_its_endpoints_and_gives_everything_back(fabric, pair, keep):
     domain = pair[0].domain
     for _ in range(2 * fabric.nics[0].parameters.contexts):
@@ -202,7 +196,7 @@ def test_closing_the_context_closes_its_endpoints_and_gives_everything_back(fabr
             thing.close()
 
 
-@on_model
+@ON_MODEL
 def test_what_is_never_answered_keeps_the_context_and_nothing_else(fabric, pair, context, target, keep):
     _, region = target
     fabric.nics[0].retransmission = Retransmission(timeout=1 << 28)
@@ -229,7 +223,7 @@ def test_peers_know_operations_by_the_endpoints_address(pair, both, keep):
         assert (entry.data, source) == (data, sources[data])
 
 
-@on_model
+@ON_MODEL
 def test_an_endpoint_opened_to_share_needs_a_context(fabric, pair, context, keep):
     info = fabric.getinfo(Info(ep_attr=EpAttr(tx_ctx_cnt=FI_SHARED_CONTEXT)))[0]
     assert info.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
@@ -243,7 +237,7 @@ def test_an_endpoint_opened_to_share_needs_a_context(fabric, pair, context, keep
     endpoint.enable()
 
 
-@on_model
+@ON_MODEL
 def test_one_context_is_bound_and_only_before_enable(fabric, pair, context, both, keep):
     endpoint = keep(pair[0].domain.endpoint())
     endpoint.bind(context)
@@ -259,7 +253,7 @@ def test_one_context_is_bound_and_only_before_enable(fabric, pair, context, both
         keep(pair[0].domain.endpoint()).bind(foreign)
 
 
-@on_model
+@ON_MODEL
 def test_a_context_is_a_context_of_the_nic_and_has_a_size(fabric, pair, keep):
     domain = pair[0].domain
     assert keep(domain.stx_context(TxAttr(size=100))).tx_size == 128
@@ -270,7 +264,7 @@ def test_a_context_is_a_context_of_the_nic_and_has_a_size(fabric, pair, keep):
         domain.stx_context()
 
 
-@on_model
+@ON_MODEL
 def test_a_dropped_context_warns(pair):
     context = pair[0].domain.stx_context()
     with pytest.warns(ResourceWarning, match=r"unclosed <SharedTransmitContext \d 0 of 256 descriptors under way>"):

@@ -26,8 +26,8 @@ from amoeba import (
     TriggerOp,
 )
 from offices import CLAIM, DISCARD, MULTI, PEEK, RECEIVED, TAG, TAGGED, failure, tagged, text
-from parties import MSG, asked, refused
-from sides import ALL_ACCESS, BOTH, ON_MODEL, entries, idle, make_talker
+from parties import MSG, asked
+from sides import ALL_ACCESS, BOTH, ON_MODEL, entries, idle, make_talker, refused
 
 # Which receive, and whose queue
 

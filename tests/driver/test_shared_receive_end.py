@@ -3,8 +3,7 @@
 import pytest
 from amoeba import Errno, Retransmission
 from offices import CLAIM, PEEK, desk, failure, tagged, text
-from parties import refused
-from sides import ON_MODEL, entries, idle
+from sides import ON_MODEL, entries, idle, refused
 
 
 @ON_MODEL

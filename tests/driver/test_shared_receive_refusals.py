@@ -13,8 +13,7 @@ from amoeba import (
     RxAttr,
 )
 from offices import MULTI, PEEK, desk, tagged
-from parties import refused
-from sides import BOTH, ON_MODEL
+from sides import BOTH, ON_MODEL, refused
 
 SHARED = EpAttr(type=EpType.FI_EP_RDM, rx_ctx_cnt=FI_SHARED_CONTEXT)
 

@@ -2,8 +2,7 @@
 
 from amoeba import BindFlags, CompletionQueue, CqFormat, Errno, OpFlags, WaitObj
 from offices import MULTI, desk
-from parties import refused
-from sides import BOTH, ON_MODEL, entries, idle, make_talker
+from sides import BOTH, ON_MODEL, entries, idle, make_talker, refused
 
 
 @ON_MODEL

@@ -8,7 +8,6 @@ from amoeba import (
     CqTaggedEntry,
     Datatype,
     Errno,
-    FabricError,
     Op,
     OpFlags,
     QueryFlags,
@@ -16,16 +15,12 @@ from amoeba import (
     open_cluster,
 )
 from amoeba_model.parameters import NicParameters
-from sides import ON_MODEL, entries, idle, make_talkers
+from sides import ON_MODEL, entries, idle, make_talkers, refused
 
 TAGGED, DATA = OpFlags.FI_TAGGED, OpFlags.FI_REMOTE_CQ_DATA
 NO_FLAGS = OpFlags(0)
 TAG = 0xA70_0000_0000_0001
 MET = Caps.FI_TAGGED | Caps.FI_ATOMIC | Caps.FI_RECV
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def change(side, operands, op=Op.FI_SUM, *, offset=0, tag=TAG, flags=NO_FLAGS, **fields):

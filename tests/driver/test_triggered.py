@@ -16,7 +16,6 @@ from amoeba import (
     DeferredWork,
     Errno,
     ErrorAvailableError,
-    FabricError,
     Op,
     OpAtomic,
     OpCntr,
@@ -31,15 +30,10 @@ from amoeba import (
     TriggerOp,
     WaitObj,
 )
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, ON_MODEL, refused
 
 ONE = np.uint64(1)
 TRIGGER = OpFlags.FI_TRIGGER
-on_model = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 @pytest.fixture
@@ -120,7 +114,7 @@ def test_it_waits_for_operations_of_another_endpoint_and_reading_its_own_queue_d
     assert result[0] == 15
 
 
-@on_model
+@ON_MODEL
 def test_a_counter_that_is_there_already_starts_it_at_once(pair, to, memory, cntr):
     cntr.set(7)
     pair[0].endpoint.write(np.uint64(9), *to, context=TriggeredContext(cntr, 7), flags=TRIGGER)
@@ -129,7 +123,7 @@ def test_a_counter_that_is_there_already_starts_it_at_once(pair, to, memory, cnt
     assert memory[0] == 9
 
 
-@on_model
+@ON_MODEL
 def test_thresholds_come_in_their_order_and_equals_in_that_of_submission(pair, to, cntr):
     client = pair[0]
     order = [4, 2, 3, 2, 1, 4]
@@ -141,7 +135,7 @@ def test_thresholds_come_in_their_order_and_equals_in_that_of_submission(pair, t
     assert [contexts.index(context) for context in reported] == [4, 1, 3, 2, 0, 5]
 
 
-@on_model
+@ON_MODEL
 def test_buffers_are_read_when_the_operation_is_posted(pair, to, memory, cntr):
     client = pair[0]
     small, large = np.zeros(1, np.uint64), np.zeros(4, np.uint64)
@@ -153,7 +147,7 @@ def test_buffers_are_read_when_the_operation_is_posted(pair, to, memory, cntr):
     assert memory[:5].tolist() == [11, 22, 22, 22, 22]
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize(
     "call",
     [
@@ -183,7 +177,7 @@ def test_every_operation_can_wait(pair, to, cntr, call, keep):
     assert client.finish().op_context is context
 
 
-@on_model
+@ON_MODEL
 def test_more_than_the_ring_holds_start_one_after_the_other(pair, to, memory, cntr):
     client = pair[0]
     count = 3 * client.endpoint.tx_size
@@ -196,7 +190,7 @@ def test_more_than_the_ring_holds_start_one_after_the_other(pair, to, memory, cn
     assert memory[0] == count
 
 
-@on_model
+@ON_MODEL
 def test_an_alias_can_be_triggerable(pair, to, memory, cntr):
     client = pair[0]
     with client.endpoint.alias(TRIGGER) as alias:
@@ -213,7 +207,7 @@ def test_an_alias_can_be_triggerable(pair, to, memory, cntr):
     assert memory[0] == 2
 
 
-@on_model
+@ON_MODEL
 def test_counters_of_the_endpoint_count_it(pair, to, cntr, counted, keep):
     start = keep(pair[0].domain.cntr_open())
     counted.write(bytes(8), 0, *to[1:], context=TriggeredContext(start, 1), flags=TRIGGER)
@@ -222,7 +216,7 @@ def test_counters_of_the_endpoint_count_it(pair, to, cntr, counted, keep):
     assert (cntr.read(), start.read()) == (1, 1)
 
 
-@on_model
+@ON_MODEL
 def test_wrong_calls_are_refused_when_they_are_made(fabric, pair, to, cntr, keep):
     client = pair[0]
     trigger = {"context": TriggeredContext(cntr, 1), "flags": TRIGGER}
@@ -243,7 +237,7 @@ def test_wrong_calls_are_refused_when_they_are_made(fabric, pair, to, cntr, keep
     assert len(client.domain._deferrals) == 0
 
 
-@on_model
+@ON_MODEL
 def test_what_waits_can_be_cancelled_and_is_reported_as_such(pair, to, memory, cntr):
     client = pair[0]
     first, second = TriggeredContext(cntr, 1), TriggeredContext(cntr, 1)
@@ -260,7 +254,7 @@ def test_what_waits_can_be_cancelled_and_is_reported_as_such(pair, to, memory, c
     assert memory[0] == 1
 
 
-@on_model
+@ON_MODEL
 def test_an_operation_whose_peer_is_gone_is_cancelled(pair, to, cntr):
     client = pair[0]
     other = client.peers.insert(client.endpoint.getname())
@@ -270,7 +264,7 @@ def test_an_operation_whose_peer_is_gone_is_cancelled(pair, to, cntr):
     assert client.failure().err == Errno.FI_ECANCELED
 
 
-@on_model
+@ON_MODEL
 def test_an_operation_whose_region_is_gone_is_cancelled_and_others_are_not(pair, to, cntr):
     client, source = pair[0], np.zeros(2, np.uint64)
     local = client.domain.mr_reg(source, ALL_ACCESS)
@@ -282,7 +276,7 @@ def test_an_operation_whose_region_is_gone_is_cancelled_and_others_are_not(pair,
     assert client.finish().len == 16
 
 
-@on_model
+@ON_MODEL
 def test_closing_the_counter_cancels_what_waits_for_it(pair, to, cntr):
     context = TriggeredContext(cntr, 1)
     pair[0].endpoint.write(bytes(8), *to, context=context, flags=TRIGGER)
@@ -290,7 +284,7 @@ def test_closing_the_counter_cancels_what_waits_for_it(pair, to, cntr):
     assert pair[0].failure().op_context is context
 
 
-@on_model
+@ON_MODEL
 def test_closing_the_endpoint_drops_what_waits_in_it(pair, to, memory, cntr):
     domain = pair[0].domain
     pair[0].endpoint.atomic(ONE, *to, Op.FI_SUM, context=TriggeredContext(cntr, 1), flags=TRIGGER)
@@ -300,7 +294,7 @@ def test_closing_the_endpoint_drops_what_waits_in_it(pair, to, memory, cntr):
     assert memory[0] == 0
 
 
-@on_model
+@ON_MODEL
 def test_an_operation_starts_while_a_counter_is_waited_for(pair, to, memory, cntr, done, counted, keep):
     """Nobody reads the queue of the endpoint that the counter belongs to."""
     result = np.zeros(1, np.uint64)
@@ -327,7 +321,7 @@ def test_work_is_done_when_its_counter_says_so_and_counted(pair, to, memory, cnt
     assert client.queue.read() == []
 
 
-@on_model
+@ON_MODEL
 def test_the_example_in_the_documentation_runs(pair, to, memory, cntr, done, counted):
     page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
     (example,) = re.findall(r"```python\n([^`]*DeferredWork\(.*?)```", page, re.DOTALL)
@@ -341,7 +335,7 @@ def test_the_example_in_the_documentation_runs(pair, to, memory, cntr, done, cou
     assert (result[0], memory[0]) == (8, 9)
 
 
-@on_model
+@ON_MODEL
 def test_every_kind_of_work(pair, to, memory, cntr, done):
     client = pair[0]
     memory[:4] = (10, 20, 30, 40)
@@ -368,7 +362,7 @@ def test_every_kind_of_work(pair, to, memory, cntr, done):
     assert (fetched[0], compared[0], read[0]) == (20, 30, 40)
 
 
-@on_model
+@ON_MODEL
 def test_a_counters_descriptor_is_readable_while_work_that_it_counts_is_under_way(pair, to, cntr, keep):
     client = pair[0]
     done = keep(client.domain.cntr_open(WaitObj.FI_WAIT_FD))
@@ -383,7 +377,7 @@ def test_a_counters_descriptor_is_readable_while_work_that_it_counts_is_under_wa
     assert not select.select([done], [], [], 0)[0]
 
 
-@on_model
+@ON_MODEL
 @pytest.mark.parametrize("wait", ["queue", "counter"])
 def test_waiting_is_for_the_interrupts_of_what_others_wait_for_too(pair, to, cntr, done, counted, monkeypatch, wait):
     client, armed = pair[0], []
@@ -400,7 +394,7 @@ def test_waiting_is_for_the_interrupts_of_what_others_wait_for_too(pair, to, cnt
     assert counted._cq in armed
 
 
-@on_model
+@ON_MODEL
 def test_a_chain_of_work_runs_by_itself(pair, to, memory, keep):
     """Each step's completion starts the next: read a word, write what was read to the following one."""
     client = pair[0]
@@ -418,7 +412,7 @@ def test_a_chain_of_work_runs_by_itself(pair, to, memory, keep):
     assert [each.read() for each in cntrs] == [1] * 9
 
 
-@on_model
+@ON_MODEL
 def test_counters_are_set_and_added_to(pair, cntr, done, keep):
     domain = pair[0].domain
     third = keep(domain.cntr_open())
@@ -431,7 +425,7 @@ def test_counters_are_set_and_added_to(pair, cntr, done, keep):
     assert not domain._deferrals.live
 
 
-@on_model
+@ON_MODEL
 def test_work_waits_for_errors_too(pair, to, memory, cntr, done):
     pair[0].domain.queue_work(DeferredWork(3, cntr, TriggerOp.FI_OP_WRITE, write(pair[0], to, 7), done))
     cntr.add(2)
@@ -441,7 +435,7 @@ def test_work_waits_for_errors_too(pair, to, memory, cntr, done):
     assert memory[0] == 7
 
 
-@on_model
+@ON_MODEL
 def test_work_is_reported_and_counted_by_its_endpoint_only_if_it_asks_for_it(pair, to, cntr, done, counted):
     endpoint, queue = counted, counted._cq
     start = done
@@ -462,7 +456,7 @@ def test_work_is_reported_and_counted_by_its_endpoint_only_if_it_asks_for_it(pai
     assert cntr.read() == 1
 
 
-@on_model
+@ON_MODEL
 def test_work_that_fails_is_an_error_of_its_counter_and_of_its_queue(pair, to, cntr, done):
     client = pair[0]
     segment = RmaIov(to[1], 8, to[2] ^ 1)
@@ -475,7 +469,7 @@ def test_work_that_fails_is_an_error_of_its_counter_and_of_its_queue(pair, to, c
     assert (failure.op_context, failure.err) == ("work", Errno.FI_ENOKEY)
 
 
-@on_model
+@ON_MODEL
 def test_cancelled_work_is_not_done_nor_reported(pair, to, memory, cntr, done):
     client = pair[0]
     works = [DeferredWork(1, cntr, TriggerOp.FI_OP_WRITE, write(client, to, 7, word), done) for word in range(2)]
@@ -497,7 +491,7 @@ def test_cancelled_work_is_not_done_nor_reported(pair, to, memory, cntr, done):
     assert memory[0] == 7
 
 
-@on_model
+@ON_MODEL
 def test_flushing_cancels_all_work_or_that_of_one_counter_and_no_triggered_operations(
     pair, to, memory, cntr, done, keep
 ):
@@ -516,7 +510,7 @@ def test_flushing_cancels_all_work_or_that_of_one_counter_and_no_triggered_opera
     assert done.read() == 0
 
 
-@on_model
+@ON_MODEL
 def test_work_of_other_kinds_or_domains_is_refused(fabric, pair, to, cntr, done, keep):
     client, domain = pair[0], pair[0].domain
     op = write(client, to, 1)
@@ -536,7 +530,7 @@ def test_work_of_other_kinds_or_domains_is_refused(fabric, pair, to, cntr, done,
     assert len(domain._deferrals) == 0
 
 
-@on_model
+@ON_MODEL
 def test_buffers_live_until_the_work_is_done(pair, to, memory, cntr, done):
     buffer = np.full(4, 6, np.uint64)
     op = OpRma(pair[0].endpoint, RmaMsg([buffer], to[0], [RmaIov(to[1], 32, to[2])]))
@@ -548,7 +542,7 @@ def test_buffers_live_until_the_work_is_done(pair, to, memory, cntr, done):
     assert memory[:4].tolist() == [6] * 4
 
 
-@on_model
+@ON_MODEL
 def test_work_through_a_shared_ring_and_a_transmit_context(pair, to, memory, cntr, done, keep):
     domain = pair[0].domain
     context = keep(domain.stx_context())

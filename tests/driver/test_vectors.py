@@ -11,7 +11,6 @@ from amoeba import (
     Caps,
     CqMsgEntry,
     Errno,
-    FabricError,
     MrAccess,
     Op,
     OpFlags,
@@ -23,14 +22,10 @@ from amoeba.vectors import Segment, cut
 from amoeba_model.registers import DOORBELL_PAGE, Counter
 from hypothesis import given
 from hypothesis import strategies as st
-from sides import ALL_ACCESS, connect, make_side
+from sides import ALL_ACCESS, connect, make_side, refused
 
 WORD = 8
 ONE = np.uint64(1)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 def parts(array, sizes):

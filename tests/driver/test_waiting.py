@@ -16,18 +16,13 @@ from amoeba import (
     CqMsgEntry,
     Errno,
     ErrorAvailableError,
-    FabricError,
     Op,
     WaitObj,
 )
 from amoeba_model.network import SimulatedDevice
-from sides import ALL_ACCESS, make_side
+from sides import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
-
-
-def refused(number):
-    return pytest.raises(FabricError, match=f"^{number.name}: ")
 
 
 class Selectable:

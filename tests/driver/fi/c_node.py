@@ -1,16 +1,11 @@
 """What a C program would open, by the calls of C."""
 
 import numpy as np
-import pytest
-from amoeba import AvType, BindFlags, CqFormat, FabricError, WaitObj, fi
+from amoeba import AvType, BindFlags, CqFormat, WaitObj, fi
 
 
 def words(*values):
     return np.array(values, np.uint64)
-
-
-def refused(number, words=""):
-    return pytest.raises(FabricError, match=rf"^{number.name}: .*{words}")
 
 
 class Node:

@@ -2,8 +2,8 @@
 
 import pytest
 from amoeba import AtomicMsg, Datatype, Errno, Op, QueryFlags, RmaIoc, fi
-from c_node import refused, words
-from sides import ALL_ACCESS
+from c_node import words
+from sides import ALL_ACCESS, refused
 
 U64 = Datatype.FI_UINT64
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, FiType, Info, InfoFlags, fi
-from c_node import refused
+from sides import refused
 
 C_ARGUMENTS = {
     "fi_allocinfo": "",

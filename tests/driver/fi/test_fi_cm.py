@@ -2,7 +2,7 @@
 
 import pytest
 from amoeba import BindFlags, Control, EndpointOption, EpAttr, EpType, EqEvent, Errno, Info, OptionLevel, WaitObj, fi
-from c_node import refused
+from sides import refused
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 import select
 
 from amoeba import BindFlags, Control, DeferredWork, EndpointAddress, Errno, OpCntr, OpFlags, TriggerOp, WaitObj, fi
-from c_node import refused, words
+from c_node import words
+from sides import refused
 
 
 def test_control_of_endpoints(client, keep):

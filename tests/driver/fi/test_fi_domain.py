@@ -18,8 +18,8 @@ from amoeba import (
     WaitObj,
     fi,
 )
-from c_node import refused, words
-from sides import ALL_ACCESS
+from c_node import words
+from sides import ALL_ACCESS, refused
 
 
 def test_regions_report_to_the_event_queue_of_their_domain(fabric, client, keep):

@@ -24,7 +24,8 @@ from amoeba import (
     WaitObj,
     fi,
 )
-from c_node import refused, words
+from c_node import words
+from sides import refused
 
 U64 = Datatype.FI_UINT64
 

@@ -2,7 +2,7 @@
 
 import pytest
 from amoeba import Caps, Errno, ErrorAvailableError, Msg, OpFlags, TaggedMsg, fi
-from c_node import refused
+from sides import refused
 
 ANY = 2**64 - 1
 DATA = OpFlags.FI_REMOTE_CQ_DATA

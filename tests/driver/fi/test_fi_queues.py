@@ -17,7 +17,8 @@ from amoeba import (
     WaitObj,
     fi,
 )
-from c_node import refused, words
+from c_node import words
+from sides import refused
 
 
 def test_events_of_the_application(fabric, keep):

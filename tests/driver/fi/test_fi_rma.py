@@ -1,7 +1,8 @@
 """The calls of fi_rma(3)."""
 
 from amoeba import Caps, CqDataEntry, Errno, OpFlags, RmaIov, RmaMsg, fi
-from c_node import refused, words
+from c_node import words
+from sides import refused
 
 
 def test_rma(client, memory, to):
