@@ -288,35 +288,20 @@ _ALWAYS_FREE = ("closed",)
 _EVEN_AFTER_FAILURES = ("close",)
 
 
-def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that holds the lock."""
+def _in_turn(function: Callable[..., Any], *, even_after_failures: bool) -> Callable[..., Any]:
+    """A method that holds the lock, and works or does not when progress has failed."""
 
     @functools.wraps(function)
     def called(self: "FabricObject", /, *args: Any, **kwargs: Any) -> Any:
-        assert self._auto is not None
-        depth = self._auto.guard.depth
+        auto = self._auto
+        assert auto is not None
+        guard = auto.guard
+        depth = guard.depth
         try:
-            with self._auto:
+            with guard if even_after_failures else auto:
                 return function(self, *args, **kwargs)
         except BaseException:
-            self._auto.guard.recover(depth)
-            raise
-
-    return called
-
-
-def _in_turn_even_then(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of what works when progress has failed."""
-
-    @functools.wraps(function)
-    def called(self: "FabricObject", /, *args: Any, **kwargs: Any) -> Any:
-        assert self._auto is not None
-        depth = self._auto.guard.depth
-        try:
-            with self._auto.guard:
-                return function(self, *args, **kwargs)
-        except BaseException:
-            self._auto.guard.recover(depth)
+            guard.recover(depth)
             raise
 
     return called
@@ -342,7 +327,7 @@ def _guarded_members(cls: type) -> Iterator[tuple[str, Any]]:
     for name, member in inspect.getmembers_static(cls):
         if name.startswith("_") or name in _ALWAYS_FREE:
             continue
-        guard = _in_turn_even_then if name in _EVEN_AFTER_FAILURES else _in_turn
+        guard = functools.partial(_in_turn, even_after_failures=name in _EVEN_AFTER_FAILURES)
         if isinstance(member, types.FunctionType) and not inspect.iscoroutinefunction(member):
             yield name, guard(member)
         elif isinstance(member, property):
