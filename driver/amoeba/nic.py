@@ -5,7 +5,7 @@ Nothing here knows libfabric's calls; everything here is one register write or t
 
 import secrets
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from amoeba_model.descriptors import EVENT_COUNTER
@@ -271,8 +271,21 @@ class Nic:
         self._free_domains.append(domain)
 
     def take_context(self) -> int:
-        """A context nobody uses. Raises FI_ENOSPC when there is none."""
-        return _take(self._free_contexts, "endpoint contexts", self.parameters.contexts)
+        """A context nobody uses, the one unused longest that leaves most free ones side by side.
+
+        Raises FI_ENOSPC when there is none.
+        """
+        free = self._free_contexts
+        if not free:
+            raise fabric_error(Errno.FI_ENOSPC, f"all {self.parameters.contexts} endpoint contexts are in use")
+
+        def cost(context: int) -> tuple[int, bool]:
+            run = _run(context, free)
+            return len(run), context not in (run[0], run[-1])
+
+        context = min(free, key=cost)
+        free.remove(context)
+        return context
 
     def take_contexts(self, count: int) -> int:
         """So many contexts side by side that nobody uses; returns the first. Raises FI_ENOSPC when there are none."""
@@ -291,7 +304,7 @@ class Nic:
         self._free_contexts.append(context)
 
     def enable_context(self, context: int, settings: ContextSettings) -> None:
-        """Program and start a context; its ring indices begin at 0."""
+        """Program and start a context; its ring indices begin at 0. When this returns, peers can reach it."""
         self._provide_answer_memory()
         self._write_wide("contexts", "transmit_base", settings.transmit_base, context)
         self.write("contexts", "transmit_size", settings.transmit_size, context)
@@ -316,6 +329,7 @@ class Nic:
         if settings.data_by_key:
             control |= ContextControl.DATA_BY_KEY
         self.write("contexts", "control", control, context)
+        self.flush()
 
     def _provide_answer_memory(self) -> None:
         """Give the NIC the memory in which it keeps long answers, once.
@@ -486,3 +500,13 @@ def _take(free: list[int], what: str, total: int) -> int:
     if not free:
         raise fabric_error(Errno.FI_ENOSPC, f"all {total} {what} are in use")
     return free.pop(0)
+
+
+def _run(context: int, free: Collection[int]) -> range:
+    """The free contexts side by side of which this is one."""
+    first = last = context
+    while first - 1 in free:
+        first -= 1
+    while last + 1 in free:
+        last += 1
+    return range(first, last + 1)

@@ -293,7 +293,6 @@ def _meet(fabric: Fabric, ranks: list[_Rank], rendezvous: Rendezvous | None, job
     parts = [rank.part(job) for rank in ranks]
     if rendezvous is None:
         return parts
-    fabric.nics[0].flush()  # once the others know the key, their requests must find it
     told = rendezvous.exchange(dataclasses.asdict(parts[0]))
     parts = [_Part(**{**part, "job": tuple(part["job"])}) for part in told]
     for rank, part in enumerate(parts):

@@ -138,7 +138,6 @@ def run_soak(
 def _meet(fabric: Fabric, ranks: list[Rank], seed: int, rendezvous: Rendezvous | None) -> None:
     introductions = [[seed, *rank.introduction()] for rank in ranks]
     if rendezvous is not None:
-        fabric.nics[0].flush()  # once the others know the key, their requests must find it
         introductions = rendezvous.exchange(introductions[0])
     seeds = [introduction[0] for introduction in introductions]
     if len(set(seeds)) > 1:

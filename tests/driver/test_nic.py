@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from amoeba import (
     DeviceFailureError,
+    Domain,
     Errno,
     Fabric,
     FabricError,
@@ -31,6 +32,22 @@ class Doctored(ModelDevice):
 
     def read(self, offset: int) -> int:
         return self.values[offset] if offset in self.values else super().read(offset)
+
+
+class Posting(ModelDevice):
+    """A model whose register writes arrive before the next read, as posted writes may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.posted: list[tuple[int, int]] = []
+
+    def write(self, offset: int, value: int) -> None:
+        self.posted.append((offset, value))
+
+    def read(self, offset: int) -> int:
+        while self.posted:
+            super().write(*self.posted.pop(0))
+        return super().read(offset)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +90,31 @@ def test_unknown_blocks_are_skipped():
     unknown = {0x500C: 0x6000, 0x6000: 0x414D_7777, 0x6004: 1, 0x6008: 0x40, 0x600C: 0}
     with Doctored(unknown) as device:
         assert [placed.block.name for placed in Nic(device).blocks][-1] == "counters"
+
+
+def test_what_peers_are_told_of_has_arrived_at_the_nic():
+    with Posting() as device, Fabric([device]) as fabric:
+        domain = fabric.domain()
+        kept = []
+        for make in (make_side, Domain.srx_context, lambda domain: domain.mr_reg(bytearray(8), ALL_ACCESS)):
+            kept.append(make(domain))
+            assert device.posted == [], kept[-1]
+
+
+def test_single_contexts_leave_room_for_several_side_by_side():
+    with ModelDevice(NicParameters(contexts=8)) as device:
+        nic = Nic(device)
+        assert [nic.take_context() for _ in range(4)] == [0, 1, 2, 3]
+        for context in (2, 0):
+            nic.return_context(context)
+        # 0 and 2 are alone, and 2 was unused longer; then come the ends of 4 to 7
+        assert nic.take_context() == 2
+        assert nic.take_contexts(4) == 4
+        assert nic.take_context() == 0
+        for context in (5, 6, 4):
+            nic.return_context(context)
+        assert nic.take_context() == 6
+        assert nic.take_contexts(2) == 4
 
 
 def test_own_address_reads_back(fabric):

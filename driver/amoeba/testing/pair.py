@@ -395,13 +395,15 @@ class Pair:
         network, nic = self.fabric.network, self.fabric.nics[self.nic]
         assert network is not None  # checks that cut need "cut"
         device, usual = network.devices[self.nic], nic.retransmission
-        network.cut(device)
-        nic.retransmission = _GIVES_UP_SOON
+        with self.fabric.frozen():
+            network.cut(device)
+            nic.retransmission = _GIVES_UP_SOON
         try:
             yield
         finally:
-            nic.retransmission = usual
-            network.restore(device)
+            with self.fabric.frozen():
+                nic.retransmission = usual
+                network.restore(device)
 
     # What is done between checks
 

@@ -41,7 +41,7 @@ def less_than_the_threshold_is_returned_in_the_end(pair: Pair) -> None:
     near, memory = pair.open(queue=patient_queue(pair)), pair.memory(1)
     near.endpoint.write(b"!", *memory.at(), context="only")
     while pair.fabric.trywait(near.queue):
-        pair.fabric.devices[pair.nic].advance()
+        pair.fabric.advance()
     expect_equal("entries", contexts(near.queue, 8, 0.01, 2), ["only"])
     expect_equal("entries afterwards", contexts(near.queue, 8, 0.01, 2), [])
 
