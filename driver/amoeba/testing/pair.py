@@ -394,8 +394,9 @@ class Pair:
         """Meanwhile nothing gets through, and the NIC gives up soon."""
         network, nic = self.fabric.network, self.fabric.nics[self.nic]
         assert network is not None  # checks that cut need "cut"
-        device, usual = network.devices[self.nic], nic.retransmission
+        device = network.devices[self.nic]
         with self.fabric.frozen():
+            usual = nic.retransmission
             network.cut(device)
             nic.retransmission = _GIVES_UP_SOON
         try:

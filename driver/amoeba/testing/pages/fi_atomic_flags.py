@@ -156,7 +156,7 @@ def results_of_injected_atomics_arrive(pair: Pair) -> None:
 def atomics_beyond_the_queue_are_to_be_tried_again(pair: Pair) -> None:
     """Every one that was accepted is executed, none that was refused."""
     near, memory, accepted = pair.open(tx_size=16), memory_of(pair, 0), 0
-    with expect_error("more atomics than the ring has entries", Errno.FI_EAGAIN):
+    with pair.fabric.frozen(), expect_error("more atomics than the ring has entries", Errno.FI_EAGAIN):
         while accepted < _TOO_MANY:
             near.endpoint.atomic(words(1), *memory.at(), Op.FI_SUM, flags=OpFlags.FI_MORE)
             accepted += 1

@@ -329,7 +329,8 @@ def as_many_operations_as_size_are_queued(pair: Pair) -> None:
 def a_full_endpoint_says_so_and_goes_on_after_reading(pair: Pair) -> None:
     """Posted until it is full, read, posted again: every operation is reported once, none is lost."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
-    posted = _post_until_full(near, memory.at(), 1 << 12)
+    with pair.fabric.frozen():
+        posted = _post_until_full(near, memory.at(), 1 << 12)
     expect(posted < 1 << 12, f"expected FI_EAGAIN, but {posted} operations were accepted")
     contexts = [entry.op_context for entry in near.finish_all(posted)]
     expect_equal("contexts", sorted(contexts), list(range(posted)))
@@ -341,11 +342,12 @@ def a_full_endpoint_says_so_and_goes_on_after_reading(pair: Pair) -> None:
 def a_refused_operation_leaves_no_trace(pair: Pair) -> None:
     """What it would have written is not there, and it is not reported."""
     near, memory = pair.open(tx_size=16), pair.memory(8)
-    posted = _post_until_full(near, memory.at(), 1 << 12)
-    with expect_error("a write to a full queue", Errno.FI_EAGAIN):
-        near.endpoint.write(pattern(8), *memory.at())
-    with expect_error("an injected write to a full queue", Errno.FI_EAGAIN):
-        near.endpoint.inject_write(pattern(8), *memory.at())
+    with pair.fabric.frozen():
+        posted = _post_until_full(near, memory.at(), 1 << 12)
+        with expect_error("a write to a full queue", Errno.FI_EAGAIN):
+            near.endpoint.write(pattern(8), *memory.at())
+        with expect_error("an injected write to a full queue", Errno.FI_EAGAIN):
+            near.endpoint.inject_write(pattern(8), *memory.at())
     near.finish_all(posted)
     near.nothing_more()
     expect_equal("memory", memory.load(), bytes(8))
