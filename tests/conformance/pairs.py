@@ -55,7 +55,10 @@ class SharedPair:
 
     def close(self) -> list[str]:
         """What the devices met of memory that they were not granted."""
-        devices = self._pair.fabric.devices if self._pair is not None else ()
-        faults = [str(fault) for device in devices for fault in device.faults()]
+        faults: list[str] = []
+        if self._pair is not None:
+            fabric = self._pair.fabric
+            with fabric.frozen():
+                faults += [str(fault) for device in fabric.devices for fault in device.faults()]
         self.spoil()
         return faults
