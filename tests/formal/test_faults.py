@@ -26,8 +26,8 @@ FAULTS = {
     "no bypass from the operation before": (
         executor,
         "Executor",
-        "forward.eq(Mux(forwards, commit.strobe, 0))",
-        "forward.eq(0)",
+        "commit.strobe & forwards.replicate(len(commit.strobe))",
+        "commit.strobe & 0",
     ),
     "no bypass from the one before that": (
         executor,
@@ -38,8 +38,8 @@ FAULTS = {
     "no bypass from the pipeline's end": (
         executor,
         "Executor",
-        "forward_late.eq(Mux(forwards_late, soon.strobe, 0))",
-        "forward_late.eq(0)",
+        "arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0))",
+        "arithmetic.forward.eq(0)",
     ),
     "bytes in the pipeline are not waited for": (
         executor,
@@ -50,7 +50,7 @@ FAULTS = {
     "what has just entered the pipeline is not waited for": (
         executor,
         "Executor",
-        "(overlaps & (self._latency != 0))",
+        "(overlaps & (self._decoded.latency != 0))",
         "(overlaps & 0)",
     ),
     "an operation that would commit with another is issued": (

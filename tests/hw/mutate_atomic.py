@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import test_atomic_lanes
 import test_atomic_pipeline
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_model.atomic.execute import execute
@@ -87,14 +87,18 @@ class MeaningfulPipeline(DecodedPipeline):
         m.submodules.decode = decode = self._decode
         m.submodules.pipeline = pipeline = self._pipeline
         meaningful = decode.control.supported & decode.control.pipelined
+        was_meaningful = Signal()
+        m.d.sync += [
+            pipeline.i_valid.eq(self.i_valid & meaningful),
+            pipeline.target.eq(self.target),
+            was_meaningful.eq(meaningful),
+        ]
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             pipeline.control.eq(Mux(meaningful, decode.control, 0)),
-            pipeline.i_valid.eq(self.i_valid & meaningful),
-            pipeline.target.eq(self.target),
             pipeline.operand.eq(self.operand),
-            self.busy.eq(pipeline.busy & meaningful),
+            self.busy.eq(pipeline.busy & was_meaningful),
             self.o_valid.eq(pipeline.o_valid),
             self.result.eq(pipeline.result & pipeline.o_valid.replicate(len(self.result))),
         ]

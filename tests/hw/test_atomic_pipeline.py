@@ -21,7 +21,10 @@ FLOATS = tuple(datatype for datatype in Datatype if is_float(datatype))
 
 
 class DecodedPipeline(wiring.Component):
-    """ArithmeticPipeline under the operation and datatype themselves."""
+    """ArithmeticPipeline under the operation and datatype themselves, which it takes a cycle before the target.
+
+    So whether a beat entered is known a cycle after it was offered.
+    """
 
     def __init__(self, data_width, datatypes):
         self._decode = DecodeOperation(datatypes)
@@ -33,6 +36,7 @@ class DecodedPipeline(wiring.Component):
                 "datatype": In(5),
                 "target": In(data_width),
                 "operand": In(data_width),
+                "forward": In(data_width // 8),
                 "busy": Out(1),
                 "o_valid": Out(1),
                 "result": Out(data_width),
@@ -43,13 +47,13 @@ class DecodedPipeline(wiring.Component):
         m = Module()
         m.submodules.decode = decode = self._decode
         m.submodules.pipeline = pipeline = self._pipeline
+        m.d.sync += [pipeline.i_valid.eq(self.i_valid), pipeline.target.eq(self.target)]
         m.d.comb += [
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             pipeline.control.eq(decode.control),
-            pipeline.i_valid.eq(self.i_valid),
-            pipeline.target.eq(self.target),
             pipeline.operand.eq(self.operand),
+            pipeline.forward.eq(self.forward),
             self.busy.eq(pipeline.busy),
             self.o_valid.eq(pipeline.o_valid),
             self.result.eq(pipeline.result),
@@ -76,9 +80,10 @@ def run(bench, ops, datatypes, target, operand, valid=None):
     return results_of(bench.run(**offered(ops, datatypes, target, operand, valid)), ops, datatypes, valid)
 
 
-def offered(ops, datatypes, target, operand, valid):
+def offered(ops, datatypes, target, operand, valid, forward=None):
     """Inputs that offer a beat per row, where it is valid, and then wait until all have left."""
     drain = 24
+    forward = np.zeros((len(target), target.shape[1] // 8), np.uint8) if forward is None else forward
     zeros = np.zeros((drain, target.shape[1]), np.uint8)
     return {
         "i_valid": np.concatenate([valid, np.zeros(drain, bool)]),
@@ -86,16 +91,17 @@ def offered(ops, datatypes, target, operand, valid):
         "datatype": np.concatenate([datatypes, np.zeros(drain, int)]),
         "target": np.concatenate([target, zeros]),
         "operand": np.concatenate([operand, zeros]),
+        "forward": np.concatenate([forward, np.zeros((drain, forward.shape[1]), np.uint8)]),
     }
 
 
 def results_of(shown, ops, datatypes, valid):
     """(entered, results in order of entry). Raises AssertionError if one leaves at a time that is not its own."""
-    entered = np.flatnonzero(valid & (shown["busy"][: len(valid)] == 0))
+    entered = np.flatnonzero(valid & (shown["busy"][1 : 1 + len(valid)] == 0))
     latencies = np.array(
         [ArithmeticPipeline.latency(Op(int(ops[row])), Datatype(int(datatypes[row]))) for row in entered], int
     )
-    leaves = entered + latencies
+    leaves = entered + 1 + latencies
     assert sorted(leaves) == np.flatnonzero(shown["o_valid"]).tolist()
     return entered, shown["result"][leaves]
 
@@ -164,6 +170,38 @@ def test_mixed_beats_leave_after_their_own_latency(pipeline):
     for row, shown in zip(entered, result, strict=True):
         op, datatype = Op(int(beats[0][row])), Datatype(int(beats[1][row]))
         assert (shown == expected[row]).all(), f"row {row} of seed {seed}: {op.name} {datatype.name}"
+
+
+@pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.name)
+@pytest.mark.parametrize("datatype", FLOATS, ids=lambda datatype: datatype.name)
+def test_a_beat_takes_bytes_of_the_result_that_leaves_as_it_enters(pipeline, datatype, op):
+    if datatype not in pipeline.datatypes:
+        pytest.skip("wider than a beat")
+    seed = int(datatype)
+    rng = np.random.default_rng(seed)
+    links, latency, width = 200, ArithmeticPipeline.latency(op, datatype), pipeline.data_width // 8
+    elements = links * width // datatype.size
+    target, operand = (beats.reshape(links, -1) for beats in operands(datatype, elements, rng, 2))
+    # Whole elements, since the other bytes of one would be of another number.
+    takes = np.repeat(rng.random((links, width // datatype.size)) < 0.5, datatype.size, axis=1)
+    takes[0] = False
+    expected = np.zeros_like(target)
+    for link in range(links):
+        before = np.where(takes[link], expected[link - 1], target[link])
+        pair = (beat.reshape(-1, datatype.size) for beat in (before, operand[link]))
+        expected[link] = execute(op, datatype, *pair).reshape(-1)
+    # A beat enters just when the one before leaves; none are between them.
+    spaced = [np.repeat(beats, latency, axis=0) for beats in (target, operand)]
+    rows = links * latency
+    valid = np.arange(rows) % latency == 0
+    ops, datatypes = (np.full(rows, value) for value in (op, datatype))
+    forward = np.repeat(np.packbits(takes, axis=1, bitorder="little"), latency, axis=0)
+    _, result = results_of(pipeline.run(**offered(ops, datatypes, *spaced, valid, forward)), ops, datatypes, valid)
+    wrong = np.flatnonzero((result != expected).any(axis=1))
+    assert not len(wrong), (
+        f"seed={seed}: link {wrong[0]} of {links}, the first of {len(wrong)} that differ: "
+        f"{result[wrong[0]][::-1].tobytes().hex()}, expected {expected[wrong[0]][::-1].tobytes().hex()}"
+    )
 
 
 def mixed_beats(cells, data_width, rows, seed):

@@ -13,11 +13,11 @@ __all__ = ["LATENCIES", "USES", "Kind", "Schedule", "kind_of"]
 LATENCIES = {
     "add": 6,
     "add_bytes": 8,
-    "multiply_integer": 8,
-    "multiply_wide": 9,
-    "multiply": 10,
-    "multiply_bytes": 11,
-    "multiply_complex": 18,
+    "multiply_integer": 10,
+    "multiply_wide": 11,
+    "multiply": 14,
+    "multiply_bytes": 15,
+    "multiply_complex": 22,
 }
 """Cycles from issue to result, per kind of beat."""
 
