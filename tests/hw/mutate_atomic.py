@@ -87,13 +87,14 @@ class MeaningfulPipeline(DecodedPipeline):
         m.submodules.decode = decode = self._decode
         m.submodules.pipeline = pipeline = self._pipeline
         meaningful = decode.control.supported & decode.control.pipelined
-        was_meaningful = Signal()
+        was_meaningful, valid = Signal(), Signal()
         m.d.sync += [
-            pipeline.i_valid.eq(self.i_valid & meaningful),
+            valid.eq(self.i_valid & meaningful),
             pipeline.target.eq(self.target),
             was_meaningful.eq(meaningful),
         ]
         m.d.comb += [
+            pipeline.i_valid.eq(valid & ~pipeline.busy),
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             pipeline.control.eq(Mux(meaningful, decode.control, 0)),

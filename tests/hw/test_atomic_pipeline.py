@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.decode import DecodeOperation
@@ -47,8 +47,10 @@ class DecodedPipeline(wiring.Component):
         m = Module()
         m.submodules.decode = decode = self._decode
         m.submodules.pipeline = pipeline = self._pipeline
-        m.d.sync += [pipeline.i_valid.eq(self.i_valid), pipeline.target.eq(self.target)]
+        valid = Signal()
+        m.d.sync += [valid.eq(self.i_valid), pipeline.target.eq(self.target)]
         m.d.comb += [
+            pipeline.i_valid.eq(valid & ~pipeline.busy),
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             pipeline.control.eq(decode.control),

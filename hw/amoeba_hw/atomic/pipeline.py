@@ -24,8 +24,8 @@ class ArithmeticPipeline(wiring.Component):
                           |              +--> parts --+        |
                           +---------------------------+-> sums -> mux -> result
 
-    A beat enters when ``i_valid & ~busy``, and its result leaves ``latency(op, datatype)`` cycles later.
-    Kinds of different latency overtake each other; ``busy`` keeps their results out of each other's way.
+    A beat enters with ``i_valid``, and its result leaves ``latency(op, datatype)`` cycles later.
+    Kinds of different latency overtake each other; ``busy`` says when results would be in each other's way.
 
     ====================================  =======  ===================
     beat of                               latency  cycles at the input
@@ -55,6 +55,7 @@ class ArithmeticPipeline(wiring.Component):
     operand : In(data_width)
         In the cycle before, too.
     i_valid : In(1)
+        Only while not ``busy``.
     target : In(data_width)
     forward : In(data_width // 8)
         In the cycle before: bytes of the target that the result has that leaves as the beat enters.
@@ -109,7 +110,7 @@ class ArithmeticPipeline(wiring.Component):
         merged = Signal(len(self.result), reset_less=True)
         direct, next_direct = Signal(), Signal()
         sums = self._sums(m, next_control, control, schedule.issue, events, products, next_direct, merged)
-        # The units compute whatever stands at the input, so that they need not wait for `busy`; what nobody asked
+        # The units compute whatever stands at the input, so that they need not wait for `i_valid`; what nobody asked
         # for, and the lower halves of 8-bit sums, leave them unseen.
         m.d.sync += [
             merged.eq(self._merge(m, events, products, sums)),
