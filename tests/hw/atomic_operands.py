@@ -1,5 +1,7 @@
 """Operands that reach the corners of every datatype, for the tests of the atomic arithmetic."""
 
+from itertools import product
+
 import numpy as np
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
 from amoeba_model.opcodes import Datatype
@@ -114,12 +116,12 @@ def sharp_products(datatype: Datatype, rng: np.random.Generator) -> list[np.ndar
     """Target and operand of floating point, of whose product a single bit of theirs decides something.
 
     Subnormal factors with their highest bit in every place; subnormal products, half way between two numbers but for
-    one bit in every place below; of 80-bit numbers, NaNs that differ in one bit; of complex ones, an infinite factor
-    and one whose parts differ in one bit, or none. In random order, so that they come in all places of a beat.
+    one bit in every place below; of 80-bit numbers, NaNs that differ in one bit; of complex ones, parts of all kinds
+    and signs. In random order, so that they come in all places of a beat.
     """
     fmt = float_format(datatype)
     if is_complex(datatype):
-        pairs = [_infinite_products(fmt, rng) for _ in range(4000)]
+        pairs = list(_products_of_kinds(fmt, rng))
     else:
         pairs = [*_subnormal_factors(fmt, rng), *_subnormal_products(fmt, rng)]
         if fmt.larger_nan_wins:
@@ -176,20 +178,19 @@ def _similar_nans(fmt, rng):
     )
 
 
-def _infinite_products(fmt, rng):
-    """An infinite complex number, and a finite one whose parts are nearly or quite the same."""
+def _products_of_kinds(fmt, rng):
+    """Complex factors whose parts are of every kind and sign; of subnormal ones, a single bit is set."""
     integer = fmt.integer_bit if fmt.explicit_integer else 0
-    infinity = fmt.encode(0, fmt.exponent_mask, integer | fmt.infinity_significand)
-    sign = 1 << fmt.width - 1
-    others = (infinity, infinity, infinity, 0, fmt.encode(0, fmt.bias, integer), fmt.default_nan & (sign - 1))
-    parts = [infinity, others[rng.integers(len(others))]]
-    finite = _number(fmt, rng, rng.integers(1, fmt.exponent_mask - 1), _bits(rng, fmt.precision - 1)) & (sign - 1)
-    flip = 0
-    if rng.random() < 0.7:
-        flip = 1 << int(rng.integers(fmt.width - 1))
-        if fmt.explicit_integer and flip == fmt.integer_bit:
-            flip = 1
-    like = [finite, finite ^ flip]
-    rng.shuffle(parts)
-    rng.shuffle(like)
-    return tuple(tuple(int(part) | sign * int(rng.integers(2)) for part in both) for both in (parts, like))
+    kinds = {
+        "zero": 0,
+        "one": fmt.one,
+        "largest": fmt.encode(0, fmt.exponent_mask - 1, integer | fmt.fraction_mask),
+        "infinity": fmt.encode(0, fmt.exponent_mask, integer | fmt.infinity_significand),
+        "nan": fmt.default_nan & ((1 << fmt.width - 1) - 1),
+    }
+    for *chosen, signs in product(*4 * [[*kinds, "subnormal"]], product((0, 1), repeat=4)):
+        parts = [
+            sign << fmt.width - 1 | kinds.get(kind, 1 << int(rng.integers(fmt.precision - 1)))
+            for kind, sign in zip(chosen, signs, strict=True)
+        ]
+        yield (parts[0], parts[1]), (parts[2], parts[3])

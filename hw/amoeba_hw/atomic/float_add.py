@@ -139,7 +139,8 @@ class FloatAdder(wiring.Component):
             self._register(m, "exponent_2", Mux(invalid, largest, Mux(take_b, b.exponent, a.exponent))),
             self._register(m, "large_2", large),
             self._register(m, "small_2", coarse & (~far).replicate(self._precision + 2)),
-            self._register(m, "sticky_2", Mux(far, small.any(), lost)),
+            # Of a far addend it may be anything: so little less than a number, or more, is rounded to the number.
+            self._register(m, "sticky_2", lost),
             self._register(m, "distance_2", distance[:2]),
         )
 
