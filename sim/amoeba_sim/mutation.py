@@ -100,6 +100,8 @@ class Mutants:
     cycles : int
         How many cycles after reset a mutant that passes the tests is compared with the original: as many as the
         component takes from reset to any state that matters, and from there to whatever depends on it.
+    cut : str, optional
+        Pattern of names of registers behind which no proof has to look, as a rule: those of multipliers.
 
     Attributes
     ----------
@@ -117,12 +119,14 @@ class Mutants:
         count: int,
         seed: int,
         cycles: int = 0,
+        cut: str | None = None,
     ):
         if not 0 < count < 1 << _NUMBER_BITS:
             raise ValueError(f"Expected 1 to {(1 << _NUMBER_BITS) - 1} mutants, got {count}")
         self._build = build
         self._name = name
         self._cycles = cycles
+        self._cut = cut
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
             (folder / "top.il").write_text(rtlil.convert(_Switched(build()), name="top"))
@@ -202,13 +206,14 @@ class Mutants:
         TimeoutError
             There was no answer within ``timeout`` seconds.
         """
-        original, changed = (self._outputs(number) for number in (0, mutant.number))
-        with tempfile.TemporaryDirectory() as work:
-            values = counterexample(
-                Path(work), self._graph, list(self._variables.values()), original, changed, timeout
-            )
-        if values is None:
-            return None
+        for unrolling in self._unrollings:
+            original, changed = (self._outputs(unrolling, number) for number in (0, mutant.number))
+            with tempfile.TemporaryDirectory() as work:
+                values = counterexample(
+                    Path(work), self._graph, list(self._variables.values()), original, changed, timeout
+                )
+            if values is None:
+                return None
         cycles = [dict.fromkeys(self._build().signature.members, 0) for _ in range(self._cycles + 1)]
         for (name, cycle), variable in self._variables.items():
             port, _, bit = name.rstrip("]").partition("[")
@@ -216,7 +221,7 @@ class Mutants:
                 cycles[cycle][port] |= values[variable] << int(bit or 0)
         return cycles
 
-    def _outputs(self, number: int) -> list[int]:
+    def _outputs(self, unrolling: Unrolling, number: int) -> list[int]:
         """All bits shown in the last cycle."""
 
         def input_at(name, cycle):
@@ -229,17 +234,19 @@ class Mutants:
                 self._variables[name, cycle] = self._graph.variable()
             return self._variables[name, cycle]
 
-        return list(self._unrolling.outputs(self._graph, input_at).values())
+        return list(unrolling.outputs(self._graph, input_at).values())
 
     @cached_property
-    def _unrolling(self) -> Unrolling:
-        """All mutants in and-gates."""
+    def _unrollings(self) -> list[Unrolling]:
+        """All mutants in and-gates, first with what is cut, where a difference need not be one, then as they are."""
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
             (folder / "mutants.il").write_text(self._netlist)
             script = ["read_rtlil mutants.il", "techmap", "opt_clean", "aigmap"]
             _yosys(folder, [*script, "write_aiger -ascii -symbols mutants.aag"])
-            return Unrolling(Design.parse((folder / "mutants.aag").read_text()), self._cycles)
+            design = Design.parse((folder / "mutants.aag").read_text())
+        designs = [design.cut(self._cut), design] if self._cut else [design]
+        return [Unrolling(each, self._cycles) for each in designs]
 
 
 def _yosys(folder: Path, commands: list[str]) -> None:

@@ -81,8 +81,8 @@ class Design:
 
     inputs: dict[int, str]
     """Node to name, with the bit in brackets if there are several."""
-    registers: dict[int, tuple[int, int]]
-    """Node to the literal that it takes over, and its value at reset."""
+    registers: dict[int, tuple[int, int, str]]
+    """Node to the literal that it takes over, its value at reset, and its name."""
     outputs: dict[str, int]
     gates: list[tuple[int, int, int]]
     """Node and two literals; operands come first."""
@@ -103,12 +103,26 @@ class Design:
         for _ in range(count_gates):
             node, first, second = map(int, next(rows).split())
             gates.append((node >> 1, first, second))
-        names = dict(re.findall(r"^([io]\d+) (.*)$", "\n".join(rows), re.MULTILINE))
+        names = dict(re.findall(r"^([ilo]\d+) (.*)$", "\n".join(rows), re.MULTILINE))
         return cls(
             {node: names[f"i{index}"] for index, node in enumerate(inputs)},
-            registers,
+            {node: (*values, names[f"l{index}"]) for index, (node, values) in enumerate(registers.items())},
             {names[f"o{index}"]: literal for index, literal in enumerate(outputs)},
             gates,
+        )
+
+    def cut(self, pattern: str) -> "Design":
+        """Registers whose name has the pattern become inputs, and what they take over becomes outputs.
+
+        Two designs that are the same then are the same with their registers: as long as these hold the same, they
+        take over the same.
+        """
+        chosen = {node for node, (_, _, name) in self.registers.items() if re.search(pattern, name)}
+        return Design(
+            self.inputs | {node: self.registers[node][2] for node in chosen},
+            {node: register for node, register in self.registers.items() if node not in chosen},
+            self.outputs | {f"next {self.registers[node][2]}": self.registers[node][0] for node in chosen},
+            self.gates,
         )
 
 
@@ -132,7 +146,7 @@ class Unrolling:
         input_at : callable
             From an input's name and the cycle to a literal of ``graph``.
         """
-        state = {node: reset for node, (_, reset) in self._design.registers.items()}
+        state = {node: reset for node, (_, reset, _) in self._design.registers.items()}
         for cycle, frame in enumerate(self._frames):
             value = {0: 0} | {node: state[node] for node in frame.registers}
             value |= {node: input_at(self._design.inputs[node], cycle) for node in frame.inputs}
@@ -140,7 +154,7 @@ class Unrolling:
                 value[node] = graph.both(value[first >> 1] ^ first & 1, value[second >> 1] ^ second & 1)
             state = {
                 node: value[following >> 1] ^ following & 1
-                for node, (following, _) in self._design.registers.items()
+                for node, (following, _, _) in self._design.registers.items()
                 if following >> 1 in value
             }
         return {name: value[literal >> 1] ^ literal & 1 for name, literal in self._design.outputs.items()}

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
-from amoeba_model.opcodes import Datatype
+from amoeba_model.opcodes import Datatype, Op
 
 
 def corners(datatype: Datatype) -> np.ndarray:
@@ -112,6 +112,11 @@ def _bring_close(fmt, values, earlier, rng) -> None:
         values[row, : fmt.value_bytes] = np.frombuffer(mine.to_bytes(fmt.value_bytes, "little"), np.uint8)
 
 
+def sharp_operands(op: Op, datatype: Datatype, rng: np.random.Generator) -> list[np.ndarray]:
+    """Target and operand of floating point, of which a single bit decides what arithmetic makes of them."""
+    return sharp_products(datatype, rng) if op is Op.FI_PROD else sharp_sums(datatype, rng)
+
+
 def sharp_products(datatype: Datatype, rng: np.random.Generator) -> list[np.ndarray]:
     """Target and operand of floating point, of whose product a single bit of theirs decides something.
 
@@ -127,6 +132,27 @@ def sharp_products(datatype: Datatype, rng: np.random.Generator) -> list[np.ndar
         if fmt.larger_nan_wins:
             pairs += [_similar_nans(fmt, rng) for _ in range(2000)]
         pairs = [tuple((number,) for number in pair) for pair in pairs]
+    return _shuffled(fmt, pairs, rng)
+
+
+def sharp_sums(datatype: Datatype, rng: np.random.Generator) -> list[np.ndarray]:
+    """Target and operand of floating point, of whose sum or difference a single bit of theirs decides something.
+
+    Numbers at every distance, the smaller one with a single bit in every place; numbers of every exponent from which
+    a difference can become subnormal, and that cancel down to every place. In random order and with random signs.
+    """
+    fmt = float_format(datatype)
+    pairs = [*_distant_numbers(fmt, rng), *_cancelling_numbers(fmt, rng)]
+    if is_complex(datatype):
+        others = rng.permutation(len(pairs))
+        pairs = [tuple(zip(pair, pairs[other], strict=True)) for pair, other in zip(pairs, others, strict=True)]
+    else:
+        pairs = [tuple((number,) for number in pair) for pair in pairs]
+    return _shuffled(fmt, pairs, rng)
+
+
+def _shuffled(fmt, pairs, rng) -> list[np.ndarray]:
+    """Memory of both sides, in random order, sides exchanged at random; whole beats of every width."""
     order = rng.permutation(len(pairs) - len(pairs) % 64)
     return [
         np.array(
@@ -168,6 +194,34 @@ def _subnormal_products(fmt, rng):
                 sum_of_exponents = 1 - lost + fmt.bias
                 first = rng.integers(max(1, sum_of_exponents - fmt.exponent_mask + 2), sum_of_exponents)
                 yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
+
+
+def _distant_numbers(fmt, rng):
+    fraction_bits = fmt.precision - 1
+    cases = [
+        (distance, place)
+        for distance in range(1, min(fmt.precision + 3, fmt.exponent_mask - 2))
+        for place in [None, *range(fraction_bits)]
+    ]
+    for distance, place in cases * max(1, 4096 // len(cases)):
+        smaller = rng.integers(1, fmt.exponent_mask - 1 - distance)
+        larger = _number(fmt, rng, smaller + distance, _bits(rng, fraction_bits))
+        yield larger, _number(fmt, rng, smaller, 1 << place if place is not None else 0)
+
+
+def _cancelling_numbers(fmt, rng):
+    fraction_bits = fmt.precision - 1
+    ones = (1 << fraction_bits) - 1
+    cases = [
+        (exponent, place)
+        for exponent in range(1, min(fmt.precision + 4, fmt.exponent_mask - 1))
+        for place in range(fraction_bits)
+    ]
+    for exponent, place in cases * max(1, 2048 // len(cases)):
+        fraction, low = _bits(rng, fraction_bits), _bits(rng, place)
+        yield _number(fmt, rng, exponent, fraction), _number(fmt, rng, exponent, fraction ^ (1 << place | low))
+        # Of neighbouring exponents, what is left may be smaller by one place.
+        yield _number(fmt, rng, exponent + 1, _bits(rng, place)), _number(fmt, rng, exponent, ones ^ low)
 
 
 def _similar_nans(fmt, rng):

@@ -6,7 +6,7 @@ import pytest
 from amoeba_sim.unrolled import AndGraph, Design, Unrolling, counterexample
 
 # Whether a one ever came: one input, one register that starts with zero, one gate.
-EVER = "aag 3 1 1 1 1\n2\n4 7\n4\n6 5 3\ni0 one\no0 ever\n"
+EVER = "aag 3 1 1 1 1\n2\n4 7\n4\n6 5 3\ni0 one\nl0 came\no0 ever\n"
 
 
 def exclusive(graph, first, second):
@@ -80,3 +80,15 @@ def test_inputs_that_do_not_matter_are_not_asked_for():
     asked = set()
     Unrolling(Design.parse(EVER), 2).outputs(AndGraph(), lambda name, cycle: asked.add((name, cycle)) or 0)
     assert asked == {("one", 0), ("one", 1)}
+
+
+def test_a_register_that_is_cut_is_an_input_and_an_output():
+    design = Design.parse(EVER).cut("^came$")
+    for one, came in product((0, 1), repeat=2):
+        given = {"one": one, "came": came}
+        shown = Unrolling(design, 0).outputs(AndGraph(), lambda name, cycle, given=given: given[name])
+        assert shown == {"ever": came, "next came": one | came}
+
+
+def test_registers_of_other_names_stay():
+    assert Design.parse(EVER).cut("^goes$") == Design.parse(EVER)
