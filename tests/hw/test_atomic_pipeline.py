@@ -12,7 +12,7 @@ from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_sim.vector_bench import VectorBench
-from atomic_operands import operands, sharp_products
+from atomic_operands import operands, sharp_operands
 
 BEATS = 4000
 """So many that the shifters of the widest formats have met every distance: tests/hw/mutate_atomic.py."""
@@ -144,17 +144,18 @@ def test_every_pipelined_cell_is_the_models(pipeline, datatype):
 
 
 @pytest.mark.parametrize("datatype", FLOATS, ids=lambda datatype: datatype.name)
-def test_products_that_a_single_bit_decides_are_the_models(pipeline, datatype):
+@pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.name)
+def test_results_that_a_single_bit_decides_are_the_models(pipeline, op, datatype):
     if datatype not in pipeline.datatypes:
         pytest.skip("wider than a beat")
     seed = int(datatype)
-    target, operand = sharp_products(datatype, np.random.default_rng(seed))
-    expected = execute(Op.FI_PROD, datatype, target, operand)
+    target, operand = sharp_operands(op, datatype, np.random.default_rng(seed))
+    expected = execute(op, datatype, target, operand)
     # A row per beat and one to wait, so that every beat enters.
     beats = [np.repeat(array.reshape(-1, pipeline.data_width // 8), 2, axis=0) for array in (target, operand)]
     rows = len(beats[0])
     valid = np.arange(rows) % 2 == 0
-    _, result = run(pipeline, np.full(rows, Op.FI_PROD), np.full(rows, datatype), *beats, valid=valid)
+    _, result = run(pipeline, np.full(rows, op), np.full(rows, datatype), *beats, valid=valid)
     wrong = np.flatnonzero((result.reshape(-1, datatype.size) != expected).any(axis=1))
     assert not len(wrong), (
         f"seed={seed}: {len(wrong)} of {len(target)} differ, first: "

@@ -147,7 +147,8 @@ class FloatAdder(wiring.Component):
             self._register(m, "exponent_2", Mux(invalid, largest, Mux(take_b, b.exponent, a.exponent))),
             self._register(m, "large_2", large),
             self._register(m, "small_2", coarse & (~(far | special)).replicate(self._precision + 2)),
-            self._register(m, "sticky_2", Mux(far, further.any(), lost) & ~special),
+            # Of a far addend it may be anything: so little less than a number, or more, is rounded to the number.
+            self._register(m, "sticky_2", lost & ~special),
             self._register(m, "distance_2", distance[:2]),
         )
 

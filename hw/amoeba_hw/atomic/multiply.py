@@ -71,8 +71,8 @@ class SegmentedMultiplier(wiring.Component):
                 same_word = i // 2 == j // 2
                 on = size.b8 | (size.b4 if same_word else 0)
                 if i == j:
-                    left = Cat(a[:8], a[8:] & (~size.b1).replicate(8))
-                    right = b
+                    # Of 8-bit numbers, the upper ones do not reach the lower half of the product.
+                    left, right = a, b
                 elif same_word:
                     upper = self.b.word_select(i, _TILE)[8:]
                     left = Mux(size.b1, a[8:], a & on.replicate(_TILE))

@@ -222,19 +222,20 @@ class ArithmeticPipeline(wiring.Component):
         for name in COMPLEX_PARTS:
             m.d.comb += partial.component[name].eq(events[name][PARTS_ADDED - 1])
         for index, pair in enumerate(pairs_of(len(self.target), self._datatypes)):
-            m.submodules[f"recovery_{index}"] = recovery = Recovery(pair.float_format)
+            m.submodules[f"recovery_{index}"] = recovery = Recovery()
             numbers = [products.factors[slot].numbers for slot in (pair.real, pair.imaginary)]
-            for port, number in (
+            for part, number in (
                 (recovery.a, numbers[0][0]),
                 (recovery.b, numbers[1][0]),
                 (recovery.c, numbers[0][1]),
                 (recovery.d, numbers[1][1]),
             ):
-                precision = pair.float_format.precision
                 m.d.comb += [
-                    port[name].eq(number[name]) for name in ("sign", "exponent", "infinite", "nan", "invalid")
+                    part.sign.eq(number.sign),
+                    part.zero.eq(~number.significand[-pair.float_format.precision :].any()),
+                    part.infinite.eq(number.infinite),
+                    part.unordered.eq(number.nan | number.invalid),
                 ]
-                m.d.comb += port.significand.eq(number.significand[-precision:])
             outcome = recovery.outcome.as_value()
             # The numbers are those of the second cycle after entry.
             for cycle in range(2 + Recovery.LATENCY, PARTS_ADDED - 1):
