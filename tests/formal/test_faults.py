@@ -69,10 +69,15 @@ FAULTS = {
     "a line twice in a row is taken for two": (
         line_table,
         "LineTable",
-        "Mux(taken_tag == tag, overtaken, 0)",
-        "Mux(taken_tag == tag, 0, 0)",
+        "Mux(self._taken_tag_is_same, overtaken, 0)",
+        "Mux(self._taken_tag_is_same, 0, 0)",
     ),
-    "a line is found in the entry that another takes": (line_table, "LineTable", "(same & ~overtaken)", "same"),
+    "a line is found in the entry that another takes": (
+        line_table,
+        "LineTable",
+        "(self._same_tag & ~overtaken)",
+        "self._same_tag",
+    ),
     "an entry out of use is joined": (line_table, "LineTable", "self._matches & self._use.in_use", "self._matches"),
     "an entry is out of use before it is written": (
         line_use,
