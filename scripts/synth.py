@@ -60,6 +60,9 @@ ECP5 = NicParameters(
 integers in the pipeline, since its multipliers are too slow for a loop of one cycle."""
 ULTRASCALE = NicParameters(data_width=512)
 
+TARGET_MHZ = 100.0
+"""What the placer aims at with blocks on the ECP5. Aimed higher, it cares for too many paths at once."""
+
 Block = Callable[[NicParameters], wiring.Component]
 
 
@@ -188,7 +191,7 @@ def commit() -> str:
     return git("log", "-1", "--format=%h") + ("-dirty" if git("status", "--porcelain") else "")
 
 
-def measure(name: str, family: str, route: bool, minutes: float) -> dict[str, Any]:
+def measure(name: str, family: str, route: bool, minutes: float, seed: int) -> dict[str, Any]:
     """Figures of one block on one family, or of one part; counts and a note if it could not be routed in time."""
     row: dict[str, Any] = {"commit": commit(), "date": datetime.date.today().isoformat(), "yosys": yosys_version()}
     if family != "ultrascale" and route:
@@ -199,7 +202,7 @@ def measure(name: str, family: str, route: bool, minutes: float) -> dict[str, An
         figures = synthesize(PARTS[name](), feedback={"target": "result"})
     elif route:
         try:
-            figures = synthesize(BLOCKS[name][1](ECP5), timeout=60 * minutes)
+            figures = synthesize(BLOCKS[name][1](ECP5), frequency_mhz=TARGET_MHZ, seed=seed, timeout=60 * minutes)
         except ToolStoppedError as error:
             row["note"] = f"stopped after {minutes:.0f} minutes: {progress(error.log)}"
             figures = occupied(error.log)
@@ -279,6 +282,7 @@ def main() -> None:
     parser.add_argument("--family", choices=["ecp5", "ultrascale"], action="append", help="both by default")
     parser.add_argument("--no-route", action="store_true", help="ECP5: count LUTs, do not place and route")
     parser.add_argument("--minutes", type=float, default=120, help="ECP5: give up place and route then")
+    parser.add_argument("--seed", type=int, default=1, help="ECP5: of the placer, of blocks")
     parser.add_argument("--parts", action="store_true", help="the parts of the atomic unit instead of blocks")
     parser.add_argument("--render", action="store_true", help="write the page from the stored figures, no more")
     parser.add_argument("--list", action="store_true", help="name the blocks")
@@ -302,7 +306,7 @@ def main() -> None:
     with Progress(*columns, console=console, transient=True) as bar:
         for name, family in jobs:
             task = bar.add_task(f"{name} on {family}", total=None)
-            row = measure(name, family, not arguments.no_route, arguments.minutes)
+            row = measure(name, family, not arguments.no_route, arguments.minutes, arguments.seed)
             bar.remove_task(task)
             console.print(f"{name} on {family}: {row}")
             # Read again: another run may have stored its own blocks meanwhile.

@@ -237,6 +237,7 @@ class _NaiveArithmetic(wiring.Component):
         operand = Signal(BITS)
         result = Signal(BITS)
         late = Signal(BITS)
+        forwarded, late_target = Signal(), Signal(BITS)
         past = [Signal(BITS, name=f"late_in_{cycles}") for cycles in range(long)]
         m.d.comb += [
             self.decoded.add.eq(self.op == Op.FI_SUM),
@@ -246,11 +247,13 @@ class _NaiveArithmetic(wiring.Component):
             self.kind[f"late_{short}"].eq(self.datatype[0] & ~self.datatype[1]),
             self.kind[f"late_{long}"].eq(self.datatype[0] & self.datatype[1]),
             result.eq(Mux(adds, self.target[:BITS], 0) + operand),
-            late.eq(Mux(adds, self.late_target[:BITS], 0) + operand),
+            late_target.eq(Mux(forwarded, self.late_result[:BITS], self.target[:BITS])),
+            late.eq(Mux(adds, late_target, 0) + operand),
             self.result.eq(result),
             self.late_result.eq(past[0]),
         ]
         m.d.sync += [
+            forwarded.eq(self.forward[0]),
             adds.eq(self.prepare_control.add),
             takes_long.eq(self.prepare_control.multiply),
             operand.eq(Mux(self.is_late, self.late_operand[:BITS], self.operand[:BITS])),
@@ -295,7 +298,7 @@ class ForwardingSpec(wiring.Component):
             dut = Executor(SMALL)
         m.submodules.dut = dut
         m.submodules.store = store = LineStore(SMALL)
-        operation = dut.i.p
+        operation, operand = dut.i.p, Signal(BITS)
         m.d.comb += [
             store.commit.eq(dut.commit),
             store.read.eq(dut.read),
@@ -311,7 +314,8 @@ class ForwardingSpec(wiring.Component):
             operation.datatype.eq(self.way),
             operation.writes.eq(self.writes),
             operation.strobe.eq(self.strobe),
-            operation.operand.eq(_data(self.operand)),
+            dut.operands.p.operand.eq(_data(operand)),
+            dut.operands.valid.eq(1),
             operation.count.eq(1),
             operation.returns_data.eq(1),
             operation.result_last.eq(1),
@@ -321,6 +325,8 @@ class ForwardingSpec(wiring.Component):
         ]
         m.submodules.environment = StreamRules(dut.i, Assume)
         accepted = dut.i.valid & dut.i.ready
+        with m.If(accepted):
+            m.d.sync += operand.eq(self.operand)
         shadows = [Signal(BITS, name=f"shadow_{entry}") for entry in range(2)]
         old = Signal(BITS)
         m.d.comb += old.eq(Mux(self.entry, shadows[1], shadows[0]))

@@ -2,9 +2,9 @@
 """Mutation of hardware: does the test notice when a gate is wrong?
 
 Yosys puts all mutants into one netlist, each switched on by its number at the input ``mutant`` (0: none), so that
-one Verilator build serves them all. A mutant that no test notices is compared with the original by a SAT solver:
-either nothing can notice it, or the tests lack something. Registers are taken for inputs and outputs there: a
-design that has some is compared over one cycle, from any state.
+one Verilator build serves them all. A mutant that no test notices is compared with the original by ABC's equivalence
+checker: for so many cycles after reset that all that the design remembers has come about and shown. Either nothing
+can notice the mutant, or the tests lack something, and the checker says what.
 """
 
 import enum
@@ -12,15 +12,17 @@ import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from amoeba_hw.synthesis import ToolStoppedError, run_yosys
+from amoeba_hw.synthesis import run_yosys
 from rich.progress import track
 
+from amoeba_sim.unrolled import AndGraph, Design, Unrolling, counterexample
 from amoeba_sim.vector_bench import VectorBench
 
 __all__ = ["Mutant", "Mutants", "Verdict"]
@@ -33,10 +35,9 @@ class Verdict(enum.StrEnum):
 
     KILLED = "killed"
     SURVIVED = "survived"
-    """The tests passed, and an input exists that would have told it from the original: or, with registers, a state
-    and an input that make one differ. Whether that state comes about, and whether it shows, is left to the reader."""
+    """The tests passed, and inputs exist that would have told it from the original."""
     EQUIVALENT = "equivalent"
-    """No input, in no state, tells it from the original."""
+    """No inputs tell it from the original."""
     UNDECIDED = "undecided"
     """The tests passed; the solver found no answer in its time."""
 
@@ -96,13 +97,36 @@ class Mutants:
         At most 65,535.
     seed : int
         Chooses the gates.
+    cycles : int
+        How many cycles after reset a mutant that passes the tests is compared with the original: as many as the
+        component takes from reset to any state that matters, and from there to whatever depends on it.
+    cut : str, optional
+        Pattern of names of registers behind which no proof has to look, as a rule: those of multipliers.
+
+    Attributes
+    ----------
+    mutants : list of Mutant
+    survivors : dict
+        For each mutant that was found to have survived, what ``telling_inputs`` says.
     """
 
-    def __init__(self, build: Callable[[], wiring.Component], name: str, *, within: str, count: int, seed: int):
+    def __init__(
+        self,
+        build: Callable[[], wiring.Component],
+        name: str,
+        *,
+        within: str,
+        count: int,
+        seed: int,
+        cycles: int = 0,
+        cut: str | None = None,
+    ):
         if not 0 < count < 1 << _NUMBER_BITS:
             raise ValueError(f"Expected 1 to {(1 << _NUMBER_BITS) - 1} mutants, got {count}")
         self._build = build
         self._name = name
+        self._cycles = cycles
+        self._cut = cut
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
             (folder / "top.il").write_text(rtlil.convert(_Switched(build()), name="top"))
@@ -122,14 +146,18 @@ class Mutants:
             ]
             _yosys(folder, choice)
             lines = (folder / "list.txt").read_text().splitlines()
-            self._flat = (folder / "flat.il").read_text()
             self.mutants = [Mutant(number, line) for number, line in enumerate(lines, 1)]
             switched = [
                 line.replace("mutate ", f"mutate -ctrl mutant {_NUMBER_BITS} {number} ", 1)
                 for number, line in enumerate(lines, 1)
             ]
-            _yosys(folder, ["read_rtlil flat.il", *switched, "opt_clean", "write_verilog -noattr mutants.v"])
+            written = ["write_rtlil mutants.il", "write_verilog -noattr mutants.v"]
+            _yosys(folder, ["read_rtlil flat.il", *switched, "opt_clean", *written])
             self._verilog = (folder / "mutants.v").read_text()
+            self._netlist = (folder / "mutants.il").read_text()
+        self.survivors: dict[Mutant, list[dict[str, int]]] = {}
+        self._graph = AndGraph()
+        self._variables: dict[tuple[str, int], int] = {}
 
     def bench(self) -> VectorBench:
         """The component as a function over arrays, with the input ``mutant``."""
@@ -160,33 +188,65 @@ class Mutants:
         return verdicts
 
     def compare(self, mutant: Mutant, timeout: int) -> Verdict:
-        """Whether any input, in any state, tells the mutant from the original within a cycle."""
-        script = [
-            "read_rtlil flat.il",
-            "expose -evert-dff -dff top",
-            "copy top gold",
-            mutant.command,
-            "rename top gate",
-            "miter -equiv -flatten -make_assert gold gate miter",
-            "hierarchy -top miter",
-            "chformal -lower",
-            "opt -full",
-            "techmap",
-            "opt -full",
-            f"sat -verify -prove-asserts -timeout {timeout} miter",
-        ]
+        """Whether any inputs tell the mutant from the original."""
+        try:
+            inputs = self.telling_inputs(mutant, timeout)
+        except TimeoutError:
+            return Verdict.UNDECIDED
+        if inputs is None:
+            return Verdict.EQUIVALENT
+        self.survivors[mutant] = inputs
+        return Verdict.SURVIVED
+
+    def telling_inputs(self, mutant: Mutant, timeout: int) -> list[dict[str, int]] | None:
+        """Inputs, cycle by cycle from reset on, after which the mutant shows something else; none if there are none.
+
+        Raises
+        ------
+        TimeoutError
+            There was no answer within ``timeout`` seconds.
+        """
+        for unrolling in self._unrollings:
+            original, changed = (self._outputs(unrolling, number) for number in (0, mutant.number))
+            with tempfile.TemporaryDirectory() as work:
+                values = counterexample(
+                    Path(work), self._graph, list(self._variables.values()), original, changed, timeout
+                )
+            if values is None:
+                return None
+        cycles = [dict.fromkeys(self._build().signature.members, 0) for _ in range(self._cycles + 1)]
+        for (name, cycle), variable in self._variables.items():
+            port, _, bit = name.rstrip("]").partition("[")
+            if port in cycles[cycle]:
+                cycles[cycle][port] |= values[variable] << int(bit or 0)
+        return cycles
+
+    def _outputs(self, unrolling: Unrolling, number: int) -> list[int]:
+        """All bits shown in the last cycle."""
+
+        def input_at(name, cycle):
+            port, _, bit = name.rstrip("]").partition("[")
+            if port in ("clk", "rst"):
+                return 0
+            if port == "mutant":
+                return number >> int(bit) & 1
+            if (name, cycle) not in self._variables:
+                self._variables[name, cycle] = self._graph.variable()
+            return self._variables[name, cycle]
+
+        return list(unrolling.outputs(self._graph, input_at).values())
+
+    @cached_property
+    def _unrollings(self) -> list[Unrolling]:
+        """All mutants in and-gates, first with what is cut, where a difference need not be one, then as they are."""
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
-            (folder / "flat.il").write_text(self._flat)
-            try:
-                _yosys(folder, script)
-            except ToolStoppedError as error:
-                if "proof did fail" in error.log or "model found: FAIL" in error.log:
-                    return Verdict.SURVIVED
-                if "timed out" in error.log or "Interrupted" in error.log or "TIMEOUT" in error.log:
-                    return Verdict.UNDECIDED
-                raise
-        return Verdict.EQUIVALENT
+            (folder / "mutants.il").write_text(self._netlist)
+            script = ["read_rtlil mutants.il", "techmap", "opt_clean", "aigmap"]
+            _yosys(folder, [*script, "write_aiger -ascii -symbols mutants.aag"])
+            design = Design.parse((folder / "mutants.aag").read_text())
+        designs = [design.cut(self._cut), design] if self._cut else [design]
+        return [Unrolling(each, self._cycles) for each in designs]
 
 
 def _yosys(folder: Path, commands: list[str]) -> None:

@@ -26,8 +26,8 @@ FAULTS = {
     "no bypass from the operation before": (
         executor,
         "Executor",
-        "forward.eq(Mux(forwards, commit.strobe, 0))",
-        "forward.eq(0)",
+        "commit.strobe & forwards.replicate(len(commit.strobe))",
+        "commit.strobe & 0",
     ),
     "no bypass from the one before that": (
         executor,
@@ -38,8 +38,8 @@ FAULTS = {
     "no bypass from the pipeline's end": (
         executor,
         "Executor",
-        "forward_late.eq(Mux(forwards_late, soon.strobe, 0))",
-        "forward_late.eq(0)",
+        "arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0))",
+        "arithmetic.forward.eq(0)",
     ),
     "bytes in the pipeline are not waited for": (
         executor,
@@ -50,7 +50,7 @@ FAULTS = {
     "what has just entered the pipeline is not waited for": (
         executor,
         "Executor",
-        "(overlaps & (self._latency != 0))",
+        "(overlaps & (self._decoded.latency != 0))",
         "(overlaps & 0)",
     ),
     "an operation that would commit with another is issued": (
@@ -69,10 +69,15 @@ FAULTS = {
     "a line twice in a row is taken for two": (
         line_table,
         "LineTable",
-        "Mux(taken_tag == tag, overtaken, 0)",
-        "Mux(taken_tag == tag, 0, 0)",
+        "Mux(self._taken_tag_is_same, overtaken, 0)",
+        "Mux(self._taken_tag_is_same, 0, 0)",
     ),
-    "a line is found in the entry that another takes": (line_table, "LineTable", "(same & ~overtaken)", "same"),
+    "a line is found in the entry that another takes": (
+        line_table,
+        "LineTable",
+        "(self._same_tag & ~overtaken)",
+        "self._same_tag",
+    ),
     "an entry out of use is joined": (line_table, "LineTable", "self._matches & self._use.in_use", "self._matches"),
     "an entry is out of use before it is written": (
         line_use,

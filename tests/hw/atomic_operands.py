@@ -1,8 +1,10 @@
 """Operands that reach the corners of every datatype, for the tests of the atomic arithmetic."""
 
+from itertools import product
+
 import numpy as np
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
-from amoeba_model.opcodes import Datatype
+from amoeba_model.opcodes import Datatype, Op
 
 
 def corners(datatype: Datatype) -> np.ndarray:
@@ -110,21 +112,47 @@ def _bring_close(fmt, values, earlier, rng) -> None:
         values[row, : fmt.value_bytes] = np.frombuffer(mine.to_bytes(fmt.value_bytes, "little"), np.uint8)
 
 
+def sharp_operands(op: Op, datatype: Datatype, rng: np.random.Generator) -> list[np.ndarray]:
+    """Target and operand of floating point, of which a single bit decides what arithmetic makes of them."""
+    return sharp_products(datatype, rng) if op is Op.FI_PROD else sharp_sums(datatype, rng)
+
+
 def sharp_products(datatype: Datatype, rng: np.random.Generator) -> list[np.ndarray]:
     """Target and operand of floating point, of whose product a single bit of theirs decides something.
 
     Subnormal factors with their highest bit in every place; subnormal products, half way between two numbers but for
-    one bit in every place below; of 80-bit numbers, NaNs that differ in one bit; of complex ones, an infinite factor
-    and one whose parts differ in one bit, or none. In random order, so that they come in all places of a beat.
+    one bit in every place below; of 80-bit numbers, NaNs that differ in one bit; of complex ones, parts of all kinds
+    and signs. In random order, so that they come in all places of a beat.
     """
     fmt = float_format(datatype)
     if is_complex(datatype):
-        pairs = [_infinite_products(fmt, rng) for _ in range(4000)]
+        pairs = list(_products_of_kinds(fmt, rng))
     else:
         pairs = [*_subnormal_factors(fmt, rng), *_subnormal_products(fmt, rng)]
         if fmt.larger_nan_wins:
             pairs += [_similar_nans(fmt, rng) for _ in range(2000)]
         pairs = [tuple((number,) for number in pair) for pair in pairs]
+    return _shuffled(fmt, pairs, rng)
+
+
+def sharp_sums(datatype: Datatype, rng: np.random.Generator) -> list[np.ndarray]:
+    """Target and operand of floating point, of whose sum or difference a single bit of theirs decides something.
+
+    Numbers at every distance, the smaller one with a single bit in every place; numbers of every exponent from which
+    a difference can become subnormal, and that cancel down to every place. In random order and with random signs.
+    """
+    fmt = float_format(datatype)
+    pairs = [*_distant_numbers(fmt, rng), *_cancelling_numbers(fmt, rng)]
+    if is_complex(datatype):
+        others = rng.permutation(len(pairs))
+        pairs = [tuple(zip(pair, pairs[other], strict=True)) for pair, other in zip(pairs, others, strict=True)]
+    else:
+        pairs = [tuple((number,) for number in pair) for pair in pairs]
+    return _shuffled(fmt, pairs, rng)
+
+
+def _shuffled(fmt, pairs, rng) -> list[np.ndarray]:
+    """Memory of both sides, in random order, sides exchanged at random; whole beats of every width."""
     order = rng.permutation(len(pairs) - len(pairs) % 64)
     return [
         np.array(
@@ -168,6 +196,34 @@ def _subnormal_products(fmt, rng):
                 yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
 
 
+def _distant_numbers(fmt, rng):
+    fraction_bits = fmt.precision - 1
+    cases = [
+        (distance, place)
+        for distance in range(1, min(fmt.precision + 3, fmt.exponent_mask - 2))
+        for place in [None, *range(fraction_bits)]
+    ]
+    for distance, place in cases * max(1, 4096 // len(cases)):
+        smaller = rng.integers(1, fmt.exponent_mask - 1 - distance)
+        larger = _number(fmt, rng, smaller + distance, _bits(rng, fraction_bits))
+        yield larger, _number(fmt, rng, smaller, 1 << place if place is not None else 0)
+
+
+def _cancelling_numbers(fmt, rng):
+    fraction_bits = fmt.precision - 1
+    ones = (1 << fraction_bits) - 1
+    cases = [
+        (exponent, place)
+        for exponent in range(1, min(fmt.precision + 4, fmt.exponent_mask - 1))
+        for place in range(fraction_bits)
+    ]
+    for exponent, place in cases * max(1, 2048 // len(cases)):
+        fraction, low = _bits(rng, fraction_bits), _bits(rng, place)
+        yield _number(fmt, rng, exponent, fraction), _number(fmt, rng, exponent, fraction ^ (1 << place | low))
+        # Of neighbouring exponents, what is left may be smaller by one place.
+        yield _number(fmt, rng, exponent + 1, _bits(rng, place)), _number(fmt, rng, exponent, ones ^ low)
+
+
 def _similar_nans(fmt, rng):
     fraction = _bits(rng, fmt.precision - 1) | 1
     return tuple(
@@ -176,20 +232,19 @@ def _similar_nans(fmt, rng):
     )
 
 
-def _infinite_products(fmt, rng):
-    """An infinite complex number, and a finite one whose parts are nearly or quite the same."""
+def _products_of_kinds(fmt, rng):
+    """Complex factors whose parts are of every kind and sign; of subnormal ones, a single bit is set."""
     integer = fmt.integer_bit if fmt.explicit_integer else 0
-    infinity = fmt.encode(0, fmt.exponent_mask, integer | fmt.infinity_significand)
-    sign = 1 << fmt.width - 1
-    others = (infinity, infinity, infinity, 0, fmt.encode(0, fmt.bias, integer), fmt.default_nan & (sign - 1))
-    parts = [infinity, others[rng.integers(len(others))]]
-    finite = _number(fmt, rng, rng.integers(1, fmt.exponent_mask - 1), _bits(rng, fmt.precision - 1)) & (sign - 1)
-    flip = 0
-    if rng.random() < 0.7:
-        flip = 1 << int(rng.integers(fmt.width - 1))
-        if fmt.explicit_integer and flip == fmt.integer_bit:
-            flip = 1
-    like = [finite, finite ^ flip]
-    rng.shuffle(parts)
-    rng.shuffle(like)
-    return tuple(tuple(int(part) | sign * int(rng.integers(2)) for part in both) for both in (parts, like))
+    kinds = {
+        "zero": 0,
+        "one": fmt.one,
+        "largest": fmt.encode(0, fmt.exponent_mask - 1, integer | fmt.fraction_mask),
+        "infinity": fmt.encode(0, fmt.exponent_mask, integer | fmt.infinity_significand),
+        "nan": fmt.default_nan & ((1 << fmt.width - 1) - 1),
+    }
+    for *chosen, signs in product(*4 * [[*kinds, "subnormal"]], product((0, 1), repeat=4)):
+        parts = [
+            sign << fmt.width - 1 | kinds.get(kind, 1 << int(rng.integers(fmt.precision - 1)))
+            for kind, sign in zip(chosen, signs, strict=True)
+        ]
+        yield (parts[0], parts[1]), (parts[2], parts[3])

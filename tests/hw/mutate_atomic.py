@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 import test_atomic_lanes
 import test_atomic_pipeline
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amoeba_hw.atomic.decode import DecodeOperation
+from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS
-from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.opcodes import Datatype
 from amoeba_sim.mutation import Mutants, Verdict
 from amoeba_sim.vector_bench import VectorBench
 from atomic_coverage import triples
-from atomic_operands import operands, sharp_products
+from atomic_operands import operands, sharp_operands
 from rich.console import Console
 from rich.table import Table
 from test_atomic_lanes import DecodedLanes, bit_pairs, edge_pairs, fast_cells
@@ -87,14 +88,19 @@ class MeaningfulPipeline(DecodedPipeline):
         m.submodules.decode = decode = self._decode
         m.submodules.pipeline = pipeline = self._pipeline
         meaningful = decode.control.supported & decode.control.pipelined
+        was_meaningful, valid = Signal(), Signal()
+        m.d.sync += [
+            valid.eq(self.i_valid & meaningful),
+            pipeline.target.eq(self.target),
+            was_meaningful.eq(meaningful),
+        ]
         m.d.comb += [
+            pipeline.i_valid.eq(valid & ~pipeline.busy),
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             pipeline.control.eq(Mux(meaningful, decode.control, 0)),
-            pipeline.i_valid.eq(self.i_valid & meaningful),
-            pipeline.target.eq(self.target),
             pipeline.operand.eq(self.operand),
-            self.busy.eq(pipeline.busy & meaningful),
+            self.busy.eq(pipeline.busy & was_meaningful),
             self.o_valid.eq(pipeline.o_valid),
             self.result.eq(pipeline.result & pipeline.o_valid.replicate(len(self.result))),
         ]
@@ -146,8 +152,8 @@ def pipeline_stimuli(datatypes, beats=test_atomic_pipeline.BEATS):
         always = np.ones(beats, bool)
         yield _pipeline_stimulus(ops, datatypes, target, operand, always, entering(op, datatype, beats))
         pairs = [triples(datatype)[:2]]
-        if op is Op.FI_PROD and is_float(datatype):
-            pairs.append(sharp_products(datatype, np.random.default_rng(int(datatype))))
+        if is_float(datatype):
+            pairs.append(sharp_operands(op, datatype, np.random.default_rng(int(datatype))))
         for arrays in pairs:
             # With a row to wait, every beat enters.
             spaced = [np.repeat(_beats(array), 2, axis=0) for array in arrays]
@@ -180,11 +186,17 @@ class Unit:
     build: Callable[[int, tuple[Datatype, ...]], wiring.Component]
     within: str
     stimuli: Callable
+    cycles: int
+    """How long after reset mutants are compared, see ``Mutants``."""
+    cut: str | None = None
 
 
 UNITS = {
-    "lanes": Unit(MeaningfulLanes, "lanes", lanes_stimuli),
-    "pipeline": Unit(MeaningfulPipeline, "pipeline", pipeline_stimuli),
+    "lanes": Unit(MeaningfulLanes, "lanes", lanes_stimuli, cycles=0),
+    # What it has to do is known of the beats of as many cycles as its latency, and shows within as many.
+    "pipeline": Unit(
+        MeaningfulPipeline, "pipeline", pipeline_stimuli, cycles=2 * (ArithmeticPipeline.LATENCY + 1), cut=r"\.tile_"
+    ),
 }
 
 
@@ -194,17 +206,25 @@ def passes(bench: VectorBench, stimuli: list[Stimulus], mutant: int) -> bool:
     return all(stimulus.is_right(bench.run(mutant=mutant, **stimulus.inputs)) for stimulus in stimuli)
 
 
-def run(unit: Unit, count: int, seed: int, timeout: int, datatypes=DATATYPES) -> dict:
-    """The verdict on each mutant."""
-    name = f"mutants_{unit.within}"
-    mutants = Mutants(lambda: unit.build(DATA_WIDTH, datatypes), name, within=unit.within, count=count, seed=seed)
+def run(unit: Unit, count: int, seed: int, timeout: int, datatypes=DATATYPES) -> tuple[dict, dict]:
+    """The verdict on each mutant, and what would have killed those that survived."""
+    mutants = Mutants(
+        lambda: unit.build(DATA_WIDTH, datatypes),
+        f"mutants_{unit.within}",
+        within=unit.within,
+        count=count,
+        seed=seed,
+        cycles=unit.cycles,
+        cut=unit.cut,
+    )
     stimuli = list(unit.stimuli(datatypes))
     with mutants.bench() as bench:
-        return mutants.judge(lambda number: passes(bench, stimuli, number), timeout=timeout)
+        verdicts = mutants.judge(lambda number: passes(bench, stimuli, number), timeout=timeout)
+    return verdicts, mutants.survivors
 
 
-def report(verdicts: dict) -> None:
-    """Print the counts, the score and every mutant that was not killed."""
+def report(verdicts: dict, survivors: dict) -> None:
+    """Print the counts, the score, every mutant that was not killed, and the inputs that would have killed it."""
     counts = Counter(verdicts.values())
     console = Console()
     table = Table("verdict", "mutants")
@@ -218,6 +238,10 @@ def report(verdicts: dict) -> None:
     for mutant, verdict in verdicts.items():
         if verdict is not Verdict.KILLED:
             console.print(f"{verdict}: {mutant}\n    {mutant.command}")
+            for cycle, inputs in enumerate(survivors.get(mutant, [])):
+                if any(inputs.values()):
+                    shown = " ".join(f"{name}={value:x}" for name, value in inputs.items())
+                    console.print(f"    cycle {cycle}: {shown}")
 
 
 def main() -> int:
@@ -227,8 +251,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=int, default=60, help="seconds for the solver, per surviving mutant")
     arguments = parser.parse_args()
-    verdicts = run(UNITS[arguments.unit], arguments.mutants, arguments.seed, arguments.timeout)
-    report(verdicts)
+    verdicts, survivors = run(UNITS[arguments.unit], arguments.mutants, arguments.seed, arguments.timeout)
+    report(verdicts, survivors)
     return 1 if Verdict.SURVIVED in verdicts.values() else 0
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.decode import DecodeOperation
@@ -12,7 +12,7 @@ from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_sim.vector_bench import VectorBench
-from atomic_operands import operands, sharp_products
+from atomic_operands import operands, sharp_operands
 
 BEATS = 4000
 """So many that the shifters of the widest formats have met every distance: tests/hw/mutate_atomic.py."""
@@ -21,7 +21,10 @@ FLOATS = tuple(datatype for datatype in Datatype if is_float(datatype))
 
 
 class DecodedPipeline(wiring.Component):
-    """ArithmeticPipeline under the operation and datatype themselves."""
+    """ArithmeticPipeline under the operation and datatype themselves, which it takes a cycle before the target.
+
+    So whether a beat entered is known a cycle after it was offered.
+    """
 
     def __init__(self, data_width, datatypes):
         self._decode = DecodeOperation(datatypes)
@@ -33,6 +36,7 @@ class DecodedPipeline(wiring.Component):
                 "datatype": In(5),
                 "target": In(data_width),
                 "operand": In(data_width),
+                "forward": In(data_width // 8),
                 "busy": Out(1),
                 "o_valid": Out(1),
                 "result": Out(data_width),
@@ -43,13 +47,15 @@ class DecodedPipeline(wiring.Component):
         m = Module()
         m.submodules.decode = decode = self._decode
         m.submodules.pipeline = pipeline = self._pipeline
+        valid = Signal()
+        m.d.sync += [valid.eq(self.i_valid), pipeline.target.eq(self.target)]
         m.d.comb += [
+            pipeline.i_valid.eq(valid & ~pipeline.busy),
             decode.op.eq(self.op),
             decode.datatype.eq(self.datatype),
             pipeline.control.eq(decode.control),
-            pipeline.i_valid.eq(self.i_valid),
-            pipeline.target.eq(self.target),
             pipeline.operand.eq(self.operand),
+            pipeline.forward.eq(self.forward),
             self.busy.eq(pipeline.busy),
             self.o_valid.eq(pipeline.o_valid),
             self.result.eq(pipeline.result),
@@ -76,9 +82,10 @@ def run(bench, ops, datatypes, target, operand, valid=None):
     return results_of(bench.run(**offered(ops, datatypes, target, operand, valid)), ops, datatypes, valid)
 
 
-def offered(ops, datatypes, target, operand, valid):
+def offered(ops, datatypes, target, operand, valid, forward=None):
     """Inputs that offer a beat per row, where it is valid, and then wait until all have left."""
     drain = 24
+    forward = np.zeros((len(target), target.shape[1] // 8), np.uint8) if forward is None else forward
     zeros = np.zeros((drain, target.shape[1]), np.uint8)
     return {
         "i_valid": np.concatenate([valid, np.zeros(drain, bool)]),
@@ -86,16 +93,17 @@ def offered(ops, datatypes, target, operand, valid):
         "datatype": np.concatenate([datatypes, np.zeros(drain, int)]),
         "target": np.concatenate([target, zeros]),
         "operand": np.concatenate([operand, zeros]),
+        "forward": np.concatenate([forward, np.zeros((drain, forward.shape[1]), np.uint8)]),
     }
 
 
 def results_of(shown, ops, datatypes, valid):
     """(entered, results in order of entry). Raises AssertionError if one leaves at a time that is not its own."""
-    entered = np.flatnonzero(valid & (shown["busy"][: len(valid)] == 0))
+    entered = np.flatnonzero(valid & (shown["busy"][1 : 1 + len(valid)] == 0))
     latencies = np.array(
         [ArithmeticPipeline.latency(Op(int(ops[row])), Datatype(int(datatypes[row]))) for row in entered], int
     )
-    leaves = entered + latencies
+    leaves = entered + 1 + latencies
     assert sorted(leaves) == np.flatnonzero(shown["o_valid"]).tolist()
     return entered, shown["result"][leaves]
 
@@ -136,17 +144,18 @@ def test_every_pipelined_cell_is_the_models(pipeline, datatype):
 
 
 @pytest.mark.parametrize("datatype", FLOATS, ids=lambda datatype: datatype.name)
-def test_products_that_a_single_bit_decides_are_the_models(pipeline, datatype):
+@pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.name)
+def test_results_that_a_single_bit_decides_are_the_models(pipeline, op, datatype):
     if datatype not in pipeline.datatypes:
         pytest.skip("wider than a beat")
     seed = int(datatype)
-    target, operand = sharp_products(datatype, np.random.default_rng(seed))
-    expected = execute(Op.FI_PROD, datatype, target, operand)
+    target, operand = sharp_operands(op, datatype, np.random.default_rng(seed))
+    expected = execute(op, datatype, target, operand)
     # A row per beat and one to wait, so that every beat enters.
     beats = [np.repeat(array.reshape(-1, pipeline.data_width // 8), 2, axis=0) for array in (target, operand)]
     rows = len(beats[0])
     valid = np.arange(rows) % 2 == 0
-    _, result = run(pipeline, np.full(rows, Op.FI_PROD), np.full(rows, datatype), *beats, valid=valid)
+    _, result = run(pipeline, np.full(rows, op), np.full(rows, datatype), *beats, valid=valid)
     wrong = np.flatnonzero((result.reshape(-1, datatype.size) != expected).any(axis=1))
     assert not len(wrong), (
         f"seed={seed}: {len(wrong)} of {len(target)} differ, first: "
@@ -164,6 +173,38 @@ def test_mixed_beats_leave_after_their_own_latency(pipeline):
     for row, shown in zip(entered, result, strict=True):
         op, datatype = Op(int(beats[0][row])), Datatype(int(beats[1][row]))
         assert (shown == expected[row]).all(), f"row {row} of seed {seed}: {op.name} {datatype.name}"
+
+
+@pytest.mark.parametrize("op", ARITHMETIC, ids=lambda op: op.name)
+@pytest.mark.parametrize("datatype", FLOATS, ids=lambda datatype: datatype.name)
+def test_a_beat_takes_bytes_of_the_result_that_leaves_as_it_enters(pipeline, datatype, op):
+    if datatype not in pipeline.datatypes:
+        pytest.skip("wider than a beat")
+    seed = int(datatype)
+    rng = np.random.default_rng(seed)
+    links, latency, width = 200, ArithmeticPipeline.latency(op, datatype), pipeline.data_width // 8
+    elements = links * width // datatype.size
+    target, operand = (beats.reshape(links, -1) for beats in operands(datatype, elements, rng, 2))
+    # Whole elements, since the other bytes of one would be of another number.
+    takes = np.repeat(rng.random((links, width // datatype.size)) < 0.5, datatype.size, axis=1)
+    takes[0] = False
+    expected = np.zeros_like(target)
+    for link in range(links):
+        before = np.where(takes[link], expected[link - 1], target[link])
+        pair = (beat.reshape(-1, datatype.size) for beat in (before, operand[link]))
+        expected[link] = execute(op, datatype, *pair).reshape(-1)
+    # A beat enters just when the one before leaves; none are between them.
+    spaced = [np.repeat(beats, latency, axis=0) for beats in (target, operand)]
+    rows = links * latency
+    valid = np.arange(rows) % latency == 0
+    ops, datatypes = (np.full(rows, value) for value in (op, datatype))
+    forward = np.repeat(np.packbits(takes, axis=1, bitorder="little"), latency, axis=0)
+    _, result = results_of(pipeline.run(**offered(ops, datatypes, *spaced, valid, forward)), ops, datatypes, valid)
+    wrong = np.flatnonzero((result != expected).any(axis=1))
+    assert not len(wrong), (
+        f"seed={seed}: link {wrong[0]} of {links}, the first of {len(wrong)} that differ: "
+        f"{result[wrong[0]][::-1].tobytes().hex()}, expected {expected[wrong[0]][::-1].tobytes().hex()}"
+    )
 
 
 def mixed_beats(cells, data_width, rows, seed):

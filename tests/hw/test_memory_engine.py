@@ -35,7 +35,7 @@ def pipelined_bench():
 
 
 def products_bench(single_cycle_products):
-    return bench(128, 16, ALL_INTEGERS, single_cycle_products)
+    return bench(128, 32, ALL_INTEGERS, single_cycle_products)
 
 
 def run_and_compare(engine, requests, seed=1, size=SIZE, **settings):
@@ -199,7 +199,9 @@ def test_sums_on_one_address_run_at_one_per_cycle(fetch):
 
 @pytest.mark.parametrize("datatype", ALL_INTEGERS, ids=lambda datatype: datatype.name)
 @pytest.mark.parametrize(
-    ("single_cycle_products", "chain", "chain_of_128_bits"), [(True, 1, 1), (False, 8, 9)], ids=["lanes", "pipeline"]
+    ("single_cycle_products", "chain", "chain_of_128_bits"),
+    [(True, 1, 1), (False, 10, 11)],
+    ids=["lanes", "pipeline"],
 )
 def test_products_on_one_address_take_one_cycle_or_the_pipelines(
     datatype, single_cycle_products, chain, chain_of_128_bits
@@ -313,12 +315,12 @@ def test_sums_of_elements_wider_than_a_beat_take_a_cycle_per_beat():
 
 WIDE = Datatype.FI_LONG_DOUBLE_COMPLEX
 WIDE_CHAINS = {
-    Op.FI_PROD: 22,
-    Op.FI_LOR: 4,
-    Op.FI_LAND: 4,
-    Op.FI_LXOR: 4,
-    Op.FI_CSWAP: 4,
-    Op.FI_CSWAP_NE: 4,
+    Op.FI_PROD: 26,
+    Op.FI_LOR: 5,
+    Op.FI_LAND: 5,
+    Op.FI_LXOR: 5,
+    Op.FI_CSWAP: 5,
+    Op.FI_CSWAP_NE: 5,
 }
 """Operations that need both beats of an element at once, and their cycles per element of a chain on one address."""
 
@@ -338,7 +340,7 @@ def test_operations_on_whole_elements_of_two_beats_take_a_cycle_per_beat(op):
     engine = bench(128, 64, (WIDE,))
     # One address after the other while the pipeline works, from lines that are there and from lines that are not.
     for start in (0, 16):
-        hot = wide_requests(engine, op, [start + 32 * (n % 12) for n in range(300)])
+        hot = wide_requests(engine, op, [start + 32 * (n % 14) for n in range(300)])
         assert cycles_of(run_and_compare(engine, hot)) == (2 * 299, 2 * 299)
         cold = wide_requests(engine, op, range(start, 32 * 1000, 32))
         assert cycles_of(run_and_compare(engine, cold)) == (2 * 999, 2 * 999)

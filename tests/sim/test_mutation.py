@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_sim.mutation import Mutants, Verdict
@@ -43,24 +43,20 @@ class Visible(wiring.Component):
         return m
 
 
-class Delayed(wiring.Component):
-    """What Visible shows, a cycle later: with ``keeps_hidden``, also of ``hidden`` only then."""
+class Counting(wiring.Component):
+    """How many ones came so far, up to 3, and whether the last one is more than two cycles ago."""
 
-    def __init__(self, keeps_hidden):
-        self._keeps_hidden = keeps_hidden
-        super().__init__({"a": In(4), "b": In(4), "add": In(1), "o": Out(4)})
+    def __init__(self):
+        super().__init__({"i": In(1), "count": Out(2), "idle": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.choice = choice = Choice()
-        hidden = Signal(4)
-        m.d.comb += [choice.a.eq(self.a), choice.b.eq(self.b), choice.add.eq(self.add)]
-        # In hardware two registers, each of which drives a part of the wire.
-        domain = m.d["sync" if self._keeps_hidden else "comb"]
-        domain += hidden[:3].eq(choice.hidden)
-        with m.If(self.add):
-            domain += hidden[3].eq(choice.hidden[3])
-        m.d.sync += self.o.eq(choice.o ^ (hidden & (hidden ^ 0xF) & choice.a))
+        m.submodules.counter = counter = Module()
+        past = Signal(2)
+        counter.d.sync += past.eq(Cat(self.i, past))
+        counter.d.comb += self.idle.eq(~past.any())
+        with counter.If(self.i & (self.count != 3)):
+            counter.d.sync += self.count.eq(self.count + 1)
         return m
 
 
@@ -101,17 +97,35 @@ def test_fewer_inputs_let_mutants_survive(verdicts):
     }
 
 
-@pytest.mark.parametrize("keeps_hidden", [False, True])
-def test_a_mutant_before_a_register_is_equivalent_only_if_the_register_is(keeps_hidden):
-    numbers = np.arange(512)
-    a, b, add = numbers % 16, numbers // 16 % 16, numbers // 256
-    expected = np.where(add, (a + b) % 16, a & b)
-    mutants = Mutants(lambda: Delayed(keeps_hidden), "mutation_registers", within="choice", count=24, seed=1)
+@pytest.fixture(scope="module")
+def counting():
+    """Verdicts of no tests at all, by the cycles to compare; mutants; what each of them shows after its inputs."""
+    judged = {}
+    for cycles in (0, 5):
+        mutants = Mutants(Counting, "mutation_counting", within="counter", count=24, seed=1, cycles=cycles)
+        judged[cycles] = mutants.judge(lambda _: True)
+    return judged, mutants
+
+
+def test_registers_hide_a_mutant_for_some_cycles_only(counting):
+    judged, _ = counting
+    at_once, later = (list(judged[cycles].values()) for cycles in (0, 5))
+    assert set(at_once) == set(later) == {Verdict.EQUIVALENT, Verdict.SURVIVED}
+    assert at_once.count(Verdict.EQUIVALENT) > later.count(Verdict.EQUIVALENT)
+
+
+def test_the_inputs_that_tell_a_mutant_from_the_original_do(counting):
+    judged, mutants = counting
     with mutants.bench() as bench:
-        judged = mutants.judge(
-            lambda mutant: bool((bench.run(a=a, b=b, add=add, mutant=mutant)["o"][1:] == expected[:-1]).all())
-        )
-    assert set(judged.values()) == {Verdict.KILLED, Verdict.SURVIVED if keeps_hidden else Verdict.EQUIVALENT}
+        for mutant, verdict in judged[5].items():
+            inputs = mutants.telling_inputs(mutant, timeout=60)
+            assert (inputs is None) == (verdict is Verdict.EQUIVALENT)
+            if inputs:
+                shown = []
+                for number in (0, mutant.number):
+                    bench.reset()
+                    shown.append(bench.run(i=[row["i"] for row in inputs], mutant=number))
+                assert any(shown[0][port][-1] != shown[1][port][-1] for port in ("count", "idle")), mutant
 
 
 def test_a_mutant_says_where_it_is(verdicts):

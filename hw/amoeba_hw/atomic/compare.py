@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.atomic.formats import is_float
 
-from amoeba_hw.atomic.control import Control, restrict, starts
+from amoeba_hw.atomic.control import Control, restrict
 from amoeba_hw.atomic.prepare import prepared_operands
 from amoeba_hw.atomic.segments import SegmentedAdder
 
@@ -58,8 +58,8 @@ class Compare(wiring.Component):
         signs = Cat(Cat(Const(0, 7), sign) for sign in prepared.signs)
         lowest_exponent_bits = Cat(Cat(Const(0, 64), smallest, Const(0, 63)) for smallest in prepared.smallest)
         m.d.comb += [magnitudes.eq(self.target & ~signs), compared.eq(magnitudes & ~lowest_exponent_bits)]
-        above = self._chain(m, "above", control, compared, prepared.other, 0)
-        not_below = self._chain(m, "not_below", control, compared, prepared.other, 1)
+        above = self._chain(m, "above", compared, prepared.other, 0)
+        not_below = self._chain(m, "not_below", compared, prepared.other, 1)
         nans = self._nans(m, control, magnitudes)
         for byte in range(len(self.flags)):
             sign = self.target[8 * byte + 7]
@@ -77,7 +77,7 @@ class Compare(wiring.Component):
             m.d.comb += self.flags[byte].eq(raised & ~nans[byte])
         return m
 
-    def _chain(self, m, name, control, magnitudes, complement, carry_in):
+    def _chain(self, m, name, magnitudes, complement, carry_in):
         """One flag per number: greater than what there is the complement of, or, with the carry, not less.
 
         Of 16-byte numbers, the upper part alone decides, save if it is equal.
@@ -86,7 +86,7 @@ class Compare(wiring.Component):
         m.d.comb += [
             chain.a.eq(magnitudes),
             chain.b.eq(complement),
-            chain.starts.eq(starts(control, len(self.flags))),
+            chain.starts.eq(self.prepared.starts if carry_in else ~self.prepared.continues),
             chain.carry_in.eq(carry_in),
         ]
         return chain.carries
@@ -96,7 +96,7 @@ class Compare(wiring.Component):
         nans = Signal(len(self.flags))
         if not any(is_float(datatype) for datatype in self._datatypes):
             return nans
-        beyond = self._chain(m, "beyond", control, magnitudes, self.prepared.limit, 0)
+        beyond = self._chain(m, "beyond", magnitudes, self.prepared.limit, 0)
         m.d.comb += nans.eq(beyond)
         for group in range(len(self.prepared.smallest)):
             integer = self.target[128 * group + 63]

@@ -7,14 +7,18 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.numbers import (
     Pack,
     Unpack,
+    almost_half,
     exponent_bits_of,
     number_layout,
     precision_of,
     select_format,
 )
-from amoeba_hw.atomic.shift import any_below, count_leading_zeros, shift_left, shift_right
+from amoeba_hw.atomic.shift import any_below, leading_group, shift_left, shift_right
 
 __all__ = ["FloatAdder"]
+
+_GROUP = 16
+"""Bits whose leading zeros are counted in one cycle; among these groups, the next one chooses."""
 
 
 class FloatAdder(wiring.Component):
@@ -28,7 +32,7 @@ class FloatAdder(wiring.Component):
               3   fine alignment, add or subtract
               4   count leading zeros, but stop at the exponent of the subnormal numbers
               5   normalise
-              6   round and encode
+              (6  round and encode)
 
     Parameters
     ----------
@@ -43,10 +47,10 @@ class FloatAdder(wiring.Component):
     subtract : In(1)
     a, b : In, as wide as the widest format, numbers in the lowest bits
     result : Out
-        ``LATENCY`` cycles later.
+        ``LATENCY`` cycles later and through the rounding; to be registered by the user.
     """
 
-    LATENCY = 6
+    LATENCY = 5
 
     def __init__(self, formats, float_format_layout):
         self._formats = formats
@@ -66,20 +70,20 @@ class FloatAdder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         chosen = [self.float_format]
-        for stage in range(1, self.LATENCY):
+        for stage in range(1, self.LATENCY + 1):
             chosen.append(Signal(self._layout, name=f"float_format_{stage}", reset_less=True))
             m.d.sync += chosen[stage].eq(chosen[stage - 1])
         operands = self._take_apart(m)
         aligned = self._align(m, chosen[1], *operands)
         total = self._add(m, *aligned)
         counted = self._count(m, chosen[3], *total)
-        normal = self._normalise(m, *counted)
+        normal = self._normalise(m, chosen[4], *counted)
         m.submodules.pack = pack = Pack(self._formats, self._layout)
         m.d.comb += [
             pack.float_format.eq(chosen[5]),
-            Cat(pack.sign, pack.exponent, pack.significand, pack.exact).eq(Cat(normal)),
+            Cat(pack.sign, pack.exponent, pack.significand, pack.rounds, pack.almost_half).eq(Cat(normal)),
+            self.result.eq(pack.word),
         ]
-        m.d.sync += self.result.eq(pack.word)
         return m
 
     def _register(self, m, name, value):
@@ -99,9 +103,9 @@ class FloatAdder(wiring.Component):
         # A NaN that is handed on keeps its sign in a difference, too.
         b_sign = b.sign ^ (self.subtract & ~b.nan)
         m.d.sync += b_register.sign.eq(b_sign)
-        # Of two equal ones, the positive one is taken for the larger: the x87's choice between two NaNs.
-        magnitude = [Cat(number.significand, number.exponent) for number in (a, b)]
-        smaller = Cat(Const(0, 1), magnitude[0]) < Cat(a.sign & ~b.sign, magnitude[1])
+        # Of two equal ones, the positive one is taken for the larger: the x87's choice between two NaNs. Where
+        # exponents differ, their difference decides, a cycle later.
+        smaller = Cat(Const(0, 1), a.significand) < Cat(a.sign & ~b.sign, b.significand)
         # A NaN has the largest magnitude in its format; only between two of them is there anything to decide.
         larger_nan_wins = Cat(self.float_format[f.name] for f in self._formats if f.larger_nan_wins).any()
         return (
@@ -109,8 +113,8 @@ class FloatAdder(wiring.Component):
             b_register,
             self._register(m, "a_is_smaller", smaller),
             self._register(m, "a_stays", a.nan & ~larger_nan_wins),
-            self._register(m, "a_above_b", (a.exponent - b.exponent)[: len(a.exponent)]),
-            self._register(m, "b_above_a", (b.exponent - a.exponent)[: len(a.exponent)]),
+            self._register(m, "a_above_b", a.exponent - b.exponent).as_signed(),
+            self._register(m, "b_above_a", b.exponent - a.exponent).as_signed(),
         )
 
     def _align(self, m, chosen, a, b, a_is_smaller, a_stays, a_above_b, b_above_a):
@@ -118,28 +122,33 @@ class FloatAdder(wiring.Component):
         invalid = (a.infinite & b.infinite & opposed & ~a.nan & ~b.nan) | a.invalid | b.invalid
         special = a.infinite | a.nan | b.infinite | b.nan | invalid
         take_b = Signal()
-        m.d.comb += take_b.eq(a_is_smaller & ~a_stays)
+        a_below, b_below = a_above_b < 0, b_above_a < 0
+        m.d.comb += take_b.eq((a_below | (~b_below & a_is_smaller)) & ~a_stays)
         quiet = Cat(Const(0, self._precision - 2), a.nan | b.nan, Const(0, 1))
         largest = select_format(self._formats, chosen, lambda f: Const(f.exponent_mask, f.exponent_bits))
         default = Const(3 << self._precision - 2, self._precision)
         large = Mux(invalid, default, Mux(take_b, b.significand, a.significand) | quiet)
-        small = Signal(self._precision)
-        m.d.comb += small.eq(Mux(take_b, a.significand, b.significand) & (~special).replicate(self._precision))
-        distance = Signal.like(a_above_b)
-        m.d.comb += distance.eq(Mux(take_b, b_above_a, a_above_b))
+        small, further = Signal(self._precision), Signal(self._precision)
+        distance = Signal(exponent_bits_of(self._formats))
+        m.d.comb += [
+            small.eq(Mux(take_b, a.significand, b.significand)),
+            # Where exponents are equal, the distance is 0 both ways, and nothing is lost.
+            further.eq(Mux(a_below, a.significand, b.significand)),
+            distance.eq(Mux(a_below, b_above_a, a_above_b)),
+        ]
         shift_bits = (self._precision + 2).bit_length()
         far = distance[shift_bits:].any()
-        placed = Cat(Const(0, 2), small)
-        coarse = shift_right(m, placed, distance[:shift_bits], steps=range(2, shift_bits, 2))
-        lost = any_below(placed, distance[:shift_bits] & ~0b11)
+        coarse = shift_right(m, Cat(Const(0, 2), small), distance[:shift_bits], steps=range(2, shift_bits, 2))
+        lost = any_below(Cat(Const(0, 2), further), distance[:shift_bits] & ~0b11)
         return (
             self._register(m, "sign_2", invalid | Mux(take_b, b.sign, a.sign)),
             self._register(m, "opposed_2", opposed & ~special),
             self._register(m, "special_2", special),
             self._register(m, "exponent_2", Mux(invalid, largest, Mux(take_b, b.exponent, a.exponent))),
             self._register(m, "large_2", large),
-            self._register(m, "small_2", coarse & (~far).replicate(self._precision + 2)),
-            self._register(m, "sticky_2", Mux(far, small.any(), lost)),
+            self._register(m, "small_2", coarse & (~(far | special)).replicate(self._precision + 2)),
+            # Of a far addend it may be anything: so little less than a number, or more, is rounded to the number.
+            self._register(m, "sticky_2", lost & ~special),
             self._register(m, "distance_2", distance[:2]),
         )
 
@@ -160,7 +169,7 @@ class FloatAdder(wiring.Component):
         )
 
     def _count(self, m, chosen, sign, opposed, special, exponent, total, limit):
-        count, endless = count_leading_zeros(m, total | limit)
+        first, counts = leading_group(m, total | limit, _GROUP)
         # A carry out of the largest exponent: infinity, where there is one. Pack sees to the other formats.
         last = select_format(self._formats, chosen, lambda f: (exponent == f.largest_exponent) & f.has_infinity)
         zero = ~total.any()
@@ -168,15 +177,23 @@ class FloatAdder(wiring.Component):
             # An exact zero from two different numbers is positive.
             self._register(m, "sign_4", sign & ~(opposed & zero)),
             self._register(m, "special_4", special),
-            self._register(m, "zero_4", endless),
+            self._register(m, "zero_4", ~(total | limit).any()),
             self._register(m, "overflow_4", ~special & last & total[-1]),
             self._register(m, "exponent_4", exponent),
             self._register(m, "total_4", total),
-            self._register(m, "count_4", count),
+            self._register(m, "first_4", first),
+            [self._register(m, f"count_4_{index}", count) for index, count in enumerate(counts)],
         )
 
-    def _normalise(self, m, sign, special, zero, overflow, exponent, total, count):
-        shifted = shift_left(m, total, count)
+    def _normalise(self, m, chosen, sign, special, zero, overflow, exponent, total, first, counts):
+        coarse, fine, groups = Const(0, len(total)), Const(0, len(counts[0])), Const(0)
+        for index, count in enumerate(counts):
+            here = first[index]
+            coarse = coarse | ((total << _GROUP * index)[: len(total)] & here.replicate(len(total)))
+            fine = fine | (count & here.replicate(len(count)))
+            groups = groups | Mux(here, index, 0)
+        count = Cat(fine, groups)
+        shifted = shift_left(m, coarse, fine)
         significand = Cat(shifted[:3].any(), shifted[3:])
         fraction = significand[:-1] & (~overflow).replicate(len(significand) - 1)
         below = (exponent - count)[: exponent_bits_of(self._formats)]
@@ -184,5 +201,10 @@ class FloatAdder(wiring.Component):
             self._register(m, "sign_5", sign),
             self._register(m, "exponent_5", below & (~zero).replicate(len(below))),
             self._register(m, "significand_5", Cat(fraction, significand[-1])),
-            self._register(m, "exact_5", special),
+            self._register(m, "rounds_5", chosen.as_value() & (~special).replicate(len(chosen.as_value()))),
+            self._register(
+                m,
+                "almost_half_5",
+                almost_half(self._formats, chosen) & (~special).replicate(self._precision + 1),
+            ),
         )

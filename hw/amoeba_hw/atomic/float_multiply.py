@@ -8,6 +8,7 @@ from amoeba_hw.atomic.multiply import SegmentedMultiplier
 from amoeba_hw.atomic.numbers import (
     Pack,
     Unpack,
+    almost_half,
     exponent_bits_of,
     number_layout,
     precision_of,
@@ -193,7 +194,10 @@ class FloatProduct(wiring.Component):
 
     ::
 
-        cycle 1  normalise, or shift to the exponent of subnormal numbers    2  round and encode
+        cycle 1  (choose)
+              2  normalise, or shift to the exponent of subnormal numbers
+              3  round
+             (4  encode)
 
     Parameters
     ----------
@@ -207,10 +211,10 @@ class FloatProduct(wiring.Component):
     product : In(128)
         The product of the two significands, left-aligned: bit 127 set means 2 or more.
     result : Out, as wide as the widest format
-        ``LATENCY`` cycles later.
+        ``LATENCY`` cycles later and through the encoding; to be registered by the user.
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(self, formats, float_format_layout):
         self._formats = formats
@@ -226,12 +230,19 @@ class FloatProduct(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        expectation = self.expectation
+        # The product comes from far and is chosen among the places that a number may have.
+        expectation, product, float_format = (
+            Signal.like(port, reset_less=True) for port in (self.expectation, self.product, self.float_format)
+        )
+        m.d.sync += [
+            expectation.eq(self.expectation),
+            product.eq(self.product),
+            float_format.eq(self.float_format),
+        ]
         precision = precision_of(self._formats)
-        kept = self.product[-(precision + 3) :]
-        rest = self.product[: -(precision + 3)].any()
-        two_or_more = self.product[-1]
-        # Both ways at once, for the product arrives late.
+        kept = product[-(precision + 3) :]
+        rest = product[: -(precision + 3)].any()
+        two_or_more = product[-1]
         shift = expectation.shift
         subnormal = shift_right(m, kept, shift, steps=range(0, len(shift), 2))
         normal = Signal(len(kept))
@@ -243,22 +254,25 @@ class FloatProduct(wiring.Component):
         ]
         overflow = Signal()
         m.d.comb += overflow.eq(expectation.beyond | (expectation.at_limit & two_or_more))
-        limit = select_format(self._formats, self.float_format, lambda f: Const(f.largest_exponent, f.exponent_bits))
+        limit = select_format(self._formats, float_format, lambda f: Const(f.largest_exponent, f.exponent_bits))
 
-        m.submodules.pack = pack = Pack(self._formats, self._layout)
+        m.submodules.pack = pack = Pack(self._formats, self._layout, registered=True)
+        rounds = ~(expectation.special | overflow)
+        chosen = float_format.as_value()
         fraction = Cat(shifted[0] | sticky, shifted[1 : precision + 1])
         for port, value in (
-            (pack.float_format, self.float_format),
+            (pack.float_format, float_format),
+            (pack.rounds, chosen & rounds.replicate(len(chosen))),
+            (pack.almost_half, almost_half(self._formats, float_format) & rounds.replicate(precision + 1)),
             (pack.sign, expectation.sign),
             (pack.exponent, Mux(overflow, limit, expectation.exponent + (expectation.normal & two_or_more))),
             (
                 pack.significand,
                 Cat(fraction & (~overflow).replicate(precision + 1), shifted[precision + 1] | overflow),
             ),
-            (pack.exact, expectation.special | overflow),
         ):
             register = Signal.like(port, reset_less=True)
             m.d.sync += register.eq(value)
             m.d.comb += port.eq(register)
-        m.d.sync += self.result.eq(pack.word)
+        m.d.comb += self.result.eq(pack.word)
         return m

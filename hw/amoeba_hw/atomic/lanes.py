@@ -37,6 +37,8 @@ class FastLanes(wiring.Component):
         What to build; cells of other operations give meaningless results.
     single_cycle_products : bool
         Whether to build multipliers, for FI_PROD on integers.
+    registered : bool
+        Whether the result comes a cycle later, from before the last multiplexer: for those who have the time.
 
     Members
     -------
@@ -49,7 +51,16 @@ class FastLanes(wiring.Component):
         The new value of the target. The fetched value is ``target`` itself.
     """
 
-    def __init__(self, data_width, datatypes=tuple(Datatype), ops=tuple(Op), single_cycle_products=True):
+    def __init__(
+        self,
+        data_width,
+        datatypes=tuple(Datatype),
+        ops=tuple(Op),
+        single_cycle_products=True,
+        *,
+        registered=False,
+    ):
+        self._registered = registered
         self._datatypes = tuple(datatypes)
         self._ops = tuple(ops)
         products = single_cycle_products and Op.FI_PROD in self._ops
@@ -72,7 +83,10 @@ class FastLanes(wiring.Component):
         lanes = width // 8
         m.submodules.adder = adder = SegmentedAdder(width, bytes_per_chain=16)
         m.submodules.compare = compare = Compare(width, self._datatypes, self._ops)
-        raised = Signal(lanes)
+        raised = Signal(lanes, reset_less=True)
+        all_changed, all_unchanged = (Signal(width, name=name, reset_less=True) for name in ("changed", "unchanged"))
+        domain = m.d.sync if self._registered else m.d.comb
+        domain += raised.eq(spread(control, compare.flags))
         m.d.comb += [
             adder.a.eq(self.target),
             adder.b.eq(prepared.merged),
@@ -81,7 +95,6 @@ class FastLanes(wiring.Component):
             compare.control.eq(self.control),
             compare.prepared.eq(prepared),
             compare.target.eq(self.target),
-            raised.eq(spread(control, compare.flags)),
         ]
         products = self._products(m, control) if self._multiplies else None
         for byte in range(lanes):
@@ -92,7 +105,8 @@ class FastLanes(wiring.Component):
             if products is not None:
                 changed = Mux(control.multiply, products[part], changed)
             unchanged = Mux(prepared.inverted[byte], merged, target & control.keep.replicate(8))
-            m.d.comb += self.result[part].eq(Mux(raised[byte], changed, unchanged))
+            domain += [all_changed[part].eq(changed), all_unchanged[part].eq(unchanged)]
+            m.d.comb += self.result[part].eq(Mux(raised[byte], all_changed[part], all_unchanged[part]))
         return m
 
     def _products(self, m, control):

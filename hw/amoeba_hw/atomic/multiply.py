@@ -18,7 +18,9 @@ class SegmentedMultiplier(wiring.Component):
     overlap, the same adders then deliver them side by side. Of 8-bit numbers, whose odd ones use the tiles next
     to the diagonal, only the lower half of the product is returned::
 
-        cycle 1  tiles    2  three partial sums    3  sum
+        cycle 1  factors of the tiles    2  tiles    3  three partial sums    4  sum
+
+    A DSP block takes a third of a cycle, and its place on a chip is given: so there is nothing else in its cycle.
 
     Members
     -------
@@ -30,7 +32,7 @@ class SegmentedMultiplier(wiring.Component):
         bits 8*n and up.
     """
 
-    LATENCY = 3
+    LATENCY = 4
 
     SIZE = data.StructLayout({"b1": 1, "b2": 1, "b4": 1, "b8": 1})
 
@@ -40,7 +42,7 @@ class SegmentedMultiplier(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         tiles = self._multiply(m)
-        bytes_mode = Signal(2, reset_less=True)
+        bytes_mode = Signal(3, reset_less=True)
         m.d.sync += bytes_mode.eq(Cat(self.size.b1, bytes_mode))
 
         def row(offset):
@@ -53,9 +55,9 @@ class SegmentedMultiplier(wiring.Component):
         byte_products = Cat(Cat(tiles[i, i][:8], tiles[i, i ^ 1][:8]) for i in range(_TILES))
         sums = [Signal(128, name=f"sum_{index}", reset_less=True) for index in range(3)]
         m.d.sync += [
-            sums[0].eq(Mux(bytes_mode[0], byte_products, row(0) + row(1))),
-            sums[1].eq(Mux(bytes_mode[0], 0, row(-1) + row(2))),
-            sums[2].eq(Mux(bytes_mode[0], 0, row(-2) + (row(3) + row(-3)))),
+            sums[0].eq(Mux(bytes_mode[1], byte_products, row(0) + row(1))),
+            sums[1].eq(Mux(bytes_mode[1], 0, row(-1) + row(2))),
+            sums[2].eq(Mux(bytes_mode[1], 0, row(-2) + (row(3) + row(-3)))),
             self.product.eq(sums[0] + sums[1] + sums[2]),
         ]
         return m
@@ -69,14 +71,19 @@ class SegmentedMultiplier(wiring.Component):
                 same_word = i // 2 == j // 2
                 on = size.b8 | (size.b4 if same_word else 0)
                 if i == j:
-                    left = Cat(a[:8], a[8:] & (~size.b1).replicate(8))
-                    right = b
+                    # Of 8-bit numbers, the upper ones do not reach the lower half of the product.
+                    left, right = a, b
                 elif same_word:
                     upper = self.b.word_select(i, _TILE)[8:]
                     left = Mux(size.b1, a[8:], a & on.replicate(_TILE))
                     right = Mux(size.b1, upper, b)
                 else:
                     left, right = a & on.replicate(_TILE), b
+                factors = [Signal(_TILE, name=f"{side}_{i}_{j}", reset_less=True) for side in ("left", "right")]
                 tiles[i, j] = Signal(2 * _TILE, name=f"tile_{i}_{j}", reset_less=True)
-                m.d.sync += tiles[i, j].eq(left[:_TILE] * right[:_TILE])
+                m.d.sync += [
+                    factors[0].eq(left),
+                    factors[1].eq(right),
+                    tiles[i, j].eq(factors[0] * factors[1]),
+                ]
         return tiles

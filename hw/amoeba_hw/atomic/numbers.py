@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Pack", "Unpack", "number_layout", "precision_of", "select_format"]
+__all__ = ["Pack", "Unpack", "almost_half", "number_layout", "precision_of", "select_format"]
 
 
 def precision_of(formats) -> int:
@@ -84,7 +84,7 @@ class Unpack(wiring.Component):
         m.d.comb += [
             exponent.eq(pick(lambda f: self.word[f.significand_bits : f.width - 1])),
             fraction.eq(pick(lambda f: self.word[: f.fraction_bits] << (fraction_bits - f.fraction_bits))),
-            nonzero.eq(exponent.any()),
+            nonzero.eq(self._exponent_bits().any()),
         ]
         integer = nonzero
         invalid = Const(0)
@@ -104,6 +104,16 @@ class Unpack(wiring.Component):
             number.invalid.eq(invalid),
         ]
         return m
+
+    def _exponent_bits(self):
+        """All bits of the exponent, in no order: masked by the format, which is known sooner than the word."""
+        return Cat(
+            self.word[position]
+            & Cat(
+                self.float_format[f.name] for f in self._formats if f.significand_bits <= position < f.width - 1
+            ).any()
+            for position in range(len(self.word))
+        )
 
     def _classify_fraction(self):
         """Whether the fraction is one of a NaN, and that of infinity, where the exponent is the largest."""
@@ -125,8 +135,14 @@ class Unpack(wiring.Component):
         return some | full, chosen(with_infinity) & ~some
 
 
+def almost_half(formats, chosen) -> Value:
+    """One half of the last place of the chosen format less the least that a significand for Pack holds."""
+    bits = precision_of(formats) + 1
+    return select_format(formats, chosen, lambda f: Const((1 << bits - f.precision) - 1, bits))
+
+
 class Pack(wiring.Component):
-    """Rounds to nearest even and encodes; combinational, one carry chain.
+    """Rounds to nearest even and encodes; combinational unless ``registered``, one carry chain.
 
     The chain adds all but one half of the last place below the last place, and the last place itself: its
     carry is the rounding of IEEE 754 without looking at the bits dropped. Exponent and fraction are
@@ -136,30 +152,37 @@ class Pack(wiring.Component):
     Parameters
     ----------
     formats : sequence of FloatFormat
+    registered : bool
+        Whether there is a register between rounding and encoding.
 
     Members
     -------
     float_format : In, one-hot member of Control
+    rounds : In
+        The same, or zero to hand on the significand of a NaN or infinity as it is.
+    almost_half : In(precision + 1)
+        Of what ``rounds``, by the function of this name: it costs the chain less if it comes from a register.
     sign : In(1)
     exponent : In
         The biased exponent minus one; the integer bit is added to it. The caller has replaced what overflows
         before rounding by infinity, or, in a format without one, by an exponent beyond the largest.
     significand : In(precision + 2)
         Left-aligned, with the integer bit; a guard and a sticky bit at the end.
-    exact : In(1)
-        Do not round: the significand is a NaN's or infinity's.
     word : Out, as wide as the widest format
     """
 
-    def __init__(self, formats, float_format_layout):
+    def __init__(self, formats, float_format_layout, *, registered=False):
         self._formats = formats
+        self._layout = float_format_layout
+        self._registered = registered
         super().__init__(
             {
                 "float_format": In(float_format_layout),
+                "rounds": In(float_format_layout),
+                "almost_half": In(precision_of(formats) + 1),
                 "sign": In(1),
                 "exponent": In(exponent_bits_of(formats)),
                 "significand": In(precision_of(formats) + 2),
-                "exact": In(1),
                 "word": Out(max(float_format.width for float_format in formats)),
             }
         )
@@ -173,22 +196,22 @@ class Pack(wiring.Component):
         def last_place(f):
             return 2 + precision - f.precision
 
-        def pick(value):
-            return select_format(self._formats, self.float_format, value)
-
-        almost_half = pick(lambda f: Const((1 << last_place(f) - 1) - 1, precision + 1))
-        odd = pick(lambda f: self.significand[last_place(f)])
-        rounds = ~self.exact
-        total = Signal(precision + 2 + len(self.exponent))
-        m.d.comb += total.eq(
-            Cat(fraction, self.exponent)
-            + Cat(almost_half & rounds.replicate(precision + 1), integer)
-            + (odd & rounds)
-        )
+        odd = select_format(self._formats, self.rounds, lambda f: self.significand[last_place(f)])
+        total = Signal(precision + 2 + len(self.exponent), reset_less=True)
+        float_format = Signal(self._layout, reset_less=True)
+        sign, low = Signal(reset_less=True), Signal(2, reset_less=True)
+        domain = m.d.sync if self._registered else m.d.comb
+        domain += [
+            total.eq(Cat(fraction, self.exponent) + Cat(self.almost_half, integer) + odd),
+            float_format.eq(self.float_format),
+            sign.eq(self.sign),
+            low.eq(Cat(integer, self.exponent[0])),
+        ]
         fraction_sum = total[2 : precision + 1]
         exponent_sum = total[precision + 1 :]
+        integer = low[0]
         # A carry out of the fraction into the integer bit, seen in the exponent's last place.
-        carry = exponent_sum[0] ^ self.exponent[0] ^ integer
+        carry = exponent_sum[0] ^ low.xor()
 
         def encode(f):
             stored = fraction_sum[precision - f.precision :]
@@ -199,7 +222,7 @@ class Pack(wiring.Component):
                 overflow = exponent_sum[f.exponent_bits]
                 stored = stored | overflow.replicate(len(stored))
                 exponent = exponent | overflow.replicate(len(exponent))
-            return Cat(stored, exponent, self.sign)
+            return Cat(stored, exponent, sign)
 
-        m.d.comb += self.word.eq(pick(encode))
+        m.d.comb += self.word.eq(select_format(self._formats, float_format, encode))
         return m

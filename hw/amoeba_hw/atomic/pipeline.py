@@ -24,19 +24,19 @@ class ArithmeticPipeline(wiring.Component):
                           |              +--> parts --+        |
                           +---------------------------+-> sums -> mux -> result
 
-    A beat enters when ``i_valid & ~busy``, and its result leaves ``latency(op, datatype)`` cycles later.
-    Kinds of different latency overtake each other; ``busy`` keeps their results out of each other's way.
+    A beat enters with ``i_valid``, and its result leaves ``latency(op, datatype)`` cycles later.
+    Kinds of different latency overtake each other; ``busy`` says when results would be in each other's way.
 
     ====================================  =======  ===================
     beat of                               latency  cycles at the input
     ====================================  =======  ===================
     sums, real and complex                      6                    1
     sums of 8-bit numbers                       8                    2
-    integer products to 64 bits                 8                    1
-    128-bit integer products                    9                    2
-    real products                              10                    1
-    products of 8-bit numbers                  11                    2
-    complex products                           18                    2
+    integer products to 64 bits                10                    1
+    128-bit integer products                   11                    2
+    real products                              14                    1
+    products of 8-bit numbers                  15                    2
+    complex products                           22                    2
     ====================================  =======  ===================
 
     Parameters
@@ -50,12 +50,17 @@ class ArithmeticPipeline(wiring.Component):
 
     Members
     -------
-    i_valid : In(1)
     control : In(Control)
-        From DecodeOperation, registered.
-    target, operand : In(data_width)
+        From DecodeOperation, registered; in the cycle before the beat.
+    operand : In(data_width)
+        In the cycle before, too.
+    i_valid : In(1)
+        Only while not ``busy``.
+    target : In(data_width)
+    forward : In(data_width // 8)
+        In the cycle before: bytes of the target that the result has that leaves as the beat enters.
     busy : Out(1)
-        A beat of this ``control`` cannot enter in this cycle; depends on ``control`` but not on ``i_valid``.
+        A beat of the ``control`` of the cycle before cannot enter in this one; does not depend on ``i_valid``.
     o_valid : Out(1)
     result : Out(data_width)
     """
@@ -72,11 +77,16 @@ class ArithmeticPipeline(wiring.Component):
                 "control": In(Control),
                 "target": In(data_width),
                 "operand": In(data_width),
+                "forward": In(data_width // 8),
                 "busy": Out(1),
                 "o_valid": Out(1),
                 "result": Out(data_width),
             }
         )
+        self._forwarded = Signal(data_width // 8, reset_less=True)
+        self._operand = Signal(data_width, reset_less=True)
+        self._target = Signal(data_width)
+        """The whole target."""
 
     @staticmethod
     def latency(op: Op, datatype: Datatype) -> int:
@@ -85,7 +95,9 @@ class ArithmeticPipeline(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        control = restrict(m, self.control, self._datatypes, self._ops)
+        next_control = restrict(m, self.control, self._datatypes, self._ops)
+        control = Signal(Control)
+        m.d.sync += [control.eq(next_control), self._operand.eq(self.operand)]
         m.submodules.schedule = schedule = Schedule()
         m.d.comb += [
             schedule.i_valid.eq(self.i_valid),
@@ -94,15 +106,23 @@ class ArithmeticPipeline(wiring.Component):
             self.o_valid.eq(schedule.o_valid),
         ]
         events = self._events(m, control, schedule.issue)
-        products = self._products(m, control, schedule.issue, events)
-        sums = self._sums(m, control, schedule.issue, events, products)
+        products = self._products(m, control, schedule.issue)
         merged = Signal(len(self.result), reset_less=True)
-        m.d.sync += merged.eq(self._merge(m, events, products, sums))
-        # The units compute whatever stands at the input, so that they need not wait for `busy`; what nobody asked
+        direct, next_direct = Signal(), Signal()
+        sums = self._sums(m, next_control, control, schedule.issue, events, products, next_direct, merged)
+        # The units compute whatever stands at the input, so that they need not wait for `i_valid`; what nobody asked
         # for, and the lower halves of 8-bit sums, leave them unseen.
-        direct = Signal()
-        m.d.sync += direct.eq(Cat(events[kind][LATENCIES[kind] - 1] for kind in ("add", "multiply_complex")).any())
-        m.d.comb += self.result.eq(Mux(direct, sums.result, merged))
+        m.d.sync += [
+            merged.eq(self._merge(m, events, products, sums)),
+            direct.eq(next_direct),
+            self._forwarded.eq(self.forward),
+        ]
+        forwarded = _bits(self._forwarded)
+        m.d.comb += [
+            next_direct.eq(Cat(events[kind][LATENCIES[kind] - 1] for kind in ("add", "multiply_complex")).any()),
+            self.result.eq(Mux(direct, sums.result, merged)),
+            self._target.eq((self.target & ~forwarded) | (self.result & forwarded)),
+        ]
         return m
 
     def _events(self, m, control, issue):
@@ -115,7 +135,8 @@ class ArithmeticPipeline(wiring.Component):
             m.d.sync += past.eq(events[kind])
         return events
 
-    def _products(self, m, control, issue, events):
+    def _products(self, m, control, issue):
+        """Their operands pass a register first: those of a chain come from as far as another result."""
         m.submodules.products = products = Products(len(self.target), self._datatypes)
         again = Signal()
         again_control = Signal.like(products.control, reset_less=True)
@@ -127,55 +148,72 @@ class ArithmeticPipeline(wiring.Component):
             again_a.eq(
                 Mux(
                     control.component.b1,
-                    self.target >> 8,
-                    Mux(control.component.b16, exchange_neighbours(self.target, 8), self.target),
+                    self._target >> 8,
+                    Mux(control.component.b16, exchange_neighbours(self._target, 8), self._target),
                 )
             ),
-            again_b.eq(Mux(control.component.b1, self.operand >> 8, self.operand)),
+            again_b.eq(Mux(control.component.b1, self._operand >> 8, self._operand)),
         ]
         for name, size in COMPLEX_PARTS.items():
             with m.If(control.complex & control.component[name]):
-                m.d.sync += again_b.eq(exchange_neighbours(self.operand, size))
-        m.d.comb += [
-            products.control.eq(Mux(again, again_control, control)),
-            products.a.eq(Mux(again, again_a, self.target)),
-            products.b.eq(Mux(again, again_b, self.operand)),
-        ]
+                m.d.sync += again_b.eq(exchange_neighbours(self._operand, size))
+        for port, first, second in (
+            (products.control, control, again_control),
+            (products.a, self._target, again_a),
+            (products.b, self._operand, again_b),
+        ):
+            register = Signal.like(port, reset_less=True)
+            m.d.sync += register.eq(Mux(again, second, first))
+            m.d.comb += port.eq(register)
         return products
 
-    def _sums(self, m, control, issue, events, products):
-        """Sums of beats that just entered, of the other halves of 8-bit numbers, and of partial products."""
+    def _sums(self, m, next_control, control, issue, events, products, next_direct, merged):
+        """Sums of beats that just entered, of the other halves of 8-bit numbers, and of partial products.
+
+        All that chooses among them is known a cycle before: where a result is waited for, nothing but the result is
+        missing.
+        """
         m.submodules.sums = sums = FloatSums(len(self.target), self._datatypes)
         partial = self._partial_products(m, events, products)
         everywhere = len(sums.subtract)
-        later = Signal()
-        later_format = Signal.like(control.float_format)
+        later, parts_arrive = Signal(), partial.component.as_value().any()
+        m.d.comb += later.eq(issue.add_bytes | parts_arrive)
         later_a = Signal.like(self.target, reset_less=True)
-        later_b = Signal.like(self.target, reset_less=True)
-        later_subtract = Signal.like(sums.subtract, reset_less=True)
-        parts_arrive = partial.component.as_value().any()
-        for port, register, beat, parts in (
-            (sums.a, later_a, self.target, partial.a),
-            (sums.b, later_b, self.operand, partial.b),
-        ):
-            m.d.sync += register.eq(Mux(parts_arrive, parts, beat >> 8))
-            m.d.comb += port.eq(Mux(later, register, beat))
+        b = Signal.like(self.target, reset_less=True)
+        float_format = Signal.like(sums.float_format, reset_less=True)
+        subtract = Signal.like(sums.subtract, reset_less=True)
         m.d.sync += [
-            later.eq(issue.add_bytes | parts_arrive),
-            later_format.eq(Mux(parts_arrive, 0, control.float_format)),
-            later_subtract.eq(control.subtract.replicate(everywhere)),
+            later_a.eq(0),
+            b.eq(self.operand),
+            float_format.eq(next_control.float_format),
+            subtract.eq(next_control.subtract.replicate(everywhere)),
         ]
+        with m.If(issue.add_bytes):
+            m.d.sync += [
+                later_a.eq(self._target >> 8),
+                b.eq(self._operand >> 8),
+                float_format.eq(control.float_format),
+                subtract.eq(control.subtract.replicate(everywhere)),
+            ]
+        with m.If(parts_arrive):
+            m.d.sync += [later_a.eq(partial.a), b.eq(partial.b), float_format.eq(0)]
         for pair in pairs_of(len(self.target), self._datatypes):
             with m.If(partial.component[pair.component]):
                 m.d.sync += [
-                    later_format[pair.float_format.name].eq(1),
-                    later_subtract[pair.real].eq(1),
-                    later_subtract[pair.imaginary].eq(0),
+                    float_format[pair.float_format.name].eq(1),
+                    subtract[pair.real].eq(1),
+                    subtract[pair.imaginary].eq(0),
                 ]
-        m.d.comb += [
-            sums.subtract.eq(Mux(later, later_subtract, control.subtract.replicate(everywhere))),
-            sums.float_format.eq(Mux(later, later_format, control.float_format)),
-        ]
+        a = later_a
+        for name, value, bytes_of_it in (
+            ("target", self.target, ~self.forward),
+            ("sums", sums.result, self.forward & next_direct.replicate(len(self.forward))),
+            ("merged", merged, self.forward & (~next_direct).replicate(len(self.forward))),
+        ):
+            chosen = Signal(len(self.forward), name=f"from_{name}", reset_less=True)
+            m.d.sync += chosen.eq(bytes_of_it & (~later).replicate(len(chosen)))
+            a = a | (value & _bits(chosen))
+        m.d.comb += [sums.a.eq(a), sums.b.eq(b), sums.subtract.eq(subtract), sums.float_format.eq(float_format)]
         return sums
 
     def _partial_products(self, m, events, products):
@@ -184,22 +222,23 @@ class ArithmeticPipeline(wiring.Component):
         for name in COMPLEX_PARTS:
             m.d.comb += partial.component[name].eq(events[name][PARTS_ADDED - 1])
         for index, pair in enumerate(pairs_of(len(self.target), self._datatypes)):
-            m.submodules[f"recovery_{index}"] = recovery = Recovery(pair.float_format)
+            m.submodules[f"recovery_{index}"] = recovery = Recovery()
             numbers = [products.factors[slot].numbers for slot in (pair.real, pair.imaginary)]
-            for port, number in (
+            for part, number in (
                 (recovery.a, numbers[0][0]),
                 (recovery.b, numbers[1][0]),
                 (recovery.c, numbers[0][1]),
                 (recovery.d, numbers[1][1]),
             ):
-                precision = pair.float_format.precision
                 m.d.comb += [
-                    port[name].eq(number[name]) for name in ("sign", "exponent", "infinite", "nan", "invalid")
+                    part.sign.eq(number.sign),
+                    part.zero.eq(~number.significand[-pair.float_format.precision :].any()),
+                    part.infinite.eq(number.infinite),
+                    part.unordered.eq(number.nan | number.invalid),
                 ]
-                m.d.comb += port.significand.eq(number.significand[-precision:])
             outcome = recovery.outcome.as_value()
-            # The numbers are those of the cycle after entry.
-            for cycle in range(1 + Recovery.LATENCY, PARTS_ADDED - 1):
+            # The numbers are those of the second cycle after entry.
+            for cycle in range(2 + Recovery.LATENCY, PARTS_ADDED - 1):
                 delayed = Signal.like(outcome, name=f"outcome_{index}_{cycle}", reset_less=True)
                 m.d.sync += delayed.eq(outcome)
                 outcome = delayed
@@ -218,15 +257,21 @@ class ArithmeticPipeline(wiring.Component):
             previous_integers.eq(products.integers),
         ]
         merged = Const(0, len(self.result))
-        for event, value in (
-            (events["multiply"][9], products.result),
-            (events["multiply_bytes"][10], previous_product | (products.result << 8)),
-            (events["add_bytes"][7], previous_sum | (sums.result << 8)),
-            (events["multiply_integer"][7], _lower_halves(products.integers, products.integer_size)),
-            (events["multiply_wide"][8], _wide_products(previous_integers, products.integers)),
+        for kind, value in (
+            ("multiply", products.result),
+            ("multiply_bytes", previous_product | (products.result << 8)),
+            ("add_bytes", previous_sum | (sums.result << 8)),
+            ("multiply_integer", _lower_halves(products.integers, products.integer_size)),
+            ("multiply_wide", _wide_products(previous_integers, products.integers)),
         ):
-            merged = merged | (value[: len(self.result)] & event.replicate(len(self.result)))
+            leaves = events[kind][LATENCIES[kind] - 1]
+            merged = merged | (value[: len(self.result)] & leaves.replicate(len(self.result)))
         return merged
+
+
+def _bits(strobe):
+    """Eight bits for each of the strobe's."""
+    return Cat(bit.replicate(8) for bit in strobe)
 
 
 def _lower_halves(products, size):

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
 
-from amoeba_hw.atomic.control import COMPONENTS, FORMATS, Control, check_datatypes, restrict, spread
+from amoeba_hw.atomic.control import COMPONENTS, FORMATS, Control, check_datatypes, restrict, spread, starts
 from amoeba_hw.atomic.measure import measured_operand
 
 __all__ = ["PrepareOperands", "prepared_operands"]
@@ -16,6 +16,8 @@ def prepared_operands(data_width: int) -> data.StructLayout:
 
     Members
     -------
+    starts, continues
+        Bit n: a number begins at byte n; and its complement, since carry chains take one or the other, with no gate.
     stays, merged
         What the operation makes of the target's bits: ``(target & stays) ^ merged``, or, if it adds,
         ``target + merged`` with the control ``subtract`` as carry, or, if it multiplies, ``target * merged``.
@@ -40,6 +42,8 @@ def prepared_operands(data_width: int) -> data.StructLayout:
     lanes = data_width // 8
     return data.StructLayout(
         {
+            "starts": lanes,
+            "continues": lanes,
             "stays": data_width,
             "merged": data_width,
             "inverted": lanes,
@@ -106,6 +110,8 @@ class PrepareOperands(wiring.Component):
         m.d.comb += other.eq(Mux(control.use_compare, self.compare, self.operand))
         compares = Signal()
         m.d.comb += compares.eq(control.on_greater | control.on_less | control.on_equal | control.on_unordered)
+        begins = starts(control, width // 8)
+        m.d.comb += [self.prepared.starts.eq(begins), self.prepared.continues.eq(~begins)]
         self._answer(m, control, compares, other)
         self._compare_with(m, control, other)
         self._find_nans(m, control, compares)

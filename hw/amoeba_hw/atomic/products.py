@@ -46,7 +46,7 @@ class Products(wiring.Component):
     """
 
     INTEGER_LATENCY = FloatFactors.EXPECTATION_LATENCY
-    LATENCY = INTEGER_LATENCY + FloatProduct.LATENCY
+    LATENCY = INTEGER_LATENCY + FloatProduct.LATENCY + 1
 
     def __init__(self, data_width, datatypes):
         self._slots = slots_of(data_width, datatypes)
@@ -139,4 +139,6 @@ class Products(wiring.Component):
                 unit.product.eq(product),
             ]
             result = result | Cat(Const(0, slot.first), unit.result)
-        m.d.comb += self.result.eq(result)
+        registered = Signal(len(self.result), reset_less=True)
+        m.d.sync += registered.eq(result)
+        m.d.comb += self.result.eq(registered)

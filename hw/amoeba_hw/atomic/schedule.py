@@ -13,11 +13,11 @@ __all__ = ["LATENCIES", "USES", "Kind", "Schedule", "kind_of"]
 LATENCIES = {
     "add": 6,
     "add_bytes": 8,
-    "multiply_integer": 8,
-    "multiply_wide": 9,
-    "multiply": 10,
-    "multiply_bytes": 11,
-    "multiply_complex": 18,
+    "multiply_integer": 10,
+    "multiply_wide": 11,
+    "multiply": 14,
+    "multiply_bytes": 15,
+    "multiply_complex": 22,
 }
 """Cycles from issue to result, per kind of beat."""
 
@@ -57,11 +57,12 @@ def kind_of(op: Op, datatype: Datatype) -> str:
 
 
 class Schedule(wiring.Component):
-    """Admits beats so that no two results, and no two uses of the adders, fall into one cycle.
+    """Tells which beats may enter, so that no two results, and no two uses of the adders, fall into one cycle.
 
     Members
     -------
     i_valid : In(1)
+        A beat enters; only while not ``busy``, which takes too long to be asked here as well.
     control : In(Control)
     busy : Out(1)
         A beat of this control cannot enter now. Depends on ``control``, not on ``i_valid``.
@@ -93,8 +94,7 @@ class Schedule(wiring.Component):
         ]
         second = Signal()
         conflicts = [second]
-        entered = ~self.busy & self.i_valid
-        m.d.comb += [self.issue[name].eq(kind[name] & entered) for name in LATENCIES]
+        m.d.comb += [self.issue[name].eq(kind[name] & self.i_valid) for name in LATENCIES]
         m.d.sync += second.eq(Cat(self.issue[name] for name in TWICE).any())
         for name, cycles in (("result", _RESULT_CYCLES), ("adder", _ADDER_CYCLES)):
             last = max(max(times) for times in cycles.values())

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-__all__ = ["any_below", "count_leading_zeros", "shift_left", "shift_right"]
+__all__ = ["any_below", "count_leading_zeros", "leading_group", "shift_left", "shift_right"]
 
 
 def shift_left(m, value, amount):
@@ -37,6 +37,21 @@ def count_leading_zeros(m, value):
     while width < len(value):
         width *= 2
     return _count(m, Cat(Const(0, width - len(value)), value))
+
+
+def leading_group(m, value, group):
+    """Where the highest one is, in two parts that need not wait for each other.
+
+    Returns, counted from the top, in which ``group`` bits it lies (one-hot, zero without any), and for each of these
+    groups the number of zeros above its own highest one.
+    """
+    value = Cat(Const(0, -len(value) % group), value)
+    counted = [_count(m, value[start : start + group]) for start in reversed(range(0, len(value), group))]
+    first, none_above = [], Const(1, 1)
+    for _, none in counted:
+        first.append(none_above & ~none)
+        none_above = none_above & none
+    return Cat(first), [count for count, _ in counted]
 
 
 def _count(m, value):

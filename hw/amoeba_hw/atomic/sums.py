@@ -1,6 +1,6 @@
 """All floating-point sums of a beat."""
 
-from amaranth.hdl import Cat, Const, Module
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,7 +14,7 @@ LAYOUT = Control.as_shape()["float_format"].shape
 
 
 class FloatSums(wiring.Component):
-    """Adds the numbers of two beats; a beat per cycle, results ``FloatAdder.LATENCY`` cycles later.
+    """Adds the numbers of two beats; a beat per cycle, results ``LATENCY`` cycles later.
 
     Of 8-bit numbers, only every other one is added: the lower byte of each 16 bits, the upper one returns zero.
 
@@ -32,7 +32,7 @@ class FloatSums(wiring.Component):
     result : Out(data_width)
     """
 
-    LATENCY = FloatAdder.LATENCY
+    LATENCY = FloatAdder.LATENCY + 1
 
     def __init__(self, data_width, datatypes):
         self._slots = slots_of(data_width, datatypes)
@@ -59,7 +59,10 @@ class FloatSums(wiring.Component):
                 unit.b.eq(self.b[part]),
             ]
             result = result | Cat(Const(0, slot.first), unit.result)
-        m.d.comb += self.result.eq(result)
+        # One register for all, so that those who take the result at once need not put it together.
+        registered = Signal(len(self.result), reset_less=True)
+        m.d.sync += registered.eq(result)
+        m.d.comb += self.result.eq(registered)
         return m
 
 

@@ -56,8 +56,9 @@ class Arithmetic(wiring.Component):
         Two cycles after the issue.
     result : out
         Combinational, of an operation that is not pipelined.
-    late_target : in
-        The target of a pipelined operation.
+    forward : in
+        One cycle after the issue: bytes of a pipelined operation's target that are the ``late_result`` of the cycle
+        after.
     start : in
         The operation is pipelined.
     late_result : out
@@ -93,7 +94,7 @@ class Arithmetic(wiring.Component):
                 "late_operand": In(width),
                 "target": In(width),
                 "result": Out(width),
-                "late_target": In(width),
+                "forward": In(width // 8),
                 "start": In(1),
                 "late_result": Out(width),
             }
@@ -141,19 +142,18 @@ class Arithmetic(wiring.Component):
             self.result.eq(lanes.result),
         ]
         if self._cells:
-            self._elaborate_pipeline(m, control)
+            self._elaborate_pipeline(m)
         return m
 
-    def _elaborate_pipeline(self, m, control):
-        operand = Signal.like(self.operand)
-        m.d.sync += operand.eq(self.operand)
+    def _elaborate_pipeline(self, m):
         ops, datatypes = (tuple(sorted(set(members))) for members in zip(*self._cells, strict=True))
         m.submodules.pipeline = pipeline = ArithmeticPipeline(len(self.target), datatypes, ops)
         m.d.comb += [
-            pipeline.control.eq(control),
+            pipeline.control.eq(self.prepare_control),
             pipeline.i_valid.eq(self.start),
-            pipeline.target.eq(self.late_target),
-            pipeline.operand.eq(operand),
+            pipeline.target.eq(self.target),
+            pipeline.forward.eq(self.forward),
+            pipeline.operand.eq(self.operand),
             self.late_result.eq(pipeline.result),
         ]
         with m.Switch(self.op):

@@ -11,7 +11,13 @@ from amoeba_hw.memory.executor import Executor
 from amoeba_hw.memory.line_fetcher import LineFetcher
 from amoeba_hw.memory.line_store import LineStore
 from amoeba_hw.memory.line_table import LineTable
-from amoeba_hw.memory.operations import line_operation, line_result, operations_queued, queued_operation
+from amoeba_hw.memory.operations import (
+    line_operands,
+    line_operation,
+    line_result,
+    operations_queued,
+    queued_operation,
+)
 from amoeba_hw.memory.result_packer import ResultPacker
 from amoeba_hw.memory.splitter import RequestSplitter
 from amoeba_hw.memory.write_back import WriteBack
@@ -19,15 +25,19 @@ from amoeba_hw.stream import Queue, RegisterSlice, SkidBuffer, connect_streams
 
 __all__ = ["MemoryEngine"]
 
+LINES_QUEUED = 16
+"""Operations that may wait for the line table: those in RequestSplitter's stages, and enough to keep it busy."""
+
 
 class MemoryEngine(wiring.Component):
     """Performs RMA reads, RMA writes and atomics on host memory, in order, line by line.
 
     ::
 
-        requests --> RequestSplitter --> LineTable --> operation queue --> Executor --> results --> ResultPacker
-        operands --^                        |                               |    ^        ^ queue        |
-        compares --^                   LineFetcher --> LineStore <----------+    |        |           results
+        requests --> RequestSplitter -----> queue --> LineTable --> queue --> Executor --> queue --> ResultPacker
+        operands --^   |    operands                    |                      ^ |   ^         ^           |
+        compares --^   +---------------> queue ---------|----------------------+ |   |         |        results
+                                            LineFetcher --> LineStore <---------+    |         |
                                             |              |            Arithmetic  DeliveryGate
                                        line_reads,     WriteBack                          |
                                        line_data           +--> line_writes --------------+
@@ -40,8 +50,8 @@ class MemoryEngine(wiring.Component):
     Throughput: one line per cycle for reads, writes and atomics, on one line or many, as long as
     ``parameters.lines`` cover the host's latency; random lines somewhat less, see LineTable. A chain of pipelined
     operations on the same bytes takes their latency (ArithmeticPipeline) each. Elements of two beats take two cycles
-    if they begin where a line does; in a chain on one address 4 each, products 22. Misaligned elements take about 10
-    cycles each, those of two beats 19, and the latency. An answer takes 19 cycles from its request plus the host's
+    if they begin where a line does; in a chain on one address 5 each, products 26. Misaligned elements take about 10
+    cycles each, those of two beats 19, and the latency. An answer takes 23 cycles from its request plus the host's
     latency.
 
     Parameters
@@ -95,8 +105,19 @@ class MemoryEngine(wiring.Component):
         results_depth = 2 * parameters.lines + 16
         m.submodules.splitter = splitter = RequestSplitter(parameters)
         m.submodules.table = table = LineTable(parameters)
+        m.submodules.lines = lines = Queue(line_operation(parameters), LINES_QUEUED)
+        # Whether an operation finds an entry is known late, and its set is looked up: neither in the queue's cycle.
         m.submodules.lines_skid = lines_skid = SkidBuffer(line_operation(parameters))
+        m.submodules.lines_slice = lines_slice = RegisterSlice(line_operation(parameters))
+        # Room for those of all operations before the executor.
+        m.submodules.operands_queue = operands_queue = Queue(
+            line_operands(parameters), LINES_QUEUED + operations_queued(parameters) + 8
+        )
+        m.submodules.operands_skid = operands_skid = SkidBuffer(line_operands(parameters))
         m.submodules.operations = operations = Queue(queued_operation(parameters), operations_queued(parameters))
+        # What is issued is known late, and what comes next is decoded and looked up: neither in the queue's cycle.
+        m.submodules.operations_skid = operations_skid = SkidBuffer(queued_operation(parameters))
+        m.submodules.operations_slice = operations_slice = RegisterSlice(queued_operation(parameters))
         m.submodules.fetcher = fetcher = LineFetcher(parameters)
         m.submodules.store = store = LineStore(parameters)
         m.submodules.executor = executor = Executor(parameters)
@@ -112,10 +133,23 @@ class MemoryEngine(wiring.Component):
 
         for name in ("requests", "operands", "compares"):
             connect_streams(m, wiring.flipped(getattr(self, name)), getattr(splitter, name))
-        connect_streams(m, splitter.o, lines_skid.i)
-        connect_streams(m, lines_skid.o, table.i)
+        m.d.comb += [
+            lines.i.p.eq(splitter.o),
+            lines.i.valid.eq(splitter.o_valid),
+            operands_queue.i.p.eq(splitter.o_operands),
+            operands_queue.i.valid.eq(splitter.o_valid),
+        ]
+        # A cycle old, and so are those in the splitter's stages.
+        m.d.sync += splitter.room.eq(lines.level <= LINES_QUEUED - splitter.STAGES - 2)
+        connect_streams(m, lines.o, lines_skid.i)
+        connect_streams(m, lines_skid.o, lines_slice.i)
+        connect_streams(m, lines_slice.o, table.i)
+        connect_streams(m, operands_queue.o, operands_skid.i)
+        connect_streams(m, operands_skid.o, executor.operands)
         connect_streams(m, table.o, operations.i)
-        connect_streams(m, operations.o, executor.i)
+        connect_streams(m, operations.o, operations_skid.i)
+        connect_streams(m, operations_skid.o, operations_slice.i)
+        connect_streams(m, operations_slice.o, executor.i)
         connect_streams(m, table.fetches, fetcher.i)
         connect_streams(m, fetcher.line_reads, wiring.flipped(self.line_reads))
         connect_streams(m, wiring.flipped(self.line_data), fetcher.line_data)

@@ -14,7 +14,14 @@ from amoeba_hw.memory.admission import Admission
 from amoeba_hw.memory.arithmetic import ISSUE_TO_COMPUTE, Arithmetic
 from amoeba_hw.memory.element_buffer import ElementBuffer
 from amoeba_hw.memory.finish_line import FinishLine
-from amoeba_hw.memory.operations import commit_of, entries, line_result, merge, queued_operation
+from amoeba_hw.memory.operations import (
+    commit_of,
+    entries,
+    line_operands,
+    line_result,
+    merge,
+    queued_operation,
+)
 from amoeba_hw.memory.wide_arithmetic import WideArithmetic
 
 __all__ = ["Executor"]
@@ -47,11 +54,11 @@ class Executor(wiring.Component):
     - the steps of misaligned elements before it have had their effect, if it has to ``settle``,
     - and its result will find room.
 
-    Bytes of the operation before come from the commit register at age 2, those of the one before that at age 1;
-    older ones come from the store. A pipelined operation also takes bytes that leave the pipeline just when it
-    computes. So operations on one line follow each other at one per cycle, and a chain of pipelined ones takes
-    their latency each. All that but the room is looked up a cycle ahead, for the operation that might be issued and
-    for the one behind it.
+    Bytes of the operation before come from what it commits as age 2 begins, those of the one before that from the
+    commit register at age 1; older ones come from the store. A pipelined operation also takes bytes that leave the
+    pipeline just when it computes. So operations on one line follow each other at one per cycle, and a chain of
+    pipelined ones takes their latency each. All that but the room is looked up a cycle ahead, for the operation that
+    might be issued and for the one behind it.
 
     Elements of two beats come as two operations, one for each half. Both deliver their old value as all others
     do; the new one is computed when the second has brought its half (WideArithmetic), and committed in two
@@ -64,6 +71,8 @@ class Executor(wiring.Component):
     Members
     -------
     i : stream of queued_operation
+    operands : stream of line_operands
+        One for each operation, in the same order: there from the cycle after the operation was accepted.
     asked_entry : array of two, out
         Entries of the operation that might be issued and of the one behind it.
     present, refused : array of two, in
@@ -88,6 +97,7 @@ class Executor(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(queued_operation(parameters))),
+                "operands": In(stream.Signature(line_operands(parameters))),
                 "asked_entry": Out(entry).array(2),
                 "present": In(1).array(2),
                 "refused": In(1).array(2),
@@ -119,18 +129,20 @@ class Executor(wiring.Component):
         operation = queued_operation(parameters)
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
+        self._operands = [Signal(line_operands(parameters), name=f"operands_{age}") for age in range(2)]
         self._controls = [Signal(Control, name=f"control_{age}") for age in range(2)]
         self._valid = [Signal(name=f"valid_{age}") for age in range(4)]
         self._errors = [Signal(name=f"error_{age}") for age in range(4)]
-        self._latency = Signal(5)
-        # One-hot: what Admission knows it as, and whether it takes the pipeline of elements that fit a beat.
+        # Admission's kind is one-hot; pipelined is what takes the pipeline of elements that fit a beat.
         self._admission = Admission(self._uses())
-        self._kind = Signal(self._admission.kinds[0].shape())
-        self._pipelined_0 = Signal()
-        self._wide_0 = Signal()
-        # The operation behind it, as it came from the queue.
+        decoded = data.StructLayout(
+            {"control": Control, "kind": self._admission.kinds[0].shape(), "pipelined": 1, "wide": 1, "latency": 5}
+        )
+        self._decoded = Signal(decoded)
+        # The operation behind it, as it came from the queue, decoded.
         self._coming = Signal(operation)
         self._coming_valid = Signal()
+        self._coming_decoded = Signal(decoded)
         self._moves = Signal()
         self._ahead = Signal(data.StructLayout({"blocked": 1, "refused": 1}))
         # Operations in the pipeline, and on their way to it, by the cycles that are left until their result.
@@ -162,8 +174,8 @@ class Executor(wiring.Component):
         self._look_ahead(m, issue)
         error = self._issue(m, issue)
         self._pass_on(m, issue, error)
-        target = self._fetch_line(m)
-        self._compute(m, target)
+        fetched = self._fetch_line(m)
+        self._compute(m, fetched)
         self._deliver(m)
         if self._wide:
             self._compute_wide(m)
@@ -179,54 +191,57 @@ class Executor(wiring.Component):
         # The first half of the result comes a cycle before the second's.
         return uses | {f"wide_{latency}": {"result": {latency - 1, latency}} for latency in self._wide_latencies}
 
-    def _kind_of_coming(self):
-        """As Admission knows the operation behind the one that might be issued, and whether it is pipelined."""
-        coming = self._coming
-        is_pipelined = self._arithmetic.kind.as_value().any()
-        kind = {name: self._arithmetic.kind[name] for name in self._arithmetic.uses}
-        kind["at_once"] = ~is_pipelined & ~self._is_wide(coming)
-        for latency in self._wide_latencies:
-            starts = self._is_wide(coming) & coming.half
-            kind[f"wide_{latency}"] = starts & (self._wide.latency(coming.op) + 1 == latency)
-        return kind, is_pipelined
-
     def _decode(self, m, issue):
-        """The operation from the queue becomes, decoded, the one that might be issued."""
-        arithmetic = self._arithmetic
-        coming = self._coming
-        compared = Signal.like(coming.compare)
+        """The operation from the queue becomes the one behind the one that might be issued, and then that one."""
+        arithmetic, admission = self._arithmetic, self._admission
+        arriving, coming = self.i.p, self._coming
+        now, next_one = self._decoded, self._coming_decoded
+        operands = self.operands.p
         m.d.comb += [
-            arithmetic.op.eq(coming.op),
-            arithmetic.datatype.eq(coming.datatype),
-            arithmetic.cswap_by_bits.eq(coming.cswap_by_bits),
-            arithmetic.control.eq(self._controls[0]),
-            arithmetic.compared.eq(compared),
+            arithmetic.op.eq(arriving.op),
+            arithmetic.datatype.eq(arriving.datatype),
+            arithmetic.cswap_by_bits.eq(arriving.cswap_by_bits),
+            arithmetic.control.eq(now.control),
+            arithmetic.compared.eq(self._operands[0].compare),
             self._moves.eq(~self._valid[0] | issue),
             self.i.ready.eq(~self._coming_valid | self._moves),
-        ]
-        with m.If(self.i.ready):
-            m.d.sync += [self._coming_valid.eq(self.i.valid), coming.eq(self.i.p)]
-        kind, is_pipelined = self._kind_of_coming()
-        admission = self._admission
-        m.d.comb += [
-            admission.kinds[0].eq(self._kind),
-            *(admission.kinds[1][name].eq(value) for name, value in kind.items()),
+            self.operands.ready.eq(self._coming_valid & self._moves),
+            admission.kinds[0].eq(now.kind),
+            admission.kinds[1].eq(next_one.kind),
             admission.issue.eq(issue),
         ]
+        with m.If(self.i.ready):
+            m.d.sync += [self._coming_valid.eq(self.i.valid), coming.eq(arriving)]
+            self._decode_arriving(m)
         with m.If(self._moves):
             m.d.sync += [
-                self._kind.eq(admission.kinds[1]),
-                self._pipelined_0.eq(is_pipelined),
                 self._valid[0].eq(self._coming_valid),
                 self._operations[0].eq(coming),
-                self._controls[0].eq(arithmetic.decoded),
-                compared.eq(Mux(arithmetic.decoded.use_compare, coming.compare, coming.operand)),
-                self._latency.eq(arithmetic.latency),
-                self._wide_0.eq(self._is_wide(coming)),
+                now.eq(next_one),
+                self._operands[0].operand.eq(operands.operand),
+                self._operands[0].compare.eq(Mux(next_one.control.use_compare, operands.compare, operands.operand)),
             ]
-            if self._wide:
-                with m.If(self._is_wide(coming)):
-                    m.d.sync += self._latency.eq(Mux(coming.half, self._wide.latency(coming.op) + 1, 0))
+        m.d.comb += self._controls[0].eq(now.control)
+
+    def _decode_arriving(self, m):
+        arithmetic = self._arithmetic
+        arriving, decoded = self.i.p, self._coming_decoded
+        is_wide = self._is_wide(arriving)
+        is_pipelined = arithmetic.kind.as_value().any()
+        m.d.sync += [
+            decoded.control.eq(arithmetic.decoded),
+            decoded.pipelined.eq(is_pipelined),
+            decoded.wide.eq(is_wide),
+            decoded.latency.eq(arithmetic.latency),
+            decoded.kind.at_once.eq(~is_pipelined & ~is_wide),
+            *(decoded.kind[name].eq(arithmetic.kind[name]) for name in arithmetic.uses),
+        ]
+        if self._wide:
+            latency = self._wide.latency(arriving.op) + 1
+            with m.If(is_wide):
+                m.d.sync += decoded.latency.eq(Mux(arriving.half, latency, 0))
+            for possible in self._wide_latencies:
+                m.d.sync += decoded.kind[f"wide_{possible}"].eq(is_wide & arriving.half & (latency == possible))
 
     def _look_ahead(self, m, issue):
         """What the operation that might be issued in the next cycle will find: whether anything is in its way.
@@ -239,7 +254,7 @@ class Executor(wiring.Component):
         steps = Signal()
         m.d.comb += steps.eq(issued.gather | issued.compute | issued.scatter)
         with m.If(issue & steps):
-            m.d.sync += unsettled.eq(STEP_SETTLES + self._latency)
+            m.d.sync += unsettled.eq(STEP_SETTLES + self._decoded.latency)
         with m.Elif(unsettled != 0):
             m.d.sync += unsettled.eq(unsettled - 1)
 
@@ -257,11 +272,11 @@ class Executor(wiring.Component):
         # What is issued in this cycle enters the pipeline only now.
         same_entry = coming.entry == issued.entry
         if self._wide:
-            same_entry |= self._wide_0 & (coming.entry == self._first_entry)
+            same_entry |= self._decoded.wide & (coming.entry == self._first_entry)
         overlaps, hinders, moved = Signal(), Signal(), Signal()
         m.d.comb += [
             overlaps.eq(issued.touches & coming.touches & same_entry & (coming.strobe & issued.strobe).any()),
-            hinders.eq((overlaps & (self._latency != 0)) | (steps & coming.settle) | self._admission.hinders),
+            hinders.eq((overlaps & (self._decoded.latency != 0)) | (steps & coming.settle) | self._admission.hinders),
         ]
         m.d.sync += [
             found[0].blocked.eq(blocked[0]),
@@ -282,7 +297,7 @@ class Executor(wiring.Component):
         m.d.comb += [
             finish_line.start.eq(issue & operation.finishes),
             finish_line.writes.eq(operation.request_writes),
-            finish_line.extra.eq(self._latency),
+            finish_line.extra.eq(self._decoded.latency),
             self.finished.eq(finish_line.finished),
             self.finished_writes.eq(finish_line.finished_writes),
         ]
@@ -314,7 +329,13 @@ class Executor(wiring.Component):
 
     def _pass_on(self, m, issue, error):
         operation = self._operations[0]
-        for older, younger in ((self._operations, 1), (self._controls, 1), (self._valid, 2), (self._errors, 2)):
+        for older, younger in (
+            (self._operations, 1),
+            (self._operands, 1),
+            (self._controls, 1),
+            (self._valid, 2),
+            (self._errors, 2),
+        ):
             for before, after in pairwise(older[younger - 1 :]):
                 m.d.sync += after.eq(before)
         m.d.comb += self._errors[0].eq(error)
@@ -326,7 +347,7 @@ class Executor(wiring.Component):
         for latency in sorted(set(latencies.values())):
             # One cycle of the time to the result is over when the register shows it.
             entering = self._late[ISSUE_TO_COMPUTE + latency - 1]
-            enters = Cat(self._kind[kind] for kind in latencies if latencies[kind] == latency).any()
+            enters = Cat(self._decoded.kind[kind] for kind in latencies if latencies[kind] == latency).any()
             with m.If(issue & enters):
                 m.d.sync += [
                     entering.valid.eq(1),
@@ -345,12 +366,12 @@ class Executor(wiring.Component):
         """
         operation = self._operations[0]
         first_error = Signal()
-        with m.If(issue & self._wide_0 & ~operation.half):
+        with m.If(issue & self._decoded.wide & ~operation.half):
             m.d.sync += [self._first_entry.eq(operation.entry), first_error.eq(error)]
         for latency in self._wide_latencies:
             for half, entry in enumerate((self._first_entry, operation.entry)):
                 entering = self._late[ISSUE_TO_COMPUTE + latency - 2 + half]
-                with m.If(issue & self._kind[f"wide_{latency}"]):
+                with m.If(issue & self._decoded.kind[f"wide_{latency}"]):
                     m.d.sync += [
                         entering.valid.eq(1),
                         entering.compute.eq(operation.compute),
@@ -362,28 +383,28 @@ class Executor(wiring.Component):
                     ]
 
     def _fetch_line(self, m):
-        """Age 1: puts together what age 2 starts from, and prepares the operands."""
+        """Age 1: puts together what age 2 starts from but for what commits just now, and prepares the operands."""
         operation = self._operations[1]
         commit = self.commit
         newer = Signal(self._parameters.beat_bytes)
-        target = Signal(self._parameters.data_width)
+        fetched = Signal(self._parameters.data_width)
         same = commit.valid & operation.touches & (commit.entry == operation.entry)
         m.d.comb += [newer.eq(Mux(same, commit.strobe, 0)), self._elements.scatter_turn.eq(operation.turn)]
         m.d.comb += [self._elements.element_half.eq(operation.half), self._elements.scatter_half.eq(operation.half)]
-        m.d.sync += target.eq(
+        m.d.comb += fetched.eq(
             Mux(operation.compute, self._elements.element, merge(newer, commit.data, self.read_data))
         )
         arithmetic = self._arithmetic
         m.d.comb += [
             arithmetic.prepare_control.eq(self._controls[1]),
-            arithmetic.operand.eq(operation.operand),
-            arithmetic.compare.eq(operation.compare),
+            arithmetic.operand.eq(self._operands[1].operand),
+            arithmetic.compare.eq(self._operands[1].compare),
             arithmetic.is_late.eq(operation.scatter),
             arithmetic.late_operand.eq(self._elements.scattered),
         ]
-        return target
+        return fetched
 
-    def _compute(self, m, target):
+    def _compute(self, m, fetched):
         """Age 2, and the choice of what commits next."""
         following, operation = self._operations[1:3]
         arithmetic = self._arithmetic
@@ -392,17 +413,14 @@ class Executor(wiring.Component):
         commit = Signal(commit_of(self._parameters), name="next_commit")
         touches = Signal()
         strobe = Signal(self._parameters.beat_bytes)
-        forward = Signal(self._parameters.beat_bytes)
         forward_late = Signal(self._parameters.beat_bytes)
-        known = Signal(self._parameters.data_width)
+        target = Signal(self._parameters.data_width)
         late_result = Signal(self._parameters.data_width)
-        m.d.sync += pipelined.eq(Cat(self._pipelined_0, pipelined[0]))
+        m.d.sync += pipelined.eq(Cat(self._decoded.pipelined, pipelined[0]))
         m.d.comb += [
-            known.eq(merge(forward, self.commit.data, target)),
-            self._old.eq(merge(forward_late, arithmetic.late_result, known)),
+            self._old.eq(merge(forward_late, arithmetic.late_result, target)),
             arithmetic.start.eq(self._valid[2] & pipelined[1]),
-            arithmetic.target.eq(known),
-            arithmetic.late_target.eq(self._old),
+            arithmetic.target.eq(target),
             strobe.eq(Mux(operation.writes & ~self._errors[2], operation.strobe, 0)),
             late_result.eq(arithmetic.late_result),
         ]
@@ -431,9 +449,10 @@ class Executor(wiring.Component):
         soon = self._late[1]
         forwards = touches & following.touches & (commit.entry == following.entry)
         forwards_late = soon.valid & soon.touches & following.touches & (soon.entry == following.entry)
+        m.d.comb += arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0))
         m.d.sync += [
-            forward.eq(Mux(forwards, commit.strobe, 0)),
-            forward_late.eq(Mux(forwards_late, soon.strobe, 0)),
+            target.eq(merge(commit.strobe & forwards.replicate(len(commit.strobe)), commit.data, fetched)),
+            forward_late.eq(arithmetic.forward),
             self.commit.eq(commit),
             self._stores_element.eq(stores_element),
         ]
@@ -450,8 +469,8 @@ class Executor(wiring.Component):
             wide.half.eq(operation.half),
             wide.op.eq(operation.op),
             wide.cswap_by_bits.eq(operation.cswap_by_bits),
-            wide.operand.eq(operation.operand),
-            wide.compare.eq(operation.compare),
+            wide.operand.eq(self._operands[1].operand),
+            wide.compare.eq(self._operands[1].compare),
             wide.target.eq(self._old),
         ]
         with m.If(ends.valid & ends.wide & ends.compute):

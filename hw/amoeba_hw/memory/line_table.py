@@ -103,6 +103,9 @@ class LineTable(wiring.Component):
         self._present = Signal()
         self._operation = Signal(line_operation(parameters))
         self._set = Signal(range(self._sets))
+        self._same_tag = Signal(self._ways)
+        self._taken = Signal(self._ways)
+        self._taken_set_is_same, self._taken_tag_is_same = Signal(), Signal()
         self._matches = Signal(self._ways)
         self._was_fetched = Signal(self._ways)
         self._use = LineUse(parameters)
@@ -169,7 +172,9 @@ class LineTable(wiring.Component):
             write.addr.eq(self._set),
             write.en.eq(Mux(takes, way, 0)),
             *(write.data[index].eq(taken_tag) for index in range(self._ways)),
-            overtaken.eq(Mux(number == self._set, write.en, 0)),
+            # What is taken in this cycle is known late in it, and taken into account in the second stage.
+            overtaken.eq(Mux(self._taken_set_is_same, self._taken, 0)),
+            self._matches.eq((self._same_tag & ~overtaken) | Mux(self._taken_tag_is_same, overtaken, 0)),
         ]
         same = Cat(read.data[index] == tag for index in range(self._ways))
         with m.If(self.i.ready):
@@ -177,7 +182,10 @@ class LineTable(wiring.Component):
                 self._present.eq(self.i.valid),
                 self._operation.eq(self.i.p),
                 self._set.eq(number),
-                self._matches.eq((same & ~overtaken) | Mux(taken_tag == tag, overtaken, 0)),
+                self._same_tag.eq(same),
+                self._taken.eq(write.en),
+                self._taken_set_is_same.eq(number == self._set),
+                self._taken_tag_is_same.eq(taken_tag == tag),
             ]
 
     def _decide(self, m, stays, way):

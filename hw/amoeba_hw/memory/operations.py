@@ -9,6 +9,7 @@ __all__ = [
     "commit_of",
     "entries",
     "line_address_bits",
+    "line_operands",
     "line_operation",
     "line_result",
     "merge",
@@ -83,8 +84,6 @@ def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
             "offset": offset_bits,  # first byte
             "count": offset_bits + 1,  # number of bytes
             "strobe": parameters.beat_bytes,
-            "operand": parameters.data_width,
-            "compare": parameters.data_width,
             "pdc": 16,
             "psn": 32,
         }
@@ -94,6 +93,12 @@ def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
 def line_operation(parameters: NicParameters) -> data.StructLayout:
     """An operation on (a part of) the line with the number ``line``."""
     return _operation(parameters, {"line": 64 - line_address_bits(parameters)})
+
+
+def line_operands(parameters: NicParameters) -> data.StructLayout:
+    """The operands of an operation, at their place in the line. They overtake it: nobody needs them until it is
+    executed, and so many bits are slow to stop."""
+    return data.StructLayout({"operand": parameters.data_width, "compare": parameters.data_width})
 
 
 def queued_operation(parameters: NicParameters) -> data.StructLayout:

@@ -10,6 +10,7 @@ from amoeba_hw.interfaces import MEMORY_REQUEST, MemoryKind, packet_beat
 from amoeba_hw.memory.operations import (
     byte_rotate_left,
     line_address_bits,
+    line_operands,
     line_operation,
     merge,
     thermometer,
@@ -36,10 +37,14 @@ class RequestSplitter(wiring.Component):
     requests : stream of MEMORY_REQUEST
     operands, compares : packet_beat streams
         One packet of ``length`` bytes for each request that has them.
-    o : stream of line_operation
-        Latency two cycles, one line per cycle, also across requests. A request without bytes is one
-        operation that touches no line.
+    o, o_operands, o_valid : line_operation, line_operands, out
+        Latency three cycles, one line per cycle, also across requests. A request without bytes is one
+        operation that touches no line. Never waits.
+    room : in
+        What comes out ``STAGES`` cycles later will be taken.
     """
+
+    STAGES = 2
 
     def __init__(self, parameters: NicParameters):
         self._parameters = parameters
@@ -49,21 +54,30 @@ class RequestSplitter(wiring.Component):
                 "requests": In(stream.Signature(MEMORY_REQUEST)),
                 "operands": In(stream.Signature(packet_beat(width))),
                 "compares": In(stream.Signature(packet_beat(width))),
-                "o": Out(stream.Signature(line_operation(parameters))),
+                "o": Out(line_operation(parameters)),
+                "o_operands": Out(line_operands(parameters)),
+                "o_valid": Out(1),
+                "room": In(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        request = self.requests.p
+        request, request_valid = Signal(MEMORY_REQUEST), Signal()
         size = Signal(6)
         by_elements = Signal()
         datatype = Signal.like(request.datatype)
-        m.d.comb += [
-            datatype.eq(self._as_fitting(request)),
-            size.eq(_element_size(m, datatype)),
-            by_elements.eq(self._goes_by_elements(size)),
-        ]
+        fitting = self._as_fitting(self.requests.p)
+        next_size = _element_size(m, fitting)
+        # Which way a request goes is found out before its first step.
+        with m.If(self.requests.ready):
+            m.d.sync += [
+                request.eq(self.requests.p),
+                request_valid.eq(self.requests.valid),
+                datatype.eq(fitting),
+                size.eq(next_size),
+                by_elements.eq(self._goes_by_elements(next_size)),
+            ]
 
         m.submodules.lines = lines = LineWalk(self._parameters)
         m.submodules.elements = elements = ElementWalk(self._parameters)
@@ -72,16 +86,14 @@ class RequestSplitter(wiring.Component):
             step.eq(Mux(by_elements, elements.step.as_value(), lines.step.as_value())),
             elements.size.eq(size),
         ]
-        advance = Signal()
         fire = Signal()
         needed = [
             ~(step.takes_beat & has) | source.valid
             for has, source in ((request.has_operand, self.operands), (request.has_compare, self.compares))
         ]
         m.d.comb += [
-            advance.eq(~self.o.valid | self.o.ready),
-            fire.eq(self.requests.valid & needed[0] & needed[1] & advance),
-            self.requests.ready.eq(fire & step.finishes),
+            fire.eq(request_valid & needed[0] & needed[1] & self.room),
+            self.requests.ready.eq(~request_valid | (fire & step.finishes)),
             self.operands.ready.eq(fire & step.drops_beat & request.has_operand),
             self.compares.ready.eq(fire & step.drops_beat & request.has_compare),
         ]
@@ -92,7 +104,7 @@ class RequestSplitter(wiring.Component):
                 walk.advance.eq(fire & chosen),
             ]
 
-        # Two stages move together: operands are turned in the first, put together with those before in the second.
+        # Two stages that never stop: operands are turned in the first, put together with those before in the second.
         turned = Signal(line_operation(self._parameters))
         turned_valid = Signal()
         operation = Signal(line_operation(self._parameters))
@@ -102,16 +114,15 @@ class RequestSplitter(wiring.Component):
         m.d.comb += end.eq(turned.offset + turned.count)
         to_end = thermometer(m, "to_end", end, beat_bytes)
         to_offset = thermometer(m, "to_offset", turned.offset, beat_bytes)
-        with m.If(advance):
-            m.d.sync += [
-                turned.eq(operation),
-                turned_valid.eq(fire),
-                self.o.p.eq(turned),
-                self.o.valid.eq(turned_valid),
-                self.o.p.strobe.eq(to_end & ~to_offset),
-            ]
+        m.d.sync += [
+            turned.eq(operation),
+            turned_valid.eq(fire),
+            self.o.eq(turned),
+            self.o_valid.eq(turned_valid),
+            self.o.strobe.eq(to_end & ~to_offset),
+        ]
         for name, source in (("operand", self.operands), ("compare", self.compares)):
-            self._align(m, name, source.p.data, step, turned, advance, fire, turned_valid)
+            self._align(m, name, source.p.data, step, turned, fire, turned_valid)
         return m
 
     def _goes_by_elements(self, size):
@@ -158,7 +169,7 @@ class RequestSplitter(wiring.Component):
             operation.psn.eq(request.psn),
         ]
 
-    def _align(self, m, name, beat, step, turned, advance, fire, turned_valid):
+    def _align(self, m, name, beat, step, turned, fire, turned_valid):
         """Both stages of one operand."""
         offset_bits = line_address_bits(self._parameters)
         rotated = Signal(self._parameters.data_width, name=f"{name}_rotated")
@@ -167,18 +178,16 @@ class RequestSplitter(wiring.Component):
         is_new = Signal(name=f"{name}_is_new")
         # Whether anything moves is known last: it enables registers, and decides nothing about what they take.
         turned_beat = byte_rotate_left(m, name, beat, step.place)
-        with m.If(advance):
-            m.d.sync += is_new.eq(fire & step.takes_beat)
+        m.d.sync += is_new.eq(fire & step.takes_beat)
         with m.If(fire & step.takes_beat):
             m.d.sync += rotated.eq(turned_beat)
         with m.If(fire):
             m.d.sync += place.eq(step.place)
-        with m.If(advance & turned_valid & is_new):
+        with m.If(turned_valid & is_new):
             m.d.sync += before.eq(rotated)
         # What the rotation brought below `place` belongs to the next line; there the line before left its own.
         below = thermometer(m, f"{name}_below", Mux(turned.compute, 0, place), self._parameters.beat_bytes)
-        with m.If(advance):
-            m.d.sync += self.o.p[name].eq(merge(below, before, rotated))
+        m.d.sync += self.o_operands[name].eq(merge(below, before, rotated))
 
 
 def _element_size(m, datatype):

@@ -83,7 +83,7 @@ class LineWalk(wiring.Component):
             last.eq(remaining <= room),
             step.count.eq(Mux(last, remaining[: offset_bits + 1], room)),
             # The last line may do with what the beat before left over.
-            takes.eq(Mux(inside, remaining > first_offset, self.length != 0)),
+            takes.eq(Mux(inside, left > first_offset, self.length != 0)),
             step.takes_beat.eq(takes),
             step.drops_beat.eq(takes),
             step.place.eq(first_offset),
@@ -150,8 +150,9 @@ class ElementWalk(wiring.Component):
             step.starts_element.eq(done == 0),
         ]
         last_element = Signal()
+        # Nobody asks for it in the first cycle of an element, whose step is one that gathers.
+        m.d.sync += last_element.eq(before + self.size == self.length)
         m.d.comb += [
-            last_element.eq(before + self.size == self.length),
             step.takes_beat.eq(step.compute),
             # The operand of element n of a beat turns right to the beat's start.
             step.place.eq(-(before + done)[:offset_bits]),

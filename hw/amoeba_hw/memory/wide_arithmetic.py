@@ -28,7 +28,7 @@ class WideArithmetic(wiring.Component):
         operands         | lower | whole |  ...
         target           | lower | upper | lower | upper |
         element                  | lower | whole |  ...
-        result                                   | whole | whole |   one that is not pipelined: latency 2
+        result                                           | whole | whole |   one that is not pipelined: latency 3
 
     Only for operations that need both parts of the number at once; others see two elements of half the size.
     Throughput: an element every two cycles. No two may have their results within two cycles; who loads sees to it.
@@ -65,8 +65,8 @@ class WideArithmetic(wiring.Component):
         self._ops = tuple(op for op in ops if op not in PART_BY_PART)
         self._pipelined = tuple(op for op in self._ops if "multiply" in EFFECTS[op])
         through_pipeline = [ArithmeticPipeline.latency(op, *self.DATATYPES) for op in self._pipelined]
-        # The registers of the element and of the result come on top.
-        self.latencies = tuple(sorted({2, *(2 + latency for latency in through_pipeline)}))
+        # The registers of the element and of the result come on top; the lanes have one, too.
+        self.latencies = tuple(sorted({3, *(2 + latency for latency in through_pipeline)}))
         super().__init__(
             {
                 "load": In(1),
@@ -90,7 +90,7 @@ class WideArithmetic(wiring.Component):
         m.submodules.decode = decode = DecodeOperation(self.DATATYPES, self._ops)
         m.submodules.measure = measure = Measure(2 * width, self.DATATYPES, self._ops)
         m.submodules.prepare = prepare = PrepareOperands(2 * width, self.DATATYPES, self._ops)
-        m.submodules.lanes = lanes = FastLanes(2 * width, self.DATATYPES, self._ops)
+        m.submodules.lanes = lanes = FastLanes(2 * width, self.DATATYPES, self._ops, registered=True)
         loaded = Signal()
         loaded_half = Signal()
         control = Signal(Control)
@@ -109,7 +109,6 @@ class WideArithmetic(wiring.Component):
         # Held no longer than a cycle: meanwhile, the halves of the next element arrive.
         start = Signal()
         whole_control = Signal(Control)
-        whole_operand = Signal(2 * width)
         prepared = Signal(prepared_operands(2 * width))
         measured = Signal(measured_operand(2 * width))
         m.d.comb += [
@@ -125,20 +124,21 @@ class WideArithmetic(wiring.Component):
         m.d.sync += [
             start.eq(loaded & loaded_half),
             whole_control.eq(control),
-            whole_operand.eq(operand),
             measured.eq(measure.measured),
             prepared.eq(prepare.prepared),
         ]
         m.d.comb += [lanes.control.eq(whole_control), lanes.prepared.eq(prepared), lanes.target.eq(element)]
-        with m.If(start & ~whole_control.pipelined):
+        changes = Signal()
+        m.d.sync += changes.eq(start & ~whole_control.pipelined)
+        with m.If(changes):
             m.d.sync += self.result.eq(lanes.result)
         if self._pipelined:
             m.submodules.pipeline = pipeline = ArithmeticPipeline(2 * width, self.DATATYPES, self._ops)
             m.d.comb += [
-                pipeline.control.eq(whole_control),
+                pipeline.control.eq(control),
                 pipeline.i_valid.eq(start & whole_control.pipelined),
                 pipeline.target.eq(element),
-                pipeline.operand.eq(whole_operand),
+                pipeline.operand.eq(operand),
             ]
             with m.If(pipeline.o_valid):
                 m.d.sync += self.result.eq(pipeline.result)
