@@ -215,6 +215,9 @@ class SharedReceiveContext(Receiving, HasOptions):
             return share.queue
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable an endpoint that is bound to it first: its queue tells")
 
+    def _telling_queues(self) -> Sequence[CompletionQueue]:
+        return [share.queue for share in self._shares.values()]
+
     def _sender(self, src_addr: int) -> tuple[int, int] | None:
         if src_addr == FI_ADDR_UNSPEC or not self._receiver.directed:
             return None
