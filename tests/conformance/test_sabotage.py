@@ -39,7 +39,7 @@ from amoeba.receive import Receiver
 from amoeba.receive_operations import ReceiveOperations
 from amoeba.receives import Receives
 from amoeba.rings import ContextRings
-from amoeba.scalable import ReceiveContext
+from amoeba.scalable import ReceiveContext, ScalableEndpoint
 from amoeba.shared_receive import SharedReceiveContext
 from amoeba.sharing import RingShare
 from amoeba.testing import open_pair, run, select
@@ -347,6 +347,16 @@ def endpoints_keep_their_messages_to_themselves(patch):
 @breaks("fi_endpoint.closing_an_endpoint_leaves_shared_*")
 def messages_outlive_their_endpoint(patch):
     patch.setattr(SharedReceiveContext, "_empty", lambda self, match, deadline: True)
+
+
+@breaks("fi_endpoint.a_scalable_endpoint_may_share_*")
+def scalable_endpoints_receive_for_themselves(patch):
+    patch.setattr(ReceiveContext, "_share_receives", lambda self, shared: None)
+
+
+@breaks("fi_endpoint.a_scalable_endpoint_is_bound_*")
+def scalable_endpoints_take_whatever_they_are_bound_to(patch):
+    patch.setattr(ScalableEndpoint, "bind", lambda self, fid: None)
 
 
 @breaks("fi_endpoint.endpoints_with_different_*", "fi_endpoint.an_endpoint_is_capable_of_no_more_*")
