@@ -235,6 +235,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     def close(self) -> None:
         """Wait until operations are done and peers have been told (at most a second), then give everything back.
 
+        Peers whose long messages met no receive hear that nobody will read them: their sends end with FI_ECANCELED.
+
         Completions that have not been read are dropped. If operations never finish, their context and peer
         entries are not used again, so that late answers meet nobody.
         """
@@ -245,7 +247,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             return
         self._stop_receiving()
         with contextlib.suppress(DeviceClosedError):
-            self._drain(rings)
+            self._receiver.refuse(lambda: self._drain(rings))
             context = self._name.resource_index
             self._nic.disable_context(context)
             left = self._receiver.leave()

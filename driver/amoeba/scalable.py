@@ -367,16 +367,14 @@ class ReceiveContext(Receiving, HasOptions):
         self._reading = rings, peers
         return rings
 
-    def _stop_reading(self) -> bool:
-        """Wait for what is being read, and tell peers of the end; whether it has ended in time."""
+    def _stop_reading(self) -> None:
+        """Wait for what is being read, and tell peers of the end."""
         if self._reading is None:
-            return True
+            return
         rings, peers = self._reading
         deadline = time.monotonic() + DRAIN_TIME
-        ended = rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS)
-        if ended:
+        if rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS):
             peers.clear(deadline)
-        return not rings.under_way
 
     def _release(self) -> None:
         lost = False
@@ -390,7 +388,8 @@ class ReceiveContext(Receiving, HasOptions):
                 vector._detach(peers)
                 queue._detach(rings)
             with contextlib.suppress(DeviceClosedError):
-                lost = not self._stop_reading()
+                self._receiver.refuse(self._stop_reading)
+                lost = self._reading is not None and self._reading[0].under_way > 0
                 self._nic.disable_context(self.context)
                 lost |= not self._receiver.leave()
                 if self._reading is not None:
