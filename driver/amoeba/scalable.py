@@ -19,6 +19,7 @@ from amoeba.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, HasOptions
 from amoeba.peers import PeerMap
 from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.receive_operations import Receiving
+from amoeba.retirement import retire
 from amoeba.rings import ContextRings
 from amoeba.shared_receive import SharedReceiveContext
 from amoeba.transmit import Transmitter, ring_size
@@ -76,7 +77,7 @@ class ScalableEndpoint(FabricObject):
         self._open: WeakValueDictionary[int, TransmitContext | ReceiveContext] = WeakValueDictionary()
         """By the number of the NIC's context."""
         self._lost: set[int] = set()
-        """Contexts of the NIC for which answers may still come, so that they are not used again."""
+        """Contexts of the NIC for which answers may still come, so that they are not used before those have come."""
         super().__init__(domain)
 
     def bind(self, av: AddressVector) -> None:
@@ -139,6 +140,7 @@ class ScalableEndpoint(FabricObject):
         if not 0 <= index < count:
             raise fabric_error(Errno.FI_EINVAL, f"contexts have numbers from 0 to {count - 1}, got {index}")
         context = self._name.resource_index + offset + index
+        self._nic.reclaim()
         if context in self._open or context in self._lost:
             raise fabric_error(Errno.FI_EBUSY, f"context {index} is in use")
         return context
@@ -168,11 +170,19 @@ class ScalableEndpoint(FabricObject):
         receiver.start(self._nic, self.domain.number, home, vector, rings, peers, counters)
         return rings, peers
 
-    def _closed_context(self, context: int, *, lost: bool = False) -> None:
-        """One of the contexts is closed; ``lost``: its operations have not ended."""
+    def _closed_context(self, context: int) -> None:
+        """One of the contexts is closed."""
         self._open.pop(context, None)
-        if lost:
-            self._lost.add(context)
+
+    def _retire_context(self, context: int, peers: PeerMap) -> None:
+        """Use one of the contexts, which has been disabled, only when its operations to these peers have ended."""
+        self._lost.add(context)
+        retire(self._nic, context, peers.abandon(), lambda: self._context_is_back(context))
+
+    def _context_is_back(self, context: int) -> None:
+        self._lost.discard(context)
+        if self.closed:
+            self._nic.return_context(context)
 
     def _release(self) -> None:
         first = self._name.resource_index
@@ -242,7 +252,10 @@ class TransmitContext(Transmitter, HasOptions):
                 self._nic.disable_context(self.context)
                 rings.release()
                 self._receiver.release()
-        self.endpoint._closed_context(self.context, lost=rings is not None and rings.under_way > 0)
+                if rings.under_way:
+                    assert self._peer_map is not None
+                    self.endpoint._retire_context(self.context, self._peer_map)
+        self.endpoint._closed_context(self.context)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self.enabled else "not enabled"
@@ -377,7 +390,6 @@ class ReceiveContext(Receiving, HasOptions):
             peers.clear(deadline)
 
     def _release(self) -> None:
-        lost = False
         if self.enabled:
             self._stop_receiving()
             if self._reading is not None:
@@ -389,13 +401,16 @@ class ReceiveContext(Receiving, HasOptions):
                 queue._detach(rings)
             with contextlib.suppress(DeviceClosedError):
                 self._receiver.refuse(self._stop_reading)
-                lost = self._reading is not None and self._reading[0].under_way > 0
                 self._nic.disable_context(self.context)
-                lost |= not self._receiver.leave()
+                left = self._receiver.leave()
                 if self._reading is not None:
                     self._reading[0].release()
                 self._receiver.release()
-        self.endpoint._closed_context(self.context, lost=lost)
+                if not left:
+                    self.endpoint._lost.add(self.context)
+                elif self._reading is not None and self._reading[0].under_way:
+                    self.endpoint._retire_context(self.context, self._reading[1])
+        self.endpoint._closed_context(self.context)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self.enabled else "not enabled"
