@@ -186,7 +186,7 @@ struct amoeba_rx_descriptor {
 /* What a rendezvous message carries instead of its data; NICs copy it like any other, drivers use it. */
 struct amoeba_rendezvous {
     uint64_t key; /* Key to read the message with, from ``buffer_offset`` 0 on. */
-    uint64_t token; /* Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on. */
+    uint64_t token; /* Even. Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on. With token + 1: nobody will read the message. */
     uint32_t mac_low; /* MAC address of the NIC that it is read from, bytes 5 (least significant) to 2. */
     uint16_t mac_high; /* The same, bytes 1 (least significant) and 0. */
     uint16_t resource_index; /* The sender's context that READs go to. */

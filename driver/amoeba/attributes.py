@@ -30,7 +30,7 @@ from amoeba.constants import (
     TriggerOp,
 )
 
-__all__ = ["DomainAttr", "EpAttr", "FabricAttr", "Info", "RxAttr", "TxAttr", "tostr", "version"]
+__all__ = ["API_VERSION", "DomainAttr", "EpAttr", "FabricAttr", "Info", "RxAttr", "TxAttr", "tostr", "version"]
 
 _NO_CAPS = Caps(0)
 _NO_MODE = Mode(0)
@@ -46,6 +46,10 @@ def version(major: int, minor: int) -> int:
     return major << 16 | minor
 
 
+API_VERSION = version(1, 17)
+"""The release of libfabric that names, numbers and meanings are taken from."""
+
+
 @dataclass(frozen=True)
 class FabricAttr:
     """``struct fi_fabric_attr``, fi_fabric(3)."""
@@ -55,7 +59,7 @@ class FabricAttr:
     prov_version: int = 0
     """Of the driver, as :func:`version` makes it."""
     api_version: int = 0
-    """libfabric's release that names and numbers are taken from."""
+    """libfabric's release: that which was asked for, or :data:`API_VERSION`."""
 
 
 @dataclass(frozen=True)
@@ -200,11 +204,12 @@ _KINDS: dict[FiType, type] = {
 def tostr(value: Any, kind: FiType | None = None) -> str:
     """A value as ``fi_tostr`` prints it: an enumeration, a set of flags, or a structure of this module.
 
-    With ``kind`` a plain number, too, of an enumeration or a set of flags, or a version; with FI_TYPE_FID any object
-    of the driver. Numbers that have no name are ``Unknown``. Raises TypeError for anything else.
+    With ``kind`` a plain number, too, of an enumeration or a set of flags; with FI_TYPE_FID any object of the driver;
+    with FI_TYPE_VERSION the release of libfabric, whatever the value. Numbers that have no name are ``Unknown``.
+    Raises TypeError for anything else.
     """
     if kind is FiType.FI_TYPE_VERSION:
-        return _field(_VERSIONS[0], value)
+        return _field(_VERSIONS[0], API_VERSION)
     if kind is FiType.FI_TYPE_FID:
         return repr(value)
     if kind is not None:

@@ -212,21 +212,32 @@ class DeferralQueue:
         return len(self._ready) > before
 
     def _start_ready(self) -> bool:
-        """Whether something was started. Where the ring is full, what follows in it waits, too."""
-        ready, self._ready = self._ready, []
+        """Whether something was started. Where the ring is full, what follows in it waits, too.
+
+        What raises anything that is no FabricError, such as a signal's handler, fails; the others stay ready.
+        """
+        ready, self._ready = collections.deque(self._ready), []
+        before = len(ready)
         full: set[int] = set()
-        for deferral in ready:
-            if id(deferral.place) in full:
-                self._ready.append(deferral)
-                continue
-            try:
-                deferral.start()
-            except TryAgainError:
-                full.add(id(deferral.place))
-                self._ready.append(deferral)
-            except FabricError:  # what it needs has been closed or removed meanwhile
-                deferral.fail()
-        return len(self._ready) < len(ready)
+        try:
+            while ready:
+                deferral = ready.popleft()
+                if id(deferral.place) in full:
+                    self._ready.append(deferral)
+                    continue
+                try:
+                    deferral.start()
+                except TryAgainError:
+                    full.add(id(deferral.place))
+                    self._ready.append(deferral)
+                except FabricError:  # what it needs has been closed or removed meanwhile
+                    deferral.fail()
+                except BaseException:
+                    deferral.fail()
+                    raise
+        finally:
+            self._ready += ready
+        return len(self._ready) < before
 
     def withdraw(self, chosen: Callable[[Deferral], bool]) -> list[Deferral]:
         """Take out those that were not started and that ``chosen`` says, in the order of submission."""

@@ -14,6 +14,8 @@ class HasDescriptor(FabricObject):
     """
 
     _fd: WaitFd | None = None
+    _deadline: float | None = None
+    """When there may be something to be read though the descriptor does not say so: never."""
 
     @property
     def _readable(self) -> bool:

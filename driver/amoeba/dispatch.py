@@ -1,5 +1,6 @@
 """Who is told of an event: the completion queue, or that part of the driver that caused it."""
 
+import sys
 from collections import deque
 from collections.abc import Callable
 
@@ -88,6 +89,10 @@ class Dispatch:
     def progress(self) -> None:
         """Take events also if nobody reads the queue, as long as not too much is ready for it."""
         self._work(self._ahead)
+
+    def take_all(self) -> None:
+        """Take what has come, however much is ready and not read."""
+        self._work(sys.maxsize)
 
     def _work(self, enough: int) -> None:
         for helper in self.helpers:

@@ -302,21 +302,28 @@ class Domain(FabricObject):
     ) -> ScalableEndpoint:
         """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given.
 
-        Raises FI_EOPNOTSUPP for an Info of another type than FI_EP_RDM.
+        One with FI_SHARED_CONTEXT as ``rx_ctx_cnt`` makes it have one receive context, to which a shared one must be
+        bound. Raises FI_EOPNOTSUPP for an Info of another type than FI_EP_RDM, and for one with FI_SHARED_CONTEXT as
+        ``tx_ctx_cnt``: operations are posted through the endpoint's own transmit contexts.
         """
         self._check_open()
         info = info or Info()
         counts, transmit = info.ep_attr, info.tx_attr
         if counts.type not in (EpType.FI_EP_UNSPEC, EpType.FI_EP_RDM):
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"a scalable endpoint is of type FI_EP_RDM, not {counts.type!r}")
+        if tx_contexts is None and counts.tx_ctx_cnt == FI_SHARED_CONTEXT:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, "a scalable endpoint has transmit contexts of its own")
+        shared_receives = rx_contexts is None and counts.rx_ctx_cnt == FI_SHARED_CONTEXT
+        own_receives = 1 if shared_receives else counts.rx_ctx_cnt or 1
         return ScalableEndpoint(
             self,
             tx_contexts=(counts.tx_ctx_cnt or 1) if tx_contexts is None else tx_contexts,
-            rx_contexts=(counts.rx_ctx_cnt or 1) if rx_contexts is None else rx_contexts,
+            rx_contexts=own_receives if rx_contexts is None else rx_contexts,
             tx_size=(transmit.size or DEFAULT_TX_SIZE) if tx_size is None else tx_size,
             rx_size=(info.rx_attr.size or DEFAULT_RX_SIZE) if rx_size is None else rx_size,
             op_flags=transmit.op_flags if op_flags is None else op_flags,
             caps=(transmit.caps | info.rx_attr.caps or None) if caps is None else caps,
+            shared_receives=shared_receives,
         )
 
     def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:

@@ -16,6 +16,7 @@ from amoeba.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, HasOptions
 from amoeba.peers import PeerMap
 from amoeba.receive import Receiver
 from amoeba.receive_operations import Receiving
+from amoeba.retirement import retire
 from amoeba.rings import INJECT_SIZE, ContextRings
 from amoeba.shared_context import SharedTransmitContext
 from amoeba.shared_receive import SharedReceiveContext
@@ -235,8 +236,10 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     def close(self) -> None:
         """Wait until operations are done and peers have been told (at most a second), then give everything back.
 
-        Completions that have not been read are dropped. If operations never finish, their context and peer
-        entries are not used again, so that late answers meet nobody.
+        Peers whose long messages met no receive hear that nobody will read them: their sends end with FI_ECANCELED.
+
+        Completions that have not been read are dropped. If operations have not finished by then, their context and
+        peer entries are used again only when they have, so that late answers meet nobody.
         """
         super().close()
 
@@ -245,14 +248,18 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             return
         self._stop_receiving()
         with contextlib.suppress(DeviceClosedError):
-            self._drain(rings)
+            self._receiver.refuse(lambda: self._drain(rings))
             context = self._name.resource_index
             self._nic.disable_context(context)
             left = self._receiver.leave()
-            if left and (rings.context != context or not rings.under_way):
-                self._nic.return_context(context)
+            ended = rings.context != context or not rings.under_way
             rings.release()
             self._receiver.release()
+            if left and ended:
+                self._nic.return_context(context)
+            elif left:
+                assert self._peer_map is not None
+                retire(self._nic, context, self._peer_map.abandon(), lambda: self._nic.return_context(context))
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self._rings is not None else "not enabled"

@@ -61,6 +61,28 @@ class Guard:
         else:
             self._take(1)
 
+    def enter_now(self) -> bool:
+        """Take it if nobody else has it, before those who wait; whether it was taken, which ``with`` would wait for.
+
+        For calls in the midst of anything, such as those of the garbage collector: of taking the lock, too, which is
+        when this thread must not wait for the gate. It may then take the lock in between, and gives it back.
+        """
+        if self.owned:
+            self._depth += 1
+            return True
+        try:
+            if not self._lock.acquire(blocking=False):
+                return False
+            self._owner = threading.get_ident()
+            self._depth = 1
+        except BaseException:  # a signal's, as in _take()
+            if self.owned:
+                self._owner = 0
+            with contextlib.suppress(RuntimeError):
+                self._lock.release()
+            raise
+        return True
+
     def __exit__(self, *_: object) -> None:
         if not self.owned:  # a wait was interrupted before it could take it again
             return

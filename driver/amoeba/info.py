@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from amoeba.address import EndpointAddress
-from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, version
+from amoeba.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, version
 from amoeba.constants import (
     FI_SHARED_CONTEXT,
     AvType,
@@ -47,7 +47,6 @@ T = TypeVar("T")
 Attribute = TypeVar("Attribute", FabricAttr, DomainAttr, EpAttr, TxAttr, RxAttr)
 
 PROVIDER = "amoeba"
-API_VERSION = version(1, 17)
 PROVIDER_VERSION = version(0, 1)
 
 DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED

@@ -3,9 +3,10 @@
 The sender registers the message under a key that nobody can guess, and sends a ``RENDEZVOUS`` record in its place,
 which says also where to read it: the receiver need not know him. The receiver reads from there as much as fits,
 straight into the buffer; the last read carries the record's token as immediate data, from which the sender knows that
-it is over.
+it is over. A receiver who closes reads nothing, with another token, from which he knows that nobody will read it.
 """
 
+import dataclasses
 import functools
 import secrets
 from collections import Counter
@@ -31,16 +32,19 @@ from amoeba.vectors import Segment
 __all__ = ["LongReceives", "LongSends", "Record"]
 
 _TOKEN_BITS = 64
+_REFUSED = 1
+"""Bit of a token that is set when the message is refused."""
 _READABLE = KeyFlags.REMOTE_READ | KeyFlags.DATA
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _OK = int(ReturnCode.OK)
+_CANCELLED = int(ReturnCode.CANCELLED)
 _PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
 _BAD_PEER = int(ReturnCode.LOCAL_BAD_PEER)
 
 
 @dataclass
 class _LongSend:
-    """A message whose receiver has not read it yet."""
+    """A message that its receiver has neither read nor refused yet."""
 
     operation: Operation
     """What the application is told of."""
@@ -49,7 +53,8 @@ class _LongSend:
     grants: tuple[tuple[int, int], ...]
     delivered: bool = False
     """The record has reached the receiver's NIC."""
-    read: bool = False
+    answer: int | None = None
+    """The status that it ends with: the receiver has read it, or refused it."""
 
 
 class LongSends:
@@ -108,7 +113,7 @@ class LongSends:
                     Errno.FI_EAGAIN, f"{len(self._under_way)} long messages wait to be read: {error.strerror}"
                 ) from None
             raise
-        token = secrets.randbits(_TOKEN_BITS)
+        token = secrets.randbits(_TOKEN_BITS) & ~_REFUSED
         self._under_way[token] = _LongSend(operation, length, key, grants)
         self._rings.held[token] = operation.dest_addr
         record = memoryview(Record(key, token, self._home).pack())
@@ -128,19 +133,22 @@ class LongSends:
         if send is None:
             return  # its peer was given up, which ended it
         send.delivered = True
-        if status != _OK or send.read:
+        if status != _OK:
             self._finish(token, status)
+        elif send.answer is not None:
+            self._finish(token, send.answer)
 
     def _see_read(self, event: Event) -> None:
         """Somebody has read with immediate data: a long message, or the application's memory."""
-        send = self._under_way.get(event.data)
+        token = event.data & ~_REFUSED
+        send = self._under_way.get(token)
         if send is None:
             self._dispatch.tell(event)
             return
         self._on_read()
-        send.read = True
+        send.answer = _CANCELLED if event.data & _REFUSED else _OK
         if send.delivered:
-            self._finish(event.data, _OK)
+            self._finish(token, send.answer)
 
     def _fail(self, dest_addr: int) -> None:
         """A peer has been given up: what it has not read by now, it will not."""
@@ -201,6 +209,11 @@ class Record:
             job_id=home.job_id,
             pid_on_fep=home.pid_on_fep,
         )
+
+    @property
+    def refusal(self) -> Self:
+        """The record of which the sender hears, when it is read, that nobody reads the message."""
+        return dataclasses.replace(self, token=self.token | _REFUSED)
 
     @classmethod
     def unpack(cls, data: memoryview, ip: int) -> Self:

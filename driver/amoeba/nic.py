@@ -119,6 +119,8 @@ class Nic:
         self.advance: Callable[[], None] = device.advance
         """Lets a little time pass for a call that waits for something."""
         self.dma = DmaMap(device)
+        self.retired: list[Callable[[], bool]] = []
+        """Say whether the operations of a closed context have ended, and have given it back then."""
         self.blocks: tuple[PlacedBlock, ...] = ()
         """The blocks that this driver knows, in the order of the list."""
         layouts = {placed.block.kind: placed.block for placed in bar_blocks(NicParameters())}
@@ -275,6 +277,7 @@ class Nic:
 
         Raises FI_ENOSPC when there is none.
         """
+        self.reclaim()
         free = self._free_contexts
         if not free:
             raise fabric_error(Errno.FI_ENOSPC, f"all {self.parameters.contexts} endpoint contexts are in use")
@@ -289,6 +292,7 @@ class Nic:
 
     def take_contexts(self, count: int) -> int:
         """So many contexts side by side that nobody uses; returns the first. Raises FI_ENOSPC when there are none."""
+        self.reclaim()
         free = set(self._free_contexts)
         for first in range(self.parameters.contexts - count + 1):
             block = set(range(first, first + count))
@@ -302,6 +306,10 @@ class Nic:
 
     def return_context(self, context: int) -> None:
         self._free_contexts.append(context)
+
+    def reclaim(self) -> None:
+        """Take back what belonged to closed contexts whose operations have ended since."""
+        self.retired = [is_over for is_over in self.retired if not is_over()]
 
     def enable_context(self, context: int, settings: ContextSettings) -> None:
         """Program and start a context; its ring indices begin at 0. When this returns, peers can reach it."""

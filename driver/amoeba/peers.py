@@ -32,6 +32,8 @@ class PeerMap:
         self._entries: dict[int, tuple[int, EndpointAddress]] = {}
         """(entry of the peer table, address) by number in the address vector."""
         self._failed: set[int] = set()
+        self._closing: set[int] = set()
+        """Entries whose peers have been forgotten, and have not answered yet that they know."""
         self.strangers: dict[EndpointAddress, int] = {}
         """Those met that are not in the address vector, by numbers that it gives to nobody."""
         self.number_bits = 64
@@ -122,6 +124,21 @@ class PeerMap:
         self.strangers.clear()
         self._close(list(self._entries), deadline, DRAIN_ROUNDS)
 
+    def abandon(self) -> list[int]:
+        """Forget all peers, and strangers, without waiting for them.
+
+        Returns the entries that are to be closed, to which something may be under way; the others are given back.
+        """
+        used = list(self._closing)
+        for number, (entry, _) in self._entries.items():
+            if number in self.open or self._rings.busy_with(number):
+                used.append(entry)
+            else:
+                self._rings.nic.close_peer(entry)
+        for forgotten in (self._entries, self._failed, self._closing, self.strangers, self.open):
+            forgotten.clear()
+        return used
+
     def _close(self, numbers: list[int], deadline: float, rounds: int) -> None:
         """Forget peers. Where there is something to close at the peer, wait for that, at most until ``deadline``,
         or for so many network latencies.
@@ -133,6 +150,7 @@ class PeerMap:
 
         def done(entry: int, status: int) -> None:
             waiting.discard(entry)
+            self._closing.discard(entry)
             nic.close_peer(entry)
 
         for number in numbers:
@@ -141,6 +159,7 @@ class PeerMap:
             is_open = self.open.pop(number, None) is not None
             if is_open and rings.wait_until(rings.has_space, deadline, rounds):
                 waiting.add(entry)
+                self._closing.add(entry)
                 rings.post_close(entry, functools.partial(done, entry))
             else:
                 nic.close_peer(entry)

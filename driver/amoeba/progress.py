@@ -155,12 +155,21 @@ class AutomaticProgress:
         self.advance()
 
     def close_later(self, abandoned: "FabricObject") -> None:
-        """Close what nobody knows any more: at once, or when the call is over in whose midst that was noticed."""
+        """Close what nobody knows any more: at once, or when the call is over in whose midst that was noticed.
+
+        The garbage collector may come anywhere, also while this thread takes the lock, or has that of another fabric.
+        So this waits for nobody: where it would have to, a thread of its own closes the object.
+        """
         if self.guard.owned and self._running:
             self._abandoned.append(abandoned)
             self.wake()
+        elif self.guard.enter_now():
+            try:
+                abandoned.close()
+            finally:
+                self.guard.__exit__()
         else:
-            abandoned.close()
+            threading.Thread(target=abandoned.close, name="amoeba close", daemon=True).start()
 
     def stop(self) -> None:
         """End the thread, and wait until it has ended, without the lock meanwhile. Idempotent."""

@@ -1,9 +1,11 @@
 """The receiving half of endpoints: where messages come to, and peers' operations are told."""
 
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from amoeba.address import AddressVector, EndpointAddress
+from amoeba.address import DRAIN_TIME, AddressVector, EndpointAddress
 from amoeba.completion import CompletionQueue
 from amoeba.constants import BindFlags, Caps, Errno
 from amoeba.counters import Counters
@@ -15,6 +17,7 @@ from amoeba.nic import Nic
 from amoeba.peers import PeerMap
 from amoeba.receives import Outlet, Receives
 from amoeba.transmit_rings import TransmitRings
+from amoeba.unexpected import refuse_all
 
 if TYPE_CHECKING:
     from amoeba.shared_receive import Share, SharedReceiveContext
@@ -200,6 +203,22 @@ class Receiver:
             self.queue._detach(self.dispatch)
         if self.share is not None:
             self.share.queue._detach(self.share)
+
+    def refuse(self, drain: Callable[[], object]) -> None:
+        """Tell senders of long messages that met no receive that nobody will read them, and let ``drain`` wait for
+        that and what else is under way. What comes meanwhile is refused, too; the NIC's context is stopped next."""
+        deadline = time.monotonic() + DRAIN_TIME
+        self._refuse(deadline)
+        drain()
+        while self._refuse(deadline):
+            drain()
+
+    def _refuse(self, deadline: float) -> bool:
+        if self.share is not None and self.srx is not None:
+            return self.srx._refuse(self.share, deadline)
+        if self.receives is None or self.dispatch is None:
+            return False
+        return refuse_all(self.receives, self.dispatch, deadline)
 
     def leave(self) -> bool:
         """Receive nothing any more: the NIC's context has been stopped. Whether it may be used again."""

@@ -281,6 +281,10 @@ class ReceiveOperations(FabricObject):
         assert self._receiver is not None
         return self._receiver.queue
 
+    def _telling_queues(self) -> "Sequence[CompletionQueue | None]":
+        """All queues that may hear of a receive; None if nobody does."""
+        return [None if self._receiver is None else self._receiver.queue]
+
     def _prepare(self, receive: Receive, buffers: Sequence[Local]) -> None:
         """Make the buffers accessible to the NIC, which reads long messages into each of them.
 

@@ -316,6 +316,12 @@ class Receives:
                 return self.claims.pop(index)
         return None
 
+    def give_up_claims(self, target: int | None) -> list[Claim]:
+        """Take back what was claimed of the messages for this context, or of all; returns what that is."""
+        given_up = [claim for claim in self.claims if target in (None, claim.event.target)]
+        self.claims = [claim for claim in self.claims if target not in (None, claim.event.target)]
+        return given_up
+
     def deliver(self, claim: Claim, receive: Receive) -> None:
         """Receive a claimed message."""
         receive.released = True
@@ -325,6 +331,13 @@ class Receives:
         """Drop a message that was taken; the sender of a long one may go on."""
         if event.flags & _LONG:
             self._fetch(event, data, (), lambda status: None)
+
+    def refuse(self, event: Event, data: memoryview) -> bool:
+        """Tell the sender of a long message that nobody will read it; whether it is one."""
+        if not event.flags & _LONG:
+            return False
+        self._outlet_of(event).fetch(_record(event, data).refusal, self._source(event), (), lambda status: None)
+        return True
 
     def drop(self, claim: Claim, receive: Receive) -> None:
         """Drop a claimed message, and report that as its receive."""
@@ -371,7 +384,7 @@ class Receives:
         self, event: Event, data: memoryview, segments: Sequence[Segment], done: Callable[[int], None]
     ) -> None:
         """Read a message, whose record is ``data``, from its sender."""
-        self._outlet_of(event).fetch(Record.unpack(data, event.source_ip), self._source(event), segments, done)
+        self._outlet_of(event).fetch(_record(event, data), self._source(event), segments, done)
 
     def _changed(self, event: Event) -> None:
         """A tagged atomic was performed on the buffer of a receive."""
@@ -483,6 +496,11 @@ class Receives:
         self._outstanding.clear()
         self.nic.dma.revoke(self.base, self._ring.nbytes)
         self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes)
+
+
+def _record(event: Event, data: memoryview) -> Record:
+    """What a long message brings."""
+    return Record.unpack(data, event.source_ip)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -19,7 +19,9 @@ from amoeba.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, HasOptions
 from amoeba.peers import PeerMap
 from amoeba.receive import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.receive_operations import Receiving
+from amoeba.retirement import retire
 from amoeba.rings import ContextRings
+from amoeba.shared_receive import SharedReceiveContext
 from amoeba.transmit import Transmitter, ring_size
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class ScalableEndpoint(FabricObject):
     Bind an address vector, open contexts by their index, bind queues to them and enable them. Operations are posted
     through transmit contexts. Peers reach the domain's memory, and send messages, through receive contexts: number 0,
     unless they name another one by :func:`amoeba.rx_addr`. ``caps``: whether messages come and go; without, they do.
+    ``shared_receives``: a shared receive context is to be bound to its only receive context.
 
     The NIC's contexts are taken at once, and lie side by side, receive contexts first. Raises FI_EINVAL for less than
     one of either, FI_ENOSPC if the NIC has not as many left.
@@ -52,6 +55,7 @@ class ScalableEndpoint(FabricObject):
         rx_size: int,
         op_flags: OpFlags = NO_FLAGS,
         caps: Caps | None = None,
+        shared_receives: bool = False,
     ) -> None:
         if tx_contexts < 1 or rx_contexts < 1:
             raise fabric_error(
@@ -63,6 +67,7 @@ class ScalableEndpoint(FabricObject):
         self.rx_contexts = rx_contexts
         self._defaults = tx_size, rx_size, op_flags
         self._caps = caps
+        self._shares_receives = shared_receives
         self._av: AddressVector | None = None
         nic = self._nic = domain.nic
         first = nic.take_contexts(rx_contexts + tx_contexts)
@@ -72,15 +77,19 @@ class ScalableEndpoint(FabricObject):
         self._open: WeakValueDictionary[int, TransmitContext | ReceiveContext] = WeakValueDictionary()
         """By the number of the NIC's context."""
         self._lost: set[int] = set()
-        """Contexts of the NIC for which answers may still come, so that they are not used again."""
+        """Contexts of the NIC for which answers may still come, so that they are not used before those have come."""
         super().__init__(domain)
 
     def bind(self, av: AddressVector) -> None:
         """Choose the peers: ``fi_scalable_ep_bind``. Closing the vector closes the endpoint first.
 
-        Raises FI_EINVAL for a second or foreign one.
+        Raises FI_EINVAL for a second or foreign one, and for what is bound to the contexts.
         """
         self._check_open()
+        if not isinstance(av, AddressVector):
+            raise fabric_error(
+                Errno.FI_EINVAL, f"expected an address vector: bind {av!r} to transmit or receive contexts"
+            )
         av._check_open()
         av._check_made_from(self.domain)
         if self._av is not None:
@@ -131,6 +140,7 @@ class ScalableEndpoint(FabricObject):
         if not 0 <= index < count:
             raise fabric_error(Errno.FI_EINVAL, f"contexts have numbers from 0 to {count - 1}, got {index}")
         context = self._name.resource_index + offset + index
+        self._nic.reclaim()
         if context in self._open or context in self._lost:
             raise fabric_error(Errno.FI_EBUSY, f"context {index} is in use")
         return context
@@ -160,11 +170,19 @@ class ScalableEndpoint(FabricObject):
         receiver.start(self._nic, self.domain.number, home, vector, rings, peers, counters)
         return rings, peers
 
-    def _closed_context(self, context: int, *, lost: bool = False) -> None:
-        """One of the contexts is closed; ``lost``: its operations have not ended."""
+    def _closed_context(self, context: int) -> None:
+        """One of the contexts is closed."""
         self._open.pop(context, None)
-        if lost:
-            self._lost.add(context)
+
+    def _retire_context(self, context: int, peers: PeerMap) -> None:
+        """Use one of the contexts, which has been disabled, only when its operations to these peers have ended."""
+        self._lost.add(context)
+        retire(self._nic, context, peers.abandon(), lambda: self._context_is_back(context))
+
+    def _context_is_back(self, context: int) -> None:
+        self._lost.discard(context)
+        if self.closed:
+            self._nic.return_context(context)
 
     def _release(self) -> None:
         first = self._name.resource_index
@@ -234,7 +252,10 @@ class TransmitContext(Transmitter, HasOptions):
                 self._nic.disable_context(self.context)
                 rings.release()
                 self._receiver.release()
-        self.endpoint._closed_context(self.context, lost=rings is not None and rings.under_way > 0)
+                if rings.under_way:
+                    assert self._peer_map is not None
+                    self.endpoint._retire_context(self.context, self._peer_map)
+        self.endpoint._closed_context(self.context)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self.enabled else "not enabled"
@@ -263,15 +284,19 @@ class ReceiveContext(Receiving, HasOptions):
         """Through which long messages are read, from whom."""
         super().__init__(endpoint)
 
-    def bind(self, target: CompletionQueue | Counter, flags: BindFlags = BindFlags.FI_RECV) -> None:
+    def bind(
+        self, target: CompletionQueue | Counter | SharedReceiveContext, flags: BindFlags = BindFlags.FI_RECV
+    ) -> None:
         """Report messages, and what peers do, to this queue, or count them; closing it closes the context first.
 
         A counter counts receives with FI_RECV, and with FI_REMOTE_READ and FI_REMOTE_WRITE what peers do to memory
-        through this context.
+        through this context. With a shared receive context, messages meet receives posted there, and the calls that
+        receive raise FI_EOPNOTSUPP: so it is instead of several receive contexts.
 
         Raises FI_EOPBADSTATE once enabled, FI_EINVAL for a second or foreign one, FI_EBADFLAGS for a queue that is
         not bound with FI_RECV alone (and FI_SELECTIVE_COMPLETION) and for what the counter cannot count, FI_ENOSPC
-        for a counter that cannot count peers' operations.
+        for a counter that cannot count peers' operations. FI_EINVAL for a shared receive context if the endpoint has
+        several of its own.
         """
         self._check_open()
         target._check_open()
@@ -282,9 +307,21 @@ class ReceiveContext(Receiving, HasOptions):
             if flags & ~_RECEIVED:
                 raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context counts {_RECEIVED!r}, got {flags!r}")
             self._counters.bind(target, flags)
+        elif isinstance(target, SharedReceiveContext):
+            self._share_receives(target)
         else:
             self._bind_queue(target, flags)
         target._adopt(self)
+
+    def _share_receives(self, shared: SharedReceiveContext) -> None:
+        if self.endpoint.rx_contexts > 1:
+            raise fabric_error(
+                Errno.FI_EINVAL,
+                f"receives are shared instead of several receive contexts, this one has {self.endpoint.rx_contexts}",
+            )
+        if self._receiver.srx is not None:
+            raise fabric_error(Errno.FI_EINVAL, "a shared receive context is bound already")
+        self._receiver.srx = shared
 
     def _bind_queue(self, queue: CompletionQueue, flags: BindFlags) -> None:
         if flags & ~BindFlags.FI_SELECTIVE_COMPLETION != BindFlags.FI_RECV:
@@ -303,7 +340,8 @@ class ReceiveContext(Receiving, HasOptions):
         """Let peers in. Raises FI_ENOAV if the endpoint has no address vector, FI_EOPBADSTATE for a second time.
 
         Raises FI_ENOCQ if receives are counted without a queue that reports their errors. If messages can be
-        received, it takes a peer table entry for each address: FI_ENOSPC if there are not as many.
+        received, it takes a peer table entry for each address: FI_ENOSPC if there are not as many. With a shared
+        receive context it raises what :meth:`amoeba.Endpoint.enable` does.
         """
         self._check_open()
         if self.enabled:
@@ -311,6 +349,9 @@ class ReceiveContext(Receiving, HasOptions):
         domain, vector = self.endpoint.domain, self.endpoint._vector()
         queue = self._receiver.queue
         self._counters.check_receiving(queue)
+        if self.endpoint._shares_receives and self._receiver.srx is None:
+            raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared receive context before enable()")
+        self._receiver.check_sharing(vector)
         rings = None
         if self._receiver.takes_messages:
             rings = self._start_reading()
@@ -339,19 +380,16 @@ class ReceiveContext(Receiving, HasOptions):
         self._reading = rings, peers
         return rings
 
-    def _stop_reading(self) -> bool:
-        """Wait for what is being read, and tell peers of the end; whether it has ended in time."""
+    def _stop_reading(self) -> None:
+        """Wait for what is being read, and tell peers of the end."""
         if self._reading is None:
-            return True
+            return
         rings, peers = self._reading
         deadline = time.monotonic() + DRAIN_TIME
-        ended = rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS)
-        if ended:
+        if rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS):
             peers.clear(deadline)
-        return not rings.under_way
 
     def _release(self) -> None:
-        lost = False
         if self.enabled:
             self._stop_receiving()
             if self._reading is not None:
@@ -362,12 +400,17 @@ class ReceiveContext(Receiving, HasOptions):
                 vector._detach(peers)
                 queue._detach(rings)
             with contextlib.suppress(DeviceClosedError):
-                lost = not self._stop_reading()
+                self._receiver.refuse(self._stop_reading)
                 self._nic.disable_context(self.context)
+                left = self._receiver.leave()
                 if self._reading is not None:
                     self._reading[0].release()
                 self._receiver.release()
-        self.endpoint._closed_context(self.context, lost=lost)
+                if not left:
+                    self.endpoint._lost.add(self.context)
+                elif self._reading is not None and self._reading[0].under_way:
+                    self.endpoint._retire_context(self.context, self._reading[1])
+        self.endpoint._closed_context(self.context)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self.enabled else "not enabled"

@@ -7,17 +7,15 @@ was, and so to whose completion queue it belongs.
 
 import contextlib
 import functools
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amoeba_model.descriptors import ReceiveOpcode
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.address import DRAIN_ROUNDS, DRAIN_TIME, AddressVector
+from amoeba.address import DRAIN_TIME, AddressVector
 from amoeba.completion import CompletionQueue
 from amoeba.constants import FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, Caps, Errno
 from amoeba.contexts import start_context
@@ -28,8 +26,9 @@ from amoeba.long_messages import Record
 from amoeba.options import RECEIVE_OPTIONS, HasOptions
 from amoeba.receive import MESSAGES, Receiver, identity_of
 from amoeba.receive_operations import Receiving
-from amoeba.receives import Match, Outlet, Receive, Receives
+from amoeba.receives import Outlet, Receive, Receives
 from amoeba.requests import Completed
+from amoeba.unexpected import empty, refuse_all
 from amoeba.vectors import Segment
 
 if TYPE_CHECKING:
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Share", "SharedReceiveContext"]
 
-_OK = int(ReturnCode.OK)
 _CANCELLED = int(ReturnCode.CANCELLED)
-_ANY_TAG = (1 << 64) - 1
 _CHOICES = MESSAGES | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV
 """What an endpoint may be capable of only if the context is whose receives it shares."""
 
@@ -154,10 +151,6 @@ class _SharedDispatch(Dispatch):
     def _unread(self) -> int:
         return sum(len(share.outlet.ready) for share in self._shares.values())
 
-    def take_all(self) -> None:
-        """Take what has come, however much is not read."""
-        self._work(sys.maxsize)
-
 
 class SharedReceiveContext(Receiving, HasOptions):
     """Receives that the endpoints bound to it share; each has its own address, queue, counters and peers.
@@ -215,6 +208,9 @@ class SharedReceiveContext(Receiving, HasOptions):
             return share.queue
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable an endpoint that is bound to it first: its queue tells")
 
+    def _telling_queues(self) -> Sequence[CompletionQueue]:
+        return [share.queue for share in self._shares.values()]
+
     def _sender(self, src_addr: int) -> tuple[int, int] | None:
         if src_addr == FI_ADDR_UNSPEC or not self._receiver.directed:
             return None
@@ -260,48 +256,20 @@ class SharedReceiveContext(Receiving, HasOptions):
         events.helpers.append(self._dispatch.progress)
         return share
 
+    def _refuse(self, share: Share, deadline: float) -> bool:
+        """:func:`refuse_all` messages for an endpoint, whose context is still enabled."""
+        return refuse_all(self._receives, self._dispatch, deadline, share.context)
+
     def _leave(self, share: Share) -> bool:
         """Receive for an endpoint no more: its context has been disabled.
 
         False: its messages could not be taken out of the list in time, so the context must not be used again.
         """
-        deadline = time.monotonic() + DRAIN_TIME
-        emptied = all(
-            self._empty(Match(tagged, ignore=_ANY_TAG, target=share.context), deadline) for tagged in (False, True)
-        )
+        emptied = empty(self._receives, self._dispatch, time.monotonic() + DRAIN_TIME, share.context)
         share.end()
         del self._shares[share.context]
-        claims = self._receives.claims
-        claims[:] = [claim for claim in claims if claim.event.target != share.context]
+        self._receives.give_up_claims(share.context)
         return emptied
-
-    def _empty(self, match: Match, deadline: float) -> bool:
-        """Drop all messages that match; whether that was done in time."""
-        status: int | None = _OK
-        while status == _OK:
-            status = self._drop_one(match, deadline)
-        return status is not None
-
-    def _drop_one(self, match: Match, deadline: float) -> int | None:
-        """Drop the oldest message that matches; the status of the search for it, None if that has not ended."""
-
-        def found(event: Event) -> int:
-            self._receives.release_slot(event)
-            return 0
-
-        ends: list[int] = []
-        rounds = 0
-        search = Receive(match, None, True, opcode=ReceiveOpcode.TAKE, found=found, ended=ends.append)
-        waits = True
-        while not ends and (rounds < DRAIN_ROUNDS or time.monotonic() < deadline):
-            if waits and self._receives.has_space(search.opcode):
-                self._receives.post(search, 0, False)
-                waits = False
-            self._dispatch.take_all()
-            if not ends:
-                self._nic.advance()
-                rounds += 1
-        return ends[0] if ends else None
 
     def _release(self) -> None:
         self._stop_receiving()

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from amoeba.constants import Errno, WaitObj
 from amoeba.errors import fabric_error
 from amoeba.lifetime import FabricObject
-from amoeba.waiting import WAIT_SLICE
+from amoeba.waiting import WAIT_SLICE, close_epoll
 
 if TYPE_CHECKING:
     from amoeba.fabric import Fabric
@@ -36,6 +36,10 @@ class Member(Protocol):
 
     @property
     def closed(self) -> bool: ...
+
+    @property
+    def _deadline(self) -> float | None:
+        """When on the clock of ``time.monotonic`` there may be something to be read, whatever the descriptor says."""
 
     def fileno(self) -> int:
         """What can be waited for, if the set has a descriptor."""
@@ -111,6 +115,20 @@ class WaitSet(FabricObject):
         waiting = [member._may_wait() for member in self._open_members]  # of all: each shows what is there
         return all(waiting)
 
+    def _glance(self) -> None:
+        """With manual progress, let a little time pass on simulated NICs, as reading would."""
+        if self._auto is None:
+            for member in self._open_members:
+                member._rest(0)
+
+    @property
+    def _deadline(self) -> float | None:
+        """The first of its members'; automatic progress heeds it itself."""
+        if self._auto is not None:
+            return None
+        deadlines = [member._deadline for member in self._open_members if member._deadline is not None]
+        return min(deadlines, default=None)
+
     @property
     def _readable(self) -> bool:
         return any(member._readable for member in self._open_members)
@@ -121,7 +139,7 @@ class WaitSet(FabricObject):
 
     def _release(self) -> None:
         if self._epoll is not None:
-            self._epoll.close()
+            close_epoll(self._epoll)
             self._epoll = None
 
     def __repr__(self) -> str:

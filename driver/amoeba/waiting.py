@@ -1,12 +1,13 @@
 """Waiting by a file descriptor: FI_WAIT_FD of fi_cq(3) and fi_eq(3), and fi_trywait of fi_poll(3)."""
 
 import contextlib
+import functools
 import os
 import select
 import time
 from typing import Protocol
 
-__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable"]
+__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "close_epoll"]
 
 WAIT_SLICE = 0.05
 """Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
@@ -32,6 +33,20 @@ class WaitFd:
     def close(self) -> None:
         self.set()  # whoever waits for a duplicate is to see that nothing will come
         os.close(self._fd)
+
+
+@functools.cache
+def _always_readable() -> WaitFd:
+    """A descriptor of the process's, which is never closed."""
+    descriptor = WaitFd()
+    descriptor.set()
+    return descriptor
+
+
+def close_epoll(epoll: select.epoll) -> None:
+    """Close it; whoever waits for a duplicate of its descriptor is to see that nothing will come."""
+    epoll.register(_always_readable(), select.EPOLLIN)
+    epoll.close()
 
 
 class Waitable(Protocol):
@@ -108,4 +123,4 @@ class Sources:
             self._epoll.poll(timeout)
 
     def close(self) -> None:
-        self._epoll.close()
+        close_epoll(self._epoll)

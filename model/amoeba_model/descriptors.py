@@ -151,7 +151,12 @@ RENDEZVOUS = Record(
     32,
     (
         Field("key", 64, "Key to read the message with, from ``buffer_offset`` 0 on."),
-        Field("token", 64, "Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on."),
+        Field(
+            "token",
+            64,
+            "Even. Immediate data of the last READ, of 0 bytes if none is wanted: the sender may go on. With "
+            "token + 1: nobody will read the message.",
+        ),
         Field("mac_low", 32, "MAC address of the NIC that it is read from, bytes 5 (least significant) to 2."),
         Field("mac_high", 16, "The same, bytes 1 (least significant) and 0."),
         Field("resource_index", 16, "The sender's context that READs go to."),

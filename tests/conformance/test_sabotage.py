@@ -17,10 +17,14 @@ from amoeba import (
     EndpointAddress,
     Errno,
     EventQueue,
+    Fabric,
+    FabricAttr,
     Op,
     OpFlags,
     PollSet,
+    fi,
     info,
+    open_cluster,
     shared_receive,
 )
 from amoeba.atomics import AtomicOperations
@@ -39,7 +43,7 @@ from amoeba.receive import Receiver
 from amoeba.receive_operations import ReceiveOperations
 from amoeba.receives import Receives
 from amoeba.rings import ContextRings
-from amoeba.scalable import ReceiveContext
+from amoeba.scalable import ReceiveContext, ScalableEndpoint
 from amoeba.shared_receive import SharedReceiveContext
 from amoeba.sharing import RingShare
 from amoeba.testing import open_pair, run, select
@@ -346,7 +350,69 @@ def endpoints_keep_their_messages_to_themselves(patch):
 
 @breaks("fi_endpoint.closing_an_endpoint_leaves_shared_*")
 def messages_outlive_their_endpoint(patch):
-    patch.setattr(SharedReceiveContext, "_empty", lambda self, match, deadline: True)
+    patch.setattr(shared_receive, "empty", lambda *arguments: True)
+    patch.setattr(shared_receive, "refuse_all", lambda *arguments: False)
+
+
+@breaks("fi_fabric.numbers_are_printed_*", "fi_fabric.infos_are_printed_*", "fi_fabric.the_version_is_printed_*")
+def values_are_printed_as_python_prints_them(patch):
+    patch.setattr(fi.info, "tostr", lambda value, kind=None: repr(value))
+
+
+@breaks("fi_fabric.objects_are_printed")
+def objects_are_printed_by_their_kind(patch):
+    patch.setattr(fi.info, "tostr", lambda value, kind=None: str(kind))
+
+
+@breaks("fi_fabric.the_version_of_the_interface_*")
+def nobody_is_asked_for_a_version(patch):
+    patch.setattr(fi, "fi_getinfo", lambda version, *arguments: fi.info.fi_getinfo(fi.fi_version(), *arguments))
+
+
+@breaks("fi_fabric.what_belongs_to_a_fabric_*")
+def fabrics_forget_their_event_queues(patch):
+    def adopt(self, original, child):
+        if not isinstance(child, EventQueue):
+            original(self, child)
+
+    around(patch, Fabric, "_adopt", adopt)
+
+
+@breaks("fi_fabric.a_closed_fabric_*")
+def closed_fabrics_open_event_queues(patch):
+    patch.setattr(Fabric, "eq_open", lambda self: None)
+
+
+@breaks("fi_fabric.a_fabric_is_opened_by_its_attributes")
+def fabrics_have_any_name(patch):
+    def opened(attr):
+        fabric = open_cluster()
+        if attr.name == "nobody's":
+            fabric.close()
+        return fabric
+
+    patch.setattr(fi, "fi_fabric", opened)
+
+
+@breaks("fi_fabric.hints_choose_fabric_and_provider_*", "fi_fabric.the_providers_version_*", "fi_fabric.all_nics_*")
+def fabrics_have_no_attributes(patch):
+    def getinfo(self, original, *arguments, **keywords):
+        return [
+            replace(found, fabric_attr=FabricAttr(name=str(number), prov_name="amoeba"))
+            for number, found in enumerate(original(self, *arguments, **keywords))
+        ]
+
+    around(patch, Fabric, "getinfo", getinfo)
+
+
+@breaks("fi_endpoint.a_scalable_endpoint_may_share_*")
+def scalable_endpoints_receive_for_themselves(patch):
+    patch.setattr(ReceiveContext, "_share_receives", lambda self, shared: None)
+
+
+@breaks("fi_endpoint.a_scalable_endpoint_is_bound_*")
+def scalable_endpoints_take_whatever_they_are_bound_to(patch):
+    patch.setattr(ScalableEndpoint, "bind", lambda self, fid: None)
 
 
 @breaks("fi_endpoint.endpoints_with_different_*", "fi_endpoint.an_endpoint_is_capable_of_no_more_*")

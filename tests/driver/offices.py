@@ -13,6 +13,7 @@ from amoeba import (
     OpFlags,
     SharedReceiveContext,
     TaggedMsg,
+    WaitObj,
 )
 from sides import BOTH, Side, entries, idle, make_talker
 
@@ -62,9 +63,9 @@ class Office:
         return entries(self.sender.queue, count)
 
 
-def desk(domain, context, peers, flags=BOTH, ring=None, **options):
+def desk(domain, context, peers, flags=BOTH, ring=None, wait_obj=WaitObj.FI_WAIT_UNSPEC, **options):
     """An endpoint that shares receives, with a queue of its own."""
-    queue = domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)
+    queue = domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED, wait_obj)
     endpoint = domain.endpoint(tx_size=16, **options)
     try:
         for target in (context, peers, ring):
@@ -78,11 +79,11 @@ def desk(domain, context, peers, flags=BOTH, ring=None, **options):
     return Side(domain, queue, peers, endpoint)
 
 
-def make_office(fabric, keep):
-    """Two endpoints on the one NIC, their sender on the other."""
+def make_office(fabric, keep, **options):
+    """Two endpoints on the one NIC, their sender on the other; ``options`` are those of :func:`desk`."""
     domain = keep(fabric.domain(1))
     context, peers = keep(domain.srx_context(32)), keep(domain.av_open())
-    sides = [keep(desk(domain, context, peers)) for _ in range(2)]
+    sides = [keep(desk(domain, context, peers, **options)) for _ in range(2)]
     sender = keep(make_talker(keep(fabric.domain(0)), cq_flags=BOTH | BindFlags.FI_SELECTIVE_COMPLETION))
     numbers = [sender.peers.insert(side.endpoint.getname()) for side in sides]
     number = peers.insert(sender.endpoint.getname())

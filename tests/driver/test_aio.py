@@ -35,7 +35,7 @@ from amoeba import (
     TriggerOp,
     WaitObj,
 )
-from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint, read_event, wait_counter
+from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint, read_event, wait_counter, wait_set
 from amoeba_model.device import DeviceClosedError
 from loops import Awaitable, in_loop
 from sides import ALL_ACCESS, ON_MODEL, refused
@@ -461,6 +461,18 @@ async def test_events_are_awaited(fabric, keep):
 
 @ON_MODEL
 @in_loop
+async def test_closing_a_queue_of_events_ends_the_wait_for_it(fabric, keep):
+    queue = keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD))
+    waits = [asyncio.create_task(read_event(queue, 30)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    queue.close()
+    for waiting in waits:
+        with refused(Errno.FI_EBADF):
+            await waiting
+
+
+@ON_MODEL
+@in_loop
 async def test_the_time_of_a_connection_is_awaited(fabric, keep):
     """Nobody answers, and no descriptor says when it has taken too long."""
     events, domain = keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD)), keep(fabric.domain(0))
@@ -470,3 +482,66 @@ async def test_the_time_of_a_connection_is_awaited(fabric, keep):
         with refused(Errno.FI_EAVAIL):
             await read_event(events)
     assert events.readerr().err is Errno.FI_ETIMEDOUT
+
+
+# Wait sets
+
+
+@pytest.fixture
+def waiting(fabric, keep):
+    return keep(fabric.wait_open(WaitObj.FI_WAIT_FD))
+
+
+@in_loop
+async def test_whatever_a_wait_set_has_is_awaited(fabric, pair, target, waiting, keep):
+    """Nobody else reads, or lets time pass, until the set says that there is something."""
+    domain = pair[0].domain
+    queue = keep(domain.cq_open(wait_obj=WaitObj.FI_WAIT_SET, wait_set=waiting))
+    counter = keep(domain.cntr_open(WaitObj.FI_WAIT_SET, waiting))
+    events = keep(fabric.eq_open(0, EqFlags.FI_WRITE, WaitObj.FI_WAIT_SET, waiting))
+    endpoint = keep(domain.endpoint(cq=queue, av=pair[0].peers))
+    with refused(Errno.FI_ETIMEDOUT):
+        await wait_set(waiting, 0.01)
+    endpoint.write(bytes(8), pair[0].peer, target[1].address, target[1].key, context="mine")
+    await wait_set(waiting, 30)
+    assert [entry.op_context for entry in queue.read()] == ["mine"]
+    for begin, end in ((lambda: counter.add(1), counter.read), (lambda: events.write(7), events.read)):
+        waits = [asyncio.create_task(wait_set(waiting, 30)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        assert not any(each.done() for each in waits)
+        begin()
+        await asyncio.gather(*waits)
+        end()
+    with refused(Errno.FI_ETIMEDOUT):
+        await wait_set(waiting, 0.01)
+
+
+@ON_MODEL
+@in_loop
+async def test_the_time_of_a_connection_is_awaited_by_a_set(fabric, waiting, keep):
+    events = keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_SET, wait_set=waiting))
+    domain = keep(fabric.domain(0))
+    endpoint = keep(domain.endpoint(EpType.FI_EP_MSG, cq=keep(domain.cq_open()), eq=events))
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        endpoint.connect(silent.getsockname(), timeout=0.05)
+        await wait_set(waiting, 30)
+    assert events.readerr().err is Errno.FI_ETIMEDOUT
+
+
+@ON_MODEL
+@in_loop
+async def test_closing_a_wait_set_ends_the_wait_for_it(fabric, waiting, keep):
+    keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_SET, wait_set=waiting))
+    waits = [asyncio.create_task(wait_set(waiting, 30)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    waiting.close()
+    for each in waits:
+        with refused(Errno.FI_EBADF):
+            await each
+
+
+@ON_MODEL
+@in_loop
+async def test_a_wait_set_without_descriptor_cannot_be_awaited(fabric, keep):
+    with refused(Errno.FI_ENOSYS):
+        await wait_set(keep(fabric.wait_open()))

@@ -123,6 +123,23 @@ async def test_counters_and_events_are_awaited(fabric, client, keep):
 
 
 @in_loop
+async def test_wait_sets_are_awaited(fabric, client, keep):
+    waiting = keep(fabric.wait_open(WaitObj.FI_WAIT_FD))
+    queue = keep(client.domain.cq_open(wait_obj=WaitObj.FI_WAIT_SET, wait_set=waiting))
+    endpoint = keep(client.domain.endpoint(cq=queue, av=client.endpoint._av))
+    waits = [asyncio.create_task(aio.wait_set(waiting)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    assert not any(each.done() for each in waits)
+    endpoint.write(bytes(8), *client.to, context="mine")
+    await asyncio.gather(*waits)
+    assert [entry.op_context for entry in queue.read()] == ["mine"]
+    await asyncio.to_thread(waiting.close)
+    with pytest.raises(FabricError) as caught:
+        await aio.wait_set(waiting)
+    assert caught.value.fi_errno is Errno.FI_EBADF
+
+
+@in_loop
 async def test_closing_a_counter_or_a_queue_of_events_ends_the_wait_for_it(fabric, client, keep):
     events = keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD))
     waits = [

@@ -77,6 +77,28 @@ def test_who_takes_it_again_at_once_comes_after_those_who_wait(threads):
     assert order == ["other", "again"] * 20
 
 
+def test_who_cannot_wait_has_it_at_once_or_not_at_all(threads):
+    guard, order = Guard(), []
+
+    def other():
+        assert not guard.enter_now()
+        with guard:
+            order.append("other")
+
+    assert guard.enter_now()
+    assert guard.enter_now()
+    assert guard.depth == 2
+    threads.start(other)
+    while not guard._gate.locked():
+        time.sleep(0.001)
+    guard.__exit__()
+    order.append("still")
+    guard.__exit__()
+    assert not guard.owned
+    assert threads.join() == [None]
+    assert order == ["still", "other"]
+
+
 def test_waiting_ends_when_it_is_so_and_nobody_is_woken_in_vain(threads):
     guard, values = Guard(), []
 

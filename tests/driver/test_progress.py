@@ -1,10 +1,12 @@
 """Automatic progress: what happens though nobody reads, and when nothing does. fi_domain(3)."""
 
+import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -310,6 +312,86 @@ def test_what_is_dropped_in_the_midst_of_a_call_is_closed_soon(keep):
             gc.collect()
             assert len(domain.nic._free_contexts) == before - 1
         eventually(lambda: len(domain.nic._free_contexts) == before)
+
+
+class Collecting:
+    """A lock of a guard; the garbage is collected after it was taken, or before it is given back."""
+
+    def __init__(self, lock, *, taking):
+        self.lock = lock
+        self.taking = taking
+
+    def acquire(self, blocking=True):
+        taken = self.lock.acquire(blocking)
+        if self.taking:
+            gc.collect()
+        return taken
+
+    def release(self):
+        if not self.taking:
+            gc.collect()
+        self.lock.release()
+
+    def __enter__(self):
+        self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["free", "another thread has it"])
+@pytest.mark.parametrize("taking", [True, False], ids=["taking", "giving back"])
+@pytest.mark.parametrize("lock", ["_gate", "_lock"])
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_what_is_dropped_while_the_lock_is_taken_or_given_back_is_closed_and_nobody_hangs(
+    monkeypatch, keep, lock, taking, taken
+):
+    """The garbage collector comes when it likes, from Python 3.12 on after any call of a function in C."""
+    with open_cluster(progress=AUTO) as fabric:
+        domain, guard = keep(fabric.domain(0)), fabric._auto.guard
+        free = domain.nic._free_contexts
+        before = len(free)
+        gc.disable()
+        try:
+            side = make_side(domain)
+            side.peer = side  # garbage that only the collector finds
+            del side
+            asleep(fabric)
+            monkeypatch.setattr(guard, lock, Collecting(getattr(guard, lock), taking=taking))
+            calling = threading.Thread(target=lambda: domain.cq_open().close(), daemon=True)
+            with guard if taken else contextlib.nullcontext():
+                calling.start()
+                time.sleep(0.02 if taken else 0)
+            calling.join(LONG)
+            assert not calling.is_alive()
+            eventually(lambda: len(free) == before)
+        finally:
+            gc.enable()
+            monkeypatch.undo()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_two_fabrics_whose_objects_are_dropped_in_calls_of_the_other_do_not_wait_for_each_other(keep):
+    """Each of two threads has the lock of one fabric, and meets garbage of the other."""
+    with open_cluster(progress=AUTO) as one, open_cluster(progress=AUTO) as other:
+        fabrics, met = (one, other), threading.Barrier(2)
+        domains = [keep(fabric.domain(0)) for fabric in fabrics]
+        free = [len(domain.nic._free_contexts) for domain in domains]
+        sides = [make_side(domain) for domain in domains]
+
+        def drop(number):
+            with fabrics[number].frozen():
+                met.wait(LONG)
+                sides[1 - number] = None
+                met.wait(LONG)
+
+        threads = [threading.Thread(target=drop, args=(number,), daemon=True) for number in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LONG)
+            assert not thread.is_alive()
+        eventually(lambda: [len(domain.nic._free_contexts) for domain in domains] == free)
 
 
 def test_an_interpreter_that_ends_with_everything_open_does_not_hang():

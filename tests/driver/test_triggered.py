@@ -277,6 +277,36 @@ def test_an_operation_whose_region_is_gone_is_cancelled_and_others_are_not(pair,
 
 
 @ON_MODEL
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, ZeroDivisionError])
+def test_an_operation_that_is_interrupted_is_cancelled_and_others_are_not(
+    pair, to, memory, cntr, monkeypatch, interruption
+):
+    """All of them are due at once; the second of them meets something that nobody has foreseen."""
+    client = pair[0]
+    contexts = [TriggeredContext(cntr, 1) for _ in range(4)]
+    for number, context in enumerate(contexts):
+        client.endpoint.atomic(np.uint64(10**number), *to, Op.FI_SUM, context=context, flags=TRIGGER)
+    rings = type(client.endpoint._rings)
+    post, calls = rings.post, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise interruption
+        post(*arguments)
+
+    monkeypatch.setattr(rings, "post", interrupted)
+    memory[0] = 0
+    with pytest.raises(interruption):
+        cntr.add(1)
+    assert client.failure().op_context is contexts[1]
+    found = [client.finish().op_context for _ in range(3)]
+    assert found == [contexts[0], *contexts[2:]]
+    assert memory[0] == 1101
+    assert not client.domain._deferrals.live
+
+
+@ON_MODEL
 def test_closing_the_counter_cancels_what_waits_for_it(pair, to, cntr):
     context = TriggeredContext(cntr, 1)
     pair[0].endpoint.write(bytes(8), *to, context=context, flags=TRIGGER)

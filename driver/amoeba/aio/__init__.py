@@ -1,4 +1,4 @@
-"""Operations, counters and events for asyncio programs.
+"""Operations, counters, events and wait sets for asyncio programs.
 
 ::
 
@@ -15,6 +15,6 @@ completes its buffers are kept alive, and may be written to.
 
 from amoeba.aio.endpoints import AsyncEndpoint, AsyncReceiver
 from amoeba.aio.queue import AsyncCompletionQueue
-from amoeba.aio.watching import read_event, wait_counter
+from amoeba.aio.watching import read_event, wait_counter, wait_set
 
-__all__ = ["AsyncCompletionQueue", "AsyncEndpoint", "AsyncReceiver", "read_event", "wait_counter"]
+__all__ = ["AsyncCompletionQueue", "AsyncEndpoint", "AsyncReceiver", "read_event", "wait_counter", "wait_set"]

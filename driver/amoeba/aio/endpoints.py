@@ -1,11 +1,10 @@
 """The operations of endpoints, to be awaited."""
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from amoeba.aio.watching import within
@@ -108,20 +107,30 @@ def _receive_from(
 
 
 class AsyncReceiver:
-    """The receives of an endpoint or of a receive context, with the same arguments, to be awaited.
+    """The receives of an endpoint, of a receive context or of a shared one, with the same arguments, to be awaited.
 
     Each returns the entry in the completion queue, or raises what it has failed with; ``recvfrom`` and ``trecvfrom``
     return (entry, number of the sender). If as many are posted as the NIC keeps, it waits for its turn. A receive
     that nobody awaits any more, because its task was cancelled or the timeout has passed, is taken back.
 
+    A shared receive context has its entries come to the queue of the endpoint that the message was for: ``others``
+    are those of all its endpoints, also of later ones, beside ``completions``. The same event loop reads them all.
+    Closing one of them ends what is awaited with FI_EBADF.
+
     ``timeout``: seconds after which waiting ends with FI_ETIMEDOUT; None: without limit.
-    Raises FI_EINVAL for an endpoint whose receives report to another queue.
+    Raises FI_EINVAL for an endpoint whose receives report to another queue; each receive does, if by then an endpoint
+    of the shared context does.
     """
 
     def __init__(
-        self, completions: "AsyncCompletionQueue", endpoint: ReceiveOperations, timeout: float | None = None
+        self,
+        completions: "AsyncCompletionQueue",
+        endpoint: ReceiveOperations,
+        timeout: float | None = None,
+        others: "Sequence[AsyncCompletionQueue]" = (),
     ) -> None:
         self.completions = completions
+        self.others = tuple(others)
         self.endpoint: Any = endpoint
         self.timeout = timeout
         self._turn = asyncio.Lock()
@@ -179,9 +188,13 @@ class AsyncReceiver:
 
     def _check_receive(self, flags: OpFlags) -> None:
         """Raise FI_EINVAL if receives report to another queue, FI_EBADFLAGS for what has several entries."""
-        receiver = self.endpoint._receiver
-        if receiver is None or receiver.queue is not self.completions.queue:
-            raise fabric_error(Errno.FI_EINVAL, f"receives of {self.endpoint!r} do not report to this queue")
+        read = [each.queue for each in (self.completions, *self.others)]
+        for queue in self.endpoint._telling_queues():
+            if queue not in read:
+                raise fabric_error(
+                    Errno.FI_EINVAL,
+                    f"receives of {self.endpoint!r} do not report to this queue alone: {queue!r} hears of them",
+                )
         if flags & OpFlags.FI_MULTI_RECV:
             raise fabric_error(Errno.FI_EBADFLAGS, "FI_MULTI_RECV has several entries: recv_each() has them")
 
@@ -192,7 +205,7 @@ class AsyncReceiver:
 
         async def performed() -> tuple[Entry, int]:
             async with self._turn:
-                future = self.completions._expect(token, context)
+                future = self.completions._expect(token, context, self.others)
                 await self._try(post, token)
             try:
                 return await future
@@ -206,11 +219,12 @@ class AsyncReceiver:
 
     async def _each(self, post: Callable[[Any], None], context: Any) -> AsyncIterator[tuple[Entry, int]]:
         self._check_receive(OpFlags(0))
-        if self.completions.queue.format < CqFormat.FI_CQ_FORMAT_DATA:
-            raise fabric_error(Errno.FI_EINVAL, f"{self.completions.queue!r} does not say where messages begin")
+        for queue in (each.queue for each in (self.completions, *self.others)):
+            if queue.format < CqFormat.FI_CQ_FORMAT_DATA:
+                raise fabric_error(Errno.FI_EINVAL, f"{queue!r} does not say where messages begin")
         token = object()
         async with self._turn:
-            stream = self.completions._expect_many(token, context)
+            stream = self.completions._expect_many(token, context, self.others)
             await within(self.timeout, self._try(post, token), "posting")
         try:
             while not stream.over or stream.told:
@@ -238,8 +252,11 @@ class AsyncReceiver:
         await within(self.timeout, posted(), "posting")
 
     def _take_back(self, token: Any) -> None:
-        with contextlib.suppress(FabricError):  # it has met a message, or was started
+        try:
             self.endpoint.cancel(token)
+        except FabricError as error:  # it has met a message, or was started
+            if error.fi_errno is Errno.FI_EOPBADSTATE:  # no endpoint shares the context whose queue could tell of it
+                self.completions._forget(token)
 
 
 class AsyncEndpoint(AsyncReceiver):

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from amoeba.aio.endpoints import AsyncEndpoint, AsyncReceiver
@@ -33,12 +33,29 @@ class _Waiter(ABC):
     """Who hears of an operation that somebody awaits, or awaited before being cancelled.
 
     ``token``: context of the operation; it is found again by its identity, so it must live. ``context``: what the
-    application has given instead.
+    application has given instead. ``homes``: where its entries may come.
     """
 
-    def __init__(self, token: Any, context: Any) -> None:
+    def __init__(self, token: Any, context: Any, homes: "Sequence[AsyncCompletionQueue]") -> None:
         self.token = token
         self.context = context
+        self.homes = homes
+
+    def register(self) -> None:
+        """Have all queues look for it. Raises FI_EINVAL if an operation with this token is awaited already."""
+        for home in self.homes:
+            home._check_open()
+            if id(self.token) in home._waiters:
+                raise fabric_error(Errno.FI_EINVAL, f"an operation with context {self.token!r} is awaited already")
+        for home in self.homes:
+            home._waiters[id(self.token)] = self
+            home._serve()
+
+    def leave(self) -> None:
+        """Nobody looks for it any more."""
+        for home in self.homes:
+            home._waiters.pop(id(self.token), None)
+            home._wake()
 
     @abstractmethod
     def tell(self, entry: Entry, source: int) -> bool:
@@ -56,8 +73,8 @@ class _Waiter(ABC):
 class _Single(_Waiter):
     """Of an operation with one entry."""
 
-    def __init__(self, token: Any, context: Any) -> None:
-        super().__init__(token, context)
+    def __init__(self, token: Any, context: Any, homes: "Sequence[AsyncCompletionQueue]") -> None:
+        super().__init__(token, context, homes)
         self.future: asyncio.Future[tuple[Entry, int]] = asyncio.get_running_loop().create_future()
         """The entry, and the number of the peer that caused it."""
 
@@ -78,8 +95,8 @@ class _Single(_Waiter):
 class Stream(_Waiter):
     """Of a receive with FI_MULTI_RECV: its entries, one after the other, by ``async for``."""
 
-    def __init__(self, token: Any, context: Any) -> None:
-        super().__init__(token, context)
+    def __init__(self, token: Any, context: Any, homes: "Sequence[AsyncCompletionQueue]") -> None:
+        super().__init__(token, context, homes)
         self.over = False
         """There will be no more entries."""
         self.heard = True
@@ -102,8 +119,9 @@ class Stream(_Waiter):
         if self.heard:
             self.told.append(told)
             self._news.set()
-        self.over = bool(entry.flags & _MULTI_RECV)
-        return self.over
+        last = bool(entry.flags & _MULTI_RECV)
+        self.over |= last
+        return last
 
     def __aiter__(self) -> Self:
         return self
@@ -148,10 +166,12 @@ class AsyncCompletionQueue(FabricObject):
         """The operations of an endpoint that reports to this queue, to be awaited: see :class:`AsyncEndpoint`."""
         return AsyncEndpoint(self, endpoint, timeout)
 
-    def receiver(self, endpoint: ReceiveOperations, timeout: float | None = None) -> AsyncReceiver:
-        """The receives of an endpoint, or of a receive context, that report to this queue: see
-        :class:`AsyncReceiver`."""
-        return AsyncReceiver(self, endpoint, timeout)
+    def receiver(
+        self, endpoint: ReceiveOperations, timeout: float | None = None, others: "Sequence[AsyncCompletionQueue]" = ()
+    ) -> AsyncReceiver:
+        """The receives of an endpoint, of a receive context, or of a shared one, that report to this queue, and to
+        ``others``: see :class:`AsyncReceiver`."""
+        return AsyncReceiver(self, endpoint, timeout, others)
 
     async def work(self, work: DeferredWork) -> Entry:
         """Submit deferred work (FI_QUEUE_WORK) of an endpoint that reports to this queue, and wait for its end.
@@ -165,11 +185,8 @@ class AsyncCompletionQueue(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"{work.op_type!r} has no completion: wait for its counter")
         endpoint: Any = work.op.ep
         domain = endpoint.domain
-        if work.op_type in _RECEIVES:
-            reported = endpoint._receiver and endpoint._receiver.queue
-        else:
-            reported = getattr(endpoint, "_cq", None)
-        if reported is not self.queue:
+        told = endpoint._telling_queues() if work.op_type in _RECEIVES else [getattr(endpoint, "_cq", None)]
+        if any(queue is not self.queue for queue in told):
             raise fabric_error(Errno.FI_EINVAL, f"{work.op_type.name} of {endpoint!r} does not report to this queue")
         token = object()
         msg: Any = dataclasses.replace(work.op.msg, context=token)  # of the class that op has
@@ -230,31 +247,27 @@ class AsyncCompletionQueue(FabricObject):
         finally:
             self.close()
 
-    def _expect(self, token: Any, context: Any) -> "asyncio.Future[tuple[Entry, int]]":
+    def _expect(
+        self, token: Any, context: Any, others: "Sequence[AsyncCompletionQueue]" = ()
+    ) -> "asyncio.Future[tuple[Entry, int]]":
         """What is awaited of the operation that is about to be posted with ``token`` as its context.
 
-        Raises FI_EINVAL if one with this token is awaited already.
+        Its entry comes here or to one of ``others``. Raises FI_EINVAL if one with this token is awaited already.
         """
-        waiter = _Single(token, context)
-        self._register(waiter)
+        waiter = _Single(token, context, (self, *others))
+        waiter.register()
         return waiter.future
 
-    def _expect_many(self, token: Any, context: Any) -> Stream:
+    def _expect_many(self, token: Any, context: Any, others: "Sequence[AsyncCompletionQueue]" = ()) -> Stream:
         """The same for a receive with FI_MULTI_RECV."""
-        waiter = Stream(token, context)
-        self._register(waiter)
+        waiter = Stream(token, context, (self, *others))
+        waiter.register()
         return waiter
 
-    def _register(self, waiter: _Waiter) -> None:
-        self._check_open()
-        if id(waiter.token) in self._waiters:
-            raise fabric_error(Errno.FI_EINVAL, f"an operation with context {waiter.token!r} is awaited already")
-        self._waiters[id(waiter.token)] = waiter
-        self._serve()
-
     def _forget(self, token: Any) -> None:
-        """It was not posted."""
-        self._waiters.pop(id(token), None)
+        """It was not posted, or nothing will be heard of it."""
+        if (waiter := self._waiters.get(id(token))) is not None:
+            waiter.leave()
 
     async def _retry(self, post: Callable[[], None]) -> None:
         """Post as soon as there is room.
@@ -304,13 +317,21 @@ class AsyncCompletionQueue(FabricObject):
 
     def _take(self) -> None:
         """Read the queue once, and wake those concerned."""
+        ended: list[_Waiter] = []
+        self._tell(ended)
+        for waiter in ended:  # more of them may come meanwhile
+            if isinstance(waiter, Stream) and len(waiter.homes) > 1:
+                # what came before its last entry is in the other queues by now
+                for home in waiter.homes:
+                    while home._tell(ended):
+                        pass
+            waiter.leave()
+        self._wake()
+
+    def _tell(self, ended: list[_Waiter]) -> bool:
+        """Tell those concerned of a few entries; whether there were any. Whose last it was comes to ``ended``."""
         try:
-            for entry, source in self.queue.readfrom(_BATCH):
-                waiter = self._waiters.get(id(entry.op_context))
-                if waiter is None:
-                    self._entries.append((entry, source))
-                elif waiter.tell(entry, source):
-                    self._forget(waiter.token)
+            entries = self.queue.readfrom(_BATCH)
         except ErrorAvailableError:
             failure = self.queue.readerr()
             assert failure is not None
@@ -318,20 +339,32 @@ class AsyncCompletionQueue(FabricObject):
             if waiter is None:
                 self._entries.append(failure.error())
             elif waiter.fail(failure):
-                self._forget(waiter.token)
+                ended.append(waiter)
+            return True
+        for entry, source in entries:
+            waiter = self._waiters.get(id(entry.op_context))
+            if waiter is None:
+                self._entries.append((entry, source))
+            elif waiter.tell(entry, source):
+                ended.append(waiter)
+        return bool(entries)
+
+    def _wake(self) -> None:
+        """Let those go on who wait for the queue to be read."""
         sleepers, self._sleepers = self._sleepers, []
         for sleeper in sleepers:
-            resolve(sleeper)
+            if not sleeper.get_loop().is_closed():
+                resolve(sleeper)
 
     def _fail(self, error: Exception) -> None:
         """Raise this in all who wait."""
-        for waiter in self._waiters.values():
+        sleepers, self._sleepers = self._sleepers, []
+        for sleeper in sleepers:
+            if not sleeper.done() and not sleeper.get_loop().is_closed():
+                sleeper.set_exception(error)
+        for waiter in list(self._waiters.values()):
             waiter.abandon(error)
-        for future in self._sleepers:
-            if not future.done() and not future.get_loop().is_closed():
-                future.set_exception(error)
-        self._waiters.clear()
-        self._sleepers.clear()
+            waiter.leave()
 
     def _release(self) -> None:
         if self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():

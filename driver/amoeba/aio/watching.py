@@ -9,11 +9,12 @@ from typing import Any, Protocol, Self
 
 from amoeba.constants import Errno
 from amoeba.counters import Counter
-from amoeba.errors import FabricError, fabric_error
+from amoeba.errors import FabricError, TimedOutError, fabric_error
 from amoeba.event_queue import Event, EventQueue
 from amoeba.progress import AutomaticProgress
+from amoeba.wait_set import WaitSet
 
-__all__ = ["Watch", "read_event", "resolve", "round_after", "wait_counter", "within"]
+__all__ = ["Watch", "read_event", "resolve", "round_after", "wait_counter", "wait_set", "within"]
 
 
 class _HasDescriptor(Protocol):
@@ -119,3 +120,26 @@ async def read_event(queue: EventQueue, timeout: float | None = None) -> Event:
 
     event: Event = await within(timeout, taken(), "an event")
     return event
+
+
+async def wait_set(waiting: WaitSet, timeout: float | None = None) -> None:
+    """Wait until something of a wait set can be read, as :meth:`amoeba.WaitSet.wait` does.
+
+    The set was opened with FI_WAIT_FD, else FI_ENOSYS is raised. Raises FI_ETIMEDOUT after ``timeout`` seconds.
+    """
+
+    async def readable() -> None:
+        with Watch(waiting) as watch:
+            while not _has_news(waiting):
+                await watch.readable(waiting._deadline)
+                waiting._glance()
+
+    await within(timeout, readable(), "waiting for a set")
+
+
+def _has_news(waiting: WaitSet) -> bool:
+    try:
+        waiting.wait(0)
+    except TimedOutError:
+        return False
+    return True

@@ -9,11 +9,11 @@ from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, tostr
+from amoeba.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info
 from amoeba.cli.common import DeviceOption, device_kinds, facts_table, readable_errors
-from amoeba.constants import AddrFormat, Caps, Datatype, EpType, FiType, InfoFlags, Mode, MrMode, Op
+from amoeba.constants import AddrFormat, Caps, Datatype, EpType, InfoFlags, Mode, MrMode, Op
 from amoeba.devices import getinfo, open_device
-from amoeba.info import API_VERSION, PROVIDER, PROVIDER_VERSION
+from amoeba.info import PROVIDER, PROVIDER_VERSION
 from amoeba.nic import Nic
 
 __all__ = ["info"]
@@ -79,7 +79,7 @@ def _member(enumeration: type[Enumeration], name: str, option: str) -> Enumerati
 
 
 def _version(version: int) -> str:
-    return tostr(version, FiType.FI_TYPE_VERSION)
+    return f"{version >> 16}.{version & 0xFFFF}"
 
 
 def _print(kind: str, offered: list[Info], verbose: bool) -> None:

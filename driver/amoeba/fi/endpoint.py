@@ -82,7 +82,9 @@ def fi_ep_bind(
     """:meth:`amoeba.Endpoint.bind`, or that of a context. Raises FI_EINVAL for what a context cannot be bound to."""
     if isinstance(ep, SharedReceiveContext):
         raise fabric_error(Errno.FI_EINVAL, f"endpoints are bound to a shared receive context, not it to {fid!r}")
-    if isinstance(ep, TransmitContext | ReceiveContext):
+    if isinstance(ep, ReceiveContext) and isinstance(fid, SharedReceiveContext):
+        ep.bind(fid, BindFlags(flags))
+    elif isinstance(ep, TransmitContext | ReceiveContext):
         if not isinstance(fid, CompletionQueue | Counter):
             raise fabric_error(Errno.FI_EINVAL, f"a context is bound to a completion queue or counter, got {fid!r}")
         ep.bind(fid, BindFlags(flags))
@@ -95,7 +97,10 @@ def fi_ep_bind(
 
 
 def fi_scalable_ep_bind(sep: ScalableEndpoint, fid: AddressVector, flags: int) -> None:
-    """:meth:`amoeba.ScalableEndpoint.bind`. Raises FI_EBADFLAGS for flags: there are none."""
+    """:meth:`amoeba.ScalableEndpoint.bind`. Raises FI_EBADFLAGS for flags: there are none.
+
+    All else, also a shared receive context, is bound to its transmit and receive contexts by :func:`fi_ep_bind`.
+    """
     no_flags(flags, "binding a vector")
     sep.bind(fid)
 

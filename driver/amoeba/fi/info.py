@@ -4,11 +4,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.attributes import Info, tostr
+from amoeba.attributes import API_VERSION, Info, tostr
 from amoeba.constants import Errno, FiType, InfoFlags
 from amoeba.devices import getinfo
 from amoeba.errors import fabric_error, strerror
-from amoeba.info import API_VERSION
 
 __all__ = ["fi_allocinfo", "fi_dupinfo", "fi_freeinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
 
@@ -26,7 +25,7 @@ def fi_getinfo(
     hints: Info | None,
     kinds: Sequence[str] = ("model", "model"),
 ) -> list[Info]:
-    """What a cluster of NICs of these ``kinds`` offers: :func:`amoeba.getinfo`.
+    """What a cluster of NICs of these ``kinds`` offers: :func:`amoeba.getinfo`. ``version`` is their ``api_version``.
 
     Raises FI_ENOSYS for a later version than :func:`fi_version`.
     """
@@ -34,7 +33,10 @@ def fi_getinfo(
         raise fabric_error(
             Errno.FI_ENOSYS, f"this is release {API_VERSION >> 16}.{API_VERSION & 0xFFFF}, wanted {version:#x}"
         )
-    return getinfo(hints, node=node, service=service, flags=InfoFlags(flags), kinds=kinds)
+    return [
+        dataclasses.replace(info, fabric_attr=dataclasses.replace(info.fabric_attr, api_version=version))
+        for info in getinfo(hints, node=node, service=service, flags=InfoFlags(flags), kinds=kinds)
+    ]
 
 
 def fi_allocinfo() -> Info:

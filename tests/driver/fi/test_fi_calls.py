@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, FiType, Info, InfoFlags, fi
+from amoeba import Caps, CqEntry, EndpointAddress, EpAttr, EpType, Errno, FiType, Info, InfoFlags, fi, version
 from sides import refused
 
 C_ARGUMENTS = {
@@ -168,6 +168,8 @@ def test_info_and_versions():
     infos = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", None, InfoFlags.FI_SOURCE, rdm)
     assert [info.domain_attr.name for info in infos] == ["amoeba1"]
     assert len(fi.fi_getinfo(fi.fi_version(), None, None, 0, rdm, ["model"] * 3)) == 3
+    (older, *_) = fi.fi_getinfo(version(1, 5), None, None, 0, rdm)
+    assert older.fabric_attr.api_version == version(1, 5)
     with refused(Errno.FI_ENOSYS, "release 1.17"):
         fi.fi_getinfo(2 << 16, None, None, 0, None)
     (towards, *_) = fi.fi_getinfo(fi.fi_version(), "10.0.0.2", "3", InfoFlags.FI_NUMERICHOST, rdm)

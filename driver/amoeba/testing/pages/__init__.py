@@ -5,6 +5,7 @@ __all__ = ["MODULES"]
 MODULES = (
     "fi_getinfo",
     "fi_getinfo_nodes",
+    "fi_fabric",
     "fi_domain",
     "fi_rma",
     "fi_rma_flags",

@@ -10,7 +10,7 @@ from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_cntr import becomes
 from amoeba.testing.pages.fi_endpoint import page
 from amoeba.testing.pages.fi_rma import pattern
-from amoeba.testing.pair import Initiator, Pair
+from amoeba.testing.pair import Initiator, Listener, Pair
 from amoeba.vectors import TaggedMsg
 
 _LONG = 10_000
@@ -216,6 +216,50 @@ def both_contexts_may_be_shared(pair: Pair) -> None:
     receive.finish()
     expect_equal("op_context", shared.sides[0].finish().op_context, "back")
     expect_equal("message", receive.load(), pattern(8))
+
+
+@page(
+    "SHARED CONTEXTS",
+    "An endpoint may use a shared receive context, but a scalable set of transmit contexts.",
+    needs=_NEEDS | {"scalable"},
+)
+def a_scalable_endpoint_may_share_its_receives(pair: Pair) -> None:
+    """Messages of a packet and longer come to it, and it answers by a context of its own."""
+    context, sent = pair.keep(pair.domain.srx_context(16)), pair.keep(pair.domain.cq_open())
+    received = Listener(pair.keep(pair.domain.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED)), pair.patience)
+    endpoint = pair.keep(pair.domain.scalable_endpoint(tx_contexts=1, rx_contexts=1))
+    endpoint.bind(pair.peers)
+    sender, receiver = pair.keep(endpoint.tx_context(0)), pair.keep(endpoint.rx_context(0))
+    sender.bind(sent)
+    receiver.bind(received.queue)
+    receiver.bind(context)
+    endpoint.enable()
+    number = pair.met(endpoint)
+    for size in (8, _LONG):
+        context.recv(buffer := bytearray(size), context=size)
+        pair.target.send(number, pattern(size), None, None)
+        expect_equal("op_context", received.finish().op_context, size)
+        expect_equal("buffer", bytes(buffer), pattern(size))
+        pair.target.hear(1, pair.patience)
+    receive = pair.receive(8)
+    sender.send(pattern(8), pair.peer, context="back")
+    receive.finish()
+    expect_equal("op_context", Listener(sent, pair.patience).finish().op_context, "back")
+    expect_equal("message", receive.load(), pattern(8))
+
+
+@page(
+    "fi_scalable_ep_bind",
+    "It associates an address vector; shared receives are bound to the receive context.",
+    needs=_NEEDS | {"scalable"},
+)
+def a_scalable_endpoint_is_bound_to_an_address_vector_alone(pair: Pair) -> None:
+    """A shared receive context is refused."""
+    context = pair.keep(pair.domain.srx_context(16))
+    endpoint = pair.keep(pair.domain.scalable_endpoint(tx_contexts=1, rx_contexts=1))
+    with expect_error("a shared receive context", Errno.FI_EINVAL):
+        endpoint.bind(context)  # type: ignore[arg-type]
+    pair.keep(endpoint.rx_context(0)).bind(context)
 
 
 @page("fi_srx_context", "Endpoints use a subset of the receive context's attributes.", needs=_NEEDS | {"tagged"})
