@@ -28,11 +28,14 @@ class _Shared:
     numbers: list[int]
 
     def get(self, pair: Pair, *messages: tuple[int, bytes], tag: int | None = None) -> None:
-        """Let the target send messages, of a packet at most, each to the endpoint named; they have come then."""
+        """Let the target send messages, of a packet at most, each to the endpoint named.
+
+        They have come then, one after the other: those to different endpoints have no order else.
+        """
         for which, content in messages:
             pair.target.send(self.numbers[which], content, tag, None)
-        heard = pair.target.hear(len(messages), pair.patience)
-        expect_equal("messages sent by the target", [entry.err for entry in heard], [0] * len(messages))
+            (heard,) = pair.target.hear(1, pair.patience)
+            expect_equal("error of a message sent by the target", heard.err, 0)
 
 
 def _shared(pair: Pair, counters: tuple[Counter, ...] = (), *, transmits: bool = False) -> _Shared:
