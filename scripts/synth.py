@@ -240,6 +240,20 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
                 f"| {name} | {what} | {row['luts']:,} | {row['registers']:,} | {row['multipliers']} "
                 f"| {row['block_rams']} | {speed} | {row['commit']} | {row.get('note', '')} |"
             )
+    if limits := store.get("ecp5 limits", {}).get("MemoryEngine"):
+        lines += [
+            "",
+            "### What limits MemoryEngine",
+            *limits["summary"],
+            "",
+            "| from | to | ns | logic | routing |",
+            "|---|---|---|---|---|",
+            *(
+                f"| {path['from']} | {path['to']} | {path['logic'] + path['routing']:.1f} "
+                f"| {path['logic']:.1f} | {path['routing']:.1f} |"
+                for path in limits["paths"]
+            ),
+        ]
     lines += [
         "",
         "### Parts of the atomic unit, placed and routed",
