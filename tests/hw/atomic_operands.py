@@ -186,14 +186,18 @@ def _subnormal_factors(fmt, rng):
 def _subnormal_products(fmt, rng):
     """A number times a power of two whose product loses its lowest ``lost`` bits."""
     fraction_bits = fmt.precision - 1
-    for lost in range(2, fraction_bits):
-        for place in [None, *range(lost - 1)]:
-            for _ in range(2 if fmt.precision > 16 else 32):
-                kept = _bits(rng, fraction_bits) >> lost + 1 << lost + 1
-                fraction = kept | 1 << lost - 1 | (1 << place if place is not None else 0)
-                sum_of_exponents = 1 - lost + fmt.bias
-                first = rng.integers(max(1, sum_of_exponents - fmt.exponent_mask + 2), sum_of_exponents)
-                yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
+    cases = [(lost, place) for lost in range(2, fraction_bits) for place in [None, *range(lost - 1)]]
+    for lost, place in _often(cases, 8192):
+        kept = _bits(rng, fraction_bits) >> lost + 1 << lost + 1
+        fraction = kept | 1 << lost - 1 | (1 << place if place is not None else 0)
+        sum_of_exponents = 1 - lost + fmt.bias
+        first = rng.integers(max(1, sum_of_exponents - fmt.exponent_mask + 2), sum_of_exponents)
+        yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
+
+
+def _often(cases, count):
+    """The cases again and again, ``count`` in all, so that each comes in all places of a beat."""
+    return cases * (count // max(len(cases), 1))
 
 
 def _distant_numbers(fmt, rng):
@@ -203,7 +207,7 @@ def _distant_numbers(fmt, rng):
         for distance in range(1, min(fmt.precision + 3, fmt.exponent_mask - 2))
         for place in [None, *range(fraction_bits)]
     ]
-    for distance, place in cases * max(1, 4096 // len(cases)):
+    for distance, place in _often(cases, 16384):
         smaller = rng.integers(1, fmt.exponent_mask - 1 - distance)
         larger = _number(fmt, rng, smaller + distance, _bits(rng, fraction_bits))
         yield larger, _number(fmt, rng, smaller, 1 << place if place is not None else 0)
@@ -217,7 +221,7 @@ def _cancelling_numbers(fmt, rng):
         for exponent in range(1, min(fmt.precision + 4, fmt.exponent_mask - 1))
         for place in range(fraction_bits)
     ]
-    for exponent, place in cases * max(1, 2048 // len(cases)):
+    for exponent, place in _often(cases, 8192):
         fraction, low = _bits(rng, fraction_bits), _bits(rng, place)
         yield _number(fmt, rng, exponent, fraction), _number(fmt, rng, exponent, fraction ^ (1 << place | low))
         # Of neighbouring exponents, what is left may be smaller by one place.
