@@ -121,14 +121,14 @@ def sharp_products(datatype: Datatype, rng: np.random.Generator) -> list[np.ndar
     """Target and operand of floating point, of whose product a single bit of theirs decides something.
 
     Subnormal factors with their highest bit in every place; subnormal products, half way between two numbers but for
-    one bit in every place below; of 80-bit numbers, NaNs that differ in one bit; of complex ones, parts of all kinds
-    and signs. In random order, so that they come in all places of a beat.
+    one bit in every place below; normal ones with few bits to be rounded; of 80-bit numbers, NaNs that differ in one
+    bit; of complex ones, parts of all kinds and signs. In random order, so that they come in all places of a beat.
     """
     fmt = float_format(datatype)
     if is_complex(datatype):
         pairs = list(_products_of_kinds(fmt, rng))
     else:
-        pairs = [*_subnormal_factors(fmt, rng), *_subnormal_products(fmt, rng)]
+        pairs = [*_subnormal_factors(fmt, rng), *_subnormal_products(fmt, rng), *_short_factors(fmt, rng)]
         if fmt.larger_nan_wins:
             pairs += [_similar_nans(fmt, rng) for _ in range(2000)]
         pairs = [tuple((number,) for number in pair) for pair in pairs]
@@ -193,6 +193,15 @@ def _subnormal_products(fmt, rng):
         sum_of_exponents = 1 - lost + fmt.bias
         first = rng.integers(max(1, sum_of_exponents - fmt.exponent_mask + 2), sum_of_exponents)
         yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
+
+
+def _short_factors(fmt, rng):
+    """Any number times one of up to four bits: all that is rounded lies side by side."""
+    fraction_bits = fmt.precision - 1
+    for _ in range(8192):
+        bits = min(int(rng.integers(1, 4)), fraction_bits)
+        short = _bits(rng, bits) << fraction_bits - bits
+        yield _number(fmt, rng, fmt.bias, _bits(rng, fraction_bits)), _number(fmt, rng, fmt.bias, short)
 
 
 def _often(cases, count):
