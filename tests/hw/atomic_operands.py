@@ -121,14 +121,14 @@ def sharp_products(datatype: Datatype, rng: np.random.Generator) -> list[np.ndar
     """Target and operand of floating point, of whose product a single bit of theirs decides something.
 
     Subnormal factors with their highest bit in every place; subnormal products, half way between two numbers but for
-    one bit in every place below; of 80-bit numbers, NaNs that differ in one bit; of complex ones, parts of all kinds
-    and signs. In random order, so that they come in all places of a beat.
+    one bit in every place below; normal ones with few bits to be rounded; of 80-bit numbers, NaNs that differ in one
+    bit; of complex ones, parts of all kinds and signs. In random order, so that they come in all places of a beat.
     """
     fmt = float_format(datatype)
     if is_complex(datatype):
         pairs = list(_products_of_kinds(fmt, rng))
     else:
-        pairs = [*_subnormal_factors(fmt, rng), *_subnormal_products(fmt, rng)]
+        pairs = [*_subnormal_factors(fmt, rng), *_subnormal_products(fmt, rng), *_short_factors(fmt, rng)]
         if fmt.larger_nan_wins:
             pairs += [_similar_nans(fmt, rng) for _ in range(2000)]
         pairs = [tuple((number,) for number in pair) for pair in pairs]
@@ -186,14 +186,27 @@ def _subnormal_factors(fmt, rng):
 def _subnormal_products(fmt, rng):
     """A number times a power of two whose product loses its lowest ``lost`` bits."""
     fraction_bits = fmt.precision - 1
-    for lost in range(2, fraction_bits):
-        for place in [None, *range(lost - 1)]:
-            for _ in range(2 if fmt.precision > 16 else 32):
-                kept = _bits(rng, fraction_bits) >> lost + 1 << lost + 1
-                fraction = kept | 1 << lost - 1 | (1 << place if place is not None else 0)
-                sum_of_exponents = 1 - lost + fmt.bias
-                first = rng.integers(max(1, sum_of_exponents - fmt.exponent_mask + 2), sum_of_exponents)
-                yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
+    cases = [(lost, place) for lost in range(2, fraction_bits) for place in [None, *range(lost - 1)]]
+    for lost, place in _often(cases, 8192):
+        kept = _bits(rng, fraction_bits) >> lost + 1 << lost + 1
+        fraction = kept | 1 << lost - 1 | (1 << place if place is not None else 0)
+        sum_of_exponents = 1 - lost + fmt.bias
+        first = rng.integers(max(1, sum_of_exponents - fmt.exponent_mask + 2), sum_of_exponents)
+        yield _number(fmt, rng, first, fraction), _number(fmt, rng, sum_of_exponents - first, 0)
+
+
+def _short_factors(fmt, rng):
+    """Any number times one of up to four bits: all that is rounded lies side by side."""
+    fraction_bits = fmt.precision - 1
+    for _ in range(8192):
+        bits = min(int(rng.integers(1, 4)), fraction_bits)
+        short = _bits(rng, bits) << fraction_bits - bits
+        yield _number(fmt, rng, fmt.bias, _bits(rng, fraction_bits)), _number(fmt, rng, fmt.bias, short)
+
+
+def _often(cases, count):
+    """The cases again and again, ``count`` in all, so that each comes in all places of a beat."""
+    return cases * (count // max(len(cases), 1))
 
 
 def _distant_numbers(fmt, rng):
@@ -203,7 +216,7 @@ def _distant_numbers(fmt, rng):
         for distance in range(1, min(fmt.precision + 3, fmt.exponent_mask - 2))
         for place in [None, *range(fraction_bits)]
     ]
-    for distance, place in cases * max(1, 4096 // len(cases)):
+    for distance, place in _often(cases, 16384):
         smaller = rng.integers(1, fmt.exponent_mask - 1 - distance)
         larger = _number(fmt, rng, smaller + distance, _bits(rng, fraction_bits))
         yield larger, _number(fmt, rng, smaller, 1 << place if place is not None else 0)
@@ -217,7 +230,7 @@ def _cancelling_numbers(fmt, rng):
         for exponent in range(1, min(fmt.precision + 4, fmt.exponent_mask - 1))
         for place in range(fraction_bits)
     ]
-    for exponent, place in cases * max(1, 2048 // len(cases)):
+    for exponent, place in _often(cases, 8192):
         fraction, low = _bits(rng, fraction_bits), _bits(rng, place)
         yield _number(fmt, rng, exponent, fraction), _number(fmt, rng, exponent, fraction ^ (1 << place | low))
         # Of neighbouring exponents, what is left may be smaller by one place.
