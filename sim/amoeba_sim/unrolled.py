@@ -7,9 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from amoeba_sim.verilate import BuildError
+
 __all__ = ["AndGraph", "Design", "Unrolling", "counterexample"]
 
-_ABC = Path(importlib.util.find_spec("pyosys").origin).with_name("yosys-abc")
+
+def _abc() -> Path:
+    """The program ABC, which comes with Yosys. Raises BuildError if it is not installed."""
+    found = importlib.util.find_spec("pyosys")
+    if found is None or found.origin is None:
+        raise BuildError("Comparing designs needs ABC; install it with: pip install 'amoeba-nic[synth]'")
+    return Path(found.origin).with_name("yosys-abc")
 
 
 class AndGraph:
@@ -190,6 +198,8 @@ def counterexample(
     ------
     TimeoutError
         There was no answer within ``timeout`` seconds.
+    BuildError
+        ABC is not installed.
     """
     differing = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
     if not differing:
@@ -199,7 +209,7 @@ def counterexample(
     check = "miter first.aig second.aig; &get; &cec -m -C 1000000000; write_cex values.txt"
     try:
         done = subprocess.run(
-            [_ABC, "-c", check], cwd=folder, capture_output=True, text=True, check=True, timeout=timeout
+            [_abc(), "-c", check], cwd=folder, capture_output=True, text=True, check=True, timeout=timeout
         )
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"Expected an answer of ABC within {timeout} s") from error
