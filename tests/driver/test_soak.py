@@ -44,7 +44,7 @@ KINDS = {
     "write vector",
     "xor",
 }
-OPERATIONS = {"model": 400, "rtl": 80}
+OPERATIONS = {"model": 400, "rtl": 160}
 MANY = {"model": 2000, "rtl": 200}
 """Where frames seldom meet anything."""
 SEED = 7
