@@ -30,7 +30,7 @@ from amoeba.constants import (
     TriggerOp,
 )
 
-__all__ = ["API_VERSION", "DomainAttr", "EpAttr", "FabricAttr", "Info", "RxAttr", "TxAttr", "tostr", "version"]
+__all__ = ["API_VERSION", "DomainAttr", "EpAttr", "FabricAttr", "Info", "RxAttr", "TxAttr", "tostr", "version", "version_text"]
 
 _NO_CAPS = Caps(0)
 _NO_MODE = Mode(0)
@@ -44,6 +44,11 @@ _VERSIONS = ("prov_version", "api_version")
 def version(major: int, minor: int) -> int:
     """``FI_VERSION(major, minor)``."""
     return major << 16 | minor
+
+
+def version_text(number: int) -> str:
+    """``FI_MAJOR`` and ``FI_MINOR`` of a version, as "1.17"."""
+    return f"{number >> 16}.{number & 0xFFFF}"
 
 
 API_VERSION = version(1, 17)
@@ -258,5 +263,5 @@ def _field(name: str, value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex() or "(null)"
     if name in _VERSIONS:
-        return f"{value >> 16}.{value & 0xFFFF}"
+        return version_text(value)
     return str(value)

@@ -425,16 +425,21 @@ async def test_deferred_work_is_awaited_by_its_counter(pair, counted, target, ke
     assert target[0][0] == 6
 
 
+async def closing_ends(awaited, wait, *arguments):
+    """Whoever waits for what is closed is told so."""
+    waits = [asyncio.create_task(wait(awaited, *arguments)) for _ in range(2)]
+    await asyncio.sleep(0.01)
+    awaited.close()
+    for each in waits:
+        with refused(Errno.FI_EBADF):
+            await each
+
+
 @ON_MODEL
 @in_loop
 async def test_closing_a_counter_ends_the_wait_for_it(pair, keep):
     counter = keep(pair[0].domain.cntr_open(WaitObj.FI_WAIT_FD))
-    waits = [asyncio.create_task(wait_counter(counter, 1, 30)) for _ in range(2)]
-    await asyncio.sleep(0.01)
-    counter.close()
-    for waiting in waits:
-        with refused(Errno.FI_EBADF):
-            await waiting
+    await closing_ends(counter, wait_counter, 1, 30)
 
 
 @ON_MODEL
@@ -463,12 +468,7 @@ async def test_events_are_awaited(fabric, keep):
 @in_loop
 async def test_closing_a_queue_of_events_ends_the_wait_for_it(fabric, keep):
     queue = keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_FD))
-    waits = [asyncio.create_task(read_event(queue, 30)) for _ in range(2)]
-    await asyncio.sleep(0.01)
-    queue.close()
-    for waiting in waits:
-        with refused(Errno.FI_EBADF):
-            await waiting
+    await closing_ends(queue, read_event, 30)
 
 
 @ON_MODEL
@@ -532,12 +532,7 @@ async def test_the_time_of_a_connection_is_awaited_by_a_set(fabric, waiting, kee
 @in_loop
 async def test_closing_a_wait_set_ends_the_wait_for_it(fabric, waiting, keep):
     keep(fabric.eq_open(wait_obj=WaitObj.FI_WAIT_SET, wait_set=waiting))
-    waits = [asyncio.create_task(wait_set(waiting, 30)) for _ in range(2)]
-    await asyncio.sleep(0.01)
-    waiting.close()
-    for each in waits:
-        with refused(Errno.FI_EBADF):
-            await each
+    await closing_ends(waiting, wait_set, 30)
 
 
 @ON_MODEL

@@ -9,7 +9,7 @@ from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info
+from amoeba.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, version_text
 from amoeba.cli.common import DeviceOption, device_kinds, facts_table, readable_errors
 from amoeba.constants import AddrFormat, Caps, Datatype, EpType, InfoFlags, Mode, MrMode, Op
 from amoeba.devices import getinfo, open_device
@@ -50,10 +50,10 @@ def info(
     )
     if providers:
         for found in getinfo(flags=InfoFlags.FI_PROV_ATTR_ONLY):
-            print(f"{found.fabric_attr.prov_name}:\n    version: {_version(found.fabric_attr.prov_version)}")
+            print(f"{found.fabric_attr.prov_name}:\n    version: {version_text(found.fabric_attr.prov_version)}")
         return
     if versions:
-        print(f"{PROVIDER}: {_version(PROVIDER_VERSION)}\nlibfabric api: {_version(API_VERSION)}")
+        print(f"{PROVIDER}: {version_text(PROVIDER_VERSION)}\nlibfabric api: {version_text(API_VERSION)}")
         return
     for kind in dict.fromkeys(device_kinds(device, None)):
         with readable_errors():
@@ -78,10 +78,6 @@ def _member(enumeration: type[Enumeration], name: str, option: str) -> Enumerati
         raise typer.BadParameter(f"{name!r} is none of {known}", param_hint=option) from None
 
 
-def _version(version: int) -> str:
-    return f"{version >> 16}.{version & 0xFFFF}"
-
-
 def _print(kind: str, offered: list[Info], verbose: bool) -> None:
     for found in offered:
         print(found if verbose else _summary(found))
@@ -101,7 +97,7 @@ def _summary(found: Info) -> str:
             f"provider: {fabric.prov_name}",
             f"    fabric: {fabric.name}",
             f"    domain: {found.domain_attr.name}",
-            f"    version: {_version(fabric.prov_version)}",
+            f"    version: {version_text(fabric.prov_version)}",
             f"    type: {found.ep_attr.type.name}",
             f"    protocol: {found.ep_attr.protocol.name}",
         )

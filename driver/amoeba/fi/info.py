@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.attributes import API_VERSION, Info, tostr
+from amoeba.attributes import API_VERSION, Info, tostr, version_text
 from amoeba.constants import Errno, FiType, InfoFlags
 from amoeba.devices import getinfo
 from amoeba.errors import fabric_error, strerror
@@ -31,7 +31,7 @@ def fi_getinfo(
     """
     if version > API_VERSION:
         raise fabric_error(
-            Errno.FI_ENOSYS, f"this is release {API_VERSION >> 16}.{API_VERSION & 0xFFFF}, wanted {version:#x}"
+            Errno.FI_ENOSYS, f"this is release {version_text(API_VERSION)}, wanted {version:#x}"
         )
     return [
         dataclasses.replace(info, fabric_attr=dataclasses.replace(info.fabric_attr, api_version=version))

@@ -149,7 +149,7 @@ def the_version_is_printed_whatever_the_data(pair: Pair) -> None:
     version = fi.fi_version()
     for data in (None, 5, pair.info):
         printed = fi.fi_tostr(data, FiType.FI_TYPE_VERSION)
-        expect_equal(f"version, of {type(data).__name__}", printed, f"{version >> 16}.{version & 0xFFFF}")
+        expect_equal(f"version, of {type(data).__name__}", printed, _both(version))
 
 
 @page("fi_tostr: FI_TYPE_FID", "It prints an object.")
@@ -174,7 +174,7 @@ def the_providers_version_has_two_numbers(pair: Pair) -> None:
     """It is printed as both."""
     version = pair.info.fabric_attr.prov_version
     expect(version > 0, f"expected a version, got {version}")
-    printed, both = fi.fi_tostr(pair.info.fabric_attr), f"prov_version: {version >> 16}.{version & 0xFFFF}"
+    printed, both = fi.fi_tostr(pair.info.fabric_attr), f"prov_version: {_both(version)}"
     expect(both in printed, f"expected {both!r} in {printed!r}")
 
 
@@ -220,3 +220,8 @@ page.leave(
     "There is one provider, and no environment variable changes anything.",
 )
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")
+
+
+def _both(version: int) -> str:
+    """Both numbers of a version, as they are printed."""
+    return f"{version >> 16}.{version & 0xFFFF}"
