@@ -30,7 +30,18 @@ from amoeba.constants import (
     TriggerOp,
 )
 
-__all__ = ["API_VERSION", "DomainAttr", "EpAttr", "FabricAttr", "Info", "RxAttr", "TxAttr", "tostr", "version", "version_text"]
+__all__ = [
+    "API_VERSION",
+    "DomainAttr",
+    "EpAttr",
+    "FabricAttr",
+    "Info",
+    "RxAttr",
+    "TxAttr",
+    "tostr",
+    "version",
+    "version_text",
+]
 
 _NO_CAPS = Caps(0)
 _NO_MODE = Mode(0)
