@@ -79,7 +79,7 @@ def _warm_reset(name, build, depth=10, **rules):
     return Proof(f"reset_{name}", says, lambda: WarmResetSpec(build, **rules), "bmc", depth, any_power_up=True)
 
 
-_LINE_TABLE_OUTPUTS = {"allocated_entry": "allocated", "allocated_line": "allocated"}
+_LINE_TABLE_OUTPUTS = {"entry": "entry_valid", "fetch": "fetch_valid", "allocated_line": "allocated"}
 
 PROOFS = [
     *_with_covers(

@@ -143,8 +143,8 @@ class _NaiveUse(wiring.Component):
 class LineTableSpec(wiring.Component):
     """LineTable: a line is in one entry at most, no operation is lost or overtaken, no entry leaves too early.
 
-    - Operations leave in the order in which they came, each once, with the entry that holds their line; what is on
-      offer stays.
+    - Operations leave in the order in which they came, each once and only when there is room, with the entry that
+      holds their line.
     - An entry takes a new line only when it is not in use, and only if the line is in no other entry in use.
     - An operation joins only an entry that was in use when it came or since: no other has the line's newest bytes.
     - A line is fetched exactly once per allocation, by the first operation that needs it.
@@ -161,8 +161,7 @@ class LineTableSpec(wiring.Component):
                 "touches": In(1),
                 "wants": In(1),
                 "tag": In(1),
-                "o_ready": In(1),
-                "fetches_ready": In(1),
+                "room": In(1),
                 "ends": In(1),
                 "ended_entry": In(2),
             }
@@ -181,20 +180,12 @@ class LineTableSpec(wiring.Component):
             dut.i.p.line.eq(Cat(some | other, some & ~other, other & ~some)),
             dut.i.p.touches.eq(self.touches),
             dut.i.p.fetches.eq(self.wants & self.touches),
-            dut.i.p.psn.eq(self.tag),
-            dut.o.ready.eq(self.o_ready),
-            dut.fetches.ready.eq(self.fetches_ready),
+            dut.i.p.pdc.eq(self.tag),
+            dut.room.eq(self.room),
             dut.retired.eq(self.ends),
             dut.retired_entry.eq(self.ended_entry),
         ]
         m.submodules.environment = StreamRules(dut.i, Assume)
-        m.submodules.offers = StreamRules(dut.o, Assert)
-        m.submodules.fetch_offers = StreamRules(dut.fetches, Assert)
-        for consumer in (dut.o, dut.fetches):
-            # The two move together, so either keeps its room until it is used.
-            roomy = Signal()
-            m.d.sync += roomy.eq(consumer.ready & ~consumer.valid)
-            m.d.comb += Assume(~roomy | consumer.ready)
         waiting = self._prove_order(m, dut)
         self._prove_entries(m, dut, waiting)
         return m
@@ -203,24 +194,23 @@ class LineTableSpec(wiring.Component):
         """One operation waits inside at most; returns when one arrives, and the one inside, if there is one."""
         inside = Signal()
         line, touches, wants, tag = Signal(3), Signal(), Signal(), Signal()
-        arrives, departs = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready
+        arrives, departs = dut.i.valid & dut.i.ready, dut.entry_valid
         m.d.sync += inside.eq((inside & ~departs) | arrives)
         with m.If(arrives):
             m.d.sync += [line.eq(dut.i.p.line), touches.eq(self.touches), wants.eq(self.wants), tag.eq(self.tag)]
-        with m.If(dut.o.valid):
-            m.d.comb += [Assert(inside), Assert(dut.o.p.psn == tag), Assert(dut.o.p.touches == touches)]
+        m.d.comb += [
+            Assert(~departs | (inside & self.room)),
+            Assert(~dut.fetch_valid | (departs & wants & (dut.fetch.pdc == tag))),
+        ]
         m.d.comb += [Assert(~arrives | ~inside | departs), Assert(dut.i.ready | inside)]
         return arrives, inside, line, touches, touches & wants
 
     def _prove_entries(self, m, dut, waiting):
         arrives, inside, line, touches, wants = waiting
-        departs = dut.o.valid & dut.o.ready
-        fetched_now = dut.fetches.valid & dut.fetches.ready
+        departs, fetched_now = dut.entry_valid, dut.fetch_valid
         m.d.comb += [
-            Assert(~fetched_now | (departs & wants)),
-            Assert(~fetched_now | ((dut.fetches.p.line == line) & (dut.fetches.p.entry == dut.o.p.entry))),
+            Assert(~fetched_now | ((dut.fetch.line == line) & (dut.fetch.entry == dut.entry))),
             Assert(~dut.allocated | (departs & touches & (dut.allocated_line == line))),
-            Assert(~dut.allocated | (dut.allocated_entry == dut.o.p.entry)),
             Assert(dut.hit == (departs & touches & ~dut.allocated)),
         ]
         in_use = Signal(4)
@@ -228,7 +218,7 @@ class LineTableSpec(wiring.Component):
             holds, fetched = Signal(name=f"holds_{entry}"), Signal(name=f"is_fetched_{entry}")
             its_line = Signal(3, name=f"its_line_{entry}")
             was_in_use = Signal(name=f"was_in_use_{entry}")
-            mine = departs & touches & (dut.o.p.entry == entry)
+            mine = departs & touches & (dut.entry == entry)
             ends = self.ends & (self.ended_entry == entry)
             m.d.sync += [
                 in_use[entry].eq(mine | (in_use[entry] & ~ends)),
@@ -246,12 +236,12 @@ class LineTableSpec(wiring.Component):
                 ]
                 m.d.sync += fetched.eq(fetched | wants)
         patience = Signal(3)
-        quiet = self.o_ready & self.fetches_ready & ~in_use.any()
+        quiet = self.room & ~in_use.any()
         m.d.sync += patience.eq(Mux(inside & quiet & ~departs, patience + 1, 0))
         m.d.comb += [
             Assert(patience < 4),
             Cover(dut.hit & fetched_now),
-            Cover(dut.allocated & (dut.allocated_entry == 2)),
+            Cover(dut.allocated & (dut.entry == 2)),
             # A set that is full, and another that is not.
-            Cover(inside & touches & ~dut.o.valid & self.o_ready & self.fetches_ready & ~in_use.all()),
+            Cover(inside & touches & ~departs & self.room & ~in_use.all()),
         ]

@@ -65,7 +65,8 @@ FAULTS = {
         "self.hinders.eq(Cat(hinders).any())",
         "self.hinders.eq(0)",
     ),
-    "an entry leaves under the feet of who joins it": (line_table, "LineTable", "decided.eq(stays)", "decided.eq(0)"),
+    "an operation leaves without room": (line_table, "LineTable", "self._present & self.room &", "self._present &"),
+    "an entry in use takes another line": (line_table, "LineTable", "free & -free", "-1"),
     "a line twice in a row is taken for two": (
         line_table,
         "LineTable",

@@ -12,11 +12,12 @@ from amoeba_hw.memory.line_fetcher import LineFetcher
 from amoeba_hw.memory.line_store import LineStore
 from amoeba_hw.memory.line_table import LineTable
 from amoeba_hw.memory.operations import (
+    entries,
+    line_access,
     line_operands,
     line_operation,
     line_result,
     operations_queued,
-    queued_operation,
 )
 from amoeba_hw.memory.result_packer import ResultPacker
 from amoeba_hw.memory.splitter import RequestSplitter
@@ -35,8 +36,8 @@ class MemoryEngine(wiring.Component):
     ::
 
         requests --> RequestSplitter -----> queue --> LineTable --> queue --> Executor --> queue --> ResultPacker
-        operands --^   |    operands                    |                      ^ |   ^         ^           |
-        compares --^   +---------------> queue ---------|----------------------+ |   |         |        results
+        operands --^   |    operations, operands        |                      ^ |   ^         ^           |
+        compares --^   +---------------> queues --------|----------------------+ |   |         |        results
                                             LineFetcher --> LineStore <---------+    |         |
                                             |              |            Arithmetic  DeliveryGate
                                        line_reads,     WriteBack                          |
@@ -45,7 +46,8 @@ class MemoryEngine(wiring.Component):
     A request becomes operations on one line each. The first operation on a line gets it an entry in the line
     table and has it fetched; later ones, while it is there, join in. The executor takes the operations in order,
     each from the newest value of its line, while the lines of those behind are on their way. Lines that were
-    changed are written back one after the other, again and again if they stay in use.
+    changed are written back one after the other, again and again if they stay in use. Only what concerns the line
+    takes the way through the table; the rest of an operation, and its operands, wait for its entry at the executor.
 
     Throughput: one line per cycle for reads, writes and atomics, on one line or many, as long as
     ``parameters.lines`` cover the host's latency; random lines somewhat less, see LineTable. A chain of pipelined
@@ -105,19 +107,22 @@ class MemoryEngine(wiring.Component):
         results_depth = 2 * parameters.lines + 16
         m.submodules.splitter = splitter = RequestSplitter(parameters)
         m.submodules.table = table = LineTable(parameters)
-        m.submodules.lines = lines = Queue(line_operation(parameters), LINES_QUEUED)
+        m.submodules.lines = lines = Queue(line_access(parameters), LINES_QUEUED)
         # Whether an operation finds an entry is known late, and its set is looked up: neither in the queue's cycle.
-        m.submodules.lines_skid = lines_skid = SkidBuffer(line_operation(parameters))
-        m.submodules.lines_slice = lines_slice = RegisterSlice(line_operation(parameters))
+        m.submodules.lines_skid = lines_skid = SkidBuffer(line_access(parameters))
+        m.submodules.lines_slice = lines_slice = RegisterSlice(line_access(parameters))
         # Room for those of all operations before the executor.
-        m.submodules.operands_queue = operands_queue = Queue(
-            line_operands(parameters), LINES_QUEUED + operations_queued(parameters) + 8
-        )
+        overtaking = LINES_QUEUED + operations_queued(parameters) + 8
+        m.submodules.operands_queue = operands_queue = Queue(line_operands(parameters), overtaking)
         m.submodules.operands_skid = operands_skid = SkidBuffer(line_operands(parameters))
-        m.submodules.operations = operations = Queue(queued_operation(parameters), operations_queued(parameters))
-        # What is issued is known late, and what comes next is decoded and looked up: neither in the queue's cycle.
-        m.submodules.operations_skid = operations_skid = SkidBuffer(queued_operation(parameters))
-        m.submodules.operations_slice = operations_slice = RegisterSlice(queued_operation(parameters))
+        m.submodules.operations = operations = Queue(line_operation(parameters), overtaking)
+        entry = range(entries(parameters))
+        m.submodules.entries = entries_queue = Queue(entry, operations_queued(parameters))
+        # What is issued is known late, and what comes next is decoded and looked up: neither in the queues' cycle.
+        m.submodules.operations_skid = operations_skid = SkidBuffer(line_operation(parameters))
+        m.submodules.operations_slice = operations_slice = RegisterSlice(line_operation(parameters))
+        m.submodules.entries_skid = entries_skid = SkidBuffer(entry)
+        m.submodules.entries_slice = entries_slice = RegisterSlice(entry)
         m.submodules.fetcher = fetcher = LineFetcher(parameters)
         m.submodules.store = store = LineStore(parameters)
         m.submodules.executor = executor = Executor(parameters)
@@ -134,8 +139,10 @@ class MemoryEngine(wiring.Component):
         for name in ("requests", "operands", "compares"):
             connect_streams(m, wiring.flipped(getattr(self, name)), getattr(splitter, name))
         m.d.comb += [
-            lines.i.p.eq(splitter.o),
+            lines.i.p.eq(splitter.o_access),
             lines.i.valid.eq(splitter.o_valid),
+            operations.i.p.eq(splitter.o),
+            operations.i.valid.eq(splitter.o_valid),
             operands_queue.i.p.eq(splitter.o_operands),
             operands_queue.i.valid.eq(splitter.o_valid),
         ]
@@ -146,11 +153,26 @@ class MemoryEngine(wiring.Component):
         connect_streams(m, lines_slice.o, table.i)
         connect_streams(m, operands_queue.o, operands_skid.i)
         connect_streams(m, operands_skid.o, executor.operands)
-        connect_streams(m, table.o, operations.i)
+        m.d.comb += [
+            entries_queue.i.p.eq(table.entry),
+            entries_queue.i.valid.eq(table.entry_valid),
+            fetcher.i.eq(table.fetch),
+            fetcher.i_valid.eq(table.fetch_valid),
+        ]
+        # A cycle old: one more of each may have come meanwhile.
+        m.d.sync += table.room.eq(fetcher.room & (entries_queue.level <= entries_queue.depth - 2))
+        connect_streams(m, entries_queue.o, entries_skid.i)
+        connect_streams(m, entries_skid.o, entries_slice.i)
         connect_streams(m, operations.o, operations_skid.i)
         connect_streams(m, operations_skid.o, operations_slice.i)
-        connect_streams(m, operations_slice.o, executor.i)
-        connect_streams(m, table.fetches, fetcher.i)
+        # An operation is always here before its entry.
+        m.d.comb += [
+            *(executor.i.p[name].eq(operations_slice.o.p[name]) for name, _ in line_operation(parameters)),
+            executor.i.p.entry.eq(entries_slice.o.p),
+            executor.i.valid.eq(entries_slice.o.valid),
+            entries_slice.o.ready.eq(executor.i.ready),
+            operations_slice.o.ready.eq(executor.i.ready & entries_slice.o.valid),
+        ]
         connect_streams(m, fetcher.line_reads, wiring.flipped(self.line_reads))
         connect_streams(m, wiring.flipped(self.line_data), fetcher.line_data)
         connect_streams(m, write_back.line_writes, wiring.flipped(self.line_writes))
@@ -161,7 +183,7 @@ class MemoryEngine(wiring.Component):
         # Known late in the cycle, so the others hear of it one cycle after, and so does the table of commits. Nobody
         # asks for the new line as early as that, and nobody holds the entry any more.
         for other in (fetcher, store, write_back):
-            m.d.sync += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.allocated_entry)]
+            m.d.sync += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.entry)]
         m.d.sync += [
             write_back.allocated_line.eq(table.allocated_line),
             table.retired.eq(executor.commit.valid),

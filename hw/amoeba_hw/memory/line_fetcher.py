@@ -13,6 +13,9 @@ from amoeba_hw.stream import Queue
 
 __all__ = ["LineFetcher"]
 
+FETCHES_QUEUED = 8
+"""Fetches that may wait for the host."""
+
 
 class LineFetcher(wiring.Component):
     """Asks the host for lines and says which have arrived; ``lines`` are on the way at most.
@@ -23,8 +26,10 @@ class LineFetcher(wiring.Component):
 
     Members
     -------
-    i : stream of line_fetch
-        At most one fetch per allocation of an entry.
+    i, i_valid : line_fetch, in
+        At most one fetch per allocation of an entry. Never waits.
+    room : out
+        A fetch in this cycle will be taken, and one in the next, too.
     line_reads, line_data : streams
         To the host; latency two cycles, one line per cycle. Answers always find their place.
     allocated, allocated_entry : in
@@ -44,7 +49,9 @@ class LineFetcher(wiring.Component):
         width = parameters.data_width
         super().__init__(
             {
-                "i": In(stream.Signature(line_fetch(parameters))),
+                "i": In(line_fetch(parameters)),
+                "i_valid": In(1),
+                "room": Out(1),
                 "line_reads": Out(stream.Signature(READ_REQUEST)),
                 "line_data": In(stream.Signature(read_beat(width))),
                 "allocated": In(1),
@@ -62,14 +69,14 @@ class LineFetcher(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         offset_bits = line_address_bits(self._parameters)
-        m.submodules.requests = requests = Queue(line_fetch(self._parameters), 4)
+        m.submodules.requests = requests = Queue(line_fetch(self._parameters), FETCHES_QUEUED)
         m.submodules.order = order = Queue(range(entries(self._parameters)), self._parameters.lines)
         event = self.trace_line_read.event
         sent = self.line_reads.valid & self.line_reads.ready
         m.d.comb += [
-            requests.i.p.eq(self.i.p),
-            requests.i.valid.eq(self.i.valid),
-            self.i.ready.eq(requests.i.ready),
+            requests.i.p.eq(self.i),
+            requests.i.valid.eq(self.i_valid),
+            self.room.eq(requests.level <= FETCHES_QUEUED - 2),
             self.line_reads.p.address.eq(requests.o.p.line << offset_bits),
             self.line_reads.p.length.eq(self._parameters.beat_bytes),
             # The order fills up by reads that were sent only, so one on offer is not withdrawn.

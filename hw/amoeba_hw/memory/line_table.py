@@ -11,9 +11,8 @@ from amoeba_model.parameters import NicParameters
 from amoeba_hw.memory.line_use import LineUse
 from amoeba_hw.memory.operations import (
     entries,
+    line_access,
     line_address_bits,
-    line_operation,
-    queued_operation,
     table_sets,
     table_ways,
 )
@@ -45,8 +44,8 @@ class LineTable(wiring.Component):
 
     ::
 
-        i --> number of the set --> tags of the set ---> matches in use? --> joins it, or takes a free way --> o
-                                    compared                                                         +--> fetches
+        i --> number of the set --> tags of the set ---> matches in use? --> joins it, or takes a free way --> entry
+                                    compared                                                         +--> fetch
               first stage                                second stage
 
     A line may be in any way of one set, and waits while all of them are in use. There are twice as many entries
@@ -63,14 +62,17 @@ class LineTable(wiring.Component):
 
     Members
     -------
-    i : stream of line_operation
+    i : stream of line_access
         Nothing is accepted in the first cycles after a reset, as many as there are sets.
-    o : stream of queued_operation
-        Latency one cycle, one operation per cycle, while entries are free.
-    fetches : stream of line_fetch
-        Moves together with ``o``.
-    allocated, allocated_entry, allocated_line : out
-        Pulse: an entry begins to hold a line.
+    room : in
+        Both ``entry`` and ``fetch`` will be taken in this cycle.
+    entry, entry_valid : out
+        Pulse: where the operation's line is; of one that touches none it means nothing. Latency one cycle, one
+        operation per cycle, while entries are free. Never waits.
+    fetch, fetch_valid : line_fetch, out
+        Pulse, together with ``entry_valid``. Never waits.
+    allocated, allocated_line : out
+        Pulse, together with ``entry_valid``: ``entry`` begins to hold a line.
     retired, retired_entry, retired_queues, written, written_entry : in
         As for LineUse.
     hit : out, pulse
@@ -85,11 +87,13 @@ class LineTable(wiring.Component):
         line = 64 - line_address_bits(parameters)
         super().__init__(
             {
-                "i": In(stream.Signature(line_operation(parameters))),
-                "o": Out(stream.Signature(queued_operation(parameters))),
-                "fetches": Out(stream.Signature(line_fetch(parameters))),
+                "i": In(stream.Signature(line_access(parameters))),
+                "room": In(1),
+                "entry": Out(entry),
+                "entry_valid": Out(1),
+                "fetch": Out(line_fetch(parameters)),
+                "fetch_valid": Out(1),
                 "allocated": Out(1),
-                "allocated_entry": Out(entry),
                 "allocated_line": Out(line),
                 "retired": In(1),
                 "retired_entry": In(entry),
@@ -101,7 +105,7 @@ class LineTable(wiring.Component):
         )
         # What is in the second stage.
         self._present = Signal()
-        self._operation = Signal(line_operation(parameters))
+        self._access = Signal(line_access(parameters))
         self._set = Signal(range(self._sets))
         self._same_tag = Signal(self._ways)
         self._taken = Signal(self._ways)
@@ -113,34 +117,30 @@ class LineTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.use = use = self._use
-        fire, takes, way = Signal(), Signal(), Signal(self._ways)
+        fire, joins, takes, way = Signal(), Signal(), Signal(), Signal(self._ways)
         m.d.comb += self.i.ready.eq(~use.clearing & (~self._present | fire))
         self._compare(m, takes, way)
-        possible, needs_fetch = Signal(), Signal()
-        found, hit, fetched, waits = self._decide(m, possible & ~fire, way)
-        self._note_fetch(m, fire & self._operation.touches, way, fetched)
+        found, hit, fetched = self._decide(m, way)
+        self._note_fetch(m, joins, way, fetched)
 
-        operation = self._operation
+        access = self._access
         m.d.comb += [
-            possible.eq(self._present & (found | ~operation.touches)),
-            needs_fetch.eq(operation.fetches & ~fetched),
-            self.o.valid.eq(possible & (~needs_fetch | self.fetches.ready)),
-            self.fetches.valid.eq(possible & needs_fetch & self.o.ready),
-            # As ``o`` transfers; all that is before the table stops with it.
-            fire.eq(self._present & self.o.ready & ~(operation.touches & waits)),
-            takes.eq(fire & operation.touches & ~hit),
-            self.o.p.entry.eq(Cat(self._set, _encode(way))),
-            *(self.o.p[name].eq(operation[name]) for name, _ in self.o.p.shape() if name != "entry"),
-            self.fetches.p.line.eq(operation.line),
-            self.fetches.p.pdc.eq(operation.pdc),
-            self.fetches.p.entry.eq(self.o.p.entry),
+            # All that is before the table stops if not.
+            fire.eq(self._present & self.room & (found | ~access.touches)),
+            joins.eq(fire & access.touches),
+            takes.eq(joins & ~hit),
+            self.entry.eq(Cat(self._set, _encode(way))),
+            self.entry_valid.eq(fire),
+            self.fetch.line.eq(access.line),
+            self.fetch.pdc.eq(access.pdc),
+            self.fetch.entry.eq(self.entry),
+            self.fetch_valid.eq(joins & access.fetches & ~fetched),
             self.allocated.eq(takes),
-            self.allocated_entry.eq(self.o.p.entry),
-            self.allocated_line.eq(operation.line),
-            self.hit.eq(fire & operation.touches & hit),
+            self.allocated_line.eq(access.line),
+            self.hit.eq(joins & hit),
             use.looked_set.eq(self._set),
             use.moves.eq(self.i.ready),
-            use.joined.eq(Mux(fire & operation.touches, way, 0)),
+            use.joined.eq(Mux(joins, way, 0)),
             use.retired.eq(self.retired),
             use.retired_entry.eq(self.retired_entry),
             use.retired_queues.eq(self.retired_queues),
@@ -166,7 +166,7 @@ class LineTable(wiring.Component):
             number.eq(reduce(xor, (line[bits * part : bits * (part + 1)] for part in range(_FOLDED)))),
             # With the number of the set it says the lowest part, too.
             tag.eq(line[bits:]),
-            taken_tag.eq(self._operation.line[bits:]),
+            taken_tag.eq(self._access.line[bits:]),
             read.addr.eq(number),
             self._use.next_set.eq(number),
             write.addr.eq(self._set),
@@ -180,7 +180,7 @@ class LineTable(wiring.Component):
         with m.If(self.i.ready):
             m.d.sync += [
                 self._present.eq(self.i.valid),
-                self._operation.eq(self.i.p),
+                self._access.eq(self.i.p),
                 self._set.eq(number),
                 self._same_tag.eq(same),
                 self._taken.eq(write.en),
@@ -188,45 +188,31 @@ class LineTable(wiring.Component):
                 self._taken_tag_is_same.eq(taken_tag == tag),
             ]
 
-    def _decide(self, m, stays, way):
+    def _decide(self, m, way):
         """Second stage: the way for the operation, none if all are in use.
 
-        Returns whether there is one, whether it holds the line, whether the line was fetched already, and whether an
-        operation on a line has to wait for a way or for ``fetches``. The last is put together of what is known sooner
-        than the others: entries in use are known late.
+        Returns whether there is one, whether it holds the line, and whether the line was fetched already. As long as
+        the operation waits for room, entries go out of use, and each cycle decides anew.
         """
-        decided, decided_hit, decided_fetched = Signal(), Signal(), Signal()
-        decided_way = Signal(self._ways)
-        found, hit, fetched, waits = Signal(), Signal(), Signal(), Signal()
-        no_fetch = self._operation.fetches & ~self.fetches.ready
+        found, hit, fetched = Signal(), Signal(), Signal()
         joinable, free = Signal(self._ways), Signal(self._ways)
-        m.d.comb += [joinable.eq(self._matches & self._use.in_use), free.eq(~self._use.in_use)]
-        with m.If(decided):
-            # On offer already. What became free meanwhile is still nobody else's.
-            m.d.comb += [found.eq(1), way.eq(decided_way), hit.eq(decided_hit), fetched.eq(decided_fetched)]
-            m.d.comb += waits.eq(no_fetch & ~decided_fetched)
-        with m.Else():
-            m.d.comb += [
-                found.eq(joinable.any() | free.any()),
-                way.eq(Mux(hit, joinable, free & -free)),
-                hit.eq(joinable.any()),
-                fetched.eq((joinable & self._was_fetched).any()),
-                waits.eq(~Mux(no_fetch, (joinable & self._was_fetched).any(), (self._matches | free).any())),
-            ]
-        m.d.sync += [
-            decided.eq(stays),
-            decided_way.eq(way),
-            decided_hit.eq(hit),
-            decided_fetched.eq(fetched),
+        m.d.comb += [
+            joinable.eq(self._matches & self._use.in_use),
+            free.eq(~self._use.in_use),
+            # Entries in use are known late: one that matches is joined or free, so it need not be asked here.
+            found.eq((self._matches | free).any()),
+            hit.eq(joinable.any()),
+            way.eq(Mux(hit, joinable, free & -free)),
+            fetched.eq((joinable & self._was_fetched).any()),
         ]
-        return found, hit, fetched, waits
+        return found, hit, fetched
 
     def _note_fetch(self, m, joins, way, fetched):
         """Keeps account of the lines that were fetched."""
         read, write = self._rows(m, "fetched", 1)
         m.d.comb += [read.addr.eq(self._set), write.addr.eq(self._set), write.en.eq(Mux(joins, way, 0))]
         m.d.comb += self._was_fetched.eq(read.data.as_value())
-        m.d.comb += [write.data[index].eq(fetched | self._operation.fetches) for index in range(self._ways)]
+        m.d.comb += [write.data[index].eq(fetched | self._access.fetches) for index in range(self._ways)]
 
 
 def _encode(bits):

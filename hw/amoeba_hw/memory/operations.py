@@ -8,6 +8,7 @@ __all__ = [
     "byte_rotate_left",
     "commit_of",
     "entries",
+    "line_access",
     "line_address_bits",
     "line_operands",
     "line_operation",
@@ -90,19 +91,31 @@ def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
     )
 
 
+def line_access(parameters: NicParameters) -> data.StructLayout:
+    """What the line table has to know of an operation: its line, and what its entry is wanted for."""
+    return data.StructLayout(
+        {
+            "line": 64 - line_address_bits(parameters),
+            "touches": 1,
+            "fetches": 1,
+            "pdc": 16,
+        }
+    )
+
+
 def line_operation(parameters: NicParameters) -> data.StructLayout:
-    """An operation on (a part of) the line with the number ``line``."""
-    return _operation(parameters, {"line": 64 - line_address_bits(parameters)})
+    """An operation on (a part of) a line. It overtakes its line_access: nobody needs it until it is executed, and so
+    many bits are slow to stop."""
+    return _operation(parameters, {})
 
 
 def line_operands(parameters: NicParameters) -> data.StructLayout:
-    """The operands of an operation, at their place in the line. They overtake it: nobody needs them until it is
-    executed, and so many bits are slow to stop."""
+    """The operands of an operation, at their place in the line; they are needed a cycle later than it."""
     return data.StructLayout({"operand": parameters.data_width, "compare": parameters.data_width})
 
 
 def queued_operation(parameters: NicParameters) -> data.StructLayout:
-    """An operation on (a part of) the line that the line table holds in ``entry``."""
+    """An operation, together with the entry of the line table in which its line is."""
     return _operation(parameters, {"entry": range(entries(parameters))})
 
 

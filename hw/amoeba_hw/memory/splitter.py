@@ -9,6 +9,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_hw.interfaces import MEMORY_REQUEST, MemoryKind, packet_beat
 from amoeba_hw.memory.operations import (
     byte_rotate_left,
+    line_access,
     line_address_bits,
     line_operands,
     line_operation,
@@ -37,7 +38,7 @@ class RequestSplitter(wiring.Component):
     requests : stream of MEMORY_REQUEST
     operands, compares : packet_beat streams
         One packet of ``length`` bytes for each request that has them.
-    o, o_operands, o_valid : line_operation, line_operands, out
+    o_access, o, o_operands, o_valid : line_access, line_operation, line_operands, out
         Latency three cycles, one line per cycle, also across requests. A request without bytes is one
         operation that touches no line. Never waits.
     room : in
@@ -54,6 +55,7 @@ class RequestSplitter(wiring.Component):
                 "requests": In(stream.Signature(MEMORY_REQUEST)),
                 "operands": In(stream.Signature(packet_beat(width))),
                 "compares": In(stream.Signature(packet_beat(width))),
+                "o_access": Out(line_access(parameters)),
                 "o": Out(line_operation(parameters)),
                 "o_operands": Out(line_operands(parameters)),
                 "o_valid": Out(1),
@@ -108,7 +110,14 @@ class RequestSplitter(wiring.Component):
         turned = Signal(line_operation(self._parameters))
         turned_valid = Signal()
         operation = Signal(line_operation(self._parameters))
+        access, turned_access = Signal(line_access(self._parameters)), Signal(line_access(self._parameters))
         m.d.comb += self._describe(operation, request, datatype, step)
+        m.d.comb += [
+            access.line.eq(step.line),
+            access.touches.eq(operation.touches),
+            access.fetches.eq(operation.fetches),
+            access.pdc.eq(operation.pdc),
+        ]
         beat_bytes = self._parameters.beat_bytes
         end = Signal(range(beat_bytes + 1))
         m.d.comb += end.eq(turned.offset + turned.count)
@@ -120,6 +129,8 @@ class RequestSplitter(wiring.Component):
         strobe = Signal(beat_bytes)
         m.d.sync += [
             turned.eq(operation),
+            turned_access.eq(access),
+            self.o_access.eq(turned_access),
             turned_valid.eq(fire),
             split.eq(turned),
             strobe.eq(to_end & ~to_offset),
@@ -149,7 +160,6 @@ class RequestSplitter(wiring.Component):
         # Writes, and the parts of a result, pass the arithmetic as bytes that replace what was there.
         calculates = atomic & ~step.gather & ~step.scatter
         return [
-            operation.line.eq(step.line),
             operation.touches.eq(step.touches),
             operation.fetches.eq(step.touches & (request.kind != MemoryKind.WRITE)),
             operation.writes.eq(writes & step.touches & ~step.gather),
