@@ -47,6 +47,7 @@ FAULTS = {
         "operation.touches & self._will_be_late(operation)",
         "operation.touches & 0",
     ),
+    "an operation is issued without room for its result": (executor, "Executor", "~self.room,", ""),
     "what has just entered the pipeline is not waited for": (
         executor,
         "Executor",

@@ -215,8 +215,8 @@ class MemoryEngine(wiring.Component):
                 executor.present[index].eq(fetcher.present[index]),
                 executor.refused[index].eq(fetcher.refused[index]),
             ]
-        # A cycle old: one more result may have come meanwhile.
-        m.d.sync += executor.room.eq(results.level <= results_depth - 8)
+        # A cycle old, and looked at a cycle ahead: two more results may have come meanwhile.
+        m.d.sync += executor.room.eq(results.level <= results_depth - 9)
         m.d.comb += [
             results.i.p.eq(executor.result),
             results.i.valid.eq(executor.result_valid),

@@ -57,8 +57,8 @@ class Executor(wiring.Component):
     Bytes of the operation before come from what it commits as age 2 begins, those of the one before that from the
     commit register at age 1; older ones come from the store. A pipelined operation also takes bytes that leave the
     pipeline just when it computes. So operations on one line follow each other at one per cycle, and a chain of
-    pipelined ones takes their latency each. All that but the room is looked up a cycle ahead, for the operation that
-    might be issued and for the one behind it.
+    pipelined ones takes their latency each. All that is looked up a cycle ahead, for the operation that might be
+    issued and for the one behind it.
 
     Elements of two beats come as two operations, one for each half. Both deliver their old value as all others
     do; the new one is computed when the second has brought its half (WideArithmetic), and committed in two
@@ -83,7 +83,7 @@ class Executor(wiring.Component):
     result, result_valid : out, line_result
         At age 3; never waits.
     room : in
-        ``result`` will be taken in this cycle and in the four cycles after it.
+        ``result`` will be taken in the next cycle and in the four cycles after it.
     finished, finished_writes : out
         Pulse, in the order of requests: all commits of a request have been made before this cycle; whether it
         is one that writes.
@@ -262,6 +262,7 @@ class Executor(wiring.Component):
         blocked = Signal(2)
         for index, operation in enumerate((issued, coming)):
             waits = (
+                ~self.room,
                 operation.fetches & ~self.present[index],
                 operation.touches & self._will_be_late(operation),
                 operation.settle & (unsettled > 1),
@@ -289,7 +290,7 @@ class Executor(wiring.Component):
         """Decides whether the operation is issued; returns whether it cannot be executed."""
         operation = self._operations[0]
         m.d.comb += [
-            issue.eq(self._valid[0] & self.room & ~self._ahead.blocked),
+            issue.eq(self._valid[0] & ~self._ahead.blocked),
             self.read.eq(issue),
             self.read_entry.eq(operation.entry),
         ]
@@ -346,18 +347,25 @@ class Executor(wiring.Component):
         latencies = {kind: latency for kind, uses in self._arithmetic.uses.items() for latency in uses["result"]}
         for latency in sorted(set(latencies.values())):
             # One cycle of the time to the result is over when the register shows it.
-            entering = self._late[ISSUE_TO_COMPUTE + latency - 1]
+            entering = ISSUE_TO_COMPUTE + latency - 1
             enters = Cat(self._decoded.kind[kind] for kind in latencies if latencies[kind] == latency).any()
-            with m.If(issue & enters):
-                m.d.sync += [
-                    entering.valid.eq(1),
-                    entering.compute.eq(operation.compute),
-                    entering.touches.eq(operation.touches),
-                    entering.entry.eq(operation.entry),
-                    entering.strobe.eq(Mux(error, 0, operation.strobe)),
-                ]
+            self._enter(m, entering, issue, enters, entry=operation.entry, strobe=Mux(error, 0, operation.strobe))
         if self._wide:
             self._pass_on_wide(m, issue, error)
+
+    def _enter(self, m, cycles, issue, enters, wide=0, half=0, **fields):
+        """An operation of a kind that ``enters`` gets its place among the results, if it is issued.
+
+        What is issued is known late, so it decides on ``valid`` only: no operation is issued whose place another has
+        (Admission), so all the rest may be there already while it waits.
+        """
+        operation, entering = self._operations[0], self._late[cycles]
+        is_free = ~self._late[cycles + 1].valid if cycles + 1 < len(self._late) else 1
+        fields |= {"compute": operation.compute, "touches": operation.touches, "wide": wide, "half": half}
+        with m.If(enters & is_free):
+            m.d.sync += [entering[name].eq(value) for name, value in fields.items()]
+        with m.If(enters & issue):
+            m.d.sync += entering.valid.eq(1)
 
     def _pass_on_wide(self, m, issue, error):
         """With the second half of an element, both get their places among the results to come.
@@ -370,17 +378,10 @@ class Executor(wiring.Component):
             m.d.sync += [self._first_entry.eq(operation.entry), first_error.eq(error)]
         for latency in self._wide_latencies:
             for half, entry in enumerate((self._first_entry, operation.entry)):
-                entering = self._late[ISSUE_TO_COMPUTE + latency - 2 + half]
-                with m.If(issue & self._decoded.kind[f"wide_{latency}"]):
-                    m.d.sync += [
-                        entering.valid.eq(1),
-                        entering.compute.eq(operation.compute),
-                        entering.touches.eq(operation.touches),
-                        entering.wide.eq(1),
-                        entering.half.eq(half),
-                        entering.entry.eq(entry),
-                        entering.strobe.eq(Mux(error | first_error, 0, operation.strobe)),
-                    ]
+                entering = ISSUE_TO_COMPUTE + latency - 2 + half
+                strobe = Mux(error | first_error, 0, operation.strobe)
+                enters = self._decoded.kind[f"wide_{latency}"]
+                self._enter(m, entering, issue, enters, wide=1, half=half, entry=entry, strobe=strobe)
 
     def _fetch_line(self, m):
         """Age 1: puts together what age 2 starts from but for what commits just now, and prepares the operands."""
