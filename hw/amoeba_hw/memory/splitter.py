@@ -1,7 +1,7 @@
 """Cuts requests into operations on single lines."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
@@ -39,8 +39,9 @@ class RequestSplitter(wiring.Component):
     operands, compares : packet_beat streams
         One packet of ``length`` bytes for each request that has them.
     o_access, o, o_operands, o_valid : line_access, line_operation, line_operands, out
-        Latency three cycles, one line per cycle, also across requests. A request without bytes is one
-        operation that touches no line. Never waits.
+        Latency three cycles, one line per cycle, also across requests; the elements of a request come a cycle
+        later, and the request behind them two. A request without bytes is one operation that touches no line.
+        Never waits.
     room : in
         What comes out ``STAGES`` cycles later will be taken.
     """
@@ -62,62 +63,48 @@ class RequestSplitter(wiring.Component):
                 "room": In(1),
             }
         )
+        # A request is here; its next step is on offer, of the one way or the other.
+        self._occupied = Signal()
+        self._line_offered = Signal()
+        self._element_offered = Signal()
+        self._by_elements = Signal()
+        self._has_operand = Signal()
+        self._has_compare = Signal()
 
     def elaborate(self, platform):
         m = Module()
-        request, request_valid = Signal(MEMORY_REQUEST), Signal()
-        size = Signal(6)
-        by_elements = Signal()
-        datatype = Signal.like(request.datatype)
-        fitting = self._as_fitting(self.requests.p)
-        next_size = _element_size(m, fitting)
-        # Which way a request goes is found out before its first step.
-        with m.If(self.requests.ready):
-            m.d.sync += [
-                request.eq(self.requests.p),
-                request_valid.eq(self.requests.valid),
-                datatype.eq(fitting),
-                size.eq(next_size),
-                by_elements.eq(self._goes_by_elements(next_size)),
-            ]
-
         m.submodules.lines = lines = LineWalk(self._parameters)
         m.submodules.elements = elements = ElementWalk(self._parameters)
+        described = self._accept(m)
+        request = described.request
         step = Signal(STEP(self._parameters))
+        fire_line, fire_element, fire = Signal(), Signal(), Signal()
         m.d.comb += [
-            step.eq(Mux(by_elements, elements.step.as_value(), lines.step.as_value())),
-            elements.size.eq(size),
+            step.eq(Mux(self._by_elements, elements.step.as_value(), lines.step.as_value())),
+            fire_line.eq(self._line_offered & self.room & self._beats_are_there(lines.step)),
+            fire_element.eq(self._element_offered & self.room & self._beats_are_there(elements.step)),
+            fire.eq(fire_line | fire_element),
+            # The last step of a walk by elements is known late: the next request waits for the cycle after it.
+            self.requests.ready.eq(~self._occupied | (fire_line & lines.step.finishes)),
+            self.operands.ready.eq(fire & step.drops_beat & self._has_operand),
+            self.compares.ready.eq(fire & step.drops_beat & self._has_compare),
+            lines.address.eq(self.requests.p.address),
+            lines.length.eq(self.requests.p.length),
+            lines.starts.eq(~self._line_offered | lines.step.finishes),
+            lines.advance.eq(~self._occupied | fire_line),
+            elements.address.eq(request.address),
+            elements.length.eq(request.length),
+            elements.size.eq(described.size),
+            elements.advance.eq(fire_element),
         ]
-        fire = Signal()
-        needed = [
-            ~(step.takes_beat & has) | source.valid
-            for has, source in ((request.has_operand, self.operands), (request.has_compare, self.compares))
-        ]
-        m.d.comb += [
-            fire.eq(request_valid & needed[0] & needed[1] & self.room),
-            self.requests.ready.eq(~request_valid | (fire & step.finishes)),
-            self.operands.ready.eq(fire & step.drops_beat & request.has_operand),
-            self.compares.ready.eq(fire & step.drops_beat & request.has_compare),
-        ]
-        for walk, chosen in ((lines, ~by_elements), (elements, by_elements)):
-            m.d.comb += [
-                walk.address.eq(request.address),
-                walk.length.eq(request.length),
-                walk.advance.eq(fire & chosen),
-            ]
+        with m.If(fire_element & elements.step.finishes):
+            m.d.sync += [self._occupied.eq(0), self._element_offered.eq(0)]
 
         # Two stages that never stop: operands are turned in the first, put together with those before in the second.
-        turned = Signal(line_operation(self._parameters))
+        turned = Signal(STEP(self._parameters))
         turned_valid = Signal()
         operation = Signal(line_operation(self._parameters))
-        access, turned_access = Signal(line_access(self._parameters)), Signal(line_access(self._parameters))
-        m.d.comb += self._describe(operation, request, datatype, step)
-        m.d.comb += [
-            access.line.eq(step.line),
-            access.touches.eq(operation.touches),
-            access.fetches.eq(operation.fetches),
-            access.pdc.eq(operation.pdc),
-        ]
+        m.d.comb += self._describe(operation, request, described.datatype, turned)
         beat_bytes = self._parameters.beat_bytes
         end = Signal(range(beat_bytes + 1))
         m.d.comb += end.eq(turned.offset + turned.count)
@@ -128,18 +115,60 @@ class RequestSplitter(wiring.Component):
         split = Signal(line_operation(self._parameters))
         strobe = Signal(beat_bytes)
         m.d.sync += [
-            turned.eq(operation),
-            turned_access.eq(access),
-            self.o_access.eq(turned_access),
+            turned.eq(step),
             turned_valid.eq(fire),
-            split.eq(turned),
+            split.eq(operation),
+            self.o_access.line.eq(turned.line),
+            self.o_access.touches.eq(operation.touches),
+            self.o_access.fetches.eq(operation.fetches),
+            self.o_access.pdc.eq(operation.pdc),
             strobe.eq(to_end & ~to_offset),
             self.o_valid.eq(turned_valid),
         ]
         m.d.comb += [self.o.eq(split), self.o.strobe.eq(strobe)]
         for name, source in (("operand", self.operands), ("compare", self.compares)):
-            self._align(m, name, source.p.data, step, turned, fire, turned_valid)
+            self._align(m, name, source.p.data, step, turned, fire)
         return m
+
+    def _accept(self, m):
+        """Takes a request; returns what is in registers one cycle after what the walk by lines begins with.
+
+        So many bits are slow to enable, and nobody needs them sooner: the second stage describes a step by them, and
+        the walk by elements begins a cycle later.
+        """
+        incoming = self.requests.p
+        shape = data.StructLayout({"request": MEMORY_REQUEST, "datatype": 5, "size": 6})
+        latest, described = Signal(shape), Signal(shape)
+        accepted = Signal()
+        fitting = self._as_fitting(incoming)
+        size = _element_size(m, fitting)
+        # Which way a request goes is found out before its first step.
+        by_elements = self._goes_by_elements(size)
+        m.d.sync += [
+            latest.request.eq(incoming),
+            latest.datatype.eq(fitting),
+            latest.size.eq(size),
+            accepted.eq(self.requests.ready),
+        ]
+        with m.If(accepted):
+            m.d.sync += [described.eq(latest), self._element_offered.eq(self._occupied & self._by_elements)]
+        with m.If(self.requests.ready):
+            m.d.sync += [
+                self._occupied.eq(self.requests.valid),
+                self._line_offered.eq(self.requests.valid & ~by_elements),
+                self._by_elements.eq(by_elements),
+                self._has_operand.eq(incoming.has_operand),
+                self._has_compare.eq(incoming.has_compare),
+            ]
+        return described
+
+    def _beats_are_there(self, step):
+        """Whether the operands have come that the step needs."""
+        has_operand, has_compare = (
+            ~(has & step.takes_beat) | source.valid
+            for has, source in ((self._has_operand, self.operands), (self._has_compare, self.compares))
+        )
+        return has_operand & has_compare
 
     def _goes_by_elements(self, size):
         request = self.requests.p
@@ -184,21 +213,21 @@ class RequestSplitter(wiring.Component):
             operation.psn.eq(request.psn),
         ]
 
-    def _align(self, m, name, beat, step, turned, fire, turned_valid):
+    def _align(self, m, name, beat, step, turned, fire):
         """Both stages of one operand."""
         offset_bits = line_address_bits(self._parameters)
         rotated = Signal(self._parameters.data_width, name=f"{name}_rotated")
         before = Signal(self._parameters.data_width, name=f"{name}_before")
         place = Signal(offset_bits, name=f"{name}_place")
         is_new = Signal(name=f"{name}_is_new")
-        # Whether anything moves is known last: it enables registers, and decides nothing about what they take.
-        turned_beat = byte_rotate_left(m, name, beat, step.place)
-        m.d.sync += is_new.eq(fire & step.takes_beat)
-        with m.If(fire & step.takes_beat):
-            m.d.sync += rotated.eq(turned_beat)
-        with m.If(fire):
-            m.d.sync += place.eq(step.place)
-        with m.If(turned_valid & is_new):
+        # Whether anything moves is known last, so it decides on as little as possible: what a step has brought that
+        # takes no beat, or has not been taken, is nobody's.
+        m.d.sync += [
+            is_new.eq(fire & step.takes_beat),
+            rotated.eq(byte_rotate_left(m, name, beat, step.place)),
+            place.eq(step.place),
+        ]
+        with m.If(is_new):
             m.d.sync += before.eq(rotated)
         # What the rotation brought below `place` belongs to the next line; there the line before left its own.
         below = thermometer(m, f"{name}_below", Mux(turned.compute, 0, place), self._parameters.beat_bytes)

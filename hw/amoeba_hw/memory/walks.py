@@ -39,7 +39,10 @@ def STEP(parameters: NicParameters) -> data.StructLayout:
 
 
 class LineWalk(wiring.Component):
-    """Goes through the bytes from ``address`` line by line.
+    """Goes through the bytes from ``address`` line by line, through those of one request after the other.
+
+    Everything about the step on offer is in registers, most of all that it is the last one: whatever moves with it
+    need not wait for a difference of lengths.
 
     Parameters
     ----------
@@ -48,56 +51,64 @@ class LineWalk(wiring.Component):
     Members
     -------
     address, length : in
-        The request; must hold from its first step to its last.
+        The request that comes next.
+    starts : in
+        The next step is that request's first; otherwise the one after the step on offer.
     advance : in
-        The step on offer is taken.
+        In the next cycle, the next step is on offer. ``starts`` is known sooner.
     step : out
-        Combinational from the request. The step with ``finishes`` set ends the walk.
+        The step with ``finishes`` set ends the walk.
     """
 
     def __init__(self, parameters: NicParameters):
         self._parameters = parameters
-        super().__init__({"address": In(64), "length": In(14), "advance": In(1), "step": Out(STEP(parameters))})
+        super().__init__(
+            {
+                "address": In(64),
+                "length": In(14),
+                "starts": In(1),
+                "advance": In(1),
+                "step": Out(STEP(parameters)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         step = self.step
         beat_bytes = self._parameters.beat_bytes
         offset_bits = line_address_bits(self._parameters)
-        inside = Signal()
-        next_line = Signal(64 - offset_bits)
-        left = Signal(14)
-        remaining = Signal(14)
+        line, left, next_left = Signal(64 - offset_bits), Signal(14), Signal(14)
+        offset, place = Signal(offset_bits), Signal(offset_bits)
+        touches, last, takes = Signal(), Signal(), Signal()
+        room, first_room = Signal(offset_bits + 1), Signal(offset_bits + 1)
         first_offset = self.address[:offset_bits]
         m.d.comb += [
-            remaining.eq(Mux(inside, left, self.length)),
-            step.line.eq(Mux(inside, next_line, self.address[offset_bits:])),
-            step.offset.eq(Mux(inside, 0, first_offset)),
-            step.touches.eq(self.length != 0),
-        ]
-        room = Signal(offset_bits + 1)
-        last = Signal()
-        takes = Signal()
-        m.d.comb += [
-            room.eq(beat_bytes - step.offset),
-            last.eq(remaining <= room),
-            step.count.eq(Mux(last, remaining[: offset_bits + 1], room)),
-            # The last line may do with what the beat before left over.
-            takes.eq(Mux(inside, left > first_offset, self.length != 0)),
+            room.eq(beat_bytes - offset),
+            first_room.eq(beat_bytes - first_offset),
+            next_left.eq(left - room),
+            step.line.eq(line),
+            step.touches.eq(touches),
+            step.offset.eq(offset),
+            step.place.eq(place),
+            step.count.eq(Mux(last, left[: offset_bits + 1], room)),
             step.takes_beat.eq(takes),
             step.drops_beat.eq(takes),
-            step.place.eq(first_offset),
             # Elements of two lines, if that is what the request is made of: before the second an odd number remain.
-            step.half.eq(remaining[offset_bits]),
+            step.half.eq(left[offset_bits]),
             step.result_last.eq(last),
             step.finishes.eq(last),
         ]
         with m.If(self.advance):
             m.d.sync += [
-                inside.eq(~last),
-                left.eq(remaining - room),
-                next_line.eq(step.line + 1),
+                line.eq(Mux(self.starts, self.address[offset_bits:], line + 1)),
+                offset.eq(Mux(self.starts, first_offset, 0)),
+                left.eq(Mux(self.starts, self.length, next_left)),
+                last.eq(Mux(self.starts, self.length <= first_room, next_left <= beat_bytes)),
+                # The last line may do with what the beat before left over.
+                takes.eq(Mux(self.starts, self.length != 0, next_left > place)),
             ]
+            with m.If(self.starts):
+                m.d.sync += [place.eq(first_offset), touches.eq(self.length != 0)]
         return m
 
 
@@ -113,10 +124,14 @@ class ElementWalk(wiring.Component):
 
     Members
     -------
-    address, length, advance, step
-        As for LineWalk; ``length`` is a positive multiple of ``size``.
+    address, length : in
+        The request; must hold from its first step to its last. ``length`` is a positive multiple of ``size``.
     size : in
         Bytes per element: a power of two.
+    advance : in
+        The step on offer is taken.
+    step : out
+        Combinational from the request. The step with ``finishes`` set ends the walk.
     """
 
     def __init__(self, parameters: NicParameters):
