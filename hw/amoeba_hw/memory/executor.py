@@ -154,7 +154,7 @@ class Executor(wiring.Component):
                 "wide": 1,  # comes from WideArithmetic, and is this half of its result
                 "half": 1,
                 "entry": entry,
-                "strobe": parameters.beat_bytes,
+                "strobe": parameters.beat_bytes,  # none of one that touches no line
             }
         )
         longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses["result"]))
@@ -321,7 +321,6 @@ class Executor(wiring.Component):
         """
         return Cat(
             late.valid
-            & late.touches
             & (late.entry == operation.entry)
             & (late.strobe & operation.strobe).any()
             & (late.wide if cycles == 0 else 1)
@@ -349,22 +348,28 @@ class Executor(wiring.Component):
             # One cycle of the time to the result is over when the register shows it.
             entering = ISSUE_TO_COMPUTE + latency - 1
             enters = Cat(self._decoded.kind[kind] for kind in latencies if latencies[kind] == latency).any()
-            self._enter(m, entering, issue, enters, entry=operation.entry, strobe=Mux(error, 0, operation.strobe))
+            self._enter(m, entering, issue & enters, enters, error, entry=operation.entry)
         if self._wide:
             self._pass_on_wide(m, issue, error)
 
-    def _enter(self, m, cycles, issue, enters, wide=0, half=0, **fields):
-        """An operation of a kind that ``enters`` gets its place among the results, if it is issued.
+    def _enter(self, m, cycles, issued, enters, error, entry, wide=0, half=0):
+        """An operation of a kind that ``enters`` gets its place among the results, if it is ``issued``.
 
         What is issued is known late, so it decides on ``valid`` only: no operation is issued whose place another has
         (Admission), so all the rest may be there already while it waits.
         """
         operation, entering = self._operations[0], self._late[cycles]
         is_free = ~self._late[cycles + 1].valid if cycles + 1 < len(self._late) else 1
-        fields |= {"compute": operation.compute, "touches": operation.touches, "wide": wide, "half": half}
         with m.If(enters & is_free):
-            m.d.sync += [entering[name].eq(value) for name, value in fields.items()]
-        with m.If(enters & issue):
+            m.d.sync += [
+                entering.compute.eq(operation.compute),
+                entering.touches.eq(operation.touches),
+                entering.wide.eq(wide),
+                entering.half.eq(half),
+                entering.entry.eq(entry),
+                entering.strobe.eq(Mux(operation.touches & ~error, operation.strobe, 0)),
+            ]
+        with m.If(issued):
             m.d.sync += entering.valid.eq(1)
 
     def _pass_on_wide(self, m, issue, error):
@@ -379,9 +384,9 @@ class Executor(wiring.Component):
         for latency in self._wide_latencies:
             for half, entry in enumerate((self._first_entry, operation.entry)):
                 entering = ISSUE_TO_COMPUTE + latency - 2 + half
-                strobe = Mux(error | first_error, 0, operation.strobe)
                 enters = self._decoded.kind[f"wide_{latency}"]
-                self._enter(m, entering, issue, enters, wide=1, half=half, entry=entry, strobe=strobe)
+                wrong = error | first_error
+                self._enter(m, entering, issue & enters, enters, wrong, wide=1, half=half, entry=entry)
 
     def _fetch_line(self, m):
         """Age 1: puts together what age 2 starts from but for what commits just now, and prepares the operands."""
@@ -449,7 +454,7 @@ class Executor(wiring.Component):
         m.d.comb += commit.valid.eq(touches)
         soon = self._late[1]
         forwards = touches & following.touches & (commit.entry == following.entry)
-        forwards_late = soon.valid & soon.touches & following.touches & (soon.entry == following.entry)
+        forwards_late = soon.valid & following.touches & (soon.entry == following.entry)
         m.d.comb += arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0))
         m.d.sync += [
             target.eq(merge(commit.strobe & forwards.replicate(len(commit.strobe)), commit.data, fetched)),

@@ -1,8 +1,10 @@
 """Tells in which cycle a request has ended, in the order of requests."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.memory.operations import thermometer
 
 __all__ = ["FinishLine"]
 
@@ -13,7 +15,7 @@ class FinishLine(wiring.Component):
     Parameters
     ----------
     least : int
-        Cycles from the issue of a request's last operation to the request's end, at least.
+        Cycles from the issue of a request's last operation to the request's end, at least; 2 or more.
     most_extra : int
         What ``extra`` can be.
 
@@ -30,8 +32,9 @@ class FinishLine(wiring.Component):
     """
 
     def __init__(self, least: int, most_extra: int):
-        self._least = least
-        self._most = least + most_extra
+        # A cycle after the start.
+        self._least = least - 1
+        self._most = least - 1 + most_extra
         super().__init__(
             {
                 "start": In(1),
@@ -44,26 +47,28 @@ class FinishLine(wiring.Component):
         # Bit n: a request ends in n cycles; and writes.
         self._ends = Signal(self._most)
         self._ends_writes = Signal(self._most)
-        self._earliest = Signal(range(self._most + 1))
+        # As many ones as cycles until the next request may end, from the lowest bit.
+        self._earliest = Signal(self._most)
 
     def elaborate(self, platform):
         m = Module()
-        own = Signal(range(self._most + 1))
-        distance = Signal(range(self._most + 1))
-        place = Signal(self._most)
+        starts, writes = Signal(), Signal()
+        own, distance, place = Signal(self._most), Signal(self._most), Signal(self._most)
+        m.d.sync += [
+            starts.eq(self.start),
+            writes.eq(self.writes),
+            own.eq(thermometer(m, "extra_ones", self.extra, self._most) << self._least | ((1 << self._least) - 1)),
+        ]
         m.d.comb += [
-            own.eq(self._least + self.extra),
-            distance.eq(Mux(self._earliest > own, self._earliest, own)),
-            place.eq(Mux(self.start, Const(1, self._most) << (distance - 1)[: len(distance)], 0)),
+            # Of two numbers written as ones, the greater one is both together, and its last one is the place.
+            distance.eq(self._earliest | own),
+            place.eq(Mux(starts, distance & ~(distance >> 1), 0)),
             self.finished.eq(self._ends[0]),
             self.finished_writes.eq(self._ends_writes[0]),
         ]
         m.d.sync += [
             self._ends.eq((self._ends >> 1) | place),
-            self._ends_writes.eq((self._ends_writes >> 1) | Mux(self.writes, place, 0)),
+            self._ends_writes.eq((self._ends_writes >> 1) | Mux(writes, place, 0)),
         ]
-        with m.If(self.start):
-            m.d.sync += self._earliest.eq(distance)
-        with m.Elif(self._earliest != 0):
-            m.d.sync += self._earliest.eq(self._earliest - 1)
+        m.d.sync += self._earliest.eq(Mux(starts, distance, self._earliest >> 1))
         return m
