@@ -39,9 +39,9 @@ class RequestSplitter(wiring.Component):
     operands, compares : packet_beat streams
         One packet of ``length`` bytes for each request that has them.
     o_access, o, o_operands, o_valid : line_access, line_operation, line_operands, out
-        Latency three cycles, one line per cycle, also across requests; the elements of a request come a cycle
-        later, and the request behind them two. A request without bytes is one operation that touches no line.
-        Never waits.
+        Latency three cycles, one line per cycle, also across requests; misaligned elements come two cycles later,
+        and the request behind them one more. A request without bytes is one operation that touches no line. Never
+        waits.
     room : in
         What comes out ``STAGES`` cycles later will be taken.
     """
@@ -63,11 +63,11 @@ class RequestSplitter(wiring.Component):
                 "room": In(1),
             }
         )
-        # A request is here; its next step is on offer, of the one way or the other.
+        # A request is here, and the way it goes; that by elements begins with what has been found out about it.
         self._occupied = Signal()
-        self._line_offered = Signal()
-        self._element_offered = Signal()
         self._by_elements = Signal()
+        self._element_starts = Signal()
+        self._element_offered = Signal()
         self._has_operand = Signal()
         self._has_compare = Signal()
 
@@ -78,10 +78,11 @@ class RequestSplitter(wiring.Component):
         described = self._accept(m)
         request = described.request
         step = Signal(STEP(self._parameters))
+        line_offered = self._occupied & ~self._by_elements
         fire_line, fire_element, fire = Signal(), Signal(), Signal()
         m.d.comb += [
             step.eq(Mux(self._by_elements, elements.step.as_value(), lines.step.as_value())),
-            fire_line.eq(self._line_offered & self.room & self._beats_are_there(lines.step)),
+            fire_line.eq(line_offered & self.room & self._beats_are_there(lines.step)),
             fire_element.eq(self._element_offered & self.room & self._beats_are_there(elements.step)),
             fire.eq(fire_line | fire_element),
             # The last step of a walk by elements is known late: the next request waits for the cycle after it.
@@ -90,11 +91,12 @@ class RequestSplitter(wiring.Component):
             self.compares.ready.eq(fire & step.drops_beat & self._has_compare),
             lines.address.eq(self.requests.p.address),
             lines.length.eq(self.requests.p.length),
-            lines.starts.eq(~self._line_offered | lines.step.finishes),
+            lines.starts.eq(~line_offered | lines.step.finishes),
             lines.advance.eq(~self._occupied | fire_line),
             elements.address.eq(request.address),
             elements.length.eq(request.length),
             elements.size.eq(described.size),
+            elements.starts.eq(self._element_starts),
             elements.advance.eq(fire_element),
         ]
         with m.If(fire_element & elements.step.finishes):
@@ -134,29 +136,30 @@ class RequestSplitter(wiring.Component):
         """Takes a request; returns what is in registers one cycle after what the walk by lines begins with.
 
         So many bits are slow to enable, and nobody needs them sooner: the second stage describes a step by them, and
-        the walk by elements begins a cycle later.
+        the walk by elements begins when they are there.
         """
-        incoming = self.requests.p
-        shape = data.StructLayout({"request": MEMORY_REQUEST, "datatype": 5, "size": 6})
-        latest, described = Signal(shape), Signal(shape)
+        incoming, latest = self.requests.p, Signal(MEMORY_REQUEST)
+        described = Signal(data.StructLayout({"request": MEMORY_REQUEST, "datatype": 5, "size": 6}))
         accepted = Signal()
-        fitting = self._as_fitting(incoming)
-        size = _element_size(m, fitting)
-        # Which way a request goes is found out before its first step.
-        by_elements = self._goes_by_elements(size)
+        fitting = self._as_fitting(latest)
         m.d.sync += [
-            latest.request.eq(incoming),
-            latest.datatype.eq(fitting),
-            latest.size.eq(size),
+            latest.eq(incoming),
             accepted.eq(self.requests.ready),
+            self._element_starts.eq(accepted & self._occupied & self._by_elements),
         ]
         with m.If(accepted):
-            m.d.sync += [described.eq(latest), self._element_offered.eq(self._occupied & self._by_elements)]
+            m.d.sync += [
+                described.request.eq(latest),
+                described.datatype.eq(fitting),
+                described.size.eq(_element_size(m, fitting)),
+            ]
+        with m.If(self._element_starts):
+            m.d.sync += self._element_offered.eq(1)
         with m.If(self.requests.ready):
             m.d.sync += [
                 self._occupied.eq(self.requests.valid),
-                self._line_offered.eq(self.requests.valid & ~by_elements),
-                self._by_elements.eq(by_elements),
+                # Which way a request goes is found out before its first step.
+                self._by_elements.eq(self._goes_by_elements(_element_size(m, incoming.datatype))),
                 self._has_operand.eq(incoming.has_operand),
                 self._has_compare.eq(incoming.has_compare),
             ]
@@ -172,6 +175,7 @@ class RequestSplitter(wiring.Component):
 
     def _goes_by_elements(self, size):
         request = self.requests.p
+        # To a whole beat also where the parts of a datatype wider than that may go their own way.
         misaligned = (request.address & (size - 1))[: line_address_bits(self._parameters)].any()
         return (request.kind == MemoryKind.ATOMIC) & (request.op != Op.FI_ATOMIC_READ) & misaligned
 

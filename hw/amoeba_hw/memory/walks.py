@@ -128,10 +128,12 @@ class ElementWalk(wiring.Component):
         The request; must hold from its first step to its last. ``length`` is a positive multiple of ``size``.
     size : in
         Bytes per element: a power of two.
+    starts : in
+        In the next cycle, the first step of the request is on offer.
     advance : in
         The step on offer is taken.
     step : out
-        Combinational from the request. The step with ``finishes`` set ends the walk.
+        The step with ``finishes`` set ends the walk.
     """
 
     def __init__(self, parameters: NicParameters):
@@ -141,6 +143,7 @@ class ElementWalk(wiring.Component):
                 "address": In(64),
                 "length": In(14),
                 "size": In(6),
+                "starts": In(1),
                 "advance": In(1),
                 "step": Out(STEP(parameters)),
             }
@@ -164,16 +167,20 @@ class ElementWalk(wiring.Component):
             step.turn.eq(done[:offset_bits] - offset),
             step.starts_element.eq(done == 0),
         ]
-        last_element = Signal()
-        # Nobody asks for it in the first cycle of an element, whose step is one that gathers.
-        m.d.sync += last_element.eq(before + self.size == self.length)
+        last_element, ends_beat = Signal(), Signal()
+        after = Signal(14)
+        m.d.comb += after.eq(before + self.size)
+        # Nobody asks for these in the first cycle of an element, whose step is one that gathers. An element wider
+        # than a beat ends one, and drops one with each of its steps that compute.
+        m.d.sync += [
+            last_element.eq(after == self.length),
+            ends_beat.eq((after == self.length) | ~after[:offset_bits].any()),
+        ]
         m.d.comb += [
             step.takes_beat.eq(step.compute),
             # The operand of element n of a beat turns right to the beat's start.
             step.place.eq(-(before + done)[:offset_bits]),
-            step.drops_beat.eq(
-                step.compute & (last_element & element_ends | ~(before + done + count)[:offset_bits].any())
-            ),
+            step.drops_beat.eq(step.compute & ends_beat),
             step.result_last.eq(step.compute & element_ends & last_element),
             step.finishes.eq(step.scatter & element_ends & last_element),
         ]
@@ -189,7 +196,7 @@ class ElementWalk(wiring.Component):
             with m.State("Scatter"):
                 m.d.comb += [step.scatter.eq(1), step.settle.eq(done == 0)]
                 with m.If(self.advance & element_ends):
-                    m.d.sync += before.eq(Mux(last_element, 0, before + self.size))
+                    m.d.sync += before.eq(Mux(last_element, 0, after))
                     m.next = "Gather"
         return m
 
@@ -202,31 +209,26 @@ class ElementWalk(wiring.Component):
         step = self.step
         offset_bits = line_address_bits(self._parameters)
         beat_bytes = self._parameters.beat_bytes
-        inside = Signal()
-        next_offset, next_left = Signal(offset_bits), Signal(6)
         offset, left = Signal(offset_bits), Signal(6)
         room, count = Signal(offset_bits + 1), Signal(offset_bits + 1)
         element_ends = Signal()
-        in_line = Mux(step.compute, 0, offset)
         in_half = done[:offset_bits]
         m.d.comb += [
-            offset.eq(Mux(inside, next_offset, self.address[:offset_bits])),
-            left.eq(Mux(inside, next_left, self.size)),
             # Room in the line, and in this half of the element.
-            room.eq(beat_bytes - Mux(in_half > in_line, in_half, in_line)),
+            room.eq(beat_bytes - Mux(step.compute | (in_half > offset), in_half, offset)),
             # What is left fits the room; said so that it need not wait for which of the two is smaller.
-            element_ends.eq((left + in_half <= beat_bytes) & (left + in_line <= beat_bytes)),
+            element_ends.eq((left + in_half <= beat_bytes) & (step.compute | (left + offset <= beat_bytes))),
             count.eq(Mux(element_ends, left[: offset_bits + 1], room)),
         ]
         with m.If(self.advance):
             m.d.sync += [
-                inside.eq(~step.finishes),
                 done.eq(Mux(element_ends, 0, done + count)),
-                next_left.eq(Mux(element_ends, self.size, left - count)),
-                next_offset.eq(offset + count),
+                left.eq(Mux(element_ends, self.size, left - count)),
             ]
-            with m.If(step.compute):
-                m.d.sync += next_offset.eq(offset)
-            with m.Elif(step.gather & element_ends):
-                m.d.sync += next_offset.eq(offset - done)
+            with m.If(step.gather & element_ends):
+                m.d.sync += offset.eq(offset - done)
+            with m.Elif(~step.compute):
+                m.d.sync += offset.eq(offset + count)
+        with m.If(self.starts):
+            m.d.sync += [offset.eq(self.address[:offset_bits]), left.eq(self.size)]
         return offset, count, element_ends
