@@ -77,24 +77,22 @@ class LineWalk(wiring.Component):
         step = self.step
         beat_bytes = self._parameters.beat_bytes
         offset_bits = line_address_bits(self._parameters)
-        line, left, next_left = Signal(64 - offset_bits), Signal(14), Signal(14)
+        # The end of the bytes that remain, counted from the line's first: to count lines down changes no low bits.
+        line, end = Signal(64 - offset_bits), Signal(15)
         offset, place = Signal(offset_bits), Signal(offset_bits)
         touches, last, takes = Signal(), Signal(), Signal()
-        room, first_room = Signal(offset_bits + 1), Signal(offset_bits + 1)
-        first_offset = self.address[:offset_bits]
+        first_offset, first_room = self.address[:offset_bits], Signal(offset_bits + 1)
         m.d.comb += [
-            room.eq(beat_bytes - offset),
             first_room.eq(beat_bytes - first_offset),
-            next_left.eq(left - room),
             step.line.eq(line),
             step.touches.eq(touches),
             step.offset.eq(offset),
             step.place.eq(place),
-            step.count.eq(Mux(last, left[: offset_bits + 1], room)),
+            step.count.eq(Mux(last, end[: offset_bits + 1], beat_bytes) - offset),
             step.takes_beat.eq(takes),
             step.drops_beat.eq(takes),
             # Elements of two lines, if that is what the request is made of: before the second an odd number remain.
-            step.half.eq(left[offset_bits]),
+            step.half.eq(end[offset_bits]),
             step.result_last.eq(last),
             step.finishes.eq(last),
         ]
@@ -102,10 +100,10 @@ class LineWalk(wiring.Component):
             m.d.sync += [
                 line.eq(Mux(self.starts, self.address[offset_bits:], line + 1)),
                 offset.eq(Mux(self.starts, first_offset, 0)),
-                left.eq(Mux(self.starts, self.length, next_left)),
-                last.eq(Mux(self.starts, self.length <= first_room, next_left <= beat_bytes)),
+                end.eq(Mux(self.starts, self.length + first_offset, end - beat_bytes)),
+                last.eq(Mux(self.starts, self.length <= first_room, end <= 2 * beat_bytes)),
                 # The last line may do with what the beat before left over.
-                takes.eq(Mux(self.starts, self.length != 0, next_left > place)),
+                takes.eq(Mux(self.starts, self.length != 0, end > beat_bytes + place)),
             ]
             with m.If(self.starts):
                 m.d.sync += [place.eq(first_offset), touches.eq(self.length != 0)]
