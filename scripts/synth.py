@@ -17,14 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.control import Control, is_pipelined
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
-from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
+from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes, prepared_operands
 from amoeba_hw.core import Core
 from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
@@ -66,11 +66,46 @@ TARGET_MHZ = 100.0
 Block = Callable[[NicParameters], wiring.Component]
 
 
-class PreparedLanes(wiring.Component):
-    """FastLanes behind Measure and PrepareOperands, each followed by a register, as in the atomic unit.
+class LanesLoop(wiring.Component):
+    """FastLanes in their one-cycle read-modify-write, with the registers that they have in the atomic unit.
 
-    Members are those of all, ``compared`` being Measure's value; ``target`` belongs to the operands of two cycles
-    before.
+    All members are of the cycle before; ``forward`` says that the next target is the result, not ``target``.
+    """
+
+    def __init__(self, data_width: int, datatypes: tuple[Datatype, ...], ops: tuple[Op, ...], products: bool):
+        self._lanes = FastLanes(data_width, datatypes, ops, products)
+        super().__init__(
+            {
+                "control": In(Control),
+                "prepared": In(prepared_operands(data_width)),
+                "target": In(data_width),
+                "forward": In(1),
+                "result": Out(data_width),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.lanes = lanes = self._lanes
+        next_target = Signal.like(self.target)
+        m.d.comb += [next_target.eq(Mux(self.forward, lanes.result, self.target)), self.result.eq(lanes.result)]
+        for port, value in (
+            (lanes.control, self.control),
+            (lanes.prepared, self.prepared),
+            (lanes.target, next_target),
+            (lanes.magnitudes, magnitudes(self.prepared, next_target)),
+        ):
+            register = Signal.like(port, reset_less=True)
+            m.d.sync += register.eq(value)
+            m.d.comb += port.eq(register)
+        return m
+
+
+class PreparedLanes(wiring.Component):
+    """LanesLoop behind Measure and PrepareOperands, each followed by a register, as in the atomic unit.
+
+    Members are those of all, ``compared`` being Measure's value; ``target`` and ``forward`` belong to the operands of
+    the cycle before.
     """
 
     def __init__(
@@ -82,7 +117,7 @@ class PreparedLanes(wiring.Component):
     ):
         self._measure = Measure(data_width, datatypes, ops)
         self._prepare = PrepareOperands(data_width, datatypes, ops)
-        self._lanes = FastLanes(data_width, datatypes, ops, single_cycle_products)
+        self._loop = LanesLoop(data_width, datatypes, ops, single_cycle_products)
         super().__init__(
             {
                 "control": In(Control),
@@ -90,6 +125,7 @@ class PreparedLanes(wiring.Component):
                 "compare": In(data_width),
                 "compared": In(data_width),
                 "target": In(data_width),
+                "forward": In(1),
                 "result": Out(data_width),
             }
         )
@@ -98,31 +134,28 @@ class PreparedLanes(wiring.Component):
         m = Module()
         m.submodules.measure = measure = self._measure
         m.submodules.prepare = prepare = self._prepare
-        m.submodules.lanes = lanes = self._lanes
-        width = len(self.target)
-        prepare_control, control = (Signal(Control, reset_less=True, name=f"control_{age}") for age in (1, 2))
-        operand, compare = (Signal(width, reset_less=True, name=f"{name}_1") for name in ("operand", "compare"))
-        measured = Signal(measured_operand(width), reset_less=True)
-        prepared = Signal(prepared_operands(width), reset_less=True)
+        m.submodules.loop = loop = self._loop
+        control = Signal(Control, reset_less=True)
+        operand, compare = (Signal.like(self.operand, name=f"{name}_1") for name in ("operand", "compare"))
+        measured = Signal(measured_operand(len(self.operand)), reset_less=True)
         m.d.comb += [
             measure.control.eq(self.control),
             measure.value.eq(self.compared),
-            prepare.control.eq(prepare_control),
+            prepare.control.eq(control),
             prepare.operand.eq(operand),
             prepare.compare.eq(compare),
             prepare.measured.eq(measured),
-            lanes.control.eq(control),
-            lanes.prepared.eq(prepared),
-            lanes.target.eq(self.target),
-            self.result.eq(lanes.result),
+            loop.control.eq(control),
+            loop.prepared.eq(prepare.prepared),
+            loop.target.eq(self.target),
+            loop.forward.eq(self.forward),
+            self.result.eq(loop.result),
         ]
         m.d.sync += [
-            prepare_control.eq(self.control),
+            control.eq(self.control),
             operand.eq(self.operand),
             compare.eq(self.compare),
             measured.eq(measure.measured),
-            control.eq(prepare_control),
-            prepared.eq(prepare.prepared),
         ]
         return m
 
@@ -173,11 +206,11 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
     "FastLanes in its loop, everything without LONG_DOUBLE_COMPLEX, products of integers": lambda: PreparedLanes(
         ECP5.data_width, _FITTING, single_cycle_products=True
     ),
-    "FastLanes alone in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: FastLanes(
-        ECP5.data_width, _FITTING, single_cycle_products=False
+    "FastLanes alone in its loop, everything without LONG_DOUBLE_COMPLEX": lambda: LanesLoop(
+        ECP5.data_width, _FITTING, tuple(Op), products=False
     ),
 }
-"""Placed and routed with the result fed back to the target, as in the one-cycle read-modify-write."""
+"""Placed and routed, with the one-cycle read-modify-write."""
 
 
 def commit() -> str:
@@ -199,7 +232,7 @@ def measure(name: str, family: str, route: bool, minutes: float, seed: int) -> d
     if family == "ultrascale":
         figures: Any = estimate_ultrascale(BLOCKS[name][1](ULTRASCALE))
     elif family == "ecp5 parts":
-        figures = synthesize(PARTS[name](), feedback={"target": "result"})
+        figures = synthesize(PARTS[name]())
     elif route:
         try:
             figures = synthesize(BLOCKS[name][1](ECP5), frequency_mhz=TARGET_MHZ, seed=seed, timeout=60 * minutes)
@@ -258,7 +291,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "",
         "### Parts of the atomic unit, placed and routed",
         "128 bits, one seed each, expect some 7 % either way; `make synth ARGS=--parts` repeats those in `PARTS`,",
-        "`amoeba_hw.synthesis.synthesize(component)` the others. *In its loop*: the result fed back to the target,",
+        "`amoeba_hw.synthesis.synthesize(component)` the others. *In its loop*: the result becomes the target,",
         "as in the one-cycle read-modify-write; behind Measure and PrepareOperands, each with a register, unless",
         "*alone*. Rows of older commits had Measure and PrepareOperands in one cycle, which then limited the clock.",
         "Rows without a commit are older still: of the pipeline's smaller build, and of the float units.",

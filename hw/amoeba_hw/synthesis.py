@@ -77,18 +77,14 @@ class Harness(wiring.Component):
     Parameters
     ----------
     block : wiring.Component
-    feedback : dict of str to str
-        Input to output: an input that is the output's register whenever a shifted-in bit says so. It shows
-        what a block can do inside a one-cycle loop.
     """
 
     i: In(1)
     o: Out(1)
 
-    def __init__(self, block, feedback):
+    def __init__(self, block):
         super().__init__()
         self._block = block
-        self._feedback = feedback
 
     def elaborate(self, platform):
         m = Module()
@@ -101,15 +97,12 @@ class Harness(wiring.Component):
             name: Signal(len(value), name=f"{name}_registered", reset_less=True) for name, value in outputs.items()
         }
         m.d.sync += [registers[name].eq(value) for name, value in outputs.items()]
-        shifted = Signal(1 + sum(len(value) for value in inputs.values()), reset_less=True)
+        shifted = Signal(sum(len(value) for value in inputs.values()), reset_less=True)
         held = Signal.like(shifted)
         m.d.sync += [shifted.eq(Cat(self.i, shifted)), held.eq(shifted)]
-        position = 1
-        for name, value in inputs.items():
+        position = 0
+        for value in inputs.values():
             m.d.comb += value.eq(held[position : position + len(value)])
-            if name in self._feedback:
-                with m.If(held[0]):
-                    m.d.comb += value.eq(registers[self._feedback[name]])
             position += len(value)
         folded = Cat(registers.values())
         while len(folded) > 1:
@@ -121,14 +114,12 @@ class Harness(wiring.Component):
 
 
 def synthesize(
-    block: wiring.Component, *, feedback=None, frequency_mhz=125.0, seed=1, timeout=None
+    block: wiring.Component, *, frequency_mhz=125.0, seed=1, timeout=None
 ) -> SynthesisResult:
     """Synthesize, place and route ``block`` in a ``Harness`` on an LFE5UM5G-85F, speed grade 8.
 
     Parameters
     ----------
-    feedback : dict of str to str
-        Passed to ``Harness``.
     frequency_mhz : float
         What the placer aims at.
     seed : int
@@ -143,7 +134,7 @@ def synthesize(
     """
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        top = Harness(block, feedback or {})
+        top = Harness(block)
         (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
         run_yosys(folder, "read_rtlil top.il; synth_ecp5 -top top -json top.json")
         log = run_tool(
@@ -199,7 +190,7 @@ def count_ecp5(block: wiring.Component) -> SynthesisResult:
     """
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        top = Harness(block, {})
+        top = Harness(block)
         (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
         script = "read_rtlil top.il; synth_ecp5 -top top; tee -o stat.json stat -json"
         run_yosys(folder, script)

@@ -27,7 +27,7 @@ def estimate_ultrascale(block: wiring.Component) -> UltraScaleEstimate:
     """Synthesize ``block`` in a ``Harness``. Raises RuntimeError if Yosys fails."""
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        top = Harness(block, {})
+        top = Harness(block)
         (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
         script = "read_rtlil top.il; synth_xilinx -family xcup -flatten -top top; tee -o stat.json stat -json"
         run_yosys(folder, script)

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure
-from amoeba_hw.atomic.prepare import PrepareOperands
+from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes
 from amoeba_model.atomic.formats import is_signed
 from amoeba_model.opcodes import Datatype, Op
 
@@ -87,6 +87,7 @@ class IntegerLanesSpec(wiring.Component):
             lanes.control.eq(decode.control),
             lanes.prepared.eq(prepare.prepared),
             lanes.target.eq(self.target),
+            lanes.magnitudes.eq(magnitudes(prepare.prepared, self.target)),
             Assume(self.op.matches(*proven_ops(self._datatype))),
             Assert(decode.control.supported & ~decode.control.pipelined),
         ]

@@ -19,6 +19,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_hw.atomic.prepare import magnitudes
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS
@@ -69,6 +70,7 @@ class MeaningfulLanes(DecodedLanes):
             lanes.control.eq(control),
             lanes.prepared.eq(prepare.prepared),
             lanes.target.eq(self.target),
+            lanes.magnitudes.eq(magnitudes(prepare.prepared, self.target)),
             self.result.eq(lanes.result & meaningful.replicate(len(self.result))),
             self.supported.eq(control.supported),
             self.pipelined.eq(control.pipelined),

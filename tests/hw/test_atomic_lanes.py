@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure
-from amoeba_hw.atomic.prepare import PrepareOperands
+from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS, is_valid
@@ -63,6 +63,7 @@ class DecodedLanes(wiring.Component):
             lanes.control.eq(decode.control),
             lanes.prepared.eq(prepare.prepared),
             lanes.target.eq(self.target),
+            lanes.magnitudes.eq(magnitudes(prepare.prepared, self.target)),
             self.result.eq(lanes.result),
             self.supported.eq(decode.control.supported),
             self.pipelined.eq(decode.control.pipelined),

@@ -1,6 +1,6 @@
 """How the numbers of the target relate to others, turned straight into one flag each."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.atomic.formats import is_float
@@ -33,6 +33,8 @@ class Compare(wiring.Component):
     control : In(Control)
     prepared : In(prepared_operands(data_width))
     target : In(data_width)
+    magnitudes : In(data_width)
+        ``prepare.magnitudes`` of both.
     flags : Out(data_width // 8)
         Bit n: of the number whose top byte is n; zero where none ends.
     """
@@ -45,6 +47,7 @@ class Compare(wiring.Component):
                 "control": In(Control),
                 "prepared": In(prepared_operands(data_width)),
                 "target": In(data_width),
+                "magnitudes": In(data_width),
                 "flags": Out(data_width // 8),
             }
         )
@@ -53,14 +56,9 @@ class Compare(wiring.Component):
         m = Module()
         control = restrict(m, self.control, self._datatypes, self._ops)
         prepared = self.prepared
-        magnitudes = Signal.like(self.target)
-        compared = Signal.like(self.target)
-        signs = Cat(Cat(Const(0, 7), sign) for sign in prepared.signs)
-        lowest_exponent_bits = Cat(Cat(Const(0, 64), smallest, Const(0, 63)) for smallest in prepared.smallest)
-        m.d.comb += [magnitudes.eq(self.target & ~signs), compared.eq(magnitudes & ~lowest_exponent_bits)]
-        above = self._chain(m, "above", compared, prepared.other, 0)
-        not_below = self._chain(m, "not_below", compared, prepared.other, 1)
-        nans = self._nans(m, control, magnitudes)
+        above = self._chain(m, "above", self.magnitudes, prepared.other, 0)
+        not_below = self._chain(m, "not_below", self.magnitudes, prepared.other, 1)
+        nans = self._nans(m, control)
         for byte in range(len(self.flags)):
             sign = self.target[8 * byte + 7]
             if_above, if_equal, if_below = (
@@ -91,12 +89,17 @@ class Compare(wiring.Component):
         ]
         return chain.carries
 
-    def _nans(self, m, control, magnitudes):
+    def _nans(self, m, control):
         """One flag per number: a NaN that has to be told from numbers."""
         nans = Signal(len(self.flags))
         if not any(is_float(datatype) for datatype in self._datatypes):
             return nans
-        beyond = self._chain(m, "beyond", magnitudes, self.prepared.limit, 0)
+        # NaNs have their exponents compared whole.
+        lowest = range(64, len(self.target), 128)
+        whole = Cat(
+            (self.target if position in lowest else self.magnitudes)[position] for position in range(len(self.target))
+        )
+        beyond = self._chain(m, "beyond", whole, self.prepared.limit, 0)
         m.d.comb += nans.eq(beyond)
         for group in range(len(self.prepared.smallest)):
             integer = self.target[128 * group + 63]

@@ -25,7 +25,7 @@ class FastLanes(wiring.Component):
                  +-- low products ------------+
                  +-- mask and merge ---------mux--+
                  +-- keep ------------------------+-- mux -- result
-                 +-- compare -- flags -- spread ------'
+        magnitudes -- compare -- flags -- spread -----'
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class FastLanes(wiring.Component):
     prepared : In(prepared_operands(data_width))
         From PrepareOperands under the same control, registered.
     target : In(data_width)
+    magnitudes : In(data_width)
+        ``magnitudes`` of both. In the loop it has registers of its own, so that carry chains begin where they end.
     result : Out(data_width)
         The new value of the target. The fetched value is ``target`` itself.
     """
@@ -71,6 +73,7 @@ class FastLanes(wiring.Component):
                 "control": In(Control),
                 "prepared": In(prepared_operands(data_width)),
                 "target": In(data_width),
+                "magnitudes": In(data_width),
                 "result": Out(data_width),
             }
         )
@@ -95,6 +98,7 @@ class FastLanes(wiring.Component):
             compare.control.eq(self.control),
             compare.prepared.eq(prepared),
             compare.target.eq(self.target),
+            compare.magnitudes.eq(self.magnitudes),
         ]
         products = self._products(m, control) if self._multiplies else None
         for byte in range(lanes):

@@ -1,6 +1,6 @@
 """What an operation's operands make of a beat, worked out before the target is known."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
@@ -8,7 +8,7 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_hw.atomic.control import COMPONENTS, FORMATS, Control, check_datatypes, restrict, spread, starts
 from amoeba_hw.atomic.measure import measured_operand
 
-__all__ = ["PrepareOperands", "prepared_operands"]
+__all__ = ["PrepareOperands", "magnitudes", "prepared_operands"]
 
 
 def prepared_operands(data_width: int) -> data.StructLayout:
@@ -57,6 +57,14 @@ def prepared_operands(data_width: int) -> data.StructLayout:
             "if_below": 2 * lanes,
         }
     )
+
+
+def magnitudes(prepared: data.View, target: Value) -> Value:
+    """What is compared of the target: its numbers without ``signs``, and where ``smallest``, without the exponent's
+    lowest bit."""
+    signs = Cat(Cat(Const(0, 7), sign) for sign in prepared.signs)
+    lowest_exponent_bits = Cat(Cat(Const(0, 64), smallest, Const(0, 63)) for smallest in prepared.smallest)
+    return target & ~signs & ~lowest_exponent_bits
 
 
 class PrepareOperands(wiring.Component):

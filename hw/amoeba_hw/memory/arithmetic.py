@@ -11,7 +11,7 @@ from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
-from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
+from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes, prepared_operands
 from amoeba_hw.atomic.schedule import LATENCIES, USES, Kind, kind_of
 
 __all__ = ["ISSUE_TO_COMPUTE", "Arithmetic"]
@@ -52,8 +52,8 @@ class Arithmetic(wiring.Component):
         One cycle after the issue.
     is_late, late_operand : in
         With these: the operand of an FI_ATOMIC_WRITE is ``late_operand``.
-    target : in
-        Two cycles after the issue.
+    next_target, target : in
+        One cycle and two cycles after the issue.
     result : out
         Combinational, of an operation that is not pipelined.
     forward : in
@@ -92,6 +92,7 @@ class Arithmetic(wiring.Component):
                 "compare": In(width),
                 "is_late": In(1),
                 "late_operand": In(width),
+                "next_target": In(width),
                 "target": In(width),
                 "result": Out(width),
                 "forward": In(width // 8),
@@ -118,7 +119,9 @@ class Arithmetic(wiring.Component):
         control = Signal(Control)
         measured = Signal(measured_operand(width))
         prepared = Signal(prepared_operands(width))
+        compared = Signal(width, reset_less=True)
         m.d.sync += [
+            compared.eq(magnitudes(prepare.prepared, self.next_target)),
             measured.eq(measure.measured),
             control.eq(self.prepare_control),
             prepared.eq(prepare.prepared),
@@ -139,6 +142,7 @@ class Arithmetic(wiring.Component):
             lanes.control.eq(control),
             lanes.prepared.eq(prepared),
             lanes.target.eq(self.target),
+            lanes.magnitudes.eq(compared),
             self.result.eq(lanes.result),
         ]
         if self._cells:

@@ -455,9 +455,13 @@ class Executor(wiring.Component):
         soon = self._late[1]
         forwards = touches & following.touches & (commit.entry == following.entry)
         forwards_late = soon.valid & following.touches & (soon.entry == following.entry)
-        m.d.comb += arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0))
+        forwarded = commit.strobe & forwards.replicate(len(commit.strobe))
+        m.d.comb += [
+            arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0)),
+            arithmetic.next_target.eq(merge(forwarded, commit.data, fetched)),
+        ]
         m.d.sync += [
-            target.eq(merge(commit.strobe & forwards.replicate(len(commit.strobe)), commit.data, fetched)),
+            target.eq(arithmetic.next_target),
             forward_late.eq(arithmetic.forward),
             self.commit.eq(commit),
             self._stores_element.eq(stores_element),

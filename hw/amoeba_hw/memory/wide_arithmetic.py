@@ -10,7 +10,7 @@ from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
-from amoeba_hw.atomic.prepare import PrepareOperands, prepared_operands
+from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes, prepared_operands
 
 __all__ = ["PART_BY_PART", "WideArithmetic"]
 
@@ -127,7 +127,12 @@ class WideArithmetic(wiring.Component):
             measured.eq(measure.measured),
             prepared.eq(prepare.prepared),
         ]
-        m.d.comb += [lanes.control.eq(whole_control), lanes.prepared.eq(prepared), lanes.target.eq(element)]
+        m.d.comb += [
+            lanes.control.eq(whole_control),
+            lanes.prepared.eq(prepared),
+            lanes.target.eq(element),
+            lanes.magnitudes.eq(magnitudes(prepared, element)),
+        ]
         changes = Signal()
         m.d.sync += changes.eq(start & ~whole_control.pipelined)
         with m.If(changes):
