@@ -249,7 +249,7 @@ class _NaiveArithmetic(wiring.Component):
             result.eq(Mux(adds, self.target[:BITS], 0) + operand),
             late_target.eq(Mux(forwarded, self.late_result[:BITS], self.target[:BITS])),
             late.eq(Mux(adds, late_target, 0) + operand),
-            self.result.eq(result),
+            *(outcome.eq(result) for outcome in self.results),
             self.late_result.eq(past[0]),
         ]
         m.d.sync += [

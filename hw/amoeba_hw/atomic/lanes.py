@@ -1,6 +1,6 @@
 """Everything the atomic unit does to a beat within one cycle."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.atomic.formats import is_float
@@ -38,7 +38,7 @@ class FastLanes(wiring.Component):
     single_cycle_products : bool
         Whether to build multipliers, for FI_PROD on integers.
     registered : bool
-        Whether the result comes a cycle later, from before the last multiplexer: for those who have the time.
+        Whether the result comes a cycle later, with registers before the last choice: for those who have the time.
 
     Members
     -------
@@ -51,6 +51,9 @@ class FastLanes(wiring.Component):
         ``magnitudes`` of both. In the loop it has registers of its own, so that carry chains begin where they end.
     result : Out(data_width)
         The new value of the target. The fetched value is ``target`` itself.
+    raised, if_raised, if_not : Out(data_width // 8), Out(data_width), Out(data_width)
+        What the result is chosen from, and by what, byte by byte. The flags come last: whoever does more to the result
+        does it to both, and then chooses.
     """
 
     def __init__(
@@ -75,6 +78,9 @@ class FastLanes(wiring.Component):
                 "target": In(data_width),
                 "magnitudes": In(data_width),
                 "result": Out(data_width),
+                "raised": Out(data_width // 8),
+                "if_raised": Out(data_width),
+                "if_not": Out(data_width),
             }
         )
 
@@ -86,10 +92,8 @@ class FastLanes(wiring.Component):
         lanes = width // 8
         m.submodules.adder = adder = SegmentedAdder(width, bytes_per_chain=16)
         m.submodules.compare = compare = Compare(width, self._datatypes, self._ops)
-        raised = Signal(lanes, reset_less=True)
-        all_changed, all_unchanged = (Signal(width, name=name, reset_less=True) for name in ("changed", "unchanged"))
         domain = m.d.sync if self._registered else m.d.comb
-        domain += raised.eq(spread(control, compare.flags))
+        domain += self.raised.eq(spread(control, compare.flags))
         m.d.comb += [
             adder.a.eq(self.target),
             adder.b.eq(prepared.merged),
@@ -109,8 +113,8 @@ class FastLanes(wiring.Component):
             if products is not None:
                 changed = Mux(control.multiply, products[part], changed)
             unchanged = Mux(prepared.inverted[byte], merged, target & control.keep.replicate(8))
-            domain += [all_changed[part].eq(changed), all_unchanged[part].eq(unchanged)]
-            m.d.comb += self.result[part].eq(Mux(raised[byte], all_changed[part], all_unchanged[part]))
+            domain += [self.if_raised[part].eq(changed), self.if_not[part].eq(unchanged)]
+            m.d.comb += self.result[part].eq(Mux(self.raised[byte], self.if_raised[part], self.if_not[part]))
         return m
 
     def _products(self, m, control):

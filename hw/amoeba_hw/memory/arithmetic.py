@@ -13,6 +13,7 @@ from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes, prepared_operands
 from amoeba_hw.atomic.schedule import LATENCIES, USES, Kind, kind_of
+from amoeba_hw.memory.operations import merge
 
 __all__ = ["ISSUE_TO_COMPUTE", "Arithmetic"]
 
@@ -52,10 +53,13 @@ class Arithmetic(wiring.Component):
         One cycle after the issue.
     is_late, late_operand : in
         With these: the operand of an FI_ATOMIC_WRITE is ``late_operand``.
-    next_target, target : in
-        One cycle and two cycles after the issue.
-    result : out
-        Combinational, of an operation that is not pipelined.
+    next_target : in, array of two
+        One cycle after the issue, byte by byte: the target if this is not ``raised``, and if it is.
+    target : in
+        Two cycles after the issue.
+    raised, results : out, array of two
+        Combinational, of an operation that is not pipelined, byte by byte: its result if this is not ``raised``, and
+        if it is. Known last: what else happens to both results happens before the choice.
     forward : in
         One cycle after the issue: bytes of a pipelined operation's target that are the ``late_result`` of the cycle
         after.
@@ -92,9 +96,10 @@ class Arithmetic(wiring.Component):
                 "compare": In(width),
                 "is_late": In(1),
                 "late_operand": In(width),
-                "next_target": In(width),
+                "next_target": In(width).array(2),
                 "target": In(width),
-                "result": Out(width),
+                "raised": Out(width // 8),
+                "results": Out(width).array(2),
                 "forward": In(width // 8),
                 "start": In(1),
                 "late_result": Out(width),
@@ -120,8 +125,9 @@ class Arithmetic(wiring.Component):
         measured = Signal(measured_operand(width))
         prepared = Signal(prepared_operands(width))
         compared = Signal(width, reset_less=True)
+        if_not, if_raised = (magnitudes(prepare.prepared, target) for target in self.next_target)
         m.d.sync += [
-            compared.eq(magnitudes(prepare.prepared, self.next_target)),
+            compared.eq(merge(lanes.raised, if_raised, if_not)),
             measured.eq(measure.measured),
             control.eq(self.prepare_control),
             prepared.eq(prepare.prepared),
@@ -143,7 +149,9 @@ class Arithmetic(wiring.Component):
             lanes.prepared.eq(prepared),
             lanes.target.eq(self.target),
             lanes.magnitudes.eq(compared),
-            self.result.eq(lanes.result),
+            self.raised.eq(lanes.raised),
+            self.results[0].eq(lanes.if_not),
+            self.results[1].eq(lanes.if_raised),
         ]
         if self._cells:
             self._elaborate_pipeline(m)

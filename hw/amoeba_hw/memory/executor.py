@@ -440,7 +440,6 @@ class Executor(wiring.Component):
                 stores_element.eq(ends.compute & ~ends.wide),
                 commit.entry.eq(ends.entry),
                 commit.strobe.eq(ends.strobe),
-                commit.data.eq(late_result),
             ]
         with m.Else():
             ends_now = self._valid[2] & ~pipelined[1] & ~self._is_wide(operation)
@@ -449,19 +448,25 @@ class Executor(wiring.Component):
                 stores_element.eq(ends_now & operation.compute),
                 commit.entry.eq(operation.entry),
                 commit.strobe.eq(strobe),
-                commit.data.eq(arithmetic.result),
             ]
         m.d.comb += commit.valid.eq(touches)
         soon = self._late[1]
         forwards = touches & following.touches & (commit.entry == following.entry)
         forwards_late = soon.valid & following.touches & (soon.entry == following.entry)
         forwarded = commit.strobe & forwards.replicate(len(commit.strobe))
+        # Which of its two outcomes an operation has is known last: everything else happens to both.
+        outcomes = [Signal.like(target, name=f"outcome_{raised}") for raised in range(2)]
+        for outcome, result, next_target in zip(outcomes, arithmetic.results, arithmetic.next_target, strict=True):
+            m.d.comb += [
+                outcome.eq(Mux(ends.valid, late_result, result)),
+                next_target.eq(merge(forwarded, outcome, fetched)),
+            ]
         m.d.comb += [
             arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0)),
-            arithmetic.next_target.eq(merge(forwarded, commit.data, fetched)),
+            commit.data.eq(merge(arithmetic.raised, outcomes[1], outcomes[0])),
         ]
         m.d.sync += [
-            target.eq(arithmetic.next_target),
+            target.eq(merge(arithmetic.raised, arithmetic.next_target[1], arithmetic.next_target[0])),
             forward_late.eq(arithmetic.forward),
             self.commit.eq(commit),
             self._stores_element.eq(stores_element),
