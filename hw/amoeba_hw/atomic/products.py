@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.atomic.control import Control
+from amoeba_hw.atomic.control import FORMATS, Control
 from amoeba_hw.atomic.float_multiply import FloatFactors, FloatProduct
 from amoeba_hw.atomic.multiply import SegmentedMultiplier
 from amoeba_hw.atomic.slots import SLOT_BITS, slots_of
@@ -74,11 +74,15 @@ class Products(wiring.Component):
         sizes = self._delay(m, "size", size, self.INTEGER_LATENCY)
         formats = self._delay(m, "float_format", self.control.float_format.as_value(), self.INTEGER_LATENCY)
         raw = self._delay(m, "raw", Cat(self.a, self.b), FloatFactors.LATENCY)[-1]
+        chosen = self.control.float_format
+        if len({f.name for slot in self._slots for f in slot.formats}) == 1:
+            # The control would have to reach every bit of the numbers only to mask what nobody sees.
+            chosen = dict.fromkeys(FORMATS, Const(1, 1))
         for slot in self._slots:
             m.submodules[f"factors_{slot.index}"] = factors = self.factors[slot.index]
             part = slice(slot.first, slot.first + slot.width)
             m.d.comb += [
-                factors.float_format.eq(chosen_for(slot, self.control.float_format)),
+                factors.float_format.eq(chosen_for(slot, chosen)),
                 factors.a.eq(self.a[part]),
                 factors.b.eq(self.b[part]),
             ]
