@@ -241,7 +241,8 @@ class FloatProduct(wiring.Component):
         ]
         precision = precision_of(self._formats)
         kept = product[-(precision + 3) :]
-        rest = product[: -(precision + 3)].any()
+        # Below its 2 * precision bits, the product is zero.
+        rest = product[-2 * precision : -(precision + 3)].any()
         two_or_more = product[-1]
         shift = expectation.shift
         subnormal = shift_right(m, kept, shift, steps=range(0, len(shift), 2))
