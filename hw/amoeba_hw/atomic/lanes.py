@@ -52,8 +52,8 @@ class FastLanes(wiring.Component):
     result : Out(data_width)
         The new value of the target. The fetched value is ``target`` itself.
     raised, if_raised, if_not : Out(data_width // 8), Out(data_width), Out(data_width)
-        What the result is chosen from, and by what, byte by byte. The flags come last: whoever does more to the result
-        does it to both, and then chooses.
+        What the result is chosen from, byte by byte, and by what. ``raised`` comes last: whoever does more to the
+        result does it to both, and then chooses.
     """
 
     def __init__(
