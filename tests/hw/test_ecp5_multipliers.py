@@ -300,7 +300,7 @@ def test_no_cycle_is_different():
 
 
 def test_the_multiplier_array_has_all_registers_of_its_tiles_in_the_blocks(tmp_path):
-    top = Harness(SegmentedMultiplier(), {})
+    top = Harness(SegmentedMultiplier())
     (tmp_path / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
     run_yosys(tmp_path, "read_rtlil top.il; synth_ecp5 -top top -json top.json")
     netlist = json.loads((tmp_path / "top.json").read_text())

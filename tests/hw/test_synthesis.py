@@ -3,10 +3,14 @@
 import os
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 from amoeba_hw import synthesis
 from amoeba_hw.synthesis import (
     SynthesisResult,
     ToolStoppedError,
+    count_ecp5,
     nextpnr_version,
     occupied,
     progress,
@@ -112,3 +116,30 @@ def test_yosys_runs_as_webassembly_elsewhere(tmp_path, monkeypatch):
     assert "here" in (tmp_path / "said.txt").read_text()
     with pytest.raises(ToolStoppedError, match="failed"):
         run_yosys(tmp_path, "read_rtlil missing.il")
+
+
+class SumOfProducts(wiring.Component):
+    """Two registered products of 16 bits, and their sum."""
+
+    a: In(16).array(2)
+    b: In(16).array(2)
+    total: Out(33)
+
+    def elaborate(self, platform):
+        m = Module()
+        products = [Signal(32, name=f"product_{index}", reset_less=True) for index in range(2)]
+        for product, a, b in zip(products, self.a, self.b, strict=True):
+            factors = [Signal(16, name=f"{product.name}_{side}", reset_less=True) for side in "ab"]
+            m.d.sync += [factors[0].eq(a), factors[1].eq(b), product.eq(factors[0] * factors[1])]
+        m.d.comb += self.total.eq(products[0] + products[1])
+        return m
+
+
+def test_a_block_is_counted_in_its_harness_with_the_registers_of_its_multipliers_moved():
+    counted = count_ecp5(SumOfProducts())
+    # Yosys makes one of what is held of a bit, and of the next bit that is shifted.
+    shifted, result, folded = 64 + 1, 33, 9 + 3 + 1
+    assert counted.registers == shifted + result + folded
+    assert (counted.multipliers, counted.block_rams) == (2, 0)
+    # The carry chain of the sum, and the exclusive-or of its bits.
+    assert 33 + folded <= counted.luts <= 33 + folded + 8
