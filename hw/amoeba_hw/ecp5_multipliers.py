@@ -3,7 +3,7 @@
 A MULT18X18D has registers for its factors and for its product, but Yosys' ``synth_ecp5`` leaves all registers in the
 fabric. Then the ways to a block and back, whose place on the chip is given, are both in the multiplier's cycle.
 
-Parameters and ports are those of nextpnr and of Lattice's sysDSP usage guide (FPGA-TN-02205): ``REG_INPUTA_CLK``,
+Parameters and ports are those of Yosys' declaration of the block and of nextpnr's packer: ``REG_INPUTA_CLK``,
 ``REG_INPUTB_CLK`` and ``REG_OUTPUT_CLK`` name the clock of a register, by default with the enable CE0 and the reset
 RST0. nextpnr knows the timing of a block with registers at both inputs or at none, and of one clock, CLK0.
 """
