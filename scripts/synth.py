@@ -215,7 +215,8 @@ PARTS: dict[str, Callable[[], wiring.Component]] = {
 
 def commit() -> str:
     """The last commit that changed the hardware; marked where hw/ or model/ differ from it."""
-    hardware = ("--", "hw/amoeba_hw", "model", ":!hw/amoeba_hw/synthesis.py", ":!hw/amoeba_hw/ultrascale.py")
+    flow = ("synthesis", "ultrascale", "ecp5_multipliers")
+    hardware = ("--", "hw/amoeba_hw", "model", *(f":!hw/amoeba_hw/{module}.py" for module in flow))
 
     def git(*arguments: str) -> str:
         command = ["git", *arguments, *hardware]
@@ -234,10 +235,11 @@ def measure(name: str, family: str, route: bool, minutes: float, seed: int) -> d
     elif family == "ecp5 parts":
         figures = synthesize(PARTS[name]())
     elif route:
+        row["note"] = f"seed {seed}"
         try:
             figures = synthesize(BLOCKS[name][1](ECP5), frequency_mhz=TARGET_MHZ, seed=seed, timeout=60 * minutes)
         except ToolStoppedError as error:
-            row["note"] = f"stopped after {minutes:.0f} minutes: {progress(error.log)}"
+            row["note"] += f"; stopped after {minutes:.0f} minutes: {progress(error.log)}"
             figures = occupied(error.log)
     else:
         figures = count_ecp5(BLOCKS[name][1](ECP5))
@@ -260,7 +262,10 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "(`single_cycle_products=False`). Yosys and nextpnr. The part has 83,640 LUT4,",
         "156 MULT18X18D and 208 DP16KD. Yosys runs as machine code if the package `pyosys` is installed (the extra",
         "`synth`), and nextpnr if `nextpnr-ecp5` is on the PATH (the OSS CAD Suite has it); each is several times as",
-        "fast as the WebAssembly that is taken elsewhere. Blocks without a frequency were synthesized, not placed.",
+        "fast as the WebAssembly that is taken elsewhere. Ways between LUTs are taken to be as long as they are in a",
+        "full part, registers next to multipliers move into the DSP blocks, and the placer cares more for the",
+        "slowest paths than by default (`hw/amoeba_hw/synthesis.py`); rows of commits before 9222e1f do without all",
+        "that. Blocks without a frequency were synthesized, not placed.",
         "Where a note names sizes, the block was taken with those.",
         "",
         "| block | what | LUT4 | FF | MULT18 | DP16KD | MHz | commit | note |",
