@@ -53,7 +53,7 @@ class MemoryEngine(wiring.Component):
     ``parameters.lines`` cover the host's latency; random lines somewhat less, see LineTable. A chain of pipelined
     operations on the same bytes takes their latency (ArithmeticPipeline) each. Elements of two beats take two cycles
     if they begin where a line does; in a chain on one address 5 each, products 26. Misaligned elements take about 10
-    cycles each, those of two beats 19, and the latency. An answer takes 23 cycles from its request plus the host's
+    cycles each, those of two beats 19, and the latency. An answer takes 26 cycles from its request plus the host's
     latency.
 
     Parameters
