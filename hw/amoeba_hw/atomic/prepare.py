@@ -62,9 +62,12 @@ def prepared_operands(data_width: int) -> data.StructLayout:
 def magnitudes(prepared: data.View, target: Value) -> Value:
     """What is compared of the target: its numbers without ``signs``, and where ``smallest``, without the exponent's
     lowest bit."""
-    signs = Cat(Cat(Const(0, 7), sign) for sign in prepared.signs)
     lowest_exponent_bits = Cat(Cat(Const(0, 64), smallest, Const(0, 63)) for smallest in prepared.smallest)
-    return target & ~signs & ~lowest_exponent_bits
+    return target & ~_sign_bits(prepared) & ~lowest_exponent_bits
+
+
+def _sign_bits(prepared):
+    return Cat(Cat(Const(0, 7), sign) for sign in prepared.signs)
 
 
 class PrepareOperands(wiring.Component):
@@ -158,10 +161,9 @@ class PrepareOperands(wiring.Component):
     def _compare_with(self, m, control, other):
         """The magnitudes that the target's are compared with: zero for truth operations."""
         prepared = self.prepared
-        sign_bits = Cat(Cat(Const(0, 7), sign) for sign in prepared.signs)
         compared = Signal(len(other))
         m.d.comb += [
-            compared.eq(other & ~sign_bits & ~control.truth.replicate(len(other))),
+            compared.eq(other & ~_sign_bits(prepared) & ~control.truth.replicate(len(other))),
             prepared.other.eq(~compared),
         ]
         for group in range(len(prepared.smallest)):
