@@ -64,6 +64,8 @@ class Counter(HasDescriptor):
         """Of the driver; the NIC's is to be added."""
         self._errors = 0
         """Likewise."""
+        self._miscounted = [0, 0]
+        """Successes and errors that the NIC counts, or is about to, and that are none."""
         self._hears_of_peers = False
         """They may begin something that counts at any time."""
         self._heeding = described
@@ -85,7 +87,9 @@ class Counter(HasDescriptor):
     @property
     def _sums(self) -> tuple[int, int]:
         """(successes, errors), the NIC's and the driver's together."""
-        successes, errors = self._nic.event_counter(self._number) if self._number else (0, 0)
+        counted = self._nic.event_counter(self._number) if self._number else (0, 0)
+        # the NIC may not have written yet what it is known to have miscounted
+        successes, errors = (max(each - none, 0) for each, none in zip(counted, self._miscounted, strict=True))
         return (self._value + successes) & _U64, (self._errors + errors) & _U64
 
     def read(self) -> int:
@@ -268,11 +272,16 @@ class Counter(HasDescriptor):
         if self._deferrals.live:
             self._deferrals.progress()
 
-    def _count(self, status: int, by: int = 1) -> None:
+    def _count(self, status: int) -> None:
         if status == _OK:
-            self._value = (self._value + by) & _U64
+            self._value = (self._value + 1) & _U64
         else:
-            self._errors = (self._errors + by) & _U64
+            self._errors = (self._errors + 1) & _U64
+        self._show()
+
+    def _uncount(self, status: int) -> None:
+        """The NIC counts an operation with this status, and should not."""
+        self._miscounted[status != _OK] += 1
         self._show()
 
     def _count_peers(self) -> None:
@@ -362,11 +371,11 @@ class Counters:
         if told is None or not counter._number:
             counter._count(status)
         elif (told == _OK) != (status == _OK):  # the end of a chain, of which another piece was refused
-            counter._count(told, -1)
+            counter._uncount(told)
             counter._count(status)
 
     def uncount_read(self) -> None:
         """A peer has read a message, which the NIC took for a read of its own."""
         counter = self._counters.get(BindFlags.FI_REMOTE_READ)
         if counter is not None:
-            counter._count(_OK, -1)
+            counter._uncount(_OK)

@@ -1,9 +1,16 @@
 """Every sentence of the manual pages, on every pair."""
 
-import pytest
-from amoeba.testing import NEEDS, checks, select
-from pairs import AUTOMATIC_RTL, PAIRS
+import time
 
+import pytest
+from amoeba import BindFlags
+from amoeba.nic import Nic
+from amoeba.testing import NEEDS, checks, select
+from amoeba.testing.pages.fi_msg import LONG
+from amoeba.testing.pages.fi_rma import pattern
+from pairs import AUTOMATIC_RTL, PAIRS, SharedPair
+
+ABOUT_COUNTERS = ("fi_atomic", "fi_cntr", "fi_endpoint", "fi_mr", "fi_msg", "fi_poll", "fi_trigger")
 ABOUT_PROGRESS = ("fi_cq", "fi_cntr", "fi_trigger", "fi_eq", "fi_msg.long_*", "fi_endpoint.cl*")
 
 
@@ -27,6 +34,53 @@ def test_the_manual_pages_hold(shared, name, check):
 @pytest.mark.parametrize("check", select(*ABOUT_PROGRESS), ids=str)
 def test_what_progress_is_about_holds_on_rtl_that_makes_it_by_itself(shared, check):
     hold(shared(AUTOMATIC_RTL), check)
+
+
+@pytest.fixture
+def late_counters(monkeypatch):
+    """What the NIC has counted is seen 2 ms after the first look at it, so later than entries of its queues."""
+    event_counter, take_counter = Nic.event_counter, Nic.take_counter
+    values = {}
+
+    def look(nic, number):
+        now, known = time.monotonic(), values[nic, number]
+        if (value := event_counter(nic, number)) != known[-1][1]:
+            known.append((now + 0.002, value))
+        while len(known) > 1 and known[1][0] <= now:
+            known.pop(0)
+        return known[0][1]
+
+    def take(nic):
+        number = take_counter(nic)
+        values[nic, number] = [(0.0, (0, 0))]
+        return number
+
+    monkeypatch.setattr(Nic, "event_counter", look)
+    monkeypatch.setattr(Nic, "take_counter", take)
+
+
+@pytest.mark.parametrize("check", select(*ABOUT_COUNTERS), ids=str)
+def test_counters_may_follow_the_entries_of_queues(late_counters, check):
+    pair = SharedPair("model,model")
+    try:
+        hold(pair, check)
+    finally:
+        pair.close()
+
+
+def test_a_counter_never_falls_below_nothing(late_counters):
+    """A peer reads a long message: the driver may know that this counts for nothing before the NIC's count shows."""
+    one = SharedPair("model,model")
+    try:
+        pair = one.get()
+        reads = pair.keep(pair.domain.cntr_open())
+        near, receive = pair.talker(counters={BindFlags.FI_REMOTE_READ: reads}), pair.receive(LONG)
+        near.endpoint.send(pattern(LONG), pair.peer)
+        receive.finish()
+        near.finish()
+        assert {reads.read() for _ in range(1000)} <= {0, 1}
+    finally:
+        one.close()
 
 
 @pytest.mark.parametrize("name", ["model,model", "rtl,rtl"])

@@ -1,7 +1,7 @@
 """fi_cntr(3): counters."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from amoeba.constants import BindFlags, Errno, Op, WaitObj
 from amoeba.counters import Counter
@@ -25,8 +25,13 @@ def counted(pair: Pair, *kinds: BindFlags, bind: BindFlags = _SELECTIVE) -> tupl
     return pair.open(bind=bind, counters=dict(zip(kinds, counters, strict=True))), counters
 
 
-def becomes(what: str, read: Callable[[], int], expected: int, patience: float) -> None:
-    """Read until a value is there: an update may take a while to be seen."""
+def values_of(counters: Iterable[Counter]) -> list[tuple[int, int]]:
+    """(value, error value) of each."""
+    return [(counter.read(), counter.readerr()) for counter in counters]
+
+
+def becomes(what: str, read: Callable[[], object], expected: object, patience: float) -> None:
+    """Read until a value is there: an update may be seen later than the entry in the queue."""
     deadline = time.monotonic() + patience
     while (value := read()) != expected and time.monotonic() < deadline:
         pass

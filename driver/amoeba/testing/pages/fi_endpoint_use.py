@@ -14,6 +14,7 @@ from amoeba.constants import (
     OptionLevel,
 )
 from amoeba.testing.expectations import expect, expect_equal, expect_error
+from amoeba.testing.pages.fi_cntr import becomes, values_of
 from amoeba.testing.pages.fi_endpoint import page
 from amoeba.testing.pages.fi_msg import LONG
 from amoeba.testing.pages.fi_rma import message, pattern
@@ -70,8 +71,7 @@ def reads_and_writes_are_counted_however_they_end(pair: Pair) -> None:
     near.failure()
     near.endpoint.read(bytearray(8), peer, address, key ^ 1)
     near.failure()
-    values = [(counter.read(), counter.readerr()) for counter in counters.values()]
-    expect_equal("reads and writes", values, [(1, 1), (1, 1)])
+    becomes("reads and writes", lambda: values_of(counters.values()), [(1, 1), (1, 1)], pair.patience)
 
 
 @page("fi_ep_bind: FI_REMOTE_READ, FI_REMOTE_WRITE", "A counter is incremented by what peers do to the endpoint.")
@@ -87,8 +87,7 @@ def operations_of_peers_are_counted(pair: Pair) -> None:
     for kind, count in zip(kinds, (1, 2), strict=True):
         counters[kind].wait(count, pair.patience)
     pair.near.finish_all(2)
-    values = [(counter.read(), counter.readerr()) for counter in counters.values()]
-    expect_equal("reads and writes of peers", values, [(1, 0), (2, 0)])
+    expect_equal("reads and writes of peers", values_of(counters.values()), [(1, 0), (2, 0)])
 
 
 # Cancelling

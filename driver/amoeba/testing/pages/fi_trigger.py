@@ -334,7 +334,7 @@ def work_is_reported_where_asked_for(pair: Pair) -> None:
     done(pair, finished, 2)
     expect_equal("op_context", near.finish().op_context, "work")
     near.nothing_more()
-    expect_equal("counted by the endpoint", writes.read(), 1)
+    becomes("counted by the endpoint", writes.read, 1, pair.patience)
 
 
 @page("fi_cq(3): fi_cq_readerr", "Work that fails is an error of its completion counter, and in the error queue.")
