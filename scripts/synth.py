@@ -29,6 +29,7 @@ from amoeba_hw.core import Core
 from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.memory.engine import MemoryEngine
+from amoeba_hw.memory.operations import merge
 from amoeba_hw.synthesis import (
     ToolStoppedError,
     count_ecp5,
@@ -87,13 +88,16 @@ class LanesLoop(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.lanes = lanes = self._lanes
-        next_target = Signal.like(self.target)
-        m.d.comb += [next_target.eq(Mux(self.forward, lanes.result, self.target)), self.result.eq(lanes.result)]
+        next_targets = [Signal.like(self.target, name=f"next_target_{raised}") for raised in range(2)]
+        for next_target, outcome in zip(next_targets, (lanes.if_not, lanes.if_raised), strict=True):
+            m.d.comb += next_target.eq(Mux(self.forward, outcome, self.target))
+        m.d.comb += self.result.eq(lanes.result)
+        if_not, if_raised = (magnitudes(self.prepared, next_target) for next_target in next_targets)
         for port, value in (
             (lanes.control, self.control),
             (lanes.prepared, self.prepared),
-            (lanes.target, next_target),
-            (lanes.magnitudes, magnitudes(self.prepared, next_target)),
+            (lanes.target, merge(lanes.raised, next_targets[1], next_targets[0])),
+            (lanes.magnitudes, merge(lanes.raised, if_raised, if_not)),
         ):
             register = Signal.like(port, reset_less=True)
             m.d.sync += register.eq(value)

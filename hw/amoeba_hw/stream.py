@@ -11,7 +11,15 @@ from amaranth.hdl import Array, Module, Shape, ShapeCastable, Signal
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Demux", "Queue", "RegisterSlice", "RoundRobinArbiter", "SkidBuffer", "connect_streams"]
+__all__ = [
+    "Demux",
+    "Queue",
+    "RegisterSlice",
+    "RegisteredQueue",
+    "RoundRobinArbiter",
+    "SkidBuffer",
+    "connect_streams",
+]
 
 
 def _payload_shape(interface):
@@ -170,6 +178,49 @@ class SkidBuffer(wiring.Component):
         with m.Else():
             m.d.comb += self.o.payload.eq(self.i.payload)
             m.d.sync += [self._full.eq(self.i.valid & ~self.o.ready), self._spare.eq(self.i.payload)]
+        return m
+
+
+class RegisteredQueue(wiring.Component):
+    """Queue with a SkidBuffer and a RegisterSlice behind it, so that its memory shares no cycle with the consumer.
+
+    For a consumer that takes a whole cycle to look at a beat, or to decide whether it takes one.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload of both streams.
+    depth : int
+        Beats the queue itself holds, at least 1; two more fit behind it.
+
+    Members
+    -------
+    i, o : stream of ``shape``
+        Latency three cycles, one beat per cycle if the depth is at least 3. ``o`` comes from registers, ``i.ready``
+        does not depend on ``o.ready``.
+    level : range(depth + 1)
+        Beats in the queue itself.
+    """
+
+    def __init__(self, shape, depth):
+        self._queue = Queue(shape, depth)
+        super().__init__(self._queue.signature.flip().flip())
+
+    @property
+    def depth(self):
+        return self._queue.depth
+
+    def elaborate(self, platform):
+        m = Module()
+        shape = _payload_shape(self.i)
+        m.submodules.queue = queue = self._queue
+        m.submodules.skid = skid = SkidBuffer(shape)
+        m.submodules.slice = register_slice = RegisterSlice(shape)
+        connect_streams(m, wiring.flipped(self.i), queue.i)
+        connect_streams(m, queue.o, skid.i)
+        connect_streams(m, skid.o, register_slice.i)
+        connect_streams(m, register_slice.o, wiring.flipped(self.o))
+        m.d.comb += self.level.eq(queue.level)
         return m
 
 

@@ -3,10 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
-from amoeba_hw.atomic.decode import DecodeOperation
-from amoeba_hw.atomic.lanes import FastLanes
-from amoeba_hw.atomic.measure import Measure
-from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes
+from amoeba_hw.atomic.decoded_lanes import DecodedLanes
 from amoeba_model.atomic.formats import is_signed
 from amoeba_model.opcodes import Datatype, Op
 
@@ -70,26 +67,16 @@ class IntegerLanesSpec(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= self._data_width]
-        m.submodules.decode = decode = DecodeOperation(datatypes)
-        m.submodules.measure = measure = Measure(self._data_width, datatypes, tuple(Op))
-        m.submodules.prepare = prepare = PrepareOperands(self._data_width, datatypes)
-        m.submodules.lanes = lanes = FastLanes(self._data_width, datatypes)
+        m.submodules.lanes = lanes = DecodedLanes(self._data_width, datatypes)
         m.d.comb += [
-            decode.op.eq(self.op),
-            decode.datatype.eq(Const(self._datatype, 5)),
-            decode.cswap_by_bits.eq(self.cswap_by_bits),
-            measure.control.eq(decode.control),
-            measure.value.eq(Mux(decode.control.use_compare, self.compare, self.operand)),
-            prepare.control.eq(decode.control),
-            prepare.measured.eq(measure.measured),
-            prepare.operand.eq(self.operand),
-            prepare.compare.eq(self.compare),
-            lanes.control.eq(decode.control),
-            lanes.prepared.eq(prepare.prepared),
+            lanes.op.eq(self.op),
+            lanes.datatype.eq(Const(self._datatype, 5)),
+            lanes.cswap_by_bits.eq(self.cswap_by_bits),
             lanes.target.eq(self.target),
-            lanes.magnitudes.eq(magnitudes(prepare.prepared, self.target)),
+            lanes.operand.eq(self.operand),
+            lanes.compare.eq(self.compare),
             Assume(self.op.matches(*proven_ops(self._datatype))),
-            Assert(decode.control.supported & ~decode.control.pipelined),
+            Assert(lanes.supported & ~lanes.pipelined),
         ]
         bits = 8 * self._datatype.size
         expected = Signal(self._data_width)

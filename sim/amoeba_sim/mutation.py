@@ -10,7 +10,7 @@ can notice the mutant, or the tests lack something, and the checker says what.
 import enum
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,8 +91,8 @@ class Mutants:
         means nothing.
     name : str
         Prefix of the build directory.
-    within : str
-        Name of the submodule to mutate, with all below it; the rest is taken to be right, and so are registers.
+    within : sequence of str
+        Names of the submodules to mutate, with all below them; the rest is taken to be right, and so are registers.
     count : int
         At most 65,535.
     seed : int
@@ -115,7 +115,7 @@ class Mutants:
         build: Callable[[], wiring.Component],
         name: str,
         *,
-        within: str,
+        within: Sequence[str],
         count: int,
         seed: int,
         cycles: int = 0,
@@ -127,6 +127,7 @@ class Mutants:
         self._name = name
         self._cycles = cycles
         self._cut = cut
+        cells = " ".join([f"top/c:*{name}.*" for name in within] + ["%u"] * (len(within) - 1))
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work)
             (folder / "top.il").write_text(rtlil.convert(_Switched(build()), name="top"))
@@ -140,7 +141,7 @@ class Mutants:
                 "opt_clean -purge",
                 # A register that drives part of a net would not be taken for an input and an output.
                 "splitnets -driver",
-                f"select -set place top/c:*{within}.* top/t:$dff %d",
+                f"select -set place {cells} top/t:$dff %d",
                 f"mutate -list {count} -seed {seed} -o list.txt @place",
                 "write_rtlil flat.il",
             ]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from amoeba_hw.atomic.decoded_lanes import DecodedLanes
 from amoeba_model.atomic.classes import class_names, classify, classify_parts, missing_classes, part_class_names
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
@@ -17,7 +18,7 @@ from amoeba_sim.vector_bench import VectorBench
 
 sys.path.append(str(Path(__file__).parents[1]))
 from strategies import corners, operands
-from test_atomic_lanes import DecodedLanes, is_pipelined
+from test_atomic_lanes import is_pipelined
 from test_atomic_pipeline import DecodedPipeline, run
 
 DATA_WIDTH = 256

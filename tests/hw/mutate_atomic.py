@@ -18,8 +18,8 @@ import test_atomic_pipeline
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amoeba_hw.atomic.decode import DecodeOperation
+from amoeba_hw.atomic.decoded_lanes import DecodedLanes
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
-from amoeba_hw.atomic.prepare import magnitudes
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS
@@ -30,7 +30,7 @@ from atomic_coverage import triples
 from atomic_operands import operands, sharp_operands
 from rich.console import Console
 from rich.table import Table
-from test_atomic_lanes import DecodedLanes, bit_pairs, edge_pairs, fast_cells
+from test_atomic_lanes import bit_pairs, edge_pairs, fast_cells
 from test_atomic_pipeline import (
     DecodedPipeline,
     entering,
@@ -43,39 +43,6 @@ from test_atomic_pipeline import (
 
 DATA_WIDTH = 128
 DATATYPES = tuple(datatype for datatype in Datatype if 8 * datatype.size <= DATA_WIDTH)
-
-
-class MeaningfulLanes(DecodedLanes):
-    """FastLanes whose result is zero where it means nothing, so that only what counts is compared."""
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.decode = decode = self._decode
-        # Their cells lie within "lanes." too, and are mutated as well.
-        m.submodules.measure_lanes = measure = self._measure
-        m.submodules.prepare_lanes = prepare = self._prepare
-        m.submodules.lanes = lanes = self._lanes
-        control = decode.control
-        meaningful = control.supported & ~control.pipelined
-        m.d.comb += [
-            decode.op.eq(self.op),
-            decode.datatype.eq(self.datatype),
-            decode.cswap_by_bits.eq(self.cswap_by_bits),
-            measure.control.eq(control),
-            measure.value.eq(Mux(control.use_compare, self.compare, self.operand)),
-            prepare.control.eq(control),
-            prepare.measured.eq(measure.measured),
-            prepare.operand.eq(self.operand),
-            prepare.compare.eq(self.compare),
-            lanes.control.eq(control),
-            lanes.prepared.eq(prepare.prepared),
-            lanes.target.eq(self.target),
-            lanes.magnitudes.eq(magnitudes(prepare.prepared, self.target)),
-            self.result.eq(lanes.result & meaningful.replicate(len(self.result))),
-            self.supported.eq(control.supported),
-            self.pipelined.eq(control.pipelined),
-        ]
-        return m
 
 
 class MeaningfulPipeline(DecodedPipeline):
@@ -183,10 +150,10 @@ def _beats(elements):
 
 @dataclass(frozen=True)
 class Unit:
-    """What can be mutated: the component, the submodule that is, and the tests."""
+    """What can be mutated: the component, the submodules that are, and the tests."""
 
     build: Callable[[int, tuple[Datatype, ...]], wiring.Component]
-    within: str
+    within: tuple[str, ...]
     stimuli: Callable
     cycles: int
     """How long after reset mutants are compared, see ``Mutants``."""
@@ -194,10 +161,14 @@ class Unit:
 
 
 UNITS = {
-    "lanes": Unit(MeaningfulLanes, "lanes", lanes_stimuli, cycles=0),
+    "lanes": Unit(DecodedLanes, ("measure", "prepare", "lanes"), lanes_stimuli, cycles=0),
     # What it has to do is known of the beats of as many cycles as its latency, and shows within as many.
     "pipeline": Unit(
-        MeaningfulPipeline, "pipeline", pipeline_stimuli, cycles=2 * (ArithmeticPipeline.LATENCY + 1), cut=r"\.tile_"
+        MeaningfulPipeline,
+        ("pipeline",),
+        pipeline_stimuli,
+        cycles=2 * (ArithmeticPipeline.LATENCY + 1),
+        cut=r"\.tile_",
     ),
 }
 
@@ -212,7 +183,7 @@ def run(unit: Unit, count: int, seed: int, timeout: int, datatypes=DATATYPES) ->
     """The verdict on each mutant, and what would have killed those that survived."""
     mutants = Mutants(
         lambda: unit.build(DATA_WIDTH, datatypes),
-        f"mutants_{unit.within}",
+        f"mutants_{unit.within[-1]}",
         within=unit.within,
         count=count,
         seed=seed,

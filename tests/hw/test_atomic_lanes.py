@@ -4,13 +4,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module, Mux
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
-from amoeba_hw.atomic.decode import DecodeOperation
+from amoeba_hw.atomic.decoded_lanes import DecodedLanes
 from amoeba_hw.atomic.lanes import FastLanes
-from amoeba_hw.atomic.measure import Measure
-from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import float_format, is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS, is_valid
@@ -20,55 +15,6 @@ from atomic_operands import operands
 
 BEATS = 600
 INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
-
-
-class DecodedLanes(wiring.Component):
-    """FastLanes under the operation and datatype themselves."""
-
-    def __init__(self, data_width, datatypes, single_cycle_products=True):
-        self._decode = DecodeOperation(datatypes, single_cycle_products=single_cycle_products)
-        self._measure = Measure(data_width, datatypes, tuple(Op))
-        self._prepare = PrepareOperands(data_width, datatypes)
-        self._lanes = FastLanes(data_width, datatypes, single_cycle_products=single_cycle_products)
-        super().__init__(
-            {
-                "op": In(5),
-                "datatype": In(5),
-                "cswap_by_bits": In(1),
-                "target": In(data_width),
-                "operand": In(data_width),
-                "compare": In(data_width),
-                "result": Out(data_width),
-                "supported": Out(1),
-                "pipelined": Out(1),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.decode = decode = self._decode
-        m.submodules.measure = measure = self._measure
-        m.submodules.prepare = prepare = self._prepare
-        m.submodules.lanes = lanes = self._lanes
-        m.d.comb += [
-            decode.op.eq(self.op),
-            decode.datatype.eq(self.datatype),
-            decode.cswap_by_bits.eq(self.cswap_by_bits),
-            measure.control.eq(decode.control),
-            measure.value.eq(Mux(decode.control.use_compare, self.compare, self.operand)),
-            prepare.control.eq(decode.control),
-            prepare.measured.eq(measure.measured),
-            prepare.operand.eq(self.operand),
-            prepare.compare.eq(self.compare),
-            lanes.control.eq(decode.control),
-            lanes.prepared.eq(prepare.prepared),
-            lanes.target.eq(self.target),
-            lanes.magnitudes.eq(magnitudes(prepare.prepared, self.target)),
-            self.result.eq(lanes.result),
-            self.supported.eq(decode.control.supported),
-            self.pipelined.eq(decode.control.pipelined),
-        ]
-        return m
 
 
 def is_pipelined(op, datatype, single_cycle_products=True):

@@ -12,6 +12,7 @@ from amaranth.sim import Simulator
 from amoeba_hw.stream import (
     Demux,
     Queue,
+    RegisteredQueue,
     RegisterSlice,
     RoundRobinArbiter,
     SkidBuffer,
@@ -105,6 +106,7 @@ def plain(seen):
     [
         pytest.param(lambda: Queue(BEAT, 1), id="queue of 1"),
         pytest.param(lambda: Queue(BEAT, 5), id="queue of 5"),
+        pytest.param(lambda: RegisteredQueue(BEAT, 5), id="registered queue of 5"),
         pytest.param(lambda: RegisterSlice(BEAT), id="register slice"),
         pytest.param(lambda: SkidBuffer(BEAT), id="skid buffer"),
     ],
@@ -124,6 +126,7 @@ def test_a_buffer_passes_every_beat_in_order_under_any_stalling(make, source_rat
     ("make", "latency"),
     [
         pytest.param(lambda: Queue(BEAT, 4), 2, id="queue"),
+        pytest.param(lambda: RegisteredQueue(BEAT, 4), 3, id="registered queue"),
         pytest.param(lambda: RegisterSlice(BEAT), 1, id="register slice"),
         pytest.param(lambda: SkidBuffer(BEAT), 0, id="skid buffer"),
         pytest.param(lambda: RoundRobinArbiter(BEAT, 1), 0, id="arbiter"),
@@ -155,6 +158,24 @@ def test_a_queue_counts_its_beats_and_refuses_more_than_its_depth():
         await ctx.tick().repeat(3)
         assert ctx.get(dut.level) == 0
         assert not ctx.get(dut.o.valid)
+
+    simulator.add_testbench(fill)
+    simulator.run()
+
+
+def test_a_registered_queue_takes_two_beats_more_than_its_level_says():
+    dut = RegisteredQueue(8, 3)
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+
+    async def fill(ctx):
+        ctx.set(dut.i.valid, 1)
+        taken = 0
+        for _ in range(12):
+            taken += ctx.get(dut.i.ready)
+            await ctx.tick()
+        assert taken == 5
+        assert ctx.get(dut.level) == dut.depth == 3
 
     simulator.add_testbench(fill)
     simulator.run()

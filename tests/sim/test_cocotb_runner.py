@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import Module, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_hw.stream import Queue, RegisterSlice, SkidBuffer
+from amoeba_hw.stream import Queue, RegisteredQueue, RegisterSlice, SkidBuffer
 from amoeba_sim import cocotb_runner
 from amoeba_sim.cocotb_runner import BenchFailure, run_bench
 from amoeba_sim.payload import pack, unpack
@@ -26,6 +26,7 @@ def runs(monkeypatch, tmp_path):
     ("make", "most"),
     [
         pytest.param(lambda: Queue(BEAT, 5), 5, id="queue"),
+        pytest.param(lambda: RegisteredQueue(BEAT, 5), 7, id="registered queue"),
         pytest.param(lambda: RegisterSlice(BEAT), 1, id="register slice"),
         pytest.param(lambda: SkidBuffer(BEAT), 1, id="skid buffer"),
     ],

@@ -62,7 +62,7 @@ class Counting(wiring.Component):
 
 @pytest.fixture(scope="module")
 def verdicts():
-    mutants = Mutants(Visible, "mutation_smoke", within="choice", count=24, seed=1)
+    mutants = Mutants(Visible, "mutation_smoke", within=["choice"], count=24, seed=1)
     numbers = np.arange(512)
     a, b, add = numbers % 16, numbers // 16 % 16, numbers // 256
     expected = np.where(add, (a + b) % 16, a & b)
@@ -102,7 +102,7 @@ def counting():
     """Verdicts of no tests at all, by the cycles to compare; mutants; what each of them shows after its inputs."""
     judged = {}
     for cycles in (0, 5):
-        mutants = Mutants(Counting, "mutation_counting", within="counter", count=24, seed=1, cycles=cycles)
+        mutants = Mutants(Counting, "mutation_counting", within=["counter"], count=24, seed=1, cycles=cycles)
         judged[cycles] = mutants.judge(lambda _: True)
     return judged, mutants
 
@@ -135,6 +135,6 @@ def test_a_mutant_says_where_it_is(verdicts):
 
 
 def test_tests_that_fail_on_the_original_are_refused():
-    mutants = Mutants(Visible, "mutation_smoke", within="choice", count=1, seed=1)
+    mutants = Mutants(Visible, "mutation_smoke", within=["choice"], count=1, seed=1)
     with pytest.raises(ValueError, match="unchanged"):
         mutants.judge(lambda _: False)

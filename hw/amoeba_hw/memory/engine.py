@@ -22,7 +22,7 @@ from amoeba_hw.memory.operations import (
 from amoeba_hw.memory.result_packer import ResultPacker
 from amoeba_hw.memory.splitter import RequestSplitter
 from amoeba_hw.memory.write_back import WriteBack
-from amoeba_hw.stream import Queue, RegisterSlice, SkidBuffer, connect_streams
+from amoeba_hw.stream import Queue, RegisteredQueue, SkidBuffer, connect_streams
 
 __all__ = ["MemoryEngine"]
 
@@ -107,32 +107,26 @@ class MemoryEngine(wiring.Component):
         results_depth = 2 * parameters.lines + 16
         m.submodules.splitter = splitter = RequestSplitter(parameters)
         m.submodules.table = table = LineTable(parameters)
-        m.submodules.lines = lines = Queue(line_access(parameters), LINES_QUEUED)
         # Whether an operation finds an entry is known late, and its set is looked up: neither in the queue's cycle.
-        m.submodules.lines_skid = lines_skid = SkidBuffer(line_access(parameters))
-        m.submodules.lines_slice = lines_slice = RegisterSlice(line_access(parameters))
+        m.submodules.lines = lines = RegisteredQueue(line_access(parameters), LINES_QUEUED)
         # Room for those of all operations before the executor.
         overtaking = LINES_QUEUED + operations_queued(parameters) + 8
         m.submodules.operands_queue = operands_queue = Queue(line_operands(parameters), overtaking)
         m.submodules.operands_skid = operands_skid = SkidBuffer(line_operands(parameters))
-        m.submodules.operations = operations = Queue(line_operation(parameters), overtaking)
-        entry = range(entries(parameters))
-        m.submodules.entries = entries_queue = Queue(entry, operations_queued(parameters))
         # What is issued is known late, and what comes next is decoded and looked up: neither in the queues' cycle.
-        m.submodules.operations_skid = operations_skid = SkidBuffer(line_operation(parameters))
-        m.submodules.operations_slice = operations_slice = RegisterSlice(line_operation(parameters))
-        m.submodules.entries_skid = entries_skid = SkidBuffer(entry)
-        m.submodules.entries_slice = entries_slice = RegisterSlice(entry)
+        m.submodules.operations = operations = RegisteredQueue(line_operation(parameters), overtaking)
+        m.submodules.entries = entries_queue = RegisteredQueue(
+            range(entries(parameters)), operations_queued(parameters)
+        )
         m.submodules.fetcher = fetcher = LineFetcher(parameters)
         m.submodules.store = store = LineStore(parameters)
         m.submodules.executor = executor = Executor(parameters)
         m.submodules.write_back = write_back = WriteBack(parameters)
-        m.submodules.results = results = Queue(line_result(parameters), results_depth)
         # What the packer does with a part takes its cycle: neither a memory's output nor the way back to the queue
         # fits into it.
-        m.submodules.results_skid = results_skid = SkidBuffer(line_result(parameters))
-        m.submodules.results_slice = results_slice = RegisterSlice(line_result(parameters))
-        # Next to what the queue of results holds, the slice, the packer and the executor's last stages hold a few.
+        m.submodules.results = results = RegisteredQueue(line_result(parameters), results_depth)
+        # Next to what the memory of that queue holds, its registers, the packer and the executor's last stages hold a
+        # few.
         m.submodules.gate = gate = DeliveryGate(parameters, results_depth + 16)
         m.submodules.packer = packer = ResultPacker(parameters)
 
@@ -148,9 +142,7 @@ class MemoryEngine(wiring.Component):
         ]
         # A cycle old, and so are those in the splitter's stages.
         m.d.sync += splitter.room.eq(lines.level <= LINES_QUEUED - splitter.STAGES - 2)
-        connect_streams(m, lines.o, lines_skid.i)
-        connect_streams(m, lines_skid.o, lines_slice.i)
-        connect_streams(m, lines_slice.o, table.i)
+        connect_streams(m, lines.o, table.i)
         connect_streams(m, operands_queue.o, operands_skid.i)
         connect_streams(m, operands_skid.o, executor.operands)
         m.d.comb += [
@@ -161,24 +153,18 @@ class MemoryEngine(wiring.Component):
         ]
         # A cycle old: one more of each may have come meanwhile.
         m.d.sync += table.room.eq(fetcher.room & (entries_queue.level <= entries_queue.depth - 2))
-        connect_streams(m, entries_queue.o, entries_skid.i)
-        connect_streams(m, entries_skid.o, entries_slice.i)
-        connect_streams(m, operations.o, operations_skid.i)
-        connect_streams(m, operations_skid.o, operations_slice.i)
         # An operation is always here before its entry.
         m.d.comb += [
-            *(executor.i.p[name].eq(operations_slice.o.p[name]) for name, _ in line_operation(parameters)),
-            executor.i.p.entry.eq(entries_slice.o.p),
-            executor.i.valid.eq(entries_slice.o.valid),
-            entries_slice.o.ready.eq(executor.i.ready),
-            operations_slice.o.ready.eq(executor.i.ready & entries_slice.o.valid),
+            *(executor.i.p[name].eq(operations.o.p[name]) for name, _ in line_operation(parameters)),
+            executor.i.p.entry.eq(entries_queue.o.p),
+            executor.i.valid.eq(entries_queue.o.valid),
+            entries_queue.o.ready.eq(executor.i.ready),
+            operations.o.ready.eq(executor.i.ready & entries_queue.o.valid),
         ]
         connect_streams(m, fetcher.line_reads, wiring.flipped(self.line_reads))
         connect_streams(m, wiring.flipped(self.line_data), fetcher.line_data)
         connect_streams(m, write_back.line_writes, wiring.flipped(self.line_writes))
-        connect_streams(m, results.o, results_skid.i)
-        connect_streams(m, results_skid.o, results_slice.i)
-        connect_streams(m, results_slice.o, packer.i)
+        connect_streams(m, results.o, packer.i)
         connect_streams(m, packer.o, wiring.flipped(self.results))
         # Known late in the cycle, so the others hear of it one cycle after, and so does the table of commits. Nobody
         # asks for the new line as early as that, and nobody holds the entry any more.
