@@ -6,11 +6,11 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
 
+from amoeba_hw.atomic.carry_select_adder import CarrySelectAdder
 from amoeba_hw.atomic.compare import Compare
 from amoeba_hw.atomic.control import Control, check_datatypes, restrict, spread, starts
 from amoeba_hw.atomic.low_products import LowProducts
 from amoeba_hw.atomic.prepare import prepared_operands
-from amoeba_hw.atomic.segments import SegmentedAdder
 
 __all__ = ["FastLanes"]
 
@@ -21,7 +21,7 @@ class FastLanes(wiring.Component):
     Combinational, meant to sit in a one-cycle read-modify-write loop with ``target`` arriving last. All that can
     be known without it, PrepareOperands has worked out a cycle before::
 
-        target --+-- segmented adder ---------+
+        target --+-- carry select adder ------+
                  +-- low products ------------+
                  +-- mask and merge ---------mux--+
                  +-- keep ------------------------+-- mux -- result
@@ -90,7 +90,7 @@ class FastLanes(wiring.Component):
         prepared = self.prepared
         width = len(self.target)
         lanes = width // 8
-        m.submodules.adder = adder = SegmentedAdder(width, bytes_per_chain=16)
+        m.submodules.adder = adder = CarrySelectAdder(width)
         m.submodules.compare = compare = Compare(width, self._datatypes, self._ops)
         domain = m.d.sync if self._registered else m.d.comb
         domain += self.raised.eq(spread(control, compare.flags))

@@ -4,7 +4,24 @@ from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["SegmentedAdder"]
+__all__ = ["SegmentedAdder", "add_segments"]
+
+
+def add_segments(a, b, starts, carry_in, first_carry):
+    """(sums, carries) of rows of bytes that take one carry chain: values, a byte and a bit for each byte.
+
+    ``starts``, ``carry_in`` and the carries are those of ``SegmentedAdder``; the first number takes ``first_carry``.
+    """
+    left, right = [Const(1)], [first_carry]
+    for lane in range(len(starts)):
+        starts_next = starts[lane + 1] if lane + 1 < len(starts) else Const(1)
+        left += [a.word_select(lane, 8), ~starts_next | carry_in]
+        right += [b.word_select(lane, 8), starts_next & carry_in]
+    # Above the last number there is none to make a carry for.
+    left[-1] = right[-1] = Const(0)
+    total = Cat(left) + Cat(right)
+    places = range(1, 9 * len(starts), 9)
+    return Cat(total[place : place + 8] for place in places), Cat(total[place + 8] for place in places)
 
 
 class SegmentedAdder(wiring.Component):
@@ -49,21 +66,11 @@ class SegmentedAdder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        lanes = len(self.starts)
-        for first in range(0, lanes, self._bytes_per_chain):
-            left, right = [Const(1)], [self.carry_in]
-            chain = range(first, min(first + self._bytes_per_chain, lanes))
-            for lane in chain:
-                starts_next = self.starts[lane + 1] if lane + 1 in chain else Const(1)
-                left += [self.a.word_select(lane, 8), ~starts_next | self.carry_in]
-                right += [self.b.word_select(lane, 8), starts_next & self.carry_in]
-            # Above the last number there is none to make a carry for.
-            left[-1] = right[-1] = Const(0)
-            total = Cat(left) + Cat(right)
-            for index, lane in enumerate(chain):
-                position = 1 + 9 * index
-                m.d.comb += [
-                    self.sums.word_select(lane, 8).eq(total[position : position + 8]),
-                    self.carries[lane].eq(total[position + 8]),
-                ]
+        sums, carries = [], []
+        for first in range(0, len(self.starts), self._bytes_per_chain):
+            lanes, bits = (slice(each * first, each * (first + self._bytes_per_chain)) for each in (1, 8))
+            chain = add_segments(self.a[bits], self.b[bits], self.starts[lanes], self.carry_in, self.carry_in)
+            sums.append(chain[0])
+            carries.append(chain[1])
+        m.d.comb += [self.sums.eq(Cat(sums)), self.carries.eq(Cat(carries))]
         return m

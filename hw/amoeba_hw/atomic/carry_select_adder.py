@@ -1,0 +1,61 @@
+"""Adds elements of every size, of which the largest take two carry chains of half their length."""
+
+from amaranth.hdl import Module, Mux
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.atomic.segments import add_segments
+
+__all__ = ["CarrySelectAdder"]
+
+_BYTES = 8
+"""In a chain; an element takes at most two."""
+
+
+class CarrySelectAdder(wiring.Component):
+    """Adds two rows of numbers whose borders are chosen at run time; combinational.
+
+    The upper eight bytes of every sixteen are added twice, without a carry from those below and with one, which
+    chooses: that takes less time than a chain of sixteen bytes. Where a number begins with the upper bytes, both
+    sums are its own.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a row, a multiple of 128.
+
+    Members
+    -------
+    a, b, starts, carry_in, sums
+        As those of ``SegmentedAdder``; a number begins at every sixteenth byte.
+    """
+
+    def __init__(self, width):
+        super().__init__(
+            {
+                "a": In(width),
+                "b": In(width),
+                "starts": In(width // 8),
+                "carry_in": In(1),
+                "sums": Out(width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        for first in range(0, len(self.starts), 2 * _BYTES):
+            lower, carries = self._chain(first, self.carry_in)
+            middle = first + _BYTES
+            begins = self.starts[middle]
+            without, _ = self._chain(middle, begins & self.carry_in)
+            with_carry, _ = self._chain(middle, ~begins | self.carry_in)
+            upper = Mux(carries[-1], with_carry, without)
+            m.d.comb += [
+                self.sums[8 * first : 8 * middle].eq(lower),
+                self.sums[8 * middle : 8 * (middle + _BYTES)].eq(upper),
+            ]
+        return m
+
+    def _chain(self, first, first_carry):
+        lanes, bits = (slice(each * first, each * (first + _BYTES)) for each in (1, 8))
+        return add_segments(self.a[bits], self.b[bits], self.starts[lanes], self.carry_in, first_carry)
