@@ -87,10 +87,11 @@ class Counter(HasDescriptor):
     @property
     def _sums(self) -> tuple[int, int]:
         """(successes, errors), the NIC's and the driver's together."""
-        counted = self._nic.event_counter(self._number) if self._number else (0, 0)
+        successes, errors = self._nic.event_counter(self._number) if self._number else (0, 0)
+        no_successes, no_errors = self._miscounted
         # the NIC may not have written yet what it is known to have miscounted
-        successes, errors = (max(each - none, 0) for each, none in zip(counted, self._miscounted, strict=True))
-        return (self._value + successes) & _U64, (self._errors + errors) & _U64
+        value, error_value = self._value + max(successes - no_successes, 0), self._errors + max(errors - no_errors, 0)
+        return value & _U64, error_value & _U64
 
     def read(self) -> int:
         """Operations that succeeded: ``fi_cntr_read``."""
