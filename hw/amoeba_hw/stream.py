@@ -204,7 +204,7 @@ class RegisteredQueue(wiring.Component):
 
     def __init__(self, shape, depth):
         self._queue = Queue(shape, depth)
-        super().__init__(self._queue.signature.flip().flip())
+        super().__init__(self._queue.signature)
 
     @property
     def depth(self):

@@ -1,6 +1,6 @@
 """Adds elements of every size, of which the largest take two carry chains of half their length."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,18 +44,10 @@ class CarrySelectAdder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         for first in range(0, len(self.starts), 2 * _BYTES):
-            lower, carries = self._chain(first, self.carry_in)
-            middle = first + _BYTES
+            middle, end = first + _BYTES, first + 2 * _BYTES
+            lower, carries = add_segments(self, range(first, middle), self.carry_in)
             begins = self.starts[middle]
-            without, _ = self._chain(middle, begins & self.carry_in)
-            with_carry, _ = self._chain(middle, ~begins | self.carry_in)
-            upper = Mux(carries[-1], with_carry, without)
-            m.d.comb += [
-                self.sums[8 * first : 8 * middle].eq(lower),
-                self.sums[8 * middle : 8 * (middle + _BYTES)].eq(upper),
-            ]
+            without, _ = add_segments(self, range(middle, end), begins & self.carry_in)
+            with_carry, _ = add_segments(self, range(middle, end), ~begins | self.carry_in)
+            m.d.comb += self.sums[8 * first : 8 * end].eq(Cat(lower, Mux(carries[-1], with_carry, without)))
         return m
-
-    def _chain(self, first, first_carry):
-        lanes, bits = (slice(each * first, each * (first + _BYTES)) for each in (1, 8))
-        return add_segments(self.a[bits], self.b[bits], self.starts[lanes], self.carry_in, first_carry)

@@ -7,20 +7,22 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["SegmentedAdder", "add_segments"]
 
 
-def add_segments(a, b, starts, carry_in, first_carry):
-    """(sums, carries) of rows of bytes that take one carry chain: values, a byte and a bit for each byte.
+def add_segments(adder, lanes, first_carry):
+    """(sums, carries) of bytes ``lanes``, a range, that take one carry chain: values, a byte and a bit for each byte.
 
-    ``starts``, ``carry_in`` and the carries are those of ``SegmentedAdder``; the first number takes ``first_carry``.
+    ``adder`` has the rows; they and the carries are as those of ``SegmentedAdder``. The first number takes
+    ``first_carry`` instead of ``carry_in``.
     """
+    carry_in = adder.carry_in
     left, right = [Const(1)], [first_carry]
-    for lane in range(len(starts)):
-        starts_next = starts[lane + 1] if lane + 1 < len(starts) else Const(1)
-        left += [a.word_select(lane, 8), ~starts_next | carry_in]
-        right += [b.word_select(lane, 8), starts_next & carry_in]
+    for lane in lanes:
+        starts_next = adder.starts[lane + 1] if lane + 1 in lanes else Const(1)
+        left += [adder.a.word_select(lane, 8), ~starts_next | carry_in]
+        right += [adder.b.word_select(lane, 8), starts_next & carry_in]
     # Above the last number there is none to make a carry for.
     left[-1] = right[-1] = Const(0)
     total = Cat(left) + Cat(right)
-    places = range(1, 9 * len(starts), 9)
+    places = range(1, 9 * len(lanes), 9)
     return Cat(total[place : place + 8] for place in places), Cat(total[place + 8] for place in places)
 
 
@@ -68,8 +70,8 @@ class SegmentedAdder(wiring.Component):
         m = Module()
         sums, carries = [], []
         for first in range(0, len(self.starts), self._bytes_per_chain):
-            lanes, bits = (slice(each * first, each * (first + self._bytes_per_chain)) for each in (1, 8))
-            chain = add_segments(self.a[bits], self.b[bits], self.starts[lanes], self.carry_in, self.carry_in)
+            lanes = range(first, min(first + self._bytes_per_chain, len(self.starts)))
+            chain = add_segments(self, lanes, self.carry_in)
             sums.append(chain[0])
             carries.append(chain[1])
         m.d.comb += [self.sums.eq(Cat(sums)), self.carries.eq(Cat(carries))]
