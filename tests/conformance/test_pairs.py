@@ -38,7 +38,7 @@ def test_what_progress_is_about_holds_on_rtl_that_makes_it_by_itself(shared, che
 
 @pytest.fixture
 def late_counters(monkeypatch):
-    """What the NIC has counted is seen 2 ms after the first look at it, so later than entries of its queues."""
+    """A pair: what its NICs have counted is seen 2 ms after the first look at it, so later than entries of queues."""
     event_counter, take_counter = Nic.event_counter, Nic.take_counter
     values = {}
 
@@ -57,30 +57,26 @@ def late_counters(monkeypatch):
 
     monkeypatch.setattr(Nic, "event_counter", look)
     monkeypatch.setattr(Nic, "take_counter", take)
+    one = SharedPair("model,model")
+    yield one
+    faults = one.close()
+    assert not faults
 
 
 @pytest.mark.parametrize("check", select(*ABOUT_COUNTERS), ids=str)
 def test_counters_may_follow_the_entries_of_queues(late_counters, check):
-    pair = SharedPair("model,model")
-    try:
-        hold(pair, check)
-    finally:
-        pair.close()
+    hold(late_counters, check)
 
 
 def test_a_counter_never_falls_below_nothing(late_counters):
     """A peer reads a long message: the driver may know that this counts for nothing before the NIC's count shows."""
-    one = SharedPair("model,model")
-    try:
-        pair = one.get()
-        reads = pair.keep(pair.domain.cntr_open())
-        near, receive = pair.talker(counters={BindFlags.FI_REMOTE_READ: reads}), pair.receive(LONG)
-        near.endpoint.send(pattern(LONG), pair.peer)
-        receive.finish()
-        near.finish()
-        assert {reads.read() for _ in range(1000)} <= {0, 1}
-    finally:
-        one.close()
+    pair = late_counters.get()
+    reads = pair.keep(pair.domain.cntr_open())
+    near, receive = pair.talker(counters={BindFlags.FI_REMOTE_READ: reads}), pair.receive(LONG)
+    near.endpoint.send(pattern(LONG), pair.peer)
+    receive.finish()
+    near.finish()
+    assert {reads.read() for _ in range(1000)} <= {0, 1}
 
 
 @pytest.mark.parametrize("name", ["model,model", "rtl,rtl"])

@@ -93,7 +93,11 @@ class Bench:
         async def wait(ctx):
             await ctx.tick().repeat(cycles)
 
-        self.simulator.add_testbench(wait)
+        self.perform(wait)
+
+    def perform(self, testbench):
+        """Run until ``testbench`` ends."""
+        self.simulator.add_testbench(testbench)
         self.simulator.run()
 
 
@@ -145,8 +149,6 @@ def test_an_unstalled_stream_moves_one_beat_per_cycle_after_the_documented_laten
 
 def test_a_queue_counts_its_beats_and_refuses_more_than_its_depth():
     dut = Queue(8, 3)
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
 
     async def fill(ctx):
         ctx.set(dut.i.valid, 1)
@@ -159,14 +161,11 @@ def test_a_queue_counts_its_beats_and_refuses_more_than_its_depth():
         assert ctx.get(dut.level) == 0
         assert not ctx.get(dut.o.valid)
 
-    simulator.add_testbench(fill)
-    simulator.run()
+    Bench(dut).perform(fill)
 
 
 def test_a_registered_queue_takes_two_beats_more_than_its_level_says():
     dut = RegisteredQueue(8, 3)
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
 
     async def fill(ctx):
         ctx.set(dut.i.valid, 1)
@@ -177,8 +176,7 @@ def test_a_registered_queue_takes_two_beats_more_than_its_level_says():
         assert taken == 5
         assert ctx.get(dut.level) == dut.depth == 3
 
-    simulator.add_testbench(fill)
-    simulator.run()
+    Bench(dut).perform(fill)
 
 
 @pytest.mark.parametrize("sink_rate", [ALWAYS, 0.5])
