@@ -420,7 +420,7 @@ class Executor(wiring.Component):
         touches = Signal()
         strobe = Signal(self._parameters.beat_bytes)
         forward_late = Signal(self._parameters.beat_bytes)
-        target = Signal(self._parameters.data_width)
+        target = Signal(self._parameters.data_width, reset_less=True)
         late_result = Signal(self._parameters.data_width)
         m.d.sync += pipelined.eq(Cat(self._decoded.pipelined, pipelined[0]))
         m.d.comb += [
