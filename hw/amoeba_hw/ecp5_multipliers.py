@@ -21,7 +21,8 @@ def move_registers(netlist):
 
     The factors' registers move if all bits of both factors are either constant zero or from plain registers of one
     clock; such a register stays for what else reads it. The product's registers move if each bit that is read, is
-    read by one plain register of the one clock only. *Plain*: loads in every cycle, begins as zero.
+    read by one plain register of the one clock only. *Plain*: loads in every cycle, begins as zero. All registers of
+    a block are reset by GSR, or none is.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class _Registers:
     def _move_factors(self, name):
         nets = {port: self._cells[name]["connections"][port][0] for port in _FACTORS}
         registers = {port: self._driver.get(net) for port, net in nets.items() if net != "0"}
-        clock = self._common_clock(registers.values())
+        clock, gsr = self._common(registers.values())
         # Of one registered factor nextpnr would not know the timing.
         if clock is None or {port[0] for port in registers} != {"A", "B"}:
             return
@@ -73,7 +74,7 @@ class _Registers:
         for port, (net,) in before.items():
             self._readers[nets[port]].remove((name, port))
             self._readers[net].add((name, port))
-        self._switch_on(name, ("INPUTA", "INPUTB"), clock, before)
+        self._switch_on(name, ("INPUTA", "INPUTB"), clock, before, gsr)
         for register in set(registers.values()):
             if not self._readers[self._cells[register]["connections"]["Q"][0]]:
                 self._remove(register)
@@ -85,31 +86,36 @@ class _Registers:
         if any(len(found) > 1 for found in readers.values()) or any(port != "DI" for _, port in read.values()):
             return
         registers = {port: register for port, (register, _) in read.items()}
-        clock = self._common_clock(registers.values())
+        clock, gsr = self._common(registers.values())
         if clock is None or connections.get("CLK0", clock) != clock:
             return
+        if "CLK0" in connections and self._cells[name]["parameters"]["GSR"] != gsr:
+            return
         after = {port: self._cells[register]["connections"]["Q"] for port, register in registers.items()}
-        self._switch_on(name, ("OUTPUT",), clock, after)
+        self._switch_on(name, ("OUTPUT",), clock, after, gsr)
         for port, (net,) in after.items():
             self._remove(registers[port])
             self._driver[net] = name
 
-    def _common_clock(self, names):
-        """The connection of the clock, if these are plain registers of one, else None."""
+    def _common(self, names):
+        """The clock's connection and whether GSR resets, if these are plain registers alike in both, else None."""
         cells = [self._cells.get(name) for name in names]
         if not all(cell and _is_plain(cell) for cell in cells):
-            return None
-        clocks = {tuple(cell["connections"]["CLK"]) for cell in cells}
-        return list(*clocks) if len(clocks) == 1 else None
+            return None, None
+        common = {(*cell["connections"]["CLK"], cell["parameters"].get("GSR", "ENABLED")) for cell in cells}
+        if len(common) != 1:
+            return None, None
+        ((clock, gsr),) = common
+        return [clock], gsr
 
-    def _switch_on(self, name, registers, clock, beyond):
+    def _switch_on(self, name, registers, clock, beyond, gsr):
         """Switch on registers of a block, and connect its ports to what is beyond those moved."""
         cell = self._cells[name]
         control = {"CLK0": clock, "CE0": ["1"], "RST0": ["0"]}
         clocks = {f"REG_{register}_CLK": "CLK0" for register in registers}
         self._cells[name] = {
             **cell,
-            "parameters": {**cell["parameters"], **clocks, "GSR": "DISABLED"},
+            "parameters": {**cell["parameters"], **clocks, "GSR": gsr},
             "port_directions": {**cell["port_directions"], **dict.fromkeys(control, "input")},
             "connections": {**cell["connections"], **control, **beyond},
         }
@@ -126,7 +132,6 @@ def _is_plain(cell):
         and parameters.get("CEMUX", "CE").strip() == "1"  # Yosys writes strings of digits with a space behind.
         and parameters.get("CLKMUX", "CLK") == "CLK"
         and parameters.get("REGSET", "RESET") == "RESET"
-        and parameters.get("GSR", "ENABLED") == "DISABLED"
         and parameters.get("LSRMUX", "LSR") == "LSR"
         and connections.get("LSR", ["0"]) == ["0"]
     )

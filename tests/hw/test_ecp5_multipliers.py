@@ -120,6 +120,13 @@ def test_the_block_s_registers_load_in_every_cycle_and_have_no_reset():
     assert block["parameters"]["GSR"] == "DISABLED"
 
 
+def test_registers_that_gsr_resets_move_into_a_block_that_it_resets():
+    enabled = {"GSR": "ENABLED"}
+    (block,) = multipliers(chain(a=enabled, b=enabled, product=enabled)[0].moved())
+    assert held(block) == {"INPUTA", "INPUTB", "OUTPUT"}
+    assert block["parameters"]["GSR"] == "ENABLED"
+
+
 def test_bits_that_are_zero_need_no_register():
     cells = chain(a_bits=16, b_bits=3)[0].moved()
     assert register_count(cells) == 0
@@ -144,7 +151,7 @@ NOT_PLAIN = {
     "reset": {"connections": {"LSR": [RESET]}},
     "begins as one": {"REGSET": "SET"},
     "other edge": {"CLKMUX": "INV"},
-    "global reset": {"GSR": "ENABLED"},
+    "global reset, unlike the others": {"GSR": "ENABLED"},
     "reset inverted": {"LSRMUX": "INV"},
 }
 
@@ -299,9 +306,10 @@ def test_no_cycle_is_different():
     assert min(moves["INPUTA"], moves["OUTPUT"]) > 50
 
 
-def test_the_multiplier_array_has_all_registers_of_its_tiles_in_the_blocks(tmp_path):
-    top = Harness(SegmentedMultiplier())
-    (tmp_path / "top.il").write_text(rtlil.convert(top, ports=[top.i, top.o], emit_src=False))
+@pytest.mark.parametrize("global_reset", [False, True])
+def test_the_multiplier_array_has_all_registers_of_its_tiles_in_the_blocks(tmp_path, global_reset):
+    top = Harness(SegmentedMultiplier(), global_reset=global_reset)
+    (tmp_path / "top.il").write_text(rtlil.convert(top, ports=top.ports, emit_src=False))
     run_yosys(tmp_path, "read_rtlil top.il; synth_ecp5 -top top -json top.json")
     netlist = json.loads((tmp_path / "top.json").read_text())
     before, after = (some["modules"]["top"]["cells"] for some in (netlist, move_registers(netlist)))

@@ -34,6 +34,13 @@ Info:       1000 |        3        996 |    3   996 |    217943|       1.16     
 Info:     107000 |    17437      89562 |  183   817 |    157646|       4.16     233.12|
 """
 )
+ROUTED = (
+    ROUTING
+    + """\
+Info:     57 arcs ripped up due to negative slack WNS=-0.51ns TNS=-8.20ns.
+Info:     31 arcs ripped up due to negative slack WNS=-0.43ns TNS=-4.05ns.
+"""
+)
 
 
 def test_what_a_block_occupies_is_known_before_it_is_placed():
@@ -47,6 +54,7 @@ def test_what_a_block_occupies_is_known_before_it_is_placed():
         (PACKED, "not placed"),
         (PLACED, "placed, 46 MHz estimated before routing"),
         (ROUTING, "placed, 46 MHz estimated before routing; 157,646 of 218,828 arcs not routed"),
+        (ROUTED, "routed, 0.43 ns too slow, and what is too slow was being routed again"),
     ],
 )
 def test_a_stopped_run_says_how_far_it_got(log, words):
