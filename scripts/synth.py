@@ -3,7 +3,8 @@
     python scripts/synth.py --list
     python scripts/synth.py                       every block, on both families: hours
     python scripts/synth.py FastLanes             one block: minutes
-    python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each
+    python scripts/synth.py --parts               the parts of the atomic unit in PARTS: a minute each,
+                                                  minutes where the goal is out of reach
     python scripts/synth.py --no-route Core       LUT counts only, no place and route
 """
 

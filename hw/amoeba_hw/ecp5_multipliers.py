@@ -87,9 +87,9 @@ class _Registers:
             return
         registers = {port: register for port, (register, _) in read.items()}
         clock, gsr = self._common(registers.values())
-        if clock is None or connections.get("CLK0", clock) != clock:
+        if clock is None:
             return
-        if "CLK0" in connections and self._cells[name]["parameters"]["GSR"] != gsr:
+        if "CLK0" in connections and (connections["CLK0"], self._cells[name]["parameters"]["GSR"]) != (clock, gsr):
             return
         after = {port: self._cells[register]["connections"]["Q"] for port, register in registers.items()}
         self._switch_on(name, ("OUTPUT",), clock, after, gsr)

@@ -124,11 +124,6 @@ class Harness(wiring.Component):
         self._block = block
         self._global_reset = global_reset
 
-    @property
-    def ports(self):
-        """All its pins."""
-        return [self.clk, self.rst, self.i, self.o]
-
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain(reset_less=self._global_reset)
@@ -254,7 +249,7 @@ def count_ecp5(block: wiring.Component) -> SynthesisResult:
 def _netlist(folder: Path, block: wiring.Component) -> dict[str, Any]:
     """A block in its harness, made of the ECP5's cells, as Yosys' ``write_json`` has it."""
     top = Harness(block, global_reset=True)
-    (folder / "top.il").write_text(rtlil.convert(top, ports=top.ports, emit_src=False))
+    (folder / "top.il").write_text(rtlil.convert(top, emit_src=False))
     run_yosys(folder, _ECP5_SCRIPT)
     return move_registers(json.loads((folder / "top.json").read_text()))
 

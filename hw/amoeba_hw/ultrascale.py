@@ -28,7 +28,7 @@ def estimate_ultrascale(block: wiring.Component) -> UltraScaleEstimate:
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         top = Harness(block)
-        (folder / "top.il").write_text(rtlil.convert(top, ports=top.ports, emit_src=False))
+        (folder / "top.il").write_text(rtlil.convert(top, emit_src=False))
         script = "read_rtlil top.il; synth_xilinx -family xcup -flatten -top top; tee -o stat.json stat -json"
         run_yosys(folder, script)
         report = (folder / "stat.json").read_text()

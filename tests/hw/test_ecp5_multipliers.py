@@ -309,7 +309,7 @@ def test_no_cycle_is_different():
 @pytest.mark.parametrize("global_reset", [False, True])
 def test_the_multiplier_array_has_all_registers_of_its_tiles_in_the_blocks(tmp_path, global_reset):
     top = Harness(SegmentedMultiplier(), global_reset=global_reset)
-    (tmp_path / "top.il").write_text(rtlil.convert(top, ports=top.ports, emit_src=False))
+    (tmp_path / "top.il").write_text(rtlil.convert(top, emit_src=False))
     run_yosys(tmp_path, "read_rtlil top.il; synth_ecp5 -top top -json top.json")
     netlist = json.loads((tmp_path / "top.json").read_text())
     before, after = (some["modules"]["top"]["cells"] for some in (netlist, move_registers(netlist)))
