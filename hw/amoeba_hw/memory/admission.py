@@ -10,8 +10,7 @@ __all__ = ["Admission"]
 class Admission(wiring.Component):
     """Keeps operations from using one thing in one cycle: the commit, the adders, the pipeline's input.
 
-    A reservation table, looked at one cycle ahead and for both operations that may be next, since whether the first
-    of them is issued in this cycle is known late in it.
+    A reservation table, looked at one cycle ahead and for both operations that may be next then.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ class MemoryEngine(wiring.Component):
         overtaking = LINES_QUEUED + operations_queued(parameters) + 8
         m.submodules.operands_queue = operands_queue = Queue(line_operands(parameters), overtaking)
         m.submodules.operands_skid = operands_skid = SkidBuffer(line_operands(parameters))
-        # What is issued is known late, and what comes next is decoded and looked up: neither in the queues' cycle.
+        # What comes next is decoded and looked up: not in the queues' cycle.
         m.submodules.operations = operations = RegisteredQueue(line_operation(parameters), overtaking)
         m.submodules.entries = entries_queue = RegisteredQueue(
             range(entries(parameters)), operations_queued(parameters)

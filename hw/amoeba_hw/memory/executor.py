@@ -58,7 +58,7 @@ class Executor(wiring.Component):
     commit register at age 1; older ones come from the store. A pipelined operation also takes bytes that leave the
     pipeline just when it computes. So operations on one line follow each other at one per cycle, and a chain of
     pipelined ones takes their latency each. All that is looked up a cycle ahead, for the operation that might be
-    issued and for the one behind it.
+    issued and for the one behind it, so that registers say what is issued: everything moves with that.
 
     Elements of two beats come as two operations, one for each half. Both deliver their old value as all others
     do; the new one is computed when the second has brought its half (WideArithmetic), and committed in two
@@ -127,11 +127,17 @@ class Executor(wiring.Component):
         self._wide_latencies = [latency + 1 for latency in self._wide.latencies] if self._wide else []
         self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
+        # What happens in this cycle: the operation is issued; it is, or there is none; the queue's next one is taken.
+        self._issues = Signal()
+        self._moves = Signal(init=1)
+        self._takes = Signal(init=1)
+        # The host refused the line of the operation that might be issued.
+        self._refused = Signal()
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
         self._operands = [Signal(line_operands(parameters), name=f"operands_{age}") for age in range(2)]
         self._controls = [Signal(Control, name=f"control_{age}") for age in range(2)]
-        self._valid = [Signal(name=f"valid_{age}") for age in range(4)]
+        self._valid = [self._issues, *(Signal(name=f"valid_{age}") for age in range(1, 4))]
         self._errors = [Signal(name=f"error_{age}") for age in range(4)]
         # Admission's kind is one-hot; pipelined is what takes the pipeline of elements that fit a beat.
         self._admission = Admission(self._uses())
@@ -143,8 +149,6 @@ class Executor(wiring.Component):
         self._coming = Signal(operation)
         self._coming_valid = Signal()
         self._coming_decoded = Signal(decoded)
-        self._moves = Signal()
-        self._ahead = Signal(data.StructLayout({"blocked": 1, "refused": 1}))
         # Operations in the pipeline, and on their way to it, by the cycles that are left until their result.
         late = data.StructLayout(
             {
@@ -169,11 +173,10 @@ class Executor(wiring.Component):
         m.submodules.arithmetic = self._arithmetic
         m.submodules.elements = self._elements
         m.submodules.admission = self._admission
-        issue = Signal()
-        self._decode(m, issue)
-        self._look_ahead(m, issue)
-        error = self._issue(m, issue)
-        self._pass_on(m, issue, error)
+        self._decode(m)
+        self._look_ahead(m)
+        self._issue(m)
+        self._pass_on(m)
         fetched = self._fetch_line(m)
         self._compute(m, fetched)
         self._deliver(m)
@@ -191,7 +194,7 @@ class Executor(wiring.Component):
         # The first half of the result comes a cycle before the second's.
         return uses | {f"wide_{latency}": {"result": {latency - 1, latency}} for latency in self._wide_latencies}
 
-    def _decode(self, m, issue):
+    def _decode(self, m):
         """The operation from the queue becomes the one behind the one that might be issued, and then that one."""
         arithmetic, admission = self._arithmetic, self._admission
         arriving, coming = self.i.p, self._coming
@@ -203,19 +206,17 @@ class Executor(wiring.Component):
             arithmetic.cswap_by_bits.eq(arriving.cswap_by_bits),
             arithmetic.control.eq(now.control),
             arithmetic.compared.eq(self._operands[0].compare),
-            self._moves.eq(~self._valid[0] | issue),
-            self.i.ready.eq(~self._coming_valid | self._moves),
+            self.i.ready.eq(self._takes),
             self.operands.ready.eq(self._coming_valid & self._moves),
             admission.kinds[0].eq(now.kind),
             admission.kinds[1].eq(next_one.kind),
-            admission.issue.eq(issue),
+            admission.issue.eq(self._issues),
         ]
-        with m.If(self.i.ready):
+        with m.If(self._takes):
             m.d.sync += [self._coming_valid.eq(self.i.valid), coming.eq(arriving)]
             self._decode_arriving(m)
         with m.If(self._moves):
             m.d.sync += [
-                self._valid[0].eq(self._coming_valid),
                 self._operations[0].eq(coming),
                 now.eq(next_one),
                 self._operands[0].operand.eq(operands.operand),
@@ -243,22 +244,20 @@ class Executor(wiring.Component):
             for possible in self._wide_latencies:
                 m.d.sync += decoded.kind[f"wide_{possible}"].eq(is_wide & arriving.half & (latency == possible))
 
-    def _look_ahead(self, m, issue):
-        """What the operation that might be issued in the next cycle will find: whether anything is in its way.
+    def _look_ahead(self, m):
+        """What happens in the next cycle to the operation that will be first then, and to those behind it.
 
-        Looked up for both operations that it may be, since which one it is depends on what is issued in this cycle,
-        and is known late in it.
+        Looked up for both operations that it may be; which one it is only chooses between the answers.
         """
         issued, coming = self._operations[0], self._coming
         unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
         steps = Signal()
         m.d.comb += steps.eq(issued.gather | issued.compute | issued.scatter)
-        with m.If(issue & steps):
+        with m.If(self._issues & steps):
             m.d.sync += unsettled.eq(STEP_SETTLES + self._decoded.latency)
         with m.Elif(unsettled != 0):
             m.d.sync += unsettled.eq(unsettled - 1)
 
-        found = [Signal.like(self._ahead, name=f"found_{index}") for index in range(2)]
         blocked = Signal(2)
         for index, operation in enumerate((issued, coming)):
             waits = (
@@ -269,48 +268,49 @@ class Executor(wiring.Component):
                 self._admission.blocked[index],
             )
             m.d.comb += [self.asked_entry[index].eq(operation.entry), blocked[index].eq(Cat(waits).any())]
-            m.d.sync += found[index].refused.eq(self.refused[index])
         # What is issued in this cycle enters the pipeline only now.
         same_entry = coming.entry == issued.entry
         if self._wide:
             same_entry |= self._decoded.wide & (coming.entry == self._first_entry)
-        overlaps, hinders, moved = Signal(), Signal(), Signal()
+        overlaps, hinders = Signal(), Signal()
         m.d.comb += [
             overlaps.eq(issued.touches & coming.touches & same_entry & (coming.strobe & issued.strobe).any()),
             hinders.eq((overlaps & (self._decoded.latency != 0)) | (steps & coming.settle) | self._admission.hinders),
         ]
-        m.d.sync += [
-            found[0].blocked.eq(blocked[0]),
-            found[1].blocked.eq(blocked[1] | (issue & hinders)),
-            moved.eq(self._moves),
-        ]
-        m.d.comb += self._ahead.eq(Mux(moved, found[1], found[0]))
-
-    def _issue(self, m, issue):
-        """Decides whether the operation is issued; returns whether it cannot be executed."""
-        operation = self._operations[0]
+        follows = self._coming_valid & ~blocked[1] & ~(self._issues & hinders)
+        will_issue, will_move, will_come = Signal(), Signal(), Signal()
         m.d.comb += [
-            issue.eq(self._valid[0] & ~self._ahead.blocked),
-            self.read.eq(issue),
-            self.read_entry.eq(operation.entry),
+            will_issue.eq(Mux(self._moves, follows, ~blocked[0])),
+            will_move.eq(will_issue | (self._moves & ~self._coming_valid)),
+            will_come.eq(Mux(self._takes, self.i.valid, self._coming_valid)),
         ]
+        m.d.sync += [
+            self._issues.eq(will_issue),
+            self._moves.eq(will_move),
+            self._takes.eq(will_move | ~will_come),
+            self._refused.eq(Mux(self._moves, self.refused[1], self.refused[0])),
+        ]
+
+    def _issue(self, m):
+        """Reads the line and tells the end of the request; finds out whether the operation cannot be executed."""
+        operation = self._operations[0]
         m.submodules.finish_line = finish_line = FinishLine(COMMITTED, self._longest)
         m.d.comb += [
-            finish_line.start.eq(issue & operation.finishes),
+            self.read.eq(self._issues),
+            self.read_entry.eq(operation.entry),
+            finish_line.start.eq(self._issues & operation.finishes),
             finish_line.writes.eq(operation.request_writes),
             finish_line.extra.eq(self._decoded.latency),
             self.finished.eq(finish_line.finished),
             self.finished_writes.eq(finish_line.finished_writes),
+            self._errors[0].eq(
+                Mux(
+                    operation.compute | operation.scatter,
+                    self._elements.error,
+                    operation.fetches & self._refused,
+                )
+            ),
         ]
-        error = Signal()
-        m.d.comb += error.eq(
-            Mux(
-                operation.compute | operation.scatter,
-                self._elements.error,
-                operation.fetches & self._ahead.refused,
-            )
-        )
-        return error
 
     def _will_be_late(self, operation):
         """Whether, in the next cycle, bytes that the operation touches will come from the pipeline too late for it.
@@ -327,41 +327,33 @@ class Executor(wiring.Component):
             for cycles, late in enumerate(self._late[ISSUE_TO_COMPUTE + 1 :])
         ).any()
 
-    def _pass_on(self, m, issue, error):
-        operation = self._operations[0]
-        for older, younger in (
-            (self._operations, 1),
-            (self._operands, 1),
-            (self._controls, 1),
-            (self._valid, 2),
-            (self._errors, 2),
-        ):
-            for before, after in pairwise(older[younger - 1 :]):
+    def _pass_on(self, m):
+        """Everything gets older, and pipelined operations get their places among the results to come."""
+        for ages in (self._operations, self._operands, self._controls, self._valid, self._errors):
+            for before, after in pairwise(ages):
                 m.d.sync += after.eq(before)
-        m.d.comb += self._errors[0].eq(error)
-        m.d.sync += [self._valid[1].eq(issue), self._errors[1].eq(error)]
         for sooner, later in pairwise(self._late):
             m.d.sync += sooner.eq(later)
         m.d.sync += self._late[-1].eq(0)
+        operation, error = self._operations[0], self._errors[0]
         latencies = {kind: latency for kind, uses in self._arithmetic.uses.items() for latency in uses["result"]}
         for latency in sorted(set(latencies.values())):
             # One cycle of the time to the result is over when the register shows it.
             entering = ISSUE_TO_COMPUTE + latency - 1
             enters = Cat(self._decoded.kind[kind] for kind in latencies if latencies[kind] == latency).any()
-            self._enter(m, entering, issue & enters, enters, error, entry=operation.entry)
+            self._enter(m, entering, enters, error, entry=operation.entry)
         if self._wide:
-            self._pass_on_wide(m, issue, error)
+            self._pass_on_wide(m)
 
-    def _enter(self, m, cycles, issued, enters, error, entry, wide=0, half=0):
-        """An operation of a kind that ``enters`` gets its place among the results, if it is ``issued``.
+    def _enter(self, m, cycles, enters, error, entry, wide=0, half=0):
+        """An operation of a kind that ``enters`` gets its place among the results, if it is issued.
 
-        What is issued is known late, so it decides on ``valid`` only: no operation is issued whose place another has
-        (Admission), so all the rest may be there already while it waits.
+        No operation is issued whose place another has (Admission).
         """
         operation, entering = self._operations[0], self._late[cycles]
-        is_free = ~self._late[cycles + 1].valid if cycles + 1 < len(self._late) else 1
-        with m.If(enters & is_free):
+        with m.If(self._issues & enters):
             m.d.sync += [
+                entering.valid.eq(1),
                 entering.compute.eq(operation.compute),
                 entering.touches.eq(operation.touches),
                 entering.wide.eq(wide),
@@ -369,24 +361,21 @@ class Executor(wiring.Component):
                 entering.entry.eq(entry),
                 entering.strobe.eq(Mux(operation.touches & ~error, operation.strobe, 0)),
             ]
-        with m.If(issued):
-            m.d.sync += entering.valid.eq(1)
 
-    def _pass_on_wide(self, m, issue, error):
+    def _pass_on_wide(self, m):
         """With the second half of an element, both get their places among the results to come.
 
         Nothing is issued between the two, so nobody can miss the first meanwhile.
         """
-        operation = self._operations[0]
+        operation, error = self._operations[0], self._errors[0]
         first_error = Signal()
-        with m.If(issue & self._decoded.wide & ~operation.half):
+        with m.If(self._issues & self._decoded.wide & ~operation.half):
             m.d.sync += [self._first_entry.eq(operation.entry), first_error.eq(error)]
         for latency in self._wide_latencies:
             for half, entry in enumerate((self._first_entry, operation.entry)):
                 entering = ISSUE_TO_COMPUTE + latency - 2 + half
                 enters = self._decoded.kind[f"wide_{latency}"]
-                wrong = error | first_error
-                self._enter(m, entering, issue & enters, enters, wrong, wide=1, half=half, entry=entry)
+                self._enter(m, entering, enters, error | first_error, entry, wide=1, half=half)
 
     def _fetch_line(self, m):
         """Age 1: puts together what age 2 starts from but for what commits just now, and prepares the operands."""
