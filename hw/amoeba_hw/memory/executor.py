@@ -164,7 +164,19 @@ class Executor(wiring.Component):
         longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses["result"]))
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
-        self._stores_element = Signal()
+        # What ends at age 2, of the two ways an operation may end: its result is that of the pipeline if it is late.
+        self._ends = Signal(
+            data.StructLayout(
+                {"late": 1, "touches": 1, "stores_element": 1, "entry": entry, "strobe": parameters.beat_bytes}
+            )
+        )
+        # Bytes of the operation of age 1 that are committed in this cycle; that were in the one before; and that come
+        # from the pipeline in the next one.
+        self._forwarded = Signal(parameters.beat_bytes)
+        self._newer = Signal(parameters.beat_bytes)
+        self._forwarded_late = Signal(parameters.beat_bytes)
+        # Bytes of the target of age 2 that come from the pipeline in this cycle.
+        self._arriving_late = Signal(parameters.beat_bytes)
         self._first_entry = Signal(entry)
         self._old = Signal(parameters.data_width)
 
@@ -177,6 +189,7 @@ class Executor(wiring.Component):
         self._look_ahead(m)
         self._issue(m)
         self._pass_on(m)
+        self._look_for_ends(m)
         fetched = self._fetch_line(m)
         self._compute(m, fetched)
         self._deliver(m)
@@ -377,90 +390,108 @@ class Executor(wiring.Component):
                 enters = self._decoded.kind[f"wide_{latency}"]
                 self._enter(m, entering, enters, error | first_error, entry, wide=1, half=half)
 
+    def _look_for_ends(self, m):
+        """Says a cycle ahead what ends at age 2, and which of its bytes those behind it take.
+
+        That is known as soon as the operation of age 1, or the pipeline, has reached its last cycle; and whoever asks
+        for it is of age 0 until then, whether it is issued or not.
+        """
+        asking, ending = self._operations[:2]
+        soon, later = self._late[1:3]
+        ends = Signal.like(self._ends, name="next_ends")
+        waits = Signal()
+        m.d.sync += waits.eq(self._decoded.pipelined | self._decoded.wide)
+        with m.If(soon.valid):
+            m.d.comb += [
+                ends.touches.eq(soon.touches),
+                ends.stores_element.eq(soon.compute & ~soon.wide),
+                ends.entry.eq(soon.entry),
+                ends.strobe.eq(soon.strobe),
+            ]
+        with m.Else():
+            ends_at_once = self._valid[1] & ~waits
+            m.d.comb += [
+                ends.touches.eq(ends_at_once & ending.touches),
+                ends.stores_element.eq(ends_at_once & ending.compute),
+                ends.entry.eq(ending.entry),
+                ends.strobe.eq(Mux(ending.writes & ~self._errors[1], ending.strobe, 0)),
+            ]
+        m.d.comb += ends.late.eq(soon.valid)
+
+        def asked_of(ended, touches):
+            return Mux(touches & asking.touches & (ended.entry == asking.entry), ended.strobe, 0)
+
+        m.d.sync += [
+            self._ends.eq(ends),
+            self._forwarded.eq(asked_of(ends, ends.touches)),
+            self._newer.eq(asked_of(self._ends, self._ends.touches)),
+            self._forwarded_late.eq(asked_of(later, later.valid)),
+            self._arriving_late.eq(self._forwarded_late),
+        ]
+
     def _fetch_line(self, m):
         """Age 1: puts together what age 2 starts from but for what commits just now, and prepares the operands."""
         operation = self._operations[1]
-        commit = self.commit
-        newer = Signal(self._parameters.beat_bytes)
+        elements = self._elements
         fetched = Signal(self._parameters.data_width)
-        same = commit.valid & operation.touches & (commit.entry == operation.entry)
-        m.d.comb += [newer.eq(Mux(same, commit.strobe, 0)), self._elements.scatter_turn.eq(operation.turn)]
-        m.d.comb += [self._elements.element_half.eq(operation.half), self._elements.scatter_half.eq(operation.half)]
-        m.d.comb += fetched.eq(
-            Mux(operation.compute, self._elements.element, merge(newer, commit.data, self.read_data))
-        )
+        m.d.comb += [
+            elements.scatter_turn.eq(operation.turn),
+            elements.element_half.eq(operation.half),
+            elements.scatter_half.eq(operation.half),
+            fetched.eq(
+                Mux(operation.compute, elements.element, merge(self._newer, self.commit.data, self.read_data))
+            ),
+        ]
         arithmetic = self._arithmetic
         m.d.comb += [
             arithmetic.prepare_control.eq(self._controls[1]),
             arithmetic.operand.eq(self._operands[1].operand),
             arithmetic.compare.eq(self._operands[1].compare),
             arithmetic.is_late.eq(operation.scatter),
-            arithmetic.late_operand.eq(self._elements.scattered),
+            arithmetic.late_operand.eq(elements.scattered),
         ]
         return fetched
 
     def _compute(self, m, fetched):
         """Age 2, and the choice of what commits next."""
-        following, operation = self._operations[1:3]
         arithmetic = self._arithmetic
-        pipelined = Signal(2, name="pipelined_by_age")
-        ends = self._late[0]
+        ends, ends_late = self._ends, self._late[0]
         commit = Signal(commit_of(self._parameters), name="next_commit")
-        touches = Signal()
-        strobe = Signal(self._parameters.beat_bytes)
-        forward_late = Signal(self._parameters.beat_bytes)
         target = Signal(self._parameters.data_width, reset_less=True)
         late_result = Signal(self._parameters.data_width)
-        m.d.sync += pipelined.eq(Cat(self._decoded.pipelined, pipelined[0]))
+        pipelined = Signal()
+        starts, stores_element = Signal(), Signal()
+        m.d.sync += [pipelined.eq(self._decoded.pipelined), starts.eq(self._valid[1] & pipelined)]
         m.d.comb += [
-            self._old.eq(merge(forward_late, arithmetic.late_result, target)),
-            arithmetic.start.eq(self._valid[2] & pipelined[1]),
+            self._old.eq(merge(self._arriving_late, arithmetic.late_result, target)),
+            arithmetic.start.eq(starts),
             arithmetic.target.eq(target),
-            strobe.eq(Mux(operation.writes & ~self._errors[2], operation.strobe, 0)),
+            arithmetic.forward.eq(self._forwarded_late),
             late_result.eq(arithmetic.late_result),
         ]
         if self._wide:
-            with m.If(ends.wide):
-                m.d.comb += late_result.eq(self._wide.result.word_select(ends.half, self._parameters.data_width))
-        stores_element = Signal()
-        with m.If(ends.valid):
-            m.d.comb += [
-                touches.eq(ends.touches),
-                stores_element.eq(ends.compute & ~ends.wide),
-                commit.entry.eq(ends.entry),
-                commit.strobe.eq(ends.strobe),
-            ]
-        with m.Else():
-            ends_now = self._valid[2] & ~pipelined[1] & ~self._is_wide(operation)
-            m.d.comb += [
-                touches.eq(ends_now & operation.touches),
-                stores_element.eq(ends_now & operation.compute),
-                commit.entry.eq(operation.entry),
-                commit.strobe.eq(strobe),
-            ]
-        m.d.comb += commit.valid.eq(touches)
-        soon = self._late[1]
-        forwards = touches & following.touches & (commit.entry == following.entry)
-        forwards_late = soon.valid & following.touches & (soon.entry == following.entry)
-        forwarded = commit.strobe & forwards.replicate(len(commit.strobe))
+            with m.If(ends_late.wide):
+                half = self._wide.result.word_select(ends_late.half, self._parameters.data_width)
+                m.d.comb += late_result.eq(half)
         # Which of its two outcomes an operation has is known last: everything else happens to both.
         outcomes = [Signal.like(target, name=f"outcome_{raised}") for raised in range(2)]
         for outcome, result, next_target in zip(outcomes, arithmetic.results, arithmetic.next_target, strict=True):
             m.d.comb += [
-                outcome.eq(Mux(ends.valid, late_result, result)),
-                next_target.eq(merge(forwarded, outcome, fetched)),
+                outcome.eq(Mux(ends.late, late_result, result)),
+                next_target.eq(merge(self._forwarded, outcome, fetched)),
             ]
         m.d.comb += [
-            arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0)),
+            commit.valid.eq(ends.touches),
+            commit.entry.eq(ends.entry),
+            commit.strobe.eq(ends.strobe),
             commit.data.eq(merge(arithmetic.raised, outcomes[1], outcomes[0])),
         ]
         m.d.sync += [
             target.eq(merge(arithmetic.raised, arithmetic.next_target[1], arithmetic.next_target[0])),
-            forward_late.eq(arithmetic.forward),
             self.commit.eq(commit),
-            self._stores_element.eq(stores_element),
+            stores_element.eq(ends.stores_element),
         ]
-        m.d.comb += [self._elements.store.eq(self._stores_element), self._elements.store_data.eq(self.commit.data)]
+        m.d.comb += [self._elements.store.eq(stores_element), self._elements.store_data.eq(self.commit.data)]
 
     def _compute_wide(self, m):
         """Ages 1 and 2 of operations on halves of elements, and the end of those that were misaligned."""
@@ -468,8 +499,10 @@ class Executor(wiring.Component):
         ends = self._late[0]
         wide = self._wide
         m.submodules.wide = wide
+        loads = Signal()
+        m.d.sync += loads.eq(self._issues & self._decoded.wide)
         m.d.comb += [
-            wide.load.eq(self._valid[1] & self._is_wide(operation)),
+            wide.load.eq(loads),
             wide.half.eq(operation.half),
             wide.op.eq(operation.op),
             wide.cswap_by_bits.eq(operation.cswap_by_bits),
