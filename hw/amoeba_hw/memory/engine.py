@@ -181,6 +181,11 @@ class MemoryEngine(wiring.Component):
             store.fill.eq(fetcher.fill),
             store.fill_entry.eq(fetcher.fill_entry),
             store.fill_data.eq(fetcher.fill_data),
+            fetcher.asked_entry.eq(executor.i.p.entry),
+            executor.answer.eq(fetcher.answer),
+            executor.filled.eq(fetcher.fill),
+            executor.filled_entry.eq(fetcher.fill_entry),
+            executor.filled_refused.eq(fetcher.fill_refused),
             store.read.eq(executor.read),
             store.read_entry.eq(executor.read_entry),
             executor.read_data.eq(store.read_data),
@@ -195,12 +200,6 @@ class MemoryEngine(wiring.Component):
             write_back.copy_data.eq(store.copy_data),
             write_back.copy_strobe.eq(store.copy_strobe),
         ]
-        for index in range(2):
-            m.d.comb += [
-                fetcher.asked_entry[index].eq(executor.asked_entry[index]),
-                executor.present[index].eq(fetcher.present[index]),
-                executor.refused[index].eq(fetcher.refused[index]),
-            ]
         # A cycle old, and looked at a cycle ahead: two more results may have come meanwhile.
         m.d.sync += executor.room.eq(results.level <= results_depth - 9)
         m.d.comb += [

@@ -15,6 +15,7 @@ from amoeba_hw.memory.arithmetic import ISSUE_TO_COMPUTE, Arithmetic
 from amoeba_hw.memory.element_buffer import ElementBuffer
 from amoeba_hw.memory.finish_line import FinishLine
 from amoeba_hw.memory.operations import (
+    LINE_ANSWER,
     commit_of,
     entries,
     line_operands,
@@ -73,10 +74,10 @@ class Executor(wiring.Component):
     i : stream of queued_operation
     operands : stream of line_operands
         One for each operation, in the same order: there from the cycle after the operation was accepted.
-    asked_entry : array of two, out
-        Entries of the operation that might be issued and of the one behind it.
-    present, refused : array of two, in
-        The host has answered the read of that entry's line, if only in this cycle; and it refused.
+    answer : in, LINE_ANSWER
+        What the host has answered to the read of the line of the operation on ``i``, if only in this cycle.
+    filled, filled_entry, filled_refused : in, pulse
+        The host answers; the line is there, unless it was refused.
     read, read_entry, read_data : to LineStore
     commit : out, commit_of
         Every operation on a line ends with one.
@@ -98,9 +99,10 @@ class Executor(wiring.Component):
             {
                 "i": In(stream.Signature(queued_operation(parameters))),
                 "operands": In(stream.Signature(line_operands(parameters))),
-                "asked_entry": Out(entry).array(2),
-                "present": In(1).array(2),
-                "refused": In(1).array(2),
+                "answer": In(LINE_ANSWER),
+                "filled": In(1),
+                "filled_entry": In(entry),
+                "filled_refused": In(1),
                 "read": Out(1),
                 "read_entry": Out(entry),
                 "read_data": In(parameters.data_width),
@@ -131,8 +133,8 @@ class Executor(wiring.Component):
         self._issues = Signal()
         self._moves = Signal(init=1)
         self._takes = Signal(init=1)
-        # The host refused the line of the operation that might be issued.
-        self._refused = Signal()
+        # What the host had answered for the operation that might be issued, and for the one behind it.
+        self._answers = [Signal(LINE_ANSWER, name=f"answer_{index}") for index in range(2)]
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
         self._operands = [Signal(line_operands(parameters), name=f"operands_{age}") for age in range(2)]
@@ -186,7 +188,8 @@ class Executor(wiring.Component):
         m.submodules.elements = self._elements
         m.submodules.admission = self._admission
         self._decode(m)
-        self._look_ahead(m)
+        present = self._follow_answers(m)
+        self._look_ahead(m, present)
         self._issue(m)
         self._pass_on(m)
         self._look_for_ends(m)
@@ -257,7 +260,20 @@ class Executor(wiring.Component):
             for possible in self._wide_latencies:
                 m.d.sync += decoded.kind[f"wide_{possible}"].eq(is_wide & arriving.half & (latency == possible))
 
-    def _look_ahead(self, m):
+    def _follow_answers(self, m):
+        """Keeps what the host has answered; returns whether the lines of both operations are there."""
+        known = [Signal(LINE_ANSWER, name=f"known_{index}") for index in range(2)]
+        for answer, latest, operation in zip(known, self._answers, (self._operations[0], self._coming), strict=True):
+            m.d.comb += answer.eq(latest)
+            with m.If(self.filled & (self.filled_entry == operation.entry)):
+                m.d.comb += [answer.present.eq(1), answer.refused.eq(self.filled_refused)]
+        m.d.sync += [
+            self._answers[0].eq(Mux(self._moves, known[1].as_value(), known[0].as_value())),
+            self._answers[1].eq(Mux(self._takes, self.answer.as_value(), known[1].as_value())),
+        ]
+        return [answer.present for answer in known]
+
+    def _look_ahead(self, m, present):
         """What happens in the next cycle to the operation that will be first then, and to those behind it.
 
         Looked up for both operations that it may be; which one it is only chooses between the answers.
@@ -275,12 +291,12 @@ class Executor(wiring.Component):
         for index, operation in enumerate((issued, coming)):
             waits = (
                 ~self.room,
-                operation.fetches & ~self.present[index],
+                operation.fetches & ~present[index],
                 operation.touches & self._will_be_late(operation),
                 operation.settle & (unsettled > 1),
                 self._admission.blocked[index],
             )
-            m.d.comb += [self.asked_entry[index].eq(operation.entry), blocked[index].eq(Cat(waits).any())]
+            m.d.comb += blocked[index].eq(Cat(waits).any())
         # What is issued in this cycle enters the pipeline only now.
         same_entry = coming.entry == issued.entry
         if self._wide:
@@ -301,7 +317,6 @@ class Executor(wiring.Component):
             self._issues.eq(will_issue),
             self._moves.eq(will_move),
             self._takes.eq(will_move | ~will_come),
-            self._refused.eq(Mux(self._moves, self.refused[1], self.refused[0])),
         ]
 
     def _issue(self, m):
@@ -320,7 +335,7 @@ class Executor(wiring.Component):
                 Mux(
                     operation.compute | operation.scatter,
                     self._elements.error,
-                    operation.fetches & self._refused,
+                    operation.fetches & self._answers[0].refused,
                 )
             ),
         ]

@@ -1,14 +1,14 @@
 """Reads lines from the host."""
 
-from amaranth.hdl import Const, Module, Mux
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Const, Module
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.interfaces import READ_REQUEST, TRACE_SLOT, read_beat
 from amoeba_hw.memory.entry_records import EntryRecords
 from amoeba_hw.memory.line_table import line_fetch
-from amoeba_hw.memory.operations import entries, line_address_bits
+from amoeba_hw.memory.operations import LINE_ANSWER, entries, line_address_bits
 from amoeba_hw.stream import Queue
 
 __all__ = ["LineFetcher"]
@@ -34,12 +34,11 @@ class LineFetcher(wiring.Component):
         To the host; latency two cycles, one line per cycle. Answers always find their place.
     allocated, allocated_entry : in
         Pulse: the entry holds another line, nothing of which has arrived.
-    fill, fill_entry, fill_data : out
-        Pulse: a line for the store.
-    asked_entry : array of two, in
-    present, refused : array of two, out
-        In the same cycle: the answer has come for the line of that entry, or comes in this cycle; and it is that the
-        host refused.
+    fill, fill_entry, fill_data, fill_refused : out
+        Pulse: a line for the store, or that the host refused it.
+    asked_entry : in
+    answer : out
+        In the same cycle: what has come for the line of that entry, or comes in this cycle.
     trace_line_read : TRACE_SLOT
     """
 
@@ -59,9 +58,9 @@ class LineFetcher(wiring.Component):
                 "fill": Out(1),
                 "fill_entry": Out(entry),
                 "fill_data": Out(width),
-                "asked_entry": In(entry).array(2),
-                "present": Out(1).array(2),
-                "refused": Out(1).array(2),
+                "fill_refused": Out(1),
+                "asked_entry": In(entry),
+                "answer": Out(LINE_ANSWER),
                 "trace_line_read": Out(TRACE_SLOT),
             }
         )
@@ -89,27 +88,23 @@ class LineFetcher(wiring.Component):
             event.pdc.eq(requests.o.p.pdc),
             event.context.eq(Const(0xFF, 8)),
         ]
-        answer = data.StructLayout({"present": 1, "refused": 1})
-        m.submodules.answers = answers = EntryRecords(answer, entries(self._parameters), readers=2)
+        m.submodules.answers = answers = EntryRecords(LINE_ANSWER, entries(self._parameters), readers=1)
         m.d.comb += [
             self.line_data.ready.eq(order.o.valid),
             order.o.ready.eq(self.line_data.valid),
             self.fill.eq(self.line_data.valid & order.o.valid),
             self.fill_entry.eq(order.o.p),
             self.fill_data.eq(self.line_data.p.data),
+            self.fill_refused.eq(self.line_data.p.error),
             answers.forget.eq(self.allocated),
             answers.forget_entry.eq(self.allocated_entry),
             answers.write.eq(self.fill),
             answers.write_entry.eq(self.fill_entry),
             answers.write_data.present.eq(1),
-            answers.write_data.refused.eq(self.line_data.p.error),
+            answers.write_data.refused.eq(self.fill_refused),
+            answers.asked[0].eq(self.asked_entry),
+            self.answer.eq(answers.records[0]),
         ]
-        for index in range(2):
-            comes = self.fill & (self.fill_entry == self.asked_entry[index])
-            known = answers.records[index]
-            m.d.comb += [
-                answers.asked[index].eq(self.asked_entry[index]),
-                self.present[index].eq(known.present | comes),
-                self.refused[index].eq(Mux(comes, self.line_data.p.error, known.refused)),
-            ]
+        with m.If(self.fill & (self.fill_entry == self.asked_entry)):
+            m.d.comb += self.answer.eq(answers.write_data)
         return m

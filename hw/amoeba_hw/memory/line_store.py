@@ -95,7 +95,7 @@ class LineStore(wiring.Component):
         return m
 
     def _account(self, m):
-        """Which bytes are written and dirty; returns those written of the entry that is being read."""
+        """Which bytes are written and dirty; returns those written of the entry read in the cycle before."""
         count, strobe = entries(self._parameters), self._parameters.data_width // 8
         m.submodules.writes = writes = EntryRecords(strobe, count, readers=3)
         m.submodules.changes = changes = EntryRecords(strobe, count, readers=2)
@@ -105,8 +105,8 @@ class LineStore(wiring.Component):
                 records.write.eq(self.commit.valid),
                 records.write_entry.eq(self.commit.entry),
             ]
-        read_entry = Signal.like(self.read_entry)
         dirty, copied = Signal(strobe), Signal(strobe)
+        found, is_written = Signal(strobe), Signal(strobe)
         m.d.comb += [
             writes.forget.eq(self.allocated),
             writes.forget_entry.eq(self.allocated_entry),
@@ -118,8 +118,11 @@ class LineStore(wiring.Component):
             copied.eq(changes.records[1] & writes.records[1]),
             writes.asked[1].eq(self.copy_entry),
             changes.asked[1].eq(self.copy_entry),
-            writes.asked[2].eq(read_entry),
+            writes.asked[2].eq(self.read_entry),
+            found.eq(writes.records[2]),
         ]
+        with m.If(self.commit.valid & (self.commit.entry == self.read_entry)):
+            m.d.comb += found.eq(writes.records[2] | self.commit.strobe)
         with m.If(self.copy & (self.copy_entry == self.commit.entry)):
             m.d.comb += dirty.eq(0)
         m.d.comb += changes.write_data.eq(dirty | self.commit.strobe)
@@ -128,7 +131,7 @@ class LineStore(wiring.Component):
             self.soiled_entry.eq(self.commit.entry),
         ]
         with m.If(self.read):
-            m.d.sync += read_entry.eq(self.read_entry)
+            m.d.sync += is_written.eq(found)
         with m.If(self.copy):
             m.d.sync += self.copy_strobe.eq(copied)
-        return writes.records[2]
+        return is_written

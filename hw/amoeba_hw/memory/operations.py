@@ -5,6 +5,7 @@ from amaranth.lib import data
 from amoeba_model.parameters import NicParameters
 
 __all__ = [
+    "LINE_ANSWER",
     "byte_rotate_left",
     "commit_of",
     "entries",
@@ -22,6 +23,13 @@ __all__ = [
     "thermometer",
     "write_counter_bits",
 ]
+
+LINE_ANSWER = data.StructLayout(
+    {
+        "present": 1,  # the host has answered the read of a line
+        "refused": 1,  # and refused it
+    }
+)
 
 
 def entries(parameters: NicParameters) -> int:
