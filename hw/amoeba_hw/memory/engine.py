@@ -53,7 +53,7 @@ class MemoryEngine(wiring.Component):
     ``parameters.lines`` cover the host's latency; random lines somewhat less, see LineTable. A chain of pipelined
     operations on the same bytes takes their latency (ArithmeticPipeline) each. Elements of two beats take two cycles
     if they begin where a line does; in a chain on one address 5 each, products 26. Misaligned elements take about 10
-    cycles each, those of two beats 19, and the latency. An answer takes 26 cycles from its request plus the host's
+    cycles each, those of two beats 19, and the latency. An answer takes 27 cycles from its request plus the host's
     latency.
 
     Parameters
@@ -183,9 +183,6 @@ class MemoryEngine(wiring.Component):
             store.fill_data.eq(fetcher.fill_data),
             fetcher.asked_entry.eq(executor.i.p.entry),
             executor.answer.eq(fetcher.answer),
-            executor.filled.eq(fetcher.fill),
-            executor.filled_entry.eq(fetcher.fill_entry),
-            executor.filled_refused.eq(fetcher.fill_refused),
             store.read.eq(executor.read),
             store.read_entry.eq(executor.read_entry),
             executor.read_data.eq(store.read_data),
@@ -200,8 +197,14 @@ class MemoryEngine(wiring.Component):
             write_back.copy_data.eq(store.copy_data),
             write_back.copy_strobe.eq(store.copy_strobe),
         ]
-        # A cycle old, and looked at a cycle ahead: two more results may have come meanwhile.
-        m.d.sync += executor.room.eq(results.level <= results_depth - 9)
+        # A cycle old, and looked at a cycle ahead: two more results may have come meanwhile. An answer of the host
+        # that is a cycle old costs one, but it comes from far away.
+        m.d.sync += [
+            executor.room.eq(results.level <= results_depth - 9),
+            executor.filled.eq(fetcher.fill),
+            executor.filled_entry.eq(fetcher.fill_entry),
+            executor.filled_refused.eq(fetcher.fill_refused),
+        ]
         m.d.comb += [
             results.i.p.eq(executor.result),
             results.i.valid.eq(executor.result_valid),

@@ -75,9 +75,9 @@ class Executor(wiring.Component):
     operands : stream of line_operands
         One for each operation, in the same order: there from the cycle after the operation was accepted.
     answer : in, LINE_ANSWER
-        What the host has answered to the read of the line of the operation on ``i``, if only in this cycle.
+        What the host had answered to the read of the line of the operation on ``i`` before this cycle.
     filled, filled_entry, filled_refused : in, pulse
-        The host answers; the line is there, unless it was refused.
+        The host answered in the cycle before; the line is there, unless it was refused.
     read, read_entry, read_data : to LineStore
     commit : out, commit_of
         Every operation on a line ends with one.

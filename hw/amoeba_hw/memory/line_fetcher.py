@@ -38,7 +38,7 @@ class LineFetcher(wiring.Component):
         Pulse: a line for the store, or that the host refused it.
     asked_entry : in
     answer : out
-        In the same cycle: what has come for the line of that entry, or comes in this cycle.
+        In the same cycle: what had come for the line of that entry before this cycle.
     trace_line_read : TRACE_SLOT
     """
 
@@ -105,6 +105,4 @@ class LineFetcher(wiring.Component):
             answers.asked[0].eq(self.asked_entry),
             self.answer.eq(answers.records[0]),
         ]
-        with m.If(self.fill & (self.fill_entry == self.asked_entry)):
-            m.d.comb += self.answer.eq(answers.write_data)
         return m
