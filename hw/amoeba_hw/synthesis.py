@@ -50,14 +50,16 @@ _ECP5_SCRIPT = "; ".join(
     [
         "read_rtlil top.il",
         "synth_ecp5 -top top -run begin:map_luts",
-        f"abc9 -W {_WIRE_PS}",
+        f"abc9 -W {_WIRE_PS} -maxlut 4",
         "clean",
         "synth_ecp5 -top top -run map_cells:edif",
         "write_json top.json",
     ]
 )
 """``synth_ecp5``, but for what it believes that a way from one LUT to the next takes: its 300 ps are a third of what
-they take in a part that is two thirds full, and make a carry chain look worse than several levels of LUTs."""
+they take in a part that is two thirds full, and make a carry chain look worse than several levels of LUTs. And no
+wide LUT is made of others with PFUMX and L6MUX21: a register has its place behind a LUT4 only, the way to it from a
+wider one is a wire, and LUTs that must be neighbours leave the placer less choice. Even LUT4 are fewer, by 2 %."""
 
 _TOOLS = Path(sys.executable).parent
 
