@@ -65,6 +65,8 @@ class RequestSplitter(wiring.Component):
         )
         # A request is here, and the way it goes; that by elements begins with what has been found out about it.
         self._occupied = Signal()
+        # The opposite, for the walk by lines: its line is far away, near the line table.
+        self._idle = Signal(init=1)
         self._by_elements = Signal()
         self._element_starts = Signal()
         self._element_offered = Signal()
@@ -92,7 +94,7 @@ class RequestSplitter(wiring.Component):
             lines.address.eq(self.requests.p.address),
             lines.length.eq(self.requests.p.length),
             lines.starts.eq(~line_offered | lines.step.finishes),
-            lines.advance.eq(~self._occupied | fire_line),
+            lines.advance.eq(self._idle | fire_line),
             elements.address.eq(request.address),
             elements.length.eq(request.length),
             elements.size.eq(described.size),
@@ -100,7 +102,7 @@ class RequestSplitter(wiring.Component):
             elements.advance.eq(fire_element),
         ]
         with m.If(fire_element & elements.step.finishes):
-            m.d.sync += [self._occupied.eq(0), self._element_offered.eq(0)]
+            m.d.sync += [self._occupied.eq(0), self._idle.eq(1), self._element_offered.eq(0)]
 
         # Two stages that never stop: operands are turned in the first, put together with those before in the second.
         turned = Signal(STEP(self._parameters))
@@ -158,6 +160,7 @@ class RequestSplitter(wiring.Component):
         with m.If(self.requests.ready):
             m.d.sync += [
                 self._occupied.eq(self.requests.valid),
+                self._idle.eq(~self.requests.valid),
                 # Which way a request goes is found out before its first step.
                 self._by_elements.eq(self._goes_by_elements(_element_size(m, incoming.datatype))),
                 self._has_operand.eq(incoming.has_operand),
