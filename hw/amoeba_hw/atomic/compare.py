@@ -65,13 +65,14 @@ class Compare(wiring.Component):
                 Mux(sign, answers[2 * byte + 1], answers[2 * byte])
                 for answers in (prepared.if_above, prepared.if_equal, prepared.if_below)
             )
-            if_neither = if_equal
+            is_above, is_not_below = above[byte], not_below[byte]
             if byte % 16 in (9, 15):
+                # Where the upper parts are equal, the lower ones decide.
                 lower = byte - byte % 16 + 7
-                by_lower = Mux(above[lower], if_above, Mux(not_below[lower], if_equal, if_below))
                 wide = control.component.x87 if byte % 16 == 9 else control.component.b16
-                if_neither = Mux(wide, by_lower, if_equal)
-            raised = Mux(above[byte], if_above, Mux(not_below[byte], if_neither, if_below))
+                is_above = above[byte] | (wide & not_below[byte] & above[lower])
+                is_not_below = not_below[byte] & (~wide | above[byte] | not_below[lower])
+            raised = Mux(is_above, if_above, Mux(is_not_below, if_equal, if_below))
             m.d.comb += self.flags[byte].eq(raised & ~nans[byte])
         return m
 

@@ -168,8 +168,13 @@ class MemoryEngine(wiring.Component):
         connect_streams(m, packer.o, wiring.flipped(self.results))
         # Known late in the cycle, so the others hear of it one cycle after, and so does the table of commits. Nobody
         # asks for the new line as early as that, and nobody holds the entry any more.
-        for other in (fetcher, store, write_back):
+        for other in (fetcher, write_back):
             m.d.sync += [other.allocated.eq(table.allocated), other.allocated_entry.eq(table.entry)]
+        # The store is far away, and nobody reads or writes the new line within two more cycles.
+        m.d.sync += [
+            store.allocated.eq(write_back.allocated),
+            store.allocated_entry.eq(write_back.allocated_entry),
+        ]
         m.d.sync += [
             write_back.allocated_line.eq(table.allocated_line),
             table.retired.eq(executor.commit.valid),
