@@ -272,7 +272,8 @@ class ForwardingSpec(wiring.Component):
     One byte of each of two lines, followed by a shadow that changes at once when an operation is accepted: the
     old value that comes out three cycles after the issue is the shadow's, whatever the distance to the operation
     before (so that it comes from the commit register, the bypass, the pipeline's end, or the store), and whether
-    either went through the pipeline. The arithmetic is replaced by a naive one: its correctness is another
+    either went through the pipeline. None is issued before its line has come, whether that was before the executor
+    took it or while it waits there. The arithmetic is replaced by a naive one: its correctness is another
     proof's.
     """
 
@@ -287,7 +288,8 @@ class ForwardingSpec(wiring.Component):
                 "operand": In(BITS),
                 "strobe": In(1),
                 "room": In(1),
-                "present": In(2),
+                "filled": In(1),
+                "filled_entry": In(1),
             }
         )
 
@@ -299,12 +301,18 @@ class ForwardingSpec(wiring.Component):
         m.submodules.dut = dut
         m.submodules.store = store = LineStore(SMALL)
         operation, operand = dut.i.p, Signal(BITS)
+        # Entries whose line has come, before this cycle and by it.
+        arrived, arrives = Signal(2), Signal(2)
         m.d.comb += [
             store.commit.eq(dut.commit),
             store.read.eq(dut.read),
             store.read_entry.eq(dut.read_entry),
             dut.read_data.eq(store.read_data),
-            *(dut.present[index].eq(self.present.bit_select(dut.asked_entry[index][0], 1)) for index in range(2)),
+            arrives.eq(arrived | Mux(self.filled, 1 << self.filled_entry, 0)),
+            dut.answer.present.eq(arrives.bit_select(self.entry, 1)),
+            dut.filled.eq(self.filled),
+            dut.filled_entry.eq(self.filled_entry),
+            Assert(~dut.read | arrived.bit_select(dut.read_entry[0], 1)),
             dut.room.eq(self.room),
             dut.i.valid.eq(self.valid),
             operation.touches.eq(1),
@@ -323,6 +331,7 @@ class ForwardingSpec(wiring.Component):
             # Whatever takes the pipeline writes.
             Assume(self.writes | ~self.way[0]),
         ]
+        m.d.sync += arrived.eq(arrives)
         m.submodules.environment = StreamRules(dut.i, Assume)
         accepted = dut.i.valid & dut.i.ready
         with m.If(accepted):
@@ -333,10 +342,10 @@ class ForwardingSpec(wiring.Component):
         for entry, shadow in enumerate(shadows):
             with m.If(accepted & self.writes & self.strobe & (self.entry == entry)):
                 m.d.sync += shadow.eq(Mux(self.adds, old, 0) + self.operand)
-        self._prove_results(m, dut, accepted, old)
+        self._prove_results(m, dut, accepted, old, arrived.all())
         return m
 
-    def _prove_results(self, m, dut, accepted, old):
+    def _prove_results(self, m, dut, accepted, old, lines_are_there):
         pending, issued = Signal(range(3)), dut.read
         waiting = [Signal(1 + BITS, name=f"waiting_{place}") for place in range(2)]
         pending_looked, pending_old = waiting[0][0], waiting[0][1:]
@@ -357,7 +366,7 @@ class ForwardingSpec(wiring.Component):
         had_room = Signal()
         m.d.sync += [
             had_room.eq(self.room),
-            stuck.eq(Mux((pending != 0) & had_room & self.present.all() & ~issued, stuck + 1, 0)),
+            stuck.eq(Mux((pending != 0) & had_room & lines_are_there & ~issued, stuck + 1, 0)),
             commits.eq(commits + issued - dut.commit.valid),
             ends.eq(ends + issued - dut.finished),
         ]

@@ -26,26 +26,33 @@ FAULTS = {
     "no bypass from the operation before": (
         executor,
         "Executor",
-        "commit.strobe & forwards.replicate(len(commit.strobe))",
-        "commit.strobe & 0",
+        "self._forwarded.eq(asked_of(ends, ends.touches))",
+        "self._forwarded.eq(0)",
     ),
     "no bypass from the one before that": (
         executor,
         "Executor",
-        "newer.eq(Mux(same, commit.strobe, 0))",
-        "newer.eq(0)",
+        "self._newer.eq(asked_of(self._ends, self._ends.touches))",
+        "self._newer.eq(0)",
     ),
     "no bypass from the pipeline's end": (
         executor,
         "Executor",
-        "arithmetic.forward.eq(Mux(forwards_late, soon.strobe, 0))",
-        "arithmetic.forward.eq(0)",
+        "self._forwarded_late.eq(asked_of(later, later.valid))",
+        "self._forwarded_late.eq(0)",
     ),
     "bytes in the pipeline are not waited for": (
         executor,
         "Executor",
         "operation.touches & self._will_be_late(operation)",
         "operation.touches & 0",
+    ),
+    "an operation does not wait for its line": (executor, "Executor", "operation.fetches & ~present[index],", ""),
+    "the line of another entry is taken for its own": (
+        executor,
+        "Executor",
+        "self.filled & (self.filled_entry == operation.entry)",
+        "self.filled",
     ),
     "an operation is issued without room for its result": (executor, "Executor", "~self.room,", ""),
     "what has just entered the pipeline is not waited for": (
@@ -93,6 +100,12 @@ FAULTS = {
         "EntryRecords",
         "Mux(renewed, begin.data, current.data)",
         "current.data",
+    ),
+    "a read misses which bytes the commit of its cycle wrote": (
+        line_store,
+        "LineStore",
+        "found.eq(writes.records[2] | self.commit.strobe)",
+        "found.eq(writes.records[2])",
     ),
     "a read misses the commit of its cycle": (line_store, "LineStore", "transparent_for=(commit,)", ""),
     "a change while its line is taken is not queued": (
