@@ -130,7 +130,8 @@ PROOFS = [
     *_with_covers(
         "forwarding",
         "Executor with LineStore, naive arithmetic: every operation gets the newest value of its byte, at any "
-        "distance and through either way; a result after three cycles; one commit, one end each",
+        "distance and through either way, none before its line has come; a result after three cycles; one commit, "
+        "one end each",
         ForwardingSpec,
         "bmc",
         10,
