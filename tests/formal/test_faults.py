@@ -58,7 +58,7 @@ FAULTS = {
     "what has just entered the pipeline is not waited for": (
         executor,
         "Executor",
-        "(overlaps & (self._decoded.latency != 0))",
+        "(overlaps & (decoded.latency != 0))",
         "(overlaps & 0)",
     ),
     "an operation that would commit with another is issued": (

@@ -138,7 +138,6 @@ class Executor(wiring.Component):
         # By age; age 0 is the one that might be issued.
         self._operations = [Signal(operation, name=f"operation_{age}") for age in range(4)]
         self._operands = [Signal(line_operands(parameters), name=f"operands_{age}") for age in range(2)]
-        self._controls = [Signal(Control, name=f"control_{age}") for age in range(2)]
         self._valid = [self._issues, *(Signal(name=f"valid_{age}") for age in range(1, 4))]
         self._errors = [Signal(name=f"error_{age}") for age in range(4)]
         # Admission's kind is one-hot; pipelined is what takes the pipeline of elements that fit a beat.
@@ -146,7 +145,7 @@ class Executor(wiring.Component):
         decoded = data.StructLayout(
             {"control": Control, "kind": self._admission.kinds[0].shape(), "pipelined": 1, "wide": 1, "latency": 5}
         )
-        self._decoded = Signal(decoded)
+        self._decoded = [Signal(decoded, name=f"decoded_{age}") for age in range(2)]
         # The operation behind it, as it came from the queue, decoded.
         self._coming = Signal(operation)
         self._coming_valid = Signal()
@@ -166,11 +165,9 @@ class Executor(wiring.Component):
         longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses["result"]))
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
-        # What ends at age 2, of the two ways an operation may end: its result is that of the pipeline if it is late.
+        # What ends at age 2: what comes from the pipeline, or else what has taken one cycle.
         self._ends = Signal(
-            data.StructLayout(
-                {"late": 1, "touches": 1, "stores_element": 1, "entry": entry, "strobe": parameters.beat_bytes}
-            )
+            data.StructLayout({"touches": 1, "stores_element": 1, "entry": entry, "strobe": parameters.beat_bytes})
         )
         # Bytes of the operation of age 1 that are committed in this cycle; that were in the one before; and that come
         # from the pipeline in the next one.
@@ -214,7 +211,7 @@ class Executor(wiring.Component):
         """The operation from the queue becomes the one behind the one that might be issued, and then that one."""
         arithmetic, admission = self._arithmetic, self._admission
         arriving, coming = self.i.p, self._coming
-        now, next_one = self._decoded, self._coming_decoded
+        now, next_one = self._decoded[0], self._coming_decoded
         operands = self.operands.p
         m.d.comb += [
             arithmetic.op.eq(arriving.op),
@@ -238,7 +235,6 @@ class Executor(wiring.Component):
                 self._operands[0].operand.eq(operands.operand),
                 self._operands[0].compare.eq(Mux(next_one.control.use_compare, operands.compare, operands.operand)),
             ]
-        m.d.comb += self._controls[0].eq(now.control)
 
     def _decode_arriving(self, m):
         arithmetic = self._arithmetic
@@ -278,12 +274,12 @@ class Executor(wiring.Component):
 
         Looked up for both operations that it may be; which one it is only chooses between the answers.
         """
-        issued, coming = self._operations[0], self._coming
+        issued, decoded, coming = self._operations[0], self._decoded[0], self._coming
         unsettled = Signal(range(STEP_SETTLES + self._longest + 1))
         steps = Signal()
         m.d.comb += steps.eq(issued.gather | issued.compute | issued.scatter)
         with m.If(self._issues & steps):
-            m.d.sync += unsettled.eq(STEP_SETTLES + self._decoded.latency)
+            m.d.sync += unsettled.eq(STEP_SETTLES + decoded.latency)
         with m.Elif(unsettled != 0):
             m.d.sync += unsettled.eq(unsettled - 1)
 
@@ -300,11 +296,11 @@ class Executor(wiring.Component):
         # What is issued in this cycle enters the pipeline only now.
         same_entry = coming.entry == issued.entry
         if self._wide:
-            same_entry |= self._decoded.wide & (coming.entry == self._first_entry)
+            same_entry |= decoded.wide & (coming.entry == self._first_entry)
         overlaps, hinders = Signal(), Signal()
         m.d.comb += [
             overlaps.eq(issued.touches & coming.touches & same_entry & (coming.strobe & issued.strobe).any()),
-            hinders.eq((overlaps & (self._decoded.latency != 0)) | (steps & coming.settle) | self._admission.hinders),
+            hinders.eq((overlaps & (decoded.latency != 0)) | (steps & coming.settle) | self._admission.hinders),
         ]
         follows = self._coming_valid & ~blocked[1] & ~(self._issues & hinders)
         will_issue, will_move, will_come = Signal(), Signal(), Signal()
@@ -328,7 +324,7 @@ class Executor(wiring.Component):
             self.read_entry.eq(operation.entry),
             finish_line.start.eq(self._issues & operation.finishes),
             finish_line.writes.eq(operation.request_writes),
-            finish_line.extra.eq(self._decoded.latency),
+            finish_line.extra.eq(self._decoded[0].latency),
             self.finished.eq(finish_line.finished),
             self.finished_writes.eq(finish_line.finished_writes),
             self._errors[0].eq(
@@ -357,7 +353,7 @@ class Executor(wiring.Component):
 
     def _pass_on(self, m):
         """Everything gets older, and pipelined operations get their places among the results to come."""
-        for ages in (self._operations, self._operands, self._controls, self._valid, self._errors):
+        for ages in (self._operations, self._operands, self._decoded, self._valid, self._errors):
             for before, after in pairwise(ages):
                 m.d.sync += after.eq(before)
         for sooner, later in pairwise(self._late):
@@ -368,7 +364,7 @@ class Executor(wiring.Component):
         for latency in sorted(set(latencies.values())):
             # One cycle of the time to the result is over when the register shows it.
             entering = ISSUE_TO_COMPUTE + latency - 1
-            enters = Cat(self._decoded.kind[kind] for kind in latencies if latencies[kind] == latency).any()
+            enters = Cat(self._decoded[0].kind[kind] for kind in latencies if latencies[kind] == latency).any()
             self._enter(m, entering, enters, error, entry=operation.entry)
         if self._wide:
             self._pass_on_wide(m)
@@ -397,12 +393,12 @@ class Executor(wiring.Component):
         """
         operation, error = self._operations[0], self._errors[0]
         first_error = Signal()
-        with m.If(self._issues & self._decoded.wide & ~operation.half):
+        with m.If(self._issues & self._decoded[0].wide & ~operation.half):
             m.d.sync += [self._first_entry.eq(operation.entry), first_error.eq(error)]
         for latency in self._wide_latencies:
             for half, entry in enumerate((self._first_entry, operation.entry)):
                 entering = ISSUE_TO_COMPUTE + latency - 2 + half
-                enters = self._decoded.kind[f"wide_{latency}"]
+                enters = self._decoded[0].kind[f"wide_{latency}"]
                 self._enter(m, entering, enters, error | first_error, entry, wide=1, half=half)
 
     def _look_for_ends(self, m):
@@ -414,8 +410,6 @@ class Executor(wiring.Component):
         asking, ending = self._operations[:2]
         soon, later = self._late[1:3]
         ends = Signal.like(self._ends, name="next_ends")
-        waits = Signal()
-        m.d.sync += waits.eq(self._decoded.pipelined | self._decoded.wide)
         with m.If(soon.valid):
             m.d.comb += [
                 ends.touches.eq(soon.touches),
@@ -424,14 +418,13 @@ class Executor(wiring.Component):
                 ends.strobe.eq(soon.strobe),
             ]
         with m.Else():
-            ends_at_once = self._valid[1] & ~waits
+            ends_at_once = self._valid[1] & ~self._decoded[1].pipelined & ~self._decoded[1].wide
             m.d.comb += [
                 ends.touches.eq(ends_at_once & ending.touches),
                 ends.stores_element.eq(ends_at_once & ending.compute),
                 ends.entry.eq(ending.entry),
                 ends.strobe.eq(Mux(ending.writes & ~self._errors[1], ending.strobe, 0)),
             ]
-        m.d.comb += ends.late.eq(soon.valid)
 
         def asked_of(ended, touches):
             return Mux(touches & asking.touches & (ended.entry == asking.entry), ended.strobe, 0)
@@ -459,7 +452,7 @@ class Executor(wiring.Component):
         ]
         arithmetic = self._arithmetic
         m.d.comb += [
-            arithmetic.prepare_control.eq(self._controls[1]),
+            arithmetic.prepare_control.eq(self._decoded[1].control),
             arithmetic.operand.eq(self._operands[1].operand),
             arithmetic.compare.eq(self._operands[1].compare),
             arithmetic.is_late.eq(operation.scatter),
@@ -474,9 +467,8 @@ class Executor(wiring.Component):
         commit = Signal(commit_of(self._parameters), name="next_commit")
         target = Signal(self._parameters.data_width, reset_less=True)
         late_result = Signal(self._parameters.data_width)
-        pipelined = Signal()
         starts, stores_element = Signal(), Signal()
-        m.d.sync += [pipelined.eq(self._decoded.pipelined), starts.eq(self._valid[1] & pipelined)]
+        m.d.sync += starts.eq(self._valid[1] & self._decoded[1].pipelined)
         m.d.comb += [
             self._old.eq(merge(self._arriving_late, arithmetic.late_result, target)),
             arithmetic.start.eq(starts),
@@ -492,7 +484,7 @@ class Executor(wiring.Component):
         outcomes = [Signal.like(target, name=f"outcome_{raised}") for raised in range(2)]
         for outcome, result, next_target in zip(outcomes, arithmetic.results, arithmetic.next_target, strict=True):
             m.d.comb += [
-                outcome.eq(Mux(ends.late, late_result, result)),
+                outcome.eq(Mux(ends_late.valid, late_result, result)),
                 next_target.eq(merge(self._forwarded, outcome, fetched)),
             ]
         m.d.comb += [
@@ -515,7 +507,7 @@ class Executor(wiring.Component):
         wide = self._wide
         m.submodules.wide = wide
         loads = Signal()
-        m.d.sync += loads.eq(self._issues & self._decoded.wide)
+        m.d.sync += loads.eq(self._issues & self._decoded[0].wide)
         m.d.comb += [
             wide.load.eq(loads),
             wide.half.eq(operation.half),
