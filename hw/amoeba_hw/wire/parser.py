@@ -1,6 +1,6 @@
 """Takes frames apart while they arrive, and judges them when they are complete."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire import uet
@@ -171,23 +171,9 @@ class FrameParser(wiring.Component):
         line_bytes = self._line_bytes
         line_bits = line_bytes.bit_length() - 1
         end = Signal(17)
-        """Of the packet, from the frame's first byte, as known with the held beat: right before it matters."""
-        arrived_end = Signal(17)
-        left = Signal(18)
-        """Bytes from the arrived beat's first to the packet's end; negative beyond it."""
-        visible = Signal(range(line_bytes + 1))
-        m.d.comb += [
-            end.eq(self._fields["ipv4"]["total_length"] + uet.ETHERNET.size),
-            arrived_end.eq(end),
-            left.eq(arrived_end - (self._arrived_index << line_bits)),
-            visible.eq(Mux(left[17], 0, Mux(left[:17] > line_bytes, line_bytes, left))),
-        ]
-        if line_bytes > uet.ENCAPSULATION_SIZE:
-            # The packet begins, and may end, in the very beat that says where it ends.
-            with m.If(self._arrived_index == 0):
-                ipv4_end = uet.ETHERNET.size + uet.IPV4.size
-                ipv4 = unpack_wire(uet.IPV4, self._arrived.data[8 * uet.ETHERNET.size : 8 * ipv4_end])
-                m.d.comb += arrived_end.eq(ipv4["total_length"] + uet.ETHERNET.size)
+        """Of the packet, from the frame's first byte, as known with the held beat."""
+        visible = self._elaborate_visible(m)
+        m.d.comb += end.eq(self._fields["ipv4"]["total_length"] + uet.ETHERNET.size)
         beat = Signal(8 * line_bytes)
         entering = Signal(8 * line_bytes)
         m.d.comb += [
@@ -206,6 +192,36 @@ class FrameParser(wiring.Component):
             with m.Elif(self._product_counts):
                 m.d.sync += self._register.eq(self._product ^ previous)
             m.d.sync += self._padding.eq(-end[:line_bits])
+
+    def _elaborate_visible(self, m):
+        """How many bytes of the arrived beat belong to the packet; anything where none is ``covered``.
+
+        Found out a cycle ahead: from the beat that has the length in it on, what is left is counted down.
+        """
+        line_bytes = self._line_bytes
+        in_ipv4 = uet.IPV4.size - (uet.IPV4.bit_offset("total_length") // 8 + 2)
+        index = (uet.ETHERNET.size + in_ipv4) // line_bytes
+        in_place = Cat(Const(0, 8 * line_bytes * index), self._arrived.data, Const(0, 8 * uet.IPV4.size))
+        ipv4 = unpack_wire(uet.IPV4, in_place[8 * uet.ETHERNET.size :][: 8 * uet.IPV4.size])
+
+        def count(left):
+            return Mux(left < 0, 0, Mux(left > line_bytes, line_bytes, left))
+
+        # From the arrived beat's first byte to the packet's end; negative beyond it.
+        left, next_left = Signal(signed(18)), Signal(signed(18))
+        visible = Signal(range(line_bytes + 1))
+        with m.If(self._arrived_index == index):
+            m.d.comb += next_left.eq(ipv4["total_length"] + (uet.ETHERNET.size - line_bytes * (index + 1)))
+        with m.Else():
+            m.d.comb += next_left.eq(Mux(left < 0, left, left - line_bytes))
+        with m.If(self._arrived_valid):
+            m.d.sync += [left.eq(next_left), visible.eq(count(next_left))]
+        if line_bytes <= uet.ENCAPSULATION_SIZE:
+            return visible
+        # The packet begins, and may end, in the very beat that says where it ends.
+        end = Signal(signed(18))
+        m.d.comb += end.eq(ipv4["total_length"] + uet.ETHERNET.size)
+        return Mux(self._arrived_index == 0, count(end), visible)
 
     def _elaborate_payload(self, m, shape, payload_length):
         """The payload's beats, each when the frame's beat after the one it begins in has arrived."""
