@@ -63,7 +63,6 @@ class FrameAssembler(wiring.Component):
         header, line_bytes = self.headers.p, self._line_bytes
         width = 8 * line_bytes
         remaining = Signal(15)
-        header_bytes = Signal(range(HEADER_MAXIMUM + 1))
         reaches_payload = Signal()
         needs_payload = Signal()
         payload_valid = Signal()
@@ -73,12 +72,11 @@ class FrameAssembler(wiring.Component):
         """Where in the two payload beats this beat begins."""
         shifts = {shape: line_bytes - shape.header_bytes % line_bytes for shape in FrameShape}
         m.d.comb += [
-            header_bytes.eq(by_shape(header.kind, len(header_bytes), lambda kind: kind.header_bytes)),
             shift.eq(by_shape(header.kind, len(shift), shifts.get)),
             reaches_payload.eq(
                 self._beat >= by_shape(header.kind, len(self._beat), lambda kind: kind.header_bytes // line_bytes)
             ),
-            remaining.eq(header_bytes + header.payload_length - self._sent),
+            remaining.eq(header.length - self._sent),
             needs_payload.eq(reaches_payload & (self._taken < header.payload_length)),
             payload.eq(Mux(header.is_request, self.request_payload.p, self.response_payload.p)),
             payload_valid.eq(Mux(header.is_request, self.request_payload.valid, self.response_payload.valid)),

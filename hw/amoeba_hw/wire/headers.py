@@ -78,6 +78,7 @@ BUILT_HEADER = data.StructLayout(
     {
         "bytes": 8 * HEADER_MAXIMUM,
         "kind": SHAPE,
+        "length": 15,  # of the frame without its CRC
         "payload_length": 14,
         "is_request": 1,
         "is_control": 1,
@@ -211,18 +212,20 @@ class HeaderBuilder(wiring.Component):
                 self._header.eq(self.i.p),
                 self._shape.eq(shape),
                 self._total_length.eq(total_length),
-                self._sum.eq(self._checksum_sum(total_length)),
+                self._sum.eq(self._checksum_sum(shape)),
                 self.o.valid.eq(self._valid),
             ]
             m.d.sync += self._assemble(m)
         return m
 
-    def _checksum_sum(self, total_length):
+    def _checksum_sum(self, shape):
         """Sum of the 16-bit words of the IPv4 header."""
         fixed = uet.IPV4.pack(**_IPV4_CONSTANTS)
         constant = sum(int.from_bytes(fixed[at : at + 2], "big") for at in range(0, len(fixed), 2))
         other = self.i.p.ip
-        return ((self.ip[:16] + self.ip[16:]) + (other[:16] + other[16:])) + (total_length + Const(constant, 18))
+        # That of the packet's length, whose shape is known last, and of all that is the same in every header.
+        rest = by_shape(shape, 18, lambda kind: kind.packet_overhead + constant) + self.i.p.payload_length
+        return ((self.ip[:16] + self.ip[16:]) + (other[:16] + other[16:])) + rest
 
     def _assemble(self, m):
         """Statements that put the second stage's header together."""
@@ -264,6 +267,7 @@ class HeaderBuilder(wiring.Component):
         return [
             built.bytes.eq(Cat(common, select(8 * HEADER_MAXIMUM - len(common), transport))),
             built.kind.eq(self._shape),
+            built.length.eq(self._total_length + (uet.ETHERNET.size - uet.CRC_SIZE)),
             built.payload_length.eq(header.payload_length),
             built.is_request.eq(header.is_request),
             built.is_control.eq(header.is_control),
