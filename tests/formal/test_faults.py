@@ -1,12 +1,13 @@
 # amaranth: UnusedElaboratable=no
-"""The proofs of the hazards of memory engine, target, messages and event counters notice what they are there to
-notice: each fault makes one fail."""
+"""The proofs of the hazards of memory engine, initiator, target, messages and event counters notice what they are
+there to notice: each fault makes one fail."""
 
 import inspect
 from types import ModuleType
 
 import pytest
 from amoeba_hw.host import counter_writer
+from amoeba_hw.initiator import transmit_scheduler
 from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use
 from amoeba_hw.messages import ordered_lists, slot_rooms
 from amoeba_hw.target import (
@@ -20,7 +21,7 @@ from amoeba_hw.target import (
 )
 from amoeba_sim.formal import ProofFailed, prove
 from formal import admission as admission_proof
-from formal import counters, lines, lists, memory, messages, target
+from formal import counters, lines, lists, memory, messages, requests, target
 
 FAULTS = {
     "no bypass from the operation before": (
@@ -228,6 +229,12 @@ FAULTS = {
         "found | (self._here == self._tails[number])",
         "found | (next_read.data == self._tails[number])",
     ),
+    "what has just been taken may be taken again": (
+        transmit_scheduler,
+        "TransmitRing",
+        " & (self.take == 0)",
+        "",
+    ),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -246,6 +253,7 @@ SPECIFICATIONS = {
     "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "OrderedLists": (lists, "OrderedListsSpec", "bmc", 12),
+    "TransmitRing": (requests, "QueuePlacesSpec", "bmc", 10),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
 }
 

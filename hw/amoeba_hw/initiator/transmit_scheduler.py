@@ -17,6 +17,9 @@ MOST = 4
 class TransmitRing(wiring.Component):
     """Indices of one context: what is in its transmit ring, and what room its completion ring and its queue have.
 
+    What may be taken, ``count``, is found out a cycle ahead: nothing in the cycle after some were taken, and room
+    that comes counts a cycle later.
+
     ``used`` completion entries are those written and not consumed, and those that descriptors in flight may
     still need: all descriptors taken, less those that needed none, less those consumed. ``claimed`` places of the
     queue belong to descriptors being fetched or queued, whichever generation took them.
@@ -35,11 +38,11 @@ class TransmitRing(wiring.Component):
     """A request left the queue."""
     registers: In(CONTEXT)
     generation: Out(GENERATION_BITS)
-    eligible: Out(1)
-    """Registered: may be a cycle old."""
     next: Out(16)
+    entry: Out(16)
+    """Place of ``next`` in the ring."""
     count: Out(3)
-    """Descriptors that may be taken now, at most 4; combinational."""
+    """Descriptors that may be taken, at most 4, of one lap and one page; registered."""
 
     def __init__(self, places):
         super().__init__()
@@ -48,6 +51,8 @@ class TransmitRing(wiring.Component):
         self._tail = Signal(16)
         self._head = Signal(16)
         self._skipped = Signal(16)
+        self._released = Signal(16)
+        """Completion entries that are not needed any more."""
         self._was_enabled = Signal()
 
     def elaborate(self, platform):
@@ -55,20 +60,29 @@ class TransmitRing(wiring.Component):
         waiting = Signal(16)
         used = Signal(16)
         room = Signal(17)
-        count = Signal(16)
         places_free = Signal()
+        to_wrap = Signal(17)
+        in_page = Signal(6)
         m.d.comb += [
             waiting.eq(self._tail - self.next),
-            used.eq(self.next - self._skipped - self._head),
+            used.eq(self.next - self._released),
             room.eq((1 << self.registers.completion_size) - used),
-            # Without room, or beyond it when the driver moved the head past what was written: nothing.
-            count.eq(Mux(room[16], 0, Mux(waiting < room, waiting, room))),
             # Waiting for a fetch's worth of places keeps fetches large while the queue is what limits them.
             places_free.eq(self._claimed <= self._places - MOST),
-            self.count.eq(Mux(~places_free, 0, Mux(count > MOST, MOST, count))),
+            self.entry.eq(self.next & ((1 << self.registers.transmit_size) - 1)),
+            to_wrap.eq((1 << self.registers.transmit_size) - self.entry),
+            # Descriptors of 64 bytes, in pages of 64.
+            in_page.eq(self.registers.transmit_base[6:12] + self.entry),
         ]
+        m.d.sync += self.count.eq(0)
+        with m.If(self.registers.enable & places_free & (self.take == 0)):
+            # Without room, or beyond it when the driver moved the head past what was written: nothing.
+            limits = (waiting, Mux(room[16], 0, room[:16]), to_wrap, 64 - in_page)
+            for count in range(1, MOST + 1):
+                with m.If(Cat(limit >= count for limit in limits).all()):
+                    m.d.sync += self.count.eq(count)
         m.d.sync += [
-            self.eligible.eq(self.registers.enable & (self.count != 0)),
+            self._released.eq(self._skipped + self._head),
             self._claimed.eq(self._claimed + self.take - self.ended - self.left),
             self._was_enabled.eq(self.registers.enable),
             self.next.eq(self.next + self.take),
@@ -79,7 +93,8 @@ class TransmitRing(wiring.Component):
         with m.If(self.set_head):
             m.d.sync += self._head.eq(self.value)
         with m.If(~self.registers.enable):
-            m.d.sync += [signal.eq(0) for signal in (self._tail, self._head, self._skipped, self.next)]
+            cleared = (self._tail, self._head, self._skipped, self._released, self.next)
+            m.d.sync += [signal.eq(0) for signal in cleared]
             m.d.sync += self.generation.eq(self.generation + self._was_enabled)
         return m
 
@@ -166,7 +181,7 @@ class TransmitScheduler(wiring.Component):
         return m
 
     def _elaborate_choice(self, m, rings, take):
-        eligible = Cat(ring.eligible for ring in rings)
+        eligible = Cat(ring.count.any() for ring in rings)
         following = Signal(range(self._contexts))
         m.d.comb += following.eq(self._chosen)
         with m.Switch(self._chosen):
@@ -180,16 +195,22 @@ class TransmitScheduler(wiring.Component):
 
         command = self.commands.payload
         registers = Array(self.registers)[self._chosen]
-        index = Array(ring.next for ring in rings)[self._chosen]
-        count = Signal(3)
-        limited = self._limit(m, registers, index, Array(ring.count for ring in rings)[self._chosen], command, count)
+        index, entry, count, generation = (
+            Array(getattr(ring, name) for ring in rings)[self._chosen]
+            for name in ("next", "entry", "count", "generation")
+        )
         with m.FSM(name="choice"):
             with m.State("CHOOSE"), m.If(eligible.any()):
                 m.d.sync += self._chosen.eq(following)
                 m.next = "COUNT"
             with m.State("COUNT"):
-                m.d.sync += [limited, command.context.eq(self._chosen), command.index.eq(index)]
-                m.d.sync += command.generation.eq(Array(ring.generation for ring in rings)[self._chosen])
+                m.d.sync += [
+                    command.context.eq(self._chosen),
+                    command.index.eq(index),
+                    command.address.eq(registers.transmit_base + Cat(Const(0, 6), entry)),
+                    command.count.eq(count),
+                    command.generation.eq(generation),
+                ]
                 m.next = "CHOOSE"
                 # A context may have been disabled, or served last, since it was eligible.
                 with m.If(registers.enable & (count != 0)):
@@ -199,22 +220,3 @@ class TransmitScheduler(wiring.Component):
                 m.d.comb += self.commands.valid.eq(1)
                 with m.If(self.commands.ready):
                     m.next = "CHOOSE"
-
-    def _limit(self, m, registers, index, available, command, count):
-        """Cuts ``available`` to one lap and one page, into ``count``; returns what to register of it."""
-        entry = Signal(16)
-        to_wrap = Signal(17)
-        address = Signal(64)
-        to_page = Signal(7)
-        m.d.comb += [
-            entry.eq(index & ((1 << registers.transmit_size) - 1)),
-            to_wrap.eq((1 << registers.transmit_size) - entry),
-            address.eq(registers.transmit_base + Cat(Const(0, 6), entry)),
-            to_page.eq(Const(64, 7) - address[6:12]),
-        ]
-        in_lap = Signal(3)
-        m.d.comb += [
-            in_lap.eq(Mux(available < to_wrap, available, to_wrap)),
-            count.eq(Mux(in_lap < to_page, in_lap, to_page)),
-        ]
-        return [command.address.eq(address), command.count.eq(count)]
