@@ -223,6 +223,12 @@ FAULTS = {
         " & ~linked.bit_select(index, 1)",
         "",
     ),
+    "another place is taken than the lowest one": (
+        ordered_lists,
+        "OrderedLists",
+        "first.eq(~taken & (taken + 1))",
+        "first.eq(~taken)",
+    ),
     "the search ends one entry early": (
         ordered_lists,
         "OrderedLists",

@@ -4,6 +4,8 @@ from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from amoeba_hw.packed import select
+
 __all__ = ["ListAction", "OrderedLists", "list_command", "list_result"]
 
 
@@ -86,6 +88,8 @@ class OrderedLists(wiring.Component):
         self._counts = Array(Signal(range(places + 1), name=f"count{n}") for n in range(lists))
         self._taken = Array(Signal(places, name=f"taken{n}") for n in range(lists))
         self._linked = Array(Signal(places, name=f"linked{n}") for n in range(lists))
+        self._lowest = Array(Signal(index, name=f"lowest{n}") for n in range(lists))
+        """Free place with the lowest number, where one is free; a cycle late, as long as a command's result takes."""
         self._here = Signal(index)
         """The entry being looked at, or last found."""
         self._before = Signal(index)
@@ -109,6 +113,10 @@ class OrderedLists(wiring.Component):
             next_read.addr.eq(read.addr),
             self.commands.ready.eq(self.results.valid & self.results.ready),
         ]
+        for lowest, taken in zip(self._lowest, self._taken, strict=True):
+            first = Signal.like(taken)
+            m.d.comb += first.eq(~taken & (taken + 1))
+            m.d.sync += lowest.eq(select(len(lowest), ((first[place], place) for place in range(self._places))))
         with m.FSM(name="walk"):
             with m.State("TAKE"):
                 m.d.comb += onward.eq(self._heads[number])
@@ -159,13 +167,9 @@ class OrderedLists(wiring.Component):
     def _elaborate_addition(self, m, write, next_write):
         """ALLOCATE and APPEND, where a place is free."""
         command, number, result = self.commands.p, self.commands.p.list, self.results.p
-        tail, count, taken, free = (
-            array[number] for array in (self._tails, self._counts, self._taken, Array(self.free))
+        tail, count, taken, free, lowest = (
+            array[number] for array in (self._tails, self._counts, self._taken, Array(self.free), self._lowest)
         )
-        lowest = Signal(range(self._places))
-        for place in reversed(range(self._places)):
-            with m.If(~taken[place]):
-                m.d.comb += lowest.eq(place)
         m.d.sync += [result.found.eq(1), result.index.eq(lowest)]
         m.d.sync += [taken.bit_select(lowest, 1).eq(1), free.eq(free - 1)]
         with m.If(command.action == ListAction.APPEND):
