@@ -170,10 +170,7 @@ class FrameParser(wiring.Component):
         """The CRC register over everything up to the packet's end, and how many zero bytes came after it."""
         line_bytes = self._line_bytes
         line_bits = line_bytes.bit_length() - 1
-        end = Signal(17)
-        """Of the packet, from the frame's first byte, as known with the held beat."""
         visible = self._elaborate_visible(m)
-        m.d.comb += end.eq(self._fields["ipv4"]["total_length"] + uet.ETHERNET.size)
         beat = Signal(8 * line_bytes)
         entering = Signal(8 * line_bytes)
         m.d.comb += [
@@ -191,6 +188,7 @@ class FrameParser(wiring.Component):
                 m.d.sync += self._register.eq(self._product)
             with m.Elif(self._product_counts):
                 m.d.sync += self._register.eq(self._product ^ previous)
+            end = self._fields["ipv4"]["total_length"] + uet.ETHERNET.size
             m.d.sync += self._padding.eq(-end[:line_bits])
 
     def _elaborate_visible(self, m):
