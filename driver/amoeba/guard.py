@@ -55,6 +55,10 @@ class Guard:
             if not depth:
                 self._give_back()
 
+    def forked(self) -> None:
+        """This is a child of the process, of which only the thread that holds it is left: nobody else is next."""
+        self._gate = threading.Lock()
+
     def __enter__(self) -> None:
         if self.owned:
             self._depth += 1

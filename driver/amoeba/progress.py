@@ -184,6 +184,7 @@ class AutomaticProgress:
 
     def forked(self) -> None:
         """This is a child of the process that has the thread. The lock is held."""
+        self.guard.forked()
         self._running = self._asleep = False
 
     # The thread
@@ -268,22 +269,20 @@ class AutomaticProgress:
 
 
 _alive: weakref.WeakSet[AutomaticProgress] = weakref.WeakSet()
-_forking: list[AutomaticProgress] = []
-"""Those whose locks are held while the process forks, so that no thread has them that the child has not."""
 
 
 def _before_fork() -> None:
-    for auto in list(_alive):
+    """Hold all locks while the process forks, so that no thread has them that the child has not."""
+    for auto in sorted(_alive, key=id):  # in one order, as other threads may fork, too
         auto.guard.__enter__()
-        _forking.append(auto)
 
 
 def _after_fork(forked: bool) -> None:
-    while _forking:
-        auto = _forking.pop()
-        if forked:
-            auto.forked()
-        auto.guard.__exit__()
+    for auto in sorted(_alive, key=id):
+        if auto.guard.owned:  # not of what another thread has opened since
+            if forked:
+                auto.forked()
+            auto.guard.__exit__()
 
 
 os.register_at_fork(

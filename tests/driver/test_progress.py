@@ -412,6 +412,19 @@ for _ in range(16):
     assert (ended.returncode, ended.stdout) == (0, "1\n"), ended.stderr
 
 
+def call_and_end(fabric):
+    """What a child of the process does; never returns. A signal ends it if it hangs, whatever the tests' runner made
+    of that."""
+    status = 1
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(LONG)
+        if not fabric.domain(0).cq_open().closed and fabric._auto.stop() is None:
+            status = 0
+    finally:
+        os._exit(status)
+
+
 @ON_MODEL
 def test_a_child_of_the_process_can_go_on_and_end(fabric, pair, target):
     """It forks again and again while the thread holds the lock most of the time."""
@@ -420,12 +433,48 @@ def test_a_child_of_the_process_can_go_on_and_end(fabric, pair, target):
         pair[0].endpoint.atomic(ONE, pair[0].peer, region.address, region.key, Op.FI_SUM)
         child = os.fork()
         if not child:
-            signal.alarm(LONG)  # ends it if it hangs
-            thing = pair[0].domain
-            os._exit(0 if thing.cq_open().closed is False and fabric._auto.stop() is None else 1)
+            call_and_end(fabric)
         assert os.waitpid(child, 0)[1] == 0
         pair[0].finish()
         assert memory[0] == turn + 1
+
+
+@ON_MODEL
+def test_a_child_does_not_wait_for_a_thread_that_was_next(fabric, pair):
+    """It forks while the thread waits at the gate of the lock, which nobody opens in the child."""
+    guard = fabric._auto.guard
+    with guard:
+        fabric._auto.wake()
+        eventually(guard._gate.locked, "the thread at the gate")
+        child = os.fork()
+    if not child:
+        call_and_end(fabric)
+    assert os.waitpid(child, 0)[1] == 0
+    with pair[0].domain.cq_open() as queue:
+        assert not queue.closed
+
+
+@ON_MODEL
+def test_threads_can_fork_at_once(fabric, pair):
+    """None of them gives back the lock that another one holds for its own fork."""
+
+    def fork():
+        for _ in range(10):
+            child = os.fork()
+            if not child:
+                call_and_end(fabric)
+            ended.append(os.waitpid(child, 0)[1])
+
+    ended = []
+    threads = [threading.Thread(target=fork, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
+        assert not thread.is_alive()
+    assert ended == [0] * 40
+    with pair[0].domain.cq_open() as queue:
+        assert not queue.closed
 
 
 @ON_MODEL
