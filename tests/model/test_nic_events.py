@@ -98,6 +98,11 @@ def test_only_the_last_packet_of_a_request_has_an_event(pair: Pair, region: Buff
     assert pair.remote.poll_event() is None
 
 
+def test_memory_that_a_nic_was_granted_is_no_other_buffer_later(pair: Pair) -> None:
+    """The context of before has left memory that the NIC may still read: revoking a region there refuses nothing."""
+    assert len({pair.target.buffer(64).address for _ in range(20)}) == 20
+
+
 def test_requests_that_are_refused_have_no_event(pair: Pair, region: Buffer) -> None:
     assert pair.local.execute(**fields(region, remote_key=1))["status"] == ReturnCode.BAD_MKEY
     pair.target.device.revoke(region.address, SIZE)

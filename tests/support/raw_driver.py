@@ -208,9 +208,9 @@ class RawNic:
         self.blocks: dict[str, PlacedBlock] = {placed.block.name: placed for placed in bar_blocks(parameters)}
         self.set("device", mac_low=mac & 0xFFFF_FFFF, mac_high=mac >> 32, ip=ip)
         self._slots: dict[int, int] = {}
-        self._answers: Buffer | None = None
-        """Kept alive as long as the device may write to it."""
         self._event_counters: Buffer | None = None
+        self._granted: list[Buffer] = []
+        """Kept alive, so that no other buffer comes to lie where the device still may access memory."""
 
     def get(self, block: str, register: str, index: int = 0) -> int:
         return self.device.read(self.blocks[block].address(register, index))
@@ -236,6 +236,7 @@ class RawNic:
         """Memory that the device may access."""
         buffer = Buffer(size, fill)
         self.device.grant(buffer.address, size, writable=writable)
+        self._granted.append(buffer)
         return buffer
 
     def context(
@@ -303,9 +304,9 @@ class RawNic:
     def answer_memory(self) -> Buffer:
         """Memory for the target's long answers."""
         size = self.parameters.target_pdcs * self.parameters.window * self.parameters.payload
-        self._answers = self.buffer(size)
-        self.set_wide("device", answer_base=self._answers.address)
-        return self._answers
+        answers = self.buffer(size)
+        self.set_wide("device", answer_base=answers.address)
+        return answers
 
     def counter_memory(self) -> Buffer:
         """Memory for the event counters."""
