@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
-from amoeba_hw.atomic.schedule import TWICE, kind_of
+from amoeba_hw.atomic.schedule import TWICE, WIDE_RESULTS, kind_of
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_float
 from amoeba_model.opcodes import Datatype, Op
@@ -205,6 +205,76 @@ def test_a_beat_takes_bytes_of_the_result_that_leaves_as_it_enters(pipeline, dat
         f"seed={seed}: link {wrong[0]} of {links}, the first of {len(wrong)} that differ: "
         f"{result[wrong[0]][::-1].tobytes().hex()}, expected {expected[wrong[0]][::-1].tobytes().hex()}"
     )
+
+
+class WidePipeline(wiring.Component):
+    """Products of two beats each, under the names of a test bench."""
+
+    def __init__(self, data_width):
+        self._pipeline = ArithmeticPipeline(
+            data_width, (Datatype.FI_LONG_DOUBLE,), (Op.FI_PROD,), wide_products=True
+        )
+        super().__init__(
+            {
+                "start": In(1),
+                "target": In(2 * data_width),
+                "operand": In(2 * data_width),
+                "leaves": Out(2),
+                "result": Out(data_width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.pipeline = pipeline = self._pipeline
+        m.d.comb += [
+            pipeline.wide.start.eq(self.start),
+            pipeline.wide.target.eq(self.target),
+            pipeline.wide.operand.eq(self.operand),
+            self.leaves.eq(pipeline.wide.leaves),
+            self.result.eq(pipeline.wide.result),
+        ]
+        return m
+
+
+@pytest.fixture(scope="module")
+def wide_pipeline():
+    with VectorBench(WidePipeline(128), "wide_pipeline") as bench:
+        yield bench
+
+
+HELD = {"target": (3, 4), "operand": (2, 4)}
+"""For how many cycles the real and the imaginary part of a product of two beats have to be there."""
+
+
+@pytest.mark.parametrize("pause", [4, 5, 7])
+@pytest.mark.parametrize("seed", range(3))
+def test_products_of_two_beats_are_the_models(wide_pipeline, seed, pause):
+    """Each begins ``pause`` cycles after the one before. Its parts are there for as long as they must be."""
+    op, datatype = Op.FI_PROD, Datatype.FI_LONG_DOUBLE_COMPLEX
+    rng = np.random.default_rng(seed)
+    pairs = zip(operands(datatype, 3000, rng, 2), sharp_operands(op, datatype, rng), strict=True)
+    target, operand = (np.concatenate(pair) for pair in pairs)
+    expected = execute(op, datatype, target, operand)
+    drain = max(WIDE_RESULTS) + 1
+    rows = pause * len(target)
+    shown = {}
+    for (name, held), numbers in zip(HELD.items(), (target, operand), strict=True):
+        shown[name] = rng.integers(0, 256, (rows + drain, datatype.size), dtype=np.uint8)
+        for part, cycles in zip((slice(0, 16), slice(16, 32)), held, strict=True):
+            for cycle in range(cycles):
+                shown[name][cycle:rows:pause, part] = numbers[:, part]
+    start = np.arange(rows + drain) % pause == 0
+    start[rows:] = False
+    outputs = wide_pipeline.run(start=start, **shown)
+    for part, latency in enumerate(WIDE_RESULTS):
+        leaves = np.flatnonzero(start) + latency
+        assert np.flatnonzero(outputs["leaves"] >> part & 1).tolist() == leaves.tolist()
+        wrong = np.flatnonzero((outputs["result"][leaves] != expected[:, 16 * part : 16 * part + 16]).any(axis=1))
+        assert not len(wrong), (
+            f"seed={seed} pause={pause}: {len(wrong)} of {len(target)} differ in part {part}, first: "
+            + " ".join(array[wrong[0]][::-1].tobytes().hex() for array in (target, operand, expected))
+        )
 
 
 def mixed_beats(cells, data_width, rows, seed):

@@ -314,15 +314,16 @@ def test_sums_of_elements_wider_than_a_beat_take_a_cycle_per_beat():
 
 
 WIDE = Datatype.FI_LONG_DOUBLE_COMPLEX
-WIDE_CHAINS = {
-    Op.FI_PROD: 26,
-    Op.FI_LOR: 5,
-    Op.FI_LAND: 5,
-    Op.FI_LXOR: 5,
-    Op.FI_CSWAP: 5,
-    Op.FI_CSWAP_NE: 5,
+WIDE_CYCLES = {
+    Op.FI_PROD: (5, 29),
+    Op.FI_LOR: (2, 5),
+    Op.FI_LAND: (2, 5),
+    Op.FI_LXOR: (2, 5),
+    Op.FI_CSWAP: (2, 5),
+    Op.FI_CSWAP_NE: (2, 5),
 }
-"""Operations that need both beats of an element at once, and their cycles per element of a chain on one address."""
+"""Operations that need both beats of an element at once: their cycles per element, and per element of a chain on one
+address."""
 
 
 def wide_requests(engine, op, addresses, elements=1):
@@ -335,24 +336,44 @@ def wide_requests(engine, op, addresses, elements=1):
     ]
 
 
-@pytest.mark.parametrize("op", WIDE_CHAINS)
-def test_operations_on_whole_elements_of_two_beats_take_a_cycle_per_beat(op):
+@pytest.mark.parametrize(("op", "cycles"), [(op, cycles) for op, (cycles, _) in WIDE_CYCLES.items()])
+def test_operations_on_whole_elements_of_two_beats_take_their_cycles_each(op, cycles):
     engine = bench(128, 64, (WIDE,))
     # One address after the other while the pipeline works, from lines that are there and from lines that are not.
     for start in (0, 16):
         hot = wide_requests(engine, op, [start + 32 * (n % 14) for n in range(300)])
-        assert cycles_of(run_and_compare(engine, hot)) == (2 * 299, 2 * 299)
+        assert cycles_of(run_and_compare(engine, hot)) == (cycles * 299, cycles * 299)
         cold = wide_requests(engine, op, range(start, 32 * 1000, 32))
-        assert cycles_of(run_and_compare(engine, cold)) == (2 * 999, 2 * 999)
+        assert cycles_of(run_and_compare(engine, cold)) == (cycles * 999, cycles * 999)
     vectors = wide_requests(engine, op, [0] * 10, elements=100)
-    assert cycles_of(run_and_compare(engine, vectors)) == (200 * 9, 200 * 9)
+    assert cycles_of(run_and_compare(engine, vectors)) == (100 * cycles * 9, 100 * cycles * 9)
 
 
-@pytest.mark.parametrize(("op", "cycles"), WIDE_CHAINS.items())
+@pytest.mark.parametrize(("op", "cycles"), [(op, cycles) for op, (_, cycles) in WIDE_CYCLES.items()])
 def test_a_chain_of_elements_of_two_beats_takes_the_latency_of_their_arithmetic(op, cycles):
     engine = bench(128, 64, (WIDE,))
     chain = wide_requests(engine, op, [64] * 100)
     assert cycles_of(run_and_compare(engine, chain)) == (cycles * 99, cycles * 99)
+
+
+@pytest.mark.parametrize(("op", "cycles"), [(Op.FI_PROD, 996), (Op.FI_SUM, 1360)], ids=["products", "sums"])
+def test_products_of_two_beats_and_other_arithmetic_share_the_pipeline(op, cycles):
+    """Every product of two beats has the input for four cycles and the adders for two.
+
+    Another product passes in the cycle between two of them, so that both go on every 5 cycles; in that cycle the
+    adders are taken, so that sums make a longer way of it, 6.8 cycles on average.
+    """
+    engine = bench(128, 64, (WIDE, Datatype.FI_DOUBLE))
+    half = np.array([0.5, 0.25]).tobytes()
+    requests = [
+        request
+        for n in range(200)
+        for request in (
+            *wide_requests(engine, Op.FI_PROD, [32 * (n % 14)]),
+            MemoryRequest.atomic(op, Datatype.FI_DOUBLE, engine.base + 1024 + 16 * (n % 30), half, fetch=True),
+        )
+    ]
+    assert cycles_of(run_and_compare(engine, requests))[0] == cycles
 
 
 def test_an_answer_leaves_only_when_its_writes_were_accepted():

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.atomic.formats import FloatFormat, float_format, is_complex
@@ -11,7 +11,16 @@ from amoeba_hw.atomic.control import component_of
 from amoeba_hw.atomic.recovery import OUTCOME
 from amoeba_hw.atomic.slots import SLOT_BITS
 
-__all__ = ["COMPLEX_PARTS", "Pair", "PartialProducts", "exchange_neighbours", "pairs_of"]
+__all__ = [
+    "COMPLEX_PARTS",
+    "Pair",
+    "PartialProducts",
+    "classify",
+    "exchange_neighbours",
+    "infinity_of",
+    "is_lost",
+    "pairs_of",
+]
 
 COMPLEX_PARTS = {"b4": 4, "b8": 8, "x87": 16}
 """Bytes from one part of a complex number to the other, by its kind of component."""
@@ -88,8 +97,9 @@ class PartialProducts(wiring.Component):
             width = pair.float_format.width
             parts = [slice(SLOT_BITS * slot, SLOT_BITS * slot + width) for slot in (pair.real, pair.imaginary)]
             flags = [self._classify(m, pair, index, part) for part in parts]
-            recovered = self.component[pair.component] & self._lost(flags, self.outcomes[index])
-            infinity = [self._infinity(pair, self.outcomes[index], part) for part in range(2)]
+            (ac, ad), (bd, bc) = flags
+            recovered = self.component[pair.component] & is_lost(ac, bd, ad, bc, self.outcomes[index])
+            infinity = [infinity_of(pair.float_format, self.outcomes[index], part) for part in range(2)]
             sums = ((first[parts[0]], first[parts[1]]), (second[parts[0]], second[parts[1]]))
             active = self.component[pair.component].replicate(width)
             for part, addends, instead in zip(parts, sums, infinity, strict=True):
@@ -100,28 +110,32 @@ class PartialProducts(wiring.Component):
         return m
 
     def _classify(self, m, pair, index, part):
-        """(NaN, infinite, sign) of a partial product of the first cycle, and of the second."""
-        word = self.products[part]
-        f = pair.float_format
-        largest = word[f.significand_bits : -1].all()
-        fraction = word[: f.fraction_bits].any()
+        """The class of a partial product of the first cycle, and of the second."""
         second = Signal(3, name=f"second_{index}_{part.start}", reset_less=True)
         first = Signal(3, name=f"first_{index}_{part.start}", reset_less=True)
-        m.d.sync += [second.eq(Cat(largest & fraction, largest & ~fraction, word[-1])), first.eq(second)]
+        m.d.sync += [second.eq(classify(pair.float_format, self.products[part])), first.eq(second)]
         return first, second
 
-    def _lost(self, flags, outcome):
-        """Whether both sums are NaN and Annex G knows better."""
-        (ac, ad), (bd, bc) = flags
-        nan = [
-            left[0] | right[0] | (left[1] & right[1] & (left[2] ^ right[2] ^ subtracted))
-            for left, right, subtracted in ((ac, bd, 1), (ad, bc, 0))
-        ]
-        infinite = Cat(product[1] for product in (ac, ad, bd, bc)).any()
-        return nan[0] & nan[1] & (outcome.certain | infinite)
 
-    def _infinity(self, pair, outcome, part):
-        f = pair.float_format
-        infinity = Const(f.encode(0, f.exponent_mask, f.infinity_significand), f.width - 1)
-        default = Const(f.default_nan, f.width - 1)
-        return Cat(Mux(outcome.nan[part], default, infinity), outcome.sign[part])
+def classify(f: FloatFormat, word) -> Value:
+    """NaN, infinite, sign of a product, from bit 0 on: all that ``is_lost`` asks."""
+    largest = word[f.significand_bits : -1].all()
+    fraction = word[: f.fraction_bits].any()
+    return Cat(largest & fraction, largest & ~fraction, word[-1])
+
+
+def is_lost(ac, bd, ad, bc, outcome) -> Value:
+    """Whether both sums of products of these classes are NaN, and Annex G knows better."""
+    nan = [
+        left[0] | right[0] | (left[1] & right[1] & (left[2] ^ right[2] ^ subtracted))
+        for left, right, subtracted in ((ac, bd, 1), (ad, bc, 0))
+    ]
+    infinite = Cat(product[1] for product in (ac, ad, bd, bc)).any()
+    return nan[0] & nan[1] & (outcome.certain | infinite)
+
+
+def infinity_of(f: FloatFormat, outcome, part) -> Value:
+    """What a recovered product has in its real part, 0, or its imaginary one, 1."""
+    infinity = Const(f.encode(0, f.exponent_mask, f.infinity_significand), f.width - 1)
+    default = Const(f.default_nan, f.width - 1)
+    return Cat(Mux(outcome.nan[part], default, infinity), outcome.sign[part])

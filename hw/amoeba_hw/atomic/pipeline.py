@@ -5,14 +5,25 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
 
-from amoeba_hw.atomic.control import Control, check_datatypes, restrict
+from amoeba_hw.atomic.control import Control, check_datatypes, component_of, restrict
 from amoeba_hw.atomic.partial_products import COMPLEX_PARTS, PartialProducts, exchange_neighbours, pairs_of
 from amoeba_hw.atomic.products import Products
-from amoeba_hw.atomic.recovery import Recovery
-from amoeba_hw.atomic.schedule import LATENCIES, PARTS_ADDED, TWICE, Schedule, kind_of
+from amoeba_hw.atomic.recovery import Recovery, part_of
+from amoeba_hw.atomic.schedule import LATENCIES, NUMBERS_SHOWN, PARTS_ADDED, TWICE, Schedule, kind_of
 from amoeba_hw.atomic.sums import FloatSums
+from amoeba_hw.atomic.wide_products import WideProducts, wide_product_signature
 
 __all__ = ["ArithmeticPipeline"]
+
+
+_WIDE_CONTROL = Control.const(
+    {
+        "floating": 1,
+        "component": {component_of(Datatype.FI_LONG_DOUBLE_COMPLEX): 1},
+        "float_format": {WideProducts.FORMAT.name: 1},
+    }
+)
+"""What the products and sums have to know of parts of numbers that are twice as wide as a beat."""
 
 
 class ArithmeticPipeline(wiring.Component):
@@ -26,6 +37,8 @@ class ArithmeticPipeline(wiring.Component):
 
     A beat enters with ``i_valid``, and its result leaves ``latency(op, datatype)`` cycles later.
     Kinds of different latency overtake each other; ``busy`` says when results would be in each other's way.
+
+    Products of complex numbers that are twice as wide as a beat may pass through the same units (WideProducts).
 
     ====================================  =======  ===================
     beat of                               latency  cycles at the input
@@ -47,6 +60,9 @@ class ArithmeticPipeline(wiring.Component):
         What to build; a datatype wider than a beat is refused.
     ops : iterable of Op
         What to build.
+    wide_products : bool
+        Build products of FI_LONG_DOUBLE_COMPLEX on a datapath of 128 bits. FI_LONG_DOUBLE must be among the
+        datatypes, and FI_PROD among the operations.
 
     Members
     -------
@@ -63,16 +79,21 @@ class ArithmeticPipeline(wiring.Component):
         A beat of the ``control`` of the cycle before cannot enter in this one; does not depend on ``i_valid``.
     o_valid : Out(1)
     result : Out(data_width)
+    wide : wide_product_signature(data_width)
+        With ``wide_products`` only. Whoever starts a product keeps to ``WIDE_USES``: ``busy`` knows nothing of it.
     """
 
     LATENCY = max(LATENCIES.values())
 
-    def __init__(self, data_width, datatypes=tuple(Datatype), ops=tuple(Op)):
+    def __init__(self, data_width, datatypes=tuple(Datatype), ops=tuple(Op), wide_products=False):
         self._datatypes = tuple(datatypes)
         self._ops = tuple(ops)
         check_datatypes(data_width, self._datatypes)
+        self._wide = WideProducts(data_width) if wide_products else None
+        wide = {"wide": In(wide_product_signature(data_width))} if wide_products else {}
         super().__init__(
-            {
+            wide
+            | {
                 "i_valid": In(1),
                 "control": In(Control),
                 "target": In(data_width),
@@ -110,6 +131,8 @@ class ArithmeticPipeline(wiring.Component):
         merged = Signal(len(self.result), reset_less=True)
         direct, next_direct = Signal(), Signal()
         sums = self._sums(m, next_control, control, schedule.issue, events, products, next_direct, merged)
+        if self._wide:
+            self._elaborate_wide(m, products, sums)
         # The units compute whatever stands at the input, so that they need not wait for `i_valid`; what nobody asked
         # for, and the lower halves of 8-bit sums, leave them unseen.
         m.d.sync += [
@@ -157,6 +180,14 @@ class ArithmeticPipeline(wiring.Component):
         for name, size in COMPLEX_PARTS.items():
             with m.If(control.complex & control.component[name]):
                 m.d.sync += again_b.eq(exchange_neighbours(self._operand, size))
+        if self._wide:
+            with m.If(self._wide.multiplies):
+                m.d.sync += [
+                    again.eq(1),
+                    again_control.eq(_WIDE_CONTROL),
+                    again_a.eq(self._wide.factors[0]),
+                    again_b.eq(self._wide.factors[1]),
+                ]
         for port, first, second in (
             (products.control, control, again_control),
             (products.a, self._target, again_a),
@@ -177,7 +208,7 @@ class ArithmeticPipeline(wiring.Component):
         partial = self._partial_products(m, events, products)
         everywhere = len(sums.subtract)
         later, parts_arrive = Signal(), partial.component.as_value().any()
-        m.d.comb += later.eq(issue.add_bytes | parts_arrive)
+        m.d.comb += later.eq(issue.add_bytes | parts_arrive | (self._wide.adds if self._wide else 0))
         later_a = Signal.like(self.target, reset_less=True)
         b = Signal.like(self.target, reset_less=True)
         float_format = Signal.like(sums.float_format, reset_less=True)
@@ -203,6 +234,14 @@ class ArithmeticPipeline(wiring.Component):
                     float_format[pair.float_format.name].eq(1),
                     subtract[pair.real].eq(1),
                     subtract[pair.imaginary].eq(0),
+                ]
+        if self._wide:
+            with m.If(self._wide.adds):
+                m.d.sync += [
+                    later_a.eq(self._wide.addends[0]),
+                    b.eq(self._wide.addends[1]),
+                    float_format.eq(_WIDE_CONTROL.float_format),
+                    subtract.eq(self._wide.subtracts.replicate(everywhere)),
                 ]
         a = later_a
         for name, value, bytes_of_it in (
@@ -230,20 +269,27 @@ class ArithmeticPipeline(wiring.Component):
                 (recovery.c, numbers[0][1]),
                 (recovery.d, numbers[1][1]),
             ):
-                m.d.comb += [
-                    part.sign.eq(number.sign),
-                    part.zero.eq(~number.significand[-pair.float_format.precision :].any()),
-                    part.infinite.eq(number.infinite),
-                    part.unordered.eq(number.nan | number.invalid),
-                ]
+                m.d.comb += part.as_value().eq(part_of(number, pair.float_format.precision))
             outcome = recovery.outcome.as_value()
-            # The numbers are those of the second cycle after entry.
-            for cycle in range(2 + Recovery.LATENCY, PARTS_ADDED - 1):
+            for cycle in range(NUMBERS_SHOWN + Recovery.LATENCY, PARTS_ADDED - 1):
                 delayed = Signal.like(outcome, name=f"outcome_{index}_{cycle}", reset_less=True)
                 m.d.sync += delayed.eq(outcome)
                 outcome = delayed
             m.d.comb += partial.outcomes[index].as_value().eq(outcome)
         return partial
+
+    def _elaborate_wide(self, m, products, sums):
+        m.submodules.wide = wide = self._wide
+        numbers = products.factors[0].numbers
+        m.d.comb += [
+            wide.start.eq(self.wide.start),
+            wide.target.eq(self.wide.target),
+            wide.operand.eq(self.wide.operand),
+            wide.product.eq(products.result),
+            *(wide.parts[index].as_value().eq(part_of(numbers[index], wide.FORMAT.precision)) for index in range(2)),
+            self.wide.leaves.eq(wide.leaves),
+            self.wide.result.eq(sums.result),
+        ]
 
     def _merge(self, m, events, products, sums):
         """Everything but the sums of one cycle, one cycle before it is the result."""

@@ -1,10 +1,10 @@
 """What Annex G of C99 makes of a complex product whose parts both came out as NaN."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["OUTCOME", "PART", "Recovery"]
+__all__ = ["OUTCOME", "PART", "Recovery", "part_of"]
 
 PART = data.StructLayout({"sign": 1, "zero": 1, "infinite": 1, "unordered": 1})
 """What there is to know of a part of a factor; ``unordered``: a NaN, or an invalid encoding."""
@@ -15,6 +15,12 @@ OUTCOME = data.StructLayout({"certain": 1, "nan": 2, "sign": 2})
 ``certain`` says that a factor is infinite. Without it, the product is to be recovered only if one of the four
 partial products is infinite.
 """
+
+
+def part_of(number, precision: int) -> Value:
+    """The PART that a number of this precision is, from what Unpack makes of it."""
+    zero = ~number.significand[-precision:].any()
+    return Cat(number.sign, zero, number.infinite, number.nan | number.invalid)
 
 
 class Recovery(wiring.Component):

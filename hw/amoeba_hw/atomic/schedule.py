@@ -8,7 +8,18 @@ from amoeba_model.opcodes import Datatype, Op
 
 from amoeba_hw.atomic.control import Control
 
-__all__ = ["LATENCIES", "USES", "Kind", "Schedule", "kind_of"]
+__all__ = [
+    "LATENCIES",
+    "NUMBERS_SHOWN",
+    "USES",
+    "WIDE_INPUTS",
+    "WIDE_PARTS_ADDED",
+    "WIDE_RESULTS",
+    "WIDE_USES",
+    "Kind",
+    "Schedule",
+    "kind_of",
+]
 
 LATENCIES = {
     "add": 6,
@@ -27,6 +38,21 @@ TWICE = ("add_bytes", "multiply_wide", "multiply_bytes", "multiply_complex")
 PARTS_ADDED = LATENCIES["multiply_complex"] - LATENCIES["add"]
 """Cycles from issue to the partial products of a complex product entering the adders."""
 
+NUMBERS_SHOWN = 2
+"""Cycles from two factors entering the pipeline until they are there taken apart."""
+
+WIDE_INPUTS = (1, 2, 3, 4)
+"""Cycles from the start of a product of complex numbers twice as wide as a beat to its partial products' factors
+entering the pipeline: ac, bc, ad, bd."""
+
+# The last product passes a register, as all do that wait for it, and another one as all that goes to the adders.
+_WIDE_REAL_PART_ADDED = WIDE_INPUTS[-1] + LATENCIES["multiply"] + 1
+WIDE_PARTS_ADDED = (_WIDE_REAL_PART_ADDED, _WIDE_REAL_PART_ADDED + 1)
+"""And to its sums' terms entering the adders: the real part's, the imaginary part's."""
+
+WIDE_RESULTS = tuple(cycle + LATENCIES["add"] for cycle in WIDE_PARTS_ADDED)
+"""And to its parts leaving the adders."""
+
 # Cycles, counted from issue, in which a beat has a result, and in which it enters the adders.
 _RESULT_CYCLES = {kind: {latency} for kind, latency in LATENCIES.items()}
 _ADDER_CYCLES = {"add": {0}, "add_bytes": {0, 1}, "multiply_complex": {PARTS_ADDED}}
@@ -40,6 +66,9 @@ USES = {
     for kind, latency in LATENCIES.items()
 }
 """What a beat of each kind has for itself, in which cycles after its issue."""
+
+WIDE_USES = {"input": set(WIDE_INPUTS), "adder": set(WIDE_PARTS_ADDED)}
+"""The same of a product twice as wide, in which cycles after its start."""
 
 Kind = data.StructLayout(dict.fromkeys(LATENCIES, 1))
 """One-hot: the kind of a beat."""

@@ -13,6 +13,7 @@ from amoeba_hw.atomic.measure import Measure, measured_operand
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes, prepared_operands
 from amoeba_hw.atomic.schedule import LATENCIES, USES, Kind, kind_of
+from amoeba_hw.atomic.wide_products import wide_product_signature
 from amoeba_hw.memory.operations import merge
 
 __all__ = ["ISSUE_TO_COMPUTE", "Arithmetic"]
@@ -38,6 +39,8 @@ class Arithmetic(wiring.Component):
         Bits of a beat.
     datatypes, ops, single_cycle_products
         What to build. FI_ATOMIC_WRITE of FI_UINT8 is there in every build: writes pass as that.
+    wide_products : bool
+        As for ArithmeticPipeline.
 
     Members
     -------
@@ -67,6 +70,8 @@ class Arithmetic(wiring.Component):
         The operation is pipelined.
     late_result : out
         Of the operation that was started its latency ago.
+    wide
+        ArithmeticPipeline's, with ``wide_products``.
 
     Attributes
     ----------
@@ -74,15 +79,18 @@ class Arithmetic(wiring.Component):
         Of each kind of pipelined operation, as for ``Admission``; its "result" is in one cycle.
     """
 
-    def __init__(self, width: int, datatypes, ops, single_cycle_products: bool):
+    def __init__(self, width: int, datatypes, ops, single_cycle_products: bool, wide_products: bool = False):
         self._ops = tuple(sorted({*ops, Op.FI_ATOMIC_WRITE}))
         self._datatypes = tuple(sorted({*datatypes, Datatype.FI_UINT8}))
         self._single_cycle_products = single_cycle_products
         self._cells = [cell for cell in self._all_cells() if is_pipelined(*cell, single_cycle_products)]
         kinds = {kind_of(*cell) for cell in self._cells}
         self.uses = {kind: USES[kind] for kind in LATENCIES if kind in kinds}
+        self._wide_products = wide_products
+        wide = {"wide": In(wide_product_signature(width))} if wide_products else {}
         super().__init__(
-            {
+            wide
+            | {
                 "op": In(5),
                 "datatype": In(5),
                 "cswap_by_bits": In(1),
@@ -159,7 +167,11 @@ class Arithmetic(wiring.Component):
 
     def _elaborate_pipeline(self, m):
         ops, datatypes = (tuple(sorted(set(members))) for members in zip(*self._cells, strict=True))
-        m.submodules.pipeline = pipeline = ArithmeticPipeline(len(self.target), datatypes, ops)
+        m.submodules.pipeline = pipeline = ArithmeticPipeline(
+            len(self.target), datatypes, ops, wide_products=self._wide_products
+        )
+        if self._wide_products:
+            wiring.connect(m, wiring.flipped(self.wide), pipeline.wide)
         m.d.comb += [
             pipeline.control.eq(self.prepare_control),
             pipeline.i_valid.eq(self.start),

@@ -123,10 +123,14 @@ class Executor(wiring.Component):
             self._wide = WideArithmetic(parameters.data_width, parameters.ops)
             fitting.append(Datatype.FI_LONG_DOUBLE)
         self._arithmetic = Arithmetic(
-            parameters.data_width, fitting, parameters.ops, parameters.single_cycle_products
+            parameters.data_width,
+            fitting,
+            parameters.ops,
+            parameters.single_cycle_products,
+            wide_products=self._wide is not None and self._wide.multiplies,
         )
-        # From issue to the second half of the result.
-        self._wide_latencies = [latency + 1 for latency in self._wide.latencies] if self._wide else []
+        # By what it takes from issue to the second half of the result.
+        self._wide_uses = {latency + 1: uses for latency, uses in self._wide.uses.items()} if self._wide else {}
         self._elements = ElementBuffer(parameters, halves=2 if self._wide else 1)
         operation = queued_operation(parameters)
         # What happens in this cycle: the operation is issued; it is, or there is none; the queue's next one is taken.
@@ -162,7 +166,7 @@ class Executor(wiring.Component):
                 "strobe": parameters.beat_bytes,  # none of one that touches no line
             }
         )
-        longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses["result"]))
+        longest = max(1, *(cycle for uses in self._uses().values() for cycle in uses.get("result", ())))
         self._late = [Signal(late, name=f"late_in_{cycles}") for cycles in range(ISSUE_TO_COMPUTE + longest)]
         self._longest = longest
         # What ends at age 2: what comes from the pipeline, or else what has taken one cycle.
@@ -202,10 +206,14 @@ class Executor(wiring.Component):
         return operation.datatype.matches(*WideArithmetic.DATATYPES) if self._wide else Const(0)
 
     def _uses(self):
-        """What each kind of operation uses, for Admission. The first half of a wide element uses nothing."""
+        """What each kind of operation uses, for Admission."""
         uses = {"at_once": {"result": {0}}} | self._arithmetic.uses
-        # The first half of the result comes a cycle before the second's.
-        return uses | {f"wide_{latency}": {"result": {latency - 1, latency}} for latency in self._wide_latencies}
+        if self._wide:
+            uses["wide_first"] = {"halves": {0}}
+        for latency, wide in self._wide_uses.items():
+            # The first half of the result comes a cycle before the second's.
+            uses[f"wide_{latency}"] = wide | {"result": {latency - 1, latency}}
+        return uses
 
     def _decode(self, m):
         """The operation from the queue becomes the one behind the one that might be issued, and then that one."""
@@ -253,7 +261,8 @@ class Executor(wiring.Component):
             latency = self._wide.latency(arriving.op) + 1
             with m.If(is_wide):
                 m.d.sync += decoded.latency.eq(Mux(arriving.half, latency, 0))
-            for possible in self._wide_latencies:
+            m.d.sync += decoded.kind.wide_first.eq(is_wide & ~arriving.half)
+            for possible in self._wide_uses:
                 m.d.sync += decoded.kind[f"wide_{possible}"].eq(is_wide & arriving.half & (latency == possible))
 
     def _follow_answers(self, m):
@@ -395,7 +404,7 @@ class Executor(wiring.Component):
         first_error = Signal()
         with m.If(self._issues & self._decoded[0].wide & ~operation.half):
             m.d.sync += [self._first_entry.eq(operation.entry), first_error.eq(error)]
-        for latency in self._wide_latencies:
+        for latency in self._wide_uses:
             for half, entry in enumerate((self._first_entry, operation.entry)):
                 entering = ISSUE_TO_COMPUTE + latency - 2 + half
                 enters = self._decoded[0].kind[f"wide_{latency}"]
@@ -506,6 +515,8 @@ class Executor(wiring.Component):
         ends = self._late[0]
         wide = self._wide
         m.submodules.wide = wide
+        if wide.multiplies:
+            wiring.connect(m, wide.product, self._arithmetic.wide)
         loads = Signal()
         m.d.sync += loads.eq(self._issues & self._decoded[0].wide)
         m.d.comb += [

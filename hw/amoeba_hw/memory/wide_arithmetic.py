@@ -9,8 +9,9 @@ from amoeba_hw.atomic.control import EFFECTS, Control
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.lanes import FastLanes
 from amoeba_hw.atomic.measure import Measure, measured_operand
-from amoeba_hw.atomic.pipeline import ArithmeticPipeline
 from amoeba_hw.atomic.prepare import PrepareOperands, magnitudes, prepared_operands
+from amoeba_hw.atomic.schedule import WIDE_RESULTS, WIDE_USES
+from amoeba_hw.atomic.wide_products import wide_product_signature
 
 __all__ = ["PART_BY_PART", "WideArithmetic"]
 
@@ -31,7 +32,10 @@ class WideArithmetic(wiring.Component):
         result                                           | whole | whole |   one that is not pipelined: latency 3
 
     Only for operations that need both parts of the number at once; others see two elements of half the size.
-    Throughput: an element every two cycles. No two may have their results within two cycles; who loads sees to it.
+    Products are the pipeline's, which takes four products and two sums for each.
+
+    Throughput: an element every two cycles; after the second half of a product, no half is loaded for
+    ``PRODUCT_LOADS`` cycles. No two may have their results within two cycles. Who loads sees to both.
 
     Parameters
     ----------
@@ -50,23 +54,36 @@ class WideArithmetic(wiring.Component):
         The half.
     target : in
         The half, one cycle later.
+    product : wide_product_signature(width)
+        To the pipeline.
     result : out
-        In two cycles, from ``latency`` cycles after the target's second half on.
+        In two cycles, from ``latency`` cycles after the target's second half on; of a product, the upper half is
+        there in the second of them.
 
     Attributes
     ----------
-    latencies : tuple of int
-        All that ``latency`` can be, in ascending order.
+    multiplies : bool
+        Whether there are products.
+    uses : dict of int to dict of str to set of int
+        By latency: what the element uses in which cycles after the second half of its target, for Admission; "halves"
+        is what the first half of any uses as it comes.
     """
 
     DATATYPES = (Datatype.FI_LONG_DOUBLE_COMPLEX,)
+    PRODUCT_LOADS = 3
+    _AT_ONCE = 3
+    _STARTS = 1
+    """Cycles from the target's second half to the whole element."""
+    # The real part is shown a cycle after it has left the pipeline, the imaginary one when that is over.
+    _PRODUCT = _STARTS + WIDE_RESULTS[0] + 1
 
     def __init__(self, width: int, ops):
         self._ops = tuple(op for op in ops if op not in PART_BY_PART)
         self._pipelined = tuple(op for op in self._ops if "multiply" in EFFECTS[op])
-        through_pipeline = [ArithmeticPipeline.latency(op, *self.DATATYPES) for op in self._pipelined]
-        # The registers of the element and of the result come on top; the lanes have one, too.
-        self.latencies = tuple(sorted({3, *(2 + latency for latency in through_pipeline)}))
+        self.multiplies = bool(self._pipelined)
+        product = {thing: {self._STARTS + cycle for cycle in cycles} for thing, cycles in WIDE_USES.items()}
+        product["halves"] = set(range(1 + self.PRODUCT_LOADS))
+        self.uses = {self._AT_ONCE: {}} | ({self._PRODUCT: product} if self.multiplies else {})
         super().__init__(
             {
                 "load": In(1),
@@ -76,13 +93,14 @@ class WideArithmetic(wiring.Component):
                 "target": In(width),
                 "operand": In(width),
                 "compare": In(width),
+                "product": Out(wide_product_signature(width)),
                 "result": Out(2 * width),
             }
         )
 
     def latency(self, op):
         """Cycles from the target's second half to the result, for a signal ``op``."""
-        return Mux(op.matches(*self._pipelined), self.latencies[-1], self.latencies[0])
+        return Mux(op.matches(*self._pipelined), self._PRODUCT, self._AT_ONCE)
 
     def elaborate(self, platform):
         m = Module()
@@ -137,16 +155,15 @@ class WideArithmetic(wiring.Component):
         m.d.sync += changes.eq(start & ~whole_control.pipelined)
         with m.If(changes):
             m.d.sync += self.result.eq(lanes.result)
-        if self._pipelined:
-            m.submodules.pipeline = pipeline = ArithmeticPipeline(2 * width, self.DATATYPES, self._ops)
-            m.d.comb += [
-                pipeline.control.eq(control),
-                pipeline.i_valid.eq(start & whole_control.pipelined),
-                pipeline.target.eq(element),
-                pipeline.operand.eq(operand),
-            ]
-            with m.If(pipeline.o_valid):
-                m.d.sync += self.result.eq(pipeline.result)
+        product = self.product
+        m.d.comb += [
+            product.start.eq(start & whole_control.pipelined),
+            product.target.eq(element),
+            product.operand.eq(operand),
+        ]
+        for half in range(2):
+            with m.If(product.leaves[half]):
+                m.d.sync += self.result.word_select(half, width).eq(product.result)
         return m
 
     def _gather(self, m, name, load, half, value):

@@ -1,0 +1,153 @@
+"""Products of complex numbers twice as wide as a beat, by the units for one of their parts."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.atomic.formats import float_format
+from amoeba_model.opcodes import Datatype
+
+from amoeba_hw.atomic.partial_products import classify, infinity_of, is_lost
+from amoeba_hw.atomic.recovery import OUTCOME, PART, Recovery
+from amoeba_hw.atomic.schedule import NUMBERS_SHOWN, WIDE_INPUTS, WIDE_PARTS_ADDED, WIDE_RESULTS
+
+__all__ = ["WideProducts", "wide_product_signature"]
+
+
+def wide_product_signature(data_width: int) -> wiring.Signature:
+    """How a product that is twice as wide as a beat is asked for, and given back.
+
+    Members
+    -------
+    start : out, pulse
+        Not more often than every fourth cycle.
+    target, operand : out, array of two beats
+        a + bi and c + di; from ``start`` on, c for two cycles, a for three, b and d for four.
+    leaves : in
+        The ``result`` is the real part (bit 0), or the imaginary part (bit 1), ``WIDE_RESULTS`` cycles after
+        ``start``.
+    result : in
+    """
+    beats = data.ArrayLayout(data_width, 2)
+    return wiring.Signature(
+        {"start": Out(1), "target": Out(beats), "operand": Out(beats), "leaves": In(2), "result": In(data_width)}
+    )
+
+
+class WideProducts(wiring.Component):
+    """Multiplies (a + bi)(c + di) by four products and two sums, each of a beat of its own.
+
+    ::
+
+        start + 0    ac      what the multipliers take, a cycle before it enters the pipeline
+                1    bc
+                2    ad
+                3    bd
+               18    ac - bd   what the adders take, a cycle before it enters them; or what Annex G puts in its place
+               19    ad + bc
+               25    the real part leaves the adders
+               26    the imaginary part
+
+    Members
+    -------
+    start, target, operand : in
+    leaves : out
+        Of ``wide_product_signature``.
+    multiplies : out
+        ``factors`` are to be multiplied.
+    factors : out, array of two beats
+    parts : in, array of two PART
+        Of the factors that entered the pipeline two cycles before.
+    product : in, a beat
+        What the multipliers have made of earlier factors.
+    adds, subtracts : out
+        ``addends`` are to be added, or subtracted.
+    addends : out, array of two beats
+    """
+
+    FORMAT = float_format(Datatype.FI_LONG_DOUBLE_COMPLEX)
+
+    def __init__(self, data_width):
+        beat = data.ArrayLayout(data_width, 2)
+        super().__init__(
+            {
+                "start": In(1),
+                "target": In(beat),
+                "operand": In(beat),
+                "multiplies": Out(1),
+                "factors": Out(beat),
+                "parts": In(data.ArrayLayout(PART, 2)),
+                "product": In(data_width),
+                "adds": Out(1),
+                "subtracts": Out(1),
+                "addends": Out(beat),
+                "leaves": Out(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        past = Signal(max(WIDE_RESULTS))
+        events = Cat(self.start, past)
+        m.d.sync += past.eq(events)
+        ac, bc, ad, bd = (events[cycle - 1] for cycle in WIDE_INPUTS)
+        m.d.comb += [
+            self.multiplies.eq(ac | bc | ad | bd),
+            self.factors[0].eq(Mux(bc | bd, self.target[1], self.target[0])),
+            self.factors[1].eq(Mux(ad | bd, self.operand[1], self.operand[0])),
+            self.leaves.eq(Cat(events[cycle] for cycle in WIDE_RESULTS)),
+        ]
+        self._add(m, events, self._recover(m, events))
+        return m
+
+    def _recover(self, m, events):
+        """What Annex G makes of the numbers, in the cycle in which the adders take the real part's terms."""
+        m.submodules.recovery = recovery = Recovery()
+        first, last = (WIDE_INPUTS[place] + NUMBERS_SHOWN for place in (0, -1))
+        earlier = Signal.like(self.parts, reset_less=True)
+        with m.If(events[first]):
+            m.d.sync += earlier.eq(self.parts)
+        m.d.comb += [
+            recovery.a.eq(earlier[0]),
+            recovery.c.eq(earlier[1]),
+            recovery.b.eq(self.parts[0]),
+            recovery.d.eq(self.parts[1]),
+        ]
+        outcome = recovery.outcome
+        for cycle in range(last + Recovery.LATENCY, WIDE_PARTS_ADDED[0] - 1):
+            delayed = Signal(OUTCOME, name=f"outcome_{cycle}", reset_less=True)
+            m.d.sync += delayed.eq(outcome)
+            outcome = delayed
+        return outcome
+
+    def _add(self, m, events, outcome):
+        """The terms of the real part go to the adders when the last product has arrived, the others a cycle later."""
+        f = self.FORMAT
+        # By arrival, the oldest first; with each product its class.
+        products = [Signal(f.width, name=f"product_{place}", reset_less=True) for place in range(len(WIDE_INPUTS))]
+        classes = [Signal(3, name=f"class_{place}", reset_less=True) for place in range(len(WIDE_INPUTS))]
+        newest = self.product[: f.width]
+        m.d.sync += [
+            *(older.eq(newer) for older, newer in pairwise([*products, newest])),
+            *(older.eq(newer) for older, newer in pairwise([*classes, classify(f, newest)])),
+        ]
+        ac, bc, ad, bd = classes
+        lost, still_lost = Signal(), Signal()
+        later = Signal(OUTCOME, name="later_outcome", reset_less=True)
+        m.d.comb += lost.eq(is_lost(ac, bd, ad, bc, outcome))
+        m.d.sync += [still_lost.eq(lost), later.eq(outcome)]
+        real, imaginary = (events[cycle - 1] for cycle in WIDE_PARTS_ADDED)
+        # All are one place older when it is the imaginary part's turn.
+        terms = (
+            Mux(imaginary, products[1], products[0]),
+            Mux(imaginary, products[0], products[3]),
+        )
+        instead = Mux(imaginary, infinity_of(f, later, 1), infinity_of(f, outcome, 0))
+        recovered = Mux(imaginary, still_lost, lost)
+        m.d.comb += [
+            self.adds.eq(real | imaginary),
+            self.subtracts.eq(real),
+            self.addends[0].eq(Mux(recovered, instead, terms[0])),
+            self.addends[1].eq(Mux(recovered, 0, terms[1])),
+        ]
