@@ -224,10 +224,10 @@ class _NaiveArithmetic(wiring.Component):
 
     LATENCIES = (2, 4)
 
-    def __init__(self, width, datatypes, ops, single_cycle_products):
+    def __init__(self, width, datatypes, ops, single_cycle_products, wide_products):
         self.uses = {f"late_{latency}": {"result": {latency}} for latency in self.LATENCIES}
         kind = Out(data.StructLayout(dict.fromkeys(self.uses, 1)))
-        members = Arithmetic(width, datatypes, ops, single_cycle_products).signature.members
+        members = Arithmetic(width, datatypes, ops, single_cycle_products, wide_products).signature.members
         super().__init__({**members, "kind": kind})
 
     def elaborate(self, platform):
