@@ -92,6 +92,8 @@ class LanesLoop(wiring.Component):
         next_targets = [Signal.like(self.target, name=f"next_target_{raised}") for raised in range(2)]
         for next_target, outcome in zip(next_targets, (lanes.if_not, lanes.if_raised), strict=True):
             m.d.comb += next_target.eq(Mux(self.forward, outcome, self.target))
+        with m.If(self.forward & lanes.calculates):
+            m.d.comb += next_targets[1].eq(lanes.calculated)
         m.d.comb += self.result.eq(lanes.result)
         if_not, if_raised = (magnitudes(self.prepared, next_target) for next_target in next_targets)
         for port, value in (

@@ -235,7 +235,6 @@ class _NaiveArithmetic(wiring.Component):
         short, long = self.LATENCIES
         adds, takes_long = Signal(), Signal()
         operand = Signal(BITS)
-        result = Signal(BITS)
         late = Signal(BITS)
         forwarded, late_target = Signal(), Signal(BITS)
         past = [Signal(BITS, name=f"late_in_{cycles}") for cycles in range(long)]
@@ -246,10 +245,12 @@ class _NaiveArithmetic(wiring.Component):
             self.latency.eq(Mux(self.datatype[0], Mux(self.datatype[1], long, short), 0)),
             self.kind[f"late_{short}"].eq(self.datatype[0] & ~self.datatype[1]),
             self.kind[f"late_{long}"].eq(self.datatype[0] & self.datatype[1]),
-            result.eq(Mux(adds, self.target[:BITS], 0) + operand),
+            self.calculates.eq(adds),
+            self.calculated.eq(self.target[:BITS] + operand),
+            self.raised.eq(adds.replicate(len(self.raised))),
             late_target.eq(Mux(forwarded, self.late_result[:BITS], self.target[:BITS])),
             late.eq(Mux(adds, late_target, 0) + operand),
-            *(outcome.eq(result) for outcome in self.results),
+            *(outcome.eq(operand) for outcome in self.results),
             self.late_result.eq(past[0]),
         ]
         m.d.sync += [

@@ -42,6 +42,18 @@ FAULTS = {
         "self._forwarded_late.eq(asked_of(later, later.valid))",
         "self._forwarded_late.eq(0)",
     ),
+    "what has been calculated is not passed on": (
+        executor,
+        "Executor",
+        "merge(forwards_calculated, arithmetic.calculated, if_raised)",
+        "if_raised",
+    ),
+    "what has been calculated takes the place of what leaves the pipeline": (
+        executor,
+        "Executor",
+        "arithmetic.calculates & ~ends_late.valid",
+        "arithmetic.calculates",
+    ),
     "bytes in the pipeline are not waited for": (
         executor,
         "Executor",

@@ -21,11 +21,10 @@ class FastLanes(wiring.Component):
     Combinational, meant to sit in a one-cycle read-modify-write loop with ``target`` arriving last. All that can
     be known without it, PrepareOperands has worked out a cycle before::
 
-        target --+-- carry select adder ------+
-                 +-- low products ------------+
-                 +-- mask and merge ---------mux--+
-                 +-- keep ------------------------+-- mux -- result
-        magnitudes -- compare -- flags -- spread -----'
+        target --+-- carry select adder, low products --+
+                 +-- mask and merge ------------------mux--+
+                 +-- keep ---------------------------------+-- mux -- result
+        magnitudes -- compare -- flags -- spread --------------'
 
     Parameters
     ----------
@@ -51,9 +50,13 @@ class FastLanes(wiring.Component):
         ``magnitudes`` of both. In the loop it has registers of its own, so that carry chains begin where they end.
     result : Out(data_width)
         The new value of the target. The fetched value is ``target`` itself.
+    calculates, calculated : Out(1), Out(data_width)
+        The operation is a sum or a product, and its result.
     raised, if_raised, if_not : Out(data_width // 8), Out(data_width), Out(data_width)
-        What the result is chosen from, byte by byte, and by what. ``raised`` comes last: whoever does more to the
-        result does it to both, and then chooses.
+        What the result of others is chosen from, byte by byte, and by what. Everything of a sum or a product is
+        raised.
+
+    ``calculated`` and ``raised`` come last: whoever does more to a result does it to all three, and then chooses.
     """
 
     def __init__(
@@ -78,6 +81,8 @@ class FastLanes(wiring.Component):
                 "target": In(data_width),
                 "magnitudes": In(data_width),
                 "result": Out(data_width),
+                "calculates": Out(1),
+                "calculated": Out(data_width),
                 "raised": Out(data_width // 8),
                 "if_raised": Out(data_width),
                 "if_not": Out(data_width),
@@ -104,17 +109,20 @@ class FastLanes(wiring.Component):
             compare.target.eq(self.target),
             compare.magnitudes.eq(self.magnitudes),
         ]
-        products = self._products(m, control) if self._multiplies else None
+        calculates, calculated = control.add, adder.sums
+        if self._multiplies:
+            calculates = control.add | control.multiply
+            calculated = Mux(control.multiply, self._products(m, control), adder.sums)
+        domain += [self.calculates.eq(calculates), self.calculated.eq(calculated)]
         for byte in range(lanes):
             part = slice(8 * byte, 8 * byte + 8)
             target, merged = self.target[part], prepared.merged[part]
             inverted = prepared.inverted[byte].replicate(8)
-            changed = Mux(control.add, adder.sums[part], (target & prepared.stays[part]) ^ (merged & ~inverted))
-            if products is not None:
-                changed = Mux(control.multiply, products[part], changed)
+            changed = (target & prepared.stays[part]) ^ (merged & ~inverted)
             unchanged = Mux(prepared.inverted[byte], merged, target & control.keep.replicate(8))
             domain += [self.if_raised[part].eq(changed), self.if_not[part].eq(unchanged)]
-            m.d.comb += self.result[part].eq(Mux(self.raised[byte], self.if_raised[part], self.if_not[part]))
+            if_raised = Mux(self.calculates, self.calculated[part], self.if_raised[part])
+            m.d.comb += self.result[part].eq(Mux(self.raised[byte], if_raised, self.if_not[part]))
         return m
 
     def _products(self, m, control):

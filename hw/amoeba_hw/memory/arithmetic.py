@@ -60,9 +60,11 @@ class Arithmetic(wiring.Component):
         One cycle after the issue, byte by byte: the target if this is not ``raised``, and if it is.
     target : in
         Two cycles after the issue.
+    calculates, calculated : out
+        The operation of ``target`` is a sum or a product, and its result, if it is not pipelined. Combinational.
     raised, results : out, array of two
-        Combinational, of an operation that is not pipelined, byte by byte: its result if this is not ``raised``, and
-        if it is. Known last: what else happens to both results happens before the choice.
+        The result of others, byte by byte: if this is not ``raised``, and if it is, as everything of a sum or product
+        is. Known last, as ``calculated`` is: what else happens to all three happens before the choice.
     forward : in
         One cycle after the issue: bytes of a pipelined operation's target that are the ``late_result`` of the cycle
         after.
@@ -106,6 +108,8 @@ class Arithmetic(wiring.Component):
                 "late_operand": In(width),
                 "next_target": In(width).array(2),
                 "target": In(width),
+                "calculates": Out(1),
+                "calculated": Out(width),
                 "raised": Out(width // 8),
                 "results": Out(width).array(2),
                 "forward": In(width // 8),
@@ -157,6 +161,8 @@ class Arithmetic(wiring.Component):
             lanes.prepared.eq(prepared),
             lanes.target.eq(self.target),
             lanes.magnitudes.eq(compared),
+            self.calculates.eq(lanes.calculates),
+            self.calculated.eq(lanes.calculated),
             self.raised.eq(lanes.raised),
             self.results[0].eq(lanes.if_not),
             self.results[1].eq(lanes.if_raised),

@@ -489,18 +489,25 @@ class Executor(wiring.Component):
             with m.If(ends_late.wide):
                 half = self._wide.result.word_select(ends_late.half, self._parameters.data_width)
                 m.d.comb += late_result.eq(half)
-        # Which of its two outcomes an operation has is known last: everything else happens to both.
+        # What has been calculated, and which of two outcomes others have, is known last: all that can be done to them
+        # without has happened then.
         outcomes = [Signal.like(target, name=f"outcome_{raised}") for raised in range(2)]
-        for outcome, result, next_target in zip(outcomes, arithmetic.results, arithmetic.next_target, strict=True):
-            m.d.comb += [
-                outcome.eq(Mux(ends_late.valid, late_result, result)),
-                next_target.eq(merge(self._forwarded, outcome, fetched)),
-            ]
+        calculates = Signal()
+        m.d.comb += calculates.eq(arithmetic.calculates & ~ends_late.valid)
+        for outcome, result in zip(outcomes, arithmetic.results, strict=True):
+            m.d.comb += outcome.eq(Mux(ends_late.valid, late_result, result))
+        if_not, if_raised = (merge(self._forwarded, outcome, fetched) for outcome in outcomes)
+        forwards_calculated = self._forwarded & calculates.replicate(len(self._forwarded))
+        m.d.comb += [
+            arithmetic.next_target[0].eq(if_not),
+            arithmetic.next_target[1].eq(merge(forwards_calculated, arithmetic.calculated, if_raised)),
+        ]
+        raised = Mux(calculates, arithmetic.calculated, outcomes[1])
         m.d.comb += [
             commit.valid.eq(ends.touches),
             commit.entry.eq(ends.entry),
             commit.strobe.eq(ends.strobe),
-            commit.data.eq(merge(arithmetic.raised, outcomes[1], outcomes[0])),
+            commit.data.eq(merge(arithmetic.raised, raised, outcomes[0])),
         ]
         m.d.sync += [
             target.eq(merge(arithmetic.raised, arithmetic.next_target[1], arithmetic.next_target[0])),
