@@ -71,11 +71,13 @@ class WideArithmetic(wiring.Component):
 
     DATATYPES = (Datatype.FI_LONG_DOUBLE_COMPLEX,)
     PRODUCT_LOADS = 3
-    _AT_ONCE = 3
+    """Cycles in which the pipeline still takes parts of an element that the next one would replace."""
     _STARTS = 1
     """Cycles from the target's second half to the whole element."""
-    # The real part is shown a cycle after it has left the pipeline, the imaginary one when that is over.
+    _AT_ONCE = _STARTS + 2
+    """Latency through the lanes' registers and the result's."""
     _PRODUCT = _STARTS + WIDE_RESULTS[0] + 1
+    """Latency of the real part, through the result's register; the imaginary part is a cycle behind it."""
 
     def __init__(self, width: int, ops):
         self._ops = tuple(op for op in ops if op not in PART_BY_PART)
