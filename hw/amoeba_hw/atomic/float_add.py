@@ -13,6 +13,7 @@ from amoeba_hw.atomic.numbers import (
     precision_of,
     select_format,
 )
+from amoeba_hw.atomic.registers import delayed, registered
 from amoeba_hw.atomic.shift import any_below, leading_group, shift_left, shift_right
 
 __all__ = ["FloatAdder"]
@@ -69,10 +70,7 @@ class FloatAdder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        chosen = [self.float_format]
-        for stage in range(1, self.LATENCY + 1):
-            chosen.append(Signal(self._layout, name=f"float_format_{stage}", reset_less=True))
-            m.d.sync += chosen[stage].eq(chosen[stage - 1])
+        chosen = delayed(m, "float_format", self.float_format, self.LATENCY)
         operands = self._take_apart(m)
         aligned = self._align(m, chosen[1], *operands)
         total = self._add(m, *aligned)
@@ -85,11 +83,6 @@ class FloatAdder(wiring.Component):
             self.result.eq(pack.word),
         ]
         return m
-
-    def _register(self, m, name, value):
-        register = Signal(len(value), name=name, reset_less=True)
-        m.d.sync += register.eq(value)
-        return register
 
     def _take_apart(self, m):
         numbers = []
@@ -111,10 +104,10 @@ class FloatAdder(wiring.Component):
         return (
             a_register,
             b_register,
-            self._register(m, "a_is_smaller", smaller),
-            self._register(m, "a_stays", a.nan & ~larger_nan_wins),
-            self._register(m, "a_above_b", a.exponent - b.exponent).as_signed(),
-            self._register(m, "b_above_a", b.exponent - a.exponent).as_signed(),
+            registered(m, "a_is_smaller", smaller),
+            registered(m, "a_stays", a.nan & ~larger_nan_wins),
+            registered(m, "a_above_b", a.exponent - b.exponent).as_signed(),
+            registered(m, "b_above_a", b.exponent - a.exponent).as_signed(),
         )
 
     def _align(self, m, chosen, a, b, a_is_smaller, a_stays, a_above_b, b_above_a):
@@ -141,15 +134,15 @@ class FloatAdder(wiring.Component):
         coarse = shift_right(m, Cat(Const(0, 2), small), distance[:shift_bits], steps=range(2, shift_bits, 2))
         lost = any_below(Cat(Const(0, 2), further), distance[:shift_bits] & ~0b11)
         return (
-            self._register(m, "sign_2", invalid | Mux(take_b, b.sign, a.sign)),
-            self._register(m, "opposed_2", opposed & ~special),
-            self._register(m, "special_2", special),
-            self._register(m, "exponent_2", Mux(invalid, largest, Mux(take_b, b.exponent, a.exponent))),
-            self._register(m, "large_2", large),
-            self._register(m, "small_2", coarse & (~(far | special)).replicate(self._precision + 2)),
+            registered(m, "sign_2", invalid | Mux(take_b, b.sign, a.sign)),
+            registered(m, "opposed_2", opposed & ~special),
+            registered(m, "special_2", special),
+            registered(m, "exponent_2", Mux(invalid, largest, Mux(take_b, b.exponent, a.exponent))),
+            registered(m, "large_2", large),
+            registered(m, "small_2", coarse & (~(far | special)).replicate(self._precision + 2)),
             # Of a far addend it may be anything: so little less than a number, or more, is rounded to the number.
-            self._register(m, "sticky_2", lost & ~special),
-            self._register(m, "distance_2", distance[:2]),
+            registered(m, "sticky_2", lost & ~special),
+            registered(m, "distance_2", distance[:2]),
         )
 
     def _add(self, m, sign, opposed, special, exponent, large, small, sticky, distance):
@@ -160,12 +153,12 @@ class FloatAdder(wiring.Component):
         # Shifting further than this would go below the smallest exponent.
         limit = Cat(exponent == width - 1 - position for position in range(width))
         return (
-            self._register(m, "sign_3", sign),
-            self._register(m, "opposed_3", opposed),
-            self._register(m, "special_3", special),
-            self._register(m, "exponent_3", exponent),
-            self._register(m, "total_3", total[:width]),
-            self._register(m, "limit_3", limit),
+            registered(m, "sign_3", sign),
+            registered(m, "opposed_3", opposed),
+            registered(m, "special_3", special),
+            registered(m, "exponent_3", exponent),
+            registered(m, "total_3", total[:width]),
+            registered(m, "limit_3", limit),
         )
 
     def _count(self, m, chosen, sign, opposed, special, exponent, total, limit):
@@ -175,14 +168,14 @@ class FloatAdder(wiring.Component):
         zero = ~total.any()
         return (
             # An exact zero from two different numbers is positive.
-            self._register(m, "sign_4", sign & ~(opposed & zero)),
-            self._register(m, "special_4", special),
-            self._register(m, "zero_4", ~(total | limit).any()),
-            self._register(m, "overflow_4", ~special & last & total[-1]),
-            self._register(m, "exponent_4", exponent),
-            self._register(m, "total_4", total),
-            self._register(m, "first_4", first),
-            [self._register(m, f"count_4_{index}", count) for index, count in enumerate(counts)],
+            registered(m, "sign_4", sign & ~(opposed & zero)),
+            registered(m, "special_4", special),
+            registered(m, "zero_4", ~(total | limit).any()),
+            registered(m, "overflow_4", ~special & last & total[-1]),
+            registered(m, "exponent_4", exponent),
+            registered(m, "total_4", total),
+            registered(m, "first_4", first),
+            [registered(m, f"count_4_{index}", count) for index, count in enumerate(counts)],
         )
 
     def _normalise(self, m, chosen, sign, special, zero, overflow, exponent, total, first, counts):
@@ -198,11 +191,11 @@ class FloatAdder(wiring.Component):
         fraction = significand[:-1] & (~overflow).replicate(len(significand) - 1)
         below = (exponent - count)[: exponent_bits_of(self._formats)]
         return (
-            self._register(m, "sign_5", sign),
-            self._register(m, "exponent_5", below & (~zero).replicate(len(below))),
-            self._register(m, "significand_5", Cat(fraction, significand[-1])),
-            self._register(m, "rounds_5", chosen.as_value() & (~special).replicate(len(chosen.as_value()))),
-            self._register(
+            registered(m, "sign_5", sign),
+            registered(m, "exponent_5", below & (~zero).replicate(len(below))),
+            registered(m, "significand_5", Cat(fraction, significand[-1])),
+            registered(m, "rounds_5", chosen.as_value() & (~special).replicate(len(chosen.as_value()))),
+            registered(
                 m,
                 "almost_half_5",
                 almost_half(self._formats, chosen) & (~special).replicate(self._precision + 1),

@@ -14,6 +14,7 @@ from amoeba_hw.atomic.numbers import (
     precision_of,
     select_format,
 )
+from amoeba_hw.atomic.registers import delayed, registered
 from amoeba_hw.atomic.shift import any_below, count_leading_zeros, shift_left, shift_right
 
 __all__ = ["FloatFactors", "FloatProduct", "expectation_layout"]
@@ -92,25 +93,16 @@ class FloatFactors(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        chosen = [self.float_format]
-        for stage in range(1, 5):
-            chosen.append(Signal(self._layout, name=f"float_format_{stage}", reset_less=True))
-            m.d.sync += chosen[stage].eq(chosen[stage - 1])
+        chosen = delayed(m, "float_format", self.float_format, 4)
         zero, smaller = self._take_apart(m)
         choice = self._choose(m, chosen[1], zero, smaller)
         counted = self._count(m, *choice)
         significands, exponent, flags = self._normalise(m, *counted)
         m.d.comb += self.significands.eq(Cat(significands))
         expectation = self._expect(m, chosen[4], exponent, flags)
-        for stage in range(SegmentedMultiplier.LATENCY - 1):
-            expectation = self._register(m, f"expectation_{stage}", expectation)
-        m.d.comb += self.expectation.eq(expectation)
+        expectations = delayed(m, "expectation", expectation, SegmentedMultiplier.LATENCY - 1)
+        m.d.comb += self.expectation.eq(expectations[-1])
         return m
-
-    def _register(self, m, name, value):
-        register = Signal(value.shape(), name=name, reset_less=True)
-        m.d.sync += register.eq(value)
-        return register
 
     def _take_apart(self, m):
         numbers = []
@@ -125,7 +117,7 @@ class FloatFactors(wiring.Component):
         if any(f.larger_nan_wins for f in self._formats):
             # Of two equal ones, the positive one counts as larger, as in FloatAdder.
             smaller = Cat(Const(0, 1), a.significand) < Cat(a.sign & ~b.sign, b.significand)
-        return self._register(m, "zero_1", zero), self._register(m, "smaller_1", smaller)
+        return registered(m, "zero_1", zero), registered(m, "smaller_1", smaller)
 
     def _choose(self, m, chosen, zero, smaller):
         a, b = self.numbers[0], self.numbers[1]
@@ -149,27 +141,27 @@ class FloatFactors(wiring.Component):
         exponent = Signal(signed(bits))
         m.d.comb += exponent.eq(a.exponent + b.exponent - offset)
         return (
-            self._register(m, "first_2", first),
-            self._register(m, "second_2", second),
-            self._register(m, "exponent_2", Mux(special, infinite, Mux(zero.any(), 1, exponent))[:bits].as_signed()),
-            self._register(m, "flags_2", Cat(sign, special)),
+            registered(m, "first_2", first),
+            registered(m, "second_2", second),
+            registered(m, "exponent_2", Mux(special, infinite, Mux(zero.any(), 1, exponent))[:bits].as_signed()),
+            registered(m, "flags_2", Cat(sign, special)),
         )
 
     def _count(self, m, first, second, exponent, flags):
         count, _ = count_leading_zeros(m, first)
         return (
-            self._register(m, "first_3", first),
-            self._register(m, "second_3", second),
-            self._register(m, "count_3", count),
-            self._register(m, "exponent_3", exponent),
-            self._register(m, "flags_3", flags),
+            registered(m, "first_3", first),
+            registered(m, "second_3", second),
+            registered(m, "count_3", count),
+            registered(m, "exponent_3", exponent),
+            registered(m, "flags_3", flags),
         )
 
     def _normalise(self, m, first, second, count, exponent, flags):
         lowered = Signal(exponent.shape())
         m.d.comb += lowered.eq(exponent - count)
         significands = [shift_left(m, first, count), second]
-        return significands, self._register(m, "exponent_4", lowered), self._register(m, "flags_4", flags)
+        return significands, registered(m, "exponent_4", lowered), registered(m, "flags_4", flags)
 
     def _expect(self, m, chosen, exponent, flags):
         expectation = Signal(expectation_layout(self._formats))
@@ -186,7 +178,7 @@ class FloatFactors(wiring.Component):
             expectation.beyond.eq((exponent > limit) & ~flags[1]),
             expectation.at_limit.eq((exponent == limit) & ~flags[1]),
         ]
-        return self._register(m, "expectation_5", expectation)
+        return registered(m, "expectation_5", expectation)
 
 
 class FloatProduct(wiring.Component):

@@ -9,6 +9,7 @@ from amoeba_hw.atomic.control import Control, check_datatypes, component_of, res
 from amoeba_hw.atomic.partial_products import COMPLEX_PARTS, PartialProducts, exchange_neighbours, pairs_of
 from amoeba_hw.atomic.products import Products
 from amoeba_hw.atomic.recovery import Recovery, part_of
+from amoeba_hw.atomic.registers import delayed
 from amoeba_hw.atomic.schedule import LATENCIES, NUMBERS_SHOWN, PARTS_ADDED, TWICE, Schedule, kind_of
 from amoeba_hw.atomic.sums import FloatSums
 from amoeba_hw.atomic.wide_products import WideProducts, wide_product_signature
@@ -270,25 +271,18 @@ class ArithmeticPipeline(wiring.Component):
                 (recovery.d, numbers[1][1]),
             ):
                 m.d.comb += part.as_value().eq(part_of(number, pair.float_format.precision))
-            outcome = recovery.outcome.as_value()
-            for cycle in range(NUMBERS_SHOWN + Recovery.LATENCY, PARTS_ADDED - 1):
-                delayed = Signal.like(outcome, name=f"outcome_{index}_{cycle}", reset_less=True)
-                m.d.sync += delayed.eq(outcome)
-                outcome = delayed
-            m.d.comb += partial.outcomes[index].as_value().eq(outcome)
+            waits = PARTS_ADDED - 1 - NUMBERS_SHOWN - Recovery.LATENCY
+            m.d.comb += partial.outcomes[index].eq(delayed(m, f"outcome_{index}", recovery.outcome, waits)[-1])
         return partial
 
     def _elaborate_wide(self, m, products, sums):
         m.submodules.wide = wide = self._wide
+        wiring.connect(m, wiring.flipped(self.wide), wide.asked)
         numbers = products.factors[0].numbers
         m.d.comb += [
-            wide.start.eq(self.wide.start),
-            wide.target.eq(self.wide.target),
-            wide.operand.eq(self.wide.operand),
             wide.product.eq(products.result),
+            wide.sum.eq(sums.result),
             *(wide.parts[index].as_value().eq(part_of(numbers[index], wide.FORMAT.precision)) for index in range(2)),
-            self.wide.leaves.eq(wide.leaves),
-            self.wide.result.eq(sums.result),
         ]
 
     def _merge(self, m, events, products, sums):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.control import FORMATS, Control
 from amoeba_hw.atomic.float_multiply import FloatFactors, FloatProduct
 from amoeba_hw.atomic.multiply import SegmentedMultiplier
+from amoeba_hw.atomic.registers import delayed
 from amoeba_hw.atomic.slots import SLOT_BITS, slots_of
 from amoeba_hw.atomic.sums import LAYOUT, chosen_for
 
@@ -71,9 +72,9 @@ class Products(wiring.Component):
             component.b4,
             component.b8 | component.b16 | component.x87,
         )
-        sizes = self._delay(m, "size", size, self.INTEGER_LATENCY)
-        formats = self._delay(m, "float_format", self.control.float_format.as_value(), self.INTEGER_LATENCY)
-        raw = self._delay(m, "raw", Cat(self.a, self.b), FloatFactors.LATENCY)[-1]
+        sizes = delayed(m, "size", size, self.INTEGER_LATENCY)
+        formats = delayed(m, "float_format", self.control.float_format.as_value(), self.INTEGER_LATENCY)
+        raw = delayed(m, "raw", Cat(self.a, self.b), FloatFactors.LATENCY)[-1]
         chosen = self.control.float_format
         if len({f.name for slot in self._slots for f in slot.formats}) == 1:
             # The control would have to reach every bit of the numbers only to mask what nobody sees.
@@ -105,13 +106,6 @@ class Products(wiring.Component):
         m.d.comb += [self.integers.eq(Cat(lanes)), self.integer_size.eq(sizes[-1])]
         self._round(m, lanes, sizes[-1], data.View(LAYOUT, formats[-1]))
         return m
-
-    def _delay(self, m, name, value, cycles):
-        stages = [value]
-        for cycle in range(1, cycles + 1):
-            stages.append(Signal(len(value), name=f"{name}_{cycle}", reset_less=True))
-            m.d.sync += stages[cycle].eq(stages[cycle - 1])
-        return stages
 
     def _place(self, lane, index, size):
         """The significands of a or b, each left-aligned in the 16, 32 or 64 bits that its size gives it."""

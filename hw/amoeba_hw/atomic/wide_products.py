@@ -9,7 +9,8 @@ from amoeba_model.atomic.formats import float_format
 from amoeba_model.opcodes import Datatype
 
 from amoeba_hw.atomic.partial_products import classify, infinity_of, is_lost
-from amoeba_hw.atomic.recovery import OUTCOME, PART, Recovery
+from amoeba_hw.atomic.recovery import PART, Recovery
+from amoeba_hw.atomic.registers import delayed, registered
 from amoeba_hw.atomic.schedule import NUMBERS_SHOWN, WIDE_INPUTS, WIDE_PARTS_ADDED, WIDE_RESULTS
 
 __all__ = ["WideProducts", "wide_product_signature"]
@@ -51,9 +52,7 @@ class WideProducts(wiring.Component):
 
     Members
     -------
-    start, target, operand : in
-    leaves : out
-        Of ``wide_product_signature``.
+    asked : wide_product_signature(data_width)
     multiplies : out
         ``factors`` are to be multiplied.
     factors : out, array of two beats
@@ -61,6 +60,8 @@ class WideProducts(wiring.Component):
         Of the factors that entered the pipeline two cycles before.
     product : in, a beat
         What the multipliers have made of earlier factors.
+    sum : in, a beat
+        What the adders have made of earlier addends.
     adds, subtracts : out
         ``addends`` are to be added, or subtracted.
     addends : out, array of two beats
@@ -72,9 +73,7 @@ class WideProducts(wiring.Component):
         beat = data.ArrayLayout(data_width, 2)
         super().__init__(
             {
-                "start": In(1),
-                "target": In(beat),
-                "operand": In(beat),
+                "asked": In(wide_product_signature(data_width)),
                 "multiplies": Out(1),
                 "factors": Out(beat),
                 "parts": In(data.ArrayLayout(PART, 2)),
@@ -82,21 +81,23 @@ class WideProducts(wiring.Component):
                 "adds": Out(1),
                 "subtracts": Out(1),
                 "addends": Out(beat),
-                "leaves": Out(2),
+                "sum": In(data_width),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
+        asked = self.asked
         past = Signal(max(WIDE_RESULTS))
-        events = Cat(self.start, past)
+        events = Cat(asked.start, past)
         m.d.sync += past.eq(events)
         ac, bc, ad, bd = (events[cycle - 1] for cycle in WIDE_INPUTS)
         m.d.comb += [
             self.multiplies.eq(ac | bc | ad | bd),
-            self.factors[0].eq(Mux(bc | bd, self.target[1], self.target[0])),
-            self.factors[1].eq(Mux(ad | bd, self.operand[1], self.operand[0])),
-            self.leaves.eq(Cat(events[cycle] for cycle in WIDE_RESULTS)),
+            self.factors[0].eq(Mux(bc | bd, asked.target[1], asked.target[0])),
+            self.factors[1].eq(Mux(ad | bd, asked.operand[1], asked.operand[0])),
+            asked.leaves.eq(Cat(events[cycle] for cycle in WIDE_RESULTS)),
+            asked.result.eq(self.sum),
         ]
         self._add(m, events, self._recover(m, events))
         return m
@@ -114,12 +115,7 @@ class WideProducts(wiring.Component):
             recovery.b.eq(self.parts[0]),
             recovery.d.eq(self.parts[1]),
         ]
-        outcome = recovery.outcome
-        for cycle in range(last + Recovery.LATENCY, WIDE_PARTS_ADDED[0] - 1):
-            delayed = Signal(OUTCOME, name=f"outcome_{cycle}", reset_less=True)
-            m.d.sync += delayed.eq(outcome)
-            outcome = delayed
-        return outcome
+        return delayed(m, "outcome", recovery.outcome, WIDE_PARTS_ADDED[0] - 1 - last - Recovery.LATENCY)[-1]
 
     def _add(self, m, events, outcome):
         """The terms of the real part go to the adders when the last product has arrived, the others a cycle later."""
@@ -133,10 +129,9 @@ class WideProducts(wiring.Component):
             *(older.eq(newer) for older, newer in pairwise([*classes, classify(f, newest)])),
         ]
         ac, bc, ad, bd = classes
-        lost, still_lost = Signal(), Signal()
-        later = Signal(OUTCOME, name="later_outcome", reset_less=True)
+        lost = Signal()
         m.d.comb += lost.eq(is_lost(ac, bd, ad, bc, outcome))
-        m.d.sync += [still_lost.eq(lost), later.eq(outcome)]
+        still_lost, later = registered(m, "lost", lost), registered(m, "outcome_of_real_part", outcome)
         real, imaginary = (events[cycle - 1] for cycle in WIDE_PARTS_ADDED)
         # All are one place older when it is the imaginary part's turn.
         terms = (

@@ -502,12 +502,12 @@ class Executor(wiring.Component):
             arithmetic.next_target[0].eq(if_not),
             arithmetic.next_target[1].eq(merge(forwards_calculated, arithmetic.calculated, if_raised)),
         ]
-        raised = Mux(calculates, arithmetic.calculated, outcomes[1])
+        commits_raised = Mux(calculates, arithmetic.calculated, outcomes[1])
         m.d.comb += [
             commit.valid.eq(ends.touches),
             commit.entry.eq(ends.entry),
             commit.strobe.eq(ends.strobe),
-            commit.data.eq(merge(arithmetic.raised, raised, outcomes[0])),
+            commit.data.eq(merge(arithmetic.raised, commits_raised, outcomes[0])),
         ]
         m.d.sync += [
             target.eq(merge(arithmetic.raised, arithmetic.next_target[1], arithmetic.next_target[0])),

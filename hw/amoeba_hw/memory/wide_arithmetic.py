@@ -126,7 +126,8 @@ class WideArithmetic(wiring.Component):
         element = self._gather(m, "element", loaded, loaded_half, self.target)
         operand = self._gather(m, "operand", self.load, self.half, self.operand)
         compare = self._gather(m, "compare", self.load, self.half, self.compare)
-        # Held no longer than a cycle: meanwhile, the halves of the next element arrive.
+        # Of the element that is whole for a cycle: after it, the halves of the next one may arrive. A product's
+        # operands are still read, so no half does for PRODUCT_LOADS cycles.
         start = Signal()
         whole_control = Signal(Control)
         prepared = Signal(prepared_operands(2 * width))
