@@ -51,8 +51,8 @@ class ResendBarrier(wiring.Component):
         m = Module()
         m.submodules.waiting = waiting = Queue(_WAITING, self._depth)
         order = waiting.o.p
-        ahead = Signal(_COUNT_BITS)
-        """How many packets are still to be waited for, modulo 2**24: the upper half is negative."""
+        beyond = Signal(_COUNT_BITS)
+        """How many more have been loaded than must have been, modulo 2**24: the upper half is negative."""
         passes = Signal()
         m.d.sync += [
             self._chosen.eq(self._chosen + self.resending),
@@ -63,8 +63,8 @@ class ResendBarrier(wiring.Component):
             waiting.i.p.order.eq(self.i.p),
             waiting.i.p.chosen.eq(self._chosen),
             self.i.ready.eq(waiting.i.ready),
-            ahead.eq(order.chosen - self._loaded),
-            passes.eq((ahead == 0) | ahead[-1]),
+            beyond.eq(self._loaded - order.chosen),
+            passes.eq(~beyond[-1]),
             self.o.valid.eq(waiting.o.valid & passes),
             self.o.p.eq(order.order),
             waiting.o.ready.eq(self.o.ready & passes),
