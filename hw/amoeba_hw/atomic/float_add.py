@@ -13,8 +13,8 @@ from amoeba_hw.atomic.numbers import (
     precision_of,
     select_format,
 )
-from amoeba_hw.atomic.registers import delayed, registered
 from amoeba_hw.atomic.shift import any_below, leading_group, shift_left, shift_right
+from amoeba_hw.stages import delayed, registered
 
 __all__ = ["FloatAdder"]
 

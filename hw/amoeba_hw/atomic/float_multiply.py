@@ -14,8 +14,8 @@ from amoeba_hw.atomic.numbers import (
     precision_of,
     select_format,
 )
-from amoeba_hw.atomic.registers import delayed, registered
 from amoeba_hw.atomic.shift import any_below, count_leading_zeros, shift_left, shift_right
+from amoeba_hw.stages import delayed, registered
 
 __all__ = ["FloatFactors", "FloatProduct", "expectation_layout"]
 

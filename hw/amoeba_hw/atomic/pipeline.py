@@ -9,10 +9,10 @@ from amoeba_hw.atomic.control import Control, check_datatypes, component_of, res
 from amoeba_hw.atomic.partial_products import COMPLEX_PARTS, PartialProducts, exchange_neighbours, pairs_of
 from amoeba_hw.atomic.products import Products
 from amoeba_hw.atomic.recovery import Recovery, part_of
-from amoeba_hw.atomic.registers import delayed
 from amoeba_hw.atomic.schedule import LATENCIES, NUMBERS_SHOWN, PARTS_ADDED, TWICE, Schedule, kind_of
 from amoeba_hw.atomic.sums import FloatSums
 from amoeba_hw.atomic.wide_products import WideProducts, wide_product_signature
+from amoeba_hw.stages import delayed
 
 __all__ = ["ArithmeticPipeline"]
 

@@ -7,9 +7,9 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.atomic.control import FORMATS, Control
 from amoeba_hw.atomic.float_multiply import FloatFactors, FloatProduct
 from amoeba_hw.atomic.multiply import SegmentedMultiplier
-from amoeba_hw.atomic.registers import delayed
 from amoeba_hw.atomic.slots import SLOT_BITS, slots_of
 from amoeba_hw.atomic.sums import LAYOUT, chosen_for
+from amoeba_hw.stages import delayed
 
 __all__ = ["Products"]
 

@@ -10,8 +10,8 @@ from amoeba_model.opcodes import Datatype
 
 from amoeba_hw.atomic.partial_products import classify, infinity_of, is_lost
 from amoeba_hw.atomic.recovery import PART, Recovery
-from amoeba_hw.atomic.registers import delayed, registered
 from amoeba_hw.atomic.schedule import NUMBERS_SHOWN, WIDE_INPUTS, WIDE_PARTS_ADDED, WIDE_RESULTS
+from amoeba_hw.stages import delayed, registered
 
 __all__ = ["WideProducts", "wide_product_signature"]
 

@@ -1,6 +1,6 @@
 """What a descriptor asks for, and whether it may."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import RENDEZVOUS, TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
@@ -54,7 +54,7 @@ _SES_OPCODES = {
 
 
 class DescriptorCheck(wiring.Component):
-    """Validates and decodes one descriptor; combinational.
+    """Validates and decodes one descriptor, all but its peer a cycle before it is asked.
 
     Parameters
     ----------
@@ -64,12 +64,13 @@ class DescriptorCheck(wiring.Component):
     Members
     -------
     descriptor : in
+        What follows is of the descriptor of the cycle before.
     peer_allowed : in
-        The descriptor's peer is in the table, valid, and the context's own.
+        Its peer is in the table, valid, and the context's own.
     status : ReturnCode
         OK, or why the descriptor is refused: the first reason in the order of the specification.
-    is_nop : out
-        NOPs need no peer.
+    becomes_request : out
+        It is not refused, and no NOP; those need no peer.
     is_close : out
     is_atomic, ses_opcode, atomic_opcode, atomic_datatype, kind, returns_data : out
         What the request's packets say; undefined unless ``status`` is OK.
@@ -82,7 +83,7 @@ class DescriptorCheck(wiring.Component):
                 "descriptor": In(struct_layout(TX_DESCRIPTOR)),
                 "peer_allowed": In(1),
                 "status": Out(8),
-                "is_nop": Out(1),
+                "becomes_request": Out(1),
                 "is_close": Out(1),
                 "is_atomic": Out(1),
                 "ses_opcode": Out(6),
@@ -99,30 +100,35 @@ class DescriptorCheck(wiring.Component):
         malformed = Signal()
         executed = Signal()
         one_small_element = Signal()
-        self._elaborate_form(m, malformed, one_small_element)
+        is_atomic = descriptor.opcode.matches(*_FORMS)
+        self._elaborate_form(m, is_atomic, malformed, one_small_element)
         with m.Switch(descriptor.opcode):
             for opcode, form in _FORMS.items():
                 with m.Case(opcode):
                     self._elaborate_cells(m, form, executed)
-        m.d.comb += [
-            self.is_nop.eq(descriptor.opcode == DescriptorOpcode.NOP),
+        status = Signal(8)
+        needs_peer = Signal()
+        m.d.sync += [
             self.is_close.eq(descriptor.opcode == DescriptorOpcode.CLOSE),
-            self.is_atomic.eq(descriptor.opcode.matches(*_FORMS)),
+            self.is_atomic.eq(is_atomic),
             self.returns_data.eq(
                 descriptor.opcode.matches(DescriptorOpcode.READ, DescriptorOpcode.COMPARE_ATOMIC, *_FETCHING)
             ),
-            self.status.eq(ReturnCode.OK),
+            status.eq(ReturnCode.OK),
+            needs_peer.eq(descriptor.opcode != DescriptorOpcode.NOP),
         ]
         with m.If(malformed):
-            m.d.comb += self.status.eq(ReturnCode.LOCAL_BAD_DESCRIPTOR)
-        with m.Elif(self.is_atomic & ~executed):
-            m.d.comb += self.status.eq(ReturnCode.AMO_UNSUPPORTED_OP)
-        with m.Elif(~self.is_nop & ~self.peer_allowed):
-            m.d.comb += self.status.eq(ReturnCode.LOCAL_BAD_PEER)
-        self._elaborate_packet(m, one_small_element)
+            m.d.sync += [status.eq(ReturnCode.LOCAL_BAD_DESCRIPTOR), needs_peer.eq(0)]
+        with m.Elif(is_atomic & ~executed):
+            m.d.sync += [status.eq(ReturnCode.AMO_UNSUPPORTED_OP), needs_peer.eq(0)]
+        m.d.comb += [
+            self.becomes_request.eq(needs_peer & self.peer_allowed),
+            self.status.eq(Mux(needs_peer & ~self.peer_allowed, ReturnCode.LOCAL_BAD_PEER, status)),
+        ]
+        self._elaborate_packet(m, is_atomic, one_small_element)
         return m
 
-    def _elaborate_form(self, m, malformed, one_small_element):
+    def _elaborate_form(self, m, is_atomic, malformed, one_small_element):
         descriptor = self.descriptor
         flags = sum(DescriptorFlags)
         fraction = Signal(5)
@@ -149,7 +155,7 @@ class DescriptorCheck(wiring.Component):
             | (descriptor.length > _LONGEST)
             | (descriptor.opcode.matches(*_ONE_PACKET) & (descriptor.length > self._parameters.payload))
             | (descriptor.opcode.matches(*_RENDEZVOUS) & (descriptor.length != RENDEZVOUS.size))
-            | (self.is_atomic & ((descriptor.length == 0) | (fraction != 0)))
+            | (is_atomic & ((descriptor.length == 0) | (fraction != 0)))
         )
 
     def _elaborate_cells(self, m, form, executed):
@@ -160,31 +166,37 @@ class DescriptorCheck(wiring.Component):
                 with m.Case(op):
                     m.d.comb += executed.eq(self.descriptor.datatype.matches(*datatypes))
 
-    def _elaborate_packet(self, m, one_small_element):
+    def _elaborate_packet(self, m, is_atomic, one_small_element):
         descriptor = self.descriptor
+        m.d.sync += [
+            self.ses_opcode.eq(RequestOpcode.NO_OP),
+            self.atomic_opcode.eq(0),
+            self.atomic_datatype.eq(0),
+            self.kind.eq(PayloadKind.NONE),
+        ]
         with m.Switch(descriptor.opcode):
             for opcode, ses_opcode in _SES_OPCODES.items():
                 with m.Case(opcode):
-                    m.d.comb += self.ses_opcode.eq(ses_opcode)
+                    m.d.sync += self.ses_opcode.eq(ses_opcode)
             with m.Case(DescriptorOpcode.COMPARE_ATOMIC):
-                m.d.comb += self.ses_opcode.eq(RequestOpcode.AMOEBA_COMPARE_ATOMIC)
+                m.d.sync += self.ses_opcode.eq(RequestOpcode.AMOEBA_COMPARE_ATOMIC)
                 with m.If(one_small_element):
-                    m.d.comb += self.ses_opcode.eq(RequestOpcode.FETCHING_ATOMIC)
-        with m.If(self.is_atomic):
+                    m.d.sync += self.ses_opcode.eq(RequestOpcode.FETCHING_ATOMIC)
+        with m.If(is_atomic):
             with m.Switch(descriptor.op):
                 for op in Op:
                     with m.Case(op):
-                        m.d.comb += self.atomic_opcode.eq(ATOMIC_OPCODES[op])
+                        m.d.sync += self.atomic_opcode.eq(ATOMIC_OPCODES[op])
             with m.Switch(descriptor.datatype):
                 for datatype in Datatype:
                     with m.Case(datatype):
-                        m.d.comb += self.atomic_datatype.eq(ATOMIC_DATATYPES[datatype])
+                        m.d.sync += self.atomic_datatype.eq(ATOMIC_DATATYPES[datatype])
         with m.Switch(descriptor.opcode):
             with m.Case(*_CARRYING), m.If(descriptor.length != 0):
-                m.d.comb += self.kind.eq(PayloadKind.OPERANDS)
+                m.d.sync += self.kind.eq(PayloadKind.OPERANDS)
             with m.Case(*_FETCHING), m.If(descriptor.op != Op.FI_ATOMIC_READ):
-                m.d.comb += self.kind.eq(PayloadKind.OPERANDS)
+                m.d.sync += self.kind.eq(PayloadKind.OPERANDS)
             with m.Case(DescriptorOpcode.COMPARE_ATOMIC):
-                m.d.comb += self.kind.eq(PayloadKind.VECTORS)
+                m.d.sync += self.kind.eq(PayloadKind.VECTORS)
                 with m.If(one_small_element):
-                    m.d.comb += self.kind.eq(PayloadKind.SWAP_PAIR)
+                    m.d.sync += self.kind.eq(PayloadKind.SWAP_PAIR)

@@ -73,7 +73,7 @@ class DescriptorDispatch(wiring.Component):
             with m.State("LOOK_UP"), m.If(self.descriptors.valid):
                 m.next = "DECIDE"
             with m.State("DECIDE"):
-                goes_out = (status == ReturnCode.OK) & ~check.is_nop
+                goes_out = check.becomes_request & ~descriptor.error
                 target_free = Signal()
                 m.d.comb += [
                     target_free.eq(
