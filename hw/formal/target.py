@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_hw.interfaces import CONTEXT, COUNT_ORDER
+from amoeba_hw.interfaces import CONTEXT, COUNT_ORDER, FRAME_HEADER
 from amoeba_hw.target.answer_history import AnswerHistory
 from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.closing_order import ClosingOrder
@@ -11,7 +11,7 @@ from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_rooms import EventRooms
 from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.records import ADVANCES
-from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules
+from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
 from amoeba_model.nic.pdc import LATE_LIMIT
 
 from formal.rules import StreamRules, connect_ports, never_reset, open_up
@@ -30,7 +30,7 @@ class SequenceSpec(wiring.Component):
     def __init__(self):
         super().__init__(
             {
-                "packet": In(PACKET_VIEW),
+                "packet": In(FRAME_HEADER),
                 "before": In(PDC_STATE),
                 "found": In(1),
                 "available": In(1),
@@ -41,10 +41,11 @@ class SequenceSpec(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rules = rules = SequenceRules(WINDOW)
+        m.submodules.rules = rules = SequenceRules()
         packet, before, verdict, after = self.packet, self.before, rules.verdict, rules.after
+        view = packet_view(packet, WINDOW)
         m.d.comb += [
-            rules.packet.eq(packet),
+            *(rules.packet[name].eq(value) for name, value in view.items()),
             rules.before.eq(before),
             rules.found.eq(self.found),
             rules.available.eq(self.available),
@@ -262,7 +263,7 @@ class EventRoomSpec(wiring.Component):
             Assert(rooms.order_room[0] == (active & (promised + written < 3))),
             # For the induction: what was seen is still there, and how the component keeps the account.
             Assert(~seen | self.disable | was_disabled | (promised + written < 4)),
-            Assert((room._promised - head)[:16] == (promised + written)[:16]),
+            Assert((room._promised + room._balance - head)[:16] == (promised + written)[:16]),
             Assert(room._consumed == head),
             Cover(rooms.blocked[0] & (written == 2)),
             Cover(rooms.open[0] & (head == 5)),

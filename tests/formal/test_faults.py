@@ -145,6 +145,12 @@ FAULTS = {
         "belongs & ~before.closed & (ahead == 0)",
         "belongs & (ahead == 0)",
     ),
+    "an answer that cannot be kept does not matter": (
+        sequence,
+        "SequenceRules",
+        "with m.If(~self.packet.fits):",
+        "with m.If(0):",
+    ),
     "an answer is given again before it was given": (answer_history, "AnswerHistory", "& (back != 0)", ""),
     "answers of an earlier opening count": (
         answer_history,
@@ -159,6 +165,12 @@ FAULTS = {
         "1",
     ),
     "one entry of the margin is promised": (event_rooms, "EventRooms", "_MARGIN = 4", "_MARGIN = 3"),
+    "what was promised in the last cycle is not counted": (
+        event_rooms,
+        "EventRooms",
+        "taken.eq(promised - self._consumed)",
+        "taken.eq(self._promised - self._consumed)",
+    ),
     "an earlier generation gives back": (
         event_rooms,
         "EventRooms",

@@ -37,7 +37,7 @@ from amoeba_hw.interfaces import (
     read_beat,
     write_beat,
 )
-from amoeba_hw.stream import RoundRobinArbiter, connect_streams
+from amoeba_hw.stream import RoundRobinArbiter, SkidBuffer, connect_streams
 
 __all__ = ["Initiator"]
 
@@ -155,6 +155,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.submodules.results = ResultOrder()
         m.submodules.barrier = ResendBarrier()
         m.submodules.completions = CompletionWriter(parameters)
+        # Whether a completion passes says a long path, which does not reach the descriptors' side.
+        m.submodules.ended_at_once = SkidBuffer(COMPLETION_ORDER)
         m.submodules.finished = RoundRobinArbiter(COMPLETION_ORDER, 2)
         self._elaborate_descriptors(m)
         self._elaborate_packets(m)
@@ -346,7 +348,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             (responses.answers, results.answers),
             (results.orders, barrier.i),
             (barrier.o, finished.i[0]),
-            (dispatch.completions, finished.i[1]),
+            (dispatch.completions, m.submodules.ended_at_once.i),
+            (m.submodules.ended_at_once.o, finished.i[1]),
             (finished.o, completions.orders),
             (wiring.flipped(self.arms), completions.arms),
             (completions.writes, wiring.flipped(self.completion_writes)),

@@ -28,22 +28,26 @@ class _EventRoom(wiring.Component):
     def __init__(self):
         super().__init__()
         self._promised = Signal(16)
-        """Index behind the last entry that is promised or written."""
+        """Index behind the last entry that was promised or written before the last cycle."""
+        self._balance = Signal(range(-2, 3))
+        """Entries promised, less those given back, in the last cycle: who promises knows it late in his cycle."""
         self._consumed = Signal(16)
 
     def elaborate(self, platform):
         m = Module()
+        promised = Signal(16)
         taken = Signal(16)
         m.d.comb += [
-            taken.eq(self._promised - self._consumed),
+            promised.eq(self._promised + self._balance),
+            taken.eq(promised - self._consumed),
             self.room.eq(taken + _MARGIN < Const(1, 16) << self.size),
             self.order_room.eq(taken + _MARGIN + 1 < Const(1, 16) << self.size),
         ]
-        m.d.sync += self._promised.eq(self._promised + self.promises - self.returns)
+        m.d.sync += [self._promised.eq(promised), self._balance.eq(self.promises - self.returns)]
         with m.If(self.heard):
             m.d.sync += self._consumed.eq(self.head)
         with m.If(~self.active):
-            m.d.sync += [self._promised.eq(0), self._consumed.eq(0)]
+            m.d.sync += [self._promised.eq(0), self._balance.eq(0), self._consumed.eq(0)]
         return m
 
 

@@ -18,7 +18,7 @@ from amoeba_hw.target.records import (
     SEQUENCED_REQUEST,
     is_message,
 )
-from amoeba_hw.target.sequence import PDC_STATE, SequenceRules
+from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules, packet_view
 
 __all__ = ["PdcTable"]
 
@@ -131,7 +131,7 @@ class PdcTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.entries = entries = memory.Memory(shape=_ENTRY, depth=self._pdcs, init=[])
-        m.submodules.rules = rules = SequenceRules(self._window)
+        m.submodules.rules = rules = SequenceRules()
         m.submodules.closing = closing = ClosingOrder(self._pdcs)
         # An entry is read after the packet before has written.
         read, write = entries.read_port(), entries.write_port()
@@ -241,8 +241,11 @@ class PdcTable(wiring.Component):
 
     def _elaborate_rules(self, m, entry, rules, closing):
         packet = self._current
+        view = Signal(PACKET_VIEW)
+        m.d.sync += [view[name].eq(value) for name, value in packet_view(packet, self._window).items()]
         m.d.comb += [
-            *(rules.packet[name].eq(packet[name]) for name, _ in rules.packet.shape()),
+            # A packet is judged two cycles after it was taken, or later.
+            rules.packet.eq(view),
             rules.found.eq(self._exists & (entry.ip == packet.ip) & (entry.spdcid == packet.spdcid)),
             rules.before.eq(entry.state),
             rules.available.eq((self._used < self._pdcs) | ~closing.empty),

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.pdc import LATE_LIMIT
 from amoeba_model.wire.uet import NackCode
 
-__all__ = ["PACKET_VIEW", "PDC_STATE", "VERDICT", "SequenceRules"]
+__all__ = ["PACKET_VIEW", "PDC_STATE", "VERDICT", "SequenceRules", "packet_view"]
 
 PDC_STATE = data.StructLayout(
     {
@@ -19,9 +19,17 @@ PDC_STATE = data.StructLayout(
 """What a PDC remembers of its packets."""
 
 PACKET_VIEW = data.StructLayout(
-    {"psn": 32, "clear_psn_offset": 16, "syn": 1, "dpdcid": 16, "retx": 1, "is_control": 1}
+    {
+        "psn": 32,
+        "syn": 1,
+        "first": 32,  # start_psn, if the packet has SYN
+        "may_open": 1,  # it is that of start_psn
+        "fits": 1,  # its answer can be kept
+        "retx": 1,
+        "is_control": 1,
+    }
 )
-"""The fields of FRAME_HEADER that decide."""
+"""What of a packet decides."""
 
 VERDICT = data.StructLayout(
     {
@@ -38,17 +46,28 @@ VERDICT = data.StructLayout(
 )
 
 
+def packet_view(header, window):
+    """The fields of PACKET_VIEW for a FRAME_HEADER, where a PDC keeps ``window`` answers."""
+    # psn - clear_psn: what the initiator may still have no answer to, this packet included.
+    unanswered = -header.clear_psn_offset.as_signed()
+    return {
+        "psn": header.psn,
+        "syn": header.syn,
+        "first": header.psn - header.dpdcid,
+        "may_open": header.syn & (header.dpdcid == 0),
+        "fits": unanswered <= window,
+        "retx": header.retx,
+        "is_control": header.is_control,
+    }
+
+
 class SequenceRules(wiring.Component):
     """The six rules of section 4 of the architecture; combinational.
-
-    Parameters
-    ----------
-    window : int
-        Answers that a PDC keeps.
 
     Members
     -------
     packet : PACKET_VIEW, In
+        Of :func:`packet_view`.
     found : In(1)
         With SYN: its sender has an open or closed PDC. Without: ``dpdcid`` is one of this sender.
     before : PDC_STATE, In
@@ -63,8 +82,7 @@ class SequenceRules(wiring.Component):
         The PDC as it is from now on, if it was found or opened.
     """
 
-    def __init__(self, window):
-        self._window = window
+    def __init__(self):
         super().__init__(
             {
                 "packet": In(PACKET_VIEW),
@@ -80,29 +98,23 @@ class SequenceRules(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         packet, before, verdict = self.packet, self.before, self.verdict
-        first = Signal(32)
-        """start_psn, if the packet has SYN."""
         belongs = Signal()
         late = Signal()
         """It is from an earlier opening of the PDC."""
         ahead = Signal(32)
         """psn - expected psn: the upper half is negative."""
-        unanswered = Signal(17)
-        """psn - clear_psn: what the initiator may still have no answer to, this packet included; signed."""
         expected = Signal()
         m.d.comb += [
-            first.eq(packet.psn - packet.dpdcid),
-            belongs.eq(self.found & (~packet.syn | (before.start == first))),
-            late.eq(self.found & ~belongs & packet.syn & ((before.expected - 1 - first)[:32] < LATE_LIMIT)),
-            verdict.opens.eq(packet.syn & ~belongs & ~late & (packet.dpdcid == 0) & (self.found | self.available)),
+            belongs.eq(self.found & (~packet.syn | (before.start == packet.first))),
+            late.eq(self.found & ~belongs & packet.syn & ((before.expected - 1 - packet.first)[:32] < LATE_LIMIT)),
+            verdict.opens.eq(packet.may_open & ~belongs & ~late & (self.found | self.available)),
             ahead.eq(packet.psn - before.expected),
-            unanswered.eq(-packet.clear_psn_offset.as_signed()),
             expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
             verdict.has_pdc.eq(belongs | verdict.opens),
             verdict.nack_psn.eq(packet.psn),
         ]
         with m.If(expected):
-            self._elaborate_acceptance(m, unanswered.as_signed() > self._window)
+            self._elaborate_acceptance(m)
         with m.Elif((belongs & ahead[-1]) | late):
             m.d.comb += verdict.duplicate.eq(1)
         with m.Elif(belongs & ~before.closed):
@@ -116,17 +128,17 @@ class SequenceRules(wiring.Component):
             m.d.comb += [verdict.dropped_pdc.eq(1), verdict.nack.eq(1)]
             with m.If(belongs | ~packet.syn):
                 m.d.comb += verdict.nack_code.eq(NackCode.INV_DPDCID.value)
-            with m.Elif(packet.dpdcid == 0):
+            with m.Elif(packet.may_open):
                 m.d.comb += verdict.nack_code.eq(NackCode.NO_PDC_AVAIL.value)
             with m.Else():
-                m.d.comb += [verdict.nack_code.eq(NackCode.ROD_OOO.value), verdict.nack_psn.eq(first)]
+                m.d.comb += [verdict.nack_code.eq(NackCode.ROD_OOO.value), verdict.nack_psn.eq(packet.first)]
         self._elaborate_state(m)
         return m
 
-    def _elaborate_acceptance(self, m, outside):
+    def _elaborate_acceptance(self, m):
         """The packet is the expected one: is there room to keep its answer, and for what it brings?"""
         verdict = self.verdict
-        with m.If(outside):
+        with m.If(~self.packet.fits):
             m.d.comb += [verdict.nack.eq(1), verdict.nack_code.eq(NackCode.PSN_OOR_WINDOW.value)]
         with m.Elif(self.blocked):
             m.d.comb += [verdict.nack.eq(1), verdict.nack_code.eq(NackCode.NO_RESOURCE.value)]
