@@ -131,14 +131,15 @@ class OrderedLists(wiring.Component):
                         m.next = "GIVE"
             with m.State("LOOK"):
                 m.d.comb += onward.eq(next_read.data)
+                # Whatever is being looked at: it is the result where the walk ends, which is known late.
+                m.d.sync += [
+                    result.found.eq(found),
+                    result.index.eq(self._here),
+                    result.entry.eq(read.data),
+                    self._after.eq(next_read.data),
+                ]
                 with m.If(found | (self._here == self._tails[number])):
-                    m.d.sync += [
-                        self.results.valid.eq(1),
-                        result.found.eq(found),
-                        result.index.eq(self._here),
-                        result.entry.eq(read.data),
-                        self._after.eq(next_read.data),
-                    ]
+                    m.d.sync += self.results.valid.eq(1)
                     m.next = "GIVE"
                 with m.Else():
                     m.d.sync += [self._here.eq(next_read.data), self._before.eq(self._here)]
