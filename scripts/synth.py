@@ -62,6 +62,17 @@ ECP5 = NicParameters(
 integers in the pipeline, since its multipliers are too slow for a loop of one cycle."""
 ULTRASCALE = NicParameters(data_width=512)
 
+REDUCED: dict[str, Any] = {
+    "lines": 16,
+    "window": 16,
+    "receives": 16,
+    "unexpected": 16,
+    "event_counters": 16,
+    "datatypes": tuple(datatype for datatype in Datatype if "LONG_DOUBLE" not in datatype.name),
+    "ops": tuple(op for op in Op if op is not Op.FI_PROD),
+}
+"""What makes the whole NIC fit the ECP5, which its atomic unit with everything fills to a half."""
+
 TARGET_MHZ = 100.0
 """What the placer aims at with blocks on the ECP5. Aimed higher, it cares for too many paths at once."""
 
@@ -197,6 +208,11 @@ BLOCKS: dict[str, tuple[str, Block]] = {
     "FrameReceiver": ("frames in", FrameReceiver),
     "RegisterBank": ("the BAR", RegisterBank),
     "Core": ("the NIC without its buses", Core),
+    "ReducedCore": (
+        "the same without FI_PROD and 80-bit formats; 16 lines, receives, unexpected messages and event counters, "
+        "a window of 16",
+        lambda p: Core(dataclasses.replace(p, **REDUCED)),
+    ),
 }
 
 _INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
