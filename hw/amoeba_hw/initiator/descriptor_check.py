@@ -54,7 +54,7 @@ _SES_OPCODES = {
 
 
 class DescriptorCheck(wiring.Component):
-    """Validates and decodes one descriptor, all but its peer a cycle before it is asked.
+    """Validates and decodes one descriptor; of its peer, it hears a cycle later.
 
     Parameters
     ----------
