@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Mutation run of the atomic unit: ``python tests/hw/mutate_atomic.py lanes|pipeline [--mutants N] [--seed N]``.
+"""Mutation run of the atomic unit: ``python tests/hw/mutate_atomic.py lanes|pipeline|wide [--mutants N] [--seed N]``.
 
 Every mutant executes the operands of the project's vector tests for every cell; it is killed by the first result
 that differs from the model's, or comes at another time. See docs/verification.md for the published scores.
@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 import test_atomic_lanes
 import test_atomic_pipeline
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amoeba_hw.atomic.decode import DecodeOperation
 from amoeba_hw.atomic.decoded_lanes import DecodedLanes
 from amoeba_hw.atomic.pipeline import ArithmeticPipeline
+from amoeba_hw.atomic.schedule import WIDE_RESULTS
 from amoeba_model.atomic.execute import execute
 from amoeba_model.atomic.formats import is_complex, is_float
 from amoeba_model.atomic.matrix import COMPARE_OPS
-from amoeba_model.opcodes import Datatype
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_sim.mutation import Mutants, Verdict
 from amoeba_sim.vector_bench import VectorBench
 from atomic_coverage import triples
@@ -32,13 +33,18 @@ from rich.console import Console
 from rich.table import Table
 from test_atomic_lanes import bit_pairs, edge_pairs, fast_cells
 from test_atomic_pipeline import (
+    HELD,
     DecodedPipeline,
+    WidePipeline,
     entering,
     expected_of,
     mixed_beats,
     offered,
     pipelined_cells,
     results_of,
+    wide_inputs,
+    wide_operands,
+    wide_results,
 )
 
 DATA_WIDTH = 128
@@ -74,6 +80,40 @@ class MeaningfulPipeline(DecodedPipeline):
             self.result.eq(pipeline.result & pipeline.o_valid.replicate(len(self.result))),
         ]
         return m
+
+
+class MeaningfulWidePipeline(wiring.Component):
+    """Products of two beats that begin when one may, of parts that are there for as long as they must be."""
+
+    def __init__(self, data_width, datatypes):
+        self._dut = WidePipeline(data_width)
+        super().__init__(self._dut.signature.members)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut = dut = self._dut
+        # Bit n: n + 1 cycles ago.
+        begun = Signal(max(map(max, HELD.values())) - 1)
+        m.d.sync += begun.eq(Cat(dut.start, begun))
+        m.d.comb += [
+            dut.start.eq(self.start & ~begun.any()),
+            self.leaves.eq(dut.leaves),
+            self.result.eq(Mux(dut.leaves.any(), dut.result, 0)),
+        ]
+        for name, held in HELD.items():
+            parts = zip(_halves(getattr(self, name)), _halves(getattr(dut, name)), held, strict=True)
+            for index, (given, shown, cycles) in enumerate(parts):
+                kept = Signal.like(given, name=f"{name}_{index}")
+                with m.If(dut.start):
+                    m.d.sync += kept.eq(given)
+                    m.d.comb += shown.eq(given)
+                with m.Elif(begun[: cycles - 1].any()):
+                    m.d.comb += shown.eq(kept)
+        return m
+
+
+def _halves(value):
+    return value[: len(value) // 2], value[len(value) // 2 :]
 
 
 @dataclass(frozen=True)
@@ -144,6 +184,25 @@ def _pipeline_stimulus(ops, datatypes, target, operand, valid, count=None):
     return Stimulus(offered(ops, datatypes, target, operand, valid), is_right)
 
 
+def wide_stimuli(datatypes):
+    """What tests/hw/test_atomic_pipeline.py runs of products of two beats."""
+    for pause in (4, 5):
+        rng = np.random.default_rng(pause)
+        target, operand = wide_operands(rng)
+        expected = execute(Op.FI_PROD, Datatype.FI_LONG_DOUBLE_COMPLEX, target, operand)
+        yield _wide_stimulus(wide_inputs(target, operand, pause, rng), expected)
+
+
+def _wide_stimulus(inputs, expected):
+    def is_right(shown):
+        try:
+            return bool((wide_results(shown, inputs["start"]) == expected).all())
+        except AssertionError:
+            return False
+
+    return Stimulus(inputs, is_right)
+
+
 def _beats(elements):
     return elements.reshape(-1, DATA_WIDTH // 8)
 
@@ -168,6 +227,14 @@ UNITS = {
         ("pipeline",),
         pipeline_stimuli,
         cycles=2 * (ArithmeticPipeline.LATENCY + 1),
+        cut=r"\.tile_",
+    ),
+    # As for the pipeline.
+    "wide": Unit(
+        MeaningfulWidePipeline,
+        ("pipeline.wide",),
+        wide_stimuli,
+        cycles=2 * (max(WIDE_RESULTS) + 1),
         cut=r"\.tile_",
     ),
 }

@@ -251,30 +251,47 @@ HELD = {"target": (3, 4), "operand": (2, 4)}
 @pytest.mark.parametrize("seed", range(3))
 def test_products_of_two_beats_are_the_models(wide_pipeline, seed, pause):
     """Each begins ``pause`` cycles after the one before. Its parts are there for as long as they must be."""
-    op, datatype = Op.FI_PROD, Datatype.FI_LONG_DOUBLE_COMPLEX
     rng = np.random.default_rng(seed)
-    pairs = zip(operands(datatype, 3000, rng, 2), sharp_operands(op, datatype, rng), strict=True)
-    target, operand = (np.concatenate(pair) for pair in pairs)
-    expected = execute(op, datatype, target, operand)
-    drain = max(WIDE_RESULTS) + 1
+    target, operand = wide_operands(rng)
+    expected = execute(Op.FI_PROD, Datatype.FI_LONG_DOUBLE_COMPLEX, target, operand)
+    inputs = wide_inputs(target, operand, pause, rng)
+    result = wide_results(wide_pipeline.run(**inputs), inputs["start"])
+    wrong = np.flatnonzero((result != expected).any(axis=1))
+    assert not len(wrong), (
+        f"seed={seed} pause={pause}: {len(wrong)} of {len(target)} differ, first: "
+        + " ".join(array[wrong[0]][::-1].tobytes().hex() for array in (target, operand, expected, result))
+    )
+
+
+def wide_operands(rng):
+    """Targets and operands of FI_LONG_DOUBLE_COMPLEX, drawn and sharp."""
+    datatype = Datatype.FI_LONG_DOUBLE_COMPLEX
+    pairs = zip(operands(datatype, 3000, rng, 2), sharp_operands(Op.FI_PROD, datatype, rng), strict=True)
+    return [np.concatenate(pair) for pair in pairs]
+
+
+def wide_inputs(target, operand, pause, rng):
+    """A product every ``pause`` cycles, its parts shown for as long as they must be, else noise."""
     rows = pause * len(target)
-    shown = {}
+    start = np.arange(rows + max(WIDE_RESULTS) + 1) % pause == 0
+    start[rows:] = False
+    shown = {"start": start}
     for (name, held), numbers in zip(HELD.items(), (target, operand), strict=True):
-        shown[name] = rng.integers(0, 256, (rows + drain, datatype.size), dtype=np.uint8)
+        shown[name] = rng.integers(0, 256, (len(start), numbers.shape[1]), dtype=np.uint8)
         for part, cycles in zip((slice(0, 16), slice(16, 32)), held, strict=True):
             for cycle in range(cycles):
                 shown[name][cycle:rows:pause, part] = numbers[:, part]
-    start = np.arange(rows + drain) % pause == 0
-    start[rows:] = False
-    outputs = wide_pipeline.run(start=start, **shown)
+    return shown
+
+
+def wide_results(outputs, start):
+    """The products, of which each part must have left in its cycle."""
+    parts = []
     for part, latency in enumerate(WIDE_RESULTS):
         leaves = np.flatnonzero(start) + latency
         assert np.flatnonzero(outputs["leaves"] >> part & 1).tolist() == leaves.tolist()
-        wrong = np.flatnonzero((outputs["result"][leaves] != expected[:, 16 * part : 16 * part + 16]).any(axis=1))
-        assert not len(wrong), (
-            f"seed={seed} pause={pause}: {len(wrong)} of {len(target)} differ in part {part}, first: "
-            + " ".join(array[wrong[0]][::-1].tobytes().hex() for array in (target, operand, expected))
-        )
+        parts.append(outputs["result"][leaves])
+    return np.concatenate(parts, axis=1)
 
 
 def mixed_beats(cells, data_width, rows, seed):
