@@ -87,7 +87,7 @@ class MeaningfulWidePipeline(wiring.Component):
 
     def __init__(self, data_width, datatypes):
         self._dut = WidePipeline(data_width)
-        super().__init__(self._dut.signature.members)
+        super().__init__(self._dut.signature)
 
     def elaborate(self, platform):
         m = Module()
@@ -232,7 +232,7 @@ UNITS = {
     # As for the pipeline.
     "wide": Unit(
         MeaningfulWidePipeline,
-        ("pipeline.wide",),
+        ("wide",),
         wide_stimuli,
         cycles=2 * (max(WIDE_RESULTS) + 1),
         cut=r"\.tile_",
