@@ -12,7 +12,7 @@ from amoeba_hw.atomic.recovery import Recovery, part_of
 from amoeba_hw.atomic.schedule import LATENCIES, NUMBERS_SHOWN, PARTS_ADDED, TWICE, Schedule, kind_of
 from amoeba_hw.atomic.sums import FloatSums
 from amoeba_hw.atomic.wide_products import WideProducts, wide_product_signature
-from amoeba_hw.stages import delayed
+from amoeba_hw.stages import delayed, registered
 
 __all__ = ["ArithmeticPipeline"]
 
@@ -250,8 +250,7 @@ class ArithmeticPipeline(wiring.Component):
             ("sums", sums.result, self.forward & next_direct.replicate(len(self.forward))),
             ("merged", merged, self.forward & (~next_direct).replicate(len(self.forward))),
         ):
-            chosen = Signal(len(self.forward), name=f"from_{name}", reset_less=True)
-            m.d.sync += chosen.eq(bytes_of_it & (~later).replicate(len(chosen)))
+            chosen = registered(m, f"from_{name}", bytes_of_it & (~later).replicate(len(self.forward)))
             a = a | (value & _bits(chosen))
         m.d.comb += [sums.a.eq(a), sums.b.eq(b), sums.subtract.eq(subtract), sums.float_format.eq(float_format)]
         return sums
@@ -287,15 +286,9 @@ class ArithmeticPipeline(wiring.Component):
 
     def _merge(self, m, events, products, sums):
         """Everything but the sums of one cycle, one cycle before it is the result."""
-        previous_product, previous_sum, previous_integers = (
-            Signal(len(value), name=f"previous_{name}", reset_less=True)
-            for name, value in (("product", products.result), ("sum", sums.result), ("integers", products.integers))
-        )
-        m.d.sync += [
-            previous_product.eq(products.result),
-            previous_sum.eq(sums.result),
-            previous_integers.eq(products.integers),
-        ]
+        previous_product = registered(m, "previous_product", products.result)
+        previous_sum = registered(m, "previous_sum", sums.result)
+        previous_integers = registered(m, "previous_integers", products.integers)
         merged = Const(0, len(self.result))
         for kind, value in (
             ("multiply", products.result),

@@ -9,7 +9,7 @@ from amoeba_hw.atomic.float_multiply import FloatFactors, FloatProduct
 from amoeba_hw.atomic.multiply import SegmentedMultiplier
 from amoeba_hw.atomic.slots import SLOT_BITS, slots_of
 from amoeba_hw.atomic.sums import LAYOUT, chosen_for
-from amoeba_hw.stages import delayed
+from amoeba_hw.stages import delayed, registered
 
 __all__ = ["Products"]
 
@@ -137,6 +137,4 @@ class Products(wiring.Component):
                 unit.product.eq(product),
             ]
             result = result | Cat(Const(0, slot.first), unit.result)
-        registered = Signal(len(self.result), reset_less=True)
-        m.d.sync += registered.eq(result)
-        m.d.comb += self.result.eq(registered)
+        m.d.comb += self.result.eq(registered(m, "rounded", result))

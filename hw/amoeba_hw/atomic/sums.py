@@ -1,12 +1,13 @@
 """All floating-point sums of a beat."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.atomic.control import FORMATS, Control
 from amoeba_hw.atomic.float_add import FloatAdder
 from amoeba_hw.atomic.slots import slots_of
+from amoeba_hw.stages import registered
 
 __all__ = ["FloatSums"]
 
@@ -60,9 +61,7 @@ class FloatSums(wiring.Component):
             ]
             result = result | Cat(Const(0, slot.first), unit.result)
         # One register for all, so that those who take the result at once need not put it together.
-        registered = Signal(len(self.result), reset_less=True)
-        m.d.sync += registered.eq(result)
-        m.d.comb += self.result.eq(registered)
+        m.d.comb += self.result.eq(registered(m, "rounded", result))
         return m
 
 
