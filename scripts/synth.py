@@ -208,12 +208,17 @@ BLOCKS: dict[str, tuple[str, Block]] = {
     "FrameReceiver": ("frames in", FrameReceiver),
     "RegisterBank": ("the BAR", RegisterBank),
     "Core": ("the NIC without its buses", Core),
+}
+ECP5_BLOCKS: dict[str, tuple[str, Block]] = {
+    **BLOCKS,
     "ReducedCore": (
         "the same without FI_PROD and 80-bit formats; 16 lines, receives, unexpected messages and event counters, "
         "a window of 16",
         lambda p: Core(dataclasses.replace(p, **REDUCED)),
     ),
 }
+FAMILIES = {"ecp5": ECP5_BLOCKS, "ultrascale": BLOCKS}
+"""The blocks that are measured on each."""
 
 _INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
 _FITTING = _fitting(ECP5)
@@ -260,12 +265,13 @@ def measure(name: str, family: str, route: bool, minutes: float, seed: int) -> d
     elif route:
         row["note"] = f"seed {seed}"
         try:
-            figures = synthesize(BLOCKS[name][1](ECP5), frequency_mhz=TARGET_MHZ, seed=seed, timeout=60 * minutes)
+            block = ECP5_BLOCKS[name][1](ECP5)
+            figures = synthesize(block, frequency_mhz=TARGET_MHZ, seed=seed, timeout=60 * minutes)
         except ToolStoppedError as error:
             row["note"] += f"; stopped after {minutes:.0f} minutes: {progress(error.log)}"
             figures = occupied(error.log)
     else:
-        figures = count_ecp5(BLOCKS[name][1](ECP5))
+        figures = count_ecp5(ECP5_BLOCKS[name][1](ECP5))
     return {**dataclasses.asdict(figures), **row}
 
 
@@ -297,7 +303,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "| block | what | LUT4 | FF | MULT18 | DP16KD | MHz | commit | note |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, (what, _) in BLOCKS.items():
+    for name, (what, _) in ECP5_BLOCKS.items():
         if row := store.get("ecp5", {}).get(name):
             speed = f"{row['frequency_mhz']:.0f}" if row["frequency_mhz"] else ""
             lines.append(
@@ -357,7 +363,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Size and speed of blocks on FPGAs.")
     parser.add_argument("blocks", nargs="*", metavar="BLOCK", help="all by default; see --list")
-    parser.add_argument("--family", choices=["ecp5", "ultrascale"], action="append", help="both by default")
+    parser.add_argument("--family", choices=FAMILIES, action="append", help="both by default")
     parser.add_argument("--no-route", action="store_true", help="ECP5: count LUTs, do not place and route")
     parser.add_argument("--minutes", type=float, default=120, help="ECP5: give up place and route then")
     parser.add_argument("--seed", type=int, default=1, help="ECP5: of the placer, of blocks")
@@ -366,19 +372,21 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name the blocks")
     arguments = parser.parse_args()
     if arguments.list:
-        for name, (what, _) in BLOCKS.items():
+        for name, (what, _) in ECP5_BLOCKS.items():
             print(f"{name:20} {what}")
         return
+    families = arguments.family or FAMILIES
+    known = {name: None for family in families for name in FAMILIES[family]}
     for name in arguments.blocks:
-        if name not in BLOCKS:
-            sys.exit(f"expected a block of {', '.join(BLOCKS)}, got {name!r}")
-    families = arguments.family or ["ecp5", "ultrascale"]
+        if name not in known:
+            sys.exit(f"expected a block of {', '.join(known)}, got {name!r}")
     if arguments.render:
         jobs = []
     elif arguments.parts:
         jobs = [(name, "ecp5 parts") for name in PARTS]
     else:
-        jobs = [(name, family) for name in arguments.blocks or BLOCKS for family in families]
+        names = arguments.blocks or known
+        jobs = [(name, family) for name in names for family in families if name in FAMILIES[family]]
     console = Console()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:

@@ -185,7 +185,7 @@ def _pipeline_stimulus(ops, datatypes, target, operand, valid, count=None):
 
 
 def wide_stimuli(datatypes):
-    """What tests/hw/test_atomic_pipeline.py runs of products of two beats."""
+    """Products of two beats, their operands and paces chosen as in tests/hw/test_atomic_pipeline.py."""
     for pause in (4, 5):
         rng = np.random.default_rng(pause)
         target, operand = wide_operands(rng)
