@@ -14,10 +14,10 @@ from typing import cast
 import amoeba
 import numpy as np
 import numpy.typing as npt
-from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, MrAccess, OpFlags
-from amoeba.fabric import Fabric
-from amoeba.memory import allocate
-from amoeba.vectors import TaggedMsg
+from amoeba.core.buffers import allocate
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, BindFlags, MrAccess, OpFlags
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.operations.vectors import TaggedMsg
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Stage

@@ -8,10 +8,10 @@ from typing import cast
 import amoeba
 import numpy as np
 import numpy.typing as npt
-from amoeba.constants import Datatype, MrAccess, Op, OpFlags
-from amoeba.fabric import Fabric
-from amoeba.memory import allocate
-from amoeba.tracing import trace_fetch_atomic
+from amoeba.apps.tracing import trace_fetch_atomic
+from amoeba.core.buffers import allocate
+from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags
+from amoeba.fabric.fabric import Fabric
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Stage

@@ -9,7 +9,7 @@ import amoeba
 import numpy as np
 from amaranth.hdl import Const, Value
 from amaranth.sim import Simulator, SimulatorContext
-from amoeba.random_access import run_gups
+from amoeba.apps.random_access import run_gups
 from amoeba_hw.interfaces import MemoryKind
 from amoeba_hw.memory import MemoryEngine
 from amoeba_model.opcodes import Datatype, Op

@@ -5,11 +5,30 @@ Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_clu
 endpoints from it.
 """
 
-from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
-from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
-from amoeba.completion import CompletionQueue, CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry
-from amoeba.connected import ConnectedEndpoint
-from amoeba.constants import (
+from amoeba.core.errno import Errno
+from amoeba.core.errors import (
+    ArgumentError,
+    CanceledError,
+    ClosedError,
+    DeviceFailureError,
+    ErrorAvailableError,
+    FabricError,
+    PeerError,
+    ProtectionError,
+    ResourceError,
+    StateError,
+    TimedOutError,
+    TruncatedError,
+    TryAgainError,
+    UnsupportedError,
+    strerror,
+)
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.devices import DEVICE_KINDS, open_device
+from amoeba.fabric.address_vector import AddressVector, Insertion, rx_addr
+from amoeba.fabric.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr, tostr, version
+from amoeba.fabric.cluster import getinfo, join_cluster, open_cluster, open_fabric
+from amoeba.fabric.constants import (
     FI_ADDR_NOTAVAIL,
     FI_ADDR_UNSPEC,
     FI_KEY_NOTAVAIL,
@@ -30,7 +49,6 @@ from amoeba.constants import (
     EpType,
     EqEvent,
     EqFlags,
-    Errno,
     FiType,
     InfoFlags,
     Mode,
@@ -50,8 +68,7 @@ from amoeba.constants import (
     TriggerOp,
     WaitObj,
 )
-from amoeba.counters import Counter
-from amoeba.deferred_work import (
+from amoeba.fabric.deferred_work import (
     DeferredWork,
     OpAtomic,
     OpCntr,
@@ -61,39 +78,31 @@ from amoeba.deferred_work import (
     OpRma,
     OpTagged,
 )
-from amoeba.devices import DEVICE_KINDS, getinfo, join_cluster, open_cluster, open_device, open_fabric
-from amoeba.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
-from amoeba.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
-from amoeba.errors import (
-    ArgumentError,
-    CanceledError,
-    ClosedError,
-    DeviceFailureError,
-    ErrorAvailableError,
-    FabricError,
-    PeerError,
-    ProtectionError,
-    ResourceError,
-    StateError,
-    TimedOutError,
-    TruncatedError,
-    TryAgainError,
-    UnsupportedError,
-    strerror,
+from amoeba.fabric.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
+from amoeba.fabric.endpoints.connected import ConnectedEndpoint
+from amoeba.fabric.endpoints.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
+from amoeba.fabric.endpoints.passive import ConnectionRequest, PassiveEndpoint
+from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
+from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
+from amoeba.fabric.endpoints.transmit import EndpointAlias
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.operations.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
+from amoeba.fabric.queues.completion import (
+    CompletionQueue,
+    CqDataEntry,
+    CqEntry,
+    CqErrEntry,
+    CqMsgEntry,
+    CqTaggedEntry,
 )
-from amoeba.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
-from amoeba.fabric import Fabric
-from amoeba.nic import Retransmission
-from amoeba.passive import ConnectionRequest, PassiveEndpoint
-from amoeba.poll_set import PollSet
-from amoeba.rendezvous import Rendezvous
-from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
-from amoeba.shared_context import SharedTransmitContext
-from amoeba.shared_receive import SharedReceiveContext
-from amoeba.transmit import EndpointAlias
-from amoeba.triggered import TriggeredContext
-from amoeba.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
-from amoeba.wait_set import WaitSet
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
+from amoeba.fabric.queues.poll_set import PollSet
+from amoeba.fabric.queues.wait_set import WaitSet
+from amoeba.fabric.triggered.triggered import TriggeredContext
+from amoeba.nic.address import EndpointAddress
+from amoeba.nic.nic import Retransmission
 
 __all__ = [
     "DEVICE_KINDS",

@@ -21,21 +21,21 @@ from amoeba import (
     OpFlags,
     PollSet,
     fi,
-    info,
     open_cluster,
 )
-from amoeba.atomics import AtomicOperations
-from amoeba.connections import Connection
-from amoeba.constants import EqFlags
-from amoeba.deferral import Deferral, DeferralQueue
-from amoeba.domain import MemoryRegion
-from amoeba.memory import address_of
-from amoeba.nic import Nic
-from amoeba.operations import Local, Operations
-from amoeba.passive import PassiveEndpoint
-from amoeba.rings import ContextRings
-from amoeba.sharing import RingShare
-from amoeba.transmit import EndpointAlias
+from amoeba.core.buffers import address_of
+from amoeba.fabric import info
+from amoeba.fabric.constants import EqFlags
+from amoeba.fabric.domain import MemoryRegion
+from amoeba.fabric.endpoints.connections import Connection
+from amoeba.fabric.endpoints.passive import PassiveEndpoint
+from amoeba.fabric.endpoints.transmit import EndpointAlias
+from amoeba.fabric.operations.atomics import AtomicOperations
+from amoeba.fabric.operations.operations import Local, Operations
+from amoeba.fabric.triggered.deferral import Deferral, DeferralQueue
+from amoeba.nic.nic import Nic
+from amoeba.transport.rings import ContextRings
+from amoeba.transport.sharing import RingShare
 from amoeba_model.nic import event_counters
 from amoeba_model.registers import KeyFlags
 from amoeba_model.wire.uet import RequestOpcode

@@ -3,22 +3,17 @@
 
 from dataclasses import replace
 
-from amoeba import (
-    BindFlags,
-    CompletionQueue,
-    CqErrEntry,
-    OpFlags,
-    shared_receive,
-)
-from amoeba.counters import Counters
-from amoeba.messages import MessageOperations
-from amoeba.nic import Nic
-from amoeba.peers import PeerMap
-from amoeba.receive import Receiver
-from amoeba.receive_operations import ReceiveOperations
-from amoeba.receives import Receives
-from amoeba.scalable import ReceiveContext, ScalableEndpoint
-from amoeba.shared_receive import SharedReceiveContext
+from amoeba import BindFlags, CompletionQueue, CqErrEntry, OpFlags
+from amoeba.fabric.endpoints import shared_receive
+from amoeba.fabric.endpoints.receiver import Receiver
+from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint
+from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
+from amoeba.fabric.operations.messages import MessageOperations
+from amoeba.fabric.operations.receiving import ReceiveOperations
+from amoeba.fabric.queues.counters import Counters
+from amoeba.nic.nic import Nic
+from amoeba.transport.peers import PeerMap
+from amoeba.transport.receives import Receives
 from broken_driver import injected_operands_are_used_in_place
 from sabotage import around, breaks
 

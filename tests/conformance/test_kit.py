@@ -9,7 +9,7 @@ import threading
 import conformance_page
 import pytest
 from amoeba import Errno, FabricError, MrAccess, Rendezvous, open_cluster
-from amoeba.errors import fabric_error
+from amoeba.core.errors import fabric_error
 from amoeba.testing import (
     NEEDS,
     Check,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from amoeba import BindFlags
-from amoeba.nic import Nic
+from amoeba.nic.nic import Nic
 from amoeba.testing import NEEDS, checks, select
 from amoeba.testing.pages.fi_msg import LONG
 from amoeba.testing.pages.fi_rma import pattern

@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from amoeba import CqFormat, Fabric, WaitObj, open_cluster
-from amoeba.devices import DEVICE_KINDS
+from amoeba.devices.devices import DEVICE_KINDS
 from automatic import all_threads_of_progress, threads_of_others
 from offices import Office, make_office
 from parties import Party, listen

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 from amoeba import BindFlags, Caps, CqFormat, Errno, Msg, OpFlags, TaggedMsg, WaitObj
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint
-from amoeba.memory import address_of
+from amoeba.core.buffers import address_of
 from loops import Awaitable, in_loop
 from sides import BOTH, ON_MODEL, refused
 

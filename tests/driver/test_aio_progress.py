@@ -21,7 +21,7 @@ from amoeba import (
     WaitObj,
     aio,
 )
-from amoeba.devices import DEVICE_KINDS
+from amoeba.devices.devices import DEVICE_KINDS
 from automatic import automatic_cluster
 from loops import in_loop
 

@@ -18,7 +18,7 @@ from amoeba import (
     open_cluster,
 )
 from amoeba.aio import AsyncCompletionQueue, AsyncReceiver
-from amoeba.memory import address_of
+from amoeba.core.buffers import address_of
 from automatic import AUTO
 from loops import in_loop
 from offices import CLAIM, PEEK, RECEIVED, TAG, Office, desk, make_office, tagged, text

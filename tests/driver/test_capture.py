@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amoeba import MrAccess, Op, open_cluster
-from amoeba.capture import write_pcapng
+from amoeba.apps.capture import write_pcapng
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import Frame
 from amoeba_model.udp_network import OUTSIDE

@@ -4,9 +4,10 @@ import json
 import sys
 
 import pytest
-from amoeba import EndpointAddress, open_cluster, random_access
+from amoeba import EndpointAddress, open_cluster
+from amoeba.apps import random_access
+from amoeba.apps.tracing import COMPONENTS, trace_fetch_atomic
 from amoeba.cli import app
-from amoeba.tracing import COMPONENTS, trace_fetch_atomic
 from amoeba_model.trace import Stage
 from typer.testing import CliRunner
 

@@ -4,8 +4,8 @@ import errno
 import os
 
 import pytest
-from amoeba import errors
-from amoeba.constants import Errno
+from amoeba.core import errors
+from amoeba.core.errno import Errno
 from amoeba_model.wire.uet import ReturnCode
 
 

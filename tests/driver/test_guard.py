@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from amoeba.guard import Guard
+from amoeba.core.guard import Guard
 
 LONG = 60
 """Seconds in which anything ends."""

@@ -29,11 +29,11 @@ from amoeba import (
     RxAttr,
     TxAttr,
     getinfo,
-    names,
     open_fabric,
     tostr,
     version,
 )
+from amoeba.nic import names
 from sides import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)

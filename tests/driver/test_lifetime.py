@@ -42,9 +42,9 @@ from amoeba import (
     open_cluster,
 )
 from amoeba.aio import AsyncCompletionQueue
-from amoeba.dma import DmaMap
-from amoeba.lifetime import FabricObject
-from amoeba.progress import guarded
+from amoeba.core.lifetime import FabricObject
+from amoeba.core.locking import guarded
+from amoeba.nic.dma import DmaMap
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
 from sides import ALL_ACCESS, ON_MODEL, make_side

@@ -14,8 +14,8 @@ from amoeba import (
     Retransmission,
     open_cluster,
 )
-from amoeba.errors import class_of
-from amoeba.nic import Nic
+from amoeba.core.errors import class_of
+from amoeba.nic.nic import Nic
 from amoeba_model.nic.device import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks

@@ -38,7 +38,7 @@ from amoeba import (
     open_cluster,
     open_fabric,
 )
-from amoeba.devices import DEVICE_KINDS
+from amoeba.devices.devices import DEVICE_KINDS
 from amoeba_model.device import DeviceClosedError
 from automatic import (
     AUTO,

@@ -11,7 +11,7 @@ from amoeba import (
     WaitObj,
     open_cluster,
 )
-from amoeba.devices import DEVICE_KINDS
+from amoeba.devices.devices import DEVICE_KINDS
 from automatic import LONG, asleep, automatic_cluster, eventually, is_readable, make_counted
 from sides import ON_MODEL, make_talkers
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from amoeba import Errno, FabricError, ProtectionError, open_cluster
-from amoeba.random_access import PERIOD, apply_stream, run_gups, starts, stream
-from amoeba.requests import Piece
-from amoeba.rings import ContextRings
+from amoeba.apps.random_access import PERIOD, apply_stream, run_gups, starts, stream
+from amoeba.transport.requests import Piece
+from amoeba.transport.rings import ContextRings
 from amoeba_model.parameters import NicParameters
 
 

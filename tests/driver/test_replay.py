@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from amoeba.apps.replay import EndpointExecutor
 from amoeba.cli import app
-from amoeba.devices import open_cluster
-from amoeba.replay import EndpointExecutor
+from amoeba.fabric.cluster import open_cluster
 from amoeba_model.atomic.vectors import check, load
 from typer.testing import CliRunner
 

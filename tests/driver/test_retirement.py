@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from amoeba import BindFlags, EndpointAddress, Errno, ErrorAvailableError, Op, Retransmission
-from amoeba.nic import Nic
+from amoeba.nic.nic import Nic
 from sides import ALL_ACCESS, ON_MODEL, make_side, refused
 
 PATIENT = Retransmission(timeout=2000, limit=30)
@@ -76,7 +76,7 @@ def test_a_context_comes_back_when_the_peer_is_given_up(fabric, server, region, 
     nic, domain = fabric.nics[0], keep(fabric.domain(0))
     before = tables(nic)
     nic.retransmission = Retransmission(timeout=1 << 20, limit=0)
-    monkeypatch.setattr("amoeba.transmit.DRAIN_TIME", 0)
+    monkeypatch.setattr("amoeba.fabric.endpoints.transmit.DRAIN_TIME", 0)
     side, found = unanswered(fabric, domain, server, region, keep)
     side.endpoint.close()
     assert tables(nic) != before

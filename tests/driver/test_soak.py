@@ -7,12 +7,12 @@ import shlex
 import numpy as np
 import pytest
 from amoeba import FabricError, Retransmission, open_cluster
-from amoeba import soak as soak_module
+from amoeba.apps import soak as soak_module
+from amoeba.apps.exactly_once import mixed, verify
+from amoeba.apps.soak import run_soak
+from amoeba.apps.workload import Rank
 from amoeba.cli import app
-from amoeba.devices import DEVICE_KINDS
-from amoeba.exactly_once import mixed, verify
-from amoeba.soak import run_soak
-from amoeba.workload import Rank
+from amoeba.devices.devices import DEVICE_KINDS
 from amoeba_model.impairments import Impairments
 from hypothesis import given
 from hypothesis import strategies as st

@@ -20,9 +20,9 @@ from amoeba import (
     TryAgainError,
     open_cluster,
 )
-from amoeba.devices import DEVICE_KINDS
-from amoeba.guard import Guard
-from amoeba.progress import guarded
+from amoeba.core.guard import Guard
+from amoeba.core.locking import guarded
+from amoeba.devices.devices import DEVICE_KINDS
 from automatic import LONG, automatic_cluster, eventually
 from sides import ALL_ACCESS, ON_MODEL, entries, make_talkers
 

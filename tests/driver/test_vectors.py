@@ -18,7 +18,7 @@ from amoeba import (
     RmaIov,
     RmaMsg,
 )
-from amoeba.vectors import Segment, cut
+from amoeba.core.buffers import Segment, cut
 from amoeba_model.registers import DOORBELL_PAGE, Counter
 from hypothesis import given
 from hypothesis import strategies as st

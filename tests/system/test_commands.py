@@ -5,9 +5,9 @@ import struct
 import zlib
 
 import pytest
+from amoeba.apps.tracing import trace_fetch_atomic
 from amoeba.cli import app
-from amoeba.devices import open_cluster
-from amoeba.tracing import trace_fetch_atomic
+from amoeba.fabric.cluster import open_cluster
 from amoeba_model.trace import Stage
 from amoeba_sim import rtl
 from scapy.layers.inet import IP, UDP

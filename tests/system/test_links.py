@@ -5,7 +5,7 @@ import contextlib
 import numpy as np
 import pytest
 from amoeba import MrAccess, Op, open_cluster
-from amoeba.random_access import run_gups
+from amoeba.apps.random_access import run_gups
 from amoeba_model.impairments import Impairments
 from amoeba_model.wire.codec import DecodedFrame, Drop, decode
 from support.pairs import PAIRS

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from amoeba import Rendezvous, join_cluster
-from amoeba.random_access import run_gups
+from amoeba.apps.random_access import run_gups
 from support.pairs import PAIRS
 
 AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()"]

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from amoeba.apps.random_access import run_gups
 from amoeba.cli import app
-from amoeba.devices import open_cluster
-from amoeba.random_access import run_gups
+from amoeba.fabric.cluster import open_cluster
 from typer.testing import CliRunner
 
 

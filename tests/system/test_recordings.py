@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amoeba.devices import open_cluster
-from amoeba.replay import EndpointExecutor
+from amoeba.apps.replay import EndpointExecutor
+from amoeba.fabric.cluster import open_cluster
 from amoeba_model.atomic.vectors import RecordedCell, check, load
 
 SOCKETS = Path(__file__).parents[1] / "data" / "libfabric-1.17-sockets.npz"

@@ -8,20 +8,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from amoeba.aio.watching import within
-from amoeba.atomics import AtomicOperations
-from amoeba.completion import Entry
-from amoeba.constants import FI_ADDR_UNSPEC, CqFormat, Errno, OpFlags
-from amoeba.errors import FabricError, fabric_error
-from amoeba.memory import Buffer
-from amoeba.messages import MessageOperations
-from amoeba.receive_operations import ReceiveOperations
-from amoeba.rma import RmaOperations
-from amoeba.triggered import TriggeredContext
+from amoeba.core.buffers import Buffer
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, CqFormat, OpFlags
+from amoeba.fabric.operations.atomics import AtomicOperations
+from amoeba.fabric.operations.messages import MessageOperations
+from amoeba.fabric.operations.receiving import ReceiveOperations
+from amoeba.fabric.operations.rma import RmaOperations
+from amoeba.fabric.queues.completion import Entry
+from amoeba.fabric.triggered.triggered import TriggeredContext
 
 if TYPE_CHECKING:
     from amoeba.aio.queue import AsyncCompletionQueue
-    from amoeba.domain import MemoryRegion
-    from amoeba.transmit import Posting
+    from amoeba.fabric.domain import MemoryRegion
+    from amoeba.fabric.endpoints.transmit import Posting
 
 __all__ = ["AsyncEndpoint", "AsyncReceiver"]
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from amoeba.aio.endpoints import AsyncEndpoint, AsyncReceiver
 from amoeba.aio.watching import Watch, resolve, round_after
-from amoeba.completion import CompletionQueue, CqErrEntry, Entry
-from amoeba.constants import Caps, Errno, OpFlags, TriggerOp
-from amoeba.deferred_work import DeferredWork, OpCntr
-from amoeba.errors import ErrorAvailableError, FabricError, TryAgainError, fabric_error
-from amoeba.lifetime import FabricObject
-from amoeba.receive_operations import ReceiveOperations
-from amoeba.waiting import WAIT_SLICE
+from amoeba.core.errno import Errno
+from amoeba.core.errors import ErrorAvailableError, FabricError, TryAgainError, fabric_error
+from amoeba.core.lifetime import FabricObject
+from amoeba.core.waiting import WAIT_SLICE
+from amoeba.fabric.constants import Caps, OpFlags, TriggerOp
+from amoeba.fabric.deferred_work import DeferredWork, OpCntr
+from amoeba.fabric.operations.receiving import ReceiveOperations
+from amoeba.fabric.queues.completion import CompletionQueue, CqErrEntry, Entry
 
 if TYPE_CHECKING:
-    from amoeba.transmit import Posting
+    from amoeba.fabric.endpoints.transmit import Posting
 
 __all__ = ["AsyncCompletionQueue", "Stream"]
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Protocol, Self
 
-from amoeba.constants import Errno
-from amoeba.counters import Counter
-from amoeba.errors import FabricError, TimedOutError, fabric_error
-from amoeba.event_queue import Event, EventQueue
-from amoeba.progress import AutomaticProgress
-from amoeba.wait_set import WaitSet
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, TimedOutError, fabric_error
+from amoeba.core.locking import Locker
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.event_queue import Event, EventQueue
+from amoeba.fabric.queues.wait_set import WaitSet
 
 __all__ = ["Watch", "read_event", "resolve", "round_after", "wait_counter", "wait_set", "within"]
 
@@ -57,7 +57,7 @@ def resolve(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-async def round_after(auto: AutomaticProgress, rounds: int) -> None:
+async def round_after(auto: Locker, rounds: int) -> None:
     """Wait until there have been more rounds than so many: time has passed on the NICs, which may have made room."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()

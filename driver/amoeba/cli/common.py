@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from amoeba.devices import DEVICE_KINDS
-from amoeba.errors import FabricError
-from amoeba.rendezvous import Rendezvous
+from amoeba.core.errors import FabricError
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.devices import DEVICE_KINDS
 
 __all__ = [
     "ConnectOption",

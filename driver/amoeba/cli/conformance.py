@@ -23,8 +23,8 @@ from amoeba.cli.common import (
     progress_bar,
     readable_errors,
 )
-from amoeba.constants import Progress
-from amoeba.nic import Retransmission
+from amoeba.fabric.constants import Progress
+from amoeba.nic.nic import Retransmission
 from amoeba.testing import Check, Pair, Report, checks, join_pair, open_pair, results, run, select
 from amoeba.testing.runner import Fixture
 

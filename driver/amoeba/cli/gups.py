@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from amoeba.apps.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
 from amoeba.cli.common import (
     ConnectOption,
     DeviceOption,
@@ -19,8 +20,7 @@ from amoeba.cli.common import (
     progress_bar,
     readable_errors,
 )
-from amoeba.devices import join_cluster, open_cluster
-from amoeba.random_access import MOST_LOOKAHEAD, GupsResult, run_gups
+from amoeba.fabric.cluster import join_cluster, open_cluster
 
 __all__ = ["gups"]
 

@@ -9,12 +9,13 @@ from amoeba_model.opcodes import Form
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, version_text
 from amoeba.cli.common import DeviceOption, device_kinds, facts_table, readable_errors
-from amoeba.constants import AddrFormat, Caps, Datatype, EpType, InfoFlags, Mode, MrMode, Op
-from amoeba.devices import getinfo, open_device
-from amoeba.info import PROVIDER, PROVIDER_VERSION
-from amoeba.nic import Nic
+from amoeba.devices.devices import open_device
+from amoeba.fabric.attributes import API_VERSION, DomainAttr, EpAttr, FabricAttr, Info, version_text
+from amoeba.fabric.cluster import getinfo
+from amoeba.fabric.constants import AddrFormat, Caps, Datatype, EpType, InfoFlags, Mode, MrMode, Op
+from amoeba.fabric.info import PROVIDER, PROVIDER_VERSION
+from amoeba.nic.nic import Nic
 
 __all__ = ["info"]
 

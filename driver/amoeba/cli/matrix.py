@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
-from amoeba.constants import Datatype, Op
-from amoeba.devices import open_device
-from amoeba.nic import Nic
+from amoeba.devices.devices import open_device
+from amoeba.fabric.constants import Datatype, Op
+from amoeba.nic.nic import Nic
 
 __all__ = ["matrix"]
 

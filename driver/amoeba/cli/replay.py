@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from amoeba.apps.replay import EndpointExecutor
 from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, progress_bar, readable_errors
-from amoeba.devices import open_cluster
-from amoeba.replay import EndpointExecutor
+from amoeba.fabric.cluster import open_cluster
 
 __all__ = ["replay"]
 

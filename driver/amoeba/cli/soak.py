@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from amoeba.apps.soak import MOST_WINDOW, SoakResult, run_soak
 from amoeba.cli.common import (
     ConnectOption,
     DeviceOption,
@@ -24,9 +25,8 @@ from amoeba.cli.common import (
     meeting,
     readable_errors,
 )
-from amoeba.devices import join_cluster, open_cluster
-from amoeba.nic import Retransmission
-from amoeba.soak import MOST_WINDOW, SoakResult, run_soak
+from amoeba.fabric.cluster import join_cluster, open_cluster
+from amoeba.nic.nic import Retransmission
 
 __all__ = ["soak"]
 

@@ -11,11 +11,11 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from amoeba.capture import write_pcapng
+from amoeba.apps.capture import write_pcapng
+from amoeba.apps.tracing import Traced, trace_fetch_atomic
 from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
-from amoeba.devices import open_cluster
-from amoeba.fabric import Fabric
-from amoeba.tracing import Traced, trace_fetch_atomic
+from amoeba.fabric.cluster import open_cluster
+from amoeba.fabric.fabric import Fabric
 
 __all__ = ["trace"]
 

@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from amoeba.constants import Errno
-from amoeba.errors import fabric_error
-from amoeba.memory import Buffer, view_of
-from amoeba.vectors import Descs
+from amoeba.core.buffers import Buffer, view_of
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.operations.vectors import Descs
 
 __all__ = ["first_bytes", "first_descs", "first_of", "no_flags", "seconds"]
 

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.atomics import AtomicOperations
-from amoeba.constants import Datatype, Errno, Op, OpFlags, QueryFlags
-from amoeba.domain import AtomicAttr, Domain, MemoryRegion
-from amoeba.errors import fabric_error
+from amoeba.core.buffers import Buffer
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.constants import Datatype, Op, OpFlags, QueryFlags
+from amoeba.fabric.domain import AtomicAttr, Domain, MemoryRegion
+from amoeba.fabric.operations.atomics import AtomicOperations
+from amoeba.fabric.operations.vectors import AtomicMsg, Descs
 from amoeba.fi.arguments import first_bytes, first_descs, first_of
-from amoeba.memory import Buffer
-from amoeba.vectors import AtomicMsg, Descs
 
 __all__ = [
     "fi_atomic",

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from amoeba.constants import AvFlags, AvType, CntrEvents, CqFlags, CqFormat, CqWaitCond, EqFlags, WaitObj
-from amoeba.wait_set import WaitSet
+from amoeba.fabric.constants import AvFlags, AvType, CntrEvents, CqFlags, CqFormat, CqWaitCond, EqFlags, WaitObj
+from amoeba.fabric.queues.wait_set import WaitSet
 
 __all__ = ["AvAttr", "CntrAttr", "CqAttr", "EqAttr", "PollAttr", "WaitAttr"]
 

@@ -1,17 +1,17 @@
 """fi_cm(3), and the passive endpoints of fi_endpoint(3)."""
 
-from amoeba.attributes import Info
-from amoeba.connected import ConnectedEndpoint
-from amoeba.connections import SocketAddress
-from amoeba.constants import Errno
-from amoeba.endpoint import Endpoint
-from amoeba.errors import fabric_error
-from amoeba.event_queue import EventQueue
-from amoeba.fabric import Fabric
+from amoeba.core.buffers import Buffer
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.attributes import Info
+from amoeba.fabric.endpoints.connected import ConnectedEndpoint
+from amoeba.fabric.endpoints.connections import SocketAddress
+from amoeba.fabric.endpoints.endpoint import Endpoint
+from amoeba.fabric.endpoints.passive import ConnectionRequest, PassiveEndpoint
+from amoeba.fabric.endpoints.scalable import ScalableEndpoint
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fi.arguments import first_bytes, no_flags
-from amoeba.memory import Buffer
-from amoeba.passive import ConnectionRequest, PassiveEndpoint
-from amoeba.scalable import ScalableEndpoint
 
 __all__ = [
     "fi_accept",

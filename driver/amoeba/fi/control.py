@@ -3,20 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from amoeba.completion import CompletionQueue
-from amoeba.constants import BindFlags, Control, Errno
-from amoeba.counters import Counter
-from amoeba.domain import Domain
-from amoeba.endpoint import Endpoint
-from amoeba.errors import fabric_error
-from amoeba.event_queue import EventQueue
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.core.lifetime import FabricObject
+from amoeba.fabric.constants import BindFlags, Control
+from amoeba.fabric.domain import Domain
+from amoeba.fabric.endpoints.endpoint import Endpoint
+from amoeba.fabric.endpoints.passive import PassiveEndpoint
+from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.fabric.endpoints.transmit import Posting
+from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.queues.completion import CompletionQueue
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.event_queue import EventQueue
+from amoeba.fabric.queues.wait_set import WaitSet
 from amoeba.fi.endpoint import transmit_flags
-from amoeba.lifetime import FabricObject
-from amoeba.memory_region import MemoryRegion
-from amoeba.passive import PassiveEndpoint
-from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
-from amoeba.transmit import Posting
-from amoeba.wait_set import WaitSet
 
 __all__ = ["fi_close", "fi_control"]
 

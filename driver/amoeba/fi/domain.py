@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.address import AddressVector, EndpointAddress, Insertion, rx_addr
-from amoeba.attributes import FabricAttr, Info
-from amoeba.constants import AvFlags, BindFlags, DomainFlags, Errno, MrAccess, MrFlags
-from amoeba.counters import Counter
-from amoeba.devices import open_fabric
-from amoeba.domain import Domain, MemoryRegion, MrAttr
-from amoeba.errors import fabric_error
-from amoeba.event_queue import EventQueue
-from amoeba.fabric import Fabric
+from amoeba.core.buffers import Buffer
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.address_vector import AddressVector, Insertion, rx_addr
+from amoeba.fabric.attributes import FabricAttr, Info
+from amoeba.fabric.cluster import open_fabric
+from amoeba.fabric.constants import AvFlags, BindFlags, DomainFlags, MrAccess, MrFlags
+from amoeba.fabric.domain import Domain, MemoryRegion, MrAttr
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fi.arguments import first_bytes, first_of, no_flags
 from amoeba.fi.attributes import AvAttr
-from amoeba.memory import Buffer
+from amoeba.nic.address import EndpointAddress
 
 __all__ = [
     "fi_av_bind",

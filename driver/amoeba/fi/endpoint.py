@@ -2,23 +2,24 @@
 
 from typing import Any, TypeAlias
 
-from amoeba.address import AddressVector
-from amoeba.attributes import Info, RxAttr, TxAttr
-from amoeba.completion import CompletionQueue
-from amoeba.connected import ConnectedEndpoint
-from amoeba.constants import BindFlags, Errno, OpFlags
-from amoeba.counters import Counter
-from amoeba.domain import Domain
-from amoeba.endpoint import Endpoint
-from amoeba.errors import fabric_error
-from amoeba.event_queue import EventQueue
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.address_vector import AddressVector
+from amoeba.fabric.attributes import Info, RxAttr, TxAttr
+from amoeba.fabric.constants import BindFlags, OpFlags
+from amoeba.fabric.domain import Domain
+from amoeba.fabric.endpoints.connected import ConnectedEndpoint
+from amoeba.fabric.endpoints.endpoint import Endpoint
+from amoeba.fabric.endpoints.options import HasOptions
+from amoeba.fabric.endpoints.passive import PassiveEndpoint
+from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
+from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
+from amoeba.fabric.endpoints.transmit import EndpointAlias, Posting
+from amoeba.fabric.queues.completion import CompletionQueue
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fi.arguments import no_flags
-from amoeba.options import HasOptions
-from amoeba.passive import PassiveEndpoint
-from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
-from amoeba.shared_context import SharedTransmitContext
-from amoeba.shared_receive import SharedReceiveContext
-from amoeba.transmit import EndpointAlias, Posting
 
 __all__ = [
     "fi_cancel",

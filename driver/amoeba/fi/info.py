@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.attributes import API_VERSION, Info, tostr, version_text
-from amoeba.constants import Errno, FiType, InfoFlags
-from amoeba.devices import getinfo
-from amoeba.errors import fabric_error, strerror
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error, strerror
+from amoeba.fabric.attributes import API_VERSION, Info, tostr, version_text
+from amoeba.fabric.cluster import getinfo
+from amoeba.fabric.constants import FiType, InfoFlags
 
 __all__ = ["fi_allocinfo", "fi_dupinfo", "fi_freeinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from amoeba.completion import CompletionQueue
-from amoeba.constants import Errno
-from amoeba.counters import Counter
-from amoeba.domain import Domain
-from amoeba.errors import fabric_error
-from amoeba.fabric import Fabric
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.core.waiting import Waitable
+from amoeba.fabric.domain import Domain
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.queues.completion import CompletionQueue
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.poll_set import PollSet
+from amoeba.fabric.queues.wait_set import WaitSet
 from amoeba.fi.arguments import first_of, no_flags, seconds
 from amoeba.fi.attributes import PollAttr, WaitAttr
-from amoeba.poll_set import PollSet
-from amoeba.wait_set import WaitSet
-from amoeba.waiting import Waitable
 
 __all__ = ["fi_poll", "fi_poll_add", "fi_poll_del", "fi_poll_open", "fi_trywait", "fi_wait", "fi_wait_open"]
 

@@ -2,13 +2,14 @@
 
 from typing import TypeVar
 
-from amoeba.completion import CompletionQueue, CqErrEntry, Entry
-from amoeba.constants import CqFlags, EqFlags, Errno
-from amoeba.counters import Counter
-from amoeba.domain import Domain
-from amoeba.errors import fabric_error
-from amoeba.event_queue import EqEntry, EqErrEntry, Event, EventQueue
-from amoeba.fabric import Fabric
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.constants import CqFlags, EqFlags
+from amoeba.fabric.domain import Domain
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.queues.completion import CompletionQueue, CqErrEntry, Entry
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.event_queue import EqEntry, EqErrEntry, Event, EventQueue
 from amoeba.fi.arguments import no_flags, seconds
 from amoeba.fi.attributes import CntrAttr, CqAttr, EqAttr
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.constants import OpFlags
-from amoeba.domain import MemoryRegion
+from amoeba.core.buffers import Buffer
+from amoeba.fabric.constants import OpFlags
+from amoeba.fabric.domain import MemoryRegion
+from amoeba.fabric.operations.rma import RmaOperations
+from amoeba.fabric.operations.vectors import Descs, RmaMsg
 from amoeba.fi.arguments import first_bytes, first_descs, first_of
-from amoeba.memory import Buffer
-from amoeba.rma import RmaOperations
-from amoeba.vectors import Descs, RmaMsg
 
 __all__ = [
     "fi_inject_write",

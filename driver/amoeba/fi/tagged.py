@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.constants import OpFlags
-from amoeba.domain import MemoryRegion
+from amoeba.core.buffers import Buffer
+from amoeba.fabric.constants import OpFlags
+from amoeba.fabric.domain import MemoryRegion
+from amoeba.fabric.operations.messages import MessageOperations
+from amoeba.fabric.operations.receiving import ReceiveOperations
+from amoeba.fabric.operations.vectors import Descs, TaggedMsg
 from amoeba.fi.arguments import first_bytes, first_descs, first_of
-from amoeba.memory import Buffer
-from amoeba.messages import MessageOperations
-from amoeba.receive_operations import ReceiveOperations
-from amoeba.vectors import Descs, TaggedMsg
 
 __all__ = [
     "fi_tinject",

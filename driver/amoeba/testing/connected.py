@@ -4,12 +4,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from amoeba.attributes import Info
-from amoeba.connected import ConnectedEndpoint
-from amoeba.constants import BindFlags, CqFormat, EqEvent
-from amoeba.errors import ErrorAvailableError
-from amoeba.event_queue import EqCmEntry, EqErrEntry
-from amoeba.passive import PassiveEndpoint
+from amoeba.core.errors import ErrorAvailableError
+from amoeba.fabric.attributes import Info
+from amoeba.fabric.constants import BindFlags, CqFormat, EqEvent
+from amoeba.fabric.endpoints.connected import ConnectedEndpoint
+from amoeba.fabric.endpoints.passive import PassiveEndpoint
+from amoeba.fabric.queues.event_queue import EqCmEntry, EqErrEntry
 from amoeba.testing.expectations import CheckFailedError, expect_equal
 from amoeba.testing.pair import CONNECTED, Initiator, Pair
 

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from amoeba.constants import Errno
-from amoeba.errors import FabricError
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError
 
 __all__ = ["CheckFailedError", "expect", "expect_equal", "expect_error"]
 

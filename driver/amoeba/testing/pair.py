@@ -9,16 +9,18 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from amoeba_model.impairments import PERFECT, Impairments
 
-from amoeba.address import AddressVector
-from amoeba.attributes import EpAttr, Info
-from amoeba.completion import CompletionQueue
-from amoeba.constants import (
+from amoeba.core.errno import Errno
+from amoeba.core.errors import ErrorAvailableError, FabricError, fabric_error
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.fabric.address_vector import AddressVector
+from amoeba.fabric.attributes import EpAttr, Info
+from amoeba.fabric.cluster import join_cluster, open_cluster
+from amoeba.fabric.constants import (
     BindFlags,
     Caps,
     CqFormat,
     Datatype,
     EpType,
-    Errno,
     MrAccess,
     MrMode,
     Op,
@@ -26,16 +28,14 @@ from amoeba.constants import (
     Progress,
     WaitObj,
 )
-from amoeba.counters import Counter
-from amoeba.devices import join_cluster, open_cluster
-from amoeba.domain import Domain
-from amoeba.endpoint import Endpoint
-from amoeba.errors import ErrorAvailableError, FabricError, fabric_error
-from amoeba.fabric import Fabric
-from amoeba.nic import Retransmission
-from amoeba.operations import NO_FLAGS
-from amoeba.rendezvous import Rendezvous
-from amoeba.scalable import ScalableEndpoint
+from amoeba.fabric.domain import Domain
+from amoeba.fabric.endpoints.endpoint import Endpoint
+from amoeba.fabric.endpoints.scalable import ScalableEndpoint
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.queues.completion import CompletionQueue
+from amoeba.fabric.queues.counters import Counter
+from amoeba.nic.nic import Retransmission
 from amoeba.testing.expectations import CheckFailedError, expect_equal
 from amoeba.testing.remote import RemoteTarget, serve
 from amoeba.testing.target import Exposed, Heard, Target, TargetSide

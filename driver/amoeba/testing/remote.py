@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from amoeba.constants import Errno
-from amoeba.errors import FabricError, fabric_error
-from amoeba.fabric import Fabric
-from amoeba.rendezvous import Rendezvous
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.fabric.fabric import Fabric
 from amoeba.testing.target import Exposed, Heard, TargetSide, idle
 
 __all__ = ["RemoteTarget", "serve"]

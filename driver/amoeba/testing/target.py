@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from amoeba.completion import CqErrEntry
-from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, CqFormat, MrAccess, MrMode, OpFlags, Progress
-from amoeba.domain import Domain, MemoryRegion
-from amoeba.endpoint import Endpoint
-from amoeba.errors import ErrorAvailableError
-from amoeba.fabric import Fabric
-from amoeba.memory import allocate
-from amoeba.vectors import Msg, TaggedMsg
+from amoeba.core.buffers import allocate
+from amoeba.core.errors import ErrorAvailableError
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, BindFlags, CqFormat, MrAccess, MrMode, OpFlags, Progress
+from amoeba.fabric.domain import Domain, MemoryRegion
+from amoeba.fabric.endpoints.endpoint import Endpoint
+from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.operations.vectors import Msg, TaggedMsg
+from amoeba.fabric.queues.completion import CqErrEntry
 
 __all__ = ["Exposed", "Heard", "Target", "TargetSide"]
 

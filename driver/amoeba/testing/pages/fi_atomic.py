@@ -3,12 +3,13 @@
 import numpy as np
 
 from amoeba import fi
-from amoeba.constants import FI_ADDR_UNSPEC, Datatype, Errno, MrAccess, Op, OpFlags
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, Datatype, MrAccess, Op, OpFlags
+from amoeba.fabric.operations.vectors import AtomicMsg, RmaIoc
 from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pair import Pair, RemoteMemory
 from amoeba.testing.registry import Page
-from amoeba.vectors import AtomicMsg, RmaIoc
 
 page = Page("fi_atomic", "1.17", needs={"atomic"})
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from amoeba.constants import BindFlags, Caps, MrAccess, Op, OpFlags
+from amoeba.fabric.constants import BindFlags, Caps, MrAccess, Op, OpFlags
+from amoeba.fabric.operations.vectors import RmaIov, RmaMsg
 from amoeba.testing.expectations import expect_equal
 from amoeba.testing.pages.fi_atomic import LONG, held, memory_of, message, page, settle, words
 from amoeba.testing.pages.fi_cntr import counted
 from amoeba.testing.pair import Pair
-from amoeba.vectors import RmaIov, RmaMsg
 
 
 @page("Completions", "The context of the request comes back with its completion.")

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from amoeba.constants import BindFlags, Errno, Op, OpFlags, QueryFlags
-from amoeba.errors import UnsupportedError
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.core.errors import UnsupportedError
+from amoeba.fabric.constants import BindFlags, Op, OpFlags, QueryFlags
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import LONG, U64, held, memory_of, message, page, words
 from amoeba.testing.pair import Pair
-from amoeba.vectors import AtomicMsg, RmaIoc, RmaIov, RmaMsg
 
 _TOO_MANY = 1000
 """Atomics that no ring of 16 holds."""

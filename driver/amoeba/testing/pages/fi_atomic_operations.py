@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from amoeba.constants import Datatype, Op
+from amoeba.fabric.constants import Datatype, Op
 from amoeba.testing.expectations import expect, expect_equal
 from amoeba.testing.pages.fi_atomic import page
 from amoeba.testing.pair import Pair

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from amoeba.completion import CqTaggedEntry
-from amoeba.constants import BindFlags, Caps, Datatype, Errno, Op, OpFlags, QueryFlags
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, Caps, Datatype, Op, OpFlags, QueryFlags
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import AtomicMsg, RmaIoc
+from amoeba.fabric.queues.completion import CqTaggedEntry
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import page, words
 from amoeba.testing.pair import Initiator, Pair, RemoteReceive
-from amoeba.vectors import AtomicMsg, RmaIoc
 
 _NEEDS = {"tagged"}
 _SECTION = "FLAGS: FI_TAGGED"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from amoeba.constants import Datatype, Errno, Op, QueryFlags
-from amoeba.errors import UnsupportedError
+from amoeba.core.errno import Errno
+from amoeba.core.errors import UnsupportedError
+from amoeba.fabric.constants import Datatype, Op, QueryFlags
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import U64, held, memory_of, page, words
 from amoeba.testing.pair import Pair

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from amoeba.address import AddressVector
-from amoeba.constants import FI_ADDR_NOTAVAIL, AvFlags, AvType, EqEvent, Errno
-from amoeba.event_queue import EqEntry, EventQueue
+from amoeba.core.errno import Errno
+from amoeba.fabric.address_vector import AddressVector
+from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, AvFlags, AvType, EqEvent
+from amoeba.fabric.queues.event_queue import EqEntry, EventQueue
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import Pair, RemoteMemory

@@ -2,8 +2,9 @@
 
 import ipaddress
 
-from amoeba.address import EndpointAddress
-from amoeba.constants import FI_ADDR_NOTAVAIL, AvFlags, Errno
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, AvFlags
+from amoeba.nic.address import EndpointAddress
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_av import page, reaches, vector
 from amoeba.testing.pair import Pair

@@ -1,8 +1,9 @@
 """fi_cm(3): connections, made and ended between endpoints of the initiator's."""
 
 from amoeba import fi
-from amoeba.constants import FI_ADDR_UNSPEC, Control, EndpointOption, EqEvent, Errno, OptionLevel
-from amoeba.passive import ConnectionRequest
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, Control, EndpointOption, EqEvent, OptionLevel
+from amoeba.fabric.endpoints.passive import ConnectionRequest
 from amoeba.testing.connected import Connected, Parties
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern

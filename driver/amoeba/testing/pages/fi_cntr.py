@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Iterable
 
-from amoeba.constants import BindFlags, Errno, Op, WaitObj
-from amoeba.counters import Counter
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, Op, WaitObj
+from amoeba.fabric.queues.counters import Counter
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import memory_of, words
 from amoeba.testing.pages.fi_cq import fail, how_a_wait_ends

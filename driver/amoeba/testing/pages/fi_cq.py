@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from amoeba.completion import CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry
-from amoeba.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, Errno, MrAccess, Op, OpFlags, WaitObj
-from amoeba.errors import ErrorAvailableError, FabricError
+from amoeba.core.errno import Errno
+from amoeba.core.errors import ErrorAvailableError, FabricError
+from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, MrAccess, Op, OpFlags, WaitObj
+from amoeba.fabric.queues.completion import CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import held, memory_of, words
 from amoeba.testing.pages.fi_atomic import message as atomic_message

@@ -1,8 +1,9 @@
 """fi_cq(3): reads that wait for more than one entry."""
 
-from amoeba.completion import CompletionQueue
-from amoeba.constants import CqWaitCond, Errno
-from amoeba.errors import ErrorAvailableError
+from amoeba.core.errno import Errno
+from amoeba.core.errors import ErrorAvailableError
+from amoeba.fabric.constants import CqWaitCond
+from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.testing.expectations import CheckFailedError, expect_equal, expect_error
 from amoeba.testing.pages.fi_cq import page
 from amoeba.testing.pair import Pair

@@ -1,6 +1,6 @@
 """fi_cq(3), TARGET COMPLETION SEMANTICS: what completions at the target say; and what of the page has no check."""
 
-from amoeba.constants import OpFlags
+from amoeba.fabric.constants import OpFlags
 from amoeba.testing.expectations import expect_equal
 from amoeba.testing.pages.fi_cq import page
 from amoeba.testing.pages.fi_rma import message, pattern

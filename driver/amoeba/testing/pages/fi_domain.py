@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from amoeba.attributes import DomainAttr, Info
-from amoeba.connected import ConnectedEndpoint
-from amoeba.constants import AvType, BindFlags, EqEvent, Errno, MrMode, Progress, ResourceMgmt, Threading
-from amoeba.errors import FabricError
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError
+from amoeba.fabric.attributes import DomainAttr, Info
+from amoeba.fabric.constants import AvType, BindFlags, EqEvent, MrMode, Progress, ResourceMgmt, Threading
+from amoeba.fabric.endpoints.connected import ConnectedEndpoint
 from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_getinfo import granted, refused

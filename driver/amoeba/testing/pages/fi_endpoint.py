@@ -4,14 +4,15 @@ import itertools
 
 import numpy as np
 
-from amoeba.constants import BindFlags, Errno, MsgOrder, Op, OpFlags
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, MsgOrder, Op, OpFlags
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import RmaIov, RmaMsg
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import held, memory_of, words
 from amoeba.testing.pages.fi_rma import message, pattern
 from amoeba.testing.pair import Initiator, Pair
 from amoeba.testing.registry import Page
-from amoeba.vectors import RmaIov, RmaMsg
 
 page = Page("fi_endpoint", "1.17", needs={"rma"})
 

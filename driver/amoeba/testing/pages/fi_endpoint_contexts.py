@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from amoeba.address import AddressVector, rx_addr
-from amoeba.constants import BindFlags, CqFormat, Errno
-from amoeba.counters import Counter
-from amoeba.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.core.errno import Errno
+from amoeba.fabric.address_vector import AddressVector, rx_addr
+from amoeba.fabric.constants import BindFlags, CqFormat
+from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
+from amoeba.fabric.queues.counters import Counter
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_cntr import becomes
 from amoeba.testing.pages.fi_endpoint import page

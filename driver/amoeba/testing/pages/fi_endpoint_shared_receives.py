@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass, replace
 
-from amoeba.attributes import EpAttr, RxAttr
-from amoeba.constants import FI_SHARED_CONTEXT, BindFlags, Caps, CqFormat, EpType, Errno, OpFlags
-from amoeba.counters import Counter
-from amoeba.shared_receive import SharedReceiveContext
+from amoeba.core.errno import Errno
+from amoeba.fabric.attributes import EpAttr, RxAttr
+from amoeba.fabric.constants import FI_SHARED_CONTEXT, BindFlags, Caps, CqFormat, EpType, OpFlags
+from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
+from amoeba.fabric.operations.vectors import TaggedMsg
+from amoeba.fabric.queues.counters import Counter
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_cntr import becomes
 from amoeba.testing.pages.fi_endpoint import page
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import Initiator, Listener, Pair
-from amoeba.vectors import TaggedMsg
 
 _LONG = 10_000
 """Bytes of a message that does not fit into a frame."""

@@ -1,13 +1,13 @@
 """fi_endpoint(3): what is bound to what, aliases and options, cancelling, counters, datagrams, order of sends."""
 
 from amoeba import fi
-from amoeba.attributes import EpAttr, Info
-from amoeba.constants import (
+from amoeba.core.errno import Errno
+from amoeba.fabric.attributes import EpAttr, Info
+from amoeba.fabric.constants import (
     BindFlags,
     Control,
     EndpointOption,
     EpType,
-    Errno,
     MrAccess,
     MsgOrder,
     OpFlags,

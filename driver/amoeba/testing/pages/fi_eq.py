@@ -4,9 +4,10 @@ import select
 import threading
 import time
 
-from amoeba.address import AddressVector
-from amoeba.constants import AvFlags, EqEvent, EqFlags, Errno, WaitObj
-from amoeba.event_queue import EqEntry, EqErrEntry, EventQueue
+from amoeba.core.errno import Errno
+from amoeba.fabric.address_vector import AddressVector
+from amoeba.fabric.constants import AvFlags, EqEvent, EqFlags, WaitObj
+from amoeba.fabric.queues.event_queue import EqEntry, EqErrEntry, EventQueue
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pair import Pair
 from amoeba.testing.registry import Page

@@ -4,8 +4,9 @@ import dataclasses
 from typing import Any
 
 from amoeba import fi
-from amoeba.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
-from amoeba.constants import (
+from amoeba.core.errno import Errno
+from amoeba.fabric.attributes import DomainAttr, EpAttr, FabricAttr, Info, RxAttr, TxAttr
+from amoeba.fabric.constants import (
     AddrFormat,
     AvType,
     Caps,
@@ -13,7 +14,6 @@ from amoeba.constants import (
     Datatype,
     EpType,
     EqEvent,
-    Errno,
     FiType,
     Mode,
     MrMode,
@@ -25,7 +25,7 @@ from amoeba.constants import (
     Threading,
     TriggerOp,
 )
-from amoeba.fabric import Fabric
+from amoeba.fabric.fabric import Fabric
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_getinfo import granted, refused
 from amoeba.testing.pair import CONNECTED, Pair

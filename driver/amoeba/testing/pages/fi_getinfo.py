@@ -4,8 +4,9 @@ import dataclasses
 import threading
 
 from amoeba import fi
-from amoeba.attributes import DomainAttr, EpAttr, Info, RxAttr, TxAttr
-from amoeba.constants import Caps, EpType, Errno, Mode, MrMode, MsgOrder, OpFlags
+from amoeba.core.errno import Errno
+from amoeba.fabric.attributes import DomainAttr, EpAttr, Info, RxAttr, TxAttr
+from amoeba.fabric.constants import Caps, EpType, Mode, MrMode, MsgOrder, OpFlags
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import REMOTE, Initiator, Pair

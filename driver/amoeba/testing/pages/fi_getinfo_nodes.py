@@ -2,9 +2,10 @@
 
 import ipaddress
 
-from amoeba.address import EndpointAddress
-from amoeba.attributes import Info
-from amoeba.constants import Caps, Errno, InfoFlags
+from amoeba.core.errno import Errno
+from amoeba.fabric.attributes import Info
+from amoeba.fabric.constants import Caps, InfoFlags
+from amoeba.nic.address import EndpointAddress
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_av_names import named
 from amoeba.testing.pages.fi_getinfo import page

@@ -2,10 +2,11 @@
 
 import mmap
 
-from amoeba.constants import FI_KEY_NOTAVAIL, BindFlags, DomainFlags, EqEvent, Errno, MrAccess, MrFlags, MrMode
-from amoeba.domain import MrAttr
-from amoeba.errors import ErrorAvailableError
-from amoeba.event_queue import EqEntry
+from amoeba.core.errno import Errno
+from amoeba.core.errors import ErrorAvailableError
+from amoeba.fabric.constants import FI_KEY_NOTAVAIL, BindFlags, DomainFlags, EqEvent, MrAccess, MrFlags, MrMode
+from amoeba.fabric.domain import MrAttr
+from amoeba.fabric.queues.event_queue import EqEntry
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import REMOTE, Initiator, Pair

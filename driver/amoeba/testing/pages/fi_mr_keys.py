@@ -1,6 +1,7 @@
 """fi_mr(3): keys as bytes, and calls that only some modes of registration ask for."""
 
-from amoeba.constants import Errno, MrAccess, MrMode
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import MrAccess, MrMode
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_mr import page
 from amoeba.testing.pages.fi_rma import pattern

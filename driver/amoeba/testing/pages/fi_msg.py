@@ -2,13 +2,14 @@
 
 import itertools
 
-from amoeba.completion import CqTaggedEntry
-from amoeba.constants import Caps, Errno, MsgOrder, OpFlags
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import Caps, MsgOrder, OpFlags
+from amoeba.fabric.operations.vectors import Msg
+from amoeba.fabric.queues.completion import CqTaggedEntry
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import Pair
 from amoeba.testing.registry import Page
-from amoeba.vectors import Msg
 
 page = Page("fi_msg", "1.17", needs={"messages"})
 

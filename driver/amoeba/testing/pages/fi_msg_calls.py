@@ -1,13 +1,14 @@
 """fi_msg(3): what the calls are given, by which endpoints, and what is said of their contexts."""
 
 from amoeba import fi
-from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, Caps, EqEvent, Errno, MrAccess, OpFlags
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, BindFlags, Caps, EqEvent, MrAccess, OpFlags
+from amoeba.fabric.operations.vectors import Msg
 from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_msg import DATA, LONG, MULTI, RECEIVED, page
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import CONNECTED, Pair
-from amoeba.vectors import Msg
 
 _DIRECTED = Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RECV | Caps.FI_DIRECTED_RECV
 

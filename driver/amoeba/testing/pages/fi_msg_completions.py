@@ -1,7 +1,8 @@
 """fi_msg(3): what completions and counters say of messages, and when; what cannot be delivered, or not yet."""
 
-from amoeba.completion import CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry
-from amoeba.constants import FI_ADDR_NOTAVAIL, BindFlags, CqFormat, Errno, OpFlags
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, BindFlags, CqFormat, OpFlags
+from amoeba.fabric.queues.completion import CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry
 from amoeba.testing.expectations import expect_equal
 from amoeba.testing.pages.fi_cntr import becomes, counted, values_of
 from amoeba.testing.pages.fi_msg import DATA, LONG, RECEIVED, SENT, page

@@ -1,12 +1,13 @@
 """fi_msg(3), FLAGS: what sends and receives may ask for."""
 
-from amoeba.constants import BindFlags, Errno, OpFlags
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, OpFlags
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import Msg
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_msg import DATA, LONG, MULTI, RECEIVED, page
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import Pair
-from amoeba.vectors import Msg
 
 COMPLETION = OpFlags.FI_COMPLETION
 SELECTIVE = BindFlags.FI_SELECTIVE_COMPLETION

@@ -2,15 +2,10 @@
 
 import itertools
 
-from amoeba.constants import (
-    FI_ADDR_UNSPEC,
-    EndpointOption,
-    Errno,
-    OpFlags,
-    OptionLevel,
-)
-from amoeba.errors import FabricError
-from amoeba.memory import address_of
+from amoeba.core.buffers import address_of
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, EndpointOption, OpFlags, OptionLevel
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_msg import (
     DATA,

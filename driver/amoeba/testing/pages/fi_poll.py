@@ -3,15 +3,16 @@
 import select
 import time
 
-from amoeba.completion import CompletionQueue
-from amoeba.constants import BindFlags, EqFlags, Errno, WaitObj
-from amoeba.counters import Counter
-from amoeba.poll_set import PollSet
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, EqFlags, WaitObj
+from amoeba.fabric.queues.completion import CompletionQueue
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.poll_set import PollSet
+from amoeba.fabric.queues.wait_set import WaitSet
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_cntr import counted
 from amoeba.testing.pair import Pair
 from amoeba.testing.registry import Page
-from amoeba.wait_set import WaitSet
 
 page = Page("fi_poll", "1.17", needs={"rma"})
 

@@ -3,13 +3,14 @@
 import mmap
 
 from amoeba import fi
-from amoeba.constants import FI_ADDR_UNSPEC, Caps, Errno, MrAccess, OpFlags
-from amoeba.memory import Buffer
+from amoeba.core.buffers import Buffer
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, Caps, MrAccess, OpFlags
+from amoeba.fabric.operations.vectors import RmaIov, RmaMsg
 from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pair import Pair, RemoteMemory
 from amoeba.testing.registry import Page
-from amoeba.vectors import RmaIov, RmaMsg
 
 page = Page("fi_rma", "1.17", needs={"rma"})
 

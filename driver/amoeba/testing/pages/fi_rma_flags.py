@@ -1,11 +1,12 @@
 """fi_rma(3), FLAGS: what writes and reads may ask for."""
 
-from amoeba.constants import BindFlags, Errno, MrAccess, MrFlags, OpFlags
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, MrAccess, MrFlags, OpFlags
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import RmaIov, RmaMsg
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import LONG, message, page, pattern
 from amoeba.testing.pair import Pair
-from amoeba.vectors import RmaIov, RmaMsg
 
 
 @page("FLAGS: FI_REMOTE_CQ_DATA", "With the flag, fi_writemsg sends the data of the message.")

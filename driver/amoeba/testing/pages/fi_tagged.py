@@ -2,14 +2,15 @@
 
 import itertools
 
-from amoeba.completion import CqTaggedEntry
-from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, Caps, Errno, OpFlags
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, BindFlags, Caps, OpFlags
+from amoeba.fabric.operations.vectors import TaggedMsg
+from amoeba.fabric.queues.completion import CqTaggedEntry
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_msg import DATA, LONG, MULTI, scattered
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import Pair, Talker
 from amoeba.testing.registry import Page
-from amoeba.vectors import TaggedMsg
 
 page = Page("fi_tagged", "1.17", needs={"tagged"})
 

@@ -1,15 +1,16 @@
 """fi_tagged(3): what the calls are given, by which endpoints, and the flags of sends and receives."""
 
 from amoeba import fi
-from amoeba.constants import FI_ADDR_UNSPEC, BindFlags, EqEvent, Errno, OpFlags
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, BindFlags, EqEvent, OpFlags
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import TaggedMsg
 from amoeba.testing.connected import Parties
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_msg import DATA, LONG
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pages.fi_tagged import ALL, RECEIVED, TAG, contexts, page
 from amoeba.testing.pair import CONNECTED, Pair
-from amoeba.vectors import TaggedMsg
 
 COMPLETION = OpFlags.FI_COMPLETION
 SELECTIVE = BindFlags.FI_SELECTIVE_COMPLETION

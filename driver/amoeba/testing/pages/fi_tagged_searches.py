@@ -1,14 +1,15 @@
 """fi_tagged(3): searches for messages that have come, with FI_PEEK, FI_CLAIM and FI_DISCARD."""
 
-from amoeba.completion import CqTaggedEntry
-from amoeba.constants import FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, BindFlags, Errno, OpFlags
-from amoeba.memory import address_of
+from amoeba.core.buffers import address_of
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, BindFlags, OpFlags
+from amoeba.fabric.operations.vectors import TaggedMsg
+from amoeba.fabric.queues.completion import CqTaggedEntry
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_msg import DATA, LONG
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pages.fi_tagged import ALL, RECEIVED, TAG, contexts, page
 from amoeba.testing.pair import Pair, Talker
-from amoeba.vectors import TaggedMsg
 
 PEEK, CLAIM, DISCARD = OpFlags.FI_PEEK, OpFlags.FI_CLAIM, OpFlags.FI_DISCARD
 

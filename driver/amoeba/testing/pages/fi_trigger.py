@@ -2,25 +2,19 @@
 
 from typing import Any
 
-from amoeba.constants import BindFlags, Errno, Op, OpFlags, TriggerOp
-from amoeba.counters import Counter
-from amoeba.deferred_work import (
-    DeferredWork,
-    OpAtomic,
-    OpCntr,
-    OpCompareAtomic,
-    OpFetchAtomic,
-    OpRma,
-)
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, Op, OpFlags, TriggerOp
+from amoeba.fabric.deferred_work import DeferredWork, OpAtomic, OpCntr, OpCompareAtomic, OpFetchAtomic, OpRma
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import AtomicMsg, RmaIoc
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.triggered.triggered import TriggeredContext
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_atomic import memory_of, words
 from amoeba.testing.pages.fi_cntr import becomes, counted
 from amoeba.testing.pages.fi_rma import message, pattern
 from amoeba.testing.pair import Initiator, Pair, RemoteMemory
 from amoeba.testing.registry import Page
-from amoeba.triggered import TriggeredContext
-from amoeba.vectors import AtomicMsg, RmaIoc
 
 page = Page("fi_trigger", "1.17", needs={"triggered", "rma"})
 

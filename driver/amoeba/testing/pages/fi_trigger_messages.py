@@ -1,16 +1,17 @@
 """fi_trigger(3): receives that wait for a counter, and messages as deferred work."""
 
-from amoeba.constants import BindFlags, Errno, OpFlags, TriggerOp
-from amoeba.deferred_work import DeferredWork, OpMsg, OpTagged
-from amoeba.operations import NO_FLAGS
+from amoeba.core.errno import Errno
+from amoeba.fabric.constants import BindFlags, OpFlags, TriggerOp
+from amoeba.fabric.deferred_work import DeferredWork, OpMsg, OpTagged
+from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.vectors import Msg, TaggedMsg
+from amoeba.fabric.triggered.triggered import TriggeredContext
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_cntr import becomes
 from amoeba.testing.pages.fi_msg import LONG
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pages.fi_trigger import TRIGGER, counter_of, done, nothing_happens, page
 from amoeba.testing.pair import Pair, Talker
-from amoeba.triggered import TriggeredContext
-from amoeba.vectors import Msg, TaggedMsg
 
 _NEEDS = {"messages", "tagged"}
 _TAG = 0x7A6

@@ -1,0 +1,1 @@
+"""Services that know neither NIC nor API."""

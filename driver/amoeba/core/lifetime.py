@@ -1,0 +1,102 @@
+"""How objects of the driver live and die."""
+
+import itertools
+import warnings
+import weakref
+from types import TracebackType
+from typing import Self
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.locking import Locker, guarded
+
+__all__ = ["FabricObject"]
+
+_serials = itertools.count()
+
+
+class FabricObject:
+    """Something that must be closed: a context manager that closes what was made from it first.
+
+    ``close()`` is idempotent; any other use afterwards raises ClosedError (FI_EBADF). An object that is
+    garbage-collected open is closed with a ResourceWarning. Subclasses release their resources in
+    :meth:`_release` and call :meth:`_check_open` where they are used.
+    """
+
+    _closed = True  # until __init__ has run: a half-made object has nothing to close
+    _auto: Locker | None = None
+    """The progress thread of the fabric, whose lock every public call takes; None: progress is manual."""
+
+    def __init__(self, parent: "FabricObject | None" = None) -> None:
+        if parent is not None:
+            parent._check_open()
+        self._parent = parent
+        self._serial = next(_serials)
+        self._children: weakref.WeakValueDictionary[int, FabricObject] = weakref.WeakValueDictionary()
+        self._closed = False
+        if parent is not None:
+            if parent._auto is not None:
+                self._automate(parent._auto)
+            parent._adopt(self)
+
+    def _automate(self, auto: Locker) -> None:
+        """From now on make calls under the lock of the progress thread."""
+        self._auto = auto
+        self.__class__ = guarded(type(self))
+
+    def _adopt(self, child: "FabricObject") -> None:
+        """Close ``child`` before this object: it was made from it, or bound to it."""
+        self._children[child._serial] = child
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Release this object, after everything that was made from it or bound to it, youngest first.
+
+        If releasing one of them fails, the others are still released, then the first error is raised.
+        """
+        if self._closed:
+            return
+        failures: list[FabricError] = []
+        for child in sorted(self._children.values(), key=lambda child: child._serial, reverse=True):
+            try:
+                child.close()
+            except FabricError as error:
+                failures.append(error)
+        self._closed = True
+        self._release()
+        if failures:
+            raise failures[0]
+
+    def _release(self) -> None:
+        raise NotImplementedError
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise fabric_error(Errno.FI_EBADF, f"{type(self).__name__} is closed")
+
+    def _check_made_from(self, domain: "FabricObject | None") -> None:
+        """Raise FI_EINVAL if this belongs to another domain."""
+        if self._parent is not domain:
+            raise fabric_error(Errno.FI_EINVAL, f"{self!r} belongs to another domain")
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self._closed:
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            finally:  # also when warnings are errors
+                if self._auto is None:
+                    self.close()
+                else:
+                    self._auto.close_later(self)

@@ -1,0 +1,85 @@
+"""Values between processes: each is a line of JSON over TCP."""
+
+import json
+import select
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+
+__all__ = ["JsonLines"]
+
+_LONGEST_LINE = 1 << 20
+
+
+class JsonLines:
+    """Lines of JSON over a TCP connection, which is closed with this.
+
+    Whatever takes data raises FI_ECONNABORTED when the other end is closed, and FI_ECONNREFUSED for what is no JSON
+    or a line of more than 2**20 bytes.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a host that is gone says nothing
+        self._received = b""
+
+    def send(self, value: object) -> None:
+        """Send a value that JSON can carry. Raises FI_ECONNABORTED if the other end is known to be closed."""
+        try:
+            self.socket.sendall(json.dumps(value).encode() + b"\n")
+        except OSError as error:
+            raise _gone(error) from error
+
+    def receive(self, timeout: float | None = None, idle: Callable[[], object] | None = None) -> Any:
+        """The next value. Meanwhile ``idle`` is called again and again; without it, the wait is asleep.
+
+        Raises FI_ETIMEDOUT after ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while b"\n" not in self._received:
+            rest = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            if idle is not None:
+                idle()
+            if select.select([self.socket], [], [], rest if idle is None else 0.0)[0]:
+                self._receive_some()
+            elif rest == 0.0:
+                raise fabric_error(Errno.FI_ETIMEDOUT, f"another process said nothing for {timeout:g} s")
+        line, self._received = self._received.split(b"\n", 1)
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _stranger(f"{line[:40]!r} is no JSON") from error
+
+    def check(self) -> bool:
+        """Take what has come, without waiting; whether :meth:`receive` has a value at once."""
+        if select.select([self.socket], [], [], 0)[0]:
+            self._receive_some()
+        return b"\n" in self._received
+
+    def _receive_some(self) -> None:
+        try:
+            data = self.socket.recv(1 << 16)
+        except OSError as error:
+            raise _gone(error) from error
+        if not data:
+            raise _gone("it closed the connection")
+        self._received += data
+        if len(self._received) > _LONGEST_LINE:
+            raise _stranger(f"a line has at most {_LONGEST_LINE} bytes")
+
+    def close(self) -> None:
+        """Idempotent."""
+        self.socket.close()
+
+
+def _gone(error: object) -> FabricError:
+    return fabric_error(Errno.FI_ECONNABORTED, f"another process is gone: {error}")
+
+
+def _stranger(what: str) -> FabricError:
+    return fabric_error(Errno.FI_ECONNREFUSED, f"this is no Amoeba process: {what}")

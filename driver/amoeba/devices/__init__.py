@@ -1,0 +1,1 @@
+"""What a NIC is driven through: opening devices, and where processes meet."""

@@ -1,0 +1,169 @@
+"""Where the processes of a job meet before their NICs can talk: JSON over TCP.
+
+One process listens, the others connect; then all of them exchange values as often as they like. On the wire,
+each value is a line of JSON. Rank 0 is the process that listens; it collects the values, and sends everyone the
+list of them all. What a process says is believed: meet on a network whose hosts you trust.
+"""
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.lines import JsonLines
+
+__all__ = ["Rendezvous"]
+
+_PROTOCOL = "amoeba-rendezvous-1"
+_RETRY = 0.1
+"""Seconds between attempts to connect."""
+_GREETING = 5.0
+"""Seconds that whoever connects may take to say who he is, while others wait."""
+
+
+class Rendezvous:
+    """One process' place in a job of several; made by :meth:`listen` or :meth:`connect`. A context manager.
+
+    A process that is gone makes every later exchange of the others fail.
+    """
+
+    def __init__(self, rank: int, ranks: int, connections: list[JsonLines]) -> None:
+        self.rank = rank
+        """This process' number, from 0."""
+        self.ranks = ranks
+        """How many processes there are."""
+        self._connections = connections
+
+    @classmethod
+    def listen(
+        cls,
+        host: str,
+        port: int,
+        ranks: int,
+        *,
+        timeout: float = 60.0,
+        ready: Callable[[str, int], object] | None = None,
+    ) -> Self:
+        """Wait at a TCP address (port 0: a free one) until ``ranks - 1`` others have connected, as rank 0.
+
+        ``ready`` is told the address as soon as others can connect. Raises FI_EINVAL for fewer than two ranks,
+        FI_ETIMEDOUT when too few come in ``timeout`` seconds, FI_EADDRNOTAVAIL if the address cannot be had.
+        """
+        if ranks < 2:
+            raise fabric_error(Errno.FI_EINVAL, f"a rendezvous is of two processes or more, got {ranks}")
+        deadline = time.monotonic() + timeout
+        with contextlib.ExitStack() as exits:
+            try:
+                server = exits.enter_context(socket.create_server((host, port), backlog=ranks))
+            except (OSError, OverflowError) as error:
+                raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"cannot listen at {host}:{port}: {error}") from error
+            if ready is not None:
+                ready(*server.getsockname()[:2])
+            connections: list[JsonLines] = []
+            while len(connections) < ranks - 1:
+                server.settimeout(max(deadline - time.monotonic(), 0.001))
+                try:
+                    accepted, _ = server.accept()
+                except TimeoutError:
+                    raise fabric_error(
+                        Errno.FI_ETIMEDOUT,
+                        f"expected {ranks - 1} processes to connect in {timeout:g} s, got {len(connections)}",
+                    ) from None
+                connection = JsonLines(accepted)
+                if _greet(connection, [_PROTOCOL, len(connections) + 1, ranks]):
+                    connections.append(exits.enter_context(contextlib.closing(connection)))
+            server.close()
+            exits.pop_all()
+        return cls(0, ranks, connections)
+
+    @classmethod
+    def connect(cls, host: str, port: int, *, timeout: float = 60.0) -> Self:
+        """Join the process that listens, or will within ``timeout`` seconds; ranks are given by arrival.
+
+        Raises FI_ECONNREFUSED when nobody listens by then, or it is no rendezvous.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                connected = socket.create_connection((host, port), timeout=max(deadline - time.monotonic(), 0.001))
+                break
+            except (OSError, OverflowError) as error:
+                if time.monotonic() + _RETRY > deadline:
+                    raise fabric_error(
+                        Errno.FI_ECONNREFUSED, f"nobody listened at {host}:{port} for {timeout:g} s: {error}"
+                    ) from error
+                time.sleep(_RETRY)
+        connected.settimeout(None)
+        connection = JsonLines(connected)
+        try:
+            greeting = connection.receive(timeout)
+            if not isinstance(greeting, list) or len(greeting) != 3 or greeting[0] != _PROTOCOL:
+                raise _stranger(f"expected a greeting of {_PROTOCOL}, got {greeting!r}")
+            connection.send(_PROTOCOL)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(greeting[1], greeting[2], [connection])
+
+    @property
+    def host(self) -> str:
+        """This host's address, as the others reach it."""
+        host: str = self._connections[0].socket.getsockname()[0]
+        return host
+
+    def exchange(self, value: object, idle: Callable[[], object] | None = None) -> list[Any]:
+        """Give a value that JSON can carry, and get everybody's, by rank: nobody returns before all have called.
+
+        ``idle`` is called again and again while waiting, so that a simulated NIC can go on to serve the others.
+        Raises FI_ECONNABORTED if one of them is gone.
+        """
+        if self.rank:
+            (connection,) = self._connections
+            connection.send(value)
+            values = connection.receive(idle=idle)
+            if not isinstance(values, list) or len(values) != self.ranks:
+                raise _stranger(f"expected the values of {self.ranks} processes, got {values!r}")
+            return values
+        # sent and received once, as everybody else's
+        values = [json.loads(json.dumps(value))]
+        values += [connection.receive(idle=idle) for connection in self._connections]
+        for connection in self._connections:
+            connection.send(values)
+        return values
+
+    def check(self) -> None:
+        """Raise FI_ECONNABORTED if another process is gone; rank 0 notices all of them, the others rank 0."""
+        for connection in self._connections:
+            connection.check()
+
+    def close(self) -> None:
+        """Leave. Idempotent."""
+        for connection in self._connections:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Rendezvous rank {self.rank} of {self.ranks}>"
+
+
+def _greet(connection: JsonLines, greeting: object) -> bool:
+    """Say who we are; whether the answer is that of another Amoeba process. If not, the connection is closed."""
+    with contextlib.suppress(FabricError):
+        connection.send(greeting)
+        if connection.receive(_GREETING) == _PROTOCOL:
+            return True
+    connection.close()
+    return False
+
+
+def _stranger(what: str) -> FabricError:
+    return fabric_error(Errno.FI_ECONNREFUSED, f"this is no rendezvous of Amoeba processes: {what}")

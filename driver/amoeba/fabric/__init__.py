@@ -1,0 +1,1 @@
+"""libfabric's objects and calls."""

@@ -1,0 +1,129 @@
+"""Clusters: simulated NICs on one network, in one process or in several."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_model.network import Network
+from amoeba_model.parameters import NicParameters
+from amoeba_model.udp_network import UdpNetwork
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.devices import open_device
+from amoeba.fabric.attributes import FabricAttr, Info
+from amoeba.fabric.constants import InfoFlags, Progress
+from amoeba.fabric.fabric import Fabric
+from amoeba.nic.nic import Retransmission
+
+__all__ = ["getinfo", "join_cluster", "open_cluster", "open_fabric"]
+
+_FIRST_MAC = 0x0200_0000_0001
+"""02:00:00:00:00:01: locally administered, as addresses nobody bought must be."""
+_FIRST_IP = 0x0A00_0001
+"""10.0.0.1."""
+_MOST_NICS = 254
+_NO_FLAGS = InfoFlags(0)
+
+
+def open_cluster(
+    kinds: Sequence[str] = ("model", "model"),
+    parameters: NicParameters | None = None,
+    *,
+    latency: int = Network.DEFAULT_LATENCY,
+    impairments: Impairments = PERFECT,
+    retransmission: Retransmission | None = None,
+    rtl_options: Mapping[str, Any] | None = None,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
+) -> Fabric:
+    """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
+
+    ``latency`` and ``impairments`` are the network's, ``retransmission`` is as in :class:`Fabric`; numbers count
+    from 1. With FI_PROGRESS_AUTO the fabric is made automatic at once. Closing the fabric closes the NICs.
+    Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs.
+    """
+    _check_size(len(kinds))
+    network = Network(latency, impairments)
+    with contextlib.ExitStack() as opened:
+        devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
+        fabric = Fabric(devices, ",".join(kinds), retransmission=retransmission)
+        for index, (device, nic) in enumerate(zip(devices, fabric.nics, strict=True)):
+            nic.set_address(_mac(index), _FIRST_IP + index)
+            network.attach(device, _mac(index))
+        opened.pop_all()
+    return _with_progress(fabric, progress)
+
+
+def getinfo(
+    hints: Info | None = None,
+    *,
+    node: str | None = None,
+    service: str | None = None,
+    flags: InfoFlags = _NO_FLAGS,
+    kinds: Sequence[str] = ("model", "model"),
+) -> list[Info]:
+    """What a cluster of these kinds would offer: :meth:`Fabric.getinfo` of one that is open only meanwhile.
+
+    :func:`open_fabric` opens it for good.
+    """
+    with open_cluster(kinds) as fabric:
+        return fabric.getinfo(hints, node=node, service=service, flags=flags)
+
+
+def open_fabric(attr: FabricAttr) -> Fabric:
+    """Open the cluster that :func:`getinfo` described, by its ``fabric_attr``: ``fi_fabric``.
+
+    Raises FI_EINVAL if its name is no list of kinds.
+    """
+    return open_cluster((attr.name or "").split(","))
+
+
+def join_cluster(
+    kind: str,
+    rendezvous: Rendezvous,
+    parameters: NicParameters | None = None,
+    *,
+    latency: int = Network.DEFAULT_LATENCY,
+    impairments: Impairments = PERFECT,
+    retransmission: Retransmission | None = None,
+    rtl_options: Mapping[str, Any] | None = None,
+    progress: Progress = Progress.FI_PROGRESS_UNSPEC,
+) -> Fabric:
+    """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
+
+    Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
+    ``impairments`` are of what this NIC sends, ``retransmission`` is its own, ``progress`` is as in
+    :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
+    Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
+    """
+    _check_size(rendezvous.ranks)
+    with contextlib.ExitStack() as opened:
+        device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
+        network = opened.enter_context(UdpNetwork(rendezvous.host, latency=latency, impairments=impairments))
+        fabric = Fabric([device], retransmission=retransmission)
+        fabric.nics[0].set_address(_mac(rendezvous.rank), _FIRST_IP + rendezvous.rank)
+        network.attach(device, _mac(rendezvous.rank))
+        for rank, (host, port) in enumerate(rendezvous.exchange(network.address)):
+            if rank != rendezvous.rank:
+                network.connect(_mac(rank), host, port)
+                fabric.neighbours[_FIRST_IP + rank] = _mac(rank)
+        opened.pop_all()
+    return _with_progress(fabric, progress)
+
+
+def _with_progress(fabric: Fabric, progress: Progress) -> Fabric:
+    """The fabric, with the progress model that was asked for."""
+    if progress is Progress.FI_PROGRESS_AUTO:
+        fabric.automate()
+    return fabric
+
+
+def _check_size(nics: int) -> None:
+    if not 1 <= nics <= _MOST_NICS:
+        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {_MOST_NICS} NICs, got {nics}")
+
+
+def _mac(index: int) -> bytes:
+    return (_FIRST_MAC + index).to_bytes(6, "big")

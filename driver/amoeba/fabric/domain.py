@@ -1,0 +1,423 @@
+"""Domain and memory region: a NIC opened by an application, and memory that its peers may reach."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from amoeba_model.opcodes import Form
+
+from amoeba.core.buffers import Buffer
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.core.lifetime import FabricObject
+from amoeba.core.locking import Locker
+from amoeba.fabric.address_vector import AddressVector
+from amoeba.fabric.attributes import Info, RxAttr, TxAttr
+from amoeba.fabric.constants import (
+    FI_SHARED_CONTEXT,
+    AvFlags,
+    AvType,
+    BindFlags,
+    Caps,
+    CqFormat,
+    CqWaitCond,
+    Datatype,
+    DomainFlags,
+    EpType,
+    EqEvent,
+    MrAccess,
+    MrFlags,
+    MrMode,
+    Op,
+    OpFlags,
+    QueryFlags,
+    WaitObj,
+)
+from amoeba.fabric.deferred_work import DeferredWork, cancel_work, flush_work, queue_work
+from amoeba.fabric.endpoints.connected import ConnectedEndpoint
+from amoeba.fabric.endpoints.endpoint import Endpoint
+from amoeba.fabric.endpoints.passive import ConnectionRequest
+from amoeba.fabric.endpoints.receiver import DEFAULT_RX_SIZE
+from amoeba.fabric.endpoints.scalable import ScalableEndpoint
+from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
+from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
+from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, ring_size
+from amoeba.fabric.memory_region import MemoryRegion, MrAttr, key_of
+from amoeba.fabric.operations.operations import MAX_MESSAGE
+from amoeba.fabric.queues.completion import CompletionQueue
+from amoeba.fabric.queues.counters import Counter
+from amoeba.fabric.queues.event_queue import EventQueue
+from amoeba.fabric.queues.poll_set import PollSet
+from amoeba.fabric.queues.wait_set import WaitSet
+from amoeba.fabric.triggered.deferral import DeferralQueue
+from amoeba.nic.nic import Nic
+
+if TYPE_CHECKING:
+    from amoeba.fabric.fabric import Fabric
+
+__all__ = ["AtomicAttr", "Domain", "MemoryRegion", "MrAttr"]
+
+_BASE = QueryFlags(0)
+_NO_AV_FLAGS = AvFlags(0)
+_NO_DOMAIN_FLAGS = DomainFlags(0)
+_NO_MR_FLAGS = MrFlags(0)
+_SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
+
+
+@dataclass(frozen=True)
+class AtomicAttr:
+    """``struct fi_atomic_attr``."""
+
+    count: int
+    """Most elements of one operation."""
+    size: int
+    """Bytes of one element."""
+
+
+class Domain(FabricObject):
+    """A NIC and a protection domain on it: only endpoints of this domain reach its memory regions.
+
+    Parameters
+    ----------
+    mr_mode : MrMode
+        FI_MR_VIRT_ADDR: peers address regions by virtual address, else by offset. FI_MR_PROV_KEY: the domain
+        chooses all keys.
+    job_id, pid_on_fep : int
+        UET identity (24 and 12 bits) of the endpoints; part of their addresses.
+    cswap_by_bits : bool
+        FI_CSWAP that the domain's endpoints send compares floating point by bits, as libfabric builds with
+        compiler atomics do; else by value, as fi_atomic(3) says.
+    """
+
+    def __init__(
+        self,
+        fabric: "Fabric",
+        nic: Nic,
+        *,
+        mr_mode: MrMode,
+        job_id: int,
+        pid_on_fep: int,
+        cswap_by_bits: bool = False,
+    ) -> None:
+        if int(mr_mode) & ~int(_SUPPORTED_MODES):
+            raise fabric_error(Errno.FI_EINVAL, f"mr_mode can have {_SUPPORTED_MODES!r}, got {mr_mode!r}")
+        if not 0 <= job_id < 1 << 24 or not 0 <= pid_on_fep < 1 << 12:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"job_id has 24 bits and pid_on_fep 12, got {job_id:#x} and {pid_on_fep:#x}"
+            )
+        self.fabric = fabric
+        self.nic = nic
+        self.mr_mode = mr_mode
+        self.job_id = job_id
+        self.pid_on_fep = pid_on_fep
+        self.cswap_by_bits = cswap_by_bits
+        self._eq: EventQueue | None = None
+        self._reports_regions = False
+        self._deferrals = DeferralQueue()
+        self.number = nic.take_domain()
+        super().__init__(fabric)
+
+    def bind(self, eq: EventQueue, flags: DomainFlags = _NO_DOMAIN_FLAGS) -> None:
+        """Report what happens to the domain's objects there: ``fi_domain_bind``. Closing ``eq`` closes the domain.
+
+        With FI_REG_MR every registration reports FI_MR_COMPLETE.
+        Raises FI_EINVAL if a queue is bound already or belongs to another fabric, FI_EBADFLAGS for other flags.
+        """
+        self._check_open()
+        eq._check_open()
+        if flags & ~DomainFlags.FI_REG_MR:
+            raise fabric_error(Errno.FI_EBADFLAGS, f"a domain is bound with FI_REG_MR or nothing, got {flags!r}")
+        if self._eq is not None:
+            raise fabric_error(Errno.FI_EINVAL, "an event queue is bound already")
+        if eq._parent is not self._parent:
+            raise fabric_error(Errno.FI_EINVAL, f"{eq!r} belongs to another fabric")
+        self._eq = eq
+        self._reports_regions = bool(flags & DomainFlags.FI_REG_MR)
+        eq._adopt(self)
+
+    def mr_reg(
+        self,
+        buffer: Buffer,
+        access: MrAccess,
+        *,
+        requested_key: int | None = None,
+        flags: MrFlags = _NO_MR_FLAGS,
+        context: Any = None,
+    ) -> MemoryRegion:
+        """Register memory in place: see :class:`MemoryRegion`. ``context`` comes back in its FI_MR_COMPLETE."""
+        self._check_open()
+        region = MemoryRegion(self, buffer, access, requested_key=requested_key, flags=flags)
+        if self._eq is not None and self._reports_regions:
+            self._eq._report(EqEvent.FI_MR_COMPLETE, region, context)
+        return region
+
+    def mr_regv(
+        self,
+        iov: Sequence[Buffer],
+        access: MrAccess,
+        *,
+        requested_key: int | None = None,
+        flags: MrFlags = _NO_MR_FLAGS,
+        context: Any = None,
+    ) -> MemoryRegion:
+        """:meth:`mr_reg` of a vector, of one buffer: ``fi_mr_regv``. Raises FI_EINVAL for another number of them."""
+        return self.mr_regattr(MrAttr(iov, access, requested_key=requested_key, context=context), flags)
+
+    def mr_regattr(self, attr: MrAttr, flags: MrFlags = _NO_MR_FLAGS) -> MemoryRegion:
+        """:meth:`mr_reg` of what ``attr`` says: ``fi_mr_regattr``.
+
+        Raises FI_EINVAL for any number of buffers but one, an offset and an authorization key.
+        """
+        self._check_open()
+        if len(attr.mr_iov) != 1:
+            raise fabric_error(Errno.FI_EINVAL, f"a region has one segment, got {len(attr.mr_iov)}")
+        if attr.offset:
+            raise fabric_error(Errno.FI_EINVAL, f"offset must be 0, got {attr.offset}")
+        if attr.auth_key:
+            raise fabric_error(Errno.FI_EINVAL, "no endpoint has an authorization key, so a region cannot have one")
+        return self.mr_reg(
+            attr.mr_iov[0], attr.access, requested_key=attr.requested_key, flags=flags, context=attr.context
+        )
+
+    def map_raw(self, base_addr: int, raw_key: bytes) -> int:
+        """The key by which operations reach a peer's region, of which it tells this: ``fi_mr_map_raw``.
+
+        Raises FI_EINVAL for bytes that are no key. Mapping takes nothing, so there is nothing to be given back.
+        """
+        self._check_open()
+        return key_of(raw_key)
+
+    def unmap_key(self, key: int) -> None:
+        """The key is not used any more: ``fi_mr_unmap_key``."""
+        self._check_open()
+
+    def av_open(
+        self,
+        av_type: AvType = AvType.FI_AV_TABLE,
+        flags: AvFlags = _NO_AV_FLAGS,
+        rx_ctx_bits: int = 0,
+        *,
+        count: int = 0,
+        name: str | None = None,
+    ) -> AddressVector:
+        """See :class:`AddressVector`."""
+        self._check_open()
+        return AddressVector(self, av_type, flags, rx_ctx_bits, count=count, name=name)
+
+    def cq_open(
+        self,
+        cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
+        wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
+        *,
+        wait_cond: CqWaitCond = CqWaitCond.FI_CQ_COND_NONE,
+        wait_set: WaitSet | None = None,
+        size: int = 0,
+    ) -> CompletionQueue:
+        """See :class:`CompletionQueue`."""
+        self._check_open()
+        return CompletionQueue(self, cq_format, wait_obj, wait_cond=wait_cond, wait_set=wait_set, size=size)
+
+    def cntr_open(self, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None) -> Counter:
+        """See :class:`Counter`."""
+        self._check_open()
+        return Counter(self, wait_obj, wait_set)
+
+    def poll_open(self) -> PollSet:
+        """See :class:`PollSet`."""
+        self._check_open()
+        return PollSet(self)
+
+    def endpoint(
+        self,
+        ep_type: EpType | Info = EpType.FI_EP_RDM,
+        *,
+        tx_size: int | None = None,
+        rx_size: int | None = None,
+        op_flags: OpFlags | None = None,
+        caps: Caps | None = None,
+        cq: CompletionQueue | None = None,
+        av: AddressVector | None = None,
+        cq_flags: BindFlags = BindFlags.FI_TRANSMIT,
+        eq: EventQueue | None = None,
+    ) -> Endpoint:
+        """An endpoint; of type FI_EP_MSG a :class:`ConnectedEndpoint`, with the request that an Info's handle names.
+
+        From an Info it takes whatever is not given. ``tx_size``: descriptors under way, one or more for each
+        operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
+        peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
+        FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
+        queues are bound. With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the
+        completion queue with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or
+        ``rx_ctx_cnt`` makes one that must be bound to a shared transmit or receive context before.
+
+        Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
+        """
+        self._check_open()
+        shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
+        shared_receives = isinstance(ep_type, Info) and ep_type.ep_attr.rx_ctx_cnt == FI_SHARED_CONTEXT
+        request = ep_type.handle if isinstance(ep_type, Info) else None
+        if isinstance(ep_type, Info):
+            wanted, receiving, ep_type = ep_type.tx_attr, ep_type.rx_attr, ep_type.ep_attr.type
+            tx_size = wanted.size or None if tx_size is None else tx_size
+            rx_size = receiving.size or None if rx_size is None else rx_size
+            op_flags = wanted.op_flags if op_flags is None else op_flags
+            caps = (wanted.caps | receiving.caps or None) if caps is None else caps
+        if request is not None and not isinstance(request, ConnectionRequest):
+            raise fabric_error(Errno.FI_EINVAL, f"handle is that of a FI_CONNREQ or None, got {request!r}")
+        kind = _endpoint_class(ep_type, request)
+        endpoint = kind(
+            self,
+            tx_size=DEFAULT_TX_SIZE if tx_size is None else tx_size,
+            rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
+            op_flags=OpFlags(0) if op_flags is None else op_flags,
+            caps=caps,
+            shared=shared,
+            shared_receives=shared_receives,
+        )
+        try:
+            if cq is not None:
+                endpoint.bind(cq, cq_flags)
+            if av is not None:
+                endpoint.bind(av)
+            if eq is not None:
+                _bind_events(endpoint, eq)
+            if cq is not None and (av is not None or eq is not None):
+                endpoint.enable()
+        except BaseException:
+            endpoint.close()
+            raise
+        return endpoint
+
+    def scalable_endpoint(
+        self,
+        info: Info | None = None,
+        *,
+        tx_contexts: int | None = None,
+        rx_contexts: int | None = None,
+        tx_size: int | None = None,
+        rx_size: int | None = None,
+        op_flags: OpFlags | None = None,
+        caps: Caps | None = None,
+    ) -> ScalableEndpoint:
+        """An endpoint of several contexts: see :class:`ScalableEndpoint`. An Info says what is not given.
+
+        One with FI_SHARED_CONTEXT as ``rx_ctx_cnt`` makes it have one receive context, to which a shared one must be
+        bound. Raises FI_EOPNOTSUPP for an Info of another type than FI_EP_RDM, and for one with FI_SHARED_CONTEXT as
+        ``tx_ctx_cnt``: operations are posted through the endpoint's own transmit contexts.
+        """
+        self._check_open()
+        info = info or Info()
+        counts, transmit = info.ep_attr, info.tx_attr
+        if counts.type not in (EpType.FI_EP_UNSPEC, EpType.FI_EP_RDM):
+            raise fabric_error(Errno.FI_EOPNOTSUPP, f"a scalable endpoint is of type FI_EP_RDM, not {counts.type!r}")
+        if tx_contexts is None and counts.tx_ctx_cnt == FI_SHARED_CONTEXT:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, "a scalable endpoint has transmit contexts of its own")
+        shared_receives = rx_contexts is None and counts.rx_ctx_cnt == FI_SHARED_CONTEXT
+        own_receives = 1 if shared_receives else counts.rx_ctx_cnt or 1
+        return ScalableEndpoint(
+            self,
+            tx_contexts=(counts.tx_ctx_cnt or 1) if tx_contexts is None else tx_contexts,
+            rx_contexts=own_receives if rx_contexts is None else rx_contexts,
+            tx_size=(transmit.size or DEFAULT_TX_SIZE) if tx_size is None else tx_size,
+            rx_size=(info.rx_attr.size or DEFAULT_RX_SIZE) if rx_size is None else rx_size,
+            op_flags=transmit.op_flags if op_flags is None else op_flags,
+            caps=(transmit.caps | info.rx_attr.caps or None) if caps is None else caps,
+            shared_receives=shared_receives,
+        )
+
+    def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:
+        """A ring for several endpoints, of this size or of that in a TxAttr: see :class:`SharedTransmitContext`."""
+        self._check_open()
+        size = (attr.size or DEFAULT_TX_SIZE) if isinstance(attr, TxAttr) else attr
+        return SharedTransmitContext(self, ring_size(size))
+
+    def srx_context(self, attr: RxAttr | int = DEFAULT_RX_SIZE) -> SharedReceiveContext:
+        """Receives for several endpoints: see :class:`SharedReceiveContext`, whose ``rx_size`` and ``caps`` are given
+        or come from an RxAttr, of which ``caps`` of 0 are all."""
+        self._check_open()
+        if isinstance(attr, RxAttr):
+            return SharedReceiveContext(self, attr.size or DEFAULT_RX_SIZE, attr.caps or None)
+        return SharedReceiveContext(self, attr)
+
+    def queue_work(self, work: DeferredWork) -> None:
+        """Do this when its counter has reached its threshold, or at once if it has: ``FI_QUEUE_WORK``.
+
+        Arguments are checked now, buffers are read when the work is started; until it is done or cancelled they are
+        kept alive. If it cannot be started then, because its peer was removed or a region closed, it ends with
+        FI_ECANCELED.
+
+        Raises FI_ENOSYS for an ``op_type`` that cannot be deferred, FI_EINVAL for an ``op`` of another kind, objects
+        of another domain, or a completion_cntr for counter operations, FI_EALREADY if it is queued already, and what
+        the operation itself raises but FI_EAGAIN.
+        """
+        self._check_open()
+        queue_work(self, work)
+
+    def cancel_work(self, work: DeferredWork) -> None:
+        """Take work out of the queue, without any report: ``FI_CANCEL_WORK``. Raises FI_ENOENT if it is not there."""
+        self._check_open()
+        cancel_work(self, work)
+
+    def flush_work(self, cntr: Counter | None = None) -> None:
+        """The same with all work that waits, or that waits for this counter: ``FI_FLUSH_WORK``."""
+        self._check_open()
+        flush_work(self, cntr)
+
+    def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
+        """What this NIC's capability registers say about an atomic of the call family in ``flags``.
+
+        With FI_TAGGED: on the buffer of a tagged receive.
+
+        Raises FI_EOPNOTSUPP if it is not executed, FI_EINVAL for both families at once.
+        """
+        self._check_open()
+        forms = {
+            _BASE: Form.BASE,
+            QueryFlags.FI_FETCH_ATOMIC: Form.FETCH,
+            QueryFlags.FI_COMPARE_ATOMIC: Form.COMPARE,
+        }
+        tagged, family = QueryFlags.FI_TAGGED in flags, flags & ~QueryFlags.FI_TAGGED
+        if family not in forms:
+            raise fabric_error(Errno.FI_EINVAL, f"flags are FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, got {flags!r}")
+        if tagged and forms[family] is Form.COMPARE:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, "tagged atomics have no compare form")
+        if not self.nic.supports(forms[family], op, datatype):
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP, f"{op!r} on {datatype!r} is not among this NIC's {forms[family]} atomics"
+            )
+        size = Datatype(datatype).size
+        return AtomicAttr((self.nic.parameters.payload if tagged else MAX_MESSAGE) // size, size)
+
+    def _automate(self, auto: Locker) -> None:
+        super()._automate(auto)
+        auto.attend(self)
+
+    def _attend(self) -> bool:
+        """Start what waits for counters."""
+        if self._deferrals.live:
+            self._deferrals.progress()
+        return False
+
+    def _release(self) -> None:
+        self.nic.return_domain(self.number)
+
+    def __repr__(self) -> str:
+        return f"<Domain {self.number} on {self.nic.device.name}{' closed' if self.closed else ''}>"
+
+
+def _endpoint_class(ep_type: EpType, request: ConnectionRequest | None) -> Callable[..., Endpoint]:
+    """What makes an endpoint of this type. Raises FI_EOPNOTSUPP if nothing does."""
+    if ep_type is EpType.FI_EP_MSG:
+        return functools.partial(ConnectedEndpoint, request=request)
+    if ep_type in (EpType.FI_EP_RDM, EpType.FI_EP_DGRAM):
+        return functools.partial(Endpoint, ep_type=ep_type)
+    raise fabric_error(
+        Errno.FI_EOPNOTSUPP, f"an endpoint is of type FI_EP_MSG, FI_EP_DGRAM or FI_EP_RDM, got {ep_type!r}"
+    )
+
+
+def _bind_events(endpoint: Endpoint, eq: EventQueue) -> None:
+    if not isinstance(endpoint, ConnectedEndpoint):
+        raise fabric_error(Errno.FI_EINVAL, f"only FI_EP_MSG has events, this is {endpoint.ep_type!r}")
+    endpoint.bind(eq)

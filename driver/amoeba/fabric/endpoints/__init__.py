@@ -1,0 +1,1 @@
+"""Endpoints, their contexts, and connections."""

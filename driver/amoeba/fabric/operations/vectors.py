@@ -1,0 +1,111 @@
+"""Operations on scattered memory: how an application describes them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from amoeba.core.buffers import Buffer
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, Datatype, Op
+
+if TYPE_CHECKING:
+    from amoeba.fabric.domain import MemoryRegion
+
+__all__ = ["AtomicMsg", "Descs", "Msg", "RmaIoc", "RmaIov", "RmaMsg", "TaggedMsg"]
+
+Descs = Sequence["MemoryRegion | None"] | None
+"""The regions that hold the buffers of a vector, one for each; None: none of them is registered."""
+
+
+@dataclass(frozen=True)
+class RmaIov:
+    """``struct fi_rma_iov``: consecutive bytes of a peer's memory."""
+
+    addr: int
+    """As in :class:`amoeba.Endpoint`."""
+    len: int
+    """Bytes."""
+    key: int
+
+
+@dataclass(frozen=True)
+class RmaIoc:
+    """``struct fi_rma_ioc``: consecutive elements of a peer's memory."""
+
+    addr: int
+    count: int
+    """Elements of the operation's datatype."""
+    key: int
+
+
+@dataclass(frozen=True)
+class RmaMsg:
+    """``struct fi_msg_rma``: what ``writemsg`` and ``readmsg`` shall do.
+
+    The local bytes, one buffer after the other, go to or come from the remote ones, one segment after the other.
+    """
+
+    msg_iov: Sequence[Buffer]
+    """Local buffers."""
+    addr: int
+    """The peer: its number in the address vector."""
+    rma_iov: Sequence[RmaIov]
+    """As many bytes of its memory."""
+    desc: Descs = None
+    context: Any = None
+    """Comes back in the completion."""
+    data: int = 0
+    """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
+
+
+@dataclass(frozen=True)
+class AtomicMsg:
+    """``struct fi_msg_atomic``: what ``atomicmsg``, ``fetch_atomicmsg`` and ``compare_atomicmsg`` shall do."""
+
+    msg_iov: Sequence[Buffer]
+    """Operands, whole elements in each buffer; none for FI_ATOMIC_READ."""
+    addr: int
+    """The peer: its number in the address vector."""
+    rma_iov: Sequence[RmaIoc]
+    """As many elements of its memory."""
+    op: Op
+    datatype: Datatype | None = None
+    """Taken from the first NumPy array if not given."""
+    desc: Descs = None
+    context: Any = None
+    """Comes back in the completion."""
+    data: int = 0
+    """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
+
+
+@dataclass(frozen=True)
+class Msg:
+    """``struct fi_msg``: what ``sendmsg`` and ``recvmsg`` shall do."""
+
+    msg_iov: Sequence[Buffer]
+    """The message, or where it goes."""
+    addr: int = FI_ADDR_UNSPEC
+    """Whom to send it to; from whom to receive it, FI_ADDR_UNSPEC: from anybody."""
+    desc: Descs = None
+    context: Any = None
+    """Comes back in the completion."""
+    data: int = 0
+    """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
+
+
+@dataclass(frozen=True)
+class TaggedMsg:
+    """``struct fi_msg_tagged``: what ``tsendmsg`` and ``trecvmsg`` shall do."""
+
+    msg_iov: Sequence[Buffer]
+    """The message, or where it goes."""
+    addr: int
+    """Whom to send it to; from whom to receive it, FI_ADDR_UNSPEC: from anybody."""
+    tag: int
+    """64 bits."""
+    ignore: int = 0
+    """Bits of the tag that need not be the same; for receives."""
+    desc: Descs = None
+    context: Any = None
+    """Comes back in the completion."""
+    data: int = 0
+    """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""

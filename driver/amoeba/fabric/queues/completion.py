@@ -1,0 +1,450 @@
+"""Completion queues: where operations report that they are done, or what went wrong."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from amoeba_model.device import DeviceClosedError
+from amoeba_model.network import SimulatedDevice
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, fabric_error
+from amoeba.core.waiting import WAIT_SLICE, WaitFd
+from amoeba.fabric.constants import Caps, CqFormat, CqWaitCond, WaitObj
+from amoeba.fabric.queues.wait_descriptor import HasDescriptor
+from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.transport.requests import Completed
+
+if TYPE_CHECKING:
+    from amoeba.fabric.domain import Domain
+
+__all__ = [
+    "CompletionQueue",
+    "CompletionSource",
+    "CqDataEntry",
+    "CqEntry",
+    "CqErrEntry",
+    "CqMsgEntry",
+    "CqTaggedEntry",
+]
+
+_OK = int(ReturnCode.OK)
+_NO_MATCH = int(ReturnCode.NO_MATCH)
+_RECV = int(Caps.FI_RECV)
+_ALL = 1 << 16
+"""More completions than any ring has."""
+
+
+class CqEntry(NamedTuple):
+    """FI_CQ_FORMAT_CONTEXT."""
+
+    op_context: Any
+    """``context`` of the operation."""
+
+
+class CqMsgEntry(NamedTuple):
+    """FI_CQ_FORMAT_MSG."""
+
+    op_context: Any
+    flags: int
+    """Kind of the operation: Caps.FI_RMA or FI_ATOMIC, with FI_READ or FI_WRITE; FI_MSG or FI_TAGGED, with FI_SEND or
+    FI_RECV (of a tagged atomic FI_TAGGED, FI_ATOMIC and FI_RECV); of a peer's operation FI_REMOTE_READ or
+    FI_REMOTE_WRITE. FI_REMOTE_CQ_DATA: with data. FI_MULTI_RECV: the buffer has been given back."""
+    len: int
+    """Bytes transferred, or of the message; of a peer's operation those of its last packet."""
+
+
+class CqDataEntry(NamedTuple):
+    """FI_CQ_FORMAT_DATA."""
+
+    op_context: Any
+    flags: int
+    len: int
+    buf: int
+    """Where a message begins in a buffer of FI_MULTI_RECV, or what FI_PEEK has copied; otherwise zero."""
+    data: int
+    """The peer's, if ``flags`` has FI_REMOTE_CQ_DATA."""
+
+
+class CqTaggedEntry(NamedTuple):
+    """FI_CQ_FORMAT_TAGGED."""
+
+    op_context: Any
+    flags: int
+    len: int
+    buf: int
+    data: int
+    tag: int
+
+
+class CqErrEntry(NamedTuple):
+    """``struct fi_cq_err_entry``: one failed operation."""
+
+    op_context: Any
+    flags: int
+    len: int
+    buf: int
+    data: int
+    tag: int
+    olen: int
+    """Bytes that did not fit, for truncation."""
+    err: Errno
+    prov_errno: int
+    """The NIC's return code: a :class:`amoeba_model.wire.uet.ReturnCode`."""
+    err_data: bytes
+
+    def error(self) -> FabricError:
+        """The failure as an exception."""
+        return fabric_error(self.err, f"operation failed with {ReturnCode(self.prov_errno).name}", self.prov_errno)
+
+
+Entry = CqEntry | CqMsgEntry | CqDataEntry | CqTaggedEntry
+
+
+class CompletionSource(Protocol):
+    """A ring that completions come from."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether what is not read must stay in the ring, because that holds others back."""
+
+    @property
+    def under_way(self) -> int:
+        """Requests that the NIC works on, or whose completion has not been taken."""
+
+    @property
+    def ready(self) -> Collection[Completed]:
+        """Where what is not read stays: what has been found there, and nobody has taken."""
+
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever the NIC has been told of requests."""
+
+    def announce(self) -> None:
+        """Tell the NIC of requests that wait for that."""
+
+    def progress(self) -> None:
+        """Do what can be done before something is taken."""
+
+    def poll(self, limit: int) -> list[Completed]:
+        """Take up to ``limit`` completions, none behind one that reports an error."""
+
+    def arm(self) -> None:
+        """Ask for an interrupt at the next one."""
+
+    @property
+    def expectant(self) -> bool:
+        """Whether there is a completion to take, or one may come without any new request."""
+
+
+class CompletionQueue(HasDescriptor):
+    """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
+
+    Unless progress is automatic, it is reading the queue that drives it: descriptors held back by FI_MORE are
+    announced, and a simulated NIC gets time to run. Entries of one endpoint to one peer come in order, and so do
+    those of one peer.
+
+    With FI_WAIT_FD the queue has a file descriptor to wait for. With automatic progress it is readable while there is
+    an entry. Else a simulated NIC runs only while the queue is read, so that it is readable as soon as operations are
+    under way, until the last completion has been read; if the queue is bound to an endpoint with FI_RECV, always, as
+    peers may have begun something.
+
+    Parameters
+    ----------
+    cq_format : CqFormat
+        Which fields entries have.
+    wait_obj : WaitObj
+        By what :meth:`sread` waits: all but FI_WAIT_MUTEX_COND and FI_WAIT_POLLFD.
+    wait_cond : CqWaitCond
+        Whether :meth:`sread` waits for a number of entries.
+    wait_set : WaitSet, optional
+        The one to wait by, with FI_WAIT_SET.
+    size : int
+        Entries that there must be room for. There is room for any number, so this says nothing.
+
+    Raises FI_ENOSYS for other wait objects, and for descriptors on a NIC that is not simulated; FI_EINVAL for
+    FI_WAIT_SET without a set of the same fabric, or a negative size.
+    """
+
+    def __init__(
+        self,
+        domain: "Domain",
+        cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
+        wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
+        *,
+        wait_cond: CqWaitCond = CqWaitCond.FI_CQ_COND_NONE,
+        wait_set: WaitSet | None = None,
+        size: int = 0,
+    ) -> None:
+        wait_set = wait_set_of("completion queues", wait_obj, wait_set, domain._parent)
+        if size < 0:
+            raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more entries, got {size}")
+        described = by_descriptor(wait_obj, wait_set)
+        if described and not isinstance(domain.nic.device, SimulatedDevice):
+            raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
+        unspecified = cq_format is CqFormat.FI_CQ_FORMAT_UNSPEC
+        self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
+        self.wait_obj = wait_obj
+        self.wait_cond = wait_cond
+        self._nic = domain.nic
+        self._device = domain.nic.device
+        self._deferrals = domain._deferrals
+        self._sources: list[CompletionSource] = []
+        self._collected: deque[Completed] = deque()
+        """Out of the rings, on behalf of those who do not read, and not read yet."""
+        self._errors: deque[Completed] = deque()
+        self._signalled = False
+        self._lost = False
+        """Automatic progress has found the device closed."""
+        super().__init__(domain)
+        if described:
+            self._fd = WaitFd()
+        if wait_set is not None:
+            wait_set._adopt(self)
+            wait_set._join(self)
+
+    def read(self, count: int = 1) -> list[Entry]:
+        """Take up to ``count`` entries; an empty list when there are none (FI_EAGAIN of ``fi_cq_read``).
+
+        Raises FI_EAVAIL while the next entry is an error: take it by :meth:`readerr`.
+        """
+        return [self._entry(completed) for completed in self._take(count)]
+
+    def readfrom(self, count: int = 1) -> list[tuple[Entry, int]]:
+        """Like :meth:`read`, each entry with the number of the peer that caused it: ``fi_cq_readfrom``.
+
+        The number is that in the endpoint's address vector; FI_ADDR_NOTAVAIL for this side's own operations, and for
+        peers that the vector does not have.
+        """
+        return [(self._entry(completed), completed.source) for completed in self._take(count)]
+
+    def sread(self, count: int = 1, timeout: float | None = None, cond: int | None = None) -> list[Entry]:
+        """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit) for the first entry.
+
+        Of a queue with FI_CQ_COND_THRESHOLD for ``cond`` entries, also if that is more than ``count``; an error or
+        :meth:`signal` ends the wait before.
+        Waiting sleeps until the NIC's interrupt. Returns what is there, perhaps nothing, when the time is over.
+        Raises FI_ECANCELED after :meth:`signal`, FI_ENOSYS for a queue of FI_WAIT_NONE, FI_EINVAL for a ``cond`` that
+        the queue was not opened for, or that is no number of entries.
+        """
+        return [self._entry(completed) for completed in self._wait(count, timeout, cond)]
+
+    def sreadfrom(
+        self, count: int = 1, timeout: float | None = None, cond: int | None = None
+    ) -> list[tuple[Entry, int]]:
+        """Like :meth:`sread`, with numbers of peers as :meth:`readfrom`: ``fi_cq_sreadfrom``."""
+        return [(self._entry(completed), completed.source) for completed in self._wait(count, timeout, cond)]
+
+    def signal(self) -> None:
+        """End the :meth:`sread` of another thread, or else the next one that would wait: ``fi_cq_signal``.
+
+        A file descriptor is readable until the queue is read. Completions that are there are read first.
+        Raises FI_ENOSYS for a queue of FI_WAIT_NONE.
+        """
+        self._check_waiting()
+        self._signalled = True
+        if self._fd is not None:
+            self._fd.set()
+
+    def fileno(self) -> int:
+        """The descriptor to wait for: FI_GETWAIT. Raises FI_ENOSYS without FI_WAIT_FD.
+
+        Ask :meth:`amoeba.Fabric.trywait` before waiting for it, as fi_poll(3) demands.
+        """
+        self._check_open()
+        if self._fd is None:
+            raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened without FI_WAIT_FD")
+        return self._fd.fileno()
+
+    def readerr(self) -> CqErrEntry | None:
+        """Take the oldest error entry; None when there is none (FI_EAGAIN of ``fi_cq_readerr``)."""
+        self._check_open()
+        if not self._errors:
+            return None
+        operation, length, status, data, _, tag, buf, olen = self._errors.popleft()
+        if self._auto is not None:
+            self._show()
+        err = RETURN_CODE_ERRNO[ReturnCode(status)]
+        if status == _NO_MATCH and operation.flags & _RECV:
+            err = Errno.FI_ENOMSG  # nothing was found; a tagged atomic without a receive is FI_ENORX
+        return CqErrEntry(operation.context, operation.flags, length, buf, data, tag, olen, err, status, b"")
+
+    def strerror(self, prov_errno: int) -> str:
+        """The NIC's return code in words, such as ``bad mkey``."""
+        return ReturnCode(prov_errno).name.replace("_", " ").lower()
+
+    def _take(self, count: int) -> list[Completed]:
+        self._check_open()
+        deferrals = self._deferrals
+        taken = self._poll(count)
+        if deferrals.live:
+            deferrals.progress()
+        if not taken and not self._errors:
+            if self._auto is None:
+                self._device.advance()
+                taken = self._poll(count)
+                if deferrals.live:
+                    deferrals.progress()
+            else:
+                self._nic.check_open()
+        if self._fd is not None:
+            if self._auto is not None:
+                self._collect()
+            self._show()
+        if not taken and self._errors:
+            raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
+        return taken
+
+    def _wait(self, count: int, timeout: float | None, cond: int | None) -> list[Completed]:
+        self._check_waiting()
+        if cond is not None and (cond < 0 or self.wait_cond is CqWaitCond.FI_CQ_COND_NONE):
+            raise fabric_error(Errno.FI_EINVAL, f"{self.wait_cond.name} is not met by {cond!r}")
+        least = max(cond or 1, 1)
+        taken: list[Completed] = []
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while len(taken) < least:
+            try:
+                more = self._take(max(count, least) - len(taken))
+            except ErrorAvailableError:
+                if not taken:
+                    raise
+                break
+            taken += more
+            if more:
+                continue
+            if self._signalled:
+                self._signalled = False
+                if taken:
+                    break
+                raise fabric_error(Errno.FI_ECANCELED, "signal() ended the wait")
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                break
+            if self._auto is not None:
+                self._auto.wait_for(lambda: self._closed or self._signalled or self._readable, remaining)
+            else:
+                self._rest(WAIT_SLICE if remaining is None else min(remaining, WAIT_SLICE))
+        if len(taken) > count:
+            self._collected.extendleft(reversed(taken[count:]))
+            self._show()
+        return taken[:count]
+
+    def _rest(self, seconds: float) -> None:
+        """Sleep until something may be there to be read, at most so long."""
+        self._arm()
+        self._deferrals.arm()
+        self._device.wait(seconds)
+
+    def _poll(self, count: int) -> list[Completed]:
+        """Take entries from all sources in turn; stops behind an error, which it keeps for readerr()."""
+        entries: list[Completed] = []
+        while self._collected and len(entries) < count and not self._errors:
+            self._sort(self._collected.popleft(), entries)
+        for source in self._sources:
+            source.announce()
+            while len(entries) < count and not self._errors:
+                taken = source.poll(count - len(entries))
+                if not taken:
+                    break
+                for completed in taken:
+                    self._sort(completed, entries)
+        if len(self._sources) > 1:  # let every source be first in turn
+            self._sources.append(self._sources.pop(0))
+        return entries
+
+    def _sort(self, completed: Completed, entries: list[Completed]) -> None:
+        """Put what succeeded to the entries, unless nobody wants to hear of it, and what failed to the errors."""
+        if completed.status != _OK:
+            self._errors.append(completed)
+        elif not completed.operation.silent:
+            entries.append(completed)
+
+    def _attach(self, source: CompletionSource) -> None:
+        """Take an enabled endpoint's completions, or what its peers tell."""
+        self._sources.append(source)
+        if self._fd is not None and self._auto is None:
+            source.tell_doorbells(self._fd.set)
+            self._show()
+
+    def _detach(self, source: CompletionSource) -> None:
+        if source in self._sources:  # a queue that is closed has none
+            self._sources.remove(source)
+
+    def _collect(self) -> None:
+        """Take everything out of the rings now, for those who only count; what is to be reported waits here.
+
+        What peers tell is left where it is, because it is when too much has not been read that they are held back.
+        With manual progress one entry is taken if there is nothing else to be read.
+        """
+        for source in self._sources:
+            source.announce()
+            source.progress()
+            if not source.limited:
+                while taken := source.poll(_ALL):
+                    self._collected += (each for each in taken if each.status != _OK or not each.operation.silent)
+            elif not self._collected and self._auto is None:
+                self._collected += source.poll(1)
+
+    def _report(self, completed: Completed) -> None:
+        """Tell of something that was never in a ring."""
+        self._collected.append(completed)
+        if self._fd is not None:
+            self._fd.set()
+
+    def _arm(self) -> None:
+        """Ask for an interrupt at the next completion of any source."""
+        for source in self._sources:
+            source.arm()
+
+    def _attend(self) -> bool:
+        """Take completions, so that there is room in the rings, and nobody waits for what is there."""
+        try:
+            self._nic.check_open()
+        except DeviceClosedError:  # which a reader is to hear
+            self._lost = True
+            return False
+        self._collect()
+        if self._fd is not None and self._readable:
+            self._fd.set()
+        return any(source.under_way for source in self._sources)
+
+    @property
+    def _readable(self) -> bool:
+        return bool(self._collected or self._errors or self._lost) or any(source.ready for source in self._sources)
+
+    @property
+    def _wants_reading(self) -> bool:
+        return self._readable or any(source.expectant for source in self._sources) or self._deferrals.expects(self)
+
+    def _may_wait(self) -> bool:
+        self._check_open()
+        self._collect()
+        self._deferrals.progress()
+        self._show()
+        return not self._readable
+
+    def _check_waiting(self) -> None:
+        self._check_open()
+        if self.wait_obj is WaitObj.FI_WAIT_NONE:
+            raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened with FI_WAIT_NONE")
+
+    def _entry(self, completed: Completed) -> Entry:
+        operation, length, _, data, _, tag, buf, _ = completed
+        if self.format == CqFormat.FI_CQ_FORMAT_CONTEXT:
+            return CqEntry(operation.context)
+        if self.format == CqFormat.FI_CQ_FORMAT_MSG:
+            return CqMsgEntry(operation.context, operation.flags, length)
+        if self.format == CqFormat.FI_CQ_FORMAT_DATA:
+            return CqDataEntry(operation.context, operation.flags, length, buf, data)
+        return CqTaggedEntry(operation.context, operation.flags, length, buf, data, tag)
+
+    def _release(self) -> None:
+        self._sources.clear()
+        self._collected.clear()
+        self._errors.clear()
+        self._close_descriptor()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"of {len(self._sources)} rings"
+        return f"<CompletionQueue {self.format.name} {state}>"

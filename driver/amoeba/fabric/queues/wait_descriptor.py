@@ -1,0 +1,50 @@
+"""What completion queues and counters do with the descriptor that FI_WAIT_FD gives them."""
+
+from amoeba.core.lifetime import FabricObject
+from amoeba.core.locking import Locker
+from amoeba.core.waiting import WaitFd
+
+__all__ = ["HasDescriptor"]
+
+
+class HasDescriptor(FabricObject):
+    """What may have a descriptor, readable while there is something to be read.
+
+    With manual progress also while there may be, if it is read often enough; automatic progress attends to it.
+    """
+
+    _fd: WaitFd | None = None
+    _deadline: float | None = None
+    """When there may be something to be read though the descriptor does not say so: never."""
+
+    @property
+    def _readable(self) -> bool:
+        """Whether there is something to be read, as far as it has been collected."""
+        raise NotImplementedError
+
+    @property
+    def _wants_reading(self) -> bool:
+        """Whether there is something to be read, or may be if it is read often enough."""
+        raise NotImplementedError
+
+    def _show(self) -> None:
+        """Make the descriptor say so."""
+        if self._fd is None:
+            return
+        if self._auto is not None:
+            self._fd.set(self._readable)
+        else:
+            self._fd.set(self._wants_reading)
+
+    def _automate(self, auto: Locker) -> None:
+        super()._automate(auto)
+        auto.attend(self)
+
+    def _attend(self) -> bool:
+        """As :class:`amoeba.core.locking.Attended` says."""
+        raise NotImplementedError
+
+    def _close_descriptor(self) -> None:
+        if self._fd is not None:
+            self._fd.close()
+            self._fd = None

@@ -1,0 +1,1 @@
+"""Operations that wait for counters: fi_trigger(3)."""

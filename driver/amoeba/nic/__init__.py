@@ -1,0 +1,1 @@
+"""One NIC: its registers, and who uses which entry of its tables."""

@@ -1,0 +1,63 @@
+"""How endpoints are named on the wire."""
+
+import ipaddress
+import struct
+from dataclasses import dataclass, replace
+from typing import Self
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.nic.names import Service
+
+__all__ = ["EndpointAddress"]
+
+_LAYOUT = struct.Struct(">6sIIHH")
+_JOB_BITS = 24
+
+
+@dataclass(frozen=True)
+class EndpointAddress:
+    """What a peer must know to reach an endpoint. :meth:`pack` gives the bytes that applications exchange."""
+
+    mac: bytes
+    """Ethernet address, 6 bytes."""
+    ip: int
+    """IPv4 address."""
+    job_id: int
+    """UET job, 24 bits."""
+    pid_on_fep: int
+    """UET process id, 12 bits."""
+    resource_index: int
+    """The endpoint's context on its NIC, 12 bits; of a scalable endpoint the first one."""
+    contexts: int = 1
+    """How many contexts it has there, side by side, at most 256."""
+
+    SIZE = _LAYOUT.size
+
+    def pack(self) -> bytes:
+        """The address as :attr:`SIZE` bytes in network order, fields as listed, ``contexts`` - 1 above the job."""
+        return _LAYOUT.pack(
+            self.mac, self.ip, (self.contexts - 1) << _JOB_BITS | self.job_id, self.pid_on_fep, self.resource_index
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Inverse of :meth:`pack`. Raises FI_EINVAL for bytes that are no such address."""
+        if len(data) != cls.SIZE:
+            raise fabric_error(Errno.FI_EINVAL, f"an endpoint address has {cls.SIZE} bytes, got {len(data)}")
+        mac, ip, job, pid_on_fep, resource_index = _LAYOUT.unpack(data)
+        contexts = (job >> _JOB_BITS) + 1
+        if pid_on_fep >> 12 or (resource_index + contexts - 1) >> 12:
+            raise fabric_error(Errno.FI_EINVAL, f"not an endpoint address: {bytes(data).hex()}")
+        return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts)
+
+    def of(self, service: Service) -> Self:
+        """The address of a service on the same node, in the same job."""
+        process = self.pid_on_fep if service.process is None else service.process
+        return replace(self, pid_on_fep=process, resource_index=service.context, contexts=1)
+
+    def __str__(self) -> str:
+        last = self.resource_index + self.contexts - 1
+        return f"{ipaddress.IPv4Address(self.ip)} ({self.mac.hex(':')}) job {self.job_id} pid {self.pid_on_fep} " + (
+            f"context {last}" if self.contexts == 1 else f"contexts {self.resource_index} to {last}"
+        )

@@ -1,0 +1,100 @@
+"""The event ring of an endpoint: what peers did to its memory, and what became of messages and receives."""
+
+from typing import NamedTuple
+
+from amoeba_model.descriptors import EVENT, EventFlags
+
+from amoeba.core.buffers import address_of, allocate
+from amoeba.nic.nic import Nic, record_struct
+
+__all__ = ["MOST_EVENTS", "Event", "EventRing"]
+
+_EVENT = record_struct(EVENT)
+_PHASE_BYTE = EVENT.bit_offset("flags") // 8
+_PHASE = int(EventFlags.PHASE)
+_INDEX_MASK = 0xFFFF
+_NEVER_PROMISED = 4
+"""Entries of every ring that the NIC keeps for itself."""
+_FEWEST_ENTRIES = 8
+MOST_EVENTS = (1 << 15) - _NEVER_PROMISED
+"""Most events that can wait for the application."""
+
+
+class Event(NamedTuple):
+    """What of an event the driver uses; fields are those of :data:`amoeba_model.descriptors.EVENT`."""
+
+    context: int
+    data: int
+    tag: int
+    address: int
+    length: int
+    source_ip: int
+    source_context: int
+    slot: int
+    kind: int
+    status: int
+    flags: int
+    target: int
+    """``target_context``: the context that a message was for."""
+
+
+class EventRing:
+    """Room for ``events`` events at least; peers with more to say are held back by the NIC."""
+
+    def __init__(self, nic: Nic, context: int, events: int) -> None:
+        self.nic = nic
+        self.entries = max(_FEWEST_ENTRIES, 1 << (events + _NEVER_PROMISED - 1).bit_length())
+        self._ring = allocate(self.entries * EVENT.size)
+        self.base = address_of(self._ring)
+        nic.dma.grant(self.base, self._ring.nbytes, writable=True)
+        self._head_register = nic.doorbell(context, "event_head")
+        self._arm_register = nic.doorbell(context, "event_arm")
+        self._mask = self.entries - 1
+        self._head = 0
+        self._told = 0
+        """``_head`` as the NIC knows it."""
+
+    @property
+    def size_log2(self) -> int:
+        return self._mask.bit_length()
+
+    def take(self) -> Event | None:
+        """The oldest event, None if there is none. Its place is the NIC's again after :meth:`acknowledge`."""
+        head = self._head
+        if not self._is_there(head):
+            return None
+        self._head = head + 1
+        (
+            context, data, tag, address, length, source_ip, source_context, _, slot, _, _, _, target, kind, status,
+            flags,
+        ) = _EVENT.unpack_from(self._ring, (head & self._mask) * EVENT.size)  # fmt: skip
+        return Event(
+            context, data, tag, address, length, source_ip, source_context, slot, kind, status, flags, target
+        )
+
+    def acknowledge(self) -> None:
+        """Give the places of the events taken back to the NIC."""
+        if self._told != self._head:
+            self._told = self._head
+            self.nic.ring(self._head_register, self._head & _INDEX_MASK)
+
+    @property
+    def waiting(self) -> int:
+        """Events that have come and were not taken."""
+        head = self._head
+        while head < self._head + self.entries and self._is_there(head):
+            head += 1
+        return head - self._head
+
+    def _is_there(self, head: int) -> bool:
+        offset = (head & self._mask) * EVENT.size
+        # the phase is 1 on the even laps, counted from 0
+        return bool(self._ring[offset + _PHASE_BYTE] & _PHASE) != bool(head & self.entries)
+
+    def arm(self) -> None:
+        """Ask for an interrupt at the next event, or at once if it is there already."""
+        self.nic.ring(self._arm_register, self._head & _INDEX_MASK)
+
+    def release(self) -> None:
+        """Withdraw the NIC's access to the ring."""
+        self.nic.dma.revoke(self.base, self._ring.nbytes)

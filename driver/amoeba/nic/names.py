@@ -1,0 +1,88 @@
+"""Nodes and services: how fi_getinfo(3) and fi_av(3) name endpoints in words.
+
+A node is a NIC, by its IPv4 address or by a name that the host resolves to it. A service is a context of it, in
+figures, behind that of the process if it is another than this side's: ``3``, ``2/3``. The endpoints of a NIC take
+contexts from 0 on, in the order in which they are enabled.
+"""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+
+__all__ = ["Service", "find_node", "following"]
+
+_SERVICE = re.compile(r"(?:(\d+)/)?(\d+)")
+_NUMBERED = re.compile(r"(.*?)(\d+)")
+
+
+@dataclass(frozen=True)
+class Service:
+    """A context of a node, and whose it is."""
+
+    context: int
+    process: int | None = None
+    """None: a process of this side's number."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Service":
+        """Raises FI_EINVAL for what is no service."""
+        found = _SERVICE.fullmatch(text)
+        if found is None:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"a service is a context, as '3', or a process and a context, as '2/3', got {text!r}"
+            )
+        process, context = found.groups()
+        return cls(int(context), None if process is None else int(process))
+
+
+def find_node(node: str, nics: Mapping[int, bytes], *, numeric: bool = False) -> tuple[bytes, int]:
+    """(Ethernet address, IPv4 address) of a node; ``nics`` are Ethernet addresses by IPv4 address.
+
+    ``numeric``: it is in figures, not a name. Raises FI_EINVAL if it is not, FI_ENODATA if there is no such NIC.
+    """
+    for ip in _numbers_of(node, numeric):
+        if ip in nics:
+            return nics[ip], ip
+    raise fabric_error(Errno.FI_ENODATA, f"no NIC is at {node}")
+
+
+def _numbers_of(node: str, numeric: bool) -> list[int]:
+    """The IPv4 addresses of a node."""
+    try:
+        return [int(ipaddress.IPv4Address(node))]
+    except ValueError:
+        if numeric:
+            raise fabric_error(Errno.FI_EINVAL, f"expected an IPv4 address in figures, got {node!r}") from None
+    try:
+        found = socket.getaddrinfo(node, None, socket.AF_INET, socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        raise fabric_error(Errno.FI_ENODATA, f"{node!r} cannot be resolved: {error}") from None
+    return [int(ipaddress.IPv4Address(str(address[0]))) for *_, address in found]
+
+
+def following(node: str, count: int) -> list[str]:
+    """``count`` nodes from this one on: 10.0.0.1, 10.0.0.2, or host9, host10.
+
+    Raises FI_EINVAL for more than one node from one whose name does not end with a number, or beyond 255.255.255.255.
+    """
+    try:
+        first = int(ipaddress.IPv4Address(node))
+    except ValueError:
+        return _following_names(node, count)
+    if first + count > 1 << 32:
+        raise fabric_error(Errno.FI_EINVAL, f"there are less than {count} addresses from {node} on")
+    return [str(ipaddress.IPv4Address(first + index)) for index in range(count)]
+
+
+def _following_names(node: str, count: int) -> list[str]:
+    found = _NUMBERED.fullmatch(node)
+    if found is not None:
+        return [f"{found[1]}{int(found[2]) + index}" for index in range(count)]
+    if count > 1:
+        raise fabric_error(Errno.FI_EINVAL, f"{count} nodes begin with one whose name ends in a number, got {node!r}")
+    return [node] * count

@@ -1,0 +1,125 @@
+"""Who is told of an event: the completion queue, or that part of the driver that caused it."""
+
+import sys
+from collections import deque
+from collections.abc import Callable
+
+from amoeba_model.descriptors import EventKind
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.constants import Caps
+from amoeba.nic.event_ring import Event, EventRing
+from amoeba.transport.requests import Completed, Operation
+
+__all__ = ["Dispatch", "take_ready"]
+
+_OK = int(ReturnCode.OK)
+
+
+def _operation(kind: int) -> Operation:
+    return Operation(None, kind | int(Caps.FI_REMOTE_CQ_DATA), False, -1, ())
+
+
+_OPERATIONS = {
+    int(EventKind.REMOTE_WRITE): _operation(int(Caps.FI_RMA | Caps.FI_REMOTE_WRITE)),
+    int(EventKind.REMOTE_READ): _operation(int(Caps.FI_RMA | Caps.FI_REMOTE_READ)),
+    int(EventKind.REMOTE_ATOMIC): _operation(int(Caps.FI_ATOMIC | Caps.FI_REMOTE_WRITE)),
+}
+"""What the completion queue says of a peer's operation with immediate data, by the event's kind."""
+
+
+def take_ready(ready: deque[Completed], limit: int) -> list[Completed]:
+    """Take up to ``limit`` of the oldest out of ``ready``, and none behind one that reports an error."""
+    taken: list[Completed] = []
+    while ready and len(taken) < limit:
+        taken.append(ready.popleft())
+        if taken[-1].status != _OK:
+            break
+    return taken
+
+
+class Dispatch:
+    """Takes the events of one context, and has ready what the completion queue shall say of them.
+
+    ``number_of`` tells the number in the address vector of a peer by its IPv4 address and context; ``ahead`` is how
+    many entries may be ready for a queue that is not read, before events stay in their ring and hold peers back;
+    ``listening``: a queue is there that will be read.
+    """
+
+    def __init__(self, ring: EventRing, number_of: Callable[[int, int], int], *, ahead: int, listening: bool) -> None:
+        self.ring = ring
+        self.number_of = number_of
+        self.ready: deque[Completed] = deque()
+        """For the completion queue, which :meth:`poll` tells."""
+        self.handlers: dict[int, Callable[[Event], None]] = {}
+        """By the event's kind; they come before the completion queue."""
+        self.helpers: list[Callable[[], None]] = []
+        """What else makes completions ready when it is called."""
+        self._ahead = ahead
+        self._listening = listening
+
+    limited = True
+    """Peers that have more to say wait while too much is not read, which bounds the memory that they can fill."""
+
+    under_way = 0
+    """This side waits for nothing here."""
+
+    @property
+    def expectant(self) -> bool:
+        """Always: a peer may tell something at any time."""
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """Entries and events that have come and were not read."""
+        return self._unread() + self.ring.waiting
+
+    def announce(self) -> None:
+        """Nothing: what this side asks for, it announces at once."""
+
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Nothing: no doorbell begins what peers do."""
+
+    def poll(self, limit: int) -> list[Completed]:
+        """Take up to ``limit`` entries, oldest first, and none behind one that reports an error."""
+        self._work(limit)
+        return take_ready(self.ready, limit)
+
+    def progress(self) -> None:
+        """Take events also if nobody reads the queue, as long as not too much is ready for it."""
+        self._work(self._ahead)
+
+    def take_all(self) -> None:
+        """Take what has come, however much is ready and not read."""
+        self._work(sys.maxsize)
+
+    def _work(self, enough: int) -> None:
+        for helper in self.helpers:
+            helper()
+        while self._unread() < enough and (event := self.ring.take()) is not None:
+            handler = self.handlers.get(event.kind, self.tell)
+            handler(event)
+        self.ring.acknowledge()
+
+    def _unread(self) -> int:
+        """Entries that are ready."""
+        return len(self.ready)
+
+    def tell(self, event: Event) -> None:
+        """Tell the completion queue of a peer's operation with immediate data. Raises FI_EIO for other events."""
+        if event.kind not in _OPERATIONS:
+            raise fabric_error(Errno.FI_EIO, f"the NIC wrote an event of kind {event.kind:#x}, which nobody expects")
+        if self._listening:
+            source = self.number_of(event.source_ip, event.source_context)
+            self.ready.append(Completed(_OPERATIONS[event.kind], event.length, event.status, event.data, source))
+
+    def release(self) -> None:
+        """Forget whom to tell; the ring is not read any more."""
+        self.handlers.clear()
+        self.helpers.clear()
+
+    def arm(self) -> None:
+        """Ask for an interrupt at the next event, or at once if it is there already."""
+        self.ring.arm()

@@ -1,0 +1,166 @@
+"""Which entry of the NIC's peer table an endpoint uses for which address."""
+
+import dataclasses
+import functools
+import time
+from collections.abc import Container
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.nic.address import EndpointAddress
+from amoeba.transport.transmit_rings import DRAIN_ROUNDS, TransmitRings
+
+__all__ = ["PeerMap"]
+
+_NO_STRANGER = -1
+"""Strangers have numbers below this."""
+
+
+class PeerMap:
+    """The peers of one endpoint, kept in step with its address vector, and strangers as long as they are met.
+
+    ``initiator``: the context by which peers know the endpoint; not that of ``rings`` if these are not its own.
+
+    An entry is idle until it is used first, then open, and failed from the moment an operation ends because the NIC
+    has given the peer up. A failed one is opened anew for the first operation after all others have ended.
+    """
+
+    def __init__(self, rings: TransmitRings, initiator: int) -> None:
+        self._rings = rings
+        self._initiator = initiator
+        rings.peer_failed = self._fail
+        self._entries: dict[int, tuple[int, EndpointAddress]] = {}
+        """(entry of the peer table, address) by number in the address vector."""
+        self._failed: set[int] = set()
+        self._closing: set[int] = set()
+        """Entries whose peers have been forgotten, and have not answered yet that they know."""
+        self.strangers: dict[EndpointAddress, int] = {}
+        """Those met that are not in the address vector, by numbers that it gives to nobody."""
+        self.number_bits = 64
+        """Bits of a number that say which address of the vector it is; those above choose a receive context of it."""
+        self.open: dict[int, int] = {}
+        """Entry of the peer table of those that can be sent to at once; the others take a :meth:`find`."""
+
+    def add(self, number: int, address: EndpointAddress) -> None:
+        """Store an entry for a peer. Raises FI_ENOSPC when the NIC's peer table is full."""
+        rings = self._rings
+        self._entries[number] = rings.nic.open_peer(rings.context, address, self._initiator), address
+
+    def find(self, number: int) -> int:
+        """The entry of a peer, ready to be used.
+
+        Raises FI_EINVAL for an unknown one, FI_EAGAIN while operations to a failed one have not ended, FI_ENOSPC when
+        the NIC's peer table has no room for a receive context that was named for the first time.
+        """
+        if number not in self._entries:
+            self.add(number, self._receive_context(number))
+        entry, address = self._entries[number]
+        if number in self._failed:
+            if self._rings.busy_with(number):
+                raise fabric_error(
+                    Errno.FI_EAGAIN,
+                    f"{address} was given up, and operations to it are under way: read completions, then repeat",
+                )
+            self._rings.nic.reopen_peer(entry, self._rings.context, address, self._initiator)
+            self._failed.discard(number)
+        self.open[number] = entry
+        return entry
+
+    def meet(self, number: int, address: EndpointAddress) -> int:
+        """What :meth:`find` calls ``address``: of the peer with this number if it is one of his, else of a stranger.
+
+        Raises FI_ENOSPC when the NIC's peer table has no room for a stranger.
+        """
+        if number in self._entries:
+            _, known = self._entries[number]
+            if (index := address.resource_index - known.resource_index) in range(known.contexts):
+                return number | index << self.number_bits
+        if address not in self.strangers:
+            stranger = min(self.strangers.values(), default=_NO_STRANGER) - 1
+            self.add(stranger, address)
+            self.strangers[address] = stranger
+        return self.strangers[address]
+
+    def part(self, needed: Container[int]) -> None:
+        """Close strangers that are not needed any more, as far as there is space to do so; does not wait."""
+        for address, stranger in list(self.strangers.items()):
+            if stranger not in needed and self._rings.has_space():
+                del self.strangers[address]
+                self._close([stranger], time.monotonic(), 0)
+
+    def check(self, number: int) -> None:
+        """Raise FI_EINVAL for an unknown peer."""
+        if number not in self._entries:
+            self._receive_context(number)
+
+    def _receive_context(self, number: int) -> EndpointAddress:
+        """The address of one receive context of a scalable endpoint. Raises FI_EINVAL if there is none."""
+        index, base = number >> self.number_bits, number & (1 << self.number_bits) - 1
+        if index < 1 or base not in self._entries:
+            raise fabric_error(Errno.FI_EINVAL, f"the address vector has no address {number}")
+        _, address = self._entries[base]
+        if index >= address.contexts:
+            raise fabric_error(Errno.FI_EINVAL, f"{address} has no receive context {index}")
+        return dataclasses.replace(address, resource_index=address.resource_index + index, contexts=1)
+
+    def _family(self, number: int) -> list[int]:
+        """Numbers of a peer and of its receive contexts that have entries of their own."""
+        return [each for each in self._entries if each & (1 << self.number_bits) - 1 == number]
+
+    def _fail(self, number: int) -> None:
+        if self.open.pop(number, None) is not None:
+            self._failed.add(number)
+
+    def busy(self, number: int) -> bool:
+        """Whether operations to this peer are under way, or to a receive context of it."""
+        return any(self._rings.busy_with(each) for each in self._family(number))
+
+    def remove(self, number: int, deadline: float) -> None:
+        """Close a peer, to which no operation is under way, and give its entry back."""
+        self._close(self._family(number), deadline, DRAIN_ROUNDS)
+
+    def clear(self, deadline: float) -> None:
+        """The same with all peers, and strangers."""
+        self.strangers.clear()
+        self._close(list(self._entries), deadline, DRAIN_ROUNDS)
+
+    def abandon(self) -> list[int]:
+        """Forget all peers, and strangers, without waiting for them.
+
+        Returns the entries that are to be closed, to which something may be under way; the others are given back.
+        """
+        used = list(self._closing)
+        for number, (entry, _) in self._entries.items():
+            if number in self.open or self._rings.busy_with(number):
+                used.append(entry)
+            else:
+                self._rings.nic.close_peer(entry)
+        for forgotten in (self._entries, self._failed, self._closing, self.strangers, self.open):
+            forgotten.clear()
+        return used
+
+    def _close(self, numbers: list[int], deadline: float, rounds: int) -> None:
+        """Forget peers. Where there is something to close at the peer, wait for that, at most until ``deadline``,
+        or for so many network latencies.
+
+        The entry of one that does not answer by then is given back when the NIC has given it up.
+        """
+        nic, rings = self._rings.nic, self._rings
+        waiting: set[int] = set()
+
+        def done(entry: int, status: int) -> None:
+            waiting.discard(entry)
+            self._closing.discard(entry)
+            nic.close_peer(entry)
+
+        for number in numbers:
+            entry, _ = self._entries.pop(number)
+            self._failed.discard(number)
+            is_open = self.open.pop(number, None) is not None
+            if is_open and rings.wait_until(rings.has_space, deadline, rounds):
+                waiting.add(entry)
+                self._closing.add(entry)
+                rings.post_close(entry, functools.partial(done, entry))
+            else:
+                nic.close_peer(entry)
+        rings.wait_until(lambda: not waiting, deadline, rounds)

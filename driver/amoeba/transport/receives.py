@@ -1,0 +1,508 @@
+"""The receive ring of an endpoint context: posted receives, and the messages that meet them.
+
+The NIC matches. What it could not place, because no receive was there yet or because the message is a long one, lies
+in an unexpected slot, from which the driver copies or reads it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from amoeba_model.descriptors import (
+    RENDEZVOUS,
+    RX_DESCRIPTOR,
+    EventFlags,
+    EventKind,
+    ReceiveFlags,
+    ReceiveOpcode,
+)
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.buffers import Segment, address_of, allocate
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps
+from amoeba.fabric.triggered.deferral import Deferral
+from amoeba.nic.event_ring import Event
+from amoeba.nic.nic import Nic, record_struct
+from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.rendezvous import Record
+from amoeba.transport.requests import Completed, Operation, Tally
+
+__all__ = ["Claim", "Match", "Outlet", "Receive", "Receives"]
+
+_DESCRIPTOR = record_struct(RX_DESCRIPTOR)
+_INDEX_MASK = 0xFFFF
+_OK = int(ReturnCode.OK)
+_TOO_LONG = int(ReturnCode.TOO_LONG)
+_IMMEDIATE = int(EventFlags.IMMEDIATE)
+_RELEASED = int(EventFlags.RELEASED)
+_LONG = int(EventFlags.LONG)
+_TAGGED = int(EventFlags.TAGGED)
+_RECV = int(Caps.FI_RECV)
+_MULTI_RECV = int(Caps.FI_MULTI_RECV)
+_REMOTE_CQ_DATA = int(Caps.FI_REMOTE_CQ_DATA)
+_ATOMIC = int(Caps.FI_ATOMIC)
+_NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which messages a receive takes."""
+
+    tagged: bool
+    tag: int = 0
+    ignore: int = 0
+    """Bits of the tag that need not be the same."""
+    source: tuple[int, int] | None = None
+    """(IPv4 address, context) of the sender; None: anybody."""
+    target: int | None = None
+    """The context, of those that share the receive context, that messages are for; None: any."""
+
+    @property
+    def flags(self) -> int:
+        """For the descriptor."""
+        flags = ReceiveFlags.TAGGED if self.tagged else ReceiveFlags(0)
+        flags |= ReceiveFlags.DIRECTED if self.source is not None else 0
+        flags |= ReceiveFlags.ADDRESSED if self.target is not None else 0
+        return int(flags)
+
+
+@dataclass(eq=False)
+class Receive:
+    """A receive, or a search for a message, from its call to its end."""
+
+    match: Match
+    context: Any
+    silent: bool
+    """Success is not reported."""
+    buffers: Sequence[memoryview] = ()
+    """Where the message goes, one after the other."""
+    multi: bool = False
+    """The one buffer takes message after message."""
+    grants: tuple[tuple[int, int], ...] = ()
+    keep: tuple[Any, ...] = ()
+    """Regions, kept alive."""
+    deferral: Deferral | None = None
+    """What has waited for a counter, and is told of its end."""
+    opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE
+    found: Callable[[Event], int] | None = None
+    """What becomes of the message that a search has found; returns where the application finds it, 0: nowhere."""
+    ended: Callable[[int], None] | None = None
+    """A search of the driver's own: this is told its status, and nobody else anything."""
+    whole: memoryview | None = field(default=None, init=False)
+    """Memory of the driver's for a message that is to be scattered."""
+    reading: int = field(default=0, init=False)
+    """Long messages under way to the buffer."""
+    released: bool = field(default=False, init=False)
+    """The NIC has no more use for the buffer."""
+
+    def __post_init__(self) -> None:
+        self.address = next((address_of(buffer) for buffer in self.buffers if buffer.nbytes), 0)
+        self.length = sum(buffer.nbytes for buffer in self.buffers)
+
+    @property
+    def flags(self) -> int:
+        """``flags`` of its completions."""
+        return int(Caps.FI_TAGGED if self.match.tagged else Caps.FI_MSG) | _RECV
+
+    @property
+    def counted(self) -> bool:
+        """Whether counters of the endpoint count it: deferred work may have one of its own instead."""
+        return self.deferral is None or self.deferral.counted
+
+    def gather(self) -> memoryview:
+        """Let the message come to memory of the driver's first. It has the contents of the buffers: a tagged atomic
+        computes with them."""
+        self.whole = memoryview(bytearray(b"".join(self.buffers)))
+        self.address = address_of(self.whole)
+        return self.whole
+
+    def segments(self, address: int, length: int) -> list[Segment]:
+        """Where ``length`` bytes from ``address`` on lie, as far as there is room."""
+        if self.whole is None:
+            room = max(0, min(length, self.address + self.length - address))
+            return [Segment(address, room)] if room else []
+        parts = []
+        for buffer in self.buffers:
+            size = min(buffer.nbytes, length)
+            if size:
+                parts.append(Segment(address_of(buffer), size))
+            length -= size
+        return parts
+
+    def fill(self, data: memoryview, offset: int = 0) -> int:
+        """Copy as much of ``data`` as fits into the buffers, ``offset`` bytes behind their start; how much it was."""
+        copied = 0
+        for buffer in self.buffers:
+            size = min(max(0, buffer.nbytes - offset), data.nbytes - copied)
+            if size:
+                buffer.cast("B")[offset : offset + size] = data[copied : copied + size]
+            copied += size
+            offset = max(0, offset - buffer.nbytes)
+        return copied
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A message taken out of the list of unexpected ones, for a receive with the same ``context``."""
+
+    context: Any
+    event: Event
+    data: bytes
+    """The message, or its RENDEZVOUS record."""
+
+
+class Outlet(NamedTuple):
+    """What becomes of the messages for one endpoint."""
+
+    ready: deque[Completed]
+    """For its completion queue."""
+    number_of: Callable[[int, int], int]
+    """The number in its address vector of a peer, by IPv4 address and context."""
+    fetch: Callable[[Record, int, Sequence[Segment], Callable[[int], None]], None]
+    """Reads a long one: as :meth:`LongReceives.fetch`."""
+    tally: Tally
+    """Counts what the NIC has not counted."""
+    selective: bool
+    """Successes of receives that are silent are not reported; else all are."""
+
+
+class Receives:
+    """Receive ring and unexpected slots of one context.
+
+    A descriptor is known by its token: how many were posted before. The NIC takes them in order, so an event about
+    one says that it is done with the ring entries of all before. Of the others there are at most ``receives``
+    receives, as many searches, and twice as many cancellations (of receives posted, and of those that have just met a
+    message): as many as the ring has entries.
+
+    ``outlet_of`` tells by an event whose message it is; ``counter`` is the event counter by which the NIC counts
+    messages, 0: none; ``tally`` counts receives that fail before they are posted.
+    """
+
+    def __init__(
+        self,
+        nic: Nic,
+        context: int,
+        dispatch: Dispatch,
+        outlet_of: Callable[[Event], Outlet],
+        *,
+        counter: int = 0,
+        tally: Tally | None = None,
+    ) -> None:
+        self.nic = nic
+        self.most = nic.parameters.receives
+        """Receives that may be posted at a time; as many searches may be."""
+        self.claims: list[Claim] = []
+        self._entries = 4 * self.most
+        self._ring = allocate(self._entries * RX_DESCRIPTOR.size)
+        self._payload = nic.parameters.payload
+        self._slots = allocate(nic.parameters.unexpected * self._payload)
+        self.base, self.unexpected_base = address_of(self._ring), address_of(self._slots)
+        nic.dma.grant(self.base, self._ring.nbytes, writable=False)
+        nic.dma.grant(self.unexpected_base, self._slots.nbytes, writable=True)
+        self._tail_register = nic.doorbell(context, "receive_tail")
+        self._release_register = nic.doorbell(context, "slot_release")
+        self._tail = 0
+        self._announced = 0
+        self._outstanding: dict[int, Receive] = {}
+        """Receives and searches that the NIC has not released, by token."""
+        self._searches = 0
+        self._cancelled: set[int] = set()
+        """Tokens of receives whose cancellation has not been answered."""
+        self._outlet_of = outlet_of
+        self.tally = tally
+        self._counter = counter
+        dispatch.handlers |= {
+            EventKind.RECEIVED: self._received,
+            EventKind.UNEXPECTED: self._met_in_slot,
+            EventKind.RENDEZVOUS: self._met_in_slot,
+            EventKind.ATOMIC_RECEIVED: self._changed,
+            EventKind.FOUND: self._search_over,
+            EventKind.TAKEN: self._search_over,
+            EventKind.NO_MATCH: self._no_match,
+            EventKind.CANCELLED: self._was_cancelled,
+            EventKind.REFUSED: self._refused,
+        }
+        dispatch.helpers.append(self.announce)
+
+    @property
+    def size_log2(self) -> int:
+        return self._entries.bit_length() - 1
+
+    @property
+    def posted(self) -> int:
+        """Receives that the NIC has not released."""
+        return len(self._outstanding) - self._searches
+
+    @property
+    def left(self) -> int:
+        """Receives that can be posted now."""
+        return self.most - self.posted
+
+    # Posting
+
+    def check_space(self, opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE) -> None:
+        """Raise FI_EAGAIN if no such descriptor can be posted."""
+        if not self.has_space(opcode):
+            what = "receives" if opcode is ReceiveOpcode.RECEIVE else "searches"
+            raise fabric_error(Errno.FI_EAGAIN, f"{self.most} {what} are posted: read completions, then repeat")
+
+    def has_space(self, opcode: ReceiveOpcode) -> bool:
+        """Whether such a descriptor can be posted."""
+        return (self.posted if opcode is ReceiveOpcode.RECEIVE else self._searches) < self.most
+
+    def post(self, receive: Receive, least_room: int, more: bool) -> None:
+        """Post a receive or a search, for which there is space; ``more`` follow at once."""
+        token = self._tail
+        self._outstanding[token] = receive
+        self._searches += receive.opcode is not ReceiveOpcode.RECEIVE
+        self._write(receive.opcode, receive, token, least_room)
+        if not more:
+            self.announce()
+
+    def cancel(self, context: Any) -> bool:
+        """Take the oldest receive with this context back, if it has met no message; whether there is one."""
+        for token, receive in self._outstanding.items():
+            if (
+                receive.opcode is ReceiveOpcode.RECEIVE
+                and token not in self._cancelled
+                and _same(receive.context, context)
+            ):
+                self._cancelled.add(token)
+                self._write(ReceiveOpcode.CANCEL, receive, token, 0)
+                self.announce()
+                return True
+        return False
+
+    def _write(self, opcode: ReceiveOpcode, receive: Receive, token: int, least_room: int) -> None:
+        match = receive.match
+        ip, context = match.source or (0, 0)
+        counted = opcode is ReceiveOpcode.RECEIVE and self._told(receive)
+        _DESCRIPTOR.pack_into(
+            self._ring,
+            (self._tail % self._entries) * RX_DESCRIPTOR.size,
+            opcode,
+            match.flags | (int(ReceiveFlags.MULTI) if receive.multi else 0),
+            self._counter if counted else 0,
+            match.target or 0,
+            receive.length,
+            match.tag,
+            match.ignore,
+            receive.address,
+            token,
+            ip,
+            context,
+            least_room,
+            0,
+            0,
+        )
+        self._tail += 1
+
+    def announce(self) -> None:
+        """Ring the doorbell for descriptors that wait for it."""
+        if self._announced != self._tail:
+            self._announced = self._tail
+            self.nic.ring(self._tail_register, self._tail & _INDEX_MASK)
+
+    # Claimed messages
+
+    def claim(self, receive: Receive) -> Claim | None:
+        """Give out the message, tagged or not as the receive is, that was claimed with its context."""
+        for index, claim in enumerate(self.claims):
+            tagged = bool(claim.event.flags & _TAGGED)
+            if tagged == receive.match.tagged and _same(claim.context, receive.context):
+                return self.claims.pop(index)
+        return None
+
+    def give_up_claims(self, target: int | None) -> list[Claim]:
+        """Take back what was claimed of the messages for this context, or of all; returns what that is."""
+        given_up = [claim for claim in self.claims if target in (None, claim.event.target)]
+        self.claims = [claim for claim in self.claims if target not in (None, claim.event.target)]
+        return given_up
+
+    def deliver(self, claim: Claim, receive: Receive) -> None:
+        """Receive a claimed message."""
+        receive.released = True
+        self._place(receive, claim.event, memoryview(claim.data), receive.address)
+
+    def discard(self, event: Event, data: memoryview) -> None:
+        """Drop a message that was taken; the sender of a long one may go on."""
+        if event.flags & _LONG:
+            self._fetch(event, data, (), lambda status: None)
+
+    def refuse(self, event: Event, data: memoryview) -> bool:
+        """Tell the sender of a long message that nobody will read it; whether it is one."""
+        if not event.flags & _LONG:
+            return False
+        self._outlet_of(event).fetch(_record(event, data).refusal, self._source(event), (), lambda status: None)
+        return True
+
+    def drop(self, claim: Claim, receive: Receive) -> None:
+        """Drop a claimed message, and report that as its receive."""
+        self.discard(claim.event, memoryview(claim.data))
+        self._report(receive, claim.event, _OK, claim.event.length)
+
+    # Events
+
+    def _received(self, event: Event) -> None:
+        """A message lies in the buffer of a receive."""
+        receive = self._release(event)
+        fits = sum(segment.length for segment in receive.segments(event.address, event.length))
+        if receive.whole is not None:
+            receive.fill(receive.whole[:fits])
+        told = event.status if self._told(receive) else None
+        self._complete(receive, event, event.status, fits if event.status in (_OK, _TOO_LONG) else 0, told)
+
+    def _met_in_slot(self, event: Event) -> None:
+        """A receive and a message have met; the message, or its record, is still in its slot."""
+        self._place(self._release(event), event, self.slot(event), event.address)
+        self.release_slot(event)
+
+    def _place(self, receive: Receive, event: Event, data: memoryview, address: int) -> None:
+        """Bring a message to where it belongs in the buffer of its receive: copy it, or read it from its sender."""
+        segments = receive.segments(address, event.length)
+        fits = sum(segment.length for segment in segments)
+        status = _OK if fits == event.length else _TOO_LONG
+        if not event.flags & _LONG:
+            receive.fill(data[:fits], 0 if receive.whole is not None else address - receive.address)
+            self._complete(receive, event, status, fits)
+            return
+
+        def done(failure: int) -> None:
+            receive.reading -= 1
+            if failure == _OK:
+                self._complete(receive, event, status, fits)
+            else:
+                self._complete(receive, event, failure, 0)
+
+        receive.reading += 1
+        self._fetch(event, data, segments, done)
+
+    def _fetch(
+        self, event: Event, data: memoryview, segments: Sequence[Segment], done: Callable[[int], None]
+    ) -> None:
+        """Read a message, whose record is ``data``, from its sender."""
+        self._outlet_of(event).fetch(_record(event, data), self._source(event), segments, done)
+
+    def _changed(self, event: Event) -> None:
+        """A tagged atomic was performed on the buffer of a receive."""
+        receive = self._release(event)
+        if receive.whole is not None:
+            receive.fill(receive.whole)
+        told = event.status if self._told(receive) else None
+        self._complete(receive, event, event.status, event.length if event.status == _OK else 0, told, kind=_ATOMIC)
+
+    def _search_over(self, event: Event) -> None:
+        """A search has found a message."""
+        search = self._release(event)
+        assert search.found is not None
+        self._report(search, event, _OK, event.length, buf=search.found(event))
+
+    def _no_match(self, event: Event) -> None:
+        """A search has found nothing; or a receive that was to be cancelled has met a message."""
+        if event.context in self._cancelled:
+            self._cancelled.discard(event.context)
+            return
+        self._report(self._release(event), event, event.status, 0)
+
+    def _was_cancelled(self, event: Event) -> None:
+        self._cancelled.discard(event.context)
+        receive = self._release(event)
+        self._complete(receive, event, event.status, 0)
+
+    def _refused(self, event: Event) -> None:
+        raise fabric_error(Errno.FI_EIO, f"the NIC refused receive {event.context:#x} with status {event.status:#x}")
+
+    def _told(self, receive: Receive) -> bool:
+        """Whether the NIC counts what it places in the buffer."""
+        return bool(self._counter) and receive.whole is None and receive.counted
+
+    def _release(self, event: Event) -> Receive:
+        """The receive or search that an event concerns, which leaves the NIC if the event says so."""
+        receive = self._outstanding.get(event.context)
+        if receive is None:
+            raise fabric_error(Errno.FI_EIO, f"the NIC used receive {event.context:#x}, which is not posted")
+        if event.flags & _RELEASED:
+            del self._outstanding[event.context]
+            self._searches -= receive.opcode is not ReceiveOpcode.RECEIVE
+            receive.released = True
+        return receive
+
+    # What the application hears
+
+    def _complete(
+        self, receive: Receive, event: Event, status: int, length: int, told: int | None = None, *, kind: int = 0
+    ) -> None:
+        """A message has been received, with ``length`` bytes, or the receive has failed."""
+        if receive.counted:
+            self._outlet_of(event).tally(receive.flags, status, told)
+        over = receive.released and not receive.reading
+        if over:
+            for grant in receive.grants:
+                self.nic.dma.revoke(*grant)
+            if receive.deferral is not None:
+                receive.deferral.finish(status)
+        flags = kind | (_MULTI_RECV if over and receive.multi else 0)
+        self._report(receive, event, status, length, flags, event.address if receive.multi else 0)
+
+    def _report(self, receive: Receive, event: Event, status: int, length: int, flags: int = 0, buf: int = 0) -> None:
+        if receive.ended is not None:
+            receive.ended(status)
+            return
+        outlet = self._outlet_of(event)
+        # of work that is not to be reported, whoever the message was for
+        silent = receive.silent and (outlet.selective or not receive.counted)
+        if silent and status == _OK and not flags & _MULTI_RECV:
+            return
+        if event.flags & _IMMEDIATE:
+            flags |= _REMOTE_CQ_DATA
+        outlet.ready.append(
+            Completed(
+                Operation(receive.context, receive.flags | flags, False, _NOBODY, ()),
+                event.length if status == _OK else length,
+                status,
+                event.data if event.flags & _IMMEDIATE else 0,
+                self._source(event),
+                event.tag if receive.match.tagged else 0,
+                buf,
+                event.length - length if status == _TOO_LONG else 0,
+            )
+        )
+        self.nic.stir()  # what ends at once, without the NIC, is to be told as well
+
+    def _source(self, event: Event) -> int:
+        if not event.source_ip:
+            return FI_ADDR_NOTAVAIL
+        return self._outlet_of(event).number_of(event.source_ip, event.source_context)
+
+    # Unexpected slots
+
+    def slot(self, event: Event) -> memoryview:
+        """What lies in the slot that an event names: the message, or its RENDEZVOUS record."""
+        start = event.slot * self._payload
+        return self._slots[start : start + (RENDEZVOUS.size if event.flags & _LONG else event.length)]
+
+    def release_slot(self, event: Event) -> None:
+        """Give a slot back to the NIC."""
+        self.nic.ring(self._release_register, event.slot)
+
+    def release(self) -> None:
+        """Withdraw the NIC's access to ring, slots and the buffers of receives that met no message."""
+        for receive in self._outstanding.values():
+            for grant in receive.grants:
+                self.nic.dma.revoke(*grant)
+        self._outstanding.clear()
+        self.nic.dma.revoke(self.base, self._ring.nbytes)
+        self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes)
+
+
+def _record(event: Event, data: memoryview) -> Record:
+    """What a long message brings."""
+    return Record.unpack(data, event.source_ip)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two contexts are the same: the same object, or equal ones of a kind that does not change."""
+    return one is other or (isinstance(one, Hashable) and isinstance(other, Hashable) and bool(one == other))

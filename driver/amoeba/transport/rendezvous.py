@@ -1,0 +1,301 @@
+"""Messages that the receiver reads: those too long for one packet, and those whose sender waits for their receive.
+
+The sender registers the message under a key that nobody can guess, and sends a ``RENDEZVOUS`` record in its place,
+which says also where to read it: the receiver need not know him. The receiver reads from there as much as fits,
+straight into the buffer; the last read carries the record's token as immediate data, from which the sender knows that
+it is over. A receiver who closes reads nothing, with another token, from which he knows that nobody will read it.
+"""
+
+import dataclasses
+import functools
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode, EventKind
+from amoeba_model.registers import KeyFlags
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.buffers import Segment
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.nic.address import EndpointAddress
+from amoeba.nic.event_ring import Event
+from amoeba.nic.nic import Nic
+from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.peers import PeerMap
+from amoeba.transport.requests import Ending, Operation, Piece
+from amoeba.transport.transmit_rings import TransmitRings
+
+__all__ = ["LongReceives", "LongSends", "Record"]
+
+_TOKEN_BITS = 64
+_REFUSED = 1
+"""Bit of a token that is set when the message is refused."""
+_READABLE = KeyFlags.REMOTE_READ | KeyFlags.DATA
+_IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
+_OK = int(ReturnCode.OK)
+_CANCELLED = int(ReturnCode.CANCELLED)
+_PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
+_BAD_PEER = int(ReturnCode.LOCAL_BAD_PEER)
+
+
+@dataclass
+class _LongSend:
+    """A message that its receiver has neither read nor refused yet."""
+
+    operation: Operation
+    """What the application is told of."""
+    length: int
+    key: int
+    grants: tuple[tuple[int, int], ...]
+    delivered: bool = False
+    """The record has reached the receiver's NIC."""
+    answer: int | None = None
+    """The status that it ends with: the receiver has read it, or refused it."""
+
+
+class LongSends:
+    """The long messages that an endpoint has sent, until they have been read.
+
+    ``domain``: number of its protection domain. ``home``: the context that ``dispatch`` takes the events of, where
+    messages are read. ``on_read`` is called whenever a message has been read, which the NIC takes for a peer's own
+    read.
+    """
+
+    def __init__(
+        self,
+        nic: Nic,
+        domain: int,
+        home: EndpointAddress,
+        rings: TransmitRings,
+        dispatch: Dispatch,
+        on_read: Callable[[], None],
+    ) -> None:
+        self._nic = nic
+        self._domain = domain
+        self._home = home
+        self._rings = rings
+        self._dispatch = dispatch
+        self._on_read = on_read
+        self._under_way: dict[int, _LongSend] = {}
+        """By token."""
+        dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
+        self._peer_failed = rings.peer_failed
+        rings.peer_failed = self._fail
+
+    def post(
+        self,
+        operation: Operation,
+        more: bool,
+        opcode: DescriptorOpcode,
+        flags: int,
+        source: Segment,
+        grants: tuple[tuple[int, int], ...],
+        length: int,
+        peer: int,
+        tag: int,
+        data: int,
+    ) -> None:
+        """Send the record of a message of ``length`` bytes, which lies at ``source``; there is at least one byte.
+
+        ``grants``: device access made for it. The caller has asked ``check_space``. Raises FI_EAGAIN if no key is
+        free until others have been read, FI_ENOSPC if none is free at all; then access is as before.
+        """
+        try:
+            key = self._nic.store_key(None, source.address, source.length, self._domain, _READABLE)
+        except FabricError as error:
+            self._withdraw(grants)
+            if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
+                raise fabric_error(
+                    Errno.FI_EAGAIN, f"{len(self._under_way)} long messages wait to be read: {error.strerror}"
+                ) from None
+            raise
+        token = secrets.randbits(_TOKEN_BITS) & ~_REFUSED
+        self._under_way[token] = _LongSend(operation, length, key, grants)
+        self._rings.held[token] = operation.dest_addr
+        record = memoryview(Record(key, token, self._home).pack())
+        ending = Ending(0, done=functools.partial(self._sent, token))
+        self._rings.post(
+            Operation(None, 0, True, operation.dest_addr, (), ending),
+            more,
+            0,
+            0,
+            peer,
+            Piece(opcode, flags, RENDEZVOUS.size, length, tag, self._rings.stash([record]), 0, data),
+        )
+
+    def _sent(self, token: int, status: int) -> None:
+        """The record has been delivered, or has not."""
+        send = self._under_way.get(token)
+        if send is None:
+            return  # its peer was given up, which ended it
+        send.delivered = True
+        if status != _OK:
+            self._finish(token, status)
+        elif send.answer is not None:
+            self._finish(token, send.answer)
+
+    def _see_read(self, event: Event) -> None:
+        """Somebody has read with immediate data: a long message, or the application's memory."""
+        token = event.data & ~_REFUSED
+        send = self._under_way.get(token)
+        if send is None:
+            self._dispatch.tell(event)
+            return
+        self._on_read()
+        send.answer = _CANCELLED if event.data & _REFUSED else _OK
+        if send.delivered:
+            self._finish(token, send.answer)
+
+    def _fail(self, dest_addr: int) -> None:
+        """A peer has been given up: what it has not read by now, it will not."""
+        self._peer_failed(dest_addr)
+        for token, send in list(self._under_way.items()):
+            if send.operation.dest_addr == dest_addr and send.delivered:
+                self._finish(token, _PDC_FAILED)
+
+    def _finish(self, token: int, status: int) -> None:
+        send = self._forget(token)
+        self._rings.finish(send.operation, send.length, status)
+
+    def _forget(self, token: int) -> _LongSend:
+        send = self._under_way.pop(token)
+        del self._rings.held[token]
+        self._nic.remove_key(send.key)
+        self._withdraw(send.grants)
+        return send
+
+    def _withdraw(self, grants: tuple[tuple[int, int], ...]) -> None:
+        for address, length in grants:
+            self._nic.dma.revoke(address, length)
+
+    def progress(self) -> None:
+        """See whether messages have been read: of an endpoint that hears of nothing else."""
+        if self._under_way:
+            self._dispatch.progress()
+
+    def arm(self) -> None:
+        """Ask for an interrupt when one has been read."""
+        self._dispatch.arm()
+
+    def release(self) -> None:
+        """Forget all messages: nobody can read them any more."""
+        for token in list(self._under_way):
+            self._forget(token)
+        self._rings.peer_failed = self._peer_failed
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a RENDEZVOUS record says; one that came from a peer has numbers that nobody vouches for."""
+
+    key: int
+    token: int
+    home: EndpointAddress
+    """The context that is to be read from."""
+
+    def pack(self) -> bytes:
+        home = self.home
+        mac = int.from_bytes(home.mac, "big")
+        return RENDEZVOUS.pack(
+            key=self.key,
+            token=self.token,
+            mac_low=mac & 0xFFFF_FFFF,
+            mac_high=mac >> 32,
+            resource_index=home.resource_index,
+            job_id=home.job_id,
+            pid_on_fep=home.pid_on_fep,
+        )
+
+    @property
+    def refusal(self) -> Self:
+        """The record of which the sender hears, when it is read, that nobody reads the message."""
+        return dataclasses.replace(self, token=self.token | _REFUSED)
+
+    @classmethod
+    def unpack(cls, data: memoryview, ip: int) -> Self:
+        """A record that came from this IPv4 address."""
+        fields = RENDEZVOUS.unpack(data)
+        mac = fields["mac_high"] << 32 | fields["mac_low"]
+        home = EndpointAddress(
+            mac.to_bytes(6, "big"), ip, fields["job_id"], fields["pid_on_fep"], fields["resource_index"]
+        )
+        return cls(fields["key"], fields["token"], home)
+
+
+@dataclass
+class _Fetch:
+    """A message that is to be read."""
+
+    record: Record
+    sender: int
+    """His number in the address vector, FI_ADDR_NOTAVAIL of a stranger."""
+    segments: Sequence[Segment]
+    """Where it goes; together as long as what is read."""
+    done: Callable[[int], None]
+
+
+class LongReceives:
+    """Reads long messages from their senders, through the transmit ring of the endpoint that receives them."""
+
+    def __init__(self, rings: TransmitRings, peers: PeerMap, dispatch: Dispatch) -> None:
+        self._rings = rings
+        self._peers = peers
+        self._waiting: list[_Fetch] = []
+        self._under_way: Counter[int] = Counter()
+        """By number of whom is read from, as :class:`PeerMap` names him."""
+        dispatch.helpers.append(self._progress)
+
+    def fetch(self, record: Record, sender: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
+        """Read a message, or the part for which there are segments; ``done`` is called with the status.
+
+        ``sender`` is his number in the address vector; of a stranger FI_ADDR_NOTAVAIL, to whom a peer table entry is
+        opened until nothing more is read from him. No bytes are read of what is discarded: the sender learns that it
+        may go on.
+        """
+        self._waiting.append(_Fetch(record, sender, segments, done))
+        self._start()
+
+    def _progress(self) -> None:
+        if self._waiting or self._under_way or self._peers.strangers:
+            self._rings.absorb()
+            self._start()
+
+    def _start(self) -> None:
+        """Begin what can begin: not without room in the ring, nor with a peer that has just been given up."""
+        self._under_way = +self._under_way
+        self._peers.part(self._under_way)
+        self._waiting = [fetch for fetch in self._waiting if not self._try(fetch)]
+
+    def _try(self, fetch: _Fetch) -> bool:
+        """Begin to read. False: later."""
+        segments = fetch.segments or (Segment(0, 0),)
+        if not self._rings.has_space(len(segments)):
+            return False
+        try:
+            source = self._peers.meet(fetch.sender, fetch.record.home)
+            peer = self._peers.find(source)
+        except FabricError as error:
+            if error.fi_errno is Errno.FI_EAGAIN or self._rings.under_way:
+                return False  # what ends may make room for him in the peer table
+            fetch.done(_BAD_PEER)
+            return True
+        self._under_way[source] += 1
+        pieces = []
+        offset = 0
+        for segment in segments:
+            pieces.append(
+                Piece(DescriptorOpcode.READ, 0, segment.length, offset, fetch.record.key, 0, segment.address, 0)
+            )
+            offset += segment.length
+        pieces[-1] = pieces[-1]._replace(flags=_IMMEDIATE, compare=fetch.record.token)
+        ending = Ending(0, done=functools.partial(self._end, fetch, source))
+        self._rings.post_chain(Operation(None, 0, True, source, (), ending), False, 0, 0, peer, pieces)
+        return True
+
+    def _end(self, fetch: _Fetch, source: int, status: int) -> None:
+        self._under_way[source] -= 1
+        fetch.done(status)

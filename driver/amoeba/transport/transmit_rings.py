@@ -1,0 +1,173 @@
+"""What is posted through: rings of one's own (:mod:`amoeba.transport.rings`) or a share (``sharing``)."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+
+from amoeba_model.descriptors import DescriptorOpcode
+
+from amoeba.nic.nic import Nic
+from amoeba.transport.requests import (
+    Companion,
+    Completed,
+    Fields,
+    Operation,
+    Piece,
+    Tally,
+    closing,
+    is_counted,
+    take_reported,
+)
+
+__all__ = ["DRAIN_ROUNDS", "DRAIN_TIME", "TransmitRings"]
+
+DRAIN_TIME = 1.0
+"""Seconds of host time that closing a context, and removing peers, waits for others."""
+DRAIN_ROUNDS = 100
+"""Network latencies that closing waits at least: in a second a simulated NIC on a busy machine may do very little."""
+
+
+class TransmitRings(ABC):
+    """The way into a transmit ring, and what has come back of what went there.
+
+    ``context``: the NIC's context that the ring belongs to. ``entries``: descriptors of it that can be under way.
+    """
+
+    limited = False
+    """Completions can be taken at once, however many: those of one's own operations."""
+    ready: Collection[Completed] = ()
+    """Nothing: so they are."""
+
+    def __init__(self, nic: Nic, context: int, entries: int) -> None:
+        self.nic = nic
+        self.context = context
+        self.entries = entries
+        self._backlog: list[Completed] = []
+        """Taken out of the ring, or ended without it; :meth:`poll` gives them."""
+        self.peer_failed: Callable[[int], None] = lambda dest_addr: None
+        """Told of every operation that ended because its peer was given up."""
+        self.tally: Tally | None = None
+        """Counts all completions as they are taken from the ring."""
+        self.held: dict[int, int] = {}
+        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
+        self.companion: Companion | None = None
+
+    @property
+    @abstractmethod
+    def under_way(self) -> int:
+        """Requests posted whose completion has not been taken."""
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """Descriptors that can be posted now."""
+
+    @property
+    def expectant(self) -> bool:
+        """Whether :meth:`poll` has something to take, or will have."""
+        return bool(self._backlog or self.held) or self.under_way > 0
+
+    @abstractmethod
+    def busy_with(self, dest_addr: int) -> bool:
+        """Whether operations to a peer are under way, or held."""
+
+    # Posting
+
+    @abstractmethod
+    def check_space(self, descriptors: int = 1) -> None:
+        """Raise FI_EAGAIN if a request of so many descriptors cannot be posted."""
+
+    @abstractmethod
+    def has_space(self, descriptors: int = 1) -> bool:
+        """Whether so many descriptors can be posted."""
+
+    @abstractmethod
+    def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
+        """Copy operands of the next request to where they stay until it completes; returns their address.
+
+        ``offset``: INJECT_SIZE for compare values. The caller has seen to it that at most INJECT_SIZE bytes come.
+        """
+
+    @abstractmethod
+    def post(self, operation: Operation, more: bool, op: int, datatype: int, peer: int, fields: Fields) -> None:
+        """Write one descriptor with these fields and, unless ``more`` follow at once, ring the doorbell.
+
+        The caller has asked :meth:`check_space` before, so nothing can fail halfway.
+        """
+
+    @abstractmethod
+    def post_chain(
+        self, operation: Operation, more: bool, op: int, datatype: int, peer: int, pieces: Sequence[Piece]
+    ) -> None:
+        """Write the descriptors of one request, tied together, as :meth:`post` does one."""
+
+    def post_close(self, peer: int, done: Callable[[int], None]) -> None:
+        """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
+        self.post(closing(done), True, 0, 0, peer, Piece(DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0))
+
+    @abstractmethod
+    def announce(self) -> None:
+        """Ring the doorbell for descriptors that wait for it."""
+
+    @abstractmethod
+    def tell_doorbells(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` whenever descriptors have been announced."""
+
+    # What comes back
+
+    def poll(self, limit: int) -> list[Completed]:
+        """Take up to ``limit`` completions, oldest first, and none behind one that reports an error.
+
+        Their buffers and ring entries are free again.
+        """
+        self.progress()
+        self.absorb()
+        return take_reported(self._backlog, limit)
+
+    def progress(self) -> None:
+        """Let the companion do what can be done now."""
+        if self.companion is not None:
+            self.companion.progress()
+
+    @abstractmethod
+    def absorb(self) -> int:
+        """Take what has completed out of the ring, and keep it for :meth:`poll`; returns how much it was."""
+
+    def finish(self, operation: Operation, length: int, status: int) -> None:
+        """End an operation that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
+        if operation.ending is not None and operation.ending.deferral is not None:
+            operation.ending.deferral.finish(status)
+        if self.tally is not None and is_counted(operation):
+            self.tally(operation.flags, status, None)
+        self._backlog.append(Completed(operation, length, status))
+
+    def wait_until(self, finished: Callable[[], bool], deadline: float, rounds: int = 0) -> bool:
+        """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.
+
+        ``deadline`` is of :func:`time.monotonic`, but the NIC also gets so many ``rounds``, network latencies of a
+        simulated one. What completes meanwhile is kept for :meth:`poll`.
+        """
+        self.announce()
+        while not finished():
+            if rounds <= 0 and time.monotonic() >= deadline:
+                return False
+            taken = self.absorb()
+            self.progress()
+            if not taken:
+                self.nic.advance()
+                rounds -= 1
+        return True
+
+    def arm(self) -> None:
+        """Ask for an interrupt at the next completion, or at once if it is there already."""
+        self._arm_ring()
+        if self.held and self.companion is not None:
+            self.companion.arm()
+
+    @abstractmethod
+    def _arm_ring(self) -> None:
+        """The same, of the ring alone."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give back what this alone uses; what is still under way is nobody's any more."""

@@ -1,0 +1,86 @@
+"""What becomes of messages that met no receive, when whoever they are for receives no more."""
+
+import time
+from collections.abc import Callable
+
+from amoeba_model.descriptors import ReceiveOpcode
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.nic.event_ring import Event
+from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.receives import Match, Receive, Receives
+from amoeba.transport.transmit_rings import DRAIN_ROUNDS
+
+__all__ = ["empty", "refuse_all"]
+
+_OK = int(ReturnCode.OK)
+_ANY_TAG = (1 << 64) - 1
+
+
+def refuse_all(receives: Receives, dispatch: Dispatch, deadline: float, target: int | None = None) -> bool:
+    """Drop messages as :func:`empty` does, and claimed ones, and tell senders of long ones that nobody reads them.
+
+    Whether there was such a message, and time is left: what has come since may be refused, too.
+    """
+    refused = False
+
+    def took(event: Event) -> None:
+        nonlocal refused
+        refused |= receives.refuse(event, receives.slot(event))
+
+    empty(receives, dispatch, deadline, target, took)
+    for claim in receives.give_up_claims(target):
+        refused |= receives.refuse(claim.event, memoryview(claim.data))
+    return refused and time.monotonic() < deadline
+
+
+def empty(
+    receives: Receives,
+    dispatch: Dispatch,
+    deadline: float,
+    target: int | None = None,
+    took: Callable[[Event], None] = lambda event: None,
+) -> bool:
+    """Drop all unexpected messages, of several contexts those for ``target``; whether that was done in time.
+
+    ``took`` is told of each, while it lies in its slot. ``deadline`` is of :func:`time.monotonic`, but the NIC also
+    gets :data:`DRAIN_ROUNDS` for each.
+    """
+    return all(
+        _empty(receives, dispatch, deadline, Match(tagged, ignore=_ANY_TAG, target=target), took)
+        for tagged in (False, True)
+    )
+
+
+def _empty(
+    receives: Receives, dispatch: Dispatch, deadline: float, match: Match, took: Callable[[Event], None]
+) -> bool:
+    status: int | None = _OK
+    while status == _OK:
+        status = _drop_one(receives, dispatch, deadline, match, took)
+    return status is not None
+
+
+def _drop_one(
+    receives: Receives, dispatch: Dispatch, deadline: float, match: Match, took: Callable[[Event], None]
+) -> int | None:
+    """Drop the oldest message that matches; the status of the search for it, None if that has not ended."""
+
+    def found(event: Event) -> int:
+        took(event)
+        receives.release_slot(event)
+        return 0
+
+    ends: list[int] = []
+    rounds = 0
+    search = Receive(match, None, True, opcode=ReceiveOpcode.TAKE, found=found, ended=ends.append)
+    waits = True
+    while not ends and (rounds < DRAIN_ROUNDS or time.monotonic() < deadline):
+        if waits and receives.has_space(search.opcode):
+            receives.post(search, 0, False)
+            waits = False
+        dispatch.take_all()
+        if not ends:
+            receives.nic.advance()
+            rounds += 1
+    return ends[0] if ends else None
