@@ -14,6 +14,7 @@ from amoeba.fabric.queues.counters import Counters
 from amoeba.nic.nic import Nic
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.receives import Receives
+from amoeba_model.descriptors import ReceiveFlags
 from broken_driver import injected_operands_are_used_in_place
 from sabotage import around, breaks
 
@@ -36,26 +37,30 @@ def what_is_cut_off_is_not_told(patch):
 
 @breaks("fi_tagged.tags_match_*", "fi_tagged.ignored_bits_*", "fi_tagged.trecvmsg_*")
 def masks_are_not_looked_at(patch):
-    masking(patch, lambda match: replace(match, ignore=0))
+    masking(patch, lambda receive: setattr(receive, "ignore", 0))
 
 
 @breaks(
     "fi_tagged.a_receive_without_mask_*", "fi_tagged.the_message_sent_first_*", "fi_tagged.messages_with_one_tag_*"
 )
 def tags_are_not_looked_at(patch):
-    masking(patch, lambda match: replace(match, ignore=2**64 - 1) if match.tagged else match)
+    masking(patch, lambda receive: setattr(receive, "ignore", 2**64 - 1 if receive.tagged else 0))
 
 
 @breaks("fi_msg.a_directed_receive_*", "fi_tagged.a_directed_tagged_receive_*")
 def sources_of_receives_are_not_looked_at(patch):
-    masking(patch, lambda match: replace(match, source=None))
+    masking(patch, take_from_anybody)
+
+
+def take_from_anybody(receive):
+    receive.flags &= ~int(ReceiveFlags.DIRECTED)
 
 
 def masking(patch, change):
     """Post other receives than were asked for."""
 
     def post(self, original, receive, *arguments):
-        receive.match = change(receive.match)
+        change(receive)
         original(self, receive, *arguments)
 
     around(patch, Receives, "post", post)
@@ -154,10 +159,10 @@ def receives_are_posted_two_at_a_time_the_later_one_first(patch):
 
 @breaks("fi_msg.a_send_with_match_complete_*", "fi_tagged.a_tagged_send_with_match_complete_*")
 def sends_complete_before_they_are_matched(patch):
-    def send(self, original, msg, flags, *arguments, **keywords):
-        original(self, msg, flags & ~OpFlags.FI_MATCH_COMPLETE, *arguments, **keywords)
+    def check(self, original, flags, *arguments, **keywords):
+        return original(self, flags & ~OpFlags.FI_MATCH_COMPLETE, *arguments, **keywords)
 
-    around(patch, MessageOperations, "_send", send)
+    around(patch, MessageOperations, "_checked_send", check)
 
 
 @breaks("fi_msg.a_cancelled_receive_*", "fi_tagged.a_cancelled_tagged_receive_*")
@@ -172,7 +177,7 @@ def claims_are_for_everybody(patch):
 
 @breaks("fi_msg.receives_are_counted")
 def what_only_the_driver_sees_is_not_counted(patch):
-    patch.setattr(Counters, "count", lambda self, flags, status, told: None)
+    patch.setattr(Counters, "count", lambda self, kind, status, told: None)
 
 
 @breaks("fi_trigger.receives_can_be_triggered", "fi_trigger.receives_can_be_deferred")
@@ -187,7 +192,7 @@ def receives_do_not_wait(patch):
 @breaks("fi_trigger.receives_can_be_deferred", "fi_trigger.deferred_receives_are_reported_*")
 def the_end_of_deferred_receives_is_missed(patch):
     def complete(self, original, receive, *arguments, **keywords):
-        receive.deferral = None
+        receive.ended = None
         original(self, receive, *arguments, **keywords)
 
     around(patch, Receives, "_complete", complete)

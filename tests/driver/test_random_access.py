@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from amoeba import Errno, FabricError, ProtectionError, open_cluster
 from amoeba.apps.random_access import PERIOD, apply_stream, run_gups, starts, stream
-from amoeba.transport.requests import Piece
 from amoeba.transport.rings import ContextRings
 from amoeba_model.parameters import NicParameters
 
@@ -105,12 +104,12 @@ def test_other_lengths_and_places_in_the_stream_verify_too(options):
 def test_updates_that_go_wrong_are_counted(monkeypatch):
     post, posted = ContextRings.post, []
 
-    def sabotage(self, *others):
-        *others, fields = others
-        posted.append(piece := Piece(*fields))
+    def sabotage(self, *fields):
+        *others, operand, result, compare = fields
+        posted.append(operand)
         if len(posted) in (5, 8):  # the stream begins with the powers of 2: words 32 and 256
-            piece = piece._replace(local=piece.local ^ 1 << 40)  # the operand: one wrong bit in one word
-        post(self, *others, piece)
+            operand ^= 1 << 40  # one wrong bit in one word
+        post(self, *others, operand, result, compare)
 
     monkeypatch.setattr(ContextRings, "post", sabotage)
     with open_cluster(["model", "model"]) as fabric:
@@ -122,10 +121,9 @@ def test_updates_that_go_wrong_are_counted(monkeypatch):
 def test_an_update_that_fails_ends_the_run(monkeypatch):
     post = ContextRings.post
 
-    def sabotage(self, *others):
-        *others, fields = others
-        piece = Piece(*fields)
-        post(self, *others, piece._replace(remote_key=piece.remote_key ^ 1))
+    def sabotage(self, *fields):
+        *others, key, operand, result, compare = fields
+        post(self, *others, key ^ 1, operand, result, compare)
 
     monkeypatch.setattr(ContextRings, "post", sabotage)
     with open_cluster(["model", "model"]) as fabric, pytest.raises(ProtectionError, match="BAD_MKEY") as caught:

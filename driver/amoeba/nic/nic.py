@@ -42,10 +42,20 @@ __all__ = ["ContextSettings", "Nic", "Retransmission", "record_struct"]
 _DOMAINS = 256
 
 
-def record_struct(record: Record) -> struct.Struct:
-    """The :mod:`struct` format of a host-memory record; packing one is several times faster than NumPy's way."""
+def record_struct(record: Record, *names: str) -> struct.Struct:
+    """The :mod:`struct` format of a host-memory record; packing one is several times faster than NumPy's way.
+
+    ``names``: the fields that are wanted, of all if none is given; the others are passed over.
+    """
     record.dtype()  # insists on naturally aligned integers, so that "<" places every field where it belongs
-    return struct.Struct("<" + "".join({8: "B", 16: "H", 32: "I", 64: "Q"}[field.width] for field in record.fields))
+    letters = {8: "B", 16: "H", 32: "I", 64: "Q"}
+    return struct.Struct(
+        "<"
+        + "".join(
+            letters[field.width] if not names or field.name in names else f"{field.width // 8}x"
+            for field in record.fields
+        )
+    )
 
 
 _COUNTER = record_struct(EVENT_COUNTER)

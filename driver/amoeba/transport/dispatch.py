@@ -9,30 +9,25 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.fabric.constants import Caps
 from amoeba.nic.event_ring import Event, EventRing
-from amoeba.transport.requests import Completed, Operation
+from amoeba.transport.requests import DATA, Arrival, Kind
 
 __all__ = ["Dispatch", "take_ready"]
 
 _OK = int(ReturnCode.OK)
 
 
-def _operation(kind: int) -> Operation:
-    return Operation(None, kind | int(Caps.FI_REMOTE_CQ_DATA), False, -1, ())
-
-
-_OPERATIONS = {
-    int(EventKind.REMOTE_WRITE): _operation(int(Caps.FI_RMA | Caps.FI_REMOTE_WRITE)),
-    int(EventKind.REMOTE_READ): _operation(int(Caps.FI_RMA | Caps.FI_REMOTE_READ)),
-    int(EventKind.REMOTE_ATOMIC): _operation(int(Caps.FI_ATOMIC | Caps.FI_REMOTE_WRITE)),
+_KINDS = {
+    int(EventKind.REMOTE_WRITE): Kind.REMOTE_WRITE | DATA,
+    int(EventKind.REMOTE_READ): Kind.REMOTE_READ | DATA,
+    int(EventKind.REMOTE_ATOMIC): Kind.REMOTE_ATOMIC | DATA,
 }
-"""What the completion queue says of a peer's operation with immediate data, by the event's kind."""
+"""Of a peer's operation with immediate data, by the event's kind."""
 
 
-def take_ready(ready: deque[Completed], limit: int) -> list[Completed]:
+def take_ready(ready: deque[Arrival], limit: int) -> list[Arrival]:
     """Take up to ``limit`` of the oldest out of ``ready``, and none behind one that reports an error."""
-    taken: list[Completed] = []
+    taken: list[Arrival] = []
     while ready and len(taken) < limit:
         taken.append(ready.popleft())
         if taken[-1].status != _OK:
@@ -51,7 +46,7 @@ class Dispatch:
     def __init__(self, ring: EventRing, number_of: Callable[[int, int], int], *, ahead: int, listening: bool) -> None:
         self.ring = ring
         self.number_of = number_of
-        self.ready: deque[Completed] = deque()
+        self.ready: deque[Arrival] = deque()
         """For the completion queue, which :meth:`poll` tells."""
         self.handlers: dict[int, Callable[[Event], None]] = {}
         """By the event's kind; they come before the completion queue."""
@@ -82,7 +77,7 @@ class Dispatch:
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
         """Nothing: no doorbell begins what peers do."""
 
-    def poll(self, limit: int) -> list[Completed]:
+    def poll(self, limit: int) -> list[Arrival]:
         """Take up to ``limit`` entries, oldest first, and none behind one that reports an error."""
         self._work(limit)
         return take_ready(self.ready, limit)
@@ -109,11 +104,12 @@ class Dispatch:
 
     def tell(self, event: Event) -> None:
         """Tell the completion queue of a peer's operation with immediate data. Raises FI_EIO for other events."""
-        if event.kind not in _OPERATIONS:
+        kind = _KINDS.get(event.kind)
+        if kind is None:
             raise fabric_error(Errno.FI_EIO, f"the NIC wrote an event of kind {event.kind:#x}, which nobody expects")
         if self._listening:
             source = self.number_of(event.source_ip, event.source_context)
-            self.ready.append(Completed(_OPERATIONS[event.kind], event.length, event.status, event.data, source))
+            self.ready.append(Arrival(None, kind, event.length, event.status, event.data, source))
 
     def release(self) -> None:
         """Forget whom to tell; the ring is not read any more."""

@@ -56,7 +56,7 @@ class PeerMap:
             self.add(number, self._receive_context(number))
         entry, address = self._entries[number]
         if number in self._failed:
-            if self._rings.busy_with(number):
+            if self._rings.busy_with(entry):
                 raise fabric_error(
                     Errno.FI_EAGAIN,
                     f"{address} was given up, and operations to it are under way: read completions, then repeat",
@@ -113,7 +113,7 @@ class PeerMap:
 
     def busy(self, number: int) -> bool:
         """Whether operations to this peer are under way, or to a receive context of it."""
-        return any(self._rings.busy_with(each) for each in self._family(number))
+        return any(self._rings.busy_with(self._entries[each][0]) for each in self._family(number))
 
     def remove(self, number: int, deadline: float) -> None:
         """Close a peer, to which no operation is under way, and give its entry back."""
@@ -131,7 +131,7 @@ class PeerMap:
         """
         used = list(self._closing)
         for number, (entry, _) in self._entries.items():
-            if number in self.open or self._rings.busy_with(number):
+            if number in self.open or self._rings.busy_with(entry):
                 used.append(entry)
             else:
                 self._rings.nic.close_peer(entry)

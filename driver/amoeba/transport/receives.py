@@ -1,4 +1,4 @@
-"""The receive ring of an endpoint context: posted receives, and the messages that meet them.
+"""The receive ring of a context: posted receives, and the messages that meet them.
 
 The NIC matches. What it could not place, because no receive was there yet or because the message is a long one, lies
 in an unexpected slot, from which the driver copies or reads it.
@@ -6,7 +6,7 @@ in an unexpected slot, from which the driver copies or reads it.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from amoeba_model.descriptors import (
@@ -22,17 +22,16 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.buffers import Segment, address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps
-from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic, record_struct
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.rendezvous import Record
-from amoeba.transport.requests import Completed, Operation, Tally
+from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Grant, Kind, Tally
 
-__all__ = ["Claim", "Match", "Outlet", "Receive", "Receives"]
+__all__ = ["ANYBODY", "Claim", "Outlet", "Receive", "Receives"]
 
 _DESCRIPTOR = record_struct(RX_DESCRIPTOR)
+_DESCRIPTOR_SIZE = RX_DESCRIPTOR.size
 _INDEX_MASK = 0xFFFF
 _OK = int(ReturnCode.OK)
 _TOO_LONG = int(ReturnCode.TOO_LONG)
@@ -40,77 +39,105 @@ _IMMEDIATE = int(EventFlags.IMMEDIATE)
 _RELEASED = int(EventFlags.RELEASED)
 _LONG = int(EventFlags.LONG)
 _TAGGED = int(EventFlags.TAGGED)
-_RECV = int(Caps.FI_RECV)
-_MULTI_RECV = int(Caps.FI_MULTI_RECV)
-_REMOTE_CQ_DATA = int(Caps.FI_REMOTE_CQ_DATA)
-_ATOMIC = int(Caps.FI_ATOMIC)
-_NOBODY = -1
+_WANTS_TAG = int(ReceiveFlags.TAGGED)
+_DIRECTED = int(ReceiveFlags.DIRECTED)
+_ADDRESSED = int(ReceiveFlags.ADDRESSED)
+_MULTI = int(ReceiveFlags.MULTI)
+_RECEIVE = int(ReceiveOpcode.RECEIVE)
+_UNTAGGED_KIND, _TAGGED_KIND = int(Kind.RECEIVE), int(Kind.TAGGED_RECEIVE)
+_ATOMIC_KIND = int(Kind.TAGGED_ATOMIC_RECEIVE)
+ANYBODY = (0, 0)
+"""``source`` of a receive that takes messages of all senders."""
 
 
-@dataclass(frozen=True)
-class Match:
-    """Which messages a receive takes."""
-
-    tagged: bool
-    tag: int = 0
-    ignore: int = 0
-    """Bits of the tag that need not be the same."""
-    source: tuple[int, int] | None = None
-    """(IPv4 address, context) of the sender; None: anybody."""
-    target: int | None = None
-    """The context, of those that share the receive context, that messages are for; None: any."""
-
-    @property
-    def flags(self) -> int:
-        """For the descriptor."""
-        flags = ReceiveFlags.TAGGED if self.tagged else ReceiveFlags(0)
-        flags |= ReceiveFlags.DIRECTED if self.source is not None else 0
-        flags |= ReceiveFlags.ADDRESSED if self.target is not None else 0
-        return int(flags)
-
-
-@dataclass(eq=False)
 class Receive:
-    """A receive, or a search for a message, from its call to its end."""
+    """A receive, or a search for a message, from its call to its end.
 
-    match: Match
-    context: Any
-    silent: bool
-    """Success is not reported."""
-    buffers: Sequence[memoryview] = ()
-    """Where the message goes, one after the other."""
+    ``tagged``, ``tag``, ``ignore``: which messages it takes; bits of the tag in ``ignore`` need not be the same.
+    ``source``: IPv4 address and context of the sender, :data:`ANYBODY` without one. ``buffers``: where the message
+    goes, one after the other. ``keep``: what must stay until then.
+    """
+
+    __slots__ = (
+        "__dict__",
+        "address",
+        "buffers",
+        "context",
+        "flags",
+        "grants",
+        "ignore",
+        "keep",
+        "kind",
+        "length",
+        "silent",
+        "source",
+        "tag",
+    )
+
+    opcode: int = _RECEIVE
     multi: bool = False
     """The one buffer takes message after message."""
-    grants: tuple[tuple[int, int], ...] = ()
-    keep: tuple[Any, ...] = ()
-    """Regions, kept alive."""
-    deferral: Deferral | None = None
-    """What has waited for a counter, and is told of its end."""
-    opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE
+    target: int = 0
+    """The context, of those that share the receive context, that messages are for; of any with ``flags`` ADDRESSED
+    off."""
+    counted: bool = True
+    """Counters of its context count it."""
+    ended: Callable[[int], None] | None = None
+    """Told of the end, with the status."""
+    own: bool = False
+    """The engine's own: nobody else hears of it."""
     found: Callable[[Event], int] | None = None
     """What becomes of the message that a search has found; returns where the application finds it, 0: nowhere."""
-    ended: Callable[[int], None] | None = None
-    """A search of the driver's own: this is told its status, and nobody else anything."""
-    whole: memoryview | None = field(default=None, init=False)
+    whole: memoryview | None = None
     """Memory of the driver's for a message that is to be scattered."""
-    reading: int = field(default=0, init=False)
+    reading: int = 0
     """Long messages under way to the buffer."""
-    released: bool = field(default=False, init=False)
+    released: bool = False
     """The NIC has no more use for the buffer."""
 
-    def __post_init__(self) -> None:
-        self.address = next((address_of(buffer) for buffer in self.buffers if buffer.nbytes), 0)
-        self.length = sum(buffer.nbytes for buffer in self.buffers)
+    def __init__(
+        self,
+        tagged: bool,
+        tag: int,
+        ignore: int,
+        source: tuple[int, int],
+        context: Any,
+        silent: int,
+        buffers: Sequence[memoryview] = (),
+        address: int = 0,
+        length: int = 0,
+        keep: Any = None,
+    ) -> None:
+        if tagged:
+            self.kind, self.flags = _TAGGED_KIND, _WANTS_TAG
+        else:
+            self.kind, self.flags = _UNTAGGED_KIND, 0
+        if source is not ANYBODY:
+            self.flags |= _DIRECTED
+        self.tag = tag
+        self.ignore = ignore
+        self.source = source
+        self.context = context
+        self.silent = silent
+        """Success is not reported."""
+        self.buffers = buffers
+        self.address = address
+        """Of the first buffer that is not empty."""
+        self.length = length
+        """Bytes of all buffers."""
+        self.keep = keep
+        self.grants: tuple[Grant, ...] = ()
+        """Device access, from when it is posted to its end."""
 
     @property
-    def flags(self) -> int:
-        """``flags`` of its completions."""
-        return int(Caps.FI_TAGGED if self.match.tagged else Caps.FI_MSG) | _RECV
+    def tagged(self) -> bool:
+        return self.kind != _UNTAGGED_KIND
 
-    @property
-    def counted(self) -> bool:
-        """Whether counters of the endpoint count it: deferred work may have one of its own instead."""
-        return self.deferral is None or self.deferral.counted
+    def address_to(self, target: int | None) -> None:
+        """Take only messages for this context, of those that share the receives; None: for any."""
+        if target is not None:
+            self.flags |= _ADDRESSED
+            self.target = target
 
     def gather(self) -> memoryview:
         """Let the message come to memory of the driver's first. It has the contents of the buffers: a tagged atomic
@@ -119,10 +146,14 @@ class Receive:
         self.address = address_of(self.whole)
         return self.whole
 
+    def room(self, address: int, length: int) -> int:
+        """How much of ``length`` bytes from ``address`` on there is room for."""
+        return max(0, min(length, self.address + self.length - address))
+
     def segments(self, address: int, length: int) -> list[Segment]:
         """Where ``length`` bytes from ``address`` on lie, as far as there is room."""
         if self.whole is None:
-            room = max(0, min(length, self.address + self.length - address))
+            room = self.room(address, length)
             return [Segment(address, room)] if room else []
         parts = []
         for buffer in self.buffers:
@@ -157,7 +188,7 @@ class Claim:
 class Outlet(NamedTuple):
     """What becomes of the messages for one endpoint."""
 
-    ready: deque[Completed]
+    ready: deque[Arrival]
     """For its completion queue."""
     number_of: Callable[[int, int], int]
     """The number in its address vector of a peer, by IPv4 address and context."""
@@ -243,57 +274,75 @@ class Receives:
 
     # Posting
 
-    def check_space(self, opcode: ReceiveOpcode = ReceiveOpcode.RECEIVE) -> None:
+    def check_space(self, opcode: int = _RECEIVE) -> None:
         """Raise FI_EAGAIN if no such descriptor can be posted."""
         if not self.has_space(opcode):
-            what = "receives" if opcode is ReceiveOpcode.RECEIVE else "searches"
+            what = "receives" if opcode == _RECEIVE else "searches"
             raise fabric_error(Errno.FI_EAGAIN, f"{self.most} {what} are posted: read completions, then repeat")
 
-    def has_space(self, opcode: ReceiveOpcode) -> bool:
+    def has_space(self, opcode: int) -> bool:
         """Whether such a descriptor can be posted."""
-        return (self.posted if opcode is ReceiveOpcode.RECEIVE else self._searches) < self.most
+        return (self.posted if opcode == _RECEIVE else self._searches) < self.most
 
-    def post(self, receive: Receive, least_room: int, more: bool) -> None:
-        """Post a receive or a search, for which there is space; ``more`` follow at once."""
+    def post(self, receive: Receive, least_room: int, more: int) -> None:
+        """Post a receive or a search; ``more`` follow at once. Device access that it asks for is granted first.
+
+        Raises FI_EAGAIN as :meth:`check_space`; then, and whatever else is raised, nothing is posted.
+        """
+        searches = receive.opcode != _RECEIVE
+        if (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
+            self.check_space(receive.opcode)
+        self._grant(receive)
         token = self._tail
-        self._outstanding[token] = receive
-        self._searches += receive.opcode is not ReceiveOpcode.RECEIVE
         self._write(receive.opcode, receive, token, least_room)
+        self._outstanding[token] = receive
+        self._searches += searches
         if not more:
             self.announce()
+
+    def _grant(self, receive: Receive) -> None:
+        """Let the NIC use the buffers of a receive; all of them, or, if that fails, none."""
+        granted = 0
+        try:
+            for address, length, writable in receive.grants:
+                self.nic.dma.grant(address, length, writable=writable)
+                granted += 1
+        except BaseException:
+            for address, length, _ in receive.grants[:granted]:
+                self.nic.dma.revoke(address, length)
+            raise
+
+    def _withdraw(self, receive: Receive) -> None:
+        for address, length, _ in receive.grants:
+            self.nic.dma.revoke(address, length)
 
     def cancel(self, context: Any) -> bool:
         """Take the oldest receive with this context back, if it has met no message; whether there is one."""
         for token, receive in self._outstanding.items():
-            if (
-                receive.opcode is ReceiveOpcode.RECEIVE
-                and token not in self._cancelled
-                and _same(receive.context, context)
-            ):
+            if receive.opcode == _RECEIVE and token not in self._cancelled and _same(receive.context, context):
                 self._cancelled.add(token)
                 self._write(ReceiveOpcode.CANCEL, receive, token, 0)
                 self.announce()
                 return True
         return False
 
-    def _write(self, opcode: ReceiveOpcode, receive: Receive, token: int, least_room: int) -> None:
-        match = receive.match
-        ip, context = match.source or (0, 0)
-        counted = opcode is ReceiveOpcode.RECEIVE and self._told(receive)
+    def _write(self, opcode: int, receive: Receive, token: int, least_room: int) -> None:
+        source = receive.source
+        counted = self._counter and opcode == _RECEIVE and self._told(receive)
         _DESCRIPTOR.pack_into(
             self._ring,
-            (self._tail % self._entries) * RX_DESCRIPTOR.size,
+            (self._tail % self._entries) * _DESCRIPTOR_SIZE,
             opcode,
-            match.flags | (int(ReceiveFlags.MULTI) if receive.multi else 0),
+            receive.flags | (_MULTI if receive.multi else 0),
             self._counter if counted else 0,
-            match.target or 0,
+            receive.target,
             receive.length,
-            match.tag,
-            match.ignore,
+            receive.tag,
+            receive.ignore,
             receive.address,
             token,
-            ip,
-            context,
+            source[0],
+            source[1],
             least_room,
             0,
             0,
@@ -312,7 +361,7 @@ class Receives:
         """Give out the message, tagged or not as the receive is, that was claimed with its context."""
         for index, claim in enumerate(self.claims):
             tagged = bool(claim.event.flags & _TAGGED)
-            if tagged == receive.match.tagged and _same(claim.context, receive.context):
+            if tagged == receive.tagged and _same(claim.context, receive.context):
                 return self.claims.pop(index)
         return None
 
@@ -324,6 +373,7 @@ class Receives:
 
     def deliver(self, claim: Claim, receive: Receive) -> None:
         """Receive a claimed message."""
+        self._grant(receive)
         receive.released = True
         self._place(receive, claim.event, memoryview(claim.data), receive.address)
 
@@ -349,11 +399,16 @@ class Receives:
     def _received(self, event: Event) -> None:
         """A message lies in the buffer of a receive."""
         receive = self._release(event)
-        fits = sum(segment.length for segment in receive.segments(event.address, event.length))
-        if receive.whole is not None:
+        status = event.status
+        if receive.whole is None:
+            # all that a receive of one buffer needs
+            fits = receive.room(event.address, event.length)
+            told = status if self._counter and receive.counted else None
+        else:
+            fits = sum(segment.length for segment in receive.segments(event.address, event.length))
             receive.fill(receive.whole[:fits])
-        told = event.status if self._told(receive) else None
-        self._complete(receive, event, event.status, fits if event.status in (_OK, _TOO_LONG) else 0, told)
+            told = None
+        self._complete(receive, event, status, fits if status in (_OK, _TOO_LONG) else 0, told)
 
     def _met_in_slot(self, event: Event) -> None:
         """A receive and a message have met; the message, or its record, is still in its slot."""
@@ -392,7 +447,8 @@ class Receives:
         if receive.whole is not None:
             receive.fill(receive.whole)
         told = event.status if self._told(receive) else None
-        self._complete(receive, event, event.status, event.length if event.status == _OK else 0, told, kind=_ATOMIC)
+        length = event.length if event.status == _OK else 0
+        self._complete(receive, event, event.status, length, told, kind=_ATOMIC_KIND)
 
     def _search_over(self, event: Event) -> None:
         """A search has found a message."""
@@ -426,7 +482,7 @@ class Receives:
             raise fabric_error(Errno.FI_EIO, f"the NIC used receive {event.context:#x}, which is not posted")
         if event.flags & _RELEASED:
             del self._outstanding[event.context]
-            self._searches -= receive.opcode is not ReceiveOpcode.RECEIVE
+            self._searches -= receive.opcode != _RECEIVE
             receive.released = True
         return receive
 
@@ -436,36 +492,46 @@ class Receives:
         self, receive: Receive, event: Event, status: int, length: int, told: int | None = None, *, kind: int = 0
     ) -> None:
         """A message has been received, with ``length`` bytes, or the receive has failed."""
+        outlet = self._outlet_of(event)
         if receive.counted:
-            self._outlet_of(event).tally(receive.flags, status, told)
-        over = receive.released and not receive.reading
-        if over:
-            for grant in receive.grants:
-                self.nic.dma.revoke(*grant)
-            if receive.deferral is not None:
-                receive.deferral.finish(status)
-        flags = kind | (_MULTI_RECV if over and receive.multi else 0)
-        self._report(receive, event, status, length, flags, event.address if receive.multi else 0)
+            outlet.tally(receive.kind, status, told)
+        kind = kind or receive.kind
+        if receive.released and not receive.reading:
+            if receive.grants:
+                self._withdraw(receive)
+            if receive.ended is not None:
+                receive.ended(status)
+            if receive.multi:
+                kind |= RELEASED
+        self._tell(outlet, receive, event, status, length, kind, event.address if receive.multi else 0)
 
-    def _report(self, receive: Receive, event: Event, status: int, length: int, flags: int = 0, buf: int = 0) -> None:
+    def _report(self, receive: Receive, event: Event, status: int, length: int, buf: int = 0) -> None:
+        """A search has ended, or what it found was dropped."""
         if receive.ended is not None:
             receive.ended(status)
+        self._tell(self._outlet_of(event), receive, event, status, length, receive.kind, buf)
+
+    def _tell(
+        self, outlet: Outlet, receive: Receive, event: Event, status: int, length: int, kind: int, buf: int
+    ) -> None:
+        if receive.own:
             return
-        outlet = self._outlet_of(event)
         # of work that is not to be reported, whoever the message was for
-        silent = receive.silent and (outlet.selective or not receive.counted)
-        if silent and status == _OK and not flags & _MULTI_RECV:
+        if receive.silent and (outlet.selective or not receive.counted) and status == _OK and not kind & RELEASED:
             return
+        data = 0
         if event.flags & _IMMEDIATE:
-            flags |= _REMOTE_CQ_DATA
+            kind |= DATA
+            data = event.data
         outlet.ready.append(
-            Completed(
-                Operation(receive.context, receive.flags | flags, False, _NOBODY, ()),
+            Arrival(
+                receive.context,
+                kind,
                 event.length if status == _OK else length,
                 status,
-                event.data if event.flags & _IMMEDIATE else 0,
-                self._source(event),
-                event.tag if receive.match.tagged else 0,
+                data,
+                outlet.number_of(event.source_ip, event.source_context) if event.source_ip else NO_SOURCE,
+                event.tag if receive.kind == _TAGGED_KIND else 0,
                 buf,
                 event.length - length if status == _TOO_LONG else 0,
             )
@@ -474,7 +540,7 @@ class Receives:
 
     def _source(self, event: Event) -> int:
         if not event.source_ip:
-            return FI_ADDR_NOTAVAIL
+            return NO_SOURCE
         return self._outlet_of(event).number_of(event.source_ip, event.source_context)
 
     # Unexpected slots
@@ -491,8 +557,7 @@ class Receives:
     def release(self) -> None:
         """Withdraw the NIC's access to ring, slots and the buffers of receives that met no message."""
         for receive in self._outstanding.values():
-            for grant in receive.grants:
-                self.nic.dma.revoke(*grant)
+            self._withdraw(receive)
         self._outstanding.clear()
         self.nic.dma.revoke(self.base, self._ring.nbytes)
         self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes)

@@ -26,7 +26,7 @@ from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.requests import Ending, Operation, Piece
+from amoeba.transport.requests import NEVER, Grant, Kind, Piece, Request
 from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["LongReceives", "LongSends", "Record"]
@@ -46,11 +46,10 @@ _BAD_PEER = int(ReturnCode.LOCAL_BAD_PEER)
 class _LongSend:
     """A message that its receiver has neither read nor refused yet."""
 
-    operation: Operation
+    request: Request
     """What the application is told of."""
-    length: int
     key: int
-    grants: tuple[tuple[int, int], ...]
+    grants: tuple[Grant, ...]
     delivered: bool = False
     """The record has reached the receiver's NIC."""
     answer: int | None = None
@@ -88,43 +87,41 @@ class LongSends:
 
     def post(
         self,
-        operation: Operation,
-        more: bool,
-        opcode: DescriptorOpcode,
+        request: Request,
+        more: int,
+        peer: int,
+        opcode: int,
         flags: int,
         source: Segment,
-        grants: tuple[tuple[int, int], ...],
-        length: int,
-        peer: int,
         tag: int,
         data: int,
     ) -> None:
-        """Send the record of a message of ``length`` bytes, which lies at ``source``; there is at least one byte.
+        """Send the record of a message of ``request.length`` bytes, which lies at ``source``, of one byte at least.
 
-        ``grants``: device access made for it. The caller has asked ``check_space``. Raises FI_EAGAIN if no key is
-        free until others have been read, FI_ENOSPC if none is free at all; then access is as before.
+        ``request.grants``: device access that it takes. Raises FI_EAGAIN if the ring is full, or no key is free until
+        others have been read, FI_ENOSPC if none is free at all; then nothing is posted, and access is as before.
         """
+        self._rings.check_space()
+        for address, length, writable in request.grants:
+            self._nic.dma.grant(address, length, writable=writable)
         try:
             key = self._nic.store_key(None, source.address, source.length, self._domain, _READABLE)
         except FabricError as error:
-            self._withdraw(grants)
+            self._withdraw(request.grants)
             if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
                 raise fabric_error(
                     Errno.FI_EAGAIN, f"{len(self._under_way)} long messages wait to be read: {error.strerror}"
                 ) from None
             raise
         token = secrets.randbits(_TOKEN_BITS) & ~_REFUSED
-        self._under_way[token] = _LongSend(operation, length, key, grants)
-        self._rings.held[token] = operation.dest_addr
+        self._under_way[token] = _LongSend(request, key, request.grants)
+        self._rings.held[token] = peer
         record = memoryview(Record(key, token, self._home).pack())
-        ending = Ending(0, done=functools.partial(self._sent, token))
+        message = Request(None, Kind.OWN, NEVER, request.dest_addr, 0)
+        message.ended = functools.partial(self._sent, token)
+        place = self._rings.stash([record])
         self._rings.post(
-            Operation(None, 0, True, operation.dest_addr, (), ending),
-            more,
-            0,
-            0,
-            peer,
-            Piece(opcode, flags, RENDEZVOUS.size, length, tag, self._rings.stash([record]), 0, data),
+            message, more, peer, opcode, flags, 0, 0, RENDEZVOUS.size, request.length, tag, place, 0, data
         )
 
     def _sent(self, token: int, status: int) -> None:
@@ -154,12 +151,12 @@ class LongSends:
         """A peer has been given up: what it has not read by now, it will not."""
         self._peer_failed(dest_addr)
         for token, send in list(self._under_way.items()):
-            if send.operation.dest_addr == dest_addr and send.delivered:
+            if send.request.dest_addr == dest_addr and send.delivered:
                 self._finish(token, _PDC_FAILED)
 
     def _finish(self, token: int, status: int) -> None:
         send = self._forget(token)
-        self._rings.finish(send.operation, send.length, status)
+        self._rings.finish(send.request, status)
 
     def _forget(self, token: int) -> _LongSend:
         send = self._under_way.pop(token)
@@ -168,8 +165,8 @@ class LongSends:
         self._withdraw(send.grants)
         return send
 
-    def _withdraw(self, grants: tuple[tuple[int, int], ...]) -> None:
-        for address, length in grants:
+    def _withdraw(self, grants: tuple[Grant, ...]) -> None:
+        for address, length, _ in grants:
             self._nic.dma.revoke(address, length)
 
     def progress(self) -> None:
@@ -292,8 +289,9 @@ class LongReceives:
             )
             offset += segment.length
         pieces[-1] = pieces[-1]._replace(flags=_IMMEDIATE, compare=fetch.record.token)
-        ending = Ending(0, done=functools.partial(self._end, fetch, source))
-        self._rings.post_chain(Operation(None, 0, True, source, (), ending), False, 0, 0, peer, pieces)
+        request = Request(None, Kind.OWN, NEVER, source, 0)
+        request.ended = functools.partial(self._end, fetch, source)
+        self._rings.post_chain(request, False, peer, 0, 0, pieces)
         return True
 
     def _end(self, fetch: _Fetch, source: int, status: int) -> None:

@@ -1,98 +1,236 @@
-"""What the driver remembers of a request until its completion, and what becomes of it then."""
+"""One request from its posting to its end, and what its end, or a peer, has to tell.
 
+Whoever posts a request keeps nothing of it: it comes back from the rings when it is over, with its status. Numbers of
+kinds and statuses are the engine's own; an API translates them.
+"""
+
+import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps
-
-if TYPE_CHECKING:
-    from amoeba.fabric.triggered.deferral import Deferral
-
 __all__ = [
-    "COUNTED",
+    "COUNTED_AS",
+    "DATA",
+    "KINDS",
+    "NEVER",
+    "NO_SOURCE",
+    "RELEASED",
+    "Arrival",
     "Companion",
-    "Completed",
-    "Ending",
-    "Fields",
-    "Operation",
+    "Completion",
+    "Counted",
+    "Grant",
+    "Kind",
     "Owner",
     "Piece",
+    "Request",
     "Tally",
     "closing",
-    "is_counted",
     "take_reported",
 ]
 
-COUNTED = int(Caps.FI_READ | Caps.FI_WRITE | Caps.FI_SEND | Caps.FI_RECV)
-"""Kinds of operations as counters tell them apart: each has one of these in ``flags`` of its completion."""
-
 _OK = int(ReturnCode.OK)
 _NOBODY = -1
-"""``dest_addr`` of the driver's own operations."""
+"""``dest_addr`` of the engine's own requests."""
+NO_SOURCE = 2**64 - 1
+"""``source`` of what no peer has caused, or one whose number nobody knows."""
 
 
-class Ending:
-    """What the end of an operation takes, beyond freeing its place."""
+class Kind(enum.IntEnum):
+    """What a completion is of; :data:`DATA` and :data:`RELEASED` may be added."""
 
-    __slots__ = ("deferral", "done", "grants", "last", "length", "owner", "places", "status")
+    OWN = 0
+    """The engine's own: nobody hears of it but who posted it."""
+    WRITE = 1
+    READ = 2
+    ATOMIC = 3
+    FETCH_ATOMIC = 4
+    """Also those that compare."""
+    SEND = 5
+    TAGGED_SEND = 6
+    RECEIVE = 7
+    TAGGED_RECEIVE = 8
+    TAGGED_ATOMIC_RECEIVE = 9
+    """A peer's tagged atomic has changed the buffer of a tagged receive."""
+    REMOTE_WRITE = 10
+    """A peer's, with immediate data; so are those that follow."""
+    REMOTE_READ = 11
+    REMOTE_ATOMIC = 12
+
+
+KINDS = 16
+"""More than there are kinds."""
+DATA = 16
+"""With immediate data."""
+RELEASED = 32
+"""The buffer of a receive that takes message after message has been given back."""
+
+
+class Counted(enum.IntEnum):
+    """How counters tell completions apart."""
+
+    NOTHING = 0
+    READS = 1
+    """Reads, fetching and comparing atomics."""
+    WRITES = 2
+    """Writes and base atomics."""
+    SENDS = 3
+    RECEIVES = 4
+
+
+COUNTED_AS = tuple(
+    {
+        Kind.WRITE: Counted.WRITES,
+        Kind.READ: Counted.READS,
+        Kind.ATOMIC: Counted.WRITES,
+        Kind.FETCH_ATOMIC: Counted.READS,
+        Kind.SEND: Counted.SENDS,
+        Kind.TAGGED_SEND: Counted.SENDS,
+        Kind.RECEIVE: Counted.RECEIVES,
+        Kind.TAGGED_RECEIVE: Counted.RECEIVES,
+        Kind.TAGGED_ATOMIC_RECEIVE: Counted.RECEIVES,
+    }.get(kind, Counted.NOTHING)  # type: ignore[call-overload]
+    for kind in range(KINDS)
+)
+"""By :class:`Kind`."""
+
+NEVER = 2
+"""``silent`` of what is reported neither when it succeeds nor when it fails."""
+
+Grant = tuple[int, int, bool]
+"""Device access made for one request alone: address, length, writable."""
+
+
+class Completion(Protocol):
+    """Something that is over: a request of this side's, or what a peer has done."""
+
+    context: Any
+    """What the application knows it by."""
+    kind: int
+    """A :class:`Kind`, perhaps with more bits."""
+    silent: int
+    """Whether success is not reported; :data:`NEVER`: nor failure."""
+    status: int
+    """A :class:`amoeba_model.wire.uet.ReturnCode`."""
+    length: int
+    """Bytes."""
+    dest_addr: int
+    """The peer that it went to; -1: none."""
+
+    @property
+    def data(self) -> int:
+        """Immediate data of a peer."""
+
+    @property
+    def source(self) -> int:
+        """That peer's number, :data:`NO_SOURCE` without one."""
+
+    @property
+    def tag(self) -> int:
+        """Of a tagged message."""
+
+    @property
+    def buf(self) -> int:
+        """Address of a message in a buffer that takes several."""
+
+    @property
+    def olen(self) -> int:
+        """Bytes of a message that did not fit."""
+
+
+class Request:
+    """What has been posted, until it is over; then its completion.
+
+    What few requests have is not in a slot: it costs nothing where it is not set.
+    """
+
+    __slots__ = (
+        "__dict__",
+        "buffers",
+        "context",
+        "dest_addr",
+        "grants",
+        "kind",
+        "length",
+        "peer",
+        "silent",
+        "status",
+    )
+
+    ended: Callable[[int], None] | None = None
+    """Told of the end, with the status."""
+    counted: bool = True
+    """Counters of its context count it."""
+    owner: "Owner | None" = None
+    """Who posted it, if several share the rings."""
+    places: tuple[int, ...] = ()
+    """What a chain of descriptors occupies besides its token."""
+    last: int = -1
+    """Ring index of the descriptor that ends a chain; -1: there is no chain."""
+    trouble: int = _OK
+    """The first error of a chain, whose end is still to come."""
+    data: int = 0
+    source: int = NO_SOURCE
+    tag: int = 0
+    buf: int = 0
+    olen: int = 0
 
     def __init__(
         self,
+        context: Any,
+        kind: int,
+        silent: int,
+        dest_addr: int,
         length: int,
-        grants: tuple[tuple[int, int], ...] = (),
-        done: Callable[[int], None] | None = None,
+        buffers: Any = None,
+        grants: tuple[Grant, ...] = (),
     ) -> None:
+        self.context = context
+        self.kind = kind
+        self.silent = silent
+        self.dest_addr = dest_addr
         self.length = length
-        """Bytes of the whole operation."""
+        self.buffers = buffers
+        """Kept alive while the NIC may touch them."""
         self.grants = grants
-        """Device access made for this operation alone: (address, length)."""
-        self.done = done
-        """The driver's own operation: this is called with the status, of which nobody else hears."""
-        self.places: tuple[int, ...] = ()
-        """What a chain occupies besides its token."""
-        self.last = -1
-        """Ring index of the descriptor that ends a chain; -1 without one."""
-        self.status = _OK
-        """The chain's first error."""
-        self.owner: Owner | None = None
-        """Who posted it, if several share the rings."""
-        self.deferral: Deferral | None = None
-        """What has waited for a counter, and is told of its end."""
+        """Made when it is posted, withdrawn at its end."""
+        self.peer: int
+        """The entry of the peer table that it goes to, from when it is posted."""
+        self.status: int
+        """From its end on."""
 
 
-class Operation(NamedTuple):
-    """What the driver remembers of a request until its completion."""
+class Arrival:
+    """What a peer has done to this side: a message received, an operation with immediate data."""
 
-    context: Any
-    """``op_context`` of the completion entry."""
-    flags: int
-    """``flags`` of the completion entry."""
-    silent: bool
-    """Success is not reported."""
-    dest_addr: int
-    buffers: tuple[Any, ...]
-    """Kept alive while the NIC may touch them."""
-    ending: Ending | None = None
+    __slots__ = ("buf", "context", "data", "kind", "length", "olen", "source", "status", "tag")
 
+    silent: int = 0
+    dest_addr: int = _NOBODY
 
-class Completed(NamedTuple):
-    """An operation that is over, or something that a peer did."""
-
-    operation: Operation
-    length: int
-    status: int
-    data: int = 0
-    """Immediate data of a peer."""
-    source: int = FI_ADDR_NOTAVAIL
-    """That peer's number in the address vector."""
-    tag: int = 0
-    """Of a tagged message."""
-    buf: int = 0
-    """Address of a message in a buffer that takes several."""
-    olen: int = 0
-    """Bytes of a message that did not fit."""
+    def __init__(
+        self,
+        context: Any,
+        kind: int,
+        length: int,
+        status: int,
+        data: int = 0,
+        source: int = NO_SOURCE,
+        tag: int = 0,
+        buf: int = 0,
+        olen: int = 0,
+    ) -> None:
+        self.context = context
+        self.kind = kind
+        self.length = length
+        self.status = status
+        self.data = data
+        self.source = source
+        self.tag = tag
+        self.buf = buf
+        self.olen = olen
 
 
 class Piece(NamedTuple):
@@ -108,10 +246,6 @@ class Piece(NamedTuple):
     compare: int
 
 
-Fields = tuple[int, int, int, int, int, int, int, int]
-"""Those of a :class:`Piece`, in its order: a plain tuple is made several times faster."""
-
-
 class Companion(Protocol):
     """What works hand in hand with the rings of a context: its event ring, when there are messages."""
 
@@ -125,30 +259,26 @@ class Companion(Protocol):
 class Tally(Protocol):
     """Counters of operations."""
 
-    def __call__(self, flags: int, status: int, told: int | None) -> None:
+    def __call__(self, kind: int, status: int, told: int | None) -> None:
         """An operation, of this kind, has ended; ``told``: the status by which the NIC counted it, if it did."""
 
 
 class Owner(Protocol):
-    """Who posted an operation into rings that several share."""
+    """Who posted a request into rings that several share."""
 
     peer_failed: Callable[[int], None]
 
 
-def closing(done: Callable[[int], None]) -> Operation:
-    """The driver's own operation that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
-    return Operation(None, 0, True, _NOBODY, (), Ending(0, done=done))
+def closing(done: Callable[[int], None]) -> Request:
+    """The engine's own request that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
+    request = Request(None, Kind.OWN, NEVER, _NOBODY, 0)
+    request.ended = done
+    return request
 
 
-def take_reported(backlog: list[Completed], limit: int) -> list[Completed]:
+def take_reported(backlog: "list[Request]", limit: int) -> "list[Request]":
     """Take up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
     count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
     taken = backlog[:count]
     del backlog[:count]
     return taken
-
-
-def is_counted(operation: Operation) -> bool:
-    """Whether counters of its endpoint count an operation: deferred work may have one of its own instead."""
-    ending = operation.ending
-    return ending is None or ending.deferral is None or ending.deferral.counted

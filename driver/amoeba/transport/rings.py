@@ -14,7 +14,7 @@ from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.nic.nic import Nic, record_struct
-from amoeba.transport.requests import COUNTED, Completed, Ending, Fields, Operation, Piece, is_counted, take_reported
+from amoeba.transport.requests import KINDS, Kind, Piece, Request, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["INJECT_SIZE", "ContextRings"]
@@ -23,7 +23,7 @@ INJECT_SIZE = 64
 """Most bytes that can be injected."""
 
 _DESCRIPTOR = record_struct(TX_DESCRIPTOR)
-_COMPLETION = record_struct(COMPLETION)
+_COMPLETION = record_struct(COMPLETION, "context", "descriptor", "status")
 _PHASE_BYTE = COMPLETION.bit_offset("flags") // 8
 _PHASE = int(CompletionFlags.PHASE)
 _OK = int(ReturnCode.OK)
@@ -31,6 +31,9 @@ _PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
 _COMPLETION_FLAG = int(DescriptorFlags.COMPLETION)
 _CHAINED_FLAG = int(DescriptorFlags.CHAINED)
 _INDEX_MASK = 0xFFFF
+_OWN = int(Kind.OWN)
+_DESCRIPTOR_SIZE = TX_DESCRIPTOR.size
+_COMPLETION_SIZE = COMPLETION.size
 _BOUNCE_SIZE = 2 * INJECT_SIZE
 """Operands and compare values."""
 
@@ -64,10 +67,12 @@ class ContextRings(TransmitRings):
         self._tail = 0
         self._announced = 0
         self._head = 0
-        self._pending: list[Operation | None] = [None] * entries
+        self._pending: list[Request | None] = [None] * entries
         self._free = list(range(entries))
-        self.counters: dict[int, int] = {}
-        """Event counters of the NIC by the bit of :data:`COUNTED` in ``flags`` of the operations that they count."""
+        self._to_peer = [0] * nic.parameters.peers
+        """Requests under way by entry of the peer table."""
+        self.counters = [0] * KINDS
+        """Event counters of the NIC by the kind of the requests that they count; 0: none."""
 
     @property
     def size_log2(self) -> int:
@@ -81,10 +86,8 @@ class ContextRings(TransmitRings):
     def room(self) -> int:
         return len(self._free)
 
-    def busy_with(self, dest_addr: int) -> bool:
-        return dest_addr in self.held.values() or any(
-            operation is not None and operation.dest_addr == dest_addr for operation in self._pending
-        )
+    def busy_with(self, peer: int) -> bool:
+        return self._to_peer[peer] > 0 or peer in self.held.values()
 
     def check_space(self, descriptors: int = 1) -> None:
         if len(self._free) < descriptors:
@@ -104,37 +107,84 @@ class ContextRings(TransmitRings):
             at += view.nbytes
         return self._bounce_base + start
 
-    def post(self, operation: Operation, more: bool, op: int, datatype: int, peer: int, fields: Fields) -> None:
-        token = self._free.pop()
-        self._pending[token] = operation
-        self._write(token, op, datatype, peer, fields, _COMPLETION_FLAG, self._number(operation))
+    def post(
+        self,
+        request: Request,
+        more: int,
+        peer: int,
+        opcode: int,
+        flags: int,
+        op: int,
+        datatype: int,
+        length: int,
+        remote_address: int,
+        remote_key: int,
+        local: int,
+        result: int,
+        compare: int,
+    ) -> None:
+        free = self._free
+        if not free:
+            self.check_space()
+        if request.grants:
+            self._grant(request)
+        token = free[-1]
+        _DESCRIPTOR.pack_into(
+            self._transmit,
+            (self._tail & self._mask) * _DESCRIPTOR_SIZE,
+            opcode,
+            op,
+            datatype,
+            flags | _COMPLETION_FLAG,
+            length,
+            peer,
+            self.counters[request.kind] if request.counted else 0,
+            0,
+            0,
+            remote_address,
+            remote_key,
+            local,
+            result,
+            compare,
+            token,
+        )
+        request.peer = peer
+        free.pop()
+        self._pending[token] = request
+        self._to_peer[peer] += 1
+        self._tail += 1
         if not more:
             self.announce()
 
     def post_chain(
-        self, operation: Operation, more: bool, op: int, datatype: int, peer: int, pieces: Sequence[Piece]
+        self, request: Request, more: int, peer: int, op: int, datatype: int, pieces: Sequence[Piece]
     ) -> None:
+        if len(pieces) > self.entries:
+            raise fabric_error(
+                Errno.FI_EINVAL, f"this request needs {len(pieces)} ring entries, there are {self.entries}"
+            )
+        self.check_space(len(pieces))
+        self._grant(request)
         token = self._free.pop()
-        ending = operation.ending
-        assert ending is not None  # chains have one
-        ending.places = tuple(self._free.pop() for _ in pieces[1:])
-        self._pending[token] = operation
+        request.peer = peer
+        request.places = tuple(self._free.pop() for _ in pieces[1:])
+        self._pending[token] = request
+        self._to_peer[peer] += 1
         *linked, last = pieces
         for piece in linked:
-            self._write(token, op, datatype, peer, piece, _CHAINED_FLAG, 0)
-        self._write(token, op, datatype, peer, last, _COMPLETION_FLAG, self._number(operation))
-        ending.last = (self._tail - 1) & _INDEX_MASK
+            self._write(token, peer, op, datatype, piece, _CHAINED_FLAG, 0)
+        number = self.counters[request.kind] if request.counted else 0
+        self._write(token, peer, op, datatype, last, _COMPLETION_FLAG, number)
+        request.last = (self._tail - 1) & _INDEX_MASK
         if not more:
             self.announce()
 
-    def _write(
-        self, token: int, op: int, datatype: int, peer: int, fields: Fields, position: int, number: int
-    ) -> None:
+    def _write(self, token: int, peer: int, op: int, datatype: int, piece: Piece, position: int, number: int) -> None:
         """Write one descriptor; ``position``: the flag that says where in its chain it stands."""
-        opcode, flags, length, remote_address, remote_key, local, result, compare = fields
+        opcode, flags, length, remote_address, remote_key, local, result, compare = piece
         _DESCRIPTOR.pack_into(
             self._transmit,
-            (self._tail & self._mask) * _DESCRIPTOR.size,
+            (self._tail & self._mask) * _DESCRIPTOR_SIZE,
             opcode,
             op,
             datatype,
@@ -153,9 +203,17 @@ class ContextRings(TransmitRings):
         )
         self._tail += 1
 
-    def _number(self, operation: Operation) -> int:
-        """The NIC's event counter that an operation advances; 0: none."""
-        return self.counters.get(operation.flags & COUNTED, 0) if self.counters and is_counted(operation) else 0
+    def _grant(self, request: Request) -> None:
+        """Let the NIC use the buffers of a request; all of them, or, if that fails, none."""
+        dma, granted = self.nic.dma, 0
+        try:
+            for address, length, writable in request.grants:
+                dma.grant(address, length, writable=writable)
+                granted += 1
+        except BaseException:
+            for address, length, _ in request.grants[:granted]:
+                dma.revoke(address, length)
+            raise
 
     def announce(self) -> None:
         if self._announced != self._tail:
@@ -172,58 +230,62 @@ class ContextRings(TransmitRings):
 
         self._ring_doorbell = ring_and_tell
 
-    def poll(self, limit: int) -> list[Completed]:
-        self.progress()
+    def poll(self, limit: int) -> list[Request]:
+        if self.companion is not None:
+            self.companion.progress()
         # most of the time nothing waits: what the ring gives need not go through the backlog
         return take_reported(self._backlog, limit) if self._backlog else self._take(limit)
 
-    def _take(self, limit: int) -> list[Completed]:
-        taken: list[Completed] = []
-        ring, head, entries = self._completion, self._head, self.entries
-        while len(taken) < limit:
-            offset = (head & self._mask) * 32
+    def _take(self, limit: int) -> list[Request]:
+        taken: list[Request] = []
+        ring, head, entries, mask = self._completion, self._head, self.entries, self._mask
+        pending, free, tally, unpack = self._pending, self._free, self.tally, _COMPLETION.unpack_from
+        while limit:
+            offset = (head & mask) * _COMPLETION_SIZE
             # the phase is 1 on the even laps, counted from 0
-            if bool(ring[offset + _PHASE_BYTE] & _PHASE) == bool(head & entries):
+            if (ring[offset + _PHASE_BYTE] & _PHASE == 0) is (head & entries == 0):
                 break
-            token, _, length, descriptor, _, status, *_ = _COMPLETION.unpack_from(ring, offset)
-            operation = self._pending[token] if token < entries else None
-            if operation is None:
+            token, descriptor, status = unpack(ring, offset)
+            request = pending[token] if token < entries else None
+            if request is None:
                 raise fabric_error(Errno.FI_EIO, f"the NIC completed request {token:#x}, which was never posted")
             head += 1
-            ending, told = operation.ending, status
-            if ending is not None:
-                if ending.last not in (-1, descriptor):
+            told = status
+            if request.places:
+                if request.last != descriptor:
                     # the NIC has refused a piece of a chain, whose end is still to come
-                    ending.status = status if ending.status == _OK else ending.status
+                    request.trouble = status if request.trouble == _OK else request.trouble
                     continue
-                length = ending.length
-                status = self._end(ending, status)
-            self._pending[token] = None
-            self._free.append(token)
+                free += request.places
+                status = status if request.trouble == _OK else request.trouble
+            pending[token] = None
+            free.append(token)
+            self._to_peer[request.peer] -= 1
+            if request.grants:
+                self._revoke(request)
+            request.status = status
             if status == _PDC_FAILED:
-                owner = self if ending is None else ending.owner or self
-                owner.peer_failed(operation.dest_addr)
-            if ending is not None and ending.done is not None:
-                ending.done(status)
-                status = _OK  # nobody else hears of it
-            elif ending is not None and ending.deferral is not None:
-                ending.deferral.finish(status)
-            if self.tally is not None and is_counted(operation):
-                self.tally(operation.flags, status, told)
-            taken.append(Completed(operation, length, status))
-            if status != _OK:
+                (request.owner or self).peer_failed(request.dest_addr)
+            if request.ended is not None:
+                request.ended(status)
+                if request.kind == _OWN:
+                    request.status = _OK  # nobody else hears of it
+            if tally is not None and request.counted:
+                tally(request.kind, status, told)
+            taken.append(request)
+            limit -= 1
+            if request.status != _OK:
                 break
         if head != self._head:
             self._head = head
             self._ring_doorbell(self._head_register, head & _INDEX_MASK)
         return taken
 
-    def _end(self, ending: Ending, status: int) -> int:
-        """Do what the end of an operation takes; its status, all pieces considered."""
-        for address, length in ending.grants:
-            self.nic.dma.revoke(address, length)
-        self._free += ending.places
-        return status if ending.status == _OK else ending.status
+    def _revoke(self, request: Request) -> None:
+        """Withdraw what was granted for a request."""
+        revoke = self.nic.dma.revoke
+        for address, length, _ in request.grants:
+            revoke(address, length)
 
     def absorb(self) -> int:
         taken = self._take(self.entries)
@@ -235,9 +297,8 @@ class ContextRings(TransmitRings):
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings and to the buffers of operations that never completed."""
-        operations = [operation for operation in self._pending if operation is not None]
-        for ending in (operation.ending for operation in operations if operation.ending is not None):
-            for address, length in ending.grants:
-                self.nic.dma.revoke(address, length)
+        for request in self._pending:
+            if request is not None:
+                self._revoke(request)
         for address, length in self._grants:
             self.nic.dma.revoke(address, length)

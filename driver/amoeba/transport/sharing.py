@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from amoeba.transport.requests import Completed, Ending, Fields, Operation, Piece, is_counted
+from amoeba.transport.requests import Piece, Request
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -34,8 +34,8 @@ class RingShare(TransmitRings):
     def room(self) -> int:
         return self._ring.room
 
-    def busy_with(self, dest_addr: int) -> bool:
-        return self._by_peer[dest_addr] > 0 or dest_addr in self.held.values()
+    def busy_with(self, peer: int) -> bool:
+        return self._by_peer[peer] > 0 or peer in self.held.values()
 
     def check_space(self, descriptors: int = 1) -> None:
         self.absorb()
@@ -47,27 +47,47 @@ class RingShare(TransmitRings):
     def stash(self, views: Sequence[memoryview], offset: int = 0) -> int:
         return self._ring.stash(views, offset)
 
-    def post(self, operation: Operation, more: bool, op: int, datatype: int, peer: int, fields: Fields) -> None:
-        self._ring.post(self._own(operation, Piece(*fields).length), True, op, datatype, peer, fields)
+    def post(
+        self,
+        request: Request,
+        more: int,
+        peer: int,
+        opcode: int,
+        flags: int,
+        op: int,
+        datatype: int,
+        length: int,
+        remote_address: int,
+        remote_key: int,
+        local: int,
+        result: int,
+        compare: int,
+    ) -> None:
+        if not self._ring.has_space():
+            self.absorb()
+        request.owner = self
+        self._ring.post(
+            request, True, peer, opcode, flags, op, datatype, length, remote_address, remote_key, local, result,
+            compare,
+        )
+        self._count(peer)
         self._posted(more)
 
     def post_chain(
-        self, operation: Operation, more: bool, op: int, datatype: int, peer: int, pieces: Sequence[Piece]
+        self, request: Request, more: int, peer: int, op: int, datatype: int, pieces: Sequence[Piece]
     ) -> None:
-        self._ring.post_chain(self._own(operation, 0), True, op, datatype, peer, pieces)
+        if not self._ring.has_space(len(pieces)):
+            self.absorb()
+        request.owner = self
+        self._ring.post_chain(request, True, peer, op, datatype, pieces)
+        self._count(peer)
         self._posted(more)
 
-    def _own(self, operation: Operation, length: int) -> Operation:
-        """The operation, marked as this share's."""
-        if operation.ending is None:
-            operation = operation._replace(ending=Ending(length))
-        assert operation.ending is not None
-        operation.ending.owner = self
+    def _count(self, peer: int) -> None:
         self._under_way += 1
-        self._by_peer[operation.dest_addr] += 1
-        return operation
+        self._by_peer[peer] += 1
 
-    def _posted(self, more: bool) -> None:
+    def _posted(self, more: int) -> None:
         self._unannounced = True
         if not more:
             self.announce()
@@ -87,21 +107,19 @@ class RingShare(TransmitRings):
         count = 0
         while taken := self._ring.poll(self.entries):
             count += len(taken)
-            for completed in taken:
-                ending = completed.operation.ending
-                assert ending is not None
-                assert isinstance(ending.owner, RingShare)
-                ending.owner._receive(completed)
+            for request in taken:
+                assert isinstance(request.owner, RingShare)
+                request.owner._receive(request)
         return count
 
-    def _receive(self, completed: Completed) -> None:
+    def _receive(self, request: Request) -> None:
         self._under_way -= 1
-        self._by_peer[completed.operation.dest_addr] -= 1
+        self._by_peer[request.peer] -= 1
         if self._released:
             return
-        if self.tally is not None and is_counted(completed.operation):
-            self.tally(completed.operation.flags, completed.status, None)
-        self._backlog.append(completed)
+        if self.tally is not None and request.counted:
+            self.tally(request.kind, request.status, None)
+        self._backlog.append(request)
 
     def _arm_ring(self) -> None:
         self._ring.arm()

@@ -9,13 +9,10 @@ from amoeba_model.descriptors import DescriptorOpcode
 from amoeba.nic.nic import Nic
 from amoeba.transport.requests import (
     Companion,
-    Completed,
-    Fields,
-    Operation,
     Piece,
+    Request,
     Tally,
     closing,
-    is_counted,
     take_reported,
 )
 
@@ -35,21 +32,21 @@ class TransmitRings(ABC):
 
     limited = False
     """Completions can be taken at once, however many: those of one's own operations."""
-    ready: Collection[Completed] = ()
+    ready: Collection[Request] = ()
     """Nothing: so they are."""
 
     def __init__(self, nic: Nic, context: int, entries: int) -> None:
         self.nic = nic
         self.context = context
         self.entries = entries
-        self._backlog: list[Completed] = []
+        self._backlog: list[Request] = []
         """Taken out of the ring, or ended without it; :meth:`poll` gives them."""
         self.peer_failed: Callable[[int], None] = lambda dest_addr: None
         """Told of every operation that ended because its peer was given up."""
         self.tally: Tally | None = None
         """Counts all completions as they are taken from the ring."""
         self.held: dict[int, int] = {}
-        """``dest_addr`` of operations that the NIC has done, but the peer has not, by any key."""
+        """Peer table entries of requests that the NIC has done, but the peer has not, by any key."""
         self.companion: Companion | None = None
 
     @property
@@ -68,8 +65,8 @@ class TransmitRings(ABC):
         return bool(self._backlog or self.held) or self.under_way > 0
 
     @abstractmethod
-    def busy_with(self, dest_addr: int) -> bool:
-        """Whether operations to a peer are under way, or held."""
+    def busy_with(self, peer: int) -> bool:
+        """Whether requests to this entry of the peer table are under way, or held."""
 
     # Posting
 
@@ -89,21 +86,40 @@ class TransmitRings(ABC):
         """
 
     @abstractmethod
-    def post(self, operation: Operation, more: bool, op: int, datatype: int, peer: int, fields: Fields) -> None:
+    def post(
+        self,
+        request: Request,
+        more: int,
+        peer: int,
+        opcode: int,
+        flags: int,
+        op: int,
+        datatype: int,
+        length: int,
+        remote_address: int,
+        remote_key: int,
+        local: int,
+        result: int,
+        compare: int,
+    ) -> None:
         """Write one descriptor with these fields and, unless ``more`` follow at once, ring the doorbell.
 
-        The caller has asked :meth:`check_space` before, so nothing can fail halfway.
+        Device access that the request asks for is granted first. Raises FI_EAGAIN if the ring is full; then, and
+        whatever else is raised, nothing is posted and nothing granted.
         """
 
     @abstractmethod
     def post_chain(
-        self, operation: Operation, more: bool, op: int, datatype: int, peer: int, pieces: Sequence[Piece]
+        self, request: Request, more: int, peer: int, op: int, datatype: int, pieces: Sequence[Piece]
     ) -> None:
-        """Write the descriptors of one request, tied together, as :meth:`post` does one."""
+        """Write the descriptors of one request, tied together, as :meth:`post` does one.
+
+        Raises FI_EINVAL, too, if there are more pieces than the ring has entries.
+        """
 
     def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
-        self.post(closing(done), True, 0, 0, peer, Piece(DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0))
+        self.post(closing(done), True, peer, DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
     @abstractmethod
     def announce(self) -> None:
@@ -115,7 +131,7 @@ class TransmitRings(ABC):
 
     # What comes back
 
-    def poll(self, limit: int) -> list[Completed]:
+    def poll(self, limit: int) -> list[Request]:
         """Take up to ``limit`` completions, oldest first, and none behind one that reports an error.
 
         Their buffers and ring entries are free again.
@@ -133,13 +149,14 @@ class TransmitRings(ABC):
     def absorb(self) -> int:
         """Take what has completed out of the ring, and keep it for :meth:`poll`; returns how much it was."""
 
-    def finish(self, operation: Operation, length: int, status: int) -> None:
-        """End an operation that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
-        if operation.ending is not None and operation.ending.deferral is not None:
-            operation.ending.deferral.finish(status)
-        if self.tally is not None and is_counted(operation):
-            self.tally(operation.flags, status, None)
-        self._backlog.append(Completed(operation, length, status))
+    def finish(self, request: Request, status: int) -> None:
+        """End a request that the NIC alone could not: it is counted, and :meth:`poll` gives it."""
+        request.status = status
+        if request.ended is not None:
+            request.ended(status)
+        if self.tally is not None and request.counted:
+            self.tally(request.kind, status, None)
+        self._backlog.append(request)
 
     def wait_until(self, finished: Callable[[], bool], deadline: float, rounds: int = 0) -> bool:
         """Let time pass until something is so, which completions bring about; whether it was by ``deadline``.

@@ -8,7 +8,7 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.nic.event_ring import Event
 from amoeba.transport.dispatch import Dispatch
-from amoeba.transport.receives import Match, Receive, Receives
+from amoeba.transport.receives import ANYBODY, Receive, Receives
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS
 
 __all__ = ["empty", "refuse_all"]
@@ -47,22 +47,32 @@ def empty(
     gets :data:`DRAIN_ROUNDS` for each.
     """
     return all(
-        _empty(receives, dispatch, deadline, Match(tagged, ignore=_ANY_TAG, target=target), took)
+        _empty(receives, dispatch, deadline, tagged, target, took)
         for tagged in (False, True)
     )
 
 
 def _empty(
-    receives: Receives, dispatch: Dispatch, deadline: float, match: Match, took: Callable[[Event], None]
+    receives: Receives,
+    dispatch: Dispatch,
+    deadline: float,
+    tagged: bool,
+    target: int | None,
+    took: Callable[[Event], None],
 ) -> bool:
     status: int | None = _OK
     while status == _OK:
-        status = _drop_one(receives, dispatch, deadline, match, took)
+        status = _drop_one(receives, dispatch, deadline, tagged, target, took)
     return status is not None
 
 
 def _drop_one(
-    receives: Receives, dispatch: Dispatch, deadline: float, match: Match, took: Callable[[Event], None]
+    receives: Receives,
+    dispatch: Dispatch,
+    deadline: float,
+    tagged: bool,
+    target: int | None,
+    took: Callable[[Event], None],
 ) -> int | None:
     """Drop the oldest message that matches; the status of the search for it, None if that has not ended."""
 
@@ -73,7 +83,9 @@ def _drop_one(
 
     ends: list[int] = []
     rounds = 0
-    search = Receive(match, None, True, opcode=ReceiveOpcode.TAKE, found=found, ended=ends.append)
+    search = Receive(tagged, 0, _ANY_TAG, ANYBODY, None, True)
+    search.address_to(target)
+    search.opcode, search.found, search.ended, search.own = int(ReceiveOpcode.TAKE), found, ends.append, True
     waits = True
     while not ends and (rounds < DRAIN_ROUNDS or time.monotonic() < deadline):
         if waits and receives.has_space(search.opcode):

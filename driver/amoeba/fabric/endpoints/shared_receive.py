@@ -27,9 +27,9 @@ from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.nic.event_ring import Event, EventRing
 from amoeba.transport.context import start_context
 from amoeba.transport.dispatch import Dispatch, take_ready
-from amoeba.transport.receives import Outlet, Receive, Receives
+from amoeba.transport.receives import ANYBODY, Outlet, Receive, Receives
 from amoeba.transport.rendezvous import Record
-from amoeba.transport.requests import Completed
+from amoeba.transport.requests import Arrival
 from amoeba.transport.transmit_rings import DRAIN_TIME
 from amoeba.transport.unexpected import empty, refuse_all
 
@@ -47,7 +47,7 @@ _NOBODY = Outlet(
     deque(maxlen=0),
     lambda ip, context: FI_ADDR_NOTAVAIL,
     lambda record, sender, segments, done: done(_CANCELLED),
-    lambda flags, status, told: None,
+    lambda kind, status, told: None,
     selective=True,
 )
 """Of what nobody is told."""
@@ -70,7 +70,7 @@ class Share:
     """This side waits for nothing here."""
 
     @property
-    def ready(self) -> Collection[Completed]:
+    def ready(self) -> Collection[Arrival]:
         """What has come for this endpoint and was not read."""
         return self.outlet.ready
 
@@ -104,7 +104,7 @@ class Share:
         """Take events, whoever's messages they are about."""
         self._dispatch.progress()
 
-    def poll(self, limit: int) -> list[Completed]:
+    def poll(self, limit: int) -> list[Arrival]:
         """Take up to ``limit`` entries, oldest first, and none behind one that reports an error."""
         self.progress()
         return take_ready(self.outlet.ready, limit)
@@ -213,12 +213,12 @@ class SharedReceiveContext(Receiving, HasOptions):
     def _telling_queues(self) -> Sequence[CompletionQueue]:
         return [share.queue for share in self._shares.values()]
 
-    def _sender(self, src_addr: int) -> tuple[int, int] | None:
+    def _sender(self, src_addr: int) -> tuple[int, int]:
         if src_addr == FI_ADDR_UNSPEC or not self._receiver.directed:
-            return None
+            return ANYBODY
         self._telling_queue()
         vector = self._vector()
-        return None if vector is None else identity_of(vector, src_addr)
+        return ANYBODY if vector is None else identity_of(vector, src_addr)
 
     def _search(self, receives: Receives, receive: Receive, bits: int) -> None:
         self._telling_queue()

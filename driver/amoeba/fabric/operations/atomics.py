@@ -10,27 +10,22 @@ from amoeba.core.buffers import Buffer, Segment, datatype_of, view_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
-from amoeba.fabric.constants import Caps, Datatype, Op, OpFlags, QueryFlags
-from amoeba.fabric.operations.operations import (
-    CHANGE_FLAGS,
-    NO_FLAGS,
-    TRANSMIT_FLAGS,
-    Local,
-    Operations,
-    gathered,
-    locals_of,
-    total,
-)
+from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags, QueryFlags
+from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.local_buffers import locals_of
+from amoeba.fabric.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Operations
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs
+from amoeba.transport.posting import Local, gathered, total
+from amoeba.transport.requests import Kind
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain, MemoryRegion
+    from amoeba.fabric.domain import Domain
 
 __all__ = ["AtomicOperations"]
 
 _SIZES = tuple(datatype.size for datatype in Datatype)
-_CQ_ATOMIC = int(Caps.FI_ATOMIC | Caps.FI_WRITE)
-_CQ_FETCH = int(Caps.FI_ATOMIC | Caps.FI_READ)
+_CHANGES, _FETCHES = int(Kind.ATOMIC), int(Kind.FETCH_ATOMIC)
+_SOURCE = int(MrAccess.FI_WRITE)
 _BASE = DescriptorOpcode.ATOMIC
 _FETCH = DescriptorOpcode.FETCH_ATOMIC
 _COMPARE = DescriptorOpcode.COMPARE_ATOMIC
@@ -68,7 +63,7 @@ class AtomicOperations(Operations):
         op: Op,
         datatype: Datatype | None = None,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
@@ -120,8 +115,8 @@ class AtomicOperations(Operations):
         op: Op,
         datatype: Datatype | None = None,
         *,
-        desc: "MemoryRegion | None" = None,
-        result_desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
+        result_desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
@@ -171,8 +166,8 @@ class AtomicOperations(Operations):
         op: Op,
         datatype: Datatype | None = None,
         *,
-        desc: "MemoryRegion | None" = None,
-        result_desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
+        result_desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
@@ -243,8 +238,8 @@ class AtomicOperations(Operations):
         key: int,
         op: Op,
         datatype: Datatype | None,
-        desc: "MemoryRegion | None",
-        result_desc: "MemoryRegion | None",
+        desc: MemoryRegion | None,
+        result_desc: MemoryRegion | None,
         context: Any,
         flags: OpFlags,
         silent: bool,
@@ -254,23 +249,23 @@ class AtomicOperations(Operations):
         if datatype is None:
             datatype = datatype_of(result if reads_only else buf)
         size = self._element_size(opcode, op, datatype)
-        fetched = None if result is None else Local(view_of(result, writable=True), result_desc, writable=True)
-        operands = None if reads_only else Local(view_of(buf), desc, writable=False)
-        compared = None if compare is None else Local(view_of(compare), desc, writable=False)
-        given = operands or fetched
+        sink = None if result is None else view_of(result, writable=True)
+        source = None if reads_only else view_of(buf)
+        compared = None if compare is None else view_of(compare)
+        given = sink if source is None else source
         assert given is not None  # there are operands, or else a result
-        length = given.length
+        length = given.nbytes
         if not length or length % size:
             raise fabric_error(Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes")
-        for name, other in (("result", fetched), ("compare", compared)):
-            if other is not None and other.length != length:
-                raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, {name} has {other.length}")
+        for name, other in (("result", sink), ("compare", compared)):
+            if other is not None and other.nbytes != length:
+                raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, {name} has {other.nbytes}")
         bits, silent = self._check_request(
             flags, length, addr, key, silent, TRANSMIT_FLAGS if reads_only else CHANGE_FLAGS
         )
         self._submit(
-            rings, opcode, op, datatype, operands, compared, fetched, length, dest_addr, addr, key,
-            _CQ_ATOMIC if fetched is None else _CQ_FETCH, context, bits, silent,
+            rings, _CHANGES if sink is None else _FETCHES, opcode, op, datatype, source, compared, sink, desc,
+            result_desc, _SOURCE, length, dest_addr, addr, key, context, bits, silent,
         )  # fmt: skip
 
     def _atomic_vector(
@@ -317,14 +312,15 @@ class AtomicOperations(Operations):
             self._check_tagged(opcode, length, remote, results)
             one = None if reads_only else operands[0] if len(operands) == 1 else gathered(operands, length)
             self._submit(
-                rings, _TAGGED[opcode], msg.op, datatype, one, None, results[0] if results else None, length,
-                msg.addr, remote[0].address, remote[0].key, _CQ_FETCH if results else _CQ_ATOMIC, msg.context, bits,
-                silent, data,
+                rings, _FETCHES if results else _CHANGES, _TAGGED[opcode], msg.op, datatype,
+                None if one is None else one.view, None, results[0].view if results else None,
+                None if one is None else one.keep, results[0].keep if results else None, _SOURCE, length, msg.addr,
+                remote[0].address, remote[0].key, msg.context, bits, silent, data,
             )  # fmt: skip
             return
         self._submit_vector(
-            rings, opcode, msg.op, datatype, operands, compared, results, length, remote, msg.addr,
-            _CQ_FETCH if results else _CQ_ATOMIC, msg.context, bits, silent, data,
+            rings, _FETCHES if results else _CHANGES, opcode, msg.op, datatype, operands, compared, results, length,
+            remote, msg.addr, msg.context, bits, silent, data,
         )  # fmt: skip
 
     def _check_tagged(

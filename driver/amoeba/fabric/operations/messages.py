@@ -2,40 +2,32 @@
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 
-from amoeba.core.buffers import Buffer
+from amoeba.core.buffers import Buffer, view_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.fabric.constants import FI_ADDR_UNSPEC, Caps, MrAccess, OpFlags
-from amoeba.fabric.operations.operations import (
-    NO_FLAGS,
-    TRANSMIT_FLAGS,
-    Local,
-    Operations,
-    gathered,
-    grant,
-    locals_of,
-    total,
-)
+from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
+from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.local_buffers import local_of, locals_of
+from amoeba.fabric.operations.operations import NO_FLAGS, TRANSMIT_FLAGS, Operations, deferred
 from amoeba.fabric.operations.receiving import ReceiveOperations, check_tag
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
 from amoeba.fabric.triggered.deferral import Deferral
-from amoeba.transport.requests import Ending, Operation
-
-if TYPE_CHECKING:
-    from amoeba.fabric.domain import MemoryRegion
+from amoeba.transport.posting import Local, gathered, grants_of, keep_of, total
+from amoeba.transport.receives import ANYBODY
+from amoeba.transport.requests import Kind, Request
 
 __all__ = ["MessageOperations"]
 
-_SEND = MrAccess.FI_SEND
-_CQ_SEND = int(Caps.FI_MSG | Caps.FI_SEND)
-_CQ_TAGGED_SEND = int(Caps.FI_TAGGED | Caps.FI_SEND)
+_SEND = int(MrAccess.FI_SEND)
+_SENDS, _TAGGED_SENDS = int(Kind.SEND), int(Kind.TAGGED_SEND)
+_SEND_OPCODE, _TAGGED_SEND_OPCODE = int(DescriptorOpcode.SEND), int(DescriptorOpcode.TAGGED_SEND)
 _LONG_OPCODES = {
-    DescriptorOpcode.SEND: DescriptorOpcode.RENDEZVOUS_SEND,
-    DescriptorOpcode.TAGGED_SEND: DescriptorOpcode.RENDEZVOUS_TAGGED_SEND,
+    _SEND_OPCODE: int(DescriptorOpcode.RENDEZVOUS_SEND),
+    _TAGGED_SEND_OPCODE: int(DescriptorOpcode.RENDEZVOUS_TAGGED_SEND),
 }
 _SEND_FLAGS = TRANSMIT_FLAGS | int(OpFlags.FI_MATCH_COMPLETE)
 _MORE = int(OpFlags.FI_MORE)
@@ -56,12 +48,12 @@ class MessageOperations(Operations, ReceiveOperations):
         buf: Buffer,
         dest_addr: int = FI_ADDR_UNSPEC,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Send ``buf`` to the oldest receive of the peer's."""
-        self._send(Msg([buf], dest_addr, [desc], context), flags)
+        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, desc, context, flags)
 
     def sendv(
         self,
@@ -85,23 +77,23 @@ class MessageOperations(Operations, ReceiveOperations):
         data: int,
         dest_addr: int = FI_ADDR_UNSPEC,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`send`, and ``data`` (64 bits) in the entry of the peer's receive."""
-        self._send(Msg([buf], dest_addr, [desc], context), flags, data)
+        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, desc, context, flags, data)
 
     def inject(self, buf: Buffer, dest_addr: int = FI_ADDR_UNSPEC) -> None:
         """:meth:`send` of at most INJECT_SIZE bytes that may be changed at once, and no completion unless it fails.
 
         Raises FI_EINVAL for more bytes.
         """
-        self._send(Msg([buf], dest_addr), OpFlags.FI_INJECT, silent=True)
+        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, None, None, OpFlags.FI_INJECT, silent=True)
 
     def injectdata(self, buf: Buffer, data: int, dest_addr: int = FI_ADDR_UNSPEC) -> None:
         """:meth:`senddata` as :meth:`inject` does it."""
-        self._send(Msg([buf], dest_addr), OpFlags.FI_INJECT, data, silent=True)
+        self._send_one(_SEND_OPCODE, buf, dest_addr, 0, None, None, OpFlags.FI_INJECT, data, silent=True)
 
     # fi_tsend
 
@@ -111,12 +103,12 @@ class MessageOperations(Operations, ReceiveOperations):
         dest_addr: int,
         tag: int,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Send ``buf`` to the oldest receive of the peer's that wants this tag."""
-        self._send(TaggedMsg([buf], dest_addr, tag, desc=[desc], context=context), flags)
+        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, desc, context, flags)
 
     def tsendv(
         self,
@@ -142,67 +134,89 @@ class MessageOperations(Operations, ReceiveOperations):
         dest_addr: int,
         tag: int,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`tsend`, and ``data`` (64 bits) in the entry of the peer's receive."""
-        self._send(TaggedMsg([buf], dest_addr, tag, desc=[desc], context=context), flags, data)
+        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, desc, context, flags, data)
 
     def tinject(self, buf: Buffer, dest_addr: int, tag: int) -> None:
         """:meth:`tsend` as :meth:`inject` does it."""
-        self._send(TaggedMsg([buf], dest_addr, tag), OpFlags.FI_INJECT, silent=True)
+        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, None, None, OpFlags.FI_INJECT, silent=True)
 
     def tinjectdata(self, buf: Buffer, data: int, dest_addr: int, tag: int) -> None:
         """:meth:`tsenddata` as :meth:`inject` does it."""
-        self._send(TaggedMsg([buf], dest_addr, tag), OpFlags.FI_INJECT, data, silent=True)
+        self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, None, None, OpFlags.FI_INJECT, data, silent=True)
 
     # How sends are done
 
-    def _send(
+    def _send_one(
         self,
-        msg: Msg | TaggedMsg,
+        opcode: int,
+        buf: Buffer,
+        dest_addr: int,
+        tag: int,
+        desc: MemoryRegion | None,
+        context: Any,
         flags: OpFlags,
         data: int | None = None,
         *,
         silent: bool = False,
-        overrides: bool = False,
     ) -> None:
+        """Send one buffer."""
         rings = self._rings or self._not_enabled()
-        tagged = isinstance(msg, TaggedMsg)
-        tag = msg.tag if isinstance(msg, TaggedMsg) else 0
+        source = view_of(buf)
+        length = source.nbytes
+        if tag:
+            check_tag(tag)
+        bits, silent = self._checked_send(flags, length, data, silent or self._selective, overrides=False)
+        if length > self._payload or bits & _MATCHED:
+            local = local_of(buf, desc, "buf", writable=False, access=MrAccess.FI_SEND)
+            self._send_long(opcode, dest_addr, [local], length, tag, context, bits, silent, data)
+            return
+        self._submit(
+            rings, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0, source, None, None, desc,
+            None, _SEND, length, dest_addr, 0, tag, context, bits, silent, data,
+        )  # fmt: skip
+
+    def _send(
+        self, msg: Msg | TaggedMsg, flags: OpFlags, data: int | None = None, *, overrides: bool = False
+    ) -> None:
+        """Send buffers. ``overrides``: ``flags`` are instead of the endpoint's."""
+        rings = self._rings or self._not_enabled()
+        opcode, tag = (_TAGGED_SEND_OPCODE, msg.tag) if isinstance(msg, TaggedMsg) else (_SEND_OPCODE, 0)
         check_tag(tag)
-        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False, access=_SEND)
+        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False, access=MrAccess.FI_SEND)
         length = total(buffers)
-        if data is not None:
-            self._check_data(data)
-            flags &= ~OpFlags.FI_REMOTE_CQ_DATA  # goes without saying
-        payload = self._nic.parameters.payload
-        # a datagram is never read by its receiver
-        allowed = _SEND_FLAGS if self.max_msg_size > payload else TRANSMIT_FLAGS
-        silent = silent or self._silent(overrides)
-        bits, silent = self._check_request(
-            flags, length, 0, 0, silent, allowed, self.max_msg_size, overrides=overrides
-        )
-        opcode = DescriptorOpcode.TAGGED_SEND if tagged else DescriptorOpcode.SEND
-        cq_flags = _CQ_TAGGED_SEND if tagged else _CQ_SEND
-        if length > payload or bits & _MATCHED:
-            self._send_long(opcode, msg.addr, buffers, length, tag, cq_flags, msg.context, bits, silent, data)
+        bits, silent = self._checked_send(flags, length, data, self._silent(overrides), overrides=overrides)
+        if length > self._payload or bits & _MATCHED:
+            self._send_long(opcode, msg.addr, buffers, length, tag, msg.context, bits, silent, data)
             return
         source = buffers[0] if len(buffers) == 1 else gathered(buffers, length)
         self._submit(
-            rings, opcode, 0, 0, source, None, None, length, msg.addr, 0, tag, cq_flags, msg.context, bits, silent,
-            data,
+            rings, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0, source.view, None, None,
+            source.keep, None, _SEND, length, msg.addr, 0, tag, msg.context, bits, silent, data,
         )  # fmt: skip
+
+    def _checked_send(
+        self, flags: OpFlags, length: int, data: int | None, silent: bool, *, overrides: bool
+    ) -> tuple[int, bool]:
+        """What :meth:`_check_request` says of a message."""
+        if data is not None:
+            self._check_data(data)
+            flags &= ~OpFlags.FI_REMOTE_CQ_DATA  # goes without saying
+        # a datagram is never read by its receiver
+        allowed = _SEND_FLAGS if self.max_msg_size > self._payload else TRANSMIT_FLAGS
+        return self._check_request(flags, length, 0, 0, silent, allowed, self.max_msg_size, overrides=overrides)
 
     def _send_long(
         self,
-        opcode: DescriptorOpcode,
+        opcode: int,
         dest_addr: int,
         buffers: Sequence[Local],
         length: int,
         tag: int,
-        cq_flags: int,
         context: Any,
         bits: int,
         silent: bool,
@@ -214,38 +228,27 @@ class MessageOperations(Operations, ReceiveOperations):
         if sends is None:
             raise fabric_error(
                 Errno.FI_EMSGSIZE,
-                f"this endpoint sends {self._nic.parameters.payload} bytes at most, without FI_MATCH_COMPLETE: "
+                f"this endpoint sends {self._payload} bytes at most, without FI_MATCH_COMPLETE: "
                 "for more, its caps need FI_SEND with FI_MSG or FI_TAGGED",
             )
+        kind = _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS
         if bits & _TRIGGER:
-            post = functools.partial(self._send_long, opcode, dest_addr, buffers, length, tag, cq_flags)
-            self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, buffers)
+            post = functools.partial(self._send_long, opcode, dest_addr, buffers, length, tag)
+            self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, buffers)
             return
         if self._connection is not None:
             dest_addr = self._connection.destination()
         peer = self._open_peers.get(dest_addr)
         if peer is None:
             peer = self._find_peer(dest_addr)
-        rings.check_space()
         whole = len(buffers) == 1 and length and not bits & _INJECT
         source = buffers[0] if whole else gathered(buffers, length)
         flags = int(DescriptorFlags.FENCE) if bits & _FENCE else 0
         if data is not None:
             flags |= DescriptorFlags.IMMEDIATE
-        ending = Ending(length)
-        ending.deferral = deferral
-        sends.post(
-            Operation(context, cq_flags, silent, dest_addr, ((source.view, source.desc),), ending),
-            bool(bits & _MORE),
-            _LONG_OPCODES[opcode],
-            flags,
-            source.segment,
-            grant(self._nic, [source]),
-            length,
-            peer,
-            tag,
-            data or 0,
-        )
+        request = Request(context, kind, silent, dest_addr, length, keep_of([source]), grants_of([source]))
+        deferred(request, deferral)
+        sends.post(request, bits & _MORE, peer, _LONG_OPCODES[opcode], flags, source.segment, tag, data or 0)
 
     # What receives need to know
 
@@ -255,5 +258,5 @@ class MessageOperations(Operations, ReceiveOperations):
         if self._connection is not None:
             self._connection.check_receiving()
 
-    def _sender(self, src_addr: int) -> tuple[int, int] | None:
-        return super()._sender(src_addr) if self._connection is None else None
+    def _sender(self, src_addr: int) -> tuple[int, int]:
+        return super()._sender(src_addr) if self._connection is None else ANYBODY

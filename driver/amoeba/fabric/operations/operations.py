@@ -1,4 +1,4 @@
-"""What RMA and atomics share: checks of their arguments, and the way into the ring.
+"""What RMA, atomics and messages share: checks of their arguments, and the way into the ring.
 
 Every call checks its arguments completely, then writes its descriptors and rings the doorbell. What it raises,
 it raises before anything is posted; what goes wrong later arrives as an error entry of the completion queue.
@@ -8,24 +8,26 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import DescriptorFlags
 
-from amoeba.core.buffers import Buffer, Segment, address_of, cut, view_of
+from amoeba.core.buffers import Segment, address_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import MrAccess, OpFlags
-from amoeba.fabric.operations.vectors import Descs
+from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.local_buffers import check_region, local_of
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import trigger_of
 from amoeba.nic.nic import Nic
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.requests import Ending, Operation, Piece
+from amoeba.transport.posting import INLINE_SIZE, Local, PostFlags, post_vector
+from amoeba.transport.requests import Grant, Request
 from amoeba.transport.rings import INJECT_SIZE
 from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain, MemoryRegion
+    from amoeba.fabric.domain import Domain
     from amoeba.fabric.endpoints.connections import Connection
     from amoeba.fabric.queues.completion import CompletionQueue
 
@@ -35,12 +37,9 @@ __all__ = [
     "NO_FLAGS",
     "TRANSMIT_FLAGS",
     "TX_OP_FLAGS",
-    "Local",
     "Operations",
-    "gathered",
-    "grant",
-    "locals_of",
-    "total",
+    "deferred",
+    "post_flags",
 ]
 
 MAX_MESSAGE = 1 << 30
@@ -59,8 +58,6 @@ TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
 
 _U64 = 2**64 - 1
-_INLINE_SIZE = 8
-"""Most bytes of operands that fit into a descriptor."""
 _MORE = int(OpFlags.FI_MORE)
 _FENCED = int(OpFlags.FI_FENCE)
 _INJECT = int(OpFlags.FI_INJECT)
@@ -81,84 +78,17 @@ _WHY_NOT = {
 _INLINE = int(DescriptorFlags.INLINE)
 _FENCE = int(DescriptorFlags.FENCE)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
-_COMPARE_ATOMIC = int(DescriptorOpcode.COMPARE_ATOMIC)
-_WRITE_OPCODE = int(DescriptorOpcode.WRITE)
-_READ_OPCODE = int(DescriptorOpcode.READ)
 
 _READ = int(MrAccess.FI_READ)
 _WRITE = int(MrAccess.FI_WRITE)
 
 
-class Local:
-    """One local buffer of an operation: checked first, made accessible once nothing can fail any more.
-
-    ``access``: what a region must allow if that is neither FI_READ (``writable``) nor FI_WRITE (else).
-    """
-
-    __slots__ = ("address", "desc", "length", "view", "writable")
-
-    def __init__(
-        self, view: memoryview, desc: "MemoryRegion | None", *, writable: bool, access: MrAccess | None = None
-    ) -> None:
-        self.view = view
-        self.desc = desc
-        self.writable = writable
-        self.length = length = view.nbytes
-        # a source that fits into the descriptor is copied there, wherever it lies
-        self.address = address_of(view) if writable or length > _INLINE_SIZE or desc is not None else 0
-        if desc is None:
-            return
-        desc._check_open()
-        if not desc.access_bits & ((_READ if writable else _WRITE) if access is None else access):
-            needed = access or (MrAccess.FI_READ if writable else MrAccess.FI_WRITE)
-            raise fabric_error(Errno.FI_EACCES, f"the region's access is {desc.access!r}, this use needs {needed!r}")
-        if self.length and not desc.covers(self.address, self.length):
-            raise fabric_error(Errno.FI_EINVAL, f"a buffer of {self.length} bytes lies outside the region in desc")
-
-    @property
-    def segment(self) -> Segment:
-        """Where it lies, also if it would fit into a descriptor."""
-        return Segment(self.address or address_of(self.view), self.length)
-
-
-def total(buffers: Sequence[Local]) -> int:
-    """Bytes of all buffers together."""
-    return sum(buffer.length for buffer in buffers)
-
-
-def locals_of(
-    buffers: Sequence[Buffer], descs: Descs, name: str, *, writable: bool, access: MrAccess | None = None
-) -> list[Local]:
-    """Check the buffers of a vector. Raises FI_EINVAL, also if there are not as many regions, and FI_EACCES."""
-    if descs is None:
-        descs = [None] * len(buffers)
-    if len(descs) != len(buffers):
-        raise fabric_error(Errno.FI_EINVAL, f"{name} has {len(buffers)} buffers, its desc {len(descs)} regions")
-    return [
-        Local(view_of(buffer, writable=writable), desc, writable=writable, access=access)
-        for buffer, desc in zip(buffers, descs, strict=True)
-    ]
-
-
-def grant(nic: Nic, used: Sequence[Local]) -> tuple[tuple[int, int], ...]:
-    """Make buffers that are in no region accessible to the NIC; returns what is to be revoked."""
-    grants: tuple[tuple[int, int], ...] = ()
-    for buffer in used:
-        if buffer.desc is None and buffer.length:
-            address = buffer.address or address_of(buffer.view)
-            nic.dma.grant(address, buffer.length, writable=buffer.writable)
-            grants += ((address, buffer.length),)
-    return grants
-
-
-def gathered(buffers: Sequence[Local], length: int) -> Local:
-    """The ``length`` bytes of buffers, one after the other, in memory of the driver's: of one byte at least."""
-    whole = memoryview(bytearray(max(length, 1)))
-    at = 0
-    for buffer in buffers:
-        whole[at : at + buffer.length] = buffer.view.cast("B")
-        at += buffer.length
-    return Local(whole, None, writable=False)
+def post_flags(bits: int) -> PostFlags:
+    """What flags of an operation mean to the engine."""
+    flags = PostFlags.MORE if bits & _MORE else PostFlags.NONE
+    flags |= PostFlags.FENCE if bits & _FENCED else PostFlags.NONE
+    flags |= PostFlags.INJECT if bits & _INJECT else PostFlags.NONE
+    return flags | (PostFlags.COMMIT if bits & _COMMIT else PostFlags.NONE)
 
 
 class Operations(FabricObject):
@@ -177,6 +107,8 @@ class Operations(FabricObject):
     def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
         self.domain = domain
         self._nic: Nic = domain.nic
+        self._payload: int = domain.nic.parameters.payload
+        """Most bytes of a message in one packet."""
         self._selective_queue = False
         """The completion queue hears of successes only where FI_COMPLETION asks for it."""
         self._take_op_flags(op_flags)
@@ -301,89 +233,143 @@ class Operations(FabricObject):
     def _submit(
         self,
         rings: TransmitRings,
-        opcode: DescriptorOpcode,
+        kind: int,
+        opcode: int,
         op: int,
         datatype: int,
-        operands: Local | None,
-        compared: Local | None,
-        result: Local | None,
+        source: memoryview | None,
+        compared: memoryview | None,
+        sink: memoryview | None,
+        desc: MemoryRegion | None,
+        sink_desc: MemoryRegion | None,
+        access: int,
         length: int,
         dest_addr: int,
         addr: int,
         key: int,
-        cq_flags: int,
         context: Any,
         bits: int,
         silent: bool,
         data: int | None = None,
         deferral: Deferral | None = None,
     ) -> None:
-        """Post a request whose arguments are right, in one descriptor, or defer it until its counter says so.
+        """Post a request whose numbers and buffers are right, in one descriptor if that will do.
 
-        What is to be committed takes several. Raises FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or
-        the peer has just been given up.
+        ``source``: operands; ``sink``: results. ``access``: what the region in ``desc`` must allow. Raises what
+        :func:`check_region` does, FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just
+        been given up.
         """
-        if bits & _COMMIT and length:
-            self._submit_vector(
-                rings, opcode, op, datatype, _some(operands), _some(compared), _some(result), length,
-                [Segment(addr, length, key)], dest_addr, cq_flags, context, bits, silent, data, deferral,
+        if bits & _INDIRECT:
+            self._submit_indirectly(
+                rings, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc, access, length, dest_addr,
+                addr, key, context, bits, silent, data, deferral,
             )  # fmt: skip
             return
-        if bits & _TRIGGER:
-            # no closure: it would make every local variable of this method slower, whether used or not
-            post = functools.partial(
-                self._submit, rings, opcode, op, datatype, operands, compared, result, length, dest_addr, addr, key,
-                cq_flags,
-            )  # fmt: skip
-            every = [buffer for buffer in (operands, compared, result) if buffer is not None]
-            self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, every)
-            return
-        if self._connection is not None:
-            dest_addr = self._connection.destination()
-        peer = self._open_peers.get(dest_addr)
-        if peer is None:
-            peer = self._find_peer(dest_addr)
-        rings.check_space()
-        flags = local = compare = 0
-        used: list[Local] = []
-        if operands is not None and length <= _INLINE_SIZE:
-            flags = _INLINE
-            local = int.from_bytes(operands.view, "little")
-            if compared is not None:
-                compare = int.from_bytes(compared.view, "little")
-        elif bits & _INJECT and operands is not None:
-            local = rings.stash([operands.view])
-            if compared is not None:
-                compare = rings.stash([compared.view], INJECT_SIZE)
-        elif operands is not None:
-            local = operands.address
-            used.append(operands)
-            if compared is not None:
-                compare = compared.address
-                used.append(compared)
-        if result is not None:
-            used.append(result)
+        flags = local = compare = result = 0
+        keep: Any = None
+        grants: tuple[Grant, ...] = ()
+        if source is not None:
+            if length <= INLINE_SIZE:
+                # copied, wherever it lies
+                flags = _INLINE
+                local = int.from_bytes(source, "little")
+                if compared is not None:
+                    compare = int.from_bytes(compared, "little")
+                if desc is not None:
+                    check_region(desc, address_of(source), length, access)
+            elif bits & _INJECT:
+                rings.check_space()
+                local = rings.stash([source])
+                if compared is not None:
+                    compare = rings.stash([compared], INJECT_SIZE)
+            else:
+                local = address_of(source)
+                keep = source, desc, compared, sink, sink_desc
+                if desc is None:
+                    grants = ((local, length, False),)
+                else:
+                    check_region(desc, local, length, access)
+                if compared is not None:
+                    compare = address_of(compared)
+                    if desc is None:
+                        grants += ((compare, length, False),)
+                    else:
+                        check_region(desc, compare, length, access)
+        if sink is not None:
+            result = address_of(sink)
+            if sink_desc is not None:
+                check_region(sink_desc, result, length, _READ)
+            elif length:
+                grants += ((result, length, True),)
+            keep = keep or (sink, sink_desc)
         if bits & _FENCED:
             flags |= _FENCE
         if data is not None:
             flags |= _IMMEDIATE
             compare = data
-        grants = grant(self._nic, used)
-        ending = Ending(length, grants) if grants or deferral is not None else None
-        if ending is not None:
-            ending.deferral = deferral
+        if self._connection is not None:
+            dest_addr = self._connection.destination()
+        peer = self._open_peers.get(dest_addr)
+        if peer is None:
+            peer = self._find_peer(dest_addr)
+        request = Request(context, kind, silent, dest_addr, length, keep, grants)
+        if deferral is not None:
+            deferred(request, deferral)
         rings.post(
-            Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
-            bool(bits & _MORE),
-            op,
-            datatype,
-            peer,
-            (opcode, flags, length, addr, key, local, 0 if result is None else result.address, compare),
+            request, bits & _MORE, peer, opcode, flags, op, datatype, length, addr, key, local, result, compare
         )
+
+    def _submit_indirectly(
+        self,
+        rings: TransmitRings,
+        kind: int,
+        opcode: int,
+        op: int,
+        datatype: int,
+        source: memoryview | None,
+        compared: memoryview | None,
+        sink: memoryview | None,
+        desc: MemoryRegion | None,
+        sink_desc: MemoryRegion | None,
+        access: int,
+        length: int,
+        dest_addr: int,
+        addr: int,
+        key: int,
+        context: Any,
+        bits: int,
+        silent: bool,
+        data: int | None,
+        deferral: Deferral | None,
+    ) -> None:
+        """What :meth:`_submit` does for requests that wait for a counter, or are committed."""
+        used = [
+            local_of(view, region, name, writable=writable, access=MrAccess(needed))
+            for name, view, region, needed, writable in (
+                ("buf", source, desc, access, False),
+                ("compare", compared, desc, access, False),
+                ("result", sink, sink_desc, _READ, True),
+            )
+            if view is not None
+        ]
+        if bits & _TRIGGER:
+            post = functools.partial(
+                self._submit, rings, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc, access,
+                length, dest_addr, addr, key,
+            )  # fmt: skip
+            self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, used)
+            return
+        operands = used[: source is not None]
+        results = used[len(used) - (sink is not None) :]
+        self._submit_vector(
+            rings, kind, opcode, op, datatype, operands, used[len(operands) : len(used) - len(results)], results,
+            length, [Segment(addr, length, key)], dest_addr, context, bits, silent, data, deferral,
+        )  # fmt: skip
 
     def _submit_vector(
         self,
         rings: TransmitRings,
+        kind: int,
         opcode: int,
         op: int,
         datatype: int,
@@ -393,7 +379,6 @@ class Operations(FabricObject):
         length: int,
         remote: Sequence[Segment],
         dest_addr: int,
-        cq_flags: int,
         context: Any,
         bits: int,
         silent: bool,
@@ -402,61 +387,33 @@ class Operations(FabricObject):
     ) -> None:
         """Post a request whose arguments are right, in as many descriptors as its segments and its data need.
 
-        Raises what :meth:`_submit` does, and FI_EINVAL if they are more than the ring has.
+        With FI_TRIGGER it waits for its counter. Raises FI_EINVAL for an unknown peer, or if the request needs more
+        descriptors than the ring has, FI_EAGAIN if the ring is full or the peer has just been given up.
         """
         if bits & _TRIGGER:
             post = functools.partial(
-                self._submit_vector, rings, opcode, op, datatype, operands, compared, results, length, remote,
-                dest_addr, cq_flags,
+                self._submit_vector, rings, kind, opcode, op, datatype, operands, compared, results, length, remote,
+                dest_addr,
             )  # fmt: skip
             every = [*operands, *compared, *results]
-            self._defer(rings, dest_addr, cq_flags, context, bits, silent, length, data, post, every)
+            self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, every)
             return
         if self._connection is not None:
             dest_addr = self._connection.destination()
         peer = self._open_peers.get(dest_addr)
         if peer is None:
             peer = self._find_peer(dest_addr)
-        rings.check_space()
-        used = [*operands, *compared, *results]
-        vectors = [[buffer.segment for buffer in buffers] for buffers in (operands, compared, results)]
-        if bits & _INJECT:
-            used = [*results]
-            for vector, buffers, offset in ((0, operands, 0), (1, compared, INJECT_SIZE)):
-                if buffers:
-                    vectors[vector] = [Segment(rings.stash([b.view for b in buffers], offset), length)]
-        absent = Segment(0, length)
-        pieces = [
-            Piece(opcode, 0, there.length, there.address, there.key, local.address, result.address, compare.address)
-            for there, local, compare, result in cut([remote, *(vector or [absent] for vector in vectors)])
-        ]
-        if bits & _COMMIT and length:
-            used.append(_commit(pieces))
-        if data is not None:
-            _attach(pieces, data)
-        if bits & _FENCED:
-            pieces[0] = pieces[0]._replace(flags=pieces[0].flags | _FENCE)
-        if len(pieces) > rings.entries:
-            raise fabric_error(
-                Errno.FI_EINVAL, f"these segments need {len(pieces)} ring entries, there are {rings.entries}"
-            )
-        rings.check_space(len(pieces))
-        ending = Ending(length, grant(self._nic, used))
-        ending.deferral = deferral
-        rings.post_chain(
-            Operation(context, cq_flags, silent, dest_addr, tuple((b.view, b.desc) for b in used), ending),
-            bool(bits & _MORE),
-            op,
-            datatype,
-            peer,
-            pieces,
+        request = Request(context, kind, silent, dest_addr, length)
+        deferred(request, deferral)
+        post_vector(
+            rings, request, post_flags(bits), peer, opcode, op, datatype, operands, compared, results, remote, data
         )
 
     def _defer(
         self,
         rings: TransmitRings,
         dest_addr: int,
-        cq_flags: int,
+        kind: int,
         context: Any,
         bits: int,
         silent: bool,
@@ -480,13 +437,13 @@ class Operations(FabricObject):
 
         def start(deferral: Deferral) -> None:
             for buffer in buffers:
-                if buffer.desc is not None:
-                    buffer.desc._check_open()
+                if buffer.keep is not None:
+                    buffer.keep._check_open()
             post(trigger.op_context, bits & ~_TRIGGER, quiet, data, deferral)
 
         deferral = trigger.defer(start, bits)
         deferral.place, deferral.queue = rings, self._cq
-        deferral.reported = Operation(trigger.op_context, cq_flags, False, dest_addr, ()), length
+        deferral.reported = Request(trigger.op_context, kind, False, dest_addr, length)
         self.domain._deferrals.add(deferral)
 
     def _not_enabled(self) -> TransmitRings:
@@ -494,34 +451,7 @@ class Operations(FabricObject):
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
 
 
-def _some(buffer: Local | None) -> Sequence[Local]:
-    return () if buffer is None else (buffer,)
-
-
-def _commit(pieces: list[Piece]) -> Local:
-    """Let pieces that change memory end when the changes are in it; returns where the NIC writes meanwhile.
-
-    A read behind writes pushes them out of whatever holds them between the peer's NIC and its memory. It is fenced,
-    to find nothing in the NIC any more. A write of no bytes ends the chain, so that the peer counts a write, not a
-    read, and hears of data only then.
-    """
-    last = pieces[-1]
-    end = (last.remote_address + last.length) & _U64
-    flushed = Local(memoryview(bytearray(1)), None, writable=True)
-    pieces.append(Piece(_READ_OPCODE, _FENCE, 1, (end - 1) & _U64, last.remote_key, 0, flushed.address, 0))
-    pieces.append(Piece(_WRITE_OPCODE, _FENCE, 0, end, last.remote_key, 0, 0, 0))
-    return flushed
-
-
-def _attach(pieces: list[Piece], data: int) -> None:
-    """Let immediate data go with the last piece.
-
-    Compare atomics have no room for it: a write of no bytes follows them, to where the last one ends, so that bounds
-    which refuse the one refuse the other.
-    """
-    last = pieces[-1]
-    if last.opcode == _COMPARE_ATOMIC:
-        end = (last.remote_address + last.length) & _U64
-        pieces.append(Piece(_WRITE_OPCODE, _IMMEDIATE, 0, end, last.remote_key, 0, 0, data))
-    else:
-        pieces[-1] = last._replace(flags=last.flags | _IMMEDIATE, compare=data)
+def deferred(request: Request, deferral: Deferral | None) -> None:
+    """Tell what has waited of the end of the request that it has become."""
+    if deferral is not None:
+        request.ended, request.counted = deferral.finish, deferral.counted

@@ -1,28 +1,30 @@
 """Receiving messages, as fi_msg(3) and fi_tagged(3) define it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from amoeba_model.descriptors import EventFlags, ReceiveOpcode
 
-from amoeba.core.buffers import Buffer
+from amoeba.core.buffers import Buffer, address_of, view_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.endpoints.receiver import MAX_RECEIVE_SEGMENTS, Receiver
-from amoeba.fabric.operations.operations import NO_FLAGS, Local, grant, locals_of, total
+from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.local_buffers import check_region, locals_of
+from amoeba.fabric.operations.operations import NO_FLAGS
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import trigger_of
 from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
-from amoeba.transport.receives import Claim, Match, Receive, Receives
-from amoeba.transport.requests import Operation
+from amoeba.transport.posting import Local, grants_of, total
+from amoeba.transport.receives import ANYBODY, Claim, Receive, Receives
+from amoeba.transport.requests import Request
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain, MemoryRegion
+    from amoeba.fabric.domain import Domain
     from amoeba.fabric.queues.completion import CompletionQueue
 
 __all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving", "check_tag"]
@@ -30,7 +32,7 @@ __all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving", "check_tag"]
 MAX_RECEIVE = (1 << 32) - 1
 """Most bytes of a receive's buffers."""
 _U64 = 2**64 - 1
-_RECV = MrAccess.FI_RECV
+_RECV = int(MrAccess.FI_RECV)
 _MORE = int(OpFlags.FI_MORE)
 _REPORT = int(OpFlags.FI_COMPLETION)
 _MULTI = int(OpFlags.FI_MULTI_RECV)
@@ -42,7 +44,6 @@ _LEVEL = int(OpFlags.FI_TRANSMIT_COMPLETE)
 """What a receive may ask for. Every completion says more: that the message is where everybody sees it."""
 _RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _TRIGGER | _LEVEL
 _SEARCH_FLAGS = _MORE | _REPORT | _PEEK | _CLAIM | _DISCARD
-_UNTAGGED = Match(tagged=False)
 _NOBODY = -1
 
 
@@ -50,6 +51,16 @@ def check_tag(tag: int) -> None:
     """Raise FI_EINVAL for what is no tag."""
     if not 0 <= tag <= _U64:
         raise fabric_error(Errno.FI_EINVAL, f"a tag has 64 bits, got {tag:#x}")
+
+
+def _check_flags(bits: int, allowed: int) -> None:
+    if bits & ~allowed:
+        raise fabric_error(Errno.FI_EBADFLAGS, f"not supported here: {OpFlags(bits & ~allowed)!r}")
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_RECEIVE:
+        raise fabric_error(Errno.FI_EMSGSIZE, f"a receive has at most {MAX_RECEIVE} bytes, got {length}")
 
 
 class ReceiveOperations(FabricObject):
@@ -64,15 +75,15 @@ class ReceiveOperations(FabricObject):
         """Raise FI_EOPBADSTATE before enable(), FI_ENOTCONN before there is a peer that one is needed for."""
         raise NotImplementedError
 
-    def _sender(self, src_addr: int) -> tuple[int, int] | None:
-        """IPv4 address and context of the only sender whose messages are wanted; None: anybody's.
+    def _sender(self, src_addr: int) -> tuple[int, int]:
+        """IPv4 address and context of the only sender whose messages are wanted; ANYBODY: of all.
 
         Raises FI_EINVAL for an unknown number.
         """
         assert self._receiver is not None
-        return (
-            self._receiver.identity_of(src_addr) if self._receiver.directed and src_addr != FI_ADDR_UNSPEC else None
-        )
+        if src_addr == FI_ADDR_UNSPEC or not self._receiver.directed:
+            return ANYBODY
+        return self._receiver.identity_of(src_addr)
 
     # fi_recv
 
@@ -81,12 +92,12 @@ class ReceiveOperations(FabricObject):
         buf: Buffer,
         *,
         src_addr: int = FI_ADDR_UNSPEC,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Receive a message into ``buf``; with FI_MULTI_RECV message after message."""
-        self._recv(Msg([buf], src_addr, [desc], context), flags)
+        self._recv_one(False, buf, 0, 0, src_addr, desc, context, flags)
 
     def recvv(
         self,
@@ -116,12 +127,12 @@ class ReceiveOperations(FabricObject):
         ignore: int = 0,
         *,
         src_addr: int = FI_ADDR_UNSPEC,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Receive a message whose tag is ``tag``, but for the bits in ``ignore``."""
-        self._recv(TaggedMsg([buf], src_addr, tag, ignore, [desc], context), flags)
+        self._recv_one(True, buf, tag, ignore, src_addr, desc, context, flags)
 
     def trecvv(
         self,
@@ -208,43 +219,95 @@ class ReceiveOperations(FabricObject):
         Raises FI_EBADFLAGS, FI_EMSGSIZE, FI_EINVAL and what buffers raise.
         """
         assert self._receiver is not None
-        if bits & ~allowed:
-            raise fabric_error(Errno.FI_EBADFLAGS, f"not supported here: {OpFlags(bits & ~allowed)!r}")
-        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=True, access=_RECV)
-        if total(buffers) > MAX_RECEIVE:
-            raise fabric_error(Errno.FI_EMSGSIZE, f"a receive has at most {MAX_RECEIVE} bytes, got {total(buffers)}")
-        if isinstance(msg, TaggedMsg):
-            check_tag(msg.tag)
-            check_tag(msg.ignore)
-            match = Match(True, msg.tag, msg.ignore)
-        else:
-            match = _UNTAGGED
-        match = replace(match, source=self._sender(msg.addr))
+        _check_flags(bits, allowed)
+        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=True, access=MrAccess.FI_RECV)
+        length = total(buffers)
+        _check_length(length)
+        tagged = isinstance(msg, TaggedMsg)
+        tag, ignore = (msg.tag, msg.ignore) if isinstance(msg, TaggedMsg) else (0, 0)
+        check_tag(tag)
+        check_tag(ignore)
         if sum(1 for buffer in buffers if buffer.length) > MAX_RECEIVE_SEGMENTS:
             raise fabric_error(
                 Errno.FI_EINVAL, f"a receive has at most {MAX_RECEIVE_SEGMENTS} buffers, got {len(buffers)}"
             )
         receive = Receive(
-            match,
+            tagged,
+            tag,
+            ignore,
+            self._sender(msg.addr),
             msg.context,
             self._receiver.selective and not bits & _REPORT,
             tuple(buffer.view for buffer in buffers),
-            keep=tuple(buffer.desc for buffer in buffers),
+            next((buffer.address for buffer in buffers if buffer.length), 0),
+            length,
+            tuple(buffer.keep for buffer in buffers),
         )
         return receive, buffers
 
+    def _recv_one(
+        self,
+        tagged: bool,
+        buf: Buffer,
+        tag: int,
+        ignore: int,
+        src_addr: int,
+        desc: MemoryRegion | None,
+        context: Any,
+        flags: OpFlags,
+    ) -> None:
+        """Post a receive into one buffer."""
+        receives = self._receiving()
+        receiver = self._receiver
+        assert receiver is not None
+        bits = int(flags) if flags else 0
+        if bits:
+            _check_flags(bits, _RECEIVE_FLAGS)
+        view = view_of(buf, writable=True)
+        length = view.nbytes
+        _check_length(length)
+        if tag or ignore:
+            check_tag(tag)
+            check_tag(ignore)
+        address = address_of(view)
+        if desc is not None:
+            check_region(desc, address, length, _RECV)
+        receive = Receive(
+            tagged,
+            tag,
+            ignore,
+            ANYBODY if src_addr == FI_ADDR_UNSPEC else self._sender(src_addr),
+            context,
+            receiver.selective and not bits & _REPORT,
+            (view,),
+            address,
+            length,
+            desc,
+        )
+        if bits & (_MULTI | _TRIGGER):
+            self._recv_specially(receives, receive, [Local(view, desc, writable=True)], bits)
+            return
+        if desc is None and length:
+            receive.grants = ((address, length, True),)
+        receives.post(receive, receiver.min_multi_recv, bits & _MORE)
+
     def _recv(self, msg: Msg | TaggedMsg, flags: OpFlags) -> None:
         receives = self._receiving()
-        assert self._receiver is not None
         bits = int(flags)
         receive, buffers = self._checked_receive(msg, bits, _RECEIVE_FLAGS)
-        receive.multi = bool(bits & _MULTI)
-        if receive.multi and not (self._receiver.multi and len(buffers) == 1 and receive.length):
-            raise fabric_error(
-                Errno.FI_EINVAL,
-                "FI_MULTI_RECV takes one buffer of a byte or more, and caps with FI_MULTI_RECV if caps are given; "
-                f"got {len(buffers)} buffers",
-            )
+        self._recv_specially(receives, receive, buffers, bits)
+
+    def _recv_specially(self, receives: Receives, receive: Receive, buffers: Sequence[Local], bits: int) -> None:
+        """Post a receive whose flags or buffers ask for more."""
+        assert self._receiver is not None
+        if bits & _MULTI:
+            if not (self._receiver.multi and len(buffers) == 1 and receive.length):
+                raise fabric_error(
+                    Errno.FI_EINVAL,
+                    "FI_MULTI_RECV takes one buffer of a byte or more, and caps with FI_MULTI_RECV if caps are "
+                    f"given; got {len(buffers)} buffers",
+                )
+            receive.multi = True
         if bits & _TRIGGER:
             self._defer_receive(receives, receive, buffers, bits & ~_TRIGGER)
         else:
@@ -253,9 +316,8 @@ class ReceiveOperations(FabricObject):
     def _post_receive(self, receives: Receives, receive: Receive, buffers: Sequence[Local], bits: int) -> None:
         """Post a receive whose arguments are right. Raises FI_EAGAIN."""
         assert self._receiver is not None
-        receives.check_space()
         self._prepare(receive, buffers)
-        receives.post(receive, self._receiver.min_multi_recv, bool(bits & _MORE))
+        receives.post(receive, self._receiver.min_multi_recv, bits & _MORE)
 
     def _defer_receive(self, receives: Receives, receive: Receive, buffers: Sequence[Local], bits: int) -> None:
         """Let a receive with FI_TRIGGER, whose other arguments are right, wait for its counter.
@@ -264,17 +326,18 @@ class ReceiveOperations(FabricObject):
         """
         assert self._receiver is not None
         trigger = trigger_of(receive.context, self.domain)
-        receive.context, receive.silent = trigger.op_context, trigger.is_silent(receive.silent, bits)
+        receive.context, receive.silent = trigger.op_context, trigger.is_silent(bool(receive.silent), bits)
 
         def start(deferral: Deferral) -> None:
             for buffer in buffers:
-                if buffer.desc is not None:
-                    buffer.desc._check_open()
+                if buffer.keep is not None:
+                    buffer.keep._check_open()
             self._post_receive(self._receiving(), receive, buffers, bits)
 
-        deferral = receive.deferral = trigger.defer(start, bits)
+        deferral = trigger.defer(start, bits)
+        receive.ended, receive.counted = deferral.finish, deferral.counted
         deferral.place, deferral.queue = receives, self._telling_queue()
-        deferral.reported = Operation(receive.context, receive.flags, False, _NOBODY, ()), 0
+        deferral.reported = Request(receive.context, receive.kind, False, _NOBODY, 0)
         self.domain._deferrals.add(deferral)
 
     def _telling_queue(self) -> "CompletionQueue | None":
@@ -287,14 +350,14 @@ class ReceiveOperations(FabricObject):
         return [None if self._receiver is None else self._receiver.queue]
 
     def _prepare(self, receive: Receive, buffers: Sequence[Local]) -> None:
-        """Make the buffers accessible to the NIC, which reads long messages into each of them.
+        """Say what makes the buffers accessible to the NIC, which reads long messages into each of them.
 
         Others meet scattered buffers in memory of the driver's.
         """
         used = list(buffers)
         if sum(1 for buffer in buffers if buffer.length) > 1:
             used.append(Local(receive.gather(), None, writable=True))
-        receive.grants = grant(self._nic, used)
+        receive.grants = grants_of(used)
 
     def _search(self, receives: Receives, receive: Receive, bits: int) -> None:
         """Post a search for a message."""
@@ -316,15 +379,14 @@ class ReceiveOperations(FabricObject):
             return seen
 
         receive.found = found
-        receive.opcode = ReceiveOpcode.TAKE if claimed or discarded else ReceiveOpcode.PEEK
-        receives.check_space(receive.opcode)
-        receives.post(receive, 0, bool(bits & _MORE))
+        receive.opcode = int(ReceiveOpcode.TAKE if claimed or discarded else ReceiveOpcode.PEEK)
+        receives.post(receive, 0, bits & _MORE)
 
     def _use_claim(self, receives: Receives, receive: Receive, buffers: Sequence[Local], bits: int) -> None:
         """Receive or drop a message that was claimed before."""
         claim = receives.claim(receive) if bits & _CLAIM else None
         if claim is None:
-            kind = "tagged message" if receive.match.tagged else "message without a tag"
+            kind = "tagged message" if receive.tagged else "message without a tag"
             raise fabric_error(Errno.FI_EINVAL, f"no {kind} was claimed with context {receive.context!r}")
         if bits & _DISCARD:
             receives.drop(claim, receive)

@@ -1,32 +1,25 @@
 """Remote memory access, as fi_rma(3) defines it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amoeba_model.descriptors import DescriptorOpcode
 
 from amoeba.core.buffers import Buffer, Segment, view_of
-from amoeba.fabric.constants import Caps, OpFlags
-from amoeba.fabric.operations.operations import (
-    CHANGE_FLAGS,
-    NO_FLAGS,
-    TRANSMIT_FLAGS,
-    Local,
-    Operations,
-    locals_of,
-    total,
-)
+from amoeba.fabric.constants import MrAccess, OpFlags
+from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.local_buffers import locals_of
+from amoeba.fabric.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Operations
 from amoeba.fabric.operations.vectors import Descs, RmaMsg
-
-if TYPE_CHECKING:
-    from amoeba.fabric.domain import MemoryRegion
+from amoeba.transport.posting import total
+from amoeba.transport.requests import Kind
 
 __all__ = ["RmaOperations"]
 
-_WRITE = DescriptorOpcode.WRITE
-_READ = DescriptorOpcode.READ
-_CQ_WRITE = int(Caps.FI_RMA | Caps.FI_WRITE)
-_CQ_READ = int(Caps.FI_RMA | Caps.FI_READ)
+_WRITE = int(DescriptorOpcode.WRITE)
+_READ = int(DescriptorOpcode.READ)
+_WRITES, _READS = int(Kind.WRITE), int(Kind.READ)
+_SOURCE = int(MrAccess.FI_WRITE)
 
 
 class RmaOperations(Operations):
@@ -39,7 +32,7 @@ class RmaOperations(Operations):
         addr: int,
         key: int,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
@@ -72,7 +65,7 @@ class RmaOperations(Operations):
         addr: int,
         key: int,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
@@ -100,16 +93,17 @@ class RmaOperations(Operations):
         addr: int,
         key: int,
         *,
-        desc: "MemoryRegion | None" = None,
+        desc: MemoryRegion | None = None,
         context: Any = None,
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Copy the peer's memory into ``buf``."""
         rings = self._rings or self._not_enabled()
-        result = Local(view_of(buf, writable=True), desc, writable=True)
-        bits, silent = self._check_request(flags, result.length, addr, key, self._selective)
+        sink = view_of(buf, writable=True)
+        length = sink.nbytes
+        bits, silent = self._check_request(flags, length, addr, key, self._selective)
         self._submit(
-            rings, _READ, 0, 0, None, None, result, result.length, dest_addr, addr, key, _CQ_READ, context, bits,
+            rings, _READS, _READ, 0, 0, None, None, sink, None, desc, 0, length, dest_addr, addr, key, context, bits,
             silent,
         )  # fmt: skip
 
@@ -137,18 +131,19 @@ class RmaOperations(Operations):
         dest_addr: int,
         addr: int,
         key: int,
-        desc: "MemoryRegion | None",
+        desc: MemoryRegion | None,
         context: Any,
         flags: OpFlags,
         silent: bool,
         data: int | None = None,
     ) -> None:
         rings = self._rings or self._not_enabled()
-        source = Local(view_of(buf), desc, writable=False)
-        bits, silent = self._check_request(flags, source.length, addr, key, silent, CHANGE_FLAGS)
+        source = view_of(buf)
+        length = source.nbytes
+        bits, silent = self._check_request(flags, length, addr, key, silent, CHANGE_FLAGS)
         self._submit(
-            rings, _WRITE, 0, 0, source, None, None, source.length, dest_addr, addr, key, _CQ_WRITE, context, bits,
-            silent, data,
+            rings, _WRITES, _WRITE, 0, 0, source, None, None, desc, None, _SOURCE, length, dest_addr, addr, key,
+            context, bits, silent, data,
         )  # fmt: skip
 
     def _rma_vector(self, opcode: int, msg: RmaMsg, whole: tuple[int, int] | None, flags: OpFlags) -> None:
@@ -169,6 +164,6 @@ class RmaOperations(Operations):
             CHANGE_FLAGS if writes else TRANSMIT_FLAGS,
         )
         self._submit_vector(
-            rings, opcode, 0, 0, buffers if writes else (), (), () if writes else buffers, length, remote, msg.addr,
-            _CQ_WRITE if writes else _CQ_READ, msg.context, bits, silent, data,
+            rings, _WRITES if writes else _READS, opcode, 0, 0, buffers if writes else (), (),
+            () if writes else buffers, length, remote, msg.addr, msg.context, bits, silent, data,
         )  # fmt: skip

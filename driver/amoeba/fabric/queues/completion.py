@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amoeba_model.device import DeviceClosedError
@@ -13,9 +13,10 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, fabric_error
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.fabric.constants import Caps, CqFormat, CqWaitCond, WaitObj
+from amoeba.fabric.queues.kinds import CQ_FLAGS
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
-from amoeba.transport.requests import Completed
+from amoeba.transport.requests import NEVER, Completion
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain import Domain
@@ -102,6 +103,20 @@ class CqErrEntry(NamedTuple):
 
 Entry = CqEntry | CqMsgEntry | CqDataEntry | CqTaggedEntry
 
+# several times as fast as CqEntry(...)
+_make: Callable[[type[Any], tuple[Any, ...]], Any] = tuple.__new__
+_MAKERS: dict[CqFormat, Callable[[Completion], Entry]] = {
+    CqFormat.FI_CQ_FORMAT_CONTEXT: lambda of: _make(CqEntry, (of.context,)),
+    CqFormat.FI_CQ_FORMAT_MSG: lambda of: _make(CqMsgEntry, (of.context, CQ_FLAGS[of.kind], of.length)),
+    CqFormat.FI_CQ_FORMAT_DATA: lambda of: _make(
+        CqDataEntry, (of.context, CQ_FLAGS[of.kind], of.length, of.buf, of.data)
+    ),
+    CqFormat.FI_CQ_FORMAT_TAGGED: lambda of: _make(
+        CqTaggedEntry, (of.context, CQ_FLAGS[of.kind], of.length, of.buf, of.data, of.tag)
+    ),
+}
+"""What is read of a completion, by the queue's format."""
+
 
 class CompletionSource(Protocol):
     """A ring that completions come from."""
@@ -115,7 +130,7 @@ class CompletionSource(Protocol):
         """Requests that the NIC works on, or whose completion has not been taken."""
 
     @property
-    def ready(self) -> Collection[Completed]:
+    def ready(self) -> Collection[Completion]:
         """Where what is not read stays: what has been found there, and nobody has taken."""
 
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
@@ -127,7 +142,7 @@ class CompletionSource(Protocol):
     def progress(self) -> None:
         """Do what can be done before something is taken."""
 
-    def poll(self, limit: int) -> list[Completed]:
+    def poll(self, limit: int) -> Sequence[Completion]:
         """Take up to ``limit`` completions, none behind one that reports an error."""
 
     def arm(self) -> None:
@@ -185,15 +200,16 @@ class CompletionQueue(HasDescriptor):
             raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         unspecified = cq_format is CqFormat.FI_CQ_FORMAT_UNSPEC
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
+        self._entry = _MAKERS[self.format]
         self.wait_obj = wait_obj
         self.wait_cond = wait_cond
         self._nic = domain.nic
         self._device = domain.nic.device
         self._deferrals = domain._deferrals
         self._sources: list[CompletionSource] = []
-        self._collected: deque[Completed] = deque()
+        self._collected: deque[Completion] = deque()
         """Out of the rings, on behalf of those who do not read, and not read yet."""
-        self._errors: deque[Completed] = deque()
+        self._errors: deque[Completion] = deque()
         self._signalled = False
         self._lost = False
         """Automatic progress has found the device closed."""
@@ -209,7 +225,8 @@ class CompletionQueue(HasDescriptor):
 
         Raises FI_EAVAIL while the next entry is an error: take it by :meth:`readerr`.
         """
-        return [self._entry(completed) for completed in self._take(count)]
+        make = self._entry
+        return [make(completed) for completed in self._take(count)]
 
     def readfrom(self, count: int = 1) -> list[tuple[Entry, int]]:
         """Like :meth:`read`, each entry with the number of the peer that caused it: ``fi_cq_readfrom``.
@@ -262,19 +279,22 @@ class CompletionQueue(HasDescriptor):
         self._check_open()
         if not self._errors:
             return None
-        operation, length, status, data, _, tag, buf, olen = self._errors.popleft()
+        failed = self._errors.popleft()
         if self._auto is not None:
             self._show()
+        flags, status = CQ_FLAGS[failed.kind], failed.status
         err = RETURN_CODE_ERRNO[ReturnCode(status)]
-        if status == _NO_MATCH and operation.flags & _RECV:
+        if status == _NO_MATCH and flags & _RECV:
             err = Errno.FI_ENOMSG  # nothing was found; a tagged atomic without a receive is FI_ENORX
-        return CqErrEntry(operation.context, operation.flags, length, buf, data, tag, olen, err, status, b"")
+        return CqErrEntry(
+            failed.context, flags, failed.length, failed.buf, failed.data, failed.tag, failed.olen, err, status, b""
+        )
 
     def strerror(self, prov_errno: int) -> str:
         """The NIC's return code in words, such as ``bad mkey``."""
         return ReturnCode(prov_errno).name.replace("_", " ").lower()
 
-    def _take(self, count: int) -> list[Completed]:
+    def _take(self, count: int) -> list[Completion]:
         self._check_open()
         deferrals = self._deferrals
         taken = self._poll(count)
@@ -296,12 +316,12 @@ class CompletionQueue(HasDescriptor):
             raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
         return taken
 
-    def _wait(self, count: int, timeout: float | None, cond: int | None) -> list[Completed]:
+    def _wait(self, count: int, timeout: float | None, cond: int | None) -> list[Completion]:
         self._check_waiting()
         if cond is not None and (cond < 0 or self.wait_cond is CqWaitCond.FI_CQ_COND_NONE):
             raise fabric_error(Errno.FI_EINVAL, f"{self.wait_cond.name} is not met by {cond!r}")
         least = max(cond or 1, 1)
-        taken: list[Completed] = []
+        taken: list[Completion] = []
         deadline = None if timeout is None else time.monotonic() + timeout
         while len(taken) < least:
             try:
@@ -336,9 +356,9 @@ class CompletionQueue(HasDescriptor):
         self._deferrals.arm()
         self._device.wait(seconds)
 
-    def _poll(self, count: int) -> list[Completed]:
+    def _poll(self, count: int) -> list[Completion]:
         """Take entries from all sources in turn; stops behind an error, which it keeps for readerr()."""
-        entries: list[Completed] = []
+        entries: list[Completion] = []
         while self._collected and len(entries) < count and not self._errors:
             self._sort(self._collected.popleft(), entries)
         for source in self._sources:
@@ -347,17 +367,22 @@ class CompletionQueue(HasDescriptor):
                 taken = source.poll(count - len(entries))
                 if not taken:
                     break
-                for completed in taken:
-                    self._sort(completed, entries)
+                # whoever gives them gives none behind one that has failed
+                last = taken[-1]
+                if last.status != _OK:
+                    taken = taken[:-1]
+                    self._sort(last, entries)
+                entries += [completed for completed in taken if not completed.silent]
         if len(self._sources) > 1:  # let every source be first in turn
             self._sources.append(self._sources.pop(0))
         return entries
 
-    def _sort(self, completed: Completed, entries: list[Completed]) -> None:
+    def _sort(self, completed: Completion, entries: list[Completion]) -> None:
         """Put what succeeded to the entries, unless nobody wants to hear of it, and what failed to the errors."""
         if completed.status != _OK:
-            self._errors.append(completed)
-        elif not completed.operation.silent:
+            if completed.silent != NEVER:
+                self._errors.append(completed)
+        elif not completed.silent:
             entries.append(completed)
 
     def _attach(self, source: CompletionSource) -> None:
@@ -382,11 +407,11 @@ class CompletionQueue(HasDescriptor):
             source.progress()
             if not source.limited:
                 while taken := source.poll(_ALL):
-                    self._collected += (each for each in taken if each.status != _OK or not each.operation.silent)
+                    self._collected += (each for each in taken if each.status != _OK or not each.silent)
             elif not self._collected and self._auto is None:
                 self._collected += source.poll(1)
 
-    def _report(self, completed: Completed) -> None:
+    def _report(self, completed: Completion) -> None:
         """Tell of something that was never in a ring."""
         self._collected.append(completed)
         if self._fd is not None:
@@ -428,16 +453,6 @@ class CompletionQueue(HasDescriptor):
         self._check_open()
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened with FI_WAIT_NONE")
-
-    def _entry(self, completed: Completed) -> Entry:
-        operation, length, _, data, _, tag, buf, _ = completed
-        if self.format == CqFormat.FI_CQ_FORMAT_CONTEXT:
-            return CqEntry(operation.context)
-        if self.format == CqFormat.FI_CQ_FORMAT_MSG:
-            return CqMsgEntry(operation.context, operation.flags, length)
-        if self.format == CqFormat.FI_CQ_FORMAT_DATA:
-            return CqDataEntry(operation.context, operation.flags, length, buf, data)
-        return CqTaggedEntry(operation.context, operation.flags, length, buf, data, tag)
 
     def _release(self) -> None:
         self._sources.clear()

@@ -11,9 +11,9 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.fabric.constants import BindFlags, WaitObj
+from amoeba.fabric.queues.kinds import COUNTER_OF, KINDS_OF
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
-from amoeba.transport.requests import COUNTED
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -352,7 +352,8 @@ class Counters:
             if kind in _LOCAL and kind != BindFlags.FI_RECV:
                 counter._attach(rings, queue)
                 if isinstance(rings, ContextRings):  # operations of others have other counters
-                    rings.counters[kind] = counter._number
+                    for each in KINDS_OF[BindFlags(kind)]:
+                        rings.counters[each] = counter._number
 
     def check_receiving(self, queue: "CompletionQueue | None") -> None:
         """Raise FI_ENOCQ if receives are counted and there is no queue that reports their errors."""
@@ -365,9 +366,9 @@ class Counters:
         if counter is not None and queue is not None:
             counter._attach_receives(queue)
 
-    def count(self, flags: int, status: int, told: int | None) -> None:
+    def count(self, kind: int, status: int, told: int | None) -> None:
         """Count what has ended, ``told``: with the status by which the NIC has, None if it has not."""
-        counter = self._counters.get(flags & COUNTED)
+        counter = self._counters.get(COUNTER_OF[kind])
         if counter is None:
             return
         if told is None or not counter._number:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errors import FabricError, TryAgainError
-from amoeba.transport.requests import Completed, Operation, Tally
+from amoeba.transport.requests import Request, Tally
 
 if TYPE_CHECKING:
     from amoeba.fabric.queues.completion import CompletionQueue
@@ -79,8 +79,8 @@ class Deferral:
         """Hears of its end, or of its failure at least."""
         self.counted = True
         """The endpoint's counters count it."""
-        self.reported: tuple[Operation, int] | None = None
-        """What the queue is told, with the length, if it fails before it is posted; None: nothing."""
+        self.reported: Request | None = None
+        """What the queue is told of if it fails before it is posted; None: of nothing."""
         self.ended: Callable[[Deferral], None] = lambda deferral: None
 
     @property
@@ -115,10 +115,10 @@ class Deferral:
             self.completion._count(_CANCELLED)
         if self.reported is None or self.queue is None or self.queue.closed:
             return
-        operation, length = self.reported
         if self.counted and self.place is not None and self.place.tally is not None:
-            self.place.tally(operation.flags, _CANCELLED, None)
-        self.queue._report(Completed(operation, length, _CANCELLED))
+            self.place.tally(self.reported.kind, _CANCELLED, None)
+        self.reported.status = _CANCELLED
+        self.queue._report(self.reported)
 
 
 class DeferralQueue:
