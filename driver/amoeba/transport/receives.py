@@ -25,7 +25,8 @@ from amoeba.core.errors import fabric_error
 from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.nic.event_ring import Event
-from amoeba.nic.nic import Nic, record_struct
+from amoeba.nic.nic import Nic
+from amoeba.nic.records import record_struct
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.rendezvous import Record
 from amoeba.transport.requests import Completed, Operation, Tally

@@ -24,7 +24,8 @@ from amoeba.fabric.operations.operations import (
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain, MemoryRegion
+    from amoeba.fabric.domain_base import DomainBase
+    from amoeba.fabric.memory_region import MemoryRegion
 
 __all__ = ["AtomicOperations"]
 
@@ -43,7 +44,9 @@ _TAGGED = {
 class AtomicOperations(Operations):
     """The calls of fi_atomic(3); :class:`amoeba.Endpoint` says what their arguments are."""
 
-    def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
+    def __init__(
+        self, domain: "DomainBase", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         nic = domain.nic
         self._executed: list[tuple[int, ...]] = [()] * len(DescriptorOpcode)
         """By the descriptor's opcode: per operation, the datatypes as a bit mask."""

@@ -26,7 +26,7 @@ from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.transport.requests import Ending, Operation
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import MemoryRegion
+    from amoeba.fabric.memory_region import MemoryRegion
 
 __all__ = ["MessageOperations"]
 

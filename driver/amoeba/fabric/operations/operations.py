@@ -19,14 +19,16 @@ from amoeba.fabric.operations.vectors import Descs
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import trigger_of
 from amoeba.nic.nic import Nic
+from amoeba.nic.records import MAX_MESSAGE
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.requests import Ending, Operation, Piece
 from amoeba.transport.rings import INJECT_SIZE
 from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain, MemoryRegion
+    from amoeba.fabric.domain_base import DomainBase
     from amoeba.fabric.endpoints.connections import Connection
+    from amoeba.fabric.memory_region import MemoryRegion
     from amoeba.fabric.queues.completion import CompletionQueue
 
 __all__ = [
@@ -43,8 +45,6 @@ __all__ = [
     "total",
 ]
 
-MAX_MESSAGE = 1 << 30
-"""Most bytes of one operation."""
 NO_FLAGS = OpFlags(0)
 # Every completion of this NIC is a delivery completion, which includes the weaker levels.
 _ANY_OP_FLAGS = (
@@ -174,7 +174,9 @@ class Operations(FabricObject):
     _connection: "Connection | None" = None
     """What says who the peer is, whatever ``dest_addr`` is given."""
 
-    def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
+    def __init__(
+        self, domain: "DomainBase", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         self.domain = domain
         self._nic: Nic = domain.nic
         self._selective_queue = False

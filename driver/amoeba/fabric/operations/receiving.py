@@ -22,7 +22,8 @@ from amoeba.transport.receives import Claim, Match, Receive, Receives
 from amoeba.transport.requests import Operation
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain, MemoryRegion
+    from amoeba.fabric.domain_base import DomainBase
+    from amoeba.fabric.memory_region import MemoryRegion
     from amoeba.fabric.queues.completion import CompletionQueue
 
 __all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving", "check_tag"]
@@ -55,7 +56,7 @@ def check_tag(tag: int) -> None:
 class ReceiveOperations(FabricObject):
     """The calls that receive; :class:`amoeba.Endpoint` says what their arguments are."""
 
-    domain: "Domain"
+    domain: "DomainBase"
     _nic: Nic
     _receiver: Receiver | None = None
     """The receiving half of the endpoint."""

@@ -19,7 +19,7 @@ from amoeba.fabric.operations.operations import (
 from amoeba.fabric.operations.vectors import Descs, RmaMsg
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import MemoryRegion
+    from amoeba.fabric.memory_region import MemoryRegion
 
 __all__ = ["RmaOperations"]
 
