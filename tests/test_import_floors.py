@@ -1,6 +1,9 @@
-"""No package imports one above it: see the table in docs/architecture.md."""
+"""No package imports one above it, no folder of the driver either: see the tables in docs/architecture.md."""
 
 import ast
+import functools
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,77 @@ MAY_IMPORT = {
 }
 LAZY = {"amoeba": {"amoeba_sim"}}
 """What may be imported only inside a function: it comes with an extra."""
+
+DRIVER = PACKAGES["amoeba"]
+_ENGINE = {"core", "nic", "transport", "devices"}
+_FACES = _ENGINE | {"fabric", "ucp"}
+_TOOLS = _FACES | {"fi", "aio"}
+FLOORS = {
+    "core": set(),
+    "nic": {"core"},
+    "transport": {"core", "nic"},
+    "devices": {"core", "nic"},
+    "fabric": _ENGINE,
+    "ucp": _ENGINE,
+    "ucx": _ENGINE | {"ucp"},
+    "fi": _FACES,
+    "aio": _FACES,
+    "apps": _TOOLS,
+    "provider": _TOOLS,
+    "libucp": _TOOLS,
+    "testing": _TOOLS,
+    "cli": _TOOLS | {"ucx", "apps", "provider", "libucp", "testing"},
+}
+"""What a folder of the driver may import besides itself, also to check types and inside functions."""
+TIES: set[tuple[str, str]] = {
+    ("fabric.endpoints.receiver", "fabric.endpoints.shared_receive"),
+    ("fabric.triggered.deferral", "fabric.queues.completion"),
+    ("fabric.triggered.deferral", "fabric.queues.counters"),
+    ("nic.key_slots", "fabric.constants"),
+    ("transport.context", "fabric.constants"),
+    ("transport.context", "fabric.endpoints.receiver"),
+    ("transport.context", "fabric.queues.counters"),
+}
+"""(importer, imported): arrows up, and arrows without which there would be no circle, that are still there."""
+RINGS = {"ContextRings", "EventRing", "Receives", "RingShare", "TransmitRings"}
+RING_RECORDS = {"COMPLETION", "EVENT", "EVENT_COUNTER", "RX_DESCRIPTOR", "TX_DESCRIPTOR"}
+"""Layouts of what lies in rings, and where event counters are written."""
+OPEN_RINGS: set[str] = {
+    "fabric.endpoints.endpoint",
+    "fabric.endpoints.receiver",
+    "fabric.endpoints.scalable",
+    "fabric.endpoints.shared_context",
+    "fabric.endpoints.shared_receive",
+    "fabric.endpoints.transmit",
+    "fabric.operations.operations",
+    "fabric.operations.receiving",
+    "fabric.queues.counters",
+}
+"""Modules above the engine that still have rings in their hands."""
+DEVICE_CLASSES = {"ModelDevice", "RtlDevice", "SimulatedDevice", "PcieDevice"}
+DEVICE_NAMES = {"model", "rtl", "pcie"}
+NAMERS: set[str] = {
+    "apps.tracing",
+    "cli.trace",
+    "fabric.fabric",
+    "fabric.queues.completion",
+    "fabric.queues.counters",
+    "nic.nic",
+}
+"""Modules that still ask what kind a device is."""
+TRESPASSERS: set[str] = {
+    "aio.endpoints: self.endpoint._cq",
+    "aio.endpoints: self.endpoint._telling_queues",
+    "aio.queue: endpoint._telling_queues",
+    "aio.watching: counter._expected_errors",
+    "aio.watching: queue._deadline",
+    "aio.watching: waiting._deadline",
+    "aio.watching: waiting._glance",
+}
+"""Modules that still use what other folders' objects keep to themselves."""
+COMMON_PROTOCOLS = ("core.lifetime", "core.locking", "core.waiting")
+NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}
+"""What named tuples call so although everybody may use it."""
 
 
 def imports(tree: ast.AST, *, top_level_only: bool) -> set[str]:
@@ -71,3 +145,175 @@ def test_the_model_and_driver_start_without_hardware_packages():
     heavy = ("amaranth", "cocotb", "scapy", "amoeba_hw", "amoeba_sim")
     result = subprocess.run([sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+# Inside the driver
+
+
+def _module_of(path: Path) -> str:
+    """``core.errno``; of a package the folder's name, and of the driver itself nothing."""
+    parts = path.relative_to(DRIVER).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _folder(module: str) -> str:
+    return module.split(".")[0]
+
+
+@functools.cache
+def _trees() -> dict[str, ast.Module]:
+    """Every file of the driver by its module."""
+    return {_module_of(path): ast.parse(path.read_text()) for path in sources("amoeba")}
+
+
+def _named(node: ast.stmt) -> Iterator[str]:
+    """What an import statement names, from the root."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"line {node.lineno}: imports are written out from the root"
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@functools.cache
+def _arrows() -> dict[str, set[str]]:
+    """Which files of the driver each imports, whenever and for whatever."""
+
+    def target(name: str) -> str | None:
+        root, _, rest = name.partition(".")
+        if root != "amoeba":
+            return None
+        while rest and rest not in _trees():
+            rest = rest.rpartition(".")[0]
+        return rest
+
+    named = {
+        module: (name for node in ast.walk(tree) if isinstance(node, ast.stmt) for name in _named(node))
+        for module, tree in _trees().items()
+    }
+    return {
+        module: {found for name in names if (found := target(name)) not in (None, module)}
+        for module, names in named.items()
+    }
+
+
+def test_every_folder_of_the_driver_has_its_floor():
+    assert {_folder(module) for module in _trees()} - {"", "__main__"} <= set(FLOORS)
+    order = TopologicalSorter(FLOORS)
+    order.prepare()  # raises CycleError if the table itself runs in a circle
+
+
+def test_folders_of_the_driver_import_only_floors_below():
+    up = {
+        (importer, imported)
+        for importer, found in _arrows().items()
+        if (own := _folder(importer)) in FLOORS
+        for imported in found
+        if _folder(imported) not in {own} | FLOORS[own] and (imported or own not in {"testing", "apps", "cli"})
+    }
+    assert up - TIES == set()
+
+
+def test_no_files_of_the_driver_import_each_other_in_a_circle():
+    left = {
+        importer: {imported for imported in found if (importer, imported) not in TIES}
+        for importer, found in _arrows().items()
+    }
+    try:
+        TopologicalSorter(left).prepare()
+    except CycleError as error:
+        raise AssertionError(f"a circle: {' <- '.join(error.args[1])}") from None
+
+
+def _importers_of(names: set[str], prefix: str, folders: Iterable[str]) -> set[str]:
+    """Modules outside these folders that import any of these names from modules that begin so."""
+    return {
+        module
+        for module, tree in _trees().items()
+        if _folder(module) not in folders
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix)
+        if names & {alias.name for alias in node.names}
+    }
+
+
+def test_only_the_nic_reads_and_writes_registers():
+    def touches(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Attribute):
+            return False
+        owner = ast.unparse(node.value).split(".")[-1].lstrip("_")
+        return (owner == "device" and node.attr in ("read", "write")) or owner == "registers"
+
+    touching = {
+        module
+        for module, tree in _trees().items()
+        if _folder(module) != "nic" and any(touches(node) for node in ast.walk(tree))
+    }
+    assert touching == set()
+    layouts = {"bar_blocks", "DOORBELL_REGISTERS", "PlacedBlock"}
+    assert _importers_of(layouts, "amoeba_model.registers", {"nic"}) == set()
+
+
+def test_only_the_nic_and_the_transport_touch_rings():
+    engine = {"nic", "transport"}
+    assert _importers_of(RINGS, "amoeba.", engine) == OPEN_RINGS
+    assert _importers_of(RING_RECORDS, "amoeba_model.descriptors", engine) == set()
+
+
+def test_only_devices_names_kinds_of_devices():
+    def names(node: ast.AST) -> bool:
+        if isinstance(node, ast.ImportFrom):
+            return bool(DEVICE_CLASSES & {alias.name for alias in node.names})
+        if isinstance(node, ast.Compare):
+            compared = {each.value for each in (node.left, *node.comparators) if isinstance(each, ast.Constant)}
+            return bool(DEVICE_NAMES & compared)
+        return False
+
+    naming = {
+        module
+        for module, tree in _trees().items()
+        if _folder(module) != "devices" and any(names(node) for node in ast.walk(tree))
+    }
+    assert naming == NAMERS
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE
+
+
+def _kept(tree: ast.AST) -> set[str]:
+    """Private names that classes here define, or set on themselves."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            names |= {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+            targets = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+            targets += [target for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node.value):
+            names.add(node.attr)
+    return {name for name in names if _is_private(name)}
+
+
+def _is_own(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def test_private_attributes_are_used_in_their_folder_alone():
+    """What ``core`` declares for the objects of all floors (how they live, wait and are attended to) is theirs."""
+    common = set().union(*(_kept(_trees()[module]) for module in COMMON_PROTOCOLS))
+    kept: dict[str, set[str]] = {}
+    for module, tree in _trees().items():
+        kept.setdefault(_folder(module), set()).update(_kept(tree))
+    trespassing = {
+        f"{module}: {ast.unparse(node)}"
+        for module, tree in _trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own(node.value)
+        if node.attr not in kept[_folder(module)] | common and not ast.unparse(node.value).startswith("super()")
+    }
+    assert trespassing == TRESPASSERS
+
+
+def test_what_is_excepted_is_still_so():
+    assert {(importer, imported) for importer, found in _arrows().items() for imported in found} >= TIES

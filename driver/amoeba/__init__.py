@@ -80,8 +80,9 @@ from amoeba.fabric.deferred_work import (
 )
 from amoeba.fabric.domain import AtomicAttr, Domain, MemoryRegion, MrAttr
 from amoeba.fabric.endpoints.connected import ConnectedEndpoint
+from amoeba.fabric.endpoints.connections import ConnectionRequest
 from amoeba.fabric.endpoints.endpoint import INJECT_SIZE, MAX_MESSAGE, Endpoint
-from amoeba.fabric.endpoints.passive import ConnectionRequest, PassiveEndpoint
+from amoeba.fabric.endpoints.passive import PassiveEndpoint
 from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext

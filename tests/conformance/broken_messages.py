@@ -205,11 +205,11 @@ def every_receive_is_directed(patch):
 
 @breaks("fi_msg.the_end_of_a_multi_receive_*")
 def the_end_of_a_buffer_is_not_told(patch):
-    def report(self, original, receive, *arguments, **keywords):
+    def tell(self, original, outlet, receive, *arguments):
         if not receive.silent:
-            original(self, receive, *arguments, **keywords)
+            original(self, outlet, receive, *arguments)
 
-    around(patch, Receives, "_report", report)
+    around(patch, Receives, "_tell", tell)
 
 
 @breaks("fi_tagged.a_discarded_message_completes_its_send", "fi_tagged.a_message_found_can_be_dropped")

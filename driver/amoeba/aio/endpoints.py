@@ -5,8 +5,9 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from amoeba.aio.waiters import Home, Stream
 from amoeba.aio.watching import within
 from amoeba.core.buffers import Buffer
 from amoeba.core.errno import Errno
@@ -16,19 +17,41 @@ from amoeba.fabric.operations.atomics import AtomicOperations
 from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.operations.rma import RmaOperations
-from amoeba.fabric.queues.completion import Entry
+from amoeba.fabric.queues.completion import CompletionQueue, Entry
 from amoeba.fabric.triggered.triggered import TriggeredContext
 
 if TYPE_CHECKING:
-    from amoeba.aio.queue import AsyncCompletionQueue
-    from amoeba.fabric.domain import MemoryRegion
     from amoeba.fabric.endpoints.transmit import Posting
+    from amoeba.fabric.memory_region import MemoryRegion
 
-__all__ = ["AsyncEndpoint", "AsyncReceiver"]
+__all__ = ["AsyncEndpoint", "AsyncReceiver", "Completions"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _MANY = OpFlags.FI_MULTI_RECV | OpFlags.FI_COMPLETION
+
+
+class Completions(Home, Protocol):
+    """What tells of the end of operations: an :class:`amoeba.aio.AsyncCompletionQueue`."""
+
+    @property
+    def queue(self) -> CompletionQueue:
+        """Where they report."""
+
+    def _expect(self, token: Any, context: Any, others: Sequence[Home]) -> "asyncio.Future[tuple[Entry, int]]":
+        """What is awaited of the operation that is about to be posted with ``token`` as its context.
+
+        Its entry comes here or to one of ``others``. Raises FI_EINVAL if one with this token is awaited already.
+        """
+
+    def _expect_many(self, token: Any, context: Any, others: Sequence[Home]) -> Stream:
+        """The same for a receive with FI_MULTI_RECV."""
+
+    def _forget(self, token: Any) -> None:
+        """It was not posted, or nothing will be heard of it."""
+
+    async def _retry(self, post: Callable[[], None]) -> None:
+        """Post as soon as there is room."""
 
 
 def _performing(
@@ -125,10 +148,10 @@ class AsyncReceiver:
 
     def __init__(
         self,
-        completions: "AsyncCompletionQueue",
+        completions: Completions,
         endpoint: ReceiveOperations,
         timeout: float | None = None,
-        others: "Sequence[AsyncCompletionQueue]" = (),
+        others: Sequence[Completions] = (),
     ) -> None:
         self.completions = completions
         self.others = tuple(others)
@@ -273,7 +296,7 @@ class AsyncEndpoint(AsyncReceiver):
     """
 
     def __init__(
-        self, completions: "AsyncCompletionQueue", endpoint: "Posting", timeout: float | None = None
+        self, completions: Completions, endpoint: "Posting", timeout: float | None = None
     ) -> None:
         super().__init__(completions, endpoint, timeout)
 

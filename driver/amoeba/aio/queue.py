@@ -3,140 +3,30 @@
 import asyncio
 import contextlib
 import dataclasses
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from amoeba.aio.endpoints import AsyncEndpoint, AsyncReceiver
+from amoeba.aio.waiters import Home, Single, Stream, Waiter
 from amoeba.aio.watching import Watch, resolve, round_after
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, FabricError, TryAgainError, fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.waiting import WAIT_SLICE
-from amoeba.fabric.constants import Caps, OpFlags, TriggerOp
+from amoeba.fabric.constants import OpFlags, TriggerOp
 from amoeba.fabric.deferred_work import DeferredWork, OpCntr
 from amoeba.fabric.operations.receiving import ReceiveOperations
-from amoeba.fabric.queues.completion import CompletionQueue, CqErrEntry, Entry
+from amoeba.fabric.queues.completion import CompletionQueue, Entry
 
 if TYPE_CHECKING:
     from amoeba.fabric.endpoints.transmit import Posting
 
-__all__ = ["AsyncCompletionQueue", "Stream"]
+__all__ = ["AsyncCompletionQueue"]
 
 _BATCH = 64
 """Entries that are read before other tasks get their turn."""
-_MULTI_RECV = int(Caps.FI_MULTI_RECV)
 _RECEIVES = (TriggerOp.FI_OP_RECV, TriggerOp.FI_OP_TRECV)
-
-
-class _Waiter(ABC):
-    """Who hears of an operation that somebody awaits, or awaited before being cancelled.
-
-    ``token``: context of the operation; it is found again by its identity, so it must live. ``context``: what the
-    application has given instead. ``homes``: where its entries may come.
-    """
-
-    def __init__(self, token: Any, context: Any, homes: "Sequence[AsyncCompletionQueue]") -> None:
-        self.token = token
-        self.context = context
-        self.homes = homes
-
-    def register(self) -> None:
-        """Have all queues look for it. Raises FI_EINVAL if an operation with this token is awaited already."""
-        for home in self.homes:
-            home._check_open()
-            if id(self.token) in home._waiters:
-                raise fabric_error(Errno.FI_EINVAL, f"an operation with context {self.token!r} is awaited already")
-        for home in self.homes:
-            home._waiters[id(self.token)] = self
-            home._serve()
-
-    def leave(self) -> None:
-        """Nobody looks for it any more."""
-        for home in self.homes:
-            home._waiters.pop(id(self.token), None)
-            home._wake()
-
-    @abstractmethod
-    def tell(self, entry: Entry, source: int) -> bool:
-        """An entry about the operation; whether it was the last."""
-
-    @abstractmethod
-    def fail(self, failure: CqErrEntry) -> bool:
-        """An error entry about it; whether it was the last."""
-
-    @abstractmethod
-    def abandon(self, error: Exception) -> None:
-        """Nothing will be heard of it any more."""
-
-
-class _Single(_Waiter):
-    """Of an operation with one entry."""
-
-    def __init__(self, token: Any, context: Any, homes: "Sequence[AsyncCompletionQueue]") -> None:
-        super().__init__(token, context, homes)
-        self.future: asyncio.Future[tuple[Entry, int]] = asyncio.get_running_loop().create_future()
-        """The entry, and the number of the peer that caused it."""
-
-    def tell(self, entry: Entry, source: int) -> bool:
-        if not self.future.done():
-            self.future.set_result((entry._replace(op_context=self.context), source))
-        return True
-
-    def fail(self, failure: CqErrEntry) -> bool:
-        self.abandon(failure.error())
-        return True
-
-    def abandon(self, error: Exception) -> None:
-        if not self.future.done() and not self.future.get_loop().is_closed():
-            self.future.set_exception(error)
-
-
-class Stream(_Waiter):
-    """Of a receive with FI_MULTI_RECV: its entries, one after the other, by ``async for``."""
-
-    def __init__(self, token: Any, context: Any, homes: "Sequence[AsyncCompletionQueue]") -> None:
-        super().__init__(token, context, homes)
-        self.over = False
-        """There will be no more entries."""
-        self.heard = True
-        """Somebody wants to know."""
-        self.told: deque[tuple[Entry, int] | Exception] = deque()
-        self._news = asyncio.Event()
-
-    def tell(self, entry: Entry, source: int) -> bool:
-        return self._take((entry._replace(op_context=self.context), source), entry)
-
-    def fail(self, failure: CqErrEntry) -> bool:
-        return self._take(failure.error(), failure)
-
-    def abandon(self, error: Exception) -> None:
-        self.over = True
-        self.told.append(error)
-        self._news.set()
-
-    def _take(self, told: tuple[Entry, int] | Exception, entry: Any) -> bool:
-        if self.heard:
-            self.told.append(told)
-            self._news.set()
-        last = bool(entry.flags & _MULTI_RECV)
-        self.over |= last
-        return last
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> tuple[Entry, int]:
-        while not self.told:
-            if self.over:
-                raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
-        told = self.told.popleft()
-        if isinstance(told, Exception):
-            raise told
-        return told
 
 
 class AsyncCompletionQueue(FabricObject):
@@ -154,7 +44,7 @@ class AsyncCompletionQueue(FabricObject):
             raise fabric_error(Errno.FI_EBUSY, f"{queue!r} has an AsyncCompletionQueue already")
         self.queue = queue
         self._watch = Watch(queue)
-        self._waiters: dict[int, _Waiter] = {}
+        self._waiters: dict[int, Waiter] = {}
         """By the identity of their tokens."""
         self._sleepers: list[asyncio.Future[None]] = []
         """Wait for the queue to be read once more."""
@@ -249,17 +139,17 @@ class AsyncCompletionQueue(FabricObject):
             self.close()
 
     def _expect(
-        self, token: Any, context: Any, others: "Sequence[AsyncCompletionQueue]" = ()
+        self, token: Any, context: Any, others: Sequence[Home] = ()
     ) -> "asyncio.Future[tuple[Entry, int]]":
         """What is awaited of the operation that is about to be posted with ``token`` as its context.
 
         Its entry comes here or to one of ``others``. Raises FI_EINVAL if one with this token is awaited already.
         """
-        waiter = _Single(token, context, (self, *others))
+        waiter = Single(token, context, (self, *others))
         waiter.register()
         return waiter.future
 
-    def _expect_many(self, token: Any, context: Any, others: "Sequence[AsyncCompletionQueue]" = ()) -> Stream:
+    def _expect_many(self, token: Any, context: Any, others: Sequence[Home] = ()) -> Stream:
         """The same for a receive with FI_MULTI_RECV."""
         waiter = Stream(token, context, (self, *others))
         waiter.register()
@@ -318,7 +208,7 @@ class AsyncCompletionQueue(FabricObject):
 
     def _take(self) -> None:
         """Read the queue once, and wake those concerned."""
-        ended: list[_Waiter] = []
+        ended: list[Waiter] = []
         self._tell(ended)
         for waiter in ended:  # more of them may come meanwhile
             if isinstance(waiter, Stream) and len(waiter.homes) > 1:
@@ -329,7 +219,7 @@ class AsyncCompletionQueue(FabricObject):
             waiter.leave()
         self._wake()
 
-    def _tell(self, ended: list[_Waiter]) -> bool:
+    def _tell(self, ended: list[Waiter]) -> bool:
         """Tell those concerned of a few entries; whether there were any. Whose last it was comes to ``ended``."""
         try:
             entries = self.queue.readfrom(_BATCH)

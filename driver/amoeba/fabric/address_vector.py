@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from amoeba.nic.names import Service, find_node, following
 from amoeba.transport.transmit_rings import DRAIN_TIME
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
     from amoeba.transport.peers import PeerMap
 
 __all__ = ["AddressVector", "Insertion", "rx_addr"]
@@ -60,18 +60,20 @@ class AddressVector(FabricObject):
     With FI_EVENT, insertions report their end on the event queue that :meth:`bind` names. With ``rx_ctx_bits``, up to
     8, single receive contexts of scalable endpoints can be named by :func:`rx_addr`; the first operation to one takes
     a peer table entry more. ``count``, how many addresses are expected, makes no difference. A ``name``, by which
-    processes would share a vector, raises FI_ENOSYS.
+    processes would share a vector, raises FI_ENOSYS. ``nodes`` tells the Ethernet addresses, by
+    IPv4 address, of NICs that can be named as nodes.
     """
 
     def __init__(
         self,
-        domain: "Domain",
+        domain: "DomainBase",
         av_type: AvType = AvType.FI_AV_TABLE,
         flags: AvFlags = _NO_FLAGS,
         rx_ctx_bits: int = 0,
         *,
         count: int = 0,
         name: str | None = None,
+        nodes: Callable[[], Mapping[int, bytes]] = dict,
     ) -> None:
         if count < 0:
             raise fabric_error(Errno.FI_EINVAL, f"a vector takes 0 or more addresses, got {count}")
@@ -83,6 +85,7 @@ class AddressVector(FabricObject):
             raise fabric_error(Errno.FI_EBADFLAGS, f"an address vector is opened with FI_EVENT or not, got {flags!r}")
         super().__init__(domain)
         self._domain = domain
+        self._nodes = nodes
         self.type = AvType.FI_AV_TABLE if av_type is AvType.FI_AV_UNSPEC else av_type
         self.rx_ctx_bits = rx_ctx_bits
         self._with_events = bool(flags & AvFlags.FI_EVENT)
@@ -194,7 +197,7 @@ class AddressVector(FabricObject):
         if min(nodecnt, svccnt) < 0:
             raise fabric_error(Errno.FI_EINVAL, f"expected 0 or more of each, got {nodecnt} and {svccnt}")
         first, domain = Service.parse(service), self._domain
-        nics = domain.fabric.known_nics()
+        nics = self._nodes()
 
         def address(node: str, index: int) -> bytes:
             service = replace(first, context=first.context + index)

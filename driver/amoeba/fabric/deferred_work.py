@@ -17,7 +17,7 @@ from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import Trigger
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
     from amoeba.fabric.endpoints.transmit import Posting
 
 __all__ = [
@@ -231,7 +231,7 @@ _OPERATIONS: dict[TriggerOp, tuple[type, Callable[[DeferredWork, Any], None]]] =
 """What ``op`` must be, and how it is queued."""
 
 
-def queue_work(domain: "Domain", work: DeferredWork) -> None:
+def queue_work(domain: "DomainBase", work: DeferredWork) -> None:
     """FI_QUEUE_WORK: see :meth:`amoeba.Domain.queue_work`."""
     if work.op_type not in _OPERATIONS:
         raise fabric_error(Errno.FI_ENOSYS, f"{work.op_type!r} cannot be deferred")
@@ -252,13 +252,13 @@ def queue_work(domain: "Domain", work: DeferredWork) -> None:
     queue(work, work.op)
 
 
-def cancel_work(domain: "Domain", work: DeferredWork) -> None:
+def cancel_work(domain: "DomainBase", work: DeferredWork) -> None:
     """FI_CANCEL_WORK: see :meth:`amoeba.Domain.cancel_work`."""
     if not domain._deferrals.withdraw(lambda deferral: deferral.subject is work):
         raise fabric_error(Errno.FI_ENOENT, "this work is not queued: it was started, or never submitted")
 
 
-def flush_work(domain: "Domain", cntr: Counter | None = None) -> None:
+def flush_work(domain: "DomainBase", cntr: Counter | None = None) -> None:
     """FI_FLUSH_WORK: see :meth:`amoeba.Domain.flush_work`."""
     domain._deferrals.withdraw(
         lambda deferral: isinstance(deferral.subject, DeferredWork) and cntr in (None, deferral.counter)

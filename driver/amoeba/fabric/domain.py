@@ -1,17 +1,13 @@
 """Domain and memory region: a NIC opened by an application, and memory that its peers may reach."""
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from amoeba_model.opcodes import Form
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from amoeba.core.buffers import Buffer
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
-from amoeba.core.locking import Locker
 from amoeba.fabric.address_vector import AddressVector
 from amoeba.fabric.attributes import Info, RxAttr, TxAttr
 from amoeba.fabric.constants import (
@@ -22,60 +18,43 @@ from amoeba.fabric.constants import (
     Caps,
     CqFormat,
     CqWaitCond,
-    Datatype,
     DomainFlags,
     EpType,
     EqEvent,
     MrAccess,
     MrFlags,
     MrMode,
-    Op,
     OpFlags,
-    QueryFlags,
     WaitObj,
 )
 from amoeba.fabric.deferred_work import DeferredWork, cancel_work, flush_work, queue_work
+from amoeba.fabric.domain_base import AtomicAttr, DomainBase
 from amoeba.fabric.endpoints.connected import ConnectedEndpoint
+from amoeba.fabric.endpoints.connections import ConnectionRequest
 from amoeba.fabric.endpoints.endpoint import Endpoint
-from amoeba.fabric.endpoints.passive import ConnectionRequest
 from amoeba.fabric.endpoints.receiver import DEFAULT_RX_SIZE
 from amoeba.fabric.endpoints.scalable import ScalableEndpoint
 from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, ring_size
 from amoeba.fabric.memory_region import MemoryRegion, MrAttr, key_of
-from amoeba.fabric.operations.operations import MAX_MESSAGE
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fabric.queues.poll_set import PollSet
 from amoeba.fabric.queues.wait_set import WaitSet
-from amoeba.fabric.triggered.deferral import DeferralQueue
 from amoeba.nic.nic import Nic
-
-if TYPE_CHECKING:
-    from amoeba.fabric.fabric import Fabric
+from amoeba.transport.protection_domain import ProtectionDomain
 
 __all__ = ["AtomicAttr", "Domain", "MemoryRegion", "MrAttr"]
 
-_BASE = QueryFlags(0)
 _NO_AV_FLAGS = AvFlags(0)
 _NO_DOMAIN_FLAGS = DomainFlags(0)
 _NO_MR_FLAGS = MrFlags(0)
 _SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
 
 
-@dataclass(frozen=True)
-class AtomicAttr:
-    """``struct fi_atomic_attr``."""
-
-    count: int
-    """Most elements of one operation."""
-    size: int
-    """Bytes of one element."""
-
-
-class Domain(FabricObject):
+class Domain(DomainBase):
     """A NIC and a protection domain on it: only endpoints of this domain reach its memory regions.
 
     Parameters
@@ -88,17 +67,20 @@ class Domain(FabricObject):
     cswap_by_bits : bool
         FI_CSWAP that the domain's endpoints send compares floating point by bits, as libfabric builds with
         compiler atomics do; else by value, as fi_atomic(3) says.
+    nodes : function
+        Ethernet addresses by IPv4 address of the NICs that the domain's address vectors know by name.
     """
 
     def __init__(
         self,
-        fabric: "Fabric",
+        fabric: FabricObject,
         nic: Nic,
         *,
         mr_mode: MrMode,
         job_id: int,
         pid_on_fep: int,
         cswap_by_bits: bool = False,
+        nodes: Callable[[], Mapping[int, bytes]] = dict,
     ) -> None:
         if int(mr_mode) & ~int(_SUPPORTED_MODES):
             raise fabric_error(Errno.FI_EINVAL, f"mr_mode can have {_SUPPORTED_MODES!r}, got {mr_mode!r}")
@@ -107,16 +89,10 @@ class Domain(FabricObject):
                 Errno.FI_EINVAL, f"job_id has 24 bits and pid_on_fep 12, got {job_id:#x} and {pid_on_fep:#x}"
             )
         self.fabric = fabric
-        self.nic = nic
-        self.mr_mode = mr_mode
-        self.job_id = job_id
-        self.pid_on_fep = pid_on_fep
-        self.cswap_by_bits = cswap_by_bits
-        self._eq: EventQueue | None = None
+        self._nodes = nodes
         self._reports_regions = False
-        self._deferrals = DeferralQueue()
-        self.number = nic.take_domain()
-        super().__init__(fabric)
+        protection = ProtectionDomain(nic, job_id=job_id, pid_on_fep=pid_on_fep, cswap_by_bits=cswap_by_bits)
+        super().__init__(fabric, protection, mr_mode)
 
     def bind(self, eq: EventQueue, flags: DomainFlags = _NO_DOMAIN_FLAGS) -> None:
         """Report what happens to the domain's objects there: ``fi_domain_bind``. Closing ``eq`` closes the domain.
@@ -203,7 +179,7 @@ class Domain(FabricObject):
     ) -> AddressVector:
         """See :class:`AddressVector`."""
         self._check_open()
-        return AddressVector(self, av_type, flags, rx_ctx_bits, count=count, name=name)
+        return AddressVector(self, av_type, flags, rx_ctx_bits, count=count, name=name, nodes=self._nodes)
 
     def cq_open(
         self,
@@ -363,44 +339,6 @@ class Domain(FabricObject):
         """The same with all work that waits, or that waits for this counter: ``FI_FLUSH_WORK``."""
         self._check_open()
         flush_work(self, cntr)
-
-    def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
-        """What this NIC's capability registers say about an atomic of the call family in ``flags``.
-
-        With FI_TAGGED: on the buffer of a tagged receive.
-
-        Raises FI_EOPNOTSUPP if it is not executed, FI_EINVAL for both families at once.
-        """
-        self._check_open()
-        forms = {
-            _BASE: Form.BASE,
-            QueryFlags.FI_FETCH_ATOMIC: Form.FETCH,
-            QueryFlags.FI_COMPARE_ATOMIC: Form.COMPARE,
-        }
-        tagged, family = QueryFlags.FI_TAGGED in flags, flags & ~QueryFlags.FI_TAGGED
-        if family not in forms:
-            raise fabric_error(Errno.FI_EINVAL, f"flags are FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, got {flags!r}")
-        if tagged and forms[family] is Form.COMPARE:
-            raise fabric_error(Errno.FI_EOPNOTSUPP, "tagged atomics have no compare form")
-        if not self.nic.supports(forms[family], op, datatype):
-            raise fabric_error(
-                Errno.FI_EOPNOTSUPP, f"{op!r} on {datatype!r} is not among this NIC's {forms[family]} atomics"
-            )
-        size = Datatype(datatype).size
-        return AtomicAttr((self.nic.parameters.payload if tagged else MAX_MESSAGE) // size, size)
-
-    def _automate(self, auto: Locker) -> None:
-        super()._automate(auto)
-        auto.attend(self)
-
-    def _attend(self) -> bool:
-        """Start what waits for counters."""
-        if self._deferrals.live:
-            self._deferrals.progress()
-        return False
-
-    def _release(self) -> None:
-        self.nic.return_domain(self.number)
 
     def __repr__(self) -> str:
         return f"<Domain {self.number} on {self.nic.device.name}{' closed' if self.closed else ''}>"

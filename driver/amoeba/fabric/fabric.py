@@ -204,6 +204,7 @@ class Fabric(FabricObject):
             job_id=1 if job_id is None else job_id,
             pid_on_fep=1 if pid_on_fep is None else pid_on_fep,
             cswap_by_bits=cswap_by_bits,
+            nodes=self.known_nics,
         )
 
     def advance(self) -> None:

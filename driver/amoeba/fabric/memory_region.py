@@ -16,7 +16,7 @@ from amoeba.fabric.constants import BindFlags, MrAccess, MrFlags, MrMode
 from amoeba.fabric.queues.counters import Counter, Counters
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["MemoryRegion", "MrAttr", "key_of"]
 
@@ -72,7 +72,7 @@ class MemoryRegion(FabricObject):
 
     def __init__(
         self,
-        domain: "Domain",
+        domain: "DomainBase",
         buffer: Buffer,
         access: MrAccess,
         *,

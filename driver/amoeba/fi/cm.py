@@ -5,9 +5,9 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.fabric.attributes import Info
 from amoeba.fabric.endpoints.connected import ConnectedEndpoint
-from amoeba.fabric.endpoints.connections import SocketAddress
+from amoeba.fabric.endpoints.connections import ConnectionRequest, SocketAddress
 from amoeba.fabric.endpoints.endpoint import Endpoint
-from amoeba.fabric.endpoints.passive import ConnectionRequest, PassiveEndpoint
+from amoeba.fabric.endpoints.passive import PassiveEndpoint
 from amoeba.fabric.endpoints.scalable import ScalableEndpoint
 from amoeba.fabric.fabric import Fabric
 from amoeba.fabric.queues.event_queue import EventQueue

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from amoeba_model.descriptors import EVENT, EventFlags
 
 from amoeba.core.buffers import address_of, allocate
-from amoeba.nic.nic import Nic, record_struct
+from amoeba.nic.nic import Nic
+from amoeba.nic.records import record_struct
 
 __all__ = ["MOST_EVENTS", "Event", "EventRing"]
 

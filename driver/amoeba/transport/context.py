@@ -1,28 +1,23 @@
 """Starting and stopping a context of the NIC with the rings of an endpoint."""
 
-from typing import TYPE_CHECKING
-
 from amoeba.fabric.constants import Caps
 from amoeba.fabric.endpoints.receiver import Receiver
 from amoeba.fabric.queues.counters import Counters
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.nic import ContextSettings
+from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba.transport.rings import ContextRings
-
-if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
 
 __all__ = ["address_of_context", "start_context"]
 
 
-def address_of_context(domain: "Domain", context: int) -> EndpointAddress:
+def address_of_context(domain: ProtectionDomain, context: int) -> EndpointAddress:
     """By which peers reach a context that was taken from the domain's NIC."""
-    nic = domain.nic
-    return EndpointAddress(nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, context)
+    return domain.address_of(context)
 
 
 def start_context(
-    domain: "Domain",
+    domain: ProtectionDomain,
     context: int,
     rings: ContextRings | None,
     receiver: Receiver | None = None,

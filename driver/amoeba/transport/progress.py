@@ -16,16 +16,13 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from amoeba_model.network import Network
 
 from amoeba.core.guard import Guard
 from amoeba.core.locking import Attended, Awaited, Closable
 from amoeba.core.waiting import WaitFd
-
-if TYPE_CHECKING:
-    from amoeba.nic.nic import Nic
+from amoeba.nic.nic import Nic
 
 __all__ = ["AutomaticProgress"]
 
@@ -44,7 +41,7 @@ class AutomaticProgress:
     raised by all calls from then on but those that close something.
     """
 
-    def __init__(self, nics: "Sequence[Nic]", network: Network | None) -> None:
+    def __init__(self, nics: Sequence[Nic], network: Network | None) -> None:
         self.guard = Guard()
         """The lock alone, whatever has gone wrong."""
         self.rounds = 0
@@ -129,7 +126,7 @@ class AutomaticProgress:
         if not self._in_round:
             self._round(at_once=False)
 
-    def _advance(self, nic: "Nic") -> None:
+    def _advance(self, nic: Nic) -> None:
         """The same for a call that waits for a NIC. Raises DeviceClosedError as that would."""
         nic.check_open()
         self.advance()

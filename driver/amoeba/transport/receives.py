@@ -23,7 +23,8 @@ from amoeba.core.buffers import Segment, address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.nic.event_ring import Event
-from amoeba.nic.nic import Nic, record_struct
+from amoeba.nic.nic import Nic
+from amoeba.nic.records import record_struct
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.rendezvous import Record
 from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Grant, Kind, Tally

@@ -13,7 +13,8 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.nic.nic import Nic, record_struct
+from amoeba.nic.nic import Nic
+from amoeba.nic.records import record_struct
 from amoeba.transport.requests import KINDS, Kind, Piece, Request, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
 

@@ -6,9 +6,8 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.fabric.address_vector import AddressVector
 from amoeba.fabric.constants import BindFlags, Caps, EndpointOption, EpType, OpFlags
-from amoeba.fabric.endpoints.connections import CONNECT_TIME, Connection, SocketAddress
+from amoeba.fabric.endpoints.connections import CONNECT_TIME, Connection, ConnectionRequest, SocketAddress
 from amoeba.fabric.endpoints.endpoint import Endpoint
-from amoeba.fabric.endpoints.passive import ConnectionRequest
 from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.operations.operations import NO_FLAGS
@@ -17,7 +16,7 @@ from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EventQueue
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["ConnectedEndpoint"]
 
@@ -47,7 +46,7 @@ class ConnectedEndpoint(Endpoint):
 
     def __init__(
         self,
-        domain: "Domain",
+        domain: "DomainBase",
         *,
         tx_size: int,
         rx_size: int,

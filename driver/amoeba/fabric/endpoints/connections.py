@@ -17,20 +17,28 @@ import errno
 import socket
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.lifetime import FabricObject
 from amoeba.core.lines import JsonLines
+from amoeba.fabric.address_vector import AddressVector
 from amoeba.fabric.constants import EqEvent
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.nic.address import EndpointAddress
 
-if TYPE_CHECKING:
-    from amoeba.fabric.endpoints.connected import ConnectedEndpoint
-    from amoeba.fabric.endpoints.passive import ConnectionRequest
-
-__all__ = ["CM_DATA_SIZE", "CONNECT_TIME", "Connection", "Kind", "Note", "SocketAddress", "resolve"]
+__all__ = [
+    "CM_DATA_SIZE",
+    "CONNECT_TIME",
+    "Connectable",
+    "Connection",
+    "ConnectionRequest",
+    "Kind",
+    "Note",
+    "SocketAddress",
+    "resolve",
+]
 
 _PROTOCOL = "amoeba-connection-1"
 CM_DATA_SIZE = 1024
@@ -85,6 +93,47 @@ class Note(NamedTuple):
         return note
 
 
+class ConnectionRequest:
+    """``fi_connreq_t``: an endpoint that wants to be connected, until it is accepted or rejected.
+
+    ``handle`` of the Info in a FI_CONNREQ.
+    """
+
+    def __init__(self, waiting: "set[ConnectionRequest]", lines: JsonLines, peer: bytes) -> None:
+        self._waiting = waiting
+        """Those of its passive endpoint; it is among them."""
+        self._lines = lines
+        self.peer = peer
+        """Its address."""
+
+    def check(self) -> None:
+        """Raise FI_EINVAL if it has been answered, or its passive endpoint was closed."""
+        if self not in self._waiting:
+            raise fabric_error(Errno.FI_EINVAL, "this connection request was answered, or its endpoint is closed")
+
+    def take(self) -> JsonLines:
+        """The TCP connection, to give the answer. Raises what :meth:`check` raises."""
+        self.check()
+        self._waiting.discard(self)
+        return self._lines
+
+    def __repr__(self) -> str:
+        return f"<ConnectionRequest of {EndpointAddress.unpack(self.peer)}>"
+
+
+class Connectable(Protocol):
+    """What a connection needs of its endpoint, which is a FabricObject."""
+
+    def getname(self) -> bytes:
+        """Its address. It is enabled when this is asked for."""
+
+    def _event_queue(self) -> EventQueue:
+        """Where its connection is reported."""
+
+    def _vector(self) -> AddressVector:
+        """Where its one peer gets a number."""
+
+
 class _State(enum.Enum):
     IDLE = "not connected"
     CALLING = "being connected"
@@ -101,7 +150,7 @@ _REFUSALS = {_State.CONNECTED: Errno.FI_EISCONN, _State.ENDED: Errno.FI_EOPBADST
 class Connection:
     """An endpoint's end of its connection, which goes on while the endpoint's event queue is read."""
 
-    def __init__(self, endpoint: "ConnectedEndpoint") -> None:
+    def __init__(self, endpoint: Connectable) -> None:
         self._owner = weakref.ref(endpoint)
         self._queue: EventQueue | None = None
         """That of the endpoint, from the first attempt on."""
@@ -157,7 +206,7 @@ class Connection:
             else:
                 self._fail(_known(problem))
 
-    def accept(self, request: "ConnectionRequest", param: bytes) -> None:
+    def accept(self, request: ConnectionRequest, param: bytes) -> None:
         """Answer a request. Raises FI_ENOSPC if the NIC has no peer table entry left; then it waits as before."""
         queue = self._queue = self._endpoint._event_queue()
         with queue._changed:
@@ -248,11 +297,11 @@ class Connection:
         self._state = _State.ENDED if self._peer else _State.IDLE
         self._hang_up()
         assert self._queue is not None
-        self._queue._report_error(self._endpoint, None, 0, err, param)
+        self._queue._report_error(self._reported, None, 0, err, param)
 
     def _report(self, event: EqEvent, param: bytes = b"") -> None:
         assert self._queue is not None
-        self._queue._report_connection(event, self._endpoint, None, param)
+        self._queue._report_connection(event, self._reported, None, param)
 
     def _hang_up(self) -> None:
         if self._socket is not None and self._queue is not None:
@@ -261,10 +310,15 @@ class Connection:
             self._socket = self._lines = None
 
     @property
-    def _endpoint(self) -> "ConnectedEndpoint":
+    def _endpoint(self) -> Connectable:
         endpoint = self._owner()
         assert endpoint is not None  # it ends its connection when it goes
         return endpoint
+
+    @property
+    def _reported(self) -> FabricObject:
+        """The endpoint, as the object that something has happened to."""
+        return cast(FabricObject, self._endpoint)
 
 
 def resolve(address: SocketAddress, *, passive: bool = False) -> tuple[socket.AddressFamily, Any]:

@@ -26,7 +26,7 @@ from amoeba.transport.rings import INJECT_SIZE, ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["INJECT_SIZE", "MAX_MESSAGE", "Endpoint"]
 
@@ -96,7 +96,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
 
     def __init__(
         self,
-        domain: "Domain",
+        domain: "DomainBase",
         ep_type: EpType,
         *,
         tx_size: int,
@@ -215,9 +215,9 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             rings.release()
             nic.return_context(context)
             raise
-        self._name = address_of_context(self.domain, context)
+        self._name = address_of_context(self.domain.protection, context)
         self._receiver.start(nic, self.domain.number, self._name, vector, rings, peers, self._counters)
-        start_context(self.domain, context, own, self._receiver, self._counters)
+        start_context(self.domain.protection, context, own, self._receiver, self._counters)
         self._start(rings, peers)
 
     def getname(self) -> bytes:

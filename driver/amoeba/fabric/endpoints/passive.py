@@ -5,7 +5,6 @@ import dataclasses
 import socket
 import time
 import weakref
-from typing import TYPE_CHECKING
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
@@ -13,46 +12,14 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.core.lines import JsonLines
 from amoeba.fabric.attributes import Info
 from amoeba.fabric.constants import EndpointOption, EpType, EqEvent, OptionLevel
-from amoeba.fabric.endpoints.connections import CM_DATA_SIZE, Kind, Note, SocketAddress, resolve
+from amoeba.fabric.endpoints.connections import CM_DATA_SIZE, ConnectionRequest, Kind, Note, SocketAddress, resolve
 from amoeba.fabric.queues.event_queue import EventQueue
-from amoeba.nic.address import EndpointAddress
 
-if TYPE_CHECKING:
-    from amoeba.fabric.fabric import Fabric
-
-__all__ = ["ConnectionRequest", "PassiveEndpoint"]
+__all__ = ["PassiveEndpoint"]
 
 _BACKLOG = 128
 _REQUEST_TIME = 5.0
 """Seconds that whoever connects may take to say what it wants."""
-
-
-class ConnectionRequest:
-    """``fi_connreq_t``: an endpoint that wants to be connected, until it is accepted or rejected.
-
-    ``handle`` of the Info in a FI_CONNREQ.
-    """
-
-    def __init__(self, waiting: "set[ConnectionRequest]", lines: JsonLines, peer: bytes) -> None:
-        self._waiting = waiting
-        """Those of its passive endpoint; it is among them."""
-        self._lines = lines
-        self.peer = peer
-        """Its address."""
-
-    def check(self) -> None:
-        """Raise FI_EINVAL if it has been answered, or its passive endpoint was closed."""
-        if self not in self._waiting:
-            raise fabric_error(Errno.FI_EINVAL, "this connection request was answered, or its endpoint is closed")
-
-    def take(self) -> JsonLines:
-        """The TCP connection, to give the answer. Raises what :meth:`check` raises."""
-        self.check()
-        self._waiting.discard(self)
-        return self._lines
-
-    def __repr__(self) -> str:
-        return f"<ConnectionRequest of {EndpointAddress.unpack(self.peer)}>"
 
 
 class PassiveEndpoint(FabricObject):
@@ -65,7 +32,7 @@ class PassiveEndpoint(FabricObject):
     Raises FI_EINVAL if ``info`` is not of type FI_EP_MSG.
     """
 
-    def __init__(self, fabric: "Fabric", info: Info) -> None:
+    def __init__(self, fabric: FabricObject, info: Info) -> None:
         if info.ep_attr.type is not EpType.FI_EP_MSG:
             raise fabric_error(Errno.FI_EINVAL, f"a passive endpoint is of type FI_EP_MSG, got {info.ep_attr.type!r}")
         super().__init__(fabric)

@@ -28,7 +28,7 @@ from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["ReceiveContext", "ScalableEndpoint", "TransmitContext"]
 
@@ -50,7 +50,7 @@ class ScalableEndpoint(FabricObject):
 
     def __init__(
         self,
-        domain: "Domain",
+        domain: "DomainBase",
         *,
         tx_contexts: int,
         rx_contexts: int,
@@ -169,7 +169,7 @@ class ScalableEndpoint(FabricObject):
         except BaseException:
             rings.release()
             raise
-        home = address_of_context(self.domain, context)
+        home = address_of_context(self.domain.protection, context)
         receiver.start(self._nic, self.domain.number, home, vector, rings, peers, counters)
         return rings, peers
 
@@ -244,7 +244,7 @@ class TransmitContext(Transmitter, HasOptions):
             raise fabric_error(Errno.FI_EOPBADSTATE, "the transmit context is enabled already")
         self._transmit_queue()
         rings, peers = self.endpoint._make_rings(self.context, self.tx_size, self._receiver, self._counters)
-        start_context(self.domain, self.context, rings, self._receiver, self._counters)
+        start_context(self.domain.protection, self.context, rings, self._receiver, self._counters)
         self._start(rings, peers)
 
     def _release(self) -> None:
@@ -361,7 +361,7 @@ class ReceiveContext(Receiving, HasOptions):
         else:
             self._receiver.start_listening(domain.nic, self.context, vector)
         self._counters.start_receiving(queue)
-        start_context(domain, self.context, rings, self._receiver, self._counters)
+        start_context(domain.protection, self.context, rings, self._receiver, self._counters)
         self.enabled = True
 
     def cancel(self, context: Any) -> None:

@@ -13,7 +13,7 @@ from amoeba.transport.sharing import RingShare
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["SharedTransmitContext"]
 
@@ -25,13 +25,13 @@ class SharedTransmitContext(FabricObject):
     its endpoint. Raises FI_ENOSPC if the NIC has no context left.
     """
 
-    def __init__(self, domain: "Domain", tx_size: int) -> None:
+    def __init__(self, domain: "DomainBase", tx_size: int) -> None:
         domain._check_open()
         self.tx_size = tx_size
         self._nic = domain.nic
         self._context = self._nic.take_context()
         self._ring = ContextRings(self._nic, self._context, tx_size)
-        start_context(domain, self._context, self._ring)
+        start_context(domain.protection, self._context, self._ring)
         super().__init__(domain)
 
     def _share(self) -> RingShare:

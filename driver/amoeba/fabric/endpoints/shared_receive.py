@@ -34,7 +34,7 @@ from amoeba.transport.transmit_rings import DRAIN_TIME
 from amoeba.transport.unexpected import empty, refuse_all
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["Share", "SharedReceiveContext"]
 
@@ -174,7 +174,7 @@ class SharedReceiveContext(Receiving, HasOptions):
 
     _options = RECEIVE_OPTIONS
 
-    def __init__(self, domain: "Domain", rx_size: int, caps: Caps | None = None) -> None:
+    def __init__(self, domain: "DomainBase", rx_size: int, caps: Caps | None = None) -> None:
         domain._check_open()
         self._nic = domain.nic
         receiver = self._receiver = Receiver(rx_size, caps)
@@ -188,7 +188,7 @@ class SharedReceiveContext(Receiving, HasOptions):
         receiver.receives = self._receives = Receives(
             self._nic, self._context, self._dispatch, functools.partial(_outlet_of, self._shares)
         )
-        start_context(domain, self._context, None, receiver)
+        start_context(domain.protection, self._context, None, receiver)
         self.domain = domain
         super().__init__(domain)
 

@@ -18,7 +18,7 @@ from amoeba.transport.peers import PeerMap
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = [
     "DEFAULT_TX_SIZE",
@@ -64,7 +64,7 @@ class Posting(RmaOperations, AtomicOperations, MessageOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
 
     def __init__(
-        self, domain: "Domain", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
+        self, domain: "DomainBase", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
         self.tx_size: int = tx_size
         """Most descriptors under way at a time."""
@@ -134,7 +134,7 @@ class Transmitter(Posting):
     """
 
     def __init__(
-        self, domain: "Domain", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
+        self, domain: "DomainBase", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
         self._counters = Counters()
         super().__init__(domain, parent, tx_size=ring_size(tx_size), op_flags=op_flags)

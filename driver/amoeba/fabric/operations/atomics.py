@@ -19,7 +19,7 @@ from amoeba.transport.posting import Local, gathered, total
 from amoeba.transport.requests import Kind
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["AtomicOperations"]
 
@@ -38,7 +38,9 @@ _TAGGED = {
 class AtomicOperations(Operations):
     """The calls of fi_atomic(3); :class:`amoeba.Endpoint` says what their arguments are."""
 
-    def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
+    def __init__(
+        self, domain: "DomainBase", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         nic = domain.nic
         self._executed: list[tuple[int, ...]] = [()] * len(DescriptorOpcode)
         """By the descriptor's opcode: per operation, the datatypes as a bit mask."""

@@ -20,6 +20,7 @@ from amoeba.fabric.operations.local_buffers import check_region, local_of
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import trigger_of
 from amoeba.nic.nic import Nic
+from amoeba.nic.records import MAX_MESSAGE
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.posting import INLINE_SIZE, Local, PostFlags, post_vector
 from amoeba.transport.requests import Grant, Request
@@ -27,7 +28,7 @@ from amoeba.transport.rings import INJECT_SIZE
 from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
     from amoeba.fabric.endpoints.connections import Connection
     from amoeba.fabric.queues.completion import CompletionQueue
 
@@ -42,8 +43,6 @@ __all__ = [
     "post_flags",
 ]
 
-MAX_MESSAGE = 1 << 30
-"""Most bytes of one operation."""
 NO_FLAGS = OpFlags(0)
 # Every completion of this NIC is a delivery completion, which includes the weaker levels.
 _ANY_OP_FLAGS = (
@@ -104,7 +103,9 @@ class Operations(FabricObject):
     _connection: "Connection | None" = None
     """What says who the peer is, whatever ``dest_addr`` is given."""
 
-    def __init__(self, domain: "Domain", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS) -> None:
+    def __init__(
+        self, domain: "DomainBase", parent: FabricObject | None = None, *, op_flags: OpFlags = NO_FLAGS
+    ) -> None:
         self.domain = domain
         self._nic: Nic = domain.nic
         self._payload: int = domain.nic.parameters.payload

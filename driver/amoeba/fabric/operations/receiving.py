@@ -24,7 +24,7 @@ from amoeba.transport.receives import ANYBODY, Claim, Receive, Receives
 from amoeba.transport.requests import Request
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
     from amoeba.fabric.queues.completion import CompletionQueue
 
 __all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving", "check_tag"]
@@ -66,7 +66,7 @@ def _check_length(length: int) -> None:
 class ReceiveOperations(FabricObject):
     """The calls that receive; :class:`amoeba.Endpoint` says what their arguments are."""
 
-    domain: "Domain"
+    domain: "DomainBase"
     _nic: Nic
     _receiver: Receiver | None = None
     """The receiving half of the endpoint."""

@@ -8,7 +8,7 @@ from amoeba.core.buffers import Buffer
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, Datatype, Op
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import MemoryRegion
+    from amoeba.fabric.memory_region import MemoryRegion
 
 __all__ = ["AtomicMsg", "Descs", "Msg", "RmaIoc", "RmaIov", "RmaMsg", "TaggedMsg"]
 

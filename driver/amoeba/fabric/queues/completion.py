@@ -19,7 +19,7 @@ from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
 from amoeba.transport.requests import NEVER, Completion
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = [
     "CompletionQueue",
@@ -184,7 +184,7 @@ class CompletionQueue(HasDescriptor):
 
     def __init__(
         self,
-        domain: "Domain",
+        domain: "DomainBase",
         cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
         wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
         *,

@@ -18,7 +18,7 @@ from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
     from amoeba.fabric.queues.completion import CompletionQueue
 
 __all__ = ["Counter", "Counters"]
@@ -47,7 +47,7 @@ class Counter(HasDescriptor):
     """
 
     def __init__(
-        self, domain: "Domain", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None
+        self, domain: "DomainBase", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None
     ) -> None:
         wait_set = wait_set_of("counters", wait_obj, wait_set, domain._parent)
         described = by_descriptor(wait_obj, wait_set)

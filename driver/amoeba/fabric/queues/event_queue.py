@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
@@ -13,9 +13,6 @@ from amoeba.core.waiting import WAIT_SLICE, Source, Sources, WaitFd
 from amoeba.fabric.attributes import Info
 from amoeba.fabric.constants import EqEvent, EqFlags, WaitObj
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
-
-if TYPE_CHECKING:
-    from amoeba.fabric.fabric import Fabric
 
 __all__ = ["EqCmEntry", "EqEntry", "EqErrEntry", "Event", "EventQueue"]
 
@@ -88,7 +85,7 @@ class EventQueue(FabricObject):
 
     def __init__(
         self,
-        fabric: "Fabric",
+        fabric: FabricObject,
         size: int = 0,
         flags: EqFlags = _NO_FLAGS,
         wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,

@@ -9,7 +9,7 @@ from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 
 if TYPE_CHECKING:
-    from amoeba.fabric.domain import Domain
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["PollSet"]
 
@@ -20,7 +20,7 @@ class PollSet(FabricObject):
     Whatever is closed leaves the set by itself; closing the set closes none of them.
     """
 
-    def __init__(self, domain: "Domain") -> None:
+    def __init__(self, domain: "DomainBase") -> None:
         self._device = domain.nic.device
         self._queues: list[CompletionQueue] = []
         self._counters: dict[Counter, tuple[int, int]] = {}

@@ -3,7 +3,7 @@
 import select
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from amoeba.core.errno import Errno
@@ -11,9 +11,6 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.waiting import WAIT_SLICE, close_epoll
 from amoeba.fabric.constants import WaitObj
-
-if TYPE_CHECKING:
-    from amoeba.fabric.fabric import Fabric
 
 __all__ = ["WaitSet", "by_descriptor", "wait_set_of"]
 
@@ -63,7 +60,7 @@ class WaitSet(FabricObject):
     would say. Closing the set closes them first. Raises FI_ENOSYS for other wait objects.
     """
 
-    def __init__(self, fabric: "Fabric", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> None:
+    def __init__(self, fabric: FabricObject, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> None:
         if wait_obj not in _SET_OBJECTS:
             raise fabric_error(Errno.FI_ENOSYS, f"wait sets do not wait by {wait_obj!r}")
         self.wait_obj = wait_obj

@@ -3,7 +3,7 @@
 from amoeba import fi
 from amoeba.core.errno import Errno
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, Control, EndpointOption, EqEvent, OptionLevel
-from amoeba.fabric.endpoints.passive import ConnectionRequest
+from amoeba.fabric.endpoints.connections import ConnectionRequest
 from amoeba.testing.connected import Connected, Parties
 from amoeba.testing.expectations import expect, expect_equal, expect_error
 from amoeba.testing.pages.fi_rma import pattern

@@ -1,0 +1,83 @@
+"""A domain as what is made from it knows it. :class:`amoeba.fabric.domain.Domain` makes all that."""
+
+from dataclasses import dataclass
+
+from amoeba_model.opcodes import Form
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.core.lifetime import FabricObject
+from amoeba.core.locking import Locker
+from amoeba.fabric.constants import Datatype, MrMode, Op, QueryFlags
+from amoeba.fabric.queues.event_queue import EventQueue
+from amoeba.fabric.triggered.deferral import DeferralQueue
+from amoeba.nic.records import MAX_MESSAGE
+from amoeba.transport.protection_domain import ProtectionDomain
+
+__all__ = ["AtomicAttr", "DomainBase"]
+
+_BASE = QueryFlags(0)
+
+
+@dataclass(frozen=True)
+class AtomicAttr:
+    """``struct fi_atomic_attr``."""
+
+    count: int
+    """Most elements of one operation."""
+    size: int
+    """Bytes of one element."""
+
+
+class DomainBase(FabricObject):
+    """A protection domain, what waits for counters in it, and where its events are told."""
+
+    def __init__(self, fabric: FabricObject, protection: ProtectionDomain, mr_mode: MrMode) -> None:
+        self.protection = protection
+        self.nic = protection.nic
+        self.mr_mode = mr_mode
+        self.job_id = protection.job_id
+        self.pid_on_fep = protection.pid_on_fep
+        self.cswap_by_bits = protection.cswap_by_bits
+        self.number = protection.number
+        self._eq: EventQueue | None = None
+        self._deferrals = DeferralQueue()
+        super().__init__(fabric)
+
+    def query_atomic(self, datatype: Datatype, op: Op, flags: QueryFlags = _BASE) -> AtomicAttr:
+        """What this NIC's capability registers say about an atomic of the call family in ``flags``.
+
+        With FI_TAGGED: on the buffer of a tagged receive.
+
+        Raises FI_EOPNOTSUPP if it is not executed, FI_EINVAL for both families at once.
+        """
+        self._check_open()
+        forms = {
+            _BASE: Form.BASE,
+            QueryFlags.FI_FETCH_ATOMIC: Form.FETCH,
+            QueryFlags.FI_COMPARE_ATOMIC: Form.COMPARE,
+        }
+        tagged, family = QueryFlags.FI_TAGGED in flags, flags & ~QueryFlags.FI_TAGGED
+        if family not in forms:
+            raise fabric_error(Errno.FI_EINVAL, f"flags are FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, got {flags!r}")
+        if tagged and forms[family] is Form.COMPARE:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, "tagged atomics have no compare form")
+        if not self.nic.supports(forms[family], op, datatype):
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP, f"{op!r} on {datatype!r} is not among this NIC's {forms[family]} atomics"
+            )
+        size = Datatype(datatype).size
+        return AtomicAttr((self.nic.parameters.payload if tagged else MAX_MESSAGE) // size, size)
+
+    def _automate(self, auto: Locker) -> None:
+        super()._automate(auto)
+        auto.attend(self)
+
+    def _attend(self) -> bool:
+        """Start what waits for counters."""
+        if self._deferrals.live:
+            self._deferrals.progress()
+        return False
+
+    def _release(self) -> None:
+        self.protection.release()
