@@ -8,6 +8,7 @@ endpoints from it.
 from amoeba.core.errno import Errno
 from amoeba.core.errors import (
     ArgumentError,
+    ArgumentTypeError,
     CanceledError,
     ClosedError,
     DeviceFailureError,
@@ -116,6 +117,7 @@ __all__ = [
     "AddrFormat",
     "AddressVector",
     "ArgumentError",
+    "ArgumentTypeError",
     "AtomicAttr",
     "AtomicMsg",
     "AvFlags",

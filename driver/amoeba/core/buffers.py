@@ -1,7 +1,9 @@
 """Application buffers as the NIC needs them: address and length, without copying."""
 
+import array
 import itertools
 import mmap
+import re
 from collections.abc import Iterator, Sequence
 from ctypes import addressof, c_char
 from typing import Any, NamedTuple, TypeAlias
@@ -10,14 +12,26 @@ import numpy as np
 from amoeba_model.opcodes import Datatype
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import ArgumentTypeError, fabric_error, type_error
 
-__all__ = ["Buffer", "Segment", "address_of", "allocate", "cut", "datatype_of", "view_of"]
+__all__ = [
+    "DATATYPES",
+    "Buffer",
+    "Segment",
+    "address_of",
+    "allocate",
+    "check_datatype",
+    "cut",
+    "datatype_of",
+    "named_by",
+    "vector_datatype",
+    "view_of",
+]
 
 Buffer: TypeAlias = Any
 """Any object with the buffer protocol (``collections.abc.Buffer`` from Python 3.12 on)."""
 
-_DATATYPES = {
+DATATYPES = {
     np.dtype(kind): datatype
     for kind, datatype in (
         ("<i1", Datatype.FI_INT8),
@@ -38,29 +52,129 @@ _DATATYPES = {
     )
     if np.dtype(kind).itemsize == datatype.size  # long double is what libfabric means on x86-64 only
 }
+"""What NumPy's own dtypes name: the short cut of :func:`named_by`."""
+_EXTENSIONS = {
+    "bfloat16": Datatype.FI_BFLOAT16,
+    "float8_e4m3fn": Datatype.FI_FLOAT8_E4M3,
+    "float8_e5m2": Datatype.FI_FLOAT8_E5M2,
+}
+"""By the names that ml_dtypes gives its dtypes; it need not be installed."""
+_KINDS = dict.fromkeys("bhilqn", "i") | dict.fromkeys("BHILQN", "u") | dict.fromkeys("efdg", "f")
+_KINDS |= dict.fromkeys(("Zf", "Zd", "Zg"), "c")
+"""By the format of a view: NumPy's letter for such a number, to which the size is added."""
+_PLAIN = frozenset(f"{order}{kind}" for order in ("", "<", ">") for kind in (*_KINDS, "c", "?", "P"))
+"""Formats that refer to nothing: those of most views."""
+_FIELD_NAMES = re.compile(r":[^:]*:")
+_REFERENCES = re.compile(r"[O&zX]|Z(?![fdg])")
+"""In a format: an object, an address with a type, characters or a function somewhere else."""
 
 
-def datatype_of(buffer: Buffer) -> Datatype:
-    """The datatype of a NumPy array or scalar. Raises FI_EINVAL for buffers that do not say, as bytes."""
+def named_by(buffer: Buffer, name: str = "buf") -> Datatype | None:
+    """The datatype that a buffer names; None for plain bytes, which may hold any.
+
+    Plain bytes are bytes, bytearray, mmap, views of single bytes, structures and NumPy's void. Raises
+    ArgumentTypeError for what names something else, such as another byte order, booleans or text, and for no buffer.
+    """
+    dtype = getattr(buffer, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        found = DATATYPES.get(dtype)
+        if found is None:
+            found = _EXTENSIONS.get(dtype.name)
+        if found is None and (dtype.type is not np.void or dtype.hasobject):
+            raise ArgumentTypeError(
+                Errno.FI_EINVAL,
+                f"{name}: expected a dtype that libfabric has, in this host's byte order, got {dtype!r}",
+            )
+        return found
+    view = view_of(buffer, name=name)
+    kind = view.format.removeprefix("@").removeprefix("=").removeprefix("<")
+    if kind == "B" and view.format == kind and not isinstance(buffer, array.array):
+        return None
+    if kind == "c" or kind.endswith(("x", "}")):
+        return None
+    found = DATATYPES.get(np.dtype(f"{_KINDS[kind]}{view.itemsize}")) if kind in _KINDS else None
+    if found is None:
+        raise type_error(name, f"numbers that libfabric has, not of format {view.format!r}", buffer)
+    return found
+
+
+def datatype_of(buffer: Buffer, name: str = "buf") -> Datatype:
+    """The datatype that a buffer names. Raises FI_EINVAL for one that names none, as bytes."""
     try:
-        return _DATATYPES[buffer.dtype]
-    except (AttributeError, KeyError):
+        return DATATYPES[buffer.dtype]
+    except (AttributeError, KeyError, TypeError):
+        found = named_by(buffer, name)
+    if found is None:
         raise fabric_error(
-            Errno.FI_EINVAL, f"give datatype=: {type(buffer).__name__} does not name one that libfabric has"
-        ) from None
+            Errno.FI_EINVAL, f"{name}: expected a buffer that names its datatype, or datatype=, "
+            f"got {type(buffer).__name__} without"
+        )  # fmt: skip
+    return found
 
 
-def view_of(buffer: Buffer, *, writable: bool = False) -> memoryview:
-    """A view of all bytes of ``buffer``. Raises FI_EINVAL if it is no contiguous (or writable) buffer."""
+def vector_datatype(buffers: Sequence[Buffer], name: str = "iov") -> Datatype:
+    """The datatype of a vector: what the first buffer names that names one.
+
+    Raises FI_EINVAL if none does, and what :func:`check_datatype` raises for those that follow.
+    """
+    datatype = next(filter(None.__ne__, (named_by(buffer, name) for buffer in buffers)), None)
+    if datatype is None:
+        raise fabric_error(Errno.FI_EINVAL, f"{name}: expected a buffer that names its datatype, or datatype=")
+    for index, buffer in enumerate(buffers):
+        check_datatype(buffer, datatype, f"{name}[{index}]")
+    return datatype
+
+
+def check_datatype(buffer: Buffer, datatype: int, name: str = "buf") -> None:
+    """Raise FI_EINVAL if a buffer names another datatype. Plain bytes and uint8 may hold any."""
+    try:
+        found: Datatype | None = DATATYPES[buffer.dtype]
+    except (AttributeError, KeyError, TypeError):
+        found = named_by(buffer, name)
+    if found != datatype and found is not None and found is not Datatype.FI_UINT8:
+        raise fabric_error(Errno.FI_EINVAL, f"{name}: expected {Datatype(datatype).name}, got {found.name}")
+
+
+def view_of(buffer: Buffer, *, writable: bool = False, name: str = "buf") -> memoryview:
+    """A view of all bytes of ``buffer``, in place.
+
+    Raises FI_EINVAL if it is not contiguous, or read-only and to be written; of these ArgumentTypeError if it is no
+    buffer, or one of references, which peers would read or overwrite.
+    """
     try:
         view = memoryview(buffer)
     except (TypeError, ValueError, BufferError) as error:
-        raise fabric_error(Errno.FI_EINVAL, f"expected a buffer, got {type(buffer).__name__}: {error}") from None
+        view = _bytes_of(buffer, name, error)
+    if view.format not in _PLAIN:
+        _check_format(view, buffer, name)
     if not view.c_contiguous:
-        raise fabric_error(Errno.FI_EINVAL, "expected a contiguous buffer, got one with gaps")
+        raise fabric_error(Errno.FI_EINVAL, f"{name}: expected a contiguous buffer, got one with gaps")
     if writable and view.readonly:
-        raise fabric_error(Errno.FI_EINVAL, "expected a writable buffer, got a read-only one")
+        raise fabric_error(
+            Errno.FI_EINVAL, f"{name}: expected a writable buffer, got a read-only {type(buffer).__name__}"
+        )
     return view
+
+
+def _bytes_of(buffer: Buffer, name: str, error: Exception) -> memoryview:
+    """A view of an array or scalar whose dtype the buffer protocol has no format for, as those of ml_dtypes."""
+    if not isinstance(buffer, np.ndarray | np.generic) or buffer.dtype.hasobject:
+        raise type_error(name, "a buffer", buffer) from error
+    array_of = np.asarray(buffer)
+    if not array_of.flags.c_contiguous:
+        raise fabric_error(Errno.FI_EINVAL, f"{name}: expected a contiguous buffer, got one with gaps") from None
+    return array_of.reshape(-1).view(np.uint8).data
+
+
+def _check_format(view: memoryview, buffer: Buffer, name: str) -> None:
+    """Raise ArgumentTypeError if a view is one of references, or of structures that have any."""
+    dtype = getattr(view.obj, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        refers = dtype.hasobject
+    else:
+        refers = _REFERENCES.search(_FIELD_NAMES.sub("", view.format)) is not None
+    if refers:
+        raise type_error(name, "a buffer of numbers or bytes, not of references", buffer)
 
 
 def address_of(view: memoryview) -> int:

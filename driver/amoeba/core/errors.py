@@ -7,6 +7,7 @@
         ├── TryAgainError                FI_EAGAIN: read completions, then repeat (a BlockingIOError)
         ├── ErrorAvailableError          FI_EAVAIL: the completion queue holds an error entry: readerr()
         ├── ArgumentError                a wrong argument; nothing was done
+        │   └── ArgumentTypeError        FI_EINVAL: one of a type that cannot be meant (a TypeError)
         ├── UnsupportedError             this device or build does not do that
         ├── StateError                   right call, wrong moment
         │   └── ClosedError              FI_EBADF: used after close()
@@ -23,6 +24,7 @@ return code (:class:`amoeba_model.wire.uet.ReturnCode`) where there is one.
 """
 
 import os
+import reprlib
 from typing import Final
 
 from amoeba_model.wire.uet import ReturnCode
@@ -32,6 +34,7 @@ from amoeba.core.errno import Errno
 __all__ = [
     "RETURN_CODE_ERRNO",
     "ArgumentError",
+    "ArgumentTypeError",
     "CanceledError",
     "ClosedError",
     "DeviceFailureError",
@@ -47,7 +50,9 @@ __all__ = [
     "UnsupportedError",
     "class_of",
     "fabric_error",
+    "shown",
     "strerror",
+    "type_error",
 ]
 
 
@@ -75,6 +80,10 @@ class ErrorAvailableError(FabricError):
 
 class ArgumentError(FabricError):
     pass
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """Made by :func:`type_error`, as no error number has it to itself."""
 
 
 class UnsupportedError(FabricError):
@@ -160,6 +169,12 @@ _WORDS = {
 """Of libfabric's own numbers; the host has words for the others."""
 
 
+_LONGEST = 128
+"""Bits of a wrong number that its error shows."""
+_SHORT = reprlib.Repr()
+_SHORT.maxother = _SHORT.maxstring = _SHORT.maxlong = 60
+
+
 def strerror(errnum: int) -> str:
     """An error number, of either sign, in words: ``fi_strerror``. Raises FI_EINVAL for one that does not exist."""
     try:
@@ -172,6 +187,20 @@ def strerror(errnum: int) -> str:
 def fabric_error(fi_errno: Errno, message: str, prov_errno: int = 0) -> FabricError:
     """The exception for an error number, to be raised by the caller."""
     return _CLASSES[fi_errno](fi_errno, message, prov_errno)
+
+
+def type_error(name: str, expected: str, given: object) -> ArgumentTypeError:
+    """The exception for an argument of a wrong type: FI_EINVAL, and what of which argument was expected and given."""
+    return ArgumentTypeError(
+        Errno.FI_EINVAL, f"{name}: expected {expected}, got {type(given).__name__} {shown(given)}"
+    )
+
+
+def shown(given: object) -> str:
+    """A wrong argument as its error shows it: shortened, on one line."""
+    if isinstance(given, int) and given.bit_length() > _LONGEST:
+        return f"an integer of {given.bit_length()} bits"
+    return " ".join(_SHORT.repr(given).split())
 
 
 RETURN_CODE_ERRNO: dict[ReturnCode, Errno] = {
