@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from amoeba_model.device import Device, DeviceError
+from amoeba_model.forking import own
 from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.trace import TraceEvent
 
@@ -34,6 +35,10 @@ class SimulatedDevice(Device):
 
     def __init__(self) -> None:
         self.network: Network | None = None
+        own(self)
+
+    def forked(self) -> None:
+        """This is a copy, in a child of the process that has the NIC: from now on it is closed."""
 
     @abc.abstractmethod
     def run_until(self, cycle: int) -> None:

@@ -5,6 +5,7 @@ import socket
 import time
 
 from amoeba_model.device import DeviceError
+from amoeba_model.forking import own
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.layout import Field, Record
 from amoeba_model.network import Frame, Network, SimulatedDevice
@@ -88,6 +89,11 @@ class UdpNetwork(Network):
         except (OSError, OverflowError) as error:
             self._socket.close()
             raise DeviceError(f"cannot listen at UDP address {host}:{port}: {error}") from error
+        own(self)
+
+    def forked(self) -> None:
+        """This is a copy, in a child of the process that has the network, and must not take its frames."""
+        self.close()
 
     @property
     def address(self) -> tuple[str, int]:

@@ -292,6 +292,10 @@ class RtlDevice(SimulatedDevice):
             self.network.detach(self)
         self._finalizer()
 
+    def forked(self) -> None:
+        # not destroyed, which would wait for threads of the simulation that a child does not have
+        self._finalizer.detach()
+
 
 def _requester_name(number: int) -> str:
     try:

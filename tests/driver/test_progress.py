@@ -419,8 +419,11 @@ def call_and_end(fabric):
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(LONG)
-        if not fabric.domain(0).cq_open().closed and fabric._auto.stop() is None:
-            status = 0
+        with pytest.raises(ClosedError):
+            fabric.domain(0)
+        fabric.close()
+        fabric._auto.stop()
+        status = 0
     finally:
         os._exit(status)
 

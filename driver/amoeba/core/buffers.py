@@ -187,8 +187,8 @@ def address_of(view: memoryview) -> int:
 
 
 def allocate(size: int) -> memoryview:
-    """Zeroed, page-aligned memory in whole pages, at least ``size`` bytes."""
-    return memoryview(mmap.mmap(-1, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE))
+    """Zeroed, page-aligned memory in whole pages, at least ``size`` bytes: this process' own, also after a fork."""
+    return memoryview(mmap.mmap(-1, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE, mmap.MAP_PRIVATE))
 
 
 class Segment(NamedTuple):

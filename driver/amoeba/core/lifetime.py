@@ -6,8 +6,11 @@ import weakref
 from types import TracebackType
 from typing import Self
 
+from amoeba_model.forking import own
+
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.forking import orphaned
 from amoeba.core.locking import Locker, guarded
 
 __all__ = ["FabricObject"]
@@ -21,6 +24,8 @@ class FabricObject:
     ``close()`` is idempotent; any other use afterwards raises ClosedError (FI_EBADF). An object that is
     garbage-collected open is closed with a ResourceWarning. Subclasses release their resources in
     :meth:`_release` and call :meth:`_check_open` where they are used.
+
+    After a fork it is the parent's: in the child it is closed, and every call but ``close()`` raises ClosedError.
     """
 
     _closed = True  # until __init__ has run: a half-made object has nothing to close
@@ -34,7 +39,9 @@ class FabricObject:
         self._serial = next(_serials)
         self._children: weakref.WeakValueDictionary[int, FabricObject] = weakref.WeakValueDictionary()
         self._closed = False
-        if parent is not None:
+        if parent is None:
+            own(self)
+        else:
             if parent._auto is not None:
                 self._automate(parent._auto)
             parent._adopt(self)
@@ -72,6 +79,14 @@ class FabricObject:
 
     def _release(self) -> None:
         raise NotImplementedError
+
+    def forked(self) -> None:
+        """This is a child of the process: what belongs to the parent is closed here without doing anything to it."""
+        if not self._closed:
+            self._closed = True
+            for child in list(self._children.values()):
+                child.forked()
+            self.__class__ = orphaned(type(self))
 
     def _check_open(self) -> None:
         if self._closed:

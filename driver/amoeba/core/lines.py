@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from amoeba_model.forking import own
+
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 
@@ -27,6 +29,7 @@ class JsonLines:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a host that is gone says nothing
         self._received = b""
+        own(self)
 
     def send(self, value: object) -> None:
         """Send a value that JSON can carry. Raises FI_ECONNABORTED if the other end is known to be closed."""
@@ -75,6 +78,10 @@ class JsonLines:
     def close(self) -> None:
         """Idempotent."""
         self.socket.close()
+
+    def forked(self) -> None:
+        """This is a child of the process that has the connection, which ends with that process."""
+        self.close()
 
 
 def _gone(error: object) -> FabricError:

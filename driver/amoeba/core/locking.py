@@ -87,7 +87,7 @@ class Lockable(Protocol):
 
 
 T = TypeVar("T", bound=Lockable)
-_ALWAYS_FREE = ("closed",)
+_ALWAYS_FREE = ("closed", "forked")
 """What asks nothing of anybody."""
 _EVEN_AFTER_FAILURES = ("close",)
 

@@ -206,6 +206,9 @@ class ModelDevice(SimulatedDevice):
             self.network.detach(self)
         self._closed = True
 
+    def forked(self) -> None:
+        self._closed = True
+
     def _check_open(self) -> None:
         if self._closed:
             raise DeviceClosedError(f"{self._name} is closed")

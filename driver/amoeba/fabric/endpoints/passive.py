@@ -6,6 +6,8 @@ import socket
 import time
 import weakref
 
+from amoeba_model.forking import own
+
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.lifetime import FabricObject
@@ -181,6 +183,11 @@ class _Listener:
         self._passive: PassiveEndpoint = weakref.proxy(passive)
         self.socket = listening
         self.socket.setblocking(False)
+        own(self)
+
+    def forked(self) -> None:
+        """This is a child of the process that listens."""
+        self.socket.close()
 
     def fileno(self) -> int:
         return self.socket.fileno()
