@@ -249,7 +249,7 @@ def test_a_refused_request_leaves_no_entry(listening):
 def test_data_has_64_bits(listening, data):
     client, _, _, to = listening
     for call in (client.endpoint.writedata, client.endpoint.inject_writedata):
-        with pytest.raises(FabricError, match=r"^FI_EINVAL: immediate data has 64 bits"):
+        with pytest.raises(FabricError, match=r"^FI_EINVAL: data: expected a number of 64 bits"):
             call(b"x", data, *to)
 
 

@@ -23,7 +23,11 @@ __all__ = ["INJECT_SIZE", "ContextRings"]
 INJECT_SIZE = 64
 """Most bytes that can be injected."""
 
-_DESCRIPTOR = record_struct(TX_DESCRIPTOR)
+_DESCRIPTOR = record_struct(
+    TX_DESCRIPTOR, "opcode", "op", "datatype", "flags", "length", "peer", "counter", "remote_address", "remote_key",
+    "local", "result", "compare", "context",
+)  # fmt: skip
+_pack_into = _DESCRIPTOR.pack_into
 _COMPLETION = record_struct(COMPLETION, "context", "descriptor", "status")
 _PHASE_BYTE = COMPLETION.bit_offset("flags") // 8
 _PHASE = int(CompletionFlags.PHASE)
@@ -130,7 +134,7 @@ class ContextRings(TransmitRings):
         if request.grants:
             self._grant(request)
         token = free[-1]
-        _DESCRIPTOR.pack_into(
+        _pack_into(
             self._transmit,
             (self._tail & self._mask) * _DESCRIPTOR_SIZE,
             opcode,
@@ -140,8 +144,6 @@ class ContextRings(TransmitRings):
             length,
             peer,
             self.counters[request.kind] if request.counted else 0,
-            0,
-            0,
             remote_address,
             remote_key,
             local,
@@ -183,7 +185,7 @@ class ContextRings(TransmitRings):
     def _write(self, token: int, peer: int, op: int, datatype: int, piece: Piece, position: int, number: int) -> None:
         """Write one descriptor; ``position``: the flag that says where in its chain it stands."""
         opcode, flags, length, remote_address, remote_key, local, result, compare = piece
-        _DESCRIPTOR.pack_into(
+        _pack_into(
             self._transmit,
             (self._tail & self._mask) * _DESCRIPTOR_SIZE,
             opcode,
@@ -193,8 +195,6 @@ class ContextRings(TransmitRings):
             length,
             peer,
             number,
-            0,
-            0,
             remote_address,
             remote_key,
             local,

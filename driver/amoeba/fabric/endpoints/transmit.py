@@ -119,9 +119,10 @@ class EndpointAlias(Posting):
         self._receiver = original._receiver
         self.max_msg_size, self._max_rma_size = original.max_msg_size, original._max_rma_size
         self._connection = original._connection
+        self._near = original._near
 
     def _release(self) -> None:
-        self._rings = None
+        self._rings, self._near = None, {}
 
     def __repr__(self) -> str:
         return f"<EndpointAlias of {self.original!r}{' closed' if self.closed else ''}>"
@@ -169,10 +170,12 @@ class Transmitter(Posting):
         queue._attach(rings)
         self._counters.start(rings, queue, None if self._receiver is None else self._receiver.queue)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
+        if self._connection is None and self._max_rma_size > 0:
+            self._near = peers.open
 
     def _stop(self, av: AddressVector) -> TransmitRings | None:
         """Report nothing any more; the rings that were posted through, None before the start."""
-        rings, self._rings = self._rings, None
+        rings, self._rings, self._near = self._rings, None, {}
         if rings is not None:
             assert self._peer_map is not None
             self.domain._deferrals.leave(rings)

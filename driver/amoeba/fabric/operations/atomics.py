@@ -1,22 +1,34 @@
 """Atomic operations on memory of peers, as fi_atomic(3) defines them."""
 
 from collections.abc import Sequence
+from ctypes import addressof, c_char
 from typing import TYPE_CHECKING, Any
 
-from amoeba_model.descriptors import DescriptorOpcode
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Form
+from numpy import ndarray
 
-from amoeba.core.buffers import Buffer, Segment, datatype_of, view_of
+from amoeba.core.buffers import (
+    DATATYPES,
+    Buffer,
+    Segment,
+    check_datatype,
+    datatype_of,
+    vector_datatype,
+    view_of,
+)
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
+from amoeba.core.operands import operand_of
 from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags, QueryFlags
 from amoeba.fabric.memory_region import MemoryRegion
-from amoeba.fabric.operations.local_buffers import locals_of
-from amoeba.fabric.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Operations
+from amoeba.fabric.operations.checks import check_datatype_argument, check_number, check_op, check_op_flags
+from amoeba.fabric.operations.local_buffers import check_region, locals_of
+from amoeba.fabric.operations.operations import AT_ONCE, CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Operations
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs
-from amoeba.transport.posting import Local, gathered, total
-from amoeba.transport.requests import Kind
+from amoeba.transport.posting import INLINE_SIZE, Local, gathered, total
+from amoeba.transport.requests import Kind, Request
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
@@ -24,11 +36,18 @@ if TYPE_CHECKING:
 __all__ = ["AtomicOperations"]
 
 _SIZES = tuple(datatype.size for datatype in Datatype)
+_in_memory = c_char.from_buffer
+_ATOMIC_READ = Op.FI_ATOMIC_READ
+_TAGGED_FLAG = int(OpFlags.FI_TAGGED)
 _CHANGES, _FETCHES = int(Kind.ATOMIC), int(Kind.FETCH_ATOMIC)
 _SOURCE = int(MrAccess.FI_WRITE)
-_BASE = DescriptorOpcode.ATOMIC
-_FETCH = DescriptorOpcode.FETCH_ATOMIC
-_COMPARE = DescriptorOpcode.COMPARE_ATOMIC
+_RESULT = int(MrAccess.FI_READ)
+_INLINE = int(DescriptorFlags.INLINE)
+_MORE = int(OpFlags.FI_MORE)
+_REPORT = int(OpFlags.FI_COMPLETION)
+_BASE = int(DescriptorOpcode.ATOMIC)
+_FETCH = int(DescriptorOpcode.FETCH_ATOMIC)
+_COMPARE = int(DescriptorOpcode.COMPARE_ATOMIC)
 _TAGGED = {
     _BASE: DescriptorOpcode.TAGGED_ATOMIC,
     _FETCH: DescriptorOpcode.TAGGED_FETCH_ATOMIC,
@@ -70,6 +89,28 @@ class AtomicOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """``addr[i] = addr[i] op buf[i]`` for every element."""
+        if (
+            buf.__class__ is ndarray
+            and buf.size == 1
+            and (length := buf.nbytes) <= INLINE_SIZE
+            and op.__class__ is Op
+            and flags.__class__ is OpFlags
+            and (named := DATATYPES.get(buf.dtype)) is not None
+            and datatype in (None, named)
+            and self._executed[_BASE][op] >> named & 1
+            and desc is None
+            and not ((bits := int(flags)) | self._default_bits) & ~AT_ONCE
+            and addr.__class__ is key.__class__ is dest_addr.__class__ is int
+            and not (addr | key) >> 64
+            and (peer := self._near.get(dest_addr)) is not None
+            and (rings := self._rings) is not None
+        ):
+            rings.post(
+                Request(context, _CHANGES, self._selective and not bits & _REPORT, dest_addr, length),
+                bits & _MORE, peer, _BASE, _INLINE, op, named, length, addr, key,
+                int.from_bytes(buf.tobytes(), "little"), 0, 0,
+            )  # fmt: skip
+            return
         self._atomic(
             _BASE, buf, None, None, dest_addr, addr, key, op, datatype, desc, None, context, flags, self._selective
         )
@@ -123,6 +164,29 @@ class AtomicOperations(Operations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """``result[i] = addr[i]; addr[i] = addr[i] op buf[i]``. FI_ATOMIC_READ ignores ``buf``, which may be None."""
+        if (
+            buf.__class__ is ndarray
+            and buf.size == 1
+            and (length := buf.nbytes) <= INLINE_SIZE
+            and op.__class__ is Op
+            and flags.__class__ is OpFlags
+            and (named := DATATYPES.get(buf.dtype)) is not None
+            and datatype in (None, named)
+            and self._executed[_FETCH][op] >> named & 1
+            and desc is None
+            and not ((bits := int(flags)) | self._default_bits) & ~AT_ONCE
+            and addr.__class__ is key.__class__ is dest_addr.__class__ is int
+            and not (addr | key) >> 64
+            and (peer := self._near.get(dest_addr)) is not None
+            and (rings := self._rings) is not None
+        ):
+            request = Request(context, _FETCHES, self._selective and not bits & _REPORT, dest_addr, length)
+            at = _result_of_one(request, result, named, result_desc)
+            rings.post(
+                request, bits & _MORE, peer, _FETCH, _INLINE, op, named, length, addr, key,
+                int.from_bytes(buf.tobytes(), "little"), at, 0,
+            )  # fmt: skip
+            return
         self._atomic(
             _FETCH, buf, None, result, dest_addr, addr, key, op, datatype, desc, result_desc, context, flags,
             self._selective,
@@ -231,7 +295,7 @@ class AtomicOperations(Operations):
 
     def _atomic(
         self,
-        opcode: DescriptorOpcode,
+        opcode: int,
         buf: Buffer | None,
         compare: Buffer | None,
         result: Buffer | None,
@@ -247,23 +311,35 @@ class AtomicOperations(Operations):
         silent: bool,
     ) -> None:
         rings = self._rings or self._not_enabled()
-        reads_only = op == Op.FI_ATOMIC_READ and result is not None
-        if datatype is None:
-            datatype = datatype_of(result if reads_only else buf)
+        if op.__class__ is not Op:
+            op = check_op(op)
+        if datatype is not None and datatype.__class__ is not Datatype:
+            datatype = check_datatype_argument(datatype)
+        source = compared = sink = None
+        if op is _ATOMIC_READ and opcode == _FETCH:
+            if datatype is None:
+                datatype = datatype_of(result, "result")
+        else:
+            source, datatype = operand_of(buf, datatype)
         size = self._element_size(opcode, op, datatype)
-        sink = None if result is None else view_of(result, writable=True)
-        source = None if reads_only else view_of(buf)
-        compared = None if compare is None else view_of(compare)
+        if opcode != _BASE:
+            check_datatype(result, datatype, "result")
+            sink = view_of(result, writable=True, name="result")
+            if opcode == _COMPARE:
+                compared, _ = operand_of(compare, datatype, "compare")
         given = sink if source is None else source
         assert given is not None  # there are operands, or else a result
         length = given.nbytes
         if not length or length % size:
             raise fabric_error(Errno.FI_EINVAL, f"expected one or more elements of {size} bytes, got {length} bytes")
-        for name, other in (("result", sink), ("compare", compared)):
-            if other is not None and other.nbytes != length:
-                raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, {name} has {other.nbytes}")
+        if sink is not None and sink.nbytes != length:
+            raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, result has {sink.nbytes}")
+        if compared is not None and compared.nbytes != length:
+            raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, compare has {compared.nbytes}")
+        if addr.__class__ is not int or key.__class__ is not int:
+            addr, key = check_number("addr", addr), check_number("key", key)
         bits, silent = self._check_request(
-            flags, length, addr, key, silent, TRANSMIT_FLAGS if reads_only else CHANGE_FLAGS
+            flags, length, addr, key, silent, TRANSMIT_FLAGS if source is None else CHANGE_FLAGS
         )
         self._submit(
             rings, _CHANGES if sink is None else _FETCHES, opcode, op, datatype, source, compared, sink, desc,
@@ -272,7 +348,7 @@ class AtomicOperations(Operations):
 
     def _atomic_vector(
         self,
-        opcode: DescriptorOpcode,
+        opcode: int,
         msg: AtomicMsg,
         whole: tuple[int, int] | None,
         comparev: Sequence[Buffer] | None,
@@ -283,12 +359,20 @@ class AtomicOperations(Operations):
     ) -> None:
         """``whole``: (addr, key) of as many elements in a row as there are, not the message's; without data."""
         rings = self._rings or self._not_enabled()
-        reads_only = msg.op == Op.FI_ATOMIC_READ and resultv is not None
+        op = check_op(msg.op)
+        bits = check_op_flags(flags)
+        reads_only = op is _ATOMIC_READ and resultv is not None
         given = resultv if reads_only else msg.msg_iov
         if not given:
             raise fabric_error(Errno.FI_EINVAL, "expected one or more buffers, got none")
-        datatype = datatype_of(given[0]) if msg.datatype is None else msg.datatype
-        size = self._element_size(opcode, msg.op, datatype)
+        if msg.datatype is None:
+            datatype = vector_datatype(given, "resultv" if reads_only else "msg_iov")
+        else:
+            datatype = check_datatype_argument(msg.datatype)
+        for name, vector in (("msg_iov", () if reads_only else given), ("comparev", comparev), ("resultv", resultv)):
+            for index, buffer in enumerate(vector or ()):
+                check_datatype(buffer, datatype, f"{name}[{index}]")
+        size = self._element_size(opcode, op, datatype)
         operands = [] if reads_only else locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False)
         compared = locals_of(comparev or (), compare_desc, "comparev", writable=False)
         results = locals_of(resultv or (), result_desc, "resultv", writable=True)
@@ -301,10 +385,10 @@ class AtomicOperations(Operations):
         if whole is None:
             remote = [Segment(ioc.addr, ioc.count * size, ioc.key) for ioc in msg.rma_iov]
         else:
-            remote = [Segment(whole[0], length, whole[1])]
-        tagged = whole is None and OpFlags.FI_TAGGED in flags
+            remote = [Segment(check_number("addr", whole[0]), length, check_number("key", whole[1]))]
+        tagged = whole is None and bool(bits & _TAGGED_FLAG)
         bits, silent, data = self._check_vector_request(
-            flags & ~OpFlags.FI_TAGGED if tagged else flags,
+            OpFlags(bits & ~_TAGGED_FLAG) if tagged else OpFlags(bits),
             length,
             remote,
             msg.data if whole is None else None,
@@ -314,19 +398,19 @@ class AtomicOperations(Operations):
             self._check_tagged(opcode, length, remote, results)
             one = None if reads_only else operands[0] if len(operands) == 1 else gathered(operands, length)
             self._submit(
-                rings, _FETCHES if results else _CHANGES, _TAGGED[opcode], msg.op, datatype,
+                rings, _FETCHES if results else _CHANGES, _TAGGED[opcode], op, datatype,
                 None if one is None else one.view, None, results[0].view if results else None,
                 None if one is None else one.keep, results[0].keep if results else None, _SOURCE, length, msg.addr,
                 remote[0].address, remote[0].key, msg.context, bits, silent, data,
             )  # fmt: skip
             return
         self._submit_vector(
-            rings, _FETCHES if results else _CHANGES, opcode, msg.op, datatype, operands, compared, results, length,
+            rings, _FETCHES if results else _CHANGES, opcode, op, datatype, operands, compared, results, length,
             remote, msg.addr, msg.context, bits, silent, data,
         )  # fmt: skip
 
     def _check_tagged(
-        self, opcode: DescriptorOpcode, length: int, remote: Sequence[Segment], results: Sequence[Local]
+        self, opcode: int, length: int, remote: Sequence[Segment], results: Sequence[Local]
     ) -> None:
         """Raise what keeps an atomic from being one packet to a tagged receive."""
         if opcode not in _TAGGED:
@@ -341,12 +425,37 @@ class AtomicOperations(Operations):
         if length > most:
             raise fabric_error(Errno.FI_EMSGSIZE, f"a tagged atomic has at most {most} bytes, got {length}")
 
-    def _element_size(self, opcode: DescriptorOpcode, op: Op, datatype: Datatype) -> int:
+    def _element_size(self, opcode: int, op: Op, datatype: Datatype) -> int:
         """Bytes of an element. Raises FI_EOPNOTSUPP if the NIC does not execute this."""
-        masks = self._executed[opcode]
-        if not (0 <= op < len(masks) and datatype >= 0 and masks[op] >> datatype & 1):
-            raise fabric_error(Errno.FI_EOPNOTSUPP, f"{opcode.name} of {op!r} on {datatype!r} is not executed")
+        if not self._executed[opcode][op] >> datatype & 1:
+            raise fabric_error(
+                Errno.FI_EOPNOTSUPP, f"{DescriptorOpcode(opcode).name} of {op!r} on {datatype!r} is not executed"
+            )
         return _SIZES[datatype]
+
+
+def _result_of_one(
+    request: Request, result: Buffer, datatype: Datatype, result_desc: MemoryRegion | None
+) -> int:
+    """Let the NIC write the result of one element; its address. Raises what is wrong with it."""
+    if result.__class__ is ndarray and DATATYPES.get(result.dtype) is datatype:
+        view = result.data
+        if view.readonly or not view.c_contiguous:
+            view_of(result, writable=True, name="result")
+    else:
+        check_datatype(result, datatype, "result")
+        view = view_of(result, writable=True, name="result")
+    length = request.length
+    if view.nbytes != length:
+        raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, result has {view.nbytes}")
+    address = addressof(_in_memory(view))
+    if result_desc is None:
+        request.buffers = view
+        request.grants = ((address, length, True),)
+    else:
+        request.buffers = view, result_desc
+        check_region(result_desc, address, length, _RESULT)
+    return address
 
 
 def _check_elements(name: str, buffers: Sequence[Local], size: int, length: int) -> None:

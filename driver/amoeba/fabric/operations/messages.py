@@ -11,9 +11,10 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.checks import check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import local_of, locals_of
-from amoeba.fabric.operations.operations import NO_FLAGS, TRANSMIT_FLAGS, Operations, deferred
-from amoeba.fabric.operations.receiving import ReceiveOperations, check_tag
+from amoeba.fabric.operations.operations import NO_FLAGS, TRANSMIT_FLAGS, Operations, deferred, without_data
+from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.transport.posting import Local, gathered, grants_of, keep_of, total
@@ -69,7 +70,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def sendmsg(self, msg: Msg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`sendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
-        self._send(msg, flags, msg.data if int(flags) & _REMOTE_CQ_DATA else None, overrides=True)
+        self._send(msg, flags, msg.data if check_op_flags(flags) & _REMOTE_CQ_DATA else None, overrides=True)
 
     def senddata(
         self,
@@ -125,7 +126,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def tsendmsg(self, msg: TaggedMsg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`tsendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
-        self._send(msg, flags, msg.data if int(flags) & _REMOTE_CQ_DATA else None, overrides=True)
+        self._send(msg, flags, msg.data if check_op_flags(flags) & _REMOTE_CQ_DATA else None, overrides=True)
 
     def tsenddata(
         self,
@@ -168,8 +169,8 @@ class MessageOperations(Operations, ReceiveOperations):
         rings = self._rings or self._not_enabled()
         source = view_of(buf)
         length = source.nbytes
-        if tag:
-            check_tag(tag)
+        if tag.__class__ is not int or tag >> 64:
+            tag = check_number("tag", tag)
         bits, silent = self._checked_send(flags, length, data, silent or self._selective, overrides=False)
         if length > self._payload or bits & _MATCHED:
             local = local_of(buf, desc, "buf", writable=False, access=MrAccess.FI_SEND)
@@ -186,7 +187,7 @@ class MessageOperations(Operations, ReceiveOperations):
         """Send buffers. ``overrides``: ``flags`` are instead of the endpoint's."""
         rings = self._rings or self._not_enabled()
         opcode, tag = (_TAGGED_SEND_OPCODE, msg.tag) if isinstance(msg, TaggedMsg) else (_SEND_OPCODE, 0)
-        check_tag(tag)
+        tag = check_number("tag", tag)
         buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False, access=MrAccess.FI_SEND)
         length = total(buffers)
         bits, silent = self._checked_send(flags, length, data, self._silent(overrides), overrides=overrides)
@@ -204,8 +205,8 @@ class MessageOperations(Operations, ReceiveOperations):
     ) -> tuple[int, bool]:
         """What :meth:`_check_request` says of a message."""
         if data is not None:
-            self._check_data(data)
-            flags &= ~OpFlags.FI_REMOTE_CQ_DATA  # goes without saying
+            data = check_number("data", data)
+            flags = without_data(flags)
         # a datagram is never read by its receiver
         allowed = _SEND_FLAGS if self.max_msg_size > self._payload else TRANSMIT_FLAGS
         return self._check_request(flags, length, 0, 0, silent, allowed, self.max_msg_size, overrides=overrides)

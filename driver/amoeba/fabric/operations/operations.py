@@ -16,6 +16,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import MrAccess, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.checks import check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import check_region, local_of
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import trigger_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from amoeba.fabric.queues.completion import CompletionQueue
 
 __all__ = [
+    "AT_ONCE",
     "CHANGE_FLAGS",
     "MAX_MESSAGE",
     "NO_FLAGS",
@@ -41,6 +43,7 @@ __all__ = [
     "Operations",
     "deferred",
     "post_flags",
+    "without_data",
 ]
 
 NO_FLAGS = OpFlags(0)
@@ -52,11 +55,12 @@ _ANY_OP_FLAGS = (
     | OpFlags.FI_TRANSMIT_COMPLETE
     | OpFlags.FI_DELIVERY_COMPLETE
 )
+AT_ONCE = int(_ANY_OP_FLAGS & ~OpFlags.FI_TRIGGER | OpFlags.FI_MORE | OpFlags.FI_INJECT)
+"""Flags with which an operation on one element is posted as it is: operands in the descriptor are copied anyway."""
 TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE
 """What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
 
-_U64 = 2**64 - 1
 _MORE = int(OpFlags.FI_MORE)
 _FENCED = int(OpFlags.FI_FENCE)
 _INJECT = int(OpFlags.FI_INJECT)
@@ -90,6 +94,11 @@ def post_flags(bits: int) -> PostFlags:
     return flags | (PostFlags.COMMIT if bits & _COMMIT else PostFlags.NONE)
 
 
+def without_data(flags: OpFlags) -> OpFlags:
+    """Flags without FI_REMOTE_CQ_DATA, which a call with data means anyway."""
+    return OpFlags(check_op_flags(flags) & ~_REMOTE_CQ_DATA)
+
+
 class Operations(FabricObject):
     """An endpoint, as far as its operations need it.
 
@@ -117,6 +126,9 @@ class Operations(FabricObject):
         self._cq: CompletionQueue | None = None
         self._peer_map: PeerMap | None = None
         self._open_peers: dict[int, int] = {}
+        """Entries of the peer table by ``dest_addr``, of those that can be sent to at once."""
+        self._near: dict[int, int] = {}
+        """The same where RMA and atomics take no other way: none of connected and datagram endpoints."""
         super().__init__(domain if parent is None else parent)
 
     @property
@@ -159,7 +171,8 @@ class Operations(FabricObject):
     ) -> tuple[int, bool]:
         """Check what is common to all operations; returns the flags as bits, and whether success is silent.
 
-        ``most``: bytes that it can have, if it is a message. ``overrides``: ``flags`` are instead of the endpoint's.
+        ``addr`` and ``key`` are integers. ``most``: bytes that it can have, if it is a message. ``overrides``:
+        ``flags`` are instead of the endpoint's.
         """
         if most is None:
             most = self._max_rma_size
@@ -167,12 +180,13 @@ class Operations(FabricObject):
                 raise fabric_error(Errno.FI_EOPNOTSUPP, "datagram endpoints have neither RMA nor atomics")
         if length > most:
             raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {most} bytes here, got {length}")
-        if not (0 <= addr <= _U64 and 0 <= key <= _U64):
-            raise fabric_error(Errno.FI_EINVAL, f"addr and key are 64-bit numbers, got {addr:#x} and {key:#x}")
+        if (addr | key) >> 64:
+            check_number("addr", addr)
+            check_number("key", key)
         defaults = 0 if overrides else self._default_bits & allowed
-        if not flags:
+        if not flags and flags.__class__ is OpFlags:
             return defaults, silent
-        bits = int(flags) | defaults
+        bits = (int(flags) if flags.__class__ is OpFlags else check_op_flags(flags)) | defaults
         if bits & ~allowed:
             refused = OpFlags(bits & ~allowed)
             reason = ", ".join(why for flag, why in _WHY_NOT.items() if refused & flag)
@@ -205,29 +219,23 @@ class Operations(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"{length} bytes of local memory for {sizes} of remote memory")
         overrides = data is not None
         silent = self._silent(overrides)
-        if overrides:
+        if data is not None:
             allowed |= _REMOTE_CQ_DATA
+            data = check_number("data", data)
         bits, silenced = self._check_request(
             flags, length, remote[0].address, remote[0].key, silent, allowed, overrides=overrides
         )
         for segment in remote[1:]:
             self._check_request(NO_FLAGS, 0, segment.address, segment.key, silent)
-        if data is None or not bits & _REMOTE_CQ_DATA:
-            return bits, silenced, None
-        self._check_data(data)
-        return bits, silenced, data
+        return bits, silenced, data if bits & _REMOTE_CQ_DATA else None
 
     def _silent(self, overrides: bool) -> bool:
         """Whether a success is not reported by default; ``overrides``: the endpoint's flags do not count."""
         return self._selective_queue if overrides else self._selective
 
-    @staticmethod
-    def _check_data(data: int) -> None:
-        if not 0 <= data <= _U64:
-            raise fabric_error(Errno.FI_EINVAL, f"immediate data has 64 bits, got {data:#x}")
-
     def _find_peer(self, dest_addr: int) -> int:
         """The peer table entry of a peer that cannot be sent to at once. Raises FI_EINVAL and FI_EAGAIN."""
+        dest_addr = check_number("dest_addr", dest_addr)
         assert self._peer_map is not None  # the endpoint is enabled
         return self._peer_map.find(dest_addr)
 
@@ -310,7 +318,7 @@ class Operations(FabricObject):
             compare = data
         if self._connection is not None:
             dest_addr = self._connection.destination()
-        peer = self._open_peers.get(dest_addr)
+        peer = self._open_peers.get(dest_addr) if dest_addr.__class__ is int else None
         if peer is None:
             peer = self._find_peer(dest_addr)
         request = Request(context, kind, silent, dest_addr, length, keep, grants)
@@ -401,7 +409,7 @@ class Operations(FabricObject):
             return
         if self._connection is not None:
             dest_addr = self._connection.destination()
-        peer = self._open_peers.get(dest_addr)
+        peer = self._open_peers.get(dest_addr) if dest_addr.__class__ is int else None
         if peer is None:
             peer = self._find_peer(dest_addr)
         request = Request(context, kind, silent, dest_addr, length)

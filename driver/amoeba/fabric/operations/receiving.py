@@ -12,6 +12,7 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.endpoints.receiver import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.checks import check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import check_region, locals_of
 from amoeba.fabric.operations.operations import NO_FLAGS
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
     from amoeba.fabric.queues.completion import CompletionQueue
 
-__all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving", "check_tag"]
+__all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving"]
 
 MAX_RECEIVE = (1 << 32) - 1
 """Most bytes of a receive's buffers."""
-_U64 = 2**64 - 1
 _RECV = int(MrAccess.FI_RECV)
 _MORE = int(OpFlags.FI_MORE)
 _REPORT = int(OpFlags.FI_COMPLETION)
@@ -45,12 +45,6 @@ _LEVEL = int(OpFlags.FI_TRANSMIT_COMPLETE)
 _RECEIVE_FLAGS = _MORE | _REPORT | _MULTI | _TRIGGER | _LEVEL
 _SEARCH_FLAGS = _MORE | _REPORT | _PEEK | _CLAIM | _DISCARD
 _NOBODY = -1
-
-
-def check_tag(tag: int) -> None:
-    """Raise FI_EINVAL for what is no tag."""
-    if not 0 <= tag <= _U64:
-        raise fabric_error(Errno.FI_EINVAL, f"a tag has 64 bits, got {tag:#x}")
 
 
 def _check_flags(bits: int, allowed: int) -> None:
@@ -172,7 +166,7 @@ class ReceiveOperations(FabricObject):
 
     def _receive(self, msg: Msg | TaggedMsg, flags: OpFlags) -> None:
         """Post a receive, or do with messages that have come what other flags say."""
-        bits = int(flags)
+        bits = check_op_flags(flags)
         if not bits & (_PEEK | _CLAIM | _DISCARD):
             self._recv(msg, flags)
             return
@@ -225,8 +219,7 @@ class ReceiveOperations(FabricObject):
         _check_length(length)
         tagged = isinstance(msg, TaggedMsg)
         tag, ignore = (msg.tag, msg.ignore) if isinstance(msg, TaggedMsg) else (0, 0)
-        check_tag(tag)
-        check_tag(ignore)
+        tag, ignore = check_number("tag", tag), check_number("ignore", ignore)
         if sum(1 for buffer in buffers if buffer.length) > MAX_RECEIVE_SEGMENTS:
             raise fabric_error(
                 Errno.FI_EINVAL, f"a receive has at most {MAX_RECEIVE_SEGMENTS} buffers, got {len(buffers)}"
@@ -260,15 +253,14 @@ class ReceiveOperations(FabricObject):
         receives = self._receiving()
         receiver = self._receiver
         assert receiver is not None
-        bits = int(flags) if flags else 0
+        bits = 0 if flags is NO_FLAGS else check_op_flags(flags)
         if bits:
             _check_flags(bits, _RECEIVE_FLAGS)
         view = view_of(buf, writable=True)
         length = view.nbytes
         _check_length(length)
-        if tag or ignore:
-            check_tag(tag)
-            check_tag(ignore)
+        if tag.__class__ is not int or ignore.__class__ is not int or (tag | ignore) >> 64:
+            tag, ignore = check_number("tag", tag), check_number("ignore", ignore)
         address = address_of(view)
         if desc is not None:
             check_region(desc, address, length, _RECV)
@@ -293,7 +285,7 @@ class ReceiveOperations(FabricObject):
 
     def _recv(self, msg: Msg | TaggedMsg, flags: OpFlags) -> None:
         receives = self._receiving()
-        bits = int(flags)
+        bits = check_op_flags(flags)
         receive, buffers = self._checked_receive(msg, bits, _RECEIVE_FLAGS)
         self._recv_specially(receives, receive, buffers, bits)
 
