@@ -11,6 +11,7 @@ from amoeba_model.atomic.execute import execute
 from amoeba_model.nic.checker import MemoryRequest
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
+from amoeba_model.nic.lines import LineTable
 from amoeba_model.nic.timing import EXECUTE, HOST_READ
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
@@ -44,8 +45,7 @@ class MemoryEngine:
     def __init__(self, core: Core, host: HostMemory) -> None:
         self._core = core
         self._host = host
-        self._lines: dict[int, int] = {}
-        """Cycle at which each line in flight is at hand, by address."""
+        self._lines = LineTable()
         self._executed = 0
         """Cycle in which the last request went through; the hardware lets those for other lines pass."""
 
@@ -74,25 +74,18 @@ class MemoryEngine:
         return Outcome(old if request.returns_data else b"", cycle)
 
     def fetch_lines(self, request: MemoryRequest, pdc: int, cycle: int) -> int:
-        """LineTable: fetch the lines that are not in flight; the cycle at which the last one is at hand."""
+        """LineTable: fetch the lines that are not on their way; the cycle at which the last one is at hand."""
         core = self._core
-        beat_bytes = core.beat_bytes
-        lines = self._lines
-        at_hand = cycle
-        first = request.address - request.address % beat_bytes
-        beats = range(first, request.address + request.length, beat_bytes)
-        for line in beats:
-            if lines.get(line, -1) >= cycle:
-                core.counters[_LINE_HITS] += 1
-            else:
-                if len(lines) >= core.parameters.lines:
-                    self._make_room(cycle)
-                lines[line] = cycle + HOST_READ
-                core.counters[_LINE_READS] += 1
-                if core.tracing:
-                    core.trace(cycle, Stage.LINE_READ, NO_CONTEXT, pdc, line)
-            at_hand = max(at_hand, lines[line])
-            cycle += 1
+        first = request.address // core.beat_bytes
+        count = (request.address + request.length - 1) // core.beat_bytes - first + 1
+        at_hand, missing = self._lines.fetch(first, count, cycle)
+        reads = sum(map(len, missing))
+        core.counters[_LINE_READS] += reads
+        core.counters[_LINE_HITS] += count - reads
+        if core.tracing:
+            for lines in missing:
+                for line in lines:
+                    core.trace(cycle + line - first, Stage.LINE_READ, NO_CONTEXT, pdc, line * core.beat_bytes)
         return at_hand
 
     def compute(self, request: MemoryRequest, old: bytes) -> bytes | None:
@@ -116,19 +109,14 @@ class MemoryEngine:
         core = self._core
         beat_bytes = core.beat_bytes
         self._host.write(request.address, new, _REQUESTER)
-        first = request.address - request.address % beat_bytes
-        for line in range(first, request.address + request.length, beat_bytes):
-            core.counters[_LINE_WRITES] += 1
-            cycle += 1
-            if core.tracing:
-                core.trace(cycle, Stage.LINE_WRITTEN, NO_CONTEXT, 0, line)
-        return cycle
-
-    def _make_room(self, cycle: int) -> None:
-        """Forget the lines that have left; if all are still in flight, the oldest one."""
-        self._lines = {line: at_hand for line, at_hand in self._lines.items() if at_hand >= cycle}
-        if len(self._lines) >= self._core.parameters.lines:
-            del self._lines[next(iter(self._lines))]
+        offset = request.address % beat_bytes
+        count = (offset + request.length + beat_bytes - 1) // beat_bytes
+        core.counters[_LINE_WRITES] += count
+        if core.tracing:
+            first = request.address - offset
+            for number in range(count):
+                core.trace(cycle + number + 1, Stage.LINE_WRITTEN, NO_CONTEXT, 0, first + number * beat_bytes)
+        return cycle + count
 
     def _refuse_lines(self, request: MemoryRequest) -> None:
         """Report the lines that the host does not let the NIC read, clipped to the request."""
