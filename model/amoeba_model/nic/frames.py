@@ -1,7 +1,6 @@
 """FrameTransmitter and FrameReceiver: headers and payload to frames and back."""
 
 import heapq
-from typing import NamedTuple
 
 from amoeba_model.network import Frame
 from amoeba_model.nic.core import Core
@@ -17,14 +16,8 @@ _DROPPED_MALFORMED = Counter.DROPPED_MALFORMED.value
 _HEADER_MAXIMUM = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + ATOMIC_EXTENSION.size
 
 
-class Announcement(NamedTuple):
-    """The trace event of a frame's first beat, whose cycle is known when it leaves."""
-
-    stage: Stage
-    context: int
-    pdc: int
-    psn: int
-    status: int = 0
+Announcement = tuple[Stage, int, int, int, int]
+"""The trace event of a frame's first beat, all but its cycle: (stage, context, pdc, psn, status)."""
 
 
 class FrameTransmitter:
@@ -54,14 +47,15 @@ class FrameTransmitter:
     def take(self) -> list[Frame]:
         """The frames whose last beat has left by now."""
         frames: list[Frame] = []
-        beat_bytes = self._core.beat_bytes
-        while self._waiting:
-            ready, _, data, announcement = self._waiting[0]
-            start = max(ready, self._free)
+        waiting = self._waiting
+        beat_bytes, now = self._core.beat_bytes, self._core.now
+        while waiting:
+            ready, _, data, announcement = waiting[0]
+            start = ready if ready > self._free else self._free
             end = start - (-len(data) // beat_bytes)
-            if end > self._core.now:
+            if end > now:
                 break
-            heapq.heappop(self._waiting)
+            heapq.heappop(waiting)
             self._free = end
             frames.append(Frame(end, data))
             if self._core.tracing:

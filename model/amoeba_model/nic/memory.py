@@ -1,7 +1,5 @@
 """MemoryEngine: reads, writes and atomics on target memory, in order, line by line."""
 
-import ctypes
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +15,13 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Requester, Stage
 
-__all__ = ["MemoryEngine", "Outcome", "atomic_beats"]
+__all__ = ["MemoryEngine", "atomic_beats"]
 
 _ATOMIC_BEATS = Counter.ATOMIC_BEATS.value
 _LINE_HITS = Counter.LINE_HITS.value
 _REQUESTER = Requester.LINE_TABLE
 _LINE_READS = Counter.LINE_READS.value
 _LINE_WRITES = Counter.LINE_WRITES.value
-
-
-class Outcome(NamedTuple):
-    """What the memory engine answers."""
-
-    data: bytes | None
-    """The old bytes if they were asked for, else nothing; None if the host refused a line read."""
-    cycle: int
-    """When the answer may leave: all changed lines have been handed to the host."""
 
 
 class MemoryEngine:
@@ -49,29 +38,34 @@ class MemoryEngine:
         self._executed = 0
         """Cycle in which the last request went through; the hardware lets those for other lines pass."""
 
-    def execute(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> Outcome:
-        """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace."""
+    def execute(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> tuple[bytes | None, int]:
+        """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace.
+
+        Returns what it answers: the old bytes if they were asked for, else nothing; None if the host refused a line
+        read. And the cycle when that may leave: all changed lines have been handed to the host.
+        """
         if not request.length:
-            return Outcome(b"", cycle)
+            return b"", cycle
         if request.datatype is not None and request.operand is not None:
             beats = atomic_beats(request.datatype, request.address, request.length, self._core.beat_bytes)
             self._core.counters[_ATOMIC_BEATS] += beats
         old, new = b"", request.operand
         if request.op is None and new is not None:
             cycle += EXECUTE
-        elif self._host.allows(request.address, request.length, False):
-            cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
-            old = ctypes.string_at(request.address, request.length)
-            new = self.compute(request, old)
         else:
-            self._refuse_lines(request)
-            return Outcome(None, cycle + HOST_READ)
+            bytes_there = self._host.look(request.address, request.length)
+            if bytes_there is None:
+                self._refuse_lines(request)
+                return None, cycle + HOST_READ
+            cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
+            old = bytes_there
+            new = self.compute(request, old)
         self._executed = cycle = max(cycle, self._executed)
         if self._core.tracing:
             self._core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
         if new is not None:
             cycle = self.write_lines(request, new, cycle)
-        return Outcome(old if request.returns_data else b"", cycle)
+        return (old if request.returns_data else b""), cycle
 
     def fetch_lines(self, request: MemoryRequest, pdc: int, cycle: int) -> int:
         """LineTable: fetch the lines that are not on their way; the cycle at which the last one is at hand."""

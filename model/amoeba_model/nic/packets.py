@@ -3,7 +3,7 @@
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.descriptors import FORMS
-from amoeba_model.nic.frames import Announcement, FrameTransmitter
+from amoeba_model.nic.frames import FrameTransmitter
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.peers import Packet, Peer
 from amoeba_model.nic.tables import Request
@@ -169,7 +169,7 @@ class PacketNumberer:
         core.counters[_REQUESTS_SENT] += 1
         header = _header(pdc, peer, packet, retx)
         return self._transmitter.send(
-            header, payload, self._ready, Announcement(_SEND_STAGE, peer.initiator & 0xFF, pdc, packet.psn)
+            header, payload, self._ready, (_SEND_STAGE, peer.initiator & 0xFF, pdc, packet.psn, 0)
         )
 
 

@@ -2,7 +2,7 @@
 
 from amoeba_model.nic.answers import KeptAnswer
 from amoeba_model.nic.core import Core
-from amoeba_model.nic.frames import Announcement, FrameTransmitter
+from amoeba_model.nic.frames import FrameTransmitter
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Stage
 from amoeba_model.wire.codec import FrameHeader
@@ -54,7 +54,7 @@ class Responder:
         )
         self._core.counters[_RESPONSES_SENT] += 1
         self._ready = max(self._ready, cycle)
-        announcement = Announcement(_SEND_STAGE, NO_CONTEXT, pdc, request.psn, answer.code)
+        announcement = (_SEND_STAGE, NO_CONTEXT, pdc, request.psn, answer.code)
         self._transmitter.send(header, data, self._ready, announcement)
 
     def refuse(self, request: FrameHeader, pdc: int, code: NackCode, psn: int, cycle: int) -> None:
@@ -73,4 +73,4 @@ class Responder:
         )
         self._core.counters[_NACKS_SENT] += 1
         self._ready = max(self._ready, cycle)
-        self._transmitter.send(header, b"", self._ready, Announcement(_SEND_STAGE, NO_CONTEXT, pdc, psn))
+        self._transmitter.send(header, b"", self._ready, (_SEND_STAGE, NO_CONTEXT, pdc, psn, 0))
