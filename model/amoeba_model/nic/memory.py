@@ -1,17 +1,13 @@
 """MemoryEngine: reads, writes and atomics on target memory, in order, line by line."""
 
-
-import numpy as np
-import numpy.typing as npt
-
 from amoeba_model.atomic.element import execute_element
-from amoeba_model.atomic.execute import execute
+from amoeba_model.atomic.elements import execute_elements
 from amoeba_model.nic.checker import MemoryRequest
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.lines import LineTable
 from amoeba_model.nic.timing import EXECUTE, HOST_READ
-from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.opcodes import Datatype
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Requester, Stage
 
@@ -96,7 +92,14 @@ class MemoryEngine:
                 request.compare,
                 cswap_by_bits=request.cswap_by_bits,
             )
-        return _execute_vector(request.op, request.datatype, old, operand, request.compare, request.cswap_by_bits)
+        return execute_elements(
+            request.op,
+            request.datatype,
+            old,
+            operand,
+            request.compare,
+            cswap_by_bits=request.cswap_by_bits,
+        )
 
     def write_lines(self, request: MemoryRequest, new: bytes, cycle: int) -> int:
         """LineTable: hand the changed lines to the host's ordered write channel; the cycle of the last one."""
@@ -130,13 +133,3 @@ def atomic_beats(datatype: Datatype, address: int, length: int, beat_bytes: int)
     if address % step:
         return length // step
     return (address % beat_bytes + length + beat_bytes - 1) // beat_bytes
-
-
-def _execute_vector(
-    op: Op, datatype: Datatype, old: bytes, operand: bytes, compare: bytes | None, cswap_by_bits: bool
-) -> bytes:
-    def rows(memory: bytes) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(memory, np.uint8).reshape(-1, datatype.size)
-
-    compares = None if compare is None else rows(compare)
-    return execute(op, datatype, rows(old), rows(operand), compares, cswap_by_bits=cswap_by_bits).tobytes()
