@@ -36,25 +36,18 @@ class Responder:
 
         ``request`` says where to: received again, it may differ in all else from the one that was executed.
         """
+        psn = request.psn
+        # In the order of the fields: by their names it takes three times as long.
         header = FrameHeader(
-            mac=request.mac,
-            ip=request.ip,
-            port=request.port,
-            is_request=False,
-            retx=retx,
-            cack_psn=cack_psn,
-            psn=request.psn,
-            spdcid=pdc,
-            dpdcid=request.spdcid,
-            opcode=_WITH_DATA if data else _WITHOUT_DATA,
-            message_id=answer.message_id,
-            job_id=answer.job_id,
-            return_code=answer.code,
-            modified_length=answer.modified_length,
-        )
+            request.mac, request.ip, request.port, False, False, retx, 0, cack_psn, psn, 0, pdc, request.spdcid,
+            False, _WITH_DATA if data else _WITHOUT_DATA, 0, 0, answer.message_id, answer.job_id,
+        )  # fmt: skip
+        header.return_code = answer.code
+        header.modified_length = answer.modified_length
         self._core.counters[_RESPONSES_SENT] += 1
-        self._ready = max(self._ready, cycle)
-        announcement = (_SEND_STAGE, NO_CONTEXT, pdc, request.psn, answer.code)
+        if cycle > self._ready:
+            self._ready = cycle
+        announcement = (_SEND_STAGE, NO_CONTEXT, pdc, psn, answer.code)
         self._transmitter.send(header, data, self._ready, announcement)
 
     def refuse(self, request: FrameHeader, pdc: int, code: NackCode, psn: int, cycle: int) -> None:

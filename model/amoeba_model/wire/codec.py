@@ -496,7 +496,7 @@ def _decode_ack(
     psn, retx = (cack_psn + _signed(offset)) & 0xFFFF_FFFF, bool(pds_flags & _RETX)
     header = FrameHeader(
         mac, ip, port, False, False, retx, 0, cack_psn, psn, 0, spdcid, dpdcid, False, opcode, 0, 0, message_id,
-        job_id, return_code=return_code, modified_length=modified_length, payload_length=length,
+        job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
     )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
