@@ -284,7 +284,8 @@ class Network:
         if link.impairments.is_perfect and not cut and not self.recording:
             link.sent += 1
             link.busy_until = arrival = max(frame.cycle + self.latency, link.busy_until)
-            self._enter(arrival, link, destination, frame.data)
+            heapq.heappush(self._flights, (arrival, self._entered, link, destination, frame.data))
+            self._entered += 1
             return
         copies = link.impairments.fate(link.name, link.sent, frame.data)
         if cut:

@@ -110,7 +110,7 @@ class RequestChecker:
         if header.pid_on_fep != context.pid_on_fep:
             return ReturnCode.BAD_PID
         request = self._understand(header, payload)
-        if isinstance(request, ReturnCode):
+        if not isinstance(request, MemoryRequest):
             return request
         if header.opcode in _MESSAGES:
             return request if context.takes_messages() else ReturnCode.DISABLED
@@ -164,7 +164,7 @@ class RequestChecker:
         cell = self._cells.get(asked)
         if cell is None:
             self._cells[asked] = cell = self._find_cell(*asked)
-        if isinstance(cell, ReturnCode):
+        if not isinstance(cell, _Cell):
             return cell
         op, datatype, rights = cell.op, cell.datatype, cell.rights
         length, size = header.request_length, cell.size

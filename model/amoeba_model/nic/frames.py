@@ -6,7 +6,7 @@ from amoeba_model.network import Frame
 from amoeba_model.nic.core import Core
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, UNKNOWN_PDC, Stage
-from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, encode
+from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import ATOMIC_EXTENSION, CRC_SIZE, ENCAPSULATION_SIZE, PDS_REQUEST, SES_REQUEST
 
 __all__ = ["Announcement", "FrameReceiver", "FrameTransmitter"]
@@ -79,12 +79,13 @@ class FrameReceiver:
         if len(frame) > self.limit:
             self._core.counters[_DROPPED_MALFORMED] += 1
             return None
-        decoded = decode(frame, self._core.mac, self._core.ip)
-        if isinstance(decoded, Drop):
-            self._core.counters[decoded.cause] += 1
+        core = self._core
+        decoded = decode(frame, core.mac, core.ip)
+        if not isinstance(decoded, DecodedFrame):
+            core.counters[decoded.cause] += 1
             return None
-        self._core.counters[_FRAMES_RECEIVED] += 1
-        if self._core.tracing:
+        core.counters[_FRAMES_RECEIVED] += 1
+        if core.tracing:
             self._trace(decoded.header, cycle)
         return decoded
 

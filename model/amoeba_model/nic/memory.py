@@ -18,6 +18,7 @@ _LINE_HITS = Counter.LINE_HITS.value
 _REQUESTER = Requester.LINE_TABLE
 _LINE_READS = Counter.LINE_READS.value
 _LINE_WRITES = Counter.LINE_WRITES.value
+_SIZES = [datatype.size for datatype in Datatype]
 
 
 class MemoryEngine:
@@ -42,10 +43,11 @@ class MemoryEngine:
         """
         if not request.length:
             return b"", cycle
-        if request.datatype is not None and request.operand is not None:
-            beats = atomic_beats(request.datatype, request.address, request.length, self._core.beat_bytes)
-            self._core.counters[_ATOMIC_BEATS] += beats
+        core = self._core
         old, new = b"", request.operand
+        if request.datatype is not None and new is not None:
+            beats = atomic_beats(request.datatype, request.address, request.length, core.beat_bytes)
+            core.counters[_ATOMIC_BEATS] += beats
         if request.op is None and new is not None:
             cycle += EXECUTE
         else:
@@ -56,9 +58,11 @@ class MemoryEngine:
             cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
             old = bytes_there
             new = self.compute(request, old)
-        self._executed = cycle = max(cycle, self._executed)
-        if self._core.tracing:
-            self._core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
+        if cycle < self._executed:
+            cycle = self._executed
+        self._executed = cycle
+        if core.tracing:
+            core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
         if new is not None:
             cycle = self.write_lines(request, new, cycle)
         return (old if request.returns_data else b""), cycle
@@ -69,7 +73,7 @@ class MemoryEngine:
         first = request.address // core.beat_bytes
         count = (request.address + request.length - 1) // core.beat_bytes - first + 1
         at_hand, missing = self._lines.fetch(first, count, cycle)
-        reads = sum(map(len, missing))
+        reads = sum([len(lines) for lines in missing]) if missing else 0
         core.counters[_LINE_READS] += reads
         core.counters[_LINE_HITS] += count - reads
         if core.tracing:
@@ -83,7 +87,7 @@ class MemoryEngine:
         operand = request.operand
         if operand is None or request.op is None or request.datatype is None:
             return None
-        if request.length == request.datatype.size:
+        if request.length == _SIZES[request.datatype]:
             return execute_element(
                 request.op,
                 request.datatype,
@@ -105,12 +109,13 @@ class MemoryEngine:
         """LineTable: hand the changed lines to the host's ordered write channel; the cycle of the last one."""
         core = self._core
         beat_bytes = core.beat_bytes
-        self._host.write(request.address, new, _REQUESTER)
-        offset = request.address % beat_bytes
+        address = request.address
+        self._host.write(address, new, _REQUESTER)
+        offset = address % beat_bytes
         count = (offset + request.length + beat_bytes - 1) // beat_bytes
         core.counters[_LINE_WRITES] += count
         if core.tracing:
-            first = request.address - offset
+            first = address - offset
             for number in range(count):
                 core.trace(cycle + number + 1, Stage.LINE_WRITTEN, NO_CONTEXT, 0, first + number * beat_bytes)
         return cycle + count
@@ -129,7 +134,9 @@ class MemoryEngine:
 
 def atomic_beats(datatype: Datatype, address: int, length: int, beat_bytes: int) -> int:
     """Beats that the atomic unit calculates for an atomic on ``length`` bytes: see Counter.ATOMIC_BEATS."""
-    step = min(datatype.size, beat_bytes)
+    step = _SIZES[datatype]
+    if step > beat_bytes:
+        step = beat_bytes
     if address % step:
         return length // step
     return (address % beat_bytes + length + beat_bytes - 1) // beat_bytes

@@ -281,6 +281,8 @@ assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
 assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
 
 
+_CRC_RESIDUE = 0x2144_DF1C
+"""The CRC of anything with its own CRC behind it."""
 _FLOWS = 1024
 """Encapsulations that are remembered: between two NICs they differ in little but the length."""
 
@@ -410,7 +412,7 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
         return _DROP_MALFORMED
     if (own_mac is not None and destination != own_mac) or (own_ip is not None and ip_destination != own_ip):
         return _DROP_ADDRESS
-    if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:end]) != int.from_bytes(frame[end : end + CRC_SIZE], "little"):
+    if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE : end + CRC_SIZE]) != _CRC_RESIDUE:
         return _DROP_CHECK
     if end < ENCAPSULATION_SIZE + _CONTROL_SIZE:
         return _DROP_MALFORMED
@@ -464,7 +466,7 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
             return _DROP_MALFORMED
         atomic_opcode, atomic_datatype, semantic_control = _unpack_extension(frame, start)
         start += _EXTENSION_SIZE
-    syn, retx = bool(pds_flags & _SYN), bool(pds_flags & _RETX)
+    syn, retx = pds_flags & _SYN != 0, pds_flags & _RETX != 0
     header = FrameHeader(
         mac, ip, port, True, False, retx, 0, 0, psn, clear_psn_offset, spdcid, dpdcid, syn, opcode, version, flags,
         message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key, header_data,
@@ -493,7 +495,7 @@ def _decode_ack(
         expected = _WITHOUT_DATA
     if listed or version or opcode != expected or length != end - start:
         return _DROP_MALFORMED
-    psn, retx = (cack_psn + _signed(offset)) & 0xFFFF_FFFF, bool(pds_flags & _RETX)
+    psn, retx = (cack_psn + _signed(offset)) & 0xFFFF_FFFF, pds_flags & _RETX != 0
     header = FrameHeader(
         mac, ip, port, False, False, retx, 0, cack_psn, psn, 0, spdcid, dpdcid, False, opcode, 0, 0, message_id,
         job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
