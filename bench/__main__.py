@@ -20,7 +20,7 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import driver_rate, limits, nic, others
+from bench import driver_rate, history, limits, model, nic, others
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -132,6 +132,14 @@ def simulation(progress: Progress) -> Outcome:
     )
 
 
+def model_speed(progress: Progress) -> Outcome:
+    """Operations per second of two model NICs, now and before."""
+    progress.add_task("model", total=None)
+    present, earlier = model.measure()
+    grid = model.speed_grid(present, earlier)
+    return Outcome({"present": present, history.BASELINE: earlier}, [grid], not model.misses(present, earlier))
+
+
 def driver(progress: Progress) -> Outcome:
     """Operations per second on the model device, beside those of others on this host."""
     progress.add_task("driver", total=None)
@@ -151,6 +159,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "messages": messages,
     "latency": latency,
     "simulation": simulation,
+    "model": model_speed,
     "driver": driver,
 }
 

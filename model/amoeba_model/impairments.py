@@ -72,14 +72,15 @@ class Impairments:
 
     def fate(self, link: str, number: int, data: bytes) -> list[Copy]:
         """What becomes of frame ``number``, from 0, of a link."""
-        if self._perfect:
+        if self.is_perfect:
             return [Copy(data)]
         chance = random.Random(f"{self.seed}/{link}/{number}")
         copies = 2 if chance.random() < self.duplication else 1
         return [self._fate_of_copy(chance, data) for _ in range(copies)]
 
     @functools.cached_property
-    def _perfect(self) -> bool:
+    def is_perfect(self) -> bool:
+        """Nothing happens to any frame."""
         return not self.delay and not any(getattr(self, name) for name in _CHANCES)
 
     def _fate_of_copy(self, chance: random.Random, data: bytes) -> Copy:

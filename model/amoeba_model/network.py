@@ -7,9 +7,9 @@ Chandy and Misra 1979).
 
 import abc
 import heapq
+import operator
 import time
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from amoeba_model.device import Device, DeviceError
 from amoeba_model.forking import own
@@ -17,6 +17,8 @@ from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.trace import TraceEvent
 
 __all__ = ["Frame", "Network", "SimulatedDevice", "Traffic"]
+
+_BY_DEPARTURE = operator.itemgetter(0, 1)
 
 
 @dataclass(frozen=True)
@@ -124,17 +126,13 @@ class _Link:
     cut: bool = False
 
 
-class _Flight(NamedTuple):
-    """A frame on its way; the earliest arrival sorts first, and of equal ones what entered the network first."""
+_Flight = tuple[int, int, _Link | None, bytes, bytes]
+"""A frame on its way: (arrival, serial, sender, destination, data).
 
-    arrival: int
-    serial: int
-    """No two are equal, so that what follows is never compared."""
-    sender: _Link | None
-    """None if it came from outside the network."""
-    destination: bytes
-    """The MAC address that was sent to, whatever corruption has made of the frame."""
-    data: bytes
+The earliest arrival sorts first, and of equal ones what entered the network first: no two serials are equal, so that
+what follows is never compared. Without a sender it came from outside the network. The destination is the MAC address
+that was sent to, whatever corruption has made of the frame.
+"""
 
 
 class Network:
@@ -239,9 +237,9 @@ class Network:
         """
         self._link_of(device).paused = False
         held, self._held = sorted(self._held), []
-        for flight in held:
+        for _, _, sender, destination, data in held:
             # behind what was handed over already, which arrives by then
-            self._enter(self.now + self.latency, flight.sender, flight.destination, flight.data)
+            self._enter(self.now + self.latency, sender, destination, data)
 
     def cut(self, device: SimulatedDevice) -> None:
         """Lose everything sent from or to a NIC until :meth:`restore`; what is on its way still arrives.
@@ -272,7 +270,7 @@ class Network:
         for link in self._links.values():
             link.device.run_until(self.now)
             departures += [(frame.cycle, link.index, link, frame) for frame in link.device.take_frames()]
-        departures.sort(key=lambda departure: departure[:2])
+        departures.sort(key=_BY_DEPARTURE)
         for _, _, link, frame in departures:
             self._depart(link, frame)
         self._hand_over()
@@ -282,8 +280,15 @@ class Network:
         self.traffic.sent += 1
         destination = frame.data[:6]
         receiver = self._links.get(destination)
+        cut = link.cut or (receiver is not None and receiver.cut)
+        if link.impairments.is_perfect and not cut and not self.recording:
+            link.sent += 1
+            link.busy_until = arrival = max(frame.cycle + self.latency, link.busy_until)
+            heapq.heappush(self._flights, (arrival, self._entered, link, destination, frame.data))
+            self._entered += 1
+            return
         copies = link.impairments.fate(link.name, link.sent, frame.data)
-        if link.cut or (receiver is not None and receiver.cut):
+        if cut:
             copies = [copies[0]._replace(lost=True)]
         link.sent += 1
         self.traffic.duplicated += len(copies) - 1
@@ -306,20 +311,22 @@ class Network:
             self.traffic.delayed += bool(copy.delay)
 
     def _enter(self, arrival: int, sender: _Link | None, destination: bytes, data: bytes) -> None:
-        heapq.heappush(self._flights, _Flight(arrival, self._entered, sender, destination, data))
+        heapq.heappush(self._flights, (arrival, self._entered, sender, destination, data))
         self._entered += 1
 
     def _hand_over(self) -> None:
         """Hand over what arrives within the next step: whatever leaves later arrives later."""
-        while self._flights and self._flights[0].arrival <= self.now + self.latency:
-            flight = heapq.heappop(self._flights)
-            receiver = self._links.get(flight.destination)
-            if any(link is not None and link.paused for link in (flight.sender, receiver)):
+        flights, until = self._flights, self.now + self.latency
+        while flights and flights[0][0] <= until:
+            flight = heapq.heappop(flights)
+            arrival, _, sender, destination, data = flight
+            receiver = self._links.get(destination)
+            if (sender is not None and sender.paused) or (receiver is not None and receiver.paused):
                 self._held.append(flight)
             elif receiver is not None:
-                receiver.device.deliver(flight.data, flight.arrival)
+                receiver.device.deliver(data, arrival)
                 self.traffic.delivered += 1
-            elif flight.sender is not None and self._forward(flight.destination, flight.data):
+            elif sender is not None and self._forward(destination, data):
                 self.traffic.delivered += 1
             else:
                 self.traffic.undeliverable += 1

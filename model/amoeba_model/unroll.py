@@ -15,6 +15,10 @@ from amoeba_model.layout import Field, LayoutError, Record
 __all__ = ["packer", "unpacker"]
 
 
+_WORDS = {64: "Q", 32: "I", 16: "H", 8: "B"}
+"""struct's codes of machine words, by their bits."""
+
+
 class _Word(NamedTuple):
     """One machine word of the packed bytes; ``low`` is the position of its bit 0 in the whole integer."""
 
@@ -50,21 +54,25 @@ def packer(
         fixed |= value << fields[name].low
     parameters = {name: name.replace(".", "_") for name in arguments}
     terms = []
+    whole = set()
     for word in words:
         mask = (1 << word.width) - 1
-        parts = [hex(fixed >> word.low & mask)]
-        parts += [
-            _shifted(parameter, fields[name], word)
-            for name, parameter in parameters.items()
-            if _overlaps(fields[name], word)
-        ]
-        terms.append(" | ".join(parts))
-    misfit = " or ".join(f"{parameters[name]} >> {fields[name].field.width}" for name in arguments)
+        inside = [name for name in parameters if _overlaps(fields[name], word)]
+        if len(inside) == 1 and (fields[inside[0]].low, fields[inside[0]].field.width) == (word.low, word.width):
+            terms.append(parameters[inside[0]])
+            whole.update(inside)
+            continue
+        constant = fixed >> word.low & mask
+        parts = [hex(constant)] if constant or not inside else []
+        terms.append(" | ".join(parts + [_shifted(parameters[name], fields[name], word) for name in inside]))
+    # struct refuses by itself what does not fit into a word.
+    misfit = [f"{parameters[name]} >> {fields[name].field.width}" for name in arguments if name not in whole]
+    given = ", ".join(f"{parameter}={parameter}" for parameter in parameters.values())
     source = f"def pack({', '.join(parameters.values())}):\n"
-    if arguments:
-        given = ", ".join(f"{parameter}={parameter}" for parameter in parameters.values())
-        source += f"    if {misfit}:\n        raise misfit(dict({given}))\n"
-    source += f"    return words({', '.join(terms)})\n"
+    if misfit:
+        source += f"    if {' or '.join(misfit)}:\n        raise misfit(dict({given}))\n"
+    source += f"    try:\n        return words({', '.join(terms)})\n"
+    source += f"    except error:\n        raise misfit(dict({given})) from None\n"
     widths = {parameter: fields[name].field.width for name, parameter in parameters.items()}
 
     def misfit_error(values: dict[str, int]) -> LayoutError:
@@ -72,7 +80,7 @@ def packer(
         return LayoutError(f"{wrong} holds {widths[wrong]} bits, which {values[wrong]:#x} does not fit")
 
     layout = struct.Struct(order + "".join(word.code for word in words))
-    return _compiled(source, "pack", {"words": layout.pack, "misfit": misfit_error})
+    return _compiled(source, "pack", {"words": layout.pack, "misfit": misfit_error, "error": struct.error})
 
 
 def unpacker(records: Sequence[Record], results: Sequence[str]) -> Callable[[bytes, int], tuple[int, ...]]:
@@ -83,6 +91,7 @@ def unpacker(records: Sequence[Record], results: Sequence[str]) -> Callable[[byt
     order, fields, words = _stack(records)
     for name in results:
         _known(fields, name)
+    wanted = [any(_overlaps(fields[name], word) for name in results) for word in words]
     values = [
         " | ".join(
             _extracted(f"w{index}", fields[name], word)
@@ -91,10 +100,13 @@ def unpacker(records: Sequence[Record], results: Sequence[str]) -> Callable[[byt
         )
         for name in results
     ]
-    variables = ", ".join(f"w{index}" for index in range(len(words)))
+    variables = ", ".join(f"w{index}" for index, is_wanted in enumerate(wanted) if is_wanted)
+    codes = (word.code if is_wanted else f"{word.width // 8}x" for word, is_wanted in zip(words, wanted, strict=True))
+    layout = struct.Struct(order + "".join(codes))
+    if ", ".join(values) == variables:
+        return layout.unpack_from
     source = f"def unpack(data, offset):\n    ({variables},) = words(data, offset)\n"
     source += f"    return ({', '.join(values)},)\n"
-    layout = struct.Struct(order + "".join(word.code for word in words))
     return _compiled(source, "unpack", {"words": layout.unpack_from})
 
 
@@ -113,18 +125,33 @@ def _stack(records: Sequence[Record]) -> tuple[str, dict[str, _Placed], list[_Wo
         start += record.size
     words = [
         _Word(code, 8 * (size - first - length) if big else 8 * first, 8 * length)
-        for first, length, code in _cut(size)
+        for begin, end in _pieces(records)
+        for first, length, code in _cut(begin, end)
     ]
     return ">" if big else "<", fields, words
 
 
-def _cut(size: int) -> Iterator[tuple[int, int, str]]:
-    """(first byte, bytes, struct code) of the machine words that make up ``size`` bytes."""
-    first = 0
-    for length, code in ((8, "Q"), (4, "I"), (2, "H"), (1, "B")):
-        while size - first >= length:
-            yield first, length, code
-            first += length
+def _pieces(records: Sequence[Record]) -> Iterator[tuple[int, int]]:
+    """(first byte, end) of fields that begin and end with a byte, and of what lies between such."""
+    begin = position = 0
+    for record in records:
+        for field in record.fields:
+            if position % 8 == 0 and field.width in _WORDS:
+                if begin != position:
+                    yield begin // 8, position // 8
+                yield position // 8, (position + field.width) // 8
+                begin = position + field.width
+            position += field.width
+    if begin != position:
+        yield begin // 8, position // 8
+
+
+def _cut(first: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """(first byte, bytes, struct code) of the machine words that bytes from ``first`` on consist of."""
+    for width, code in _WORDS.items():
+        while end - first >= width // 8:
+            yield first, width // 8, code
+            first += width // 8
 
 
 def _known(fields: Mapping[str, _Placed], name: str) -> None:
@@ -150,7 +177,10 @@ def _extracted(variable: str, placed: _Placed, word: _Word) -> str:
     if distance < 0:
         return f"(({variable} & {(1 << (placed.field.width + distance)) - 1:#x}) << {-distance})"
     width = min(placed.field.width, word.width - distance)
-    return f"({variable} >> {distance} & {(1 << width) - 1:#x})"
+    moved = f"{variable} >> {distance}" if distance else variable
+    if distance + width < word.width:
+        return f"({moved} & {(1 << width) - 1:#x})"
+    return f"({moved})" if distance else moved
 
 
 def _compiled(source: str, name: str, namespace: dict[str, Any]) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """RequestChecker: whether a request may touch memory, and what it then does there."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from amoeba_model.atomic.matrix import COMPARE_OPS
 from amoeba_model.descriptors import RENDEZVOUS
@@ -25,7 +26,6 @@ __all__ = ["MemoryRequest", "RequestChecker"]
 
 _OPS = {code.value: op for op, code in ATOMIC_OPCODES.items()}
 _DATATYPES = {code.value: datatype for datatype, code in ATOMIC_DATATYPES.items()}
-_SIZES = [datatype.size for datatype in Datatype]
 _HALF_CSWAP = CSWAP_VALUES_SIZE // 2
 # Members of an enumeration, bound once: looking one up costs more than most of what is done with it.
 _NO_OP = RequestOpcode.NO_OP.value
@@ -72,6 +72,17 @@ class MemoryRequest:
     """Virtual address, once the key has been looked at, or a receive has been found."""
 
 
+class _Cell(NamedTuple):
+    """A cell of the atomic matrix that the NIC executes."""
+
+    op: Op
+    datatype: Datatype
+    size: int
+    """Bytes per element."""
+    rights: int
+    """As of a MemoryRequest."""
+
+
 class RequestChecker:
     """The table "Checks (target)" of the architecture."""
 
@@ -80,6 +91,8 @@ class RequestChecker:
         self._capabilities = capabilities
         self._contexts = contexts
         self._keys = keys
+        self._cells: dict[tuple[Form | None, int, int], _Cell | ReturnCode] = {}
+        """What has been asked for; at most three times 2**16 different things can be."""
 
     def check(self, header: FrameHeader, payload: bytes) -> MemoryRequest | ReturnCode:
         """RequestChecker: what to do to memory, or the return code; OK means there is nothing to do."""
@@ -97,7 +110,7 @@ class RequestChecker:
         if header.pid_on_fep != context.pid_on_fep:
             return ReturnCode.BAD_PID
         request = self._understand(header, payload)
-        if isinstance(request, ReturnCode):
+        if not isinstance(request, MemoryRequest):
             return request
         if header.opcode in _MESSAGES:
             return request if context.takes_messages() else ReturnCode.DISABLED
@@ -147,18 +160,14 @@ class RequestChecker:
         self, header: FrameHeader, payload: bytes, form: Form | None
     ) -> MemoryRequest | ReturnCode:
         """``form`` None: the operation of a FETCHING_ATOMIC decides."""
-        op = _OPS.get(header.atomic_opcode)
-        if op is None:
-            return ReturnCode.AMO_UNSUPPORTED_OP
-        fetching = form is None
-        if form is None:
-            form = fetching_form(op)
-        if not self._capabilities.mask(form, op):
-            return ReturnCode.AMO_UNSUPPORTED_OP
-        datatype = _DATATYPES.get(header.atomic_datatype)
-        if datatype is None or not self._capabilities.executes(form, op, datatype):
-            return ReturnCode.AMO_UNSUPPORTED_DT
-        length, size = header.request_length, _SIZES[datatype]
+        asked = (form, header.atomic_opcode, header.atomic_datatype)
+        cell = self._cells.get(asked)
+        if cell is None:
+            self._cells[asked] = cell = self._find_cell(*asked)
+        if not isinstance(cell, _Cell):
+            return cell
+        op, datatype, rights = cell.op, cell.datatype, cell.rights
+        length, size = header.request_length, cell.size
         if not length or length % size or length > self._payload:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
         operand: bytes | None = payload
@@ -167,7 +176,7 @@ class RequestChecker:
             operand, fits = None, not payload
         elif op not in COMPARE_OPS:
             fits = len(payload) == length
-        elif fetching:
+        elif form is None:
             fits = length == size <= _HALF_CSWAP and len(payload) == CSWAP_VALUES_SIZE
             compare, operand = payload[:size], payload[_HALF_CSWAP : _HALF_CSWAP + size]
         else:
@@ -175,14 +184,28 @@ class RequestChecker:
             operand, compare = payload[:length], payload[length:]
         if not fits:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
+        by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
+        return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
+
+    def _find_cell(self, form: Form | None, opcode: int, datatype_code: int) -> _Cell | ReturnCode:
+        """What UET's numbers of an operation and a datatype ask for; arguments as of :meth:`_understand_atomic`."""
+        op = _OPS.get(opcode)
+        if op is None:
+            return ReturnCode.AMO_UNSUPPORTED_OP
+        if form is None:
+            form = fetching_form(op)
+        if not self._capabilities.mask(form, op):
+            return ReturnCode.AMO_UNSUPPORTED_OP
+        datatype = _DATATYPES.get(datatype_code)
+        if datatype is None or not self._capabilities.executes(form, op, datatype):
+            return ReturnCode.AMO_UNSUPPORTED_DT
         if form is _BASE:
             rights = _WRITE_RIGHT
         elif op is _ATOMIC_READ:
             rights = _READ_RIGHT
         else:
             rights = _READ_RIGHT | _WRITE_RIGHT
-        by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
-        return MemoryRequest(length, rights, form is not _BASE, operand, compare, op, datatype, by_bits)
+        return _Cell(op, datatype, datatype.size, rights)
 
 
 def _takes_data(context: Context, opcode: int, key: Key | None) -> bool:

@@ -158,20 +158,24 @@ class ModelDevice(SimulatedDevice):
         arrivals = self._arrivals
         retransmitter = self._initiator.retransmitter
         self._initiator.run()
-        self._matcher.run()
+        if self._matcher.busy:
+            self._matcher.run()
         while True:
             arrival = arrivals[0][0] if arrivals else NEVER
-            if retransmitter.deadline < arrival:
-                if retransmitter.deadline > cycle:
+            deadline = retransmitter.deadline
+            if deadline < arrival:
+                if deadline > cycle:
                     break
-                core.now = max(core.now, retransmitter.deadline)
+                core.now = max(core.now, deadline)
                 self._initiator.expire()
             else:
                 if arrival > cycle:
                     break
-                core.now = max(core.now, arrival)
+                if arrival > core.now:
+                    core.now = arrival
                 self._receive(arrivals.popleft()[1])
-        core.now = max(core.now, cycle)
+        if cycle > core.now:
+            core.now = cycle
 
     def _receive(self, frame: bytes) -> None:
         """A frame's last byte is there."""

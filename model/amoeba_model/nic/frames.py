@@ -1,13 +1,12 @@
 """FrameTransmitter and FrameReceiver: headers and payload to frames and back."""
 
 import heapq
-from typing import NamedTuple
 
 from amoeba_model.network import Frame
 from amoeba_model.nic.core import Core
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, UNKNOWN_PDC, Stage
-from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode, encode
+from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import ATOMIC_EXTENSION, CRC_SIZE, ENCAPSULATION_SIZE, PDS_REQUEST, SES_REQUEST
 
 __all__ = ["Announcement", "FrameReceiver", "FrameTransmitter"]
@@ -17,14 +16,8 @@ _DROPPED_MALFORMED = Counter.DROPPED_MALFORMED.value
 _HEADER_MAXIMUM = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + ATOMIC_EXTENSION.size
 
 
-class Announcement(NamedTuple):
-    """The trace event of a frame's first beat, whose cycle is known when it leaves."""
-
-    stage: Stage
-    context: int
-    pdc: int
-    psn: int
-    status: int = 0
+Announcement = tuple[Stage, int, int, int, int]
+"""The trace event of a frame's first beat, all but its cycle: (stage, context, pdc, psn, status)."""
 
 
 class FrameTransmitter:
@@ -54,14 +47,15 @@ class FrameTransmitter:
     def take(self) -> list[Frame]:
         """The frames whose last beat has left by now."""
         frames: list[Frame] = []
-        beat_bytes = self._core.beat_bytes
-        while self._waiting:
-            ready, _, data, announcement = self._waiting[0]
-            start = max(ready, self._free)
+        waiting = self._waiting
+        beat_bytes, now = self._core.beat_bytes, self._core.now
+        while waiting:
+            ready, _, data, announcement = waiting[0]
+            start = ready if ready > self._free else self._free
             end = start - (-len(data) // beat_bytes)
-            if end > self._core.now:
+            if end > now:
                 break
-            heapq.heappop(self._waiting)
+            heapq.heappop(waiting)
             self._free = end
             frames.append(Frame(end, data))
             if self._core.tracing:
@@ -85,12 +79,13 @@ class FrameReceiver:
         if len(frame) > self.limit:
             self._core.counters[_DROPPED_MALFORMED] += 1
             return None
-        decoded = decode(frame, self._core.mac, self._core.ip)
-        if isinstance(decoded, Drop):
-            self._core.counters[decoded.cause] += 1
+        core = self._core
+        decoded = decode(frame, core.mac, core.ip)
+        if not isinstance(decoded, DecodedFrame):
+            core.counters[decoded.cause] += 1
             return None
-        self._core.counters[_FRAMES_RECEIVED] += 1
-        if self._core.tracing:
+        core.counters[_FRAMES_RECEIVED] += 1
+        if core.tracing:
             self._trace(decoded.header, cycle)
         return decoded
 

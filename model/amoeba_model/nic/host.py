@@ -9,7 +9,7 @@ from amoeba_model.trace import Requester
 
 __all__ = ["HostMemory"]
 
-_REMEMBERED = 1 << 14
+_REMEMBERED = 1 << 12
 
 
 class HostMemory:
@@ -19,41 +19,62 @@ class HostMemory:
         self.faults: list[DmaFault] = []
         self._core = core
         self._grants = MemoryGrants()
-        # Rings and hot counters are accessed over and over: remember the answers until the grants change.
-        self._allowed: set[tuple[int, int, bool]] = set()
+        self._granted: dict[tuple[int, int], memoryview] = {}
+        """Granted memory, by address and length, once it has been accessed."""
+        # Rings and hot counters are accessed over and over: remember what was found until the grants change.
+        self._found: dict[tuple[int, int, bool], memoryview] = {}
 
     def grant(self, address: int, length: int, writable: bool) -> None:
         self._grants.add(address, length, writable)
 
     def revoke(self, address: int, length: int) -> None:
         self._grants.remove(address, length)
-        self._allowed.clear()
+        self._granted.pop((address, length), None)
+        self._found.clear()
 
     def allows(self, address: int, size: int, write: bool) -> bool:
         """Whether an access of at least one byte would be performed."""
-        access = (address, size, write)
-        if access in self._allowed:
-            return True
-        if not self._grants.allows(address, size, write):
-            return False
-        if len(self._allowed) >= _REMEMBERED:
-            self._allowed.clear()
-        self._allowed.add(access)
-        return True
+        return self._find(address, size, write) is not None
+
+    def look(self, address: int, size: int) -> bytes | None:
+        """``size`` bytes, at least one; None if the host does not let the NIC read them, of which nobody hears."""
+        view = self._found.get((address, size, False)) or self._find(address, size, False)
+        return None if view is None else view.tobytes()
 
     def read(self, address: int, size: int, requester: Requester) -> bytes | None:
         """``size`` bytes, at least one; None if the host refuses."""
-        if not self.allows(address, size, False):
+        view = self._found.get((address, size, False)) or self._find(address, size, False)
+        if view is None:
             self.refuse(address, size, False, requester)
             return None
-        return ctypes.string_at(address, size)
+        return view.tobytes()
 
     def write(self, address: int, data: bytes, requester: Requester) -> None:
         """Write at least one byte. Writes are posted: the NIC does not learn that one was refused in time."""
-        if self.allows(address, len(data), True):
-            ctypes.memmove(address, data, len(data))
-        else:
+        view = self._found.get((address, len(data), True)) or self._find(address, len(data), True)
+        if view is None:
             self.refuse(address, len(data), True, requester)
+        else:
+            view[:] = data
+
+    def _find(self, address: int, size: int, write: bool) -> memoryview | None:
+        """The bytes that an access concerns; None if the host refuses it."""
+        access = (address, size, write)
+        found = self._found.get(access)
+        if found is None:
+            grant = self._grants.find(*access)
+            if grant is None:
+                return None
+            granted = self._granted.get(grant)
+            if granted is None:
+                start, length = grant
+                granted = memoryview((ctypes.c_char * length).from_address(start)).cast("B")
+                self._granted[grant] = granted
+            if len(self._found) >= _REMEMBERED:
+                self._found.clear()
+            start = address - grant[0]
+            self._found[access] = found = granted[start : start + size]
+        return found
 
     def refuse(self, address: int, size: int, write: bool, requester: Requester) -> None:
         self.faults.append(DmaFault(address, size, write, requester.name))

@@ -69,8 +69,11 @@ class Initiator:
         """An acknowledgement or NACK."""
         peer = self._responses.handle(header, payload, cycle)
         if peer is not None:
-            self._schedule(self._contexts[peer.context])
-            self.run()
+            context = self._contexts[peer.context]
+            if context.requests or context.tail != context.head:
+                self._schedule(context)
+            if self._scheduled:
+                self.run()
 
     def expire(self) -> None:
         """Do what the timers ask for by now."""

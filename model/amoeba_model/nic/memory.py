@@ -1,37 +1,24 @@
 """MemoryEngine: reads, writes and atomics on target memory, in order, line by line."""
 
-import ctypes
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
-
 from amoeba_model.atomic.element import execute_element
-from amoeba_model.atomic.execute import execute
+from amoeba_model.atomic.elements import execute_elements
 from amoeba_model.nic.checker import MemoryRequest
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
+from amoeba_model.nic.lines import LineTable
 from amoeba_model.nic.timing import EXECUTE, HOST_READ
-from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.opcodes import Datatype
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Requester, Stage
 
-__all__ = ["MemoryEngine", "Outcome", "atomic_beats"]
+__all__ = ["MemoryEngine", "atomic_beats"]
 
 _ATOMIC_BEATS = Counter.ATOMIC_BEATS.value
 _LINE_HITS = Counter.LINE_HITS.value
 _REQUESTER = Requester.LINE_TABLE
 _LINE_READS = Counter.LINE_READS.value
 _LINE_WRITES = Counter.LINE_WRITES.value
-
-
-class Outcome(NamedTuple):
-    """What the memory engine answers."""
-
-    data: bytes | None
-    """The old bytes if they were asked for, else nothing; None if the host refused a line read."""
-    cycle: int
-    """When the answer may leave: all changed lines have been handed to the host."""
+_SIZES = [datatype.size for datatype in Datatype]
 
 
 class MemoryEngine:
@@ -44,55 +31,55 @@ class MemoryEngine:
     def __init__(self, core: Core, host: HostMemory) -> None:
         self._core = core
         self._host = host
-        self._lines: dict[int, int] = {}
-        """Cycle at which each line in flight is at hand, by address."""
+        self._lines = LineTable()
         self._executed = 0
         """Cycle in which the last request went through; the hardware lets those for other lines pass."""
 
-    def execute(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> Outcome:
-        """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace."""
+    def execute(self, request: MemoryRequest, pdc: int, psn: int, cycle: int) -> tuple[bytes | None, int]:
+        """MemoryEngine: do the request; ``pdc`` and ``psn`` are for the trace.
+
+        Returns what it answers: the old bytes if they were asked for, else nothing; None if the host refused a line
+        read. And the cycle when that may leave: all changed lines have been handed to the host.
+        """
         if not request.length:
-            return Outcome(b"", cycle)
-        if request.datatype is not None and request.operand is not None:
-            beats = atomic_beats(request.datatype, request.address, request.length, self._core.beat_bytes)
-            self._core.counters[_ATOMIC_BEATS] += beats
+            return b"", cycle
+        core = self._core
         old, new = b"", request.operand
+        if request.datatype is not None and new is not None:
+            beats = atomic_beats(request.datatype, request.address, request.length, core.beat_bytes)
+            core.counters[_ATOMIC_BEATS] += beats
         if request.op is None and new is not None:
             cycle += EXECUTE
-        elif self._host.allows(request.address, request.length, False):
-            cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
-            old = ctypes.string_at(request.address, request.length)
-            new = self.compute(request, old)
         else:
-            self._refuse_lines(request)
-            return Outcome(None, cycle + HOST_READ)
-        self._executed = cycle = max(cycle, self._executed)
-        if self._core.tracing:
-            self._core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
+            bytes_there = self._host.look(request.address, request.length)
+            if bytes_there is None:
+                self._refuse_lines(request)
+                return None, cycle + HOST_READ
+            cycle = self.fetch_lines(request, pdc, cycle) + EXECUTE
+            old = bytes_there
+            new = self.compute(request, old)
+        if cycle < self._executed:
+            cycle = self._executed
+        self._executed = cycle
+        if core.tracing:
+            core.trace(cycle, Stage.EXECUTED, NO_CONTEXT, pdc, psn)
         if new is not None:
             cycle = self.write_lines(request, new, cycle)
-        return Outcome(old if request.returns_data else b"", cycle)
+        return (old if request.returns_data else b""), cycle
 
     def fetch_lines(self, request: MemoryRequest, pdc: int, cycle: int) -> int:
-        """LineTable: fetch the lines that are not in flight; the cycle at which the last one is at hand."""
+        """LineTable: fetch the lines that are not on their way; the cycle at which the last one is at hand."""
         core = self._core
-        beat_bytes = core.beat_bytes
-        lines = self._lines
-        at_hand = cycle
-        first = request.address - request.address % beat_bytes
-        beats = range(first, request.address + request.length, beat_bytes)
-        for line in beats:
-            if lines.get(line, -1) >= cycle:
-                core.counters[_LINE_HITS] += 1
-            else:
-                if len(lines) >= core.parameters.lines:
-                    self._make_room(cycle)
-                lines[line] = cycle + HOST_READ
-                core.counters[_LINE_READS] += 1
-                if core.tracing:
-                    core.trace(cycle, Stage.LINE_READ, NO_CONTEXT, pdc, line)
-            at_hand = max(at_hand, lines[line])
-            cycle += 1
+        first = request.address // core.beat_bytes
+        count = (request.address + request.length - 1) // core.beat_bytes - first + 1
+        at_hand, missing = self._lines.fetch(first, count, cycle)
+        reads = sum([len(lines) for lines in missing]) if missing else 0
+        core.counters[_LINE_READS] += reads
+        core.counters[_LINE_HITS] += count - reads
+        if core.tracing:
+            for lines in missing:
+                for line in lines:
+                    core.trace(cycle + line - first, Stage.LINE_READ, NO_CONTEXT, pdc, line * core.beat_bytes)
         return at_hand
 
     def compute(self, request: MemoryRequest, old: bytes) -> bytes | None:
@@ -100,7 +87,7 @@ class MemoryEngine:
         operand = request.operand
         if operand is None or request.op is None or request.datatype is None:
             return None
-        if request.length == request.datatype.size:
+        if request.length == _SIZES[request.datatype]:
             return execute_element(
                 request.op,
                 request.datatype,
@@ -109,26 +96,29 @@ class MemoryEngine:
                 request.compare,
                 cswap_by_bits=request.cswap_by_bits,
             )
-        return _execute_vector(request.op, request.datatype, old, operand, request.compare, request.cswap_by_bits)
+        return execute_elements(
+            request.op,
+            request.datatype,
+            old,
+            operand,
+            request.compare,
+            cswap_by_bits=request.cswap_by_bits,
+        )
 
     def write_lines(self, request: MemoryRequest, new: bytes, cycle: int) -> int:
         """LineTable: hand the changed lines to the host's ordered write channel; the cycle of the last one."""
         core = self._core
         beat_bytes = core.beat_bytes
-        self._host.write(request.address, new, _REQUESTER)
-        first = request.address - request.address % beat_bytes
-        for line in range(first, request.address + request.length, beat_bytes):
-            core.counters[_LINE_WRITES] += 1
-            cycle += 1
-            if core.tracing:
-                core.trace(cycle, Stage.LINE_WRITTEN, NO_CONTEXT, 0, line)
-        return cycle
-
-    def _make_room(self, cycle: int) -> None:
-        """Forget the lines that have left; if all are still in flight, the oldest one."""
-        self._lines = {line: at_hand for line, at_hand in self._lines.items() if at_hand >= cycle}
-        if len(self._lines) >= self._core.parameters.lines:
-            del self._lines[next(iter(self._lines))]
+        address = request.address
+        self._host.write(address, new, _REQUESTER)
+        offset = address % beat_bytes
+        count = (offset + request.length + beat_bytes - 1) // beat_bytes
+        core.counters[_LINE_WRITES] += count
+        if core.tracing:
+            first = address - offset
+            for number in range(count):
+                core.trace(cycle + number + 1, Stage.LINE_WRITTEN, NO_CONTEXT, 0, first + number * beat_bytes)
+        return cycle + count
 
     def _refuse_lines(self, request: MemoryRequest) -> None:
         """Report the lines that the host does not let the NIC read, clipped to the request."""
@@ -144,17 +134,9 @@ class MemoryEngine:
 
 def atomic_beats(datatype: Datatype, address: int, length: int, beat_bytes: int) -> int:
     """Beats that the atomic unit calculates for an atomic on ``length`` bytes: see Counter.ATOMIC_BEATS."""
-    step = min(datatype.size, beat_bytes)
+    step = _SIZES[datatype]
+    if step > beat_bytes:
+        step = beat_bytes
     if address % step:
         return length // step
     return (address % beat_bytes + length + beat_bytes - 1) // beat_bytes
-
-
-def _execute_vector(
-    op: Op, datatype: Datatype, old: bytes, operand: bytes, compare: bytes | None, cswap_by_bits: bool
-) -> bytes:
-    def rows(memory: bytes) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(memory, np.uint8).reshape(-1, datatype.size)
-
-    compares = None if compare is None else rows(compare)
-    return execute(op, datatype, rows(old), rows(operand), compares, cswap_by_bits=cswap_by_bits).tobytes()

@@ -83,7 +83,7 @@ class PdcTable:
     def accept(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
         """The packet's PDC, which from then on expects the next packet; or why it is not to be executed."""
         pdc = self._find_or_open(header) if header.syn else self._find(header)
-        if isinstance(pdc, Refusal | Duplicate):
+        if not isinstance(pdc, Pdc):
             return pdc
         ahead = (header.psn - pdc.expected) & _PSN_MASK
         if ahead >= _PSN_HALF:

@@ -141,11 +141,12 @@ class KeyTable:
 
     def find(self, key: int) -> Key | None:
         """The first valid entry with this key."""
-        if key not in self._found:
+        entry = self._found.get(key)
+        if entry is None and key not in self._found:
             if len(self._found) > len(self._slots):
                 self._found.clear()  # wrong keys from the network must not accumulate
-            self._found[key] = self._search(key)
-        return self._found[key]
+            self._found[key] = entry = self._search(key)
+        return entry
 
     def _search(self, key: int) -> Key | None:
         for slot in key_slots(key, len(self._slots)):

@@ -77,7 +77,7 @@ class Target:
             context = NO_CONTEXT if header.is_control else header.resource_index & 0xFF
             status = checked if isinstance(checked, ReturnCode) else _OK
             self._core.trace(cycle, Stage.REQUEST_CHECKED, context, pdc, header.psn, status)
-        if isinstance(checked, ReturnCode):
+        if not isinstance(checked, MemoryRequest):
             if checked in _KEY_REFUSALS:
                 self._remote_requests.count(header, checked.value)
             return checked.value, b"", cycle

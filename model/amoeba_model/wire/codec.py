@@ -1,5 +1,6 @@
 """Frames to and from bytes: what FrameTransmitter and FrameReceiver do to headers, as two functions."""
 
+import functools
 import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -46,6 +47,8 @@ ATOMIC_REQUESTS = frozenset(
     }
 )
 """Request opcodes whose SES header is followed by the atomic extension."""
+
+_ATOMIC_REQUESTS = frozenset(opcode.value for opcode in ATOMIC_REQUESTS)
 
 
 @dataclass(slots=True)
@@ -169,13 +172,11 @@ _EXTENSION_FIELDS = (
     "atomic_extension.semantic_control",
 )
 _PDS_REQUEST_CONSTANTS = {
-    **_ENCAPSULATION_CONSTANTS,
     "pds_request.type": PdsType.ROD_REQ,
     "pds_request.next_header": NextHeader.REQUEST_STD,
 }
-_REQUEST_ARGUMENTS = (*_ENCAPSULATION_ARGUMENTS, "pds_request.flags", *_REQUEST_FIELDS)
+_REQUEST_ARGUMENTS = ("pds_request.flags", *_REQUEST_FIELDS)
 _ACK_ARGUMENTS = (
-    *_ENCAPSULATION_ARGUMENTS,
     "pds_ack.flags",
     "pds_ack.ack_psn_offset",
     "pds_ack.cack_psn",
@@ -185,10 +186,11 @@ _ACK_ARGUMENTS = (
 _NACK_FIELDS = tuple(f"pds_nack.{name}" for name in ("flags", "nack_code", "nack_psn", "spdcid", "dpdcid"))
 _CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid", "payload"))
 
-_pack_request = packer((*_ENCAPSULATION, PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
+_pack_encapsulation = packer(_ENCAPSULATION, _ENCAPSULATION_ARGUMENTS, _ENCAPSULATION_CONSTANTS)
+_pack_request = packer((PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
 _pack_extension = packer((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
 _pack_response = packer(
-    (*_ENCAPSULATION, PDS_ACK, SES_RESPONSE),
+    (PDS_ACK, SES_RESPONSE),
     (
         *_ACK_ARGUMENTS,
         "ses_response.opcode",
@@ -198,10 +200,10 @@ _pack_response = packer(
         "ses_response.job_id",
         "ses_response.modified_length",
     ),
-    {**_ENCAPSULATION_CONSTANTS, "pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE},
+    {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE},
 )
 _pack_response_data = packer(
-    (*_ENCAPSULATION, PDS_ACK, SES_RESPONSE_DATA),
+    (PDS_ACK, SES_RESPONSE_DATA),
     (
         *_ACK_ARGUMENTS,
         "ses_response_data.opcode",
@@ -213,21 +215,15 @@ _pack_response_data = packer(
         "ses_response_data.payload_length",
         "ses_response_data.modified_length",
     ),
-    {**_ENCAPSULATION_CONSTANTS, "pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE_DATA},
+    {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.RESPONSE_DATA},
 )
 _pack_nack = packer(
-    (*_ENCAPSULATION, PDS_NACK),
-    (*_ENCAPSULATION_ARGUMENTS, *_NACK_FIELDS),
-    {**_ENCAPSULATION_CONSTANTS, "pds_nack.type": PdsType.NACK, "pds_nack.next_header": NextHeader.NONE},
+    (PDS_NACK,), _NACK_FIELDS, {"pds_nack.type": PdsType.NACK, "pds_nack.next_header": NextHeader.NONE}
 )
 _pack_close = packer(
-    (*_ENCAPSULATION, PDS_CONTROL),
-    (*_ENCAPSULATION_ARGUMENTS, *_CLOSE_FIELDS),
-    {
-        **_ENCAPSULATION_CONSTANTS,
-        "pds_control.type": PdsType.CONTROL,
-        "pds_control.control_type": ControlType.CLOSE_COMMAND,
-    },
+    (PDS_CONTROL,),
+    _CLOSE_FIELDS,
+    {"pds_control.type": PdsType.CONTROL, "pds_control.control_type": ControlType.CLOSE_COMMAND},
 )
 
 _unpack_encapsulation = unpacker(
@@ -268,7 +264,6 @@ _IPV4_SIZE = IPV4.size
 _EXTENSION_SIZE = ATOMIC_EXTENSION.size
 _RESPONSE_SIZE = SES_RESPONSE.size
 _RESPONSE_DATA_SIZE = SES_RESPONSE_DATA.size
-_ACK_SIZE = PDS_ACK.size
 _CONTROL_SIZE = PDS_CONTROL.size
 """Also that of a NACK, and with it of the shortest packet."""
 _ROD_REQUEST, _ACK, _NACK, _CONTROL = (
@@ -284,8 +279,12 @@ _IS_ROD = ControlFlags.IS_ROD.value
 # A flag has the same place in all packets that have it.
 assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
 assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
-_REQUEST_OVERHEAD = UDP.size + PDS_REQUEST.size + SES_REQUEST.size + CRC_SIZE
-"""What a request adds to its payload and atomic extension, as UDP counts."""
+
+
+_CRC_RESIDUE = 0x2144_DF1C
+"""The CRC of anything with its own CRC behind it."""
+_FLOWS = 1024
+"""Encapsulations that are remembered: between two NICs they differ in little but the length."""
 
 
 def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> bytes:
@@ -297,20 +296,19 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> by
     if header.is_control:
         if payload:
             raise LayoutError(f"a control packet or NACK has no payload, got {len(payload)} bytes")
-        frame = _encode_close(header, own_mac, own_ip) if header.is_request else _encode_nack(header, own_mac, own_ip)
+        packet = _encode_close(header) if header.is_request else _encode_nack(header)
     elif header.is_request:
-        frame = _encode_request(header, len(payload), own_mac, own_ip) + payload
+        packet = _encode_request(header)
     else:
-        frame = _encode_ack(header, len(payload), own_mac, own_ip) + payload
-    crc = zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:])
-    return frame + crc.to_bytes(CRC_SIZE, "little")
+        packet = _encode_ack(header, len(payload))
+    udp_length = _UDP_AND_CRC + len(packet) + len(payload)
+    encapsulation = _encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip)
+    crc = zlib.crc32(payload, zlib.crc32(packet))
+    return b"".join((encapsulation, packet, payload, crc.to_bytes(CRC_SIZE, "little")))
 
 
-def _encode_request(header: FrameHeader, size: int, own_mac: int, own_ip: int) -> bytes:
-    extended = header.opcode in ATOMIC_REQUESTS
-    udp_length = _REQUEST_OVERHEAD + size + (_EXTENSION_SIZE if extended else 0)
-    frame = _pack_request(
-        *_encapsulation(header, udp_length, own_mac, own_ip),
+def _encode_request(header: FrameHeader) -> bytes:
+    packet = _pack_request(
         _ACK_REQUEST | _syn_and_retx(header),
         header.clear_psn_offset,
         header.psn,
@@ -329,24 +327,20 @@ def _encode_request(header: FrameHeader, size: int, own_mac: int, own_ip: int) -
         header.header_data,
         header.request_length,
     )
-    if extended:
-        frame += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
-    return frame
+    if header.opcode in _ATOMIC_REQUESTS:
+        packet += _pack_extension(header.atomic_opcode, header.atomic_datatype, header.semantic_control)
+    return packet
 
 
-def _encode_ack(header: FrameHeader, size: int, own_mac: int, own_ip: int) -> bytes:
-    with_data = header.opcode == _WITH_DATA
-    udp_length = _UDP_AND_CRC + _ACK_SIZE + (_RESPONSE_DATA_SIZE if with_data else _RESPONSE_SIZE) + size
-    distance = (header.psn - header.cack_psn + 0x8000) & 0xFFFF_FFFF
-    if distance > 0xFFFF or header.psn >> 32:
-        raise LayoutError(
-            f"ack_psn_offset holds 16 signed bits; psn {header.psn:#x} is too far from cack_psn {header.cack_psn:#x}"
-        )
+def _encode_ack(header: FrameHeader, size: int) -> bytes:
+    psn, cack_psn = header.psn, header.cack_psn
+    distance = (psn - cack_psn + 0x8000) & 0xFFFF_FFFF
+    if distance > 0xFFFF or psn >> 32:
+        raise LayoutError(f"ack_psn_offset holds 16 signed bits; psn {psn:#x} is too far from cack_psn {cack_psn:#x}")
     fields = (
-        *_encapsulation(header, udp_length, own_mac, own_ip),
         _RETX if header.retx else 0,
         (distance - 0x8000) & 0xFFFF,
-        header.cack_psn,
+        cack_psn,
         header.spdcid,
         header.dpdcid,
         header.opcode,
@@ -355,14 +349,13 @@ def _encode_ack(header: FrameHeader, size: int, own_mac: int, own_ip: int) -> by
         header.message_id,
         header.job_id,
     )
-    if with_data:
+    if header.opcode == _WITH_DATA:
         return _pack_response_data(*fields, header.message_id, size, header.modified_length)
     return _pack_response(*fields, header.modified_length)
 
 
-def _encode_nack(header: FrameHeader, own_mac: int, own_ip: int) -> bytes:
+def _encode_nack(header: FrameHeader) -> bytes:
     return _pack_nack(
-        *_encapsulation(header, _UDP_AND_CRC + _CONTROL_SIZE, own_mac, own_ip),
         _RETX if header.retx else 0,
         header.nack_code,
         header.psn,
@@ -371,11 +364,10 @@ def _encode_nack(header: FrameHeader, own_mac: int, own_ip: int) -> bytes:
     )
 
 
-def _encode_close(header: FrameHeader, own_mac: int, own_ip: int) -> bytes:
+def _encode_close(header: FrameHeader) -> bytes:
     if header.clear_psn_offset >> 16:
         raise LayoutError(f"clear_psn_offset holds 16 bits, which {header.clear_psn_offset:#x} does not fit")
     return _pack_close(
-        *_encapsulation(header, _UDP_AND_CRC + _CONTROL_SIZE, own_mac, own_ip),
         _IS_ROD | _ACK_REQUEST | _syn_and_retx(header),
         header.psn,
         header.spdcid,
@@ -384,11 +376,11 @@ def _encode_close(header: FrameHeader, own_mac: int, own_ip: int) -> bytes:
     )
 
 
-def _encapsulation(header: FrameHeader, udp_length: int, own_mac: int, own_ip: int) -> tuple[int, ...]:
-    """The values of _ENCAPSULATION_ARGUMENTS."""
+@functools.lru_cache(_FLOWS)
+def _encapsulation(mac: int, ip: int, port: int, udp_length: int, own_mac: int, own_ip: int) -> bytes:
     total_length = udp_length + _IPV4_SIZE
-    checksum = _ip_checksum(total_length, own_ip, header.ip)
-    return header.mac, own_mac, total_length, checksum, own_ip, header.ip, header.port, udp_length
+    checksum = _ip_checksum(total_length, own_ip, ip)
+    return _pack_encapsulation(mac, own_mac, total_length, checksum, own_ip, ip, port, udp_length)
 
 
 def _syn_and_retx(header: FrameHeader) -> int:
@@ -412,27 +404,15 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     """
     if len(frame) < ENCAPSULATION_SIZE:
         return _DROP_MALFORMED
-    (
-        destination, mac, ethertype, ip_version, header_words, total_length, fragment, protocol,
-        ip, ip_destination, port, destination_port, udp_length,
-    ) = _unpack_encapsulation(frame, 0)  # fmt: skip
-    if (
-        ethertype != ETHERTYPE_IPV4
-        or ip_version != 4
-        or header_words != 5
-        or protocol != IP_PROTOCOL_UDP
-        or fragment & _FRAGMENT_MASK
-        or destination_port != UDP_PORT
-        or total_length > len(frame) - _ETHERNET_SIZE
-        or udp_length != total_length - _IPV4_SIZE
-        or udp_length < _UDP_AND_CRC
-        or int.from_bytes(frame[_ETHERNET_SIZE:_IPV4_END], "big") % 0xFFFF
-    ):
+    encapsulation = _read_encapsulation(frame[:ENCAPSULATION_SIZE])
+    if encapsulation is None:
+        return _DROP_MALFORMED
+    destination, ip_destination, mac, ip, port, end = encapsulation
+    if end + CRC_SIZE > len(frame):
         return _DROP_MALFORMED
     if (own_mac is not None and destination != own_mac) or (own_ip is not None and ip_destination != own_ip):
         return _DROP_ADDRESS
-    end = _ETHERNET_SIZE + total_length - CRC_SIZE
-    if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE:end]) != int.from_bytes(frame[end : end + CRC_SIZE], "little"):
+    if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE : end + CRC_SIZE]) != _CRC_RESIDUE:
         return _DROP_CHECK
     if end < ENCAPSULATION_SIZE + _CONTROL_SIZE:
         return _DROP_MALFORMED
@@ -450,6 +430,28 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
     return _DROP_MALFORMED
 
 
+@functools.lru_cache(_FLOWS)
+def _read_encapsulation(data: bytes) -> tuple[int, int, int, int, int, int] | None:
+    """(destination MAC and IP address, source MAC and IP address, source port, where the CRC is); None: malformed."""
+    (
+        destination, mac, ethertype, ip_version, header_words, total_length, fragment, protocol,
+        ip, ip_destination, port, destination_port, udp_length,
+    ) = _unpack_encapsulation(data, 0)  # fmt: skip
+    if (
+        ethertype != ETHERTYPE_IPV4
+        or ip_version != 4
+        or header_words != 5
+        or protocol != IP_PROTOCOL_UDP
+        or fragment & _FRAGMENT_MASK
+        or destination_port != UDP_PORT
+        or udp_length != total_length - _IPV4_SIZE
+        or udp_length < _UDP_AND_CRC
+        or int.from_bytes(data[_ETHERNET_SIZE:_IPV4_END], "big") % 0xFFFF
+    ):
+        return None
+    return destination, ip_destination, mac, ip, port, _ETHERNET_SIZE + total_length - CRC_SIZE
+
+
 def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame | Drop:
     start = _REQUEST_END
     if start > end:
@@ -459,12 +461,12 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
         buffer_offset, initiator, memory_key, header_data, request_length,
     ) = _unpack_request(frame, ENCAPSULATION_SIZE)  # fmt: skip
     atomic_opcode = atomic_datatype = semantic_control = 0
-    if opcode in ATOMIC_REQUESTS:
+    if opcode in _ATOMIC_REQUESTS:
         if start + _EXTENSION_SIZE > end:
             return _DROP_MALFORMED
         atomic_opcode, atomic_datatype, semantic_control = _unpack_extension(frame, start)
         start += _EXTENSION_SIZE
-    syn, retx = bool(pds_flags & _SYN), bool(pds_flags & _RETX)
+    syn, retx = pds_flags & _SYN != 0, pds_flags & _RETX != 0
     header = FrameHeader(
         mac, ip, port, True, False, retx, 0, 0, psn, clear_psn_offset, spdcid, dpdcid, syn, opcode, version, flags,
         message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key, header_data,
@@ -493,23 +495,11 @@ def _decode_ack(
         expected = _WITHOUT_DATA
     if listed or version or opcode != expected or length != end - start:
         return _DROP_MALFORMED
+    psn, retx = (cack_psn + _signed(offset)) & 0xFFFF_FFFF, pds_flags & _RETX != 0
     header = FrameHeader(
-        mac=mac,
-        ip=ip,
-        port=port,
-        is_request=False,
-        retx=bool(pds_flags & _RETX),
-        cack_psn=cack_psn,
-        psn=(cack_psn + _signed(offset)) & 0xFFFF_FFFF,
-        spdcid=spdcid,
-        dpdcid=dpdcid,
-        opcode=opcode,
-        message_id=message_id,
-        job_id=job_id,
-        return_code=return_code,
-        modified_length=modified_length,
-        payload_length=length,
-    )
+        mac, ip, port, False, False, retx, 0, cack_psn, psn, 0, spdcid, dpdcid, False, opcode, 0, 0, message_id,
+        job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
+    )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
 

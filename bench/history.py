@@ -1,0 +1,66 @@
+"""An earlier state of the project beside the present one: checked out into ``build/``, run in its own process.
+
+What a bench times in both is a small program that uses nothing but what both have; it prints its figures.
+"""
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+__all__ = ["BASELINE", "PRESENT", "checkout", "run"]
+
+BASELINE = "2dc3963"
+"""The commit that the driver's and the model's speed are compared with."""
+PRESENT = Path(__file__).resolve().parents[1]
+"""Root of the tree that this file is in."""
+
+_PACKAGES = ("model", "hw", "sim", "driver")
+
+
+def checkout(commit: str = BASELINE) -> Path | None:
+    """Root of the tree as it was at ``commit``, under ``build/history``; None where there is no such history.
+
+    It is unpacked once. A release or a shallow clone has no history, and a machine may have no git.
+    """
+    git = ["git", "-C", str(PRESENT)]
+    try:
+        name = ["rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
+        full = subprocess.run([*git, *name], capture_output=True, text=True, check=True).stdout.strip()
+        root = PRESENT / "build" / "history" / full
+        if root.is_dir():
+            return root
+        archive = subprocess.run([*git, "archive", "--format=tar", full], capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root.parent) as directory:
+        # Renamed when it is whole: two benches may do this at the same time, and either may be interrupted.
+        unpacked = Path(directory) / "tree"
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(unpacked, filter="data")
+        try:
+            unpacked.rename(root)
+        except OSError:
+            if not root.is_dir():
+                raise
+    return root
+
+
+def run(root: Path, program: Path | str, *arguments: str) -> str:
+    """What a Python program prints that runs in a process of its own with the packages of the tree at ``root``.
+
+    ``program`` is a script's path or a module's name; ``arguments`` are its own. A script does not import from the
+    folder that it is in.
+
+    Raises subprocess.CalledProcessError if it fails; what it wrote to standard error goes where this process' does.
+    """
+    paths = os.pathsep.join(str(root / name) for name in (*_PACKAGES, ""))
+    what = [str(program)] if isinstance(program, Path) else ["-m", program]
+    # -P: neither a script's folder nor the present one comes before the tree.
+    command = [sys.executable, "-P", *what, *arguments]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
