@@ -95,7 +95,7 @@ async def test_receives_that_report_elsewhere_or_more_than_once_cannot_be_awaite
 @in_loop
 async def test_receives_say_from_whom_if_they_are_asked(talking):
     one, other = talking
-    peer = other.endpoint._receiver._av.insert(bytes(17) + b"\1")
+    peer = other.endpoint._receiver._av.insert(bytes.fromhex("020000000009 0a000009 00000001 0001 0000"))
     assert peer == 1
     await one.inject(b"hello", 0)
     await one.tinject(b"tagged", 0, 7)

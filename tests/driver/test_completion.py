@@ -149,7 +149,7 @@ def test_an_error_waits_its_turn_and_blocks_the_queue_until_it_is_read(pair, tar
         assert caught.value.errno == Errno.FI_EAVAIL
     failure = client.queue.readerr()
     assert failure == (1, WRITTEN, 16, 0, 0, 0, 0, Errno.FI_ENOKEY, 0x1C, b"")
-    assert str(failure.error()) == "FI_ENOKEY: operation failed with BAD_MKEY"
+    assert str(failure.error()) == "FI_ENOKEY: write of 16 bytes to peer 0 failed: Key not available (BAD_MKEY)"
     assert [entry.op_context for entry in drain(client.queue, 1)] == [2]
 
 

@@ -207,7 +207,7 @@ def test_closing_the_endpoint_drops_its_receives(fabric, talkers, cntr, done, ke
     gone = weakref.ref(buffer)
     side.endpoint.recv(buffer, context=TriggeredContext(cntr, 1), flags=TRIGGER)
     one.domain.queue_work(receive_work(side, cntr, done, buffer))
-    cntr.add(posted)
+    cntr.add(int(posted))
     assert len(one.domain._deferrals.live) == 2
     assert (set(users) != before) is posted
     side.endpoint.close()

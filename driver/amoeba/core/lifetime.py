@@ -4,12 +4,12 @@ import itertools
 import warnings
 import weakref
 from types import TracebackType
-from typing import Self
+from typing import Never, Self, SupportsIndex
 
 from amoeba_model.forking import own
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.errors import FabricError, fabric_error, type_error
 from amoeba.core.forking import orphaned
 from amoeba.core.locking import Locker, guarded
 
@@ -96,6 +96,10 @@ class FabricObject:
         """Raise FI_EINVAL if this belongs to another domain."""
         if self._parent is not domain:
             raise fabric_error(Errno.FI_EINVAL, f"{self!r} belongs to another domain")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Never:
+        """Neither copied nor pickled: it owns what a NIC has, in this process."""
+        raise type_error(type(self).__name__, "to stay the only one of its kind, not to be copied or pickled", self)
 
     def __enter__(self) -> Self:
         self._check_open()

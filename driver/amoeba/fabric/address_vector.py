@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import FabricError, fabric_error
+from amoeba.core.errors import FabricError, fabric_error, type_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, AvFlags, AvType, EqEvent
+from amoeba.fabric.operations.checks import check_enum, check_flags, check_instance, check_number
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.names import Service, find_node, following
@@ -33,6 +34,8 @@ def rx_addr(fi_addr: int, rx_index: int, rx_ctx_bits: int) -> int:
     ``fi_addr`` is the endpoint's number in an address vector that was opened with ``rx_ctx_bits``.
     Raises FI_EINVAL for an index that has more bits.
     """
+    fi_addr, rx_index = check_number("fi_addr", fi_addr), check_number("rx_index", rx_index)
+    rx_ctx_bits = check_number("rx_ctx_bits", rx_ctx_bits, 8)
     if not 0 <= rx_index < 1 << rx_ctx_bits:
         raise fabric_error(Errno.FI_EINVAL, f"an index of {rx_ctx_bits} bits cannot be {rx_index}")
     return rx_index << (_ADDR_BITS - rx_ctx_bits) | fi_addr
@@ -75,8 +78,9 @@ class AddressVector(FabricObject):
         name: str | None = None,
         nodes: Callable[[], Mapping[int, bytes]] = dict,
     ) -> None:
-        if count < 0:
-            raise fabric_error(Errno.FI_EINVAL, f"a vector takes 0 or more addresses, got {count}")
+        av_type, flags = check_enum(AvType, av_type, "av_type"), check_flags(AvFlags, flags)
+        check_number("count", count)
+        rx_ctx_bits = check_number("rx_ctx_bits", rx_ctx_bits)
         if name is not None:
             raise fabric_error(Errno.FI_ENOSYS, f"vectors are not shared between processes, so not by {name!r}")
         if not 0 <= rx_ctx_bits <= _MOST_RX_CTX_BITS:
@@ -140,11 +144,16 @@ class AddressVector(FabricObject):
         Raises FI_EBADFLAGS for flags but FI_MORE and (without FI_EVENT) FI_SYNC_ERR, FI_ENOEQ with FI_EVENT but no
         event queue bound.
         """
+        if isinstance(addresses, bytes | bytearray | memoryview | str) or not isinstance(addresses, Sequence):
+            raise type_error("addresses", "a sequence of addresses", addresses)
+        for index, address in enumerate(addresses):
+            check_instance(f"addresses[{index}]", address, bytes, bytearray, memoryview)
         return self._insert_each([partial(bytes, address) for address in addresses], flags, context)
 
     def _insert_each(self, addresses: Sequence[Callable[[], bytes]], flags: AvFlags, context: Any) -> Insertion:
         """Insert what these return; one that raises an error is an address that cannot be inserted."""
         self._check_open()
+        flags = check_flags(AvFlags, flags)
         allowed = AvFlags.FI_MORE if self._with_events else AvFlags.FI_MORE | AvFlags.FI_SYNC_ERR
         if flags & ~allowed:
             raise fabric_error(Errno.FI_EBADFLAGS, f"expected {allowed!r} or nothing, got {flags!r}")
@@ -194,8 +203,9 @@ class AddressVector(FabricObject):
         Raises FI_EINVAL for other names of several nodes, and for negative counts.
         """
         self._check_open()
-        if min(nodecnt, svccnt) < 0:
-            raise fabric_error(Errno.FI_EINVAL, f"expected 0 or more of each, got {nodecnt} and {svccnt}")
+        check_instance("node", node, str)
+        check_instance("service", service, str)
+        nodecnt, svccnt = check_number("nodecnt", nodecnt), check_number("svccnt", svccnt)
         first, domain = Service.parse(service), self._domain
         nics = self._nodes()
 
@@ -210,7 +220,7 @@ class AddressVector(FabricObject):
     def lookup(self, number: int) -> bytes:
         """The address inserted under ``number``. Raises FI_EINVAL if there is none."""
         self._check_open()
-        return self._entry(number).pack()
+        return self._entry(check_number("number", number)).pack()
 
     def straddr(self, address: bytes) -> str:
         """An address in words: ``fi_av_straddr``. Raises FI_EINVAL for bytes that are none."""
@@ -224,6 +234,7 @@ class AddressVector(FabricObject):
         Raises FI_EINVAL if there is one missing or named twice, FI_EBUSY while operations to one are under way.
         """
         self._check_open()
+        numbers = tuple(check_number("number", number) for number in numbers)
         if len(set(numbers)) < len(numbers):
             raise fabric_error(Errno.FI_EINVAL, f"each address is removed once, got {numbers}")
         for number in numbers:

@@ -10,12 +10,13 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import fabric_error, type_error
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import open_device
 from amoeba.fabric.attributes import FabricAttr, Info
 from amoeba.fabric.constants import InfoFlags, Progress
 from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.operations.checks import check_enum, check_instance
 from amoeba.nic.nic import Retransmission
 
 __all__ = ["getinfo", "join_cluster", "open_cluster", "open_fabric"]
@@ -42,9 +43,10 @@ def open_cluster(
 
     ``latency`` and ``impairments`` are the network's, ``retransmission`` is as in :class:`Fabric`; numbers count
     from 1. With FI_PROGRESS_AUTO the fabric is made automatic at once. Closing the fabric closes the NICs.
-    Raises what :func:`open_device` raises, and FI_EINVAL for none or more than 254 NICs.
+    Raises what :func:`open_device` raises, FI_EINVAL for none or more than 254 NICs, and ArgumentTypeError for what
+    is no sequence of kinds, as a single one.
     """
-    _check_size(len(kinds))
+    progress = _check_kinds(kinds, progress)
     network = Network(latency, impairments)
     with contextlib.ExitStack() as opened:
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
@@ -98,6 +100,9 @@ def join_cluster(
     :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
     Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
     """
+    progress = check_enum(Progress, progress, "progress")
+    check_instance("kind", kind, str)
+    check_instance("rendezvous", rendezvous, Rendezvous)
     _check_size(rendezvous.ranks)
     with contextlib.ExitStack() as opened:
         device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
@@ -118,6 +123,16 @@ def _with_progress(fabric: Fabric, progress: Progress) -> Fabric:
     if progress is Progress.FI_PROGRESS_AUTO:
         fabric.automate()
     return fabric
+
+
+def _check_kinds(kinds: Sequence[str], progress: Progress) -> Progress:
+    """The progress model, if these are kinds of NICs, as many as a cluster has."""
+    if isinstance(kinds, str) or not isinstance(kinds, Sequence):
+        raise type_error("kinds", "a sequence of kinds, as ['model', 'model']", kinds)
+    for index, kind in enumerate(kinds):
+        check_instance(f"kinds[{index}]", kind, str)
+    _check_size(len(kinds))
+    return check_enum(Progress, progress, "progress")
 
 
 def _check_size(nics: int) -> None:

@@ -1,14 +1,17 @@
 """Deferred work, as fi_trigger(3) defines it."""
 
 import dataclasses
+import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from amoeba.core.buffers import Buffer
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.fabric.constants import OpFlags, TriggerOp
+from amoeba.fabric.operations.checks import check_instance, check_number
 from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs, Msg, RmaMsg, TaggedMsg
@@ -208,11 +211,11 @@ def _queue_compare_atomic(work: DeferredWork, op: OpCompareAtomic) -> None:
 
 
 def _queue_cntr(work: DeferredWork, op: OpCntr) -> None:
-    op.cntr._check(op.value)
+    value = op.cntr._check("op.value", op.value)
     if work.completion_cntr is not None:
         raise fabric_error(Errno.FI_EINVAL, "what changes a counter has no completion_cntr")
     change = op.cntr.set if work.op_type is TriggerOp.FI_OP_CNTR_SET else op.cntr.add
-    op.cntr._deferrals.add(_defer(work, lambda deferral: change(op.value)))
+    op.cntr._deferrals.add(_defer(work, lambda deferral: change(value)))
 
 
 _OPERATIONS: dict[TriggerOp, tuple[type, Callable[[DeferredWork, Any], None]]] = {
@@ -233,9 +236,14 @@ _OPERATIONS: dict[TriggerOp, tuple[type, Callable[[DeferredWork, Any], None]]] =
 
 def queue_work(domain: "DomainBase", work: DeferredWork) -> None:
     """FI_QUEUE_WORK: see :meth:`amoeba.Domain.queue_work`."""
+    if isinstance(work.op_type, enum.Enum):
+        check_instance("op_type", work.op_type, TriggerOp)
     if work.op_type not in _OPERATIONS:
         raise fabric_error(Errno.FI_ENOSYS, f"{work.op_type!r} cannot be deferred")
     expected, queue = _OPERATIONS[work.op_type]
+    check_number("threshold", work.threshold)
+    check_instance("triggering_cntr", work.triggering_cntr, Counter)
+    check_instance("completion_cntr", work.completion_cntr, Counter, NoneType)
     if not isinstance(work.op, expected):
         raise fabric_error(
             Errno.FI_EINVAL, f"{work.op_type.name} needs an {expected.__name__}, got {type(work.op).__name__}"

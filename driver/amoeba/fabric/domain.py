@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 from amoeba.core.buffers import Buffer
@@ -38,6 +39,7 @@ from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, ring_size
 from amoeba.fabric.memory_region import MemoryRegion, MrAttr, key_of
+from amoeba.fabric.operations.checks import check_enum, check_flags, check_instance, check_number
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EventQueue
@@ -82,9 +84,11 @@ class Domain(DomainBase):
         cswap_by_bits: bool = False,
         nodes: Callable[[], Mapping[int, bytes]] = dict,
     ) -> None:
+        mr_mode = check_flags(MrMode, mr_mode, "mr_mode")
+        job_id, pid_on_fep = check_number("job_id", job_id), check_number("pid_on_fep", pid_on_fep)
         if int(mr_mode) & ~int(_SUPPORTED_MODES):
             raise fabric_error(Errno.FI_EINVAL, f"mr_mode can have {_SUPPORTED_MODES!r}, got {mr_mode!r}")
-        if not 0 <= job_id < 1 << 24 or not 0 <= pid_on_fep < 1 << 12:
+        if job_id >= 1 << 24 or pid_on_fep >= 1 << 12:
             raise fabric_error(
                 Errno.FI_EINVAL, f"job_id has 24 bits and pid_on_fep 12, got {job_id:#x} and {pid_on_fep:#x}"
             )
@@ -101,7 +105,9 @@ class Domain(DomainBase):
         Raises FI_EINVAL if a queue is bound already or belongs to another fabric, FI_EBADFLAGS for other flags.
         """
         self._check_open()
+        check_instance("eq", eq, EventQueue)
         eq._check_open()
+        flags = check_flags(DomainFlags, flags)
         if flags & ~DomainFlags.FI_REG_MR:
             raise fabric_error(Errno.FI_EBADFLAGS, f"a domain is bound with FI_REG_MR or nothing, got {flags!r}")
         if self._eq is not None:
@@ -146,6 +152,7 @@ class Domain(DomainBase):
         Raises FI_EINVAL for any number of buffers but one, an offset and an authorization key.
         """
         self._check_open()
+        check_instance("attr", attr, MrAttr)
         if len(attr.mr_iov) != 1:
             raise fabric_error(Errno.FI_EINVAL, f"a region has one segment, got {len(attr.mr_iov)}")
         if attr.offset:
@@ -192,7 +199,14 @@ class Domain(DomainBase):
     ) -> CompletionQueue:
         """See :class:`CompletionQueue`."""
         self._check_open()
-        return CompletionQueue(self, cq_format, wait_obj, wait_cond=wait_cond, wait_set=wait_set, size=size)
+        return CompletionQueue(
+            self,
+            check_enum(CqFormat, cq_format, "cq_format"),
+            check_enum(WaitObj, wait_obj, "wait_obj"),
+            wait_cond=check_enum(CqWaitCond, wait_cond, "wait_cond"),
+            wait_set=wait_set,
+            size=check_number("size", size),
+        )
 
     def cntr_open(self, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None) -> Counter:
         """See :class:`Counter`."""
@@ -230,6 +244,8 @@ class Domain(DomainBase):
         Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """
         self._check_open()
+        if not isinstance(ep_type, Info):
+            ep_type = check_enum(EpType, ep_type, "ep_type")
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
         shared_receives = isinstance(ep_type, Info) and ep_type.ep_attr.rx_ctx_cnt == FI_SHARED_CONTEXT
         request = ep_type.handle if isinstance(ep_type, Info) else None
@@ -241,12 +257,18 @@ class Domain(DomainBase):
             caps = (wanted.caps | receiving.caps or None) if caps is None else caps
         if request is not None and not isinstance(request, ConnectionRequest):
             raise fabric_error(Errno.FI_EINVAL, f"handle is that of a FI_CONNREQ or None, got {request!r}")
+        op_flags = OpFlags(0) if op_flags is None else check_flags(OpFlags, op_flags, "op_flags")
+        caps = None if caps is None else check_flags(Caps, caps, "caps")
+        cq_flags = check_flags(BindFlags, cq_flags, "cq_flags")
+        check_instance("cq", cq, CompletionQueue, NoneType)
+        check_instance("av", av, AddressVector, NoneType)
+        check_instance("eq", eq, EventQueue, NoneType)
         kind = _endpoint_class(ep_type, request)
         endpoint = kind(
             self,
-            tx_size=DEFAULT_TX_SIZE if tx_size is None else tx_size,
-            rx_size=DEFAULT_RX_SIZE if rx_size is None else rx_size,
-            op_flags=OpFlags(0) if op_flags is None else op_flags,
+            tx_size=DEFAULT_TX_SIZE if tx_size is None else check_number("tx_size", tx_size),
+            rx_size=DEFAULT_RX_SIZE if rx_size is None else check_number("rx_size", rx_size),
+            op_flags=op_flags,
             caps=caps,
             shared=shared,
             shared_receives=shared_receives,
@@ -283,6 +305,7 @@ class Domain(DomainBase):
         ``tx_ctx_cnt``: operations are posted through the endpoint's own transmit contexts.
         """
         self._check_open()
+        check_instance("info", info, Info, NoneType)
         info = info or Info()
         counts, transmit = info.ep_attr, info.tx_attr
         if counts.type not in (EpType.FI_EP_UNSPEC, EpType.FI_EP_RDM):
@@ -328,16 +351,19 @@ class Domain(DomainBase):
         the operation itself raises but FI_EAGAIN.
         """
         self._check_open()
+        check_instance("work", work, DeferredWork)
         queue_work(self, work)
 
     def cancel_work(self, work: DeferredWork) -> None:
         """Take work out of the queue, without any report: ``FI_CANCEL_WORK``. Raises FI_ENOENT if it is not there."""
         self._check_open()
+        check_instance("work", work, DeferredWork)
         cancel_work(self, work)
 
     def flush_work(self, cntr: Counter | None = None) -> None:
         """The same with all work that waits, or that waits for this counter: ``FI_FLUSH_WORK``."""
         self._check_open()
+        check_instance("cntr", cntr, Counter, NoneType)
         flush_work(self, cntr)
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.locking import Locker
 from amoeba.fabric.constants import Datatype, MrMode, Op, QueryFlags
+from amoeba.fabric.operations.checks import check_datatype_argument, check_flags, check_op
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fabric.triggered.deferral import DeferralQueue
 from amoeba.nic.records import MAX_MESSAGE
@@ -52,6 +53,8 @@ class DomainBase(FabricObject):
         Raises FI_EOPNOTSUPP if it is not executed, FI_EINVAL for both families at once.
         """
         self._check_open()
+        datatype, op = check_datatype_argument(datatype), check_op(op)
+        flags = check_flags(QueryFlags, flags)
         forms = {
             _BASE: Form.BASE,
             QueryFlags.FI_FETCH_ATOMIC: Form.FETCH,
@@ -66,7 +69,7 @@ class DomainBase(FabricObject):
             raise fabric_error(
                 Errno.FI_EOPNOTSUPP, f"{op!r} on {datatype!r} is not among this NIC's {forms[family]} atomics"
             )
-        size = Datatype(datatype).size
+        size = datatype.size
         return AtomicAttr((self.nic.parameters.payload if tagged else MAX_MESSAGE) // size, size)
 
     def _automate(self, auto: Locker) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from types import NoneType
 
 from amoeba_model.device import Device
 from amoeba_model.network import Network, SimulatedDevice
@@ -15,6 +16,7 @@ from amoeba.fabric.constants import EqFlags, InfoFlags, MrMode, Progress, WaitOb
 from amoeba.fabric.domain import Domain
 from amoeba.fabric.endpoints.passive import PassiveEndpoint
 from amoeba.fabric.info import DEFAULT_MR_MODE, is_automatic, nic_index, offers, registration_mode, select
+from amoeba.fabric.operations.checks import check_flags, check_instance, check_number
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fabric.queues.wait_set import WaitSet
 from amoeba.nic.address import EndpointAddress
@@ -127,6 +129,10 @@ class Fabric(FabricObject):
         service or an address in ``hints`` that is none, or FI_SOURCE without ``node``; FI_EBADFLAGS for other flags.
         """
         self._check_open()
+        check_instance("hints", hints, Info, NoneType)
+        check_instance("node", node, str, NoneType)
+        check_instance("service", service, str, NoneType)
+        flags = check_flags(InfoFlags, flags)
         return select(
             offers(self.nics, self.name, self._possible),
             hints,
@@ -155,6 +161,7 @@ class Fabric(FabricObject):
     def passive_ep(self, info: Info) -> PassiveEndpoint:
         """See :class:`PassiveEndpoint`."""
         self._check_open()
+        check_instance("info", info, Info)
         return PassiveEndpoint(self, info)
 
     def trywait(self, *queues: Waitable) -> bool:
@@ -195,6 +202,8 @@ class Fabric(FabricObject):
                 job_id = own.job_id if job_id is None else job_id
                 pid_on_fep = own.pid_on_fep if pid_on_fep is None else pid_on_fep
             nic = nic_index(nic)
+        if type(nic) is not int:
+            nic = check_number("nic", nic)
         if not 0 <= nic < len(self.nics):
             raise fabric_error(Errno.FI_ENODEV, f"the fabric has {len(self.nics)} NICs, there is no number {nic}")
         return Domain(

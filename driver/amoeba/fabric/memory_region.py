@@ -13,6 +13,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import BindFlags, MrAccess, MrFlags, MrMode
+from amoeba.fabric.operations.checks import check_flags, check_instance, check_number
 from amoeba.fabric.queues.counters import Counter, Counters
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _RAW_KEY_SIZE = 8
 
 def key_of(raw_key: bytes) -> int:
     """The key that a peer's :meth:`MemoryRegion.raw_attr` has told. Raises FI_EINVAL for bytes that are none."""
+    check_instance("raw_key", raw_key, bytes, bytearray, memoryview)
     if len(raw_key) != _RAW_KEY_SIZE:
         raise fabric_error(Errno.FI_EINVAL, f"a key has {_RAW_KEY_SIZE} bytes, got {len(raw_key)}")
     return int.from_bytes(raw_key, "little")
@@ -79,6 +81,8 @@ class MemoryRegion(FabricObject):
         requested_key: int | None,
         flags: MrFlags = _NO_MR_FLAGS,
     ) -> None:
+        access, flags = check_flags(MrAccess, access, "access"), check_flags(MrFlags, flags)
+        requested_key = None if requested_key is None else check_number("requested_key", requested_key)
         if int(flags) & ~int(MrFlags.FI_RMA_PMEM):
             raise fabric_error(
                 Errno.FI_EBADFLAGS, f"a region is registered with FI_RMA_PMEM or nothing, got {flags!r}"
@@ -86,12 +90,12 @@ class MemoryRegion(FabricObject):
         if not int(access) or int(access) & ~int(_ALL_ACCESS):
             raise fabric_error(Errno.FI_EINVAL, f"access is a combination of {_ALL_ACCESS!r}, got {access!r}")
         writable = bool(int(access) & int(_WRITTEN))
-        self._view = view_of(buffer, writable=writable)
+        self._view = view_of(buffer, writable=writable, name="buffer")
         if not self._view.nbytes:
             raise fabric_error(Errno.FI_EINVAL, "expected a buffer of at least one byte, got an empty one")
         self.persistent = bool(flags & MrFlags.FI_RMA_PMEM)
         """The memory keeps what is committed to it, as its owner says."""
-        self.access = MrAccess(access)
+        self.access = access
         self.access_bits = int(access)
         """The same as a plain number, which is several times faster to test."""
         self.start = address_of(self._view)
@@ -125,9 +129,10 @@ class MemoryRegion(FabricObject):
         domain or is none, FI_ENOSPC if the NIC has no event counter left.
         """
         self._check_open()
-        counter._check_open()
         if not isinstance(counter, Counter):
             raise fabric_error(Errno.FI_EINVAL, f"a region is bound to counters, got {counter!r}")
+        counter._check_open()
+        flags = check_flags(BindFlags, flags)
         counter._check_made_from(self._parent)
         if flags & ~(BindFlags.FI_REMOTE_READ | BindFlags.FI_REMOTE_WRITE):
             raise fabric_error(

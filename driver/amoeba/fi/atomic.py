@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba.core.buffers import Buffer
-from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.buffers import Buffer, check_datatype
+from amoeba.core.operands import operand_of
 from amoeba.fabric.constants import Datatype, Op, OpFlags, QueryFlags
 from amoeba.fabric.domain import AtomicAttr, Domain, MemoryRegion
 from amoeba.fabric.operations.atomics import AtomicOperations
+from amoeba.fabric.operations.checks import check_datatype_argument, check_flags, check_number
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs
 from amoeba.fi.arguments import first_bytes, first_descs, first_of
 
@@ -30,13 +30,20 @@ __all__ = [
 ]
 
 
-def _elements(buf: Buffer, count: int, datatype: int) -> Buffer:
-    """The first ``count`` elements of a buffer. Raises FI_EINVAL if it has less, FI_EOPNOTSUPP for no datatype."""
-    try:
-        size = Datatype(datatype).size
-    except ValueError:
-        raise fabric_error(Errno.FI_EOPNOTSUPP, f"there is no datatype {datatype}") from None
-    return first_bytes(buf, count * size)
+def _operands(buf: Buffer, count: int, datatype: Datatype, name: str = "buf") -> Buffer:
+    """The first ``count`` elements of a buffer, or a number.
+
+    Raises FI_EINVAL if it has less or names another datatype, FI_EOPNOTSUPP for no datatype.
+    """
+    view, known = operand_of(buf, check_datatype_argument(datatype), name)
+    return first_bytes(view, check_number("count", count) * known.size, name)
+
+
+def _results(buf: Buffer, count: int, datatype: Datatype) -> Buffer:
+    """The first ``count`` elements of a buffer. Raises the same."""
+    datatype = check_datatype_argument(datatype)
+    check_datatype(buf, datatype, "result")
+    return first_bytes(buf, check_number("count", count) * datatype.size, "result")
 
 
 def fi_atomic(
@@ -52,7 +59,7 @@ def fi_atomic(
     context: Any = None,
 ) -> None:
     """``addr[i] = addr[i] op buf[i]``."""
-    ep.atomic(_elements(buf, count, datatype), dest_addr, addr, key, op, datatype, desc=desc, context=context)
+    ep.atomic(_operands(buf, count, datatype), dest_addr, addr, key, op, datatype, desc=desc, context=context)
 
 
 def fi_atomicv(
@@ -82,7 +89,7 @@ def fi_atomicv(
 
 def fi_atomicmsg(ep: AtomicOperations, msg: AtomicMsg, flags: int) -> None:
     """:func:`fi_atomicv` on several segments of the peer's memory."""
-    ep.atomicmsg(msg, OpFlags(flags))
+    ep.atomicmsg(msg, check_flags(OpFlags, flags))
 
 
 def fi_inject_atomic(
@@ -96,7 +103,7 @@ def fi_inject_atomic(
     op: Op,
 ) -> None:
     """:func:`fi_atomic` with operands that may be changed at once, without completion."""
-    ep.inject_atomic(_elements(buf, count, datatype), dest_addr, addr, key, op, datatype)
+    ep.inject_atomic(_operands(buf, count, datatype), dest_addr, addr, key, op, datatype)
 
 
 def fi_fetch_atomic(
@@ -115,8 +122,8 @@ def fi_fetch_atomic(
 ) -> None:
     """``result[i] = addr[i]; addr[i] = addr[i] op buf[i]``; FI_ATOMIC_READ ignores ``buf``, which may be None."""
     ep.fetch_atomic(
-        None if op == Op.FI_ATOMIC_READ else _elements(buf, count, datatype),
-        _elements(result, count, datatype),
+        None if op == Op.FI_ATOMIC_READ else _operands(buf, count, datatype),
+        _results(result, count, datatype),
         dest_addr,
         addr,
         key,
@@ -171,7 +178,7 @@ def fi_fetch_atomicmsg(
         msg,
         first_of(resultv, result_count, "resultv"),
         result_desc=first_descs(result_desc, result_count),
-        flags=OpFlags(flags),
+        flags=check_flags(OpFlags, flags),
     )
 
 
@@ -193,9 +200,9 @@ def fi_compare_atomic(
 ) -> None:
     """``result[i] = addr[i]; if compare[i] op addr[i]: addr[i] = buf[i]``; FI_MSWAP swaps the bits in compare."""
     ep.compare_atomicv(
-        [_elements(buf, count, datatype)],
-        [_elements(compare, count, datatype)],
-        [_elements(result, count, datatype)],
+        [_operands(buf, count, datatype)],
+        [_operands(compare, count, datatype, "compare")],
+        [_results(result, count, datatype)],
         dest_addr,
         addr,
         key,
@@ -261,7 +268,7 @@ def fi_compare_atomicmsg(
         first_of(resultv, result_count, "resultv"),
         compare_desc=first_descs(compare_desc, compare_count),
         result_desc=first_descs(result_desc, result_count),
-        flags=OpFlags(flags),
+        flags=check_flags(OpFlags, flags),
     )
 
 
@@ -282,4 +289,4 @@ def fi_compare_atomicvalid(ep: AtomicOperations, datatype: Datatype, op: Op) -> 
 
 def fi_query_atomic(domain: Domain, datatype: Datatype, op: Op, flags: int) -> AtomicAttr:
     """:meth:`amoeba.Domain.query_atomic`."""
-    return domain.query_atomic(datatype, op, QueryFlags(flags))
+    return domain.query_atomic(datatype, op, check_flags(QueryFlags, flags))

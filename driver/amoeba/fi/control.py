@@ -1,5 +1,6 @@
 """fi_close and fi_control, which concern objects of several pages."""
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from amoeba.fabric.endpoints.passive import PassiveEndpoint
 from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, TransmitContext
 from amoeba.fabric.endpoints.transmit import Posting
 from amoeba.fabric.memory_region import MemoryRegion
+from amoeba.fabric.operations.checks import check_enum
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EventQueue
@@ -67,6 +69,8 @@ def fi_control(fid: FabricObject, command: int, arg: Any = None) -> Any:
     region or None for FI_REFRESH, (base_addr, raw_key) for FI_MAP_RAW_MR, a key for FI_UNMAP_KEY; other commands have
     none. Raises FI_ENOSYS for a command that the object does not know, and what its method raises.
     """
+    if isinstance(command, enum.Enum):
+        check_enum(Control, command, "command")
     known = _COMMANDS.get(Control(command)) if command in list(Control) else None
     if known is None or not isinstance(fid, known[0]):
         raise fabric_error(Errno.FI_ENOSYS, f"{type(fid).__name__} does not know command {command!r}")

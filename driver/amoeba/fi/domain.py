@@ -12,6 +12,7 @@ from amoeba.fabric.cluster import open_fabric
 from amoeba.fabric.constants import AvFlags, BindFlags, DomainFlags, MrAccess, MrFlags
 from amoeba.fabric.domain import Domain, MemoryRegion, MrAttr
 from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.operations.checks import check_flags, check_instance, check_number
 from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fi.arguments import first_bytes, first_of, no_flags
@@ -57,7 +58,7 @@ def fi_domain(fabric: Fabric, info: Info) -> Domain:
 
 def fi_domain_bind(domain: Domain, eq: EventQueue, flags: int) -> None:
     """:meth:`amoeba.Domain.bind`."""
-    domain.bind(eq, DomainFlags(flags))
+    domain.bind(eq, check_flags(DomainFlags, flags))
 
 
 def fi_mr_reg(
@@ -74,8 +75,8 @@ def fi_mr_reg(
 
     ``offset`` is reserved and must be 0, else FI_EINVAL is raised.
     """
-    attr = MrAttr([first_bytes(buf, len)], MrAccess(access), offset, requested_key, context)
-    return domain.mr_regattr(attr, MrFlags(flags))
+    attr = MrAttr([first_bytes(buf, len)], check_flags(MrAccess, access, "access"), offset, requested_key, context)
+    return domain.mr_regattr(attr, check_flags(MrFlags, flags))
 
 
 def fi_mr_regv(
@@ -89,13 +90,15 @@ def fi_mr_regv(
     context: Any = None,
 ) -> MemoryRegion:
     """Register the first ``count`` buffers, which must be one: :meth:`amoeba.Domain.mr_regv`."""
-    attr = MrAttr(first_of(iov, count, "iov"), MrAccess(access), offset, requested_key, context)
-    return domain.mr_regattr(attr, MrFlags(flags))
+    attr = MrAttr(
+        first_of(iov, count, "iov"), check_flags(MrAccess, access, "access"), offset, requested_key, context
+    )
+    return domain.mr_regattr(attr, check_flags(MrFlags, flags))
 
 
 def fi_mr_regattr(domain: Domain, attr: MrAttr, flags: int) -> MemoryRegion:
     """:meth:`amoeba.Domain.mr_regattr`."""
-    return domain.mr_regattr(attr, MrFlags(flags))
+    return domain.mr_regattr(attr, check_flags(MrFlags, flags))
 
 
 def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:
@@ -105,7 +108,7 @@ def fi_mr_desc(mr: MemoryRegion) -> MemoryRegion:
 
 def fi_mr_bind(mr: MemoryRegion, bfid: Counter, flags: int) -> None:
     """:meth:`amoeba.MemoryRegion.bind`."""
-    mr.bind(bfid, BindFlags(flags))
+    mr.bind(bfid, check_flags(BindFlags, flags))
 
 
 def fi_mr_enable(mr: MemoryRegion) -> None:
@@ -128,7 +131,7 @@ def fi_mr_raw_attr(mr: MemoryRegion, flags: int) -> tuple[int, bytes]:
 def fi_mr_map_raw(domain: Domain, base_addr: int, raw_key: bytes, key_size: int, flags: int) -> int:
     """The key: :meth:`amoeba.Domain.map_raw`. Raises FI_EBADFLAGS for flags."""
     no_flags(flags, "mapping a key")
-    return domain.map_raw(base_addr, bytes(first_bytes(raw_key, key_size)))
+    return domain.map_raw(base_addr, bytes(first_bytes(raw_key, key_size, "raw_key")))
 
 
 def fi_mr_unmap_key(domain: Domain, key: int) -> None:
@@ -143,7 +146,9 @@ def fi_mr_key(mr: MemoryRegion) -> int:
 
 def fi_av_open(domain: Domain, attr: AvAttr) -> AddressVector:
     """:meth:`amoeba.Domain.av_open`."""
-    return domain.av_open(attr.type, AvFlags(attr.flags), attr.rx_ctx_bits, count=attr.count, name=attr.name)
+    return domain.av_open(
+        attr.type, check_flags(AvFlags, attr.flags), attr.rx_ctx_bits, count=attr.count, name=attr.name
+    )
 
 
 def fi_av_bind(av: AddressVector, eq: EventQueue, flags: int) -> None:
@@ -158,22 +163,23 @@ def fi_av_insert(av: AddressVector, addr: bytes, count: int, flags: int, context
     Raises FI_EINVAL if ``addr`` has fewer.
     """
     size = EndpointAddress.SIZE
-    if not 0 <= count * size <= len(addr):
+    check_instance("addr", addr, bytes, bytearray, memoryview)
+    if check_number("count", count) * size > len(addr):
         raise fabric_error(Errno.FI_EINVAL, f"expected {count} addresses of {size} bytes, got {len(addr)} bytes")
     addresses = [addr[size * index : size * (index + 1)] for index in range(count)]
-    return av.insert_all(addresses, flags=AvFlags(flags), context=context)
+    return av.insert_all(addresses, flags=check_flags(AvFlags, flags), context=context)
 
 
 def fi_av_insertsvc(av: AddressVector, node: str, service: str, flags: int, context: Any = None) -> Insertion:
     """:meth:`amoeba.AddressVector.insertsvc`."""
-    return av.insertsvc(node, service, flags=AvFlags(flags), context=context)
+    return av.insertsvc(node, service, flags=check_flags(AvFlags, flags), context=context)
 
 
 def fi_av_insertsym(
     av: AddressVector, node: str, nodecnt: int, service: str, svccnt: int, flags: int, context: Any = None
 ) -> Insertion:
     """:meth:`amoeba.AddressVector.insertsym`."""
-    return av.insertsym(node, nodecnt, service, svccnt, flags=AvFlags(flags), context=context)
+    return av.insertsym(node, nodecnt, service, svccnt, flags=check_flags(AvFlags, flags), context=context)
 
 
 def fi_av_remove(av: AddressVector, fi_addr: Sequence[int], count: int, flags: int) -> None:

@@ -16,6 +16,7 @@ from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint, T
 from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import EndpointAlias, Posting
+from amoeba.fabric.operations.checks import check_flags
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EventQueue
@@ -84,17 +85,17 @@ def fi_ep_bind(
     if isinstance(ep, SharedReceiveContext):
         raise fabric_error(Errno.FI_EINVAL, f"endpoints are bound to a shared receive context, not it to {fid!r}")
     if isinstance(ep, ReceiveContext) and isinstance(fid, SharedReceiveContext):
-        ep.bind(fid, BindFlags(flags))
+        ep.bind(fid, check_flags(BindFlags, flags))
     elif isinstance(ep, TransmitContext | ReceiveContext):
         if not isinstance(fid, CompletionQueue | Counter):
             raise fabric_error(Errno.FI_EINVAL, f"a context is bound to a completion queue or counter, got {fid!r}")
-        ep.bind(fid, BindFlags(flags))
+        ep.bind(fid, check_flags(BindFlags, flags))
     elif isinstance(ep, ConnectedEndpoint):
-        ep.bind(fid, BindFlags(flags))
+        ep.bind(fid, check_flags(BindFlags, flags))
     elif isinstance(fid, EventQueue):
         raise fabric_error(Errno.FI_EINVAL, f"only FI_EP_MSG is bound to an event queue, this is {ep.ep_type!r}")
     else:
-        ep.bind(fid, BindFlags(flags))
+        ep.bind(fid, check_flags(BindFlags, flags))
 
 
 def fi_scalable_ep_bind(sep: ScalableEndpoint, fid: AddressVector, flags: int) -> None:

@@ -9,6 +9,7 @@ from amoeba.core.errors import fabric_error, strerror
 from amoeba.fabric.attributes import API_VERSION, Info, tostr, version_text
 from amoeba.fabric.cluster import getinfo
 from amoeba.fabric.constants import FiType, InfoFlags
+from amoeba.fabric.operations.checks import check_enum, check_flags, check_number
 
 __all__ = ["fi_allocinfo", "fi_dupinfo", "fi_freeinfo", "fi_getinfo", "fi_strerror", "fi_tostr", "fi_version"]
 
@@ -30,13 +31,13 @@ def fi_getinfo(
 
     Raises FI_ENOSYS for a later version than :func:`fi_version`.
     """
-    if version > API_VERSION:
+    if check_number("version", version) > API_VERSION:
         raise fabric_error(
             Errno.FI_ENOSYS, f"this is release {version_text(API_VERSION)}, wanted {version:#x}"
         )
     return [
         dataclasses.replace(info, fabric_attr=dataclasses.replace(info.fabric_attr, api_version=version))
-        for info in getinfo(hints, node=node, service=service, flags=InfoFlags(flags), kinds=kinds)
+        for info in getinfo(hints, node=node, service=service, flags=check_flags(InfoFlags, flags), kinds=kinds)
     ]
 
 
@@ -56,7 +57,7 @@ def fi_dupinfo(info: Info | None) -> Info:
 
 def fi_tostr(data: Any, datatype: int | None = None) -> str:
     """Enumerations, flags and structures in words: :func:`amoeba.tostr`. ``datatype``: that of plain numbers."""
-    return tostr(data, None if datatype is None else FiType(datatype))
+    return tostr(data, None if datatype is None else check_enum(FiType, datatype, "datatype"))
 
 
 def fi_strerror(errnum: int) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from amoeba.core.buffers import Buffer
 from amoeba.fabric.constants import OpFlags
 from amoeba.fabric.domain import MemoryRegion
+from amoeba.fabric.operations.checks import check_flags
 from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.operations.vectors import Descs, Msg
@@ -40,7 +41,7 @@ def fi_recvv(
 
 def fi_recvmsg(ep: ReceiveOperations, msg: Msg, flags: int) -> None:
     """Receive a message into buffers, or with FI_MULTI_RECV several."""
-    ep.recvmsg(msg, OpFlags(flags))
+    ep.recvmsg(msg, check_flags(OpFlags, flags))
 
 
 def fi_send(
@@ -59,7 +60,7 @@ def fi_sendv(
 
 def fi_sendmsg(ep: MessageOperations, msg: Msg, flags: int) -> None:
     """Send buffers as one message."""
-    ep.sendmsg(msg, OpFlags(flags))
+    ep.sendmsg(msg, check_flags(OpFlags, flags))
 
 
 def fi_inject(ep: MessageOperations, buf: Buffer, len: int, dest_addr: int) -> None:

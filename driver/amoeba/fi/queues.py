@@ -7,6 +7,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.fabric.constants import CqFlags, EqFlags
 from amoeba.fabric.domain import Domain
 from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.operations.checks import check_flags
 from amoeba.fabric.queues.completion import CompletionQueue, CqErrEntry, Entry
 from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EqEntry, EqErrEntry, Event, EventQueue
@@ -53,7 +54,7 @@ def _something(found: T | None, what: str) -> T:
 
 def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue:
     """:meth:`amoeba.Domain.cq_open`. Raises FI_EBADFLAGS for flags but FI_AFFINITY, which says nothing here."""
-    no_flags(attr.flags & ~CqFlags.FI_AFFINITY, "a completion queue")
+    no_flags(check_flags(CqFlags, attr.flags) & ~CqFlags.FI_AFFINITY, "a completion queue")
     return domain.cq_open(
         attr.format, attr.wait_obj, wait_cond=attr.wait_cond, wait_set=attr.wait_set, size=attr.size
     )
@@ -155,17 +156,17 @@ def _event(found: Event | None) -> Event:
 
 def fi_eq_read(eq: EventQueue, flags: int) -> Event:
     """:meth:`amoeba.EventQueue.read`. Raises FI_EAGAIN if there is none."""
-    return _event(eq.read(EqFlags(flags)))
+    return _event(eq.read(check_flags(EqFlags, flags)))
 
 
 def fi_eq_sread(eq: EventQueue, timeout: int, flags: int) -> Event:
     """:meth:`amoeba.EventQueue.sread`. Raises FI_EAGAIN when the time is over."""
-    return _event(eq.sread(seconds(timeout), EqFlags(flags)))
+    return _event(eq.sread(seconds(timeout), check_flags(EqFlags, flags)))
 
 
 def fi_eq_readerr(eq: EventQueue, flags: int) -> EqErrEntry:
     """:meth:`amoeba.EventQueue.readerr`. Raises FI_EAGAIN if there is none."""
-    return _something(eq.readerr(EqFlags(flags)), "error")
+    return _something(eq.readerr(check_flags(EqFlags, flags)), "error")
 
 
 def fi_eq_write(eq: EventQueue, event: int, entry: EqEntry, flags: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from amoeba.core.buffers import Buffer
 from amoeba.fabric.constants import OpFlags
 from amoeba.fabric.domain import MemoryRegion
+from amoeba.fabric.operations.checks import check_flags
 from amoeba.fabric.operations.rma import RmaOperations
 from amoeba.fabric.operations.vectors import Descs, RmaMsg
 from amoeba.fi.arguments import first_bytes, first_descs, first_of
@@ -53,7 +54,7 @@ def fi_readv(
 
 def fi_readmsg(ep: RmaOperations, msg: RmaMsg, flags: int) -> None:
     """Copy segments of the peer's memory into buffers."""
-    ep.readmsg(msg, OpFlags(flags))
+    ep.readmsg(msg, check_flags(OpFlags, flags))
 
 
 def fi_write(
@@ -86,7 +87,7 @@ def fi_writev(
 
 def fi_writemsg(ep: RmaOperations, msg: RmaMsg, flags: int) -> None:
     """Copy buffers into segments of the peer's memory."""
-    ep.writemsg(msg, OpFlags(flags))
+    ep.writemsg(msg, check_flags(OpFlags, flags))
 
 
 def fi_inject_write(ep: RmaOperations, buf: Buffer, len: int, dest_addr: int, addr: int, key: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from amoeba.core.buffers import Buffer
 from amoeba.fabric.constants import OpFlags
 from amoeba.fabric.domain import MemoryRegion
+from amoeba.fabric.operations.checks import check_flags
 from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.operations.vectors import Descs, TaggedMsg
@@ -56,7 +57,7 @@ def fi_trecvv(
 
 def fi_trecvmsg(ep: ReceiveOperations, msg: TaggedMsg, flags: int) -> None:
     """Receive a message, or look for one."""
-    ep.trecvmsg(msg, OpFlags(flags))
+    ep.trecvmsg(msg, check_flags(OpFlags, flags))
 
 
 def fi_tsend(
@@ -87,7 +88,7 @@ def fi_tsendv(
 
 def fi_tsendmsg(ep: MessageOperations, msg: TaggedMsg, flags: int) -> None:
     """Send buffers as one message."""
-    ep.tsendmsg(msg, OpFlags(flags))
+    ep.tsendmsg(msg, check_flags(OpFlags, flags))
 
 
 def fi_tinject(ep: MessageOperations, buf: Buffer, len: int, dest_addr: int, tag: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import fabric_error, type_error
 from amoeba.nic.names import Service
 
 __all__ = ["EndpointAddress"]
@@ -42,12 +42,14 @@ class EndpointAddress:
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Inverse of :meth:`pack`. Raises FI_EINVAL for bytes that are no such address."""
+        """Inverse of :meth:`pack`. Raises FI_EINVAL for bytes that are no such address: those of zeros are none."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise type_error("address", f"{cls.SIZE} bytes, as getname() returns them", data)
         if len(data) != cls.SIZE:
             raise fabric_error(Errno.FI_EINVAL, f"an endpoint address has {cls.SIZE} bytes, got {len(data)}")
         mac, ip, job, pid_on_fep, resource_index = _LAYOUT.unpack(data)
         contexts = (job >> _JOB_BITS) + 1
-        if pid_on_fep >> 12 or (resource_index + contexts - 1) >> 12:
+        if pid_on_fep >> 12 or (resource_index + contexts - 1) >> 12 or not (ip and any(mac)):
             raise fabric_error(Errno.FI_EINVAL, f"not an endpoint address: {bytes(data).hex()}")
         return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts)
 

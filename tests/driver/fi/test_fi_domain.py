@@ -21,6 +21,9 @@ from amoeba import (
 from c_node import words
 from sides import ALL_ACCESS, refused
 
+SOMEBODY = bytes.fromhex("020000000009 0a000009 00000001 0001 0000")
+"""An endpoint's address."""
+
 
 def test_regions_report_to_the_event_queue_of_their_domain(fabric, client, keep):
     eq = keep(fi.fi_eq_open(fabric, fi.EqAttr(wait_obj=WaitObj.FI_WAIT_UNSPEC)))
@@ -106,7 +109,7 @@ def test_vectors_with_events(fabric, client, nodes, keep):
     with refused(Errno.FI_EBADFLAGS):
         fi.fi_av_bind(av, eq, 1)
     fi.fi_av_bind(av, eq, 0)
-    assert fi.fi_av_insert(av, bytes(17) + b"\1" + bytes([255] * 18), 2, 0, "many").fi_addr[1] == FI_ADDR_NOTAVAIL
+    assert fi.fi_av_insert(av, SOMEBODY + bytes([255] * 18), 2, 0, "many").fi_addr[1] == FI_ADDR_NOTAVAIL
     with pytest.raises(ErrorAvailableError):
         fi.fi_eq_read(eq, 0)
     assert fi.fi_eq_readerr(eq, EqFlags.FI_PEEK).data == 1

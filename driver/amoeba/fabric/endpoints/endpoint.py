@@ -14,8 +14,10 @@ from amoeba.fabric.endpoints.receiver import Receiver
 from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import Transmitter, ring_size
+from amoeba.fabric.operations.checks import check_flags, check_instance
 from amoeba.fabric.operations.operations import MAX_MESSAGE, NO_FLAGS
 from amoeba.fabric.operations.receiving import Receiving
+from amoeba.fabric.operations.rights import rights_of
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 from amoeba.nic.address import EndpointAddress
@@ -115,6 +117,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             sends=ep_type is not EpType.FI_EP_DGRAM,
             connected=ep_type is EpType.FI_EP_MSG,
         )
+        self._rights = rights_of(caps, datagrams=ep_type is EpType.FI_EP_DGRAM)
         self._av: AddressVector | None = None
         self._shares = shared
         self._shares_receives = shared_receives
@@ -140,6 +143,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         bound to neither direction and for what a counter cannot count, FI_ENOSPC for a counter that cannot count
         peers' operations.
         """
+        flags = check_flags(BindFlags, flags)
         self._check_bindable(target)
         if isinstance(target, AddressVector):
             if self._av is not None:
@@ -156,6 +160,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
                 raise fabric_error(Errno.FI_EINVAL, "a shared receive context is bound already")
             self._receiver.srx = target
         else:
+            check_instance("target", target, CompletionQueue)
             self._bind_queue(target, flags)
         target._adopt(self)
 

@@ -16,8 +16,10 @@ from amoeba.fabric.endpoints.options import RECEIVE_OPTIONS, TRANSMIT_OPTIONS, H
 from amoeba.fabric.endpoints.receiver import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import Transmitter, ring_size
+from amoeba.fabric.operations.checks import check_flags, check_instance, check_number
 from amoeba.fabric.operations.operations import NO_FLAGS
 from amoeba.fabric.operations.receiving import Receiving
+from amoeba.fabric.operations.rights import rights_of
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter, Counters
 from amoeba.nic.address import EndpointAddress
@@ -140,6 +142,7 @@ class ScalableEndpoint(FabricObject):
     def _claim(self, index: int, count: int, offset: int) -> int:
         """The NIC's context of a transmit or receive context that is about to be opened."""
         self._check_open()
+        index = index if type(index) is int else check_number("index", index)
         if not 0 <= index < count:
             raise fabric_error(Errno.FI_EINVAL, f"contexts have numbers from 0 to {count - 1}, got {index}")
         context = self._name.resource_index + offset + index
@@ -212,6 +215,7 @@ class TransmitContext(Transmitter, HasOptions):
         """The NIC's context."""
         # without a queue, it only sees that long messages are read
         self._receiver: Receiver = Receiver(DEFAULT_RX_SIZE, endpoint._caps)
+        self._rights = rights_of(endpoint._caps)
         super().__init__(endpoint.domain, endpoint, tx_size=tx_size, op_flags=op_flags)
 
     @property
@@ -223,7 +227,9 @@ class TransmitContext(Transmitter, HasOptions):
 
         Raises FI_EBADFLAGS for a queue that is not bound with FI_TRANSMIT alone (and FI_SELECTIVE_COMPLETION).
         """
+        flags = check_flags(BindFlags, flags)
         self._check_bindable(target)
+        check_instance("target", target, CompletionQueue, Counter)
         if isinstance(target, CompletionQueue) and (
             flags & (BindFlags.FI_TRANSMIT | BindFlags.FI_RECV) != BindFlags.FI_TRANSMIT
         ):
@@ -302,6 +308,8 @@ class ReceiveContext(Receiving, HasOptions):
         several of its own.
         """
         self._check_open()
+        flags = check_flags(BindFlags, flags)
+        check_instance("target", target, CompletionQueue, Counter, SharedReceiveContext)
         target._check_open()
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")

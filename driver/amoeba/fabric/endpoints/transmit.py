@@ -9,8 +9,10 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.address_vector import AddressVector
 from amoeba.fabric.constants import BindFlags, OpFlags
 from amoeba.fabric.operations.atomics import AtomicOperations
+from amoeba.fabric.operations.checks import check_instance
 from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.operations import NO_FLAGS
+from amoeba.fabric.operations.rights import ALL_RIGHTS
 from amoeba.fabric.operations.rma import RmaOperations
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter, Counters
@@ -62,6 +64,9 @@ def most_segments(descriptors: int) -> int:
 
 class Posting(RmaOperations, AtomicOperations, MessageOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
+
+    _rights: int = ALL_RIGHTS
+    """What may be posted: see :mod:`amoeba.fabric.operations.rights`."""
 
     def __init__(
         self, domain: "DomainBase", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
@@ -117,6 +122,7 @@ class EndpointAlias(Posting):
         self._use_queue(original._selective_queue)
         self._rings, self._peer_map, self._open_peers = rings, original._peer_map, original._open_peers
         self._receiver = original._receiver
+        self._rights = original._rights
         self.max_msg_size, self._max_rma_size = original.max_msg_size, original._max_rma_size
         self._connection = original._connection
         self._near = original._near
@@ -143,6 +149,7 @@ class Transmitter(Posting):
     def _check_bindable(self, target: FabricObject) -> None:
         """Raise FI_EOPBADSTATE once enabled, FI_EBADF for what is closed, FI_EINVAL for another domain's."""
         self._check_open()
+        check_instance("target", target, FabricObject)
         target._check_open()
         if self._rings is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")

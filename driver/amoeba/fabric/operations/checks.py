@@ -5,6 +5,7 @@ another class is a mistake, of arguments in another order most of all, although 
 """
 
 import enum
+import math
 import operator
 from typing import Any, TypeVar
 
@@ -24,7 +25,6 @@ __all__ = [
     "check_timeout",
 ]
 
-T = TypeVar("T")
 E = TypeVar("E", bound=enum.IntEnum)
 F = TypeVar("F", bound=enum.IntFlag)
 
@@ -95,14 +95,14 @@ def check_enum(kind: type[E], value: Any, name: str) -> E:
         raise fabric_error(Errno.FI_EINVAL, f"{name}: expected one of {kind.__name__}, got {value}") from None
 
 
-def check_instance(name: str, value: Any, kind: type[T], optional: bool = False) -> None:
-    """Raise ArgumentTypeError unless ``value`` is of this class, or None where it is ``optional``."""
-    if not isinstance(value, kind) and not (optional and value is None):
-        raise type_error(name, f"{kind.__name__}{' or None' if optional else ''}", value)
+def check_instance(name: str, value: object, *kinds: type) -> None:
+    """Raise ArgumentTypeError unless ``value`` is of one of these classes."""
+    if not isinstance(value, kinds):
+        raise type_error(name, " or ".join(kind.__name__.removesuffix("Type") for kind in kinds), value)
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> float | None:
-    """Seconds of 0 or more, perhaps infinitely many, or None for no limit.
+    """Seconds of 0 or more, or None for no limit, which is also what infinitely many are.
 
     Raises ArgumentTypeError for what is no number, FI_EINVAL for a negative one (in C, a wait without a limit) and
     for NaN, which no time ever reaches.
@@ -116,7 +116,7 @@ def check_timeout(timeout: Any, name: str = "timeout") -> float | None:
         raise fabric_error(
             Errno.FI_EINVAL, f"{name}: expected 0 or more seconds, or None for no limit, got {timeout}"
         )
-    return seconds
+    return None if math.isinf(seconds) else seconds
 
 
 def _integer(name: str, value: Any, expected: str) -> int:

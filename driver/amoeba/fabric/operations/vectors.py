@@ -1,11 +1,16 @@
-"""Operations on scattered memory: how an application describes them."""
+"""Operations on scattered memory: how an application describes them.
+
+Segments of a peer's memory hold Python's integers, whatever integers they are given: those of NumPy overflow.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from amoeba.core.buffers import Buffer
+from amoeba.core.errors import type_error
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, Datatype, Op
+from amoeba.fabric.operations.checks import check_number
 
 if TYPE_CHECKING:
     from amoeba.fabric.memory_region import MemoryRegion
@@ -18,7 +23,10 @@ Descs = Sequence["MemoryRegion | None"] | None
 
 @dataclass(frozen=True)
 class RmaIov:
-    """``struct fi_rma_iov``: consecutive bytes of a peer's memory."""
+    """``struct fi_rma_iov``: consecutive bytes of a peer's memory.
+
+    Raises ArgumentTypeError for what is no integer, FI_EINVAL for one that has more than 64 bits.
+    """
 
     addr: int
     """As in :class:`amoeba.Endpoint`."""
@@ -26,15 +34,21 @@ class RmaIov:
     """Bytes."""
     key: int
 
+    def __post_init__(self) -> None:
+        _make_numbers(self, "addr", "len", "key")
+
 
 @dataclass(frozen=True)
 class RmaIoc:
-    """``struct fi_rma_ioc``: consecutive elements of a peer's memory."""
+    """``struct fi_rma_ioc``: consecutive elements of a peer's memory. Raises the same as :class:`RmaIov`."""
 
     addr: int
     count: int
     """Elements of the operation's datatype."""
     key: int
+
+    def __post_init__(self) -> None:
+        _make_numbers(self, "addr", "count", "key")
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,7 @@ class RmaMsg:
     """``struct fi_msg_rma``: what ``writemsg`` and ``readmsg`` shall do.
 
     The local bytes, one buffer after the other, go to or come from the remote ones, one segment after the other.
+    Raises ArgumentTypeError if ``rma_iov`` is no sequence of RmaIov.
     """
 
     msg_iov: Sequence[Buffer]
@@ -56,10 +71,16 @@ class RmaMsg:
     data: int = 0
     """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
 
+    def __post_init__(self) -> None:
+        _check_segments(self.rma_iov, RmaIov)
+
 
 @dataclass(frozen=True)
 class AtomicMsg:
-    """``struct fi_msg_atomic``: what ``atomicmsg``, ``fetch_atomicmsg`` and ``compare_atomicmsg`` shall do."""
+    """``struct fi_msg_atomic``: what ``atomicmsg``, ``fetch_atomicmsg`` and ``compare_atomicmsg`` shall do.
+
+    Raises ArgumentTypeError if ``rma_iov`` is no sequence of RmaIoc.
+    """
 
     msg_iov: Sequence[Buffer]
     """Operands, whole elements in each buffer; none for FI_ATOMIC_READ."""
@@ -69,12 +90,15 @@ class AtomicMsg:
     """As many elements of its memory."""
     op: Op
     datatype: Datatype | None = None
-    """Taken from the first NumPy array if not given."""
+    """Taken from the first buffer that names one if not given."""
     desc: Descs = None
     context: Any = None
     """Comes back in the completion."""
     data: int = 0
     """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
+
+    def __post_init__(self) -> None:
+        _check_segments(self.rma_iov, RmaIoc)
 
 
 @dataclass(frozen=True)
@@ -109,3 +133,21 @@ class TaggedMsg:
     """Comes back in the completion."""
     data: int = 0
     """Immediate data (64 bits), sent with FI_REMOTE_CQ_DATA."""
+
+
+def _make_numbers(segment: object, *names: str) -> None:
+    """Let these fields be Python's integers of 64 bits."""
+    for name in names:
+        value = getattr(segment, name)
+        number = check_number(f"{type(segment).__name__}.{name}", value)
+        if number is not value:
+            object.__setattr__(segment, name, number)
+
+
+def _check_segments(segments: object, kind: type) -> None:
+    """Raise ArgumentTypeError unless these are a sequence of segments of this kind."""
+    if not isinstance(segments, Sequence):
+        raise type_error("rma_iov", f"a sequence of {kind.__name__}", segments)
+    for index, segment in enumerate(segments):
+        if not isinstance(segment, kind):
+            raise type_error(f"rma_iov[{index}]", kind.__name__, segment)

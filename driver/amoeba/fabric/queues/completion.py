@@ -12,7 +12,9 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.errno import Errno
 from amoeba.core.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, fabric_error
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
-from amoeba.fabric.constants import Caps, CqFormat, CqWaitCond, WaitObj
+from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, CqWaitCond, WaitObj
+from amoeba.fabric.operations.checks import check_number, check_timeout
+from amoeba.fabric.queues.failures import failure_text, words_of
 from amoeba.fabric.queues.kinds import CQ_FLAGS
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
@@ -80,9 +82,7 @@ class CqTaggedEntry(NamedTuple):
     tag: int
 
 
-class CqErrEntry(NamedTuple):
-    """``struct fi_cq_err_entry``: one failed operation."""
-
+class _CqErrFields(NamedTuple):
     op_context: Any
     flags: int
     len: int
@@ -96,9 +96,17 @@ class CqErrEntry(NamedTuple):
     """The NIC's return code: a :class:`amoeba_model.wire.uet.ReturnCode`."""
     err_data: bytes
 
+
+class CqErrEntry(_CqErrFields):
+    """``struct fi_cq_err_entry``: one failed operation."""
+
+    peer: int = FI_ADDR_NOTAVAIL
+    """The number that it was sent to, which the structure does not have; FI_ADDR_NOTAVAIL of a receive."""
+
     def error(self) -> FabricError:
-        """The failure as an exception."""
-        return fabric_error(self.err, f"operation failed with {ReturnCode(self.prov_errno).name}", self.prov_errno)
+        """The failure as an exception, which says what failed, to whom it went, and why."""
+        text = failure_text(self.flags, self.len, self.peer, self.err, self.prov_errno)
+        return fabric_error(self.err, text, self.prov_errno)
 
 
 Entry = CqEntry | CqMsgEntry | CqDataEntry | CqTaggedEntry
@@ -116,6 +124,18 @@ _MAKERS: dict[CqFormat, Callable[[Completion], Entry]] = {
     ),
 }
 """What is read of a completion, by the queue's format."""
+
+
+def _error_entry(failed: Completion) -> CqErrEntry:
+    flags, status = CQ_FLAGS[failed.kind], failed.status
+    err = RETURN_CODE_ERRNO[ReturnCode(status)]
+    if status == _NO_MATCH and flags & _RECV:
+        err = Errno.FI_ENOMSG  # nothing was found; a tagged atomic without a receive is FI_ENORX
+    entry = CqErrEntry(
+        failed.context, flags, failed.length, failed.buf, failed.data, failed.tag, failed.olen, err, status, b""
+    )
+    entry.peer = failed.dest_addr if failed.dest_addr >= 0 else FI_ADDR_NOTAVAIL
+    return entry
 
 
 class CompletionSource(Protocol):
@@ -225,6 +245,8 @@ class CompletionQueue(HasDescriptor):
 
         Raises FI_EAVAIL while the next entry is an error: take it by :meth:`readerr`.
         """
+        if type(count) is not int or count < 0:
+            count = check_number("count", count)
         make = self._entry
         return [make(completed) for completed in self._take(count)]
 
@@ -234,6 +256,7 @@ class CompletionQueue(HasDescriptor):
         The number is that in the endpoint's address vector; FI_ADDR_NOTAVAIL for this side's own operations, and for
         peers that the vector does not have.
         """
+        count = check_number("count", count)
         return [(self._entry(completed), completed.source) for completed in self._take(count)]
 
     def sread(self, count: int = 1, timeout: float | None = None, cond: int | None = None) -> list[Entry]:
@@ -282,17 +305,11 @@ class CompletionQueue(HasDescriptor):
         failed = self._errors.popleft()
         if self._auto is not None:
             self._show()
-        flags, status = CQ_FLAGS[failed.kind], failed.status
-        err = RETURN_CODE_ERRNO[ReturnCode(status)]
-        if status == _NO_MATCH and flags & _RECV:
-            err = Errno.FI_ENOMSG  # nothing was found; a tagged atomic without a receive is FI_ENORX
-        return CqErrEntry(
-            failed.context, flags, failed.length, failed.buf, failed.data, failed.tag, failed.olen, err, status, b""
-        )
+        return _error_entry(failed)
 
     def strerror(self, prov_errno: int) -> str:
-        """The NIC's return code in words, such as ``bad mkey``."""
-        return ReturnCode(prov_errno).name.replace("_", " ").lower()
+        """The NIC's return code in words, such as ``bad mkey``; of one that it has not, that it is unknown."""
+        return words_of(check_number("prov_errno", prov_errno))
 
     def _take(self, count: int) -> list[Completion]:
         self._check_open()
@@ -313,11 +330,14 @@ class CompletionQueue(HasDescriptor):
                 self._collect()
             self._show()
         if not taken and self._errors:
-            raise fabric_error(Errno.FI_EAVAIL, "an operation failed: readerr() says which and why")
+            failure = _error_entry(self._errors[0]).error()
+            raise fabric_error(Errno.FI_EAVAIL, f"{failure.strerror}; readerr() takes its entry")
         return taken
 
     def _wait(self, count: int, timeout: float | None, cond: int | None) -> list[Completion]:
         self._check_waiting()
+        count, timeout = check_number("count", count), check_timeout(timeout)
+        cond = None if cond is None else check_number("cond", cond)
         if cond is not None and (cond < 0 or self.wait_cond is CqWaitCond.FI_CQ_COND_NONE):
             raise fabric_error(Errno.FI_EINVAL, f"{self.wait_cond.name} is not met by {cond!r}")
         least = max(cond or 1, 1)

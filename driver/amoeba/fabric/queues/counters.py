@@ -11,6 +11,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.fabric.constants import BindFlags, WaitObj
+from amoeba.fabric.operations.checks import check_enum, check_flags, check_number, check_timeout
 from amoeba.fabric.queues.kinds import COUNTER_OF, KINDS_OF
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
@@ -49,6 +50,7 @@ class Counter(HasDescriptor):
     def __init__(
         self, domain: "DomainBase", wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC, wait_set: WaitSet | None = None
     ) -> None:
+        wait_obj = check_enum(WaitObj, wait_obj, "wait_obj")
         wait_set = wait_set_of("counters", wait_obj, wait_set, domain._parent)
         described = by_descriptor(wait_obj, wait_set)
         if described and not isinstance(domain.nic.device, SimulatedDevice):
@@ -113,26 +115,25 @@ class Counter(HasDescriptor):
 
     def add(self, value: int) -> None:
         """Count ``value`` more successes: ``fi_cntr_add``."""
-        self._check(value)
-        self._value = (self._value + value) & _U64
+        self._value = (self._value + self._check("value", value)) & _U64
         self._changed()
 
     def adderr(self, value: int) -> None:
         """Count ``value`` more failures: ``fi_cntr_adderr``."""
-        self._check(value)
+        value = self._check("value", value)
         self._errors = (self._errors + value) & _U64
         self._known_errors = (self._known_errors + value) & _U64
         self._changed()
 
     def set(self, value: int) -> None:
         """Begin again at ``value`` successes: ``fi_cntr_set``."""
-        self._check(value)
+        value = self._check("value", value)
         self._value = (self._value + value - self._sums[0]) & _U64
         self._changed()
 
     def seterr(self, value: int) -> None:
         """Begin again at ``value`` failures: ``fi_cntr_seterr``."""
-        self._check(value)
+        value = self._check("value", value)
         self._errors = (self._errors + value - self._sums[1]) & _U64
         self._known_errors = value
         self._changed()
@@ -144,9 +145,10 @@ class Counter(HasDescriptor):
         neither :meth:`readerr` nor this has told yet), FI_ETIMEDOUT after ``timeout`` seconds (None: without limit),
         FI_ENOSYS for a counter of FI_WAIT_NONE.
         """
-        self._check(threshold)
+        threshold = self._check("threshold", threshold)
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the counter was opened with FI_WAIT_NONE")
+        timeout = check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         errors = self._expected_errors
         # no interrupt tells of what peers did
@@ -254,10 +256,9 @@ class Counter(HasDescriptor):
         self._show()
         self._deferrals.run()
 
-    def _check(self, value: int) -> None:
+    def _check(self, name: str, value: int) -> int:
         self._check_open()
-        if not 0 <= value <= _U64:
-            raise fabric_error(Errno.FI_EINVAL, f"a counter has 64 bits, got {value}")
+        return check_number(name, value)
 
     def _progress(self) -> None:
         """Take completions; let time pass if there are none."""
@@ -322,6 +323,7 @@ class Counters:
         Raises FI_EBADFLAGS for nothing and for what is not counted, FI_EINVAL if another counter has that kind,
         FI_ENOSPC if peers' operations are to be counted by a counter that is not the NIC's.
         """
+        flags = check_flags(BindFlags, flags)
         kinds = [kind for kind in _LOCAL + _REMOTE if kind in flags]
         if not kinds or flags & ~_KINDS:
             raise fabric_error(Errno.FI_EBADFLAGS, f"a counter counts some of {_KINDS!r}, got {flags!r}")

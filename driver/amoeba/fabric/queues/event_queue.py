@@ -12,11 +12,11 @@ from amoeba.core.locking import Locker
 from amoeba.core.waiting import WAIT_SLICE, Source, Sources, WaitFd
 from amoeba.fabric.attributes import Info
 from amoeba.fabric.constants import EqEvent, EqFlags, WaitObj
+from amoeba.fabric.operations.checks import check_enum, check_flags, check_number, check_timeout
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
 
 __all__ = ["EqCmEntry", "EqEntry", "EqErrEntry", "Event", "EventQueue"]
 
-_U32 = 2**32 - 1
 _NO_FLAGS = EqFlags(0)
 
 
@@ -91,12 +91,11 @@ class EventQueue(FabricObject):
         wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC,
         wait_set: WaitSet | None = None,
     ) -> None:
+        flags, wait_obj = check_flags(EqFlags, flags), check_enum(WaitObj, wait_obj, "wait_obj")
         if flags & ~EqFlags.FI_WRITE:
             raise fabric_error(Errno.FI_EBADFLAGS, f"an event queue is opened with FI_WRITE or not, got {flags!r}")
         wait_set = wait_set_of("event queues", wait_obj, wait_set, fabric)
-        if size < 0:
-            raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more events, got {size}")
-        self.size = size
+        self.size = check_number("size", size)
         self.wait_obj = wait_obj
         self._writable = bool(flags & EqFlags.FI_WRITE)
         self._changed = threading.Condition()
@@ -124,6 +123,7 @@ class EventQueue(FabricObject):
         and all others have been read.
         """
         self._check_open()
+        flags = check_flags(EqFlags, flags)
         with self._changed:
             self._go_on()
             entry = self._oldest()
@@ -142,6 +142,7 @@ class EventQueue(FabricObject):
         self._check_open()
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened with FI_WAIT_NONE")
+        timeout = check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         while (event := self.read(flags)) is None:  # somebody else may have taken what was waited for
             remaining = None if deadline is None else deadline - time.monotonic()
@@ -164,6 +165,7 @@ class EventQueue(FabricObject):
     def readerr(self, flags: EqFlags = _NO_FLAGS) -> EqErrEntry | None:
         """Take the error that is next, or with FI_PEEK look at it; None when the next event is none."""
         self._check_open()
+        flags = check_flags(EqFlags, flags)
         with self._changed:
             self._go_on()
             entry = self._oldest()
@@ -181,8 +183,7 @@ class EventQueue(FabricObject):
         self._check_open()
         if not self._writable:
             raise fabric_error(Errno.FI_ENOSYS, "the event queue was opened without FI_WRITE")
-        if not 0 <= event <= _U32:
-            raise fabric_error(Errno.FI_EINVAL, f"an event is a number of 32 bits, got {event}")
+        event = check_number("event", int(event) if isinstance(event, EqEvent) else event, 32)
         with self._changed:
             if self._overrun:
                 raise self._lost()
@@ -191,8 +192,11 @@ class EventQueue(FabricObject):
             self._append(EqEntry(event, fid, context, data))
 
     def strerror(self, prov_errno: int) -> str:
-        """The provider's error number in words. Events have libfabric's only: ``FI_ENOSPC`` reads ``enospc``."""
-        return Errno(prov_errno).name.removeprefix("FI_").lower()
+        """The provider's error number in words. Events have libfabric's only: ``FI_ENOSPC`` reads ``enospc``.
+
+        Raises FI_EINVAL for one that does not exist.
+        """
+        return check_enum(Errno, prov_errno, "prov_errno").name.removeprefix("FI_").lower()
 
     def fileno(self) -> int:
         """A descriptor that is readable while there are events: FI_GETWAIT.

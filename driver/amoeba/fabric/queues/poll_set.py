@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
+from amoeba.fabric.operations.checks import check_instance, check_number
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 
@@ -30,6 +31,7 @@ class PollSet(FabricObject):
     def add(self, member: CompletionQueue | Counter) -> None:
         """Ask this, too: ``fi_poll_add``. Raises FI_EINVAL for one of another domain, FI_EALREADY if it is there."""
         self._check_open()
+        check_instance("member", member, CompletionQueue, Counter)
         member._check_open()
         member._check_made_from(self._parent)
         if member in self._queues or member in self._counters:
@@ -55,6 +57,7 @@ class PollSet(FabricObject):
         Queues with an entry or an error; counters whose values have changed since they were in the answer last.
         """
         self._check_open()
+        count = None if count is None else check_number("count", count)
         ready = self._ready(count)
         if not ready and self._auto is None:
             self._device.advance()

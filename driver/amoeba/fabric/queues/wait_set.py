@@ -11,6 +11,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.waiting import WAIT_SLICE, close_epoll
 from amoeba.fabric.constants import WaitObj
+from amoeba.fabric.operations.checks import check_enum, check_instance, check_timeout
 
 __all__ = ["WaitSet", "by_descriptor", "wait_set_of"]
 
@@ -61,6 +62,7 @@ class WaitSet(FabricObject):
     """
 
     def __init__(self, fabric: FabricObject, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> None:
+        wait_obj = check_enum(WaitObj, wait_obj, "wait_obj")
         if wait_obj not in _SET_OBJECTS:
             raise fabric_error(Errno.FI_ENOSYS, f"wait sets do not wait by {wait_obj!r}")
         self.wait_obj = wait_obj
@@ -76,6 +78,7 @@ class WaitSet(FabricObject):
         Raises FI_ETIMEDOUT after ``timeout`` seconds (None: without limit).
         """
         self._check_open()
+        timeout = check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._may_wait():
             if self._auto is not None:
@@ -157,6 +160,7 @@ def wait_set_of(
         return None
     if wait_set is None:
         raise fabric_error(Errno.FI_EINVAL, "FI_WAIT_SET needs a wait set, got None")
+    check_instance("wait_set", wait_set, WaitSet)
     wait_set._check_open()
     if wait_set._parent is not fabric:
         raise fabric_error(Errno.FI_EINVAL, f"{wait_set!r} belongs to another fabric")
