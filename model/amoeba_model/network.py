@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from amoeba_model.device import Device, DeviceError
 from amoeba_model.forking import own
 from amoeba_model.impairments import PERFECT, Copy, Impairments
+from amoeba_model.interruptions import uninterrupted
 from amoeba_model.trace import TraceEvent
 
 __all__ = ["Frame", "Network", "SimulatedDevice", "Traffic"]
@@ -78,8 +79,11 @@ class SimulatedDevice(Device):
         if self.network is not None:
             self.network.step()
         else:
-            self.run_until(self.cycles + Network.DEFAULT_LATENCY)
-            self.take_frames()
+            uninterrupted(self._advance_alone)
+
+    def _advance_alone(self) -> None:
+        self.run_until(self.cycles + Network.DEFAULT_LATENCY)
+        self.take_frames()
 
     def wait(self, timeout: float) -> int:
         deadline = time.monotonic() + timeout
@@ -263,8 +267,12 @@ class Network:
     def step(self, *, at_once: bool = False) -> None:
         """Let one link latency pass on every NIC and hand over the frames that left meanwhile.
 
+        Handlers of signals wait meanwhile, for nothing that happens here may stay undone.
         ``at_once``: without waiting for frames from :attr:`outside`, as the caller has done that.
         """
+        uninterrupted(self._step)
+
+    def _step(self) -> None:
         self.now += self.latency
         departures: list[tuple[int, int, _Link, Frame]] = []
         for link in self._links.values():

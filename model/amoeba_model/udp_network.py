@@ -146,17 +146,19 @@ class UdpNetwork(Network):
 
     def step(self, *, at_once: bool = False) -> None:
         self._check_open()
-        self._receive(0.0 if at_once else self.patience)
+        select.select([self._socket], [], [], 0.0 if at_once else self.patience)
+        super().step()
+
+    def _step(self) -> None:
+        self._receive()
         self._frames_seen = self.traffic.sent
         begin = time.perf_counter()
         self._hand_over()
-        super().step()
+        super()._step()
         self._work = time.perf_counter() - begin
 
-    def _receive(self, patience: float) -> None:
-        """Take the datagrams that are there; if there are none, those that come first within so many seconds."""
-        if not select.select([self._socket], [], [], patience)[0]:
-            return
+    def _receive(self) -> None:
+        """Take the datagrams that are there."""
         for _ in range(_BATCH):
             try:
                 datagram, sender = self._socket.recvfrom(_MOST_DATAGRAM, socket.MSG_DONTWAIT)
