@@ -73,14 +73,7 @@ OPEN_RINGS: set[str] = {
 """Modules above the engine that still have rings in their hands."""
 DEVICE_CLASSES = {"ModelDevice", "RtlDevice", "SimulatedDevice", "PcieDevice"}
 DEVICE_NAMES = {"model", "rtl", "pcie"}
-NAMERS: set[str] = {
-    "apps.tracing",
-    "cli.trace",
-    "fabric.fabric",
-    "fabric.queues.completion",
-    "fabric.queues.counters",
-    "nic.nic",
-}
+NAMERS: set[str] = set()
 """Modules that still ask what kind a device is."""
 TRESPASSERS: set[str] = {
     "aio.endpoints: self.endpoint._cq",

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from amoeba_model.descriptors import EVENT_COUNTER
 from amoeba_model.device import Device
 from amoeba_model.layout import RegisterBlock
-from amoeba_model.network import SimulatedDevice
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import (
@@ -420,11 +419,8 @@ class Nic:
         unless all NICs are simulated in this process: a simulation repeats itself.
         """
         if self._psn_origin is None:
-            network = self.device.network if isinstance(self.device, SimulatedDevice) else None
-            if network is None or not network.repeatable:
-                self._psn_origin = secrets.randbits(32)
-            else:
-                self._psn_origin = network.attachments * 0x85EB_CA6B
+            rerun = self.device.rerun
+            self._psn_origin = secrets.randbits(32) if rerun is None else rerun * 0x85EB_CA6B
         return self._psn_origin + self._peers_opened * 0x9E37_79B1 & 0xFFFF_FFFF
 
     def close_peer(self, peer: int) -> None:

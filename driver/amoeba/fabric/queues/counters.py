@@ -4,7 +4,6 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
@@ -51,8 +50,6 @@ class Counter(HasDescriptor):
     ) -> None:
         wait_set = wait_set_of("counters", wait_obj, wait_set, domain._parent)
         described = by_descriptor(wait_obj, wait_set)
-        if described and not isinstance(domain.nic.device, SimulatedDevice):
-            raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         self.wait_obj = wait_obj
         self._nic = domain.nic
         self._device = domain.nic.device
@@ -242,6 +239,9 @@ class Counter(HasDescriptor):
         """The NIC may have counted."""
         self._show()
         return False
+
+    def _arm(self) -> bool:
+        return not self._hears_of_peers
 
     def _may_wait(self) -> bool:
         self._check_open()

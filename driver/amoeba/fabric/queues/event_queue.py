@@ -253,6 +253,9 @@ class EventQueue(FabricObject):
             self._go_on()
         return False
 
+    def _arm(self) -> bool | None:
+        """No NIC has a part in it."""
+
     @property
     def _readable(self) -> bool:
         """Whether there is something to be read."""

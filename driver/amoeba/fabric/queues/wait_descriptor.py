@@ -44,6 +44,9 @@ class HasDescriptor(FabricObject):
         """As :class:`amoeba.core.locking.Attended` says."""
         raise NotImplementedError
 
+    def _arm(self) -> bool | None:
+        """As :class:`amoeba.core.locking.Attended` says."""
+
     def _close_descriptor(self) -> None:
         if self._fd is not None:
             self._fd.close()
