@@ -50,7 +50,6 @@ TIES: set[tuple[str, str]] = {
     ("fabric.endpoints.receiver", "fabric.endpoints.shared_receive"),
     ("fabric.triggered.deferral", "fabric.queues.completion"),
     ("fabric.triggered.deferral", "fabric.queues.counters"),
-    ("nic.key_slots", "fabric.constants"),
     ("transport.context", "fabric.constants"),
     ("transport.context", "fabric.endpoints.receiver"),
     ("transport.context", "fabric.queues.counters"),

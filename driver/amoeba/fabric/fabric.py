@@ -118,7 +118,7 @@ class Fabric(FabricObject):
 
         ``node`` is a NIC, by its IPv4 address or a name; with FI_NUMERICHOST no name. It is the peer's, and
         ``dest_addr`` of what is returned the address of its context that ``service`` names (``0`` if it names none;
-        see :mod:`amoeba.nic.names`); with FI_SOURCE one of the fabric, and only that one is asked.
+        see :mod:`amoeba.fabric.names`); with FI_SOURCE one of the fabric, and only that one is asked.
         With FI_PROV_ATTR_ONLY one Info that says nothing but the provider.
 
         Raises FI_ENODATA if no NIC does it (the message names the field), or there is no such node; FI_EINVAL for a

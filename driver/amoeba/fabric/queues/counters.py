@@ -75,7 +75,7 @@ class Counter(HasDescriptor):
         self._number = 0
         """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
-        self._number = domain.nic.take_counter()
+        self._number = domain.nic.event_counters.take()
         if described:
             self._fd = WaitFd()
         if wait_set is not None:
@@ -85,7 +85,7 @@ class Counter(HasDescriptor):
     @property
     def _sums(self) -> tuple[int, int]:
         """(successes, errors), the NIC's and the driver's together."""
-        successes, errors = self._nic.event_counter(self._number) if self._number else (0, 0)
+        successes, errors = self._nic.event_counters.value(self._number) if self._number else (0, 0)
         no_successes, no_errors = self._miscounted
         # the NIC may not have written yet what it is known to have miscounted
         value, error_value = self._value + max(successes - no_successes, 0), self._errors + max(errors - no_errors, 0)
@@ -298,7 +298,7 @@ class Counter(HasDescriptor):
             deferral.fail()
         self._queues.clear()
         if self._number:
-            self._nic.return_counter(self._number)
+            self._nic.event_counters.give_back(self._number)
         self._rings.clear()
         self._close_descriptor()
 
