@@ -74,15 +74,7 @@ DEVICE_CLASSES = {"ModelDevice", "RtlDevice", "SimulatedDevice", "PcieDevice"}
 DEVICE_NAMES = {"model", "rtl", "pcie"}
 NAMERS: set[str] = set()
 """Modules that still ask what kind a device is."""
-TRESPASSERS: set[str] = {
-    "aio.endpoints: self.endpoint._cq",
-    "aio.endpoints: self.endpoint._telling_queues",
-    "aio.queue: endpoint._telling_queues",
-    "aio.watching: counter._expected_errors",
-    "aio.watching: queue._deadline",
-    "aio.watching: waiting._deadline",
-    "aio.watching: waiting._glance",
-}
+TRESPASSERS: set[str] = set()
 """Modules that still use what other folders' objects keep to themselves."""
 COMMON_PROTOCOLS = ("core.lifetime", "core.locking", "core.waiting")
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}

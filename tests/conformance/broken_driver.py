@@ -12,7 +12,6 @@ from amoeba import (
     CqErrEntry,
     Domain,
     Endpoint,
-    EndpointAddress,
     Errno,
     EventQueue,
     Fabric,
@@ -30,6 +29,7 @@ from amoeba.fabric.domain import MemoryRegion
 from amoeba.fabric.endpoints.connections import Connection
 from amoeba.fabric.endpoints.passive import PassiveEndpoint
 from amoeba.fabric.endpoints.transmit import EndpointAlias
+from amoeba.fabric.names import Service
 from amoeba.fabric.operations import local_buffers, operations
 from amoeba.fabric.operations.atomics import AtomicOperations
 from amoeba.fabric.operations.operations import Operations
@@ -310,7 +310,7 @@ def errors_do_not_trigger(patch):
 
 @breaks("fi_av.services_are_inserted_node_by_node", "fi_av.an_endpoint_is_inserted_by_its_names")
 def services_are_all_the_same(patch):
-    patch.setattr(EndpointAddress, "of", lambda self, service: replace(self, resource_index=99))
+    patch.setattr(Service, "at", lambda self, address: replace(address, resource_index=99))
 
 
 @breaks("fi_mr.keys_can_be_told_as_bytes", "fi_mr.mapped_keys_reach_the_region")

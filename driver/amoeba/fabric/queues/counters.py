@@ -145,7 +145,7 @@ class Counter(HasDescriptor):
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the counter was opened with FI_WAIT_NONE")
         deadline = None if timeout is None else time.monotonic() + timeout
-        errors = self._expected_errors
+        errors = self.expected_errors
         # no interrupt tells of what peers did
         most = WAIT_SLICE / 50 if self._hears_of_peers else WAIT_SLICE
         while (value := self.read()) < threshold:
@@ -168,7 +168,7 @@ class Counter(HasDescriptor):
         self._device.wait(seconds)
 
     @property
-    def _expected_errors(self) -> int:
+    def expected_errors(self) -> int:
         """How many errors are no news to the application."""
         return self._sums[1] if self._auto is None else self._known_errors
 

@@ -237,7 +237,7 @@ class EventQueue(FabricObject):
                 self._sources.remove(source)
 
     @property
-    def _deadline(self) -> float | None:
+    def deadline(self) -> float | None:
         """When the first connection can go on, if nothing else happens, on the clock of ``time.monotonic``."""
         return self._sources.deadline if self._sources else None
 

@@ -14,7 +14,7 @@ class HasDescriptor(FabricObject):
     """
 
     _fd: WaitFd | None = None
-    _deadline: float | None = None
+    deadline: float | None = None
     """When there may be something to be read though the descriptor does not say so: never."""
 
     @property
