@@ -50,7 +50,6 @@ TIES: set[tuple[str, str]] = {
     ("fabric.endpoints.receiver", "fabric.endpoints.shared_receive"),
     ("fabric.triggered.deferral", "fabric.queues.completion"),
     ("fabric.triggered.deferral", "fabric.queues.counters"),
-    ("nic.key_slots", "fabric.constants"),
     ("transport.context", "fabric.constants"),
     ("transport.context", "fabric.endpoints.receiver"),
     ("transport.context", "fabric.queues.counters"),
@@ -73,24 +72,9 @@ OPEN_RINGS: set[str] = {
 """Modules above the engine that still have rings in their hands."""
 DEVICE_CLASSES = {"ModelDevice", "RtlDevice", "SimulatedDevice", "PcieDevice"}
 DEVICE_NAMES = {"model", "rtl", "pcie"}
-NAMERS: set[str] = {
-    "apps.tracing",
-    "cli.trace",
-    "fabric.fabric",
-    "fabric.queues.completion",
-    "fabric.queues.counters",
-    "nic.nic",
-}
+NAMERS: set[str] = set()
 """Modules that still ask what kind a device is."""
-TRESPASSERS: set[str] = {
-    "aio.endpoints: self.endpoint._cq",
-    "aio.endpoints: self.endpoint._telling_queues",
-    "aio.queue: endpoint._telling_queues",
-    "aio.watching: counter._expected_errors",
-    "aio.watching: queue._deadline",
-    "aio.watching: waiting._deadline",
-    "aio.watching: waiting._glance",
-}
+TRESPASSERS: set[str] = set()
 """Modules that still use what other folders' objects keep to themselves."""
 COMMON_PROTOCOLS = ("core.lifetime", "core.locking", "core.waiting")
 NAMED_TUPLE = {"_replace", "_asdict", "_fields", "_make"}

@@ -1,13 +1,15 @@
 """What every NIC looks like from the host: the boundary below which model, RTL and board differ.
 
 Everything above this interface (the driver, the tests, the conformance checks) is the same for all devices.
-An I/O virtual address equals the process virtual address, as VFIO allows; a device reaches host memory only
-where :meth:`Device.grant` allows it.
+An I/O virtual address is the process virtual address unless a grant says otherwise; a device reaches host memory
+only where :meth:`Device.grant` allows it.
 """
 
 import abc
 from dataclasses import dataclass
 from typing import Self
+
+from amoeba_model.trace import TraceEvent
 
 __all__ = ["Device", "DeviceClosedError", "DeviceError", "DmaFault", "MemoryGrants"]
 
@@ -38,32 +40,55 @@ class DmaFault:
 class MemoryGrants:
     """The IOMMU of a simulated device: which address ranges it may read and write.
 
-    Overlapping grants are allowed; each grant is revoked by the (address, length) it was made with.
+    Overlapping grants are allowed; each grant is revoked by the (address, length) it was made with. It translates
+    nothing: an I/O virtual address is the process virtual address.
     """
 
     def __init__(self) -> None:
-        self._grants: list[tuple[int, int, bool]] = []
+        self._grants: list[tuple[int, int, bool, int | None]] = []
 
-    def add(self, address: int, length: int, writable: bool) -> None:
+    def add(
+        self,
+        address: int,
+        length: int,
+        writable: bool,
+        *,
+        host_address: int | None = None,
+        context: int | None = None,
+    ) -> None:
+        """As :meth:`Device.grant`. Raises DeviceError for no bytes, and for another ``host_address``."""
         if length <= 0:
             raise DeviceError(f"a grant needs a positive length, got {length}")
-        self._grants.append((address, length, writable))
+        if host_address not in (None, address):
+            raise DeviceError(
+                f"this device does not translate addresses: expected {address:#x} as host_address, or None, "
+                f"got {host_address:#x}"
+            )
+        self._grants.append((address, length, writable, context))
 
     def remove(self, address: int, length: int) -> None:
-        for index, (start, size, _) in enumerate(self._grants):
+        for index, (start, size, *_) in enumerate(self._grants):
             if (start, size) == (address, length):
                 del self._grants[index]
                 return
         raise DeviceError(f"expected a granted range, got {length} bytes at {address:#x}, which was never granted")
 
+    def contexts(self, address: int, size: int) -> set[int | None]:
+        """The contexts that grants which cover all of [address, address + size) name; None: all of the NIC's."""
+        return {
+            context
+            for start, length, _, context in self._grants
+            if start <= address and address + size <= start + length
+        }
+
     def allows(self, address: int, size: int, write: bool) -> bool:
-        """Whether one grant covers all of [address, address + size)."""
+        """Whether one grant covers all of [address, address + size), whatever its context."""
         return self.find(address, size, write) is not None
 
     def find(self, address: int, size: int, write: bool) -> tuple[int, int] | None:
         """Address and length of a grant that covers all of [address, address + size); None if there is none."""
         end = address + size
-        for start, length, writable in self._grants:
+        for start, length, writable, _ in self._grants:
             if start <= address and end <= start + length and (writable or not write):
                 return start, length
         return None
@@ -86,11 +111,24 @@ class Device(abc.ABC):
         """Write one 32-bit register. Writes are posted, and performed in order with later reads."""
 
     @abc.abstractmethod
-    def grant(self, address: int, length: int, *, writable: bool = True) -> int:
-        """Let the device access process memory; returns the I/O virtual address (equal to ``address``)."""
+    def grant(
+        self,
+        iova: int,
+        length: int,
+        *,
+        writable: bool = True,
+        host_address: int | None = None,
+        context: int | None = None,
+    ) -> None:
+        """Let the device access process memory at the I/O virtual address ``iova``.
+
+        ``host_address``: where that lies in the process; None: at ``iova``. ``context``: the only context of the NIC
+        that may access it; None: all. Devices that cannot tell contexts apart let all of them.
+        Raises DeviceError for another ``host_address`` than ``iova`` if the device does not translate addresses.
+        """
 
     @abc.abstractmethod
-    def revoke(self, address: int, length: int) -> None:
+    def revoke(self, iova: int, length: int) -> None:
         """Withdraw a grant made with the same address and length."""
 
     @abc.abstractmethod
@@ -103,6 +141,45 @@ class Device(abc.ABC):
 
         ``timeout`` is in seconds of host time. Vectors reported are thereby acknowledged.
         """
+
+    @abc.abstractmethod
+    def fileno(self) -> int:
+        """A descriptor that is readable while an interrupt has come that :meth:`wait` has not reported."""
+
+    @property
+    def stepped(self) -> bool:
+        """Whether time passes in calls alone: :meth:`advance`, :meth:`wait`, and those of the network that joins it.
+
+        Else it passes by itself, and :meth:`fileno` tells of interrupts whatever the driver does.
+        """
+        return False
+
+    @property
+    def rerun(self) -> int | None:
+        """A number that is the same whenever the program is run again, and for no two NICs that follow each other.
+
+        None if there are others about that do not begin anew with the program: then whatever must differ from what
+        they have seen of a NIC at this address has to be random.
+        """
+        return None
+
+    @property
+    def traces(self) -> bool:
+        """Whether events can be recorded."""
+        return False
+
+    @property
+    def tracing(self) -> bool:
+        """Whether events are recorded; can be set at any time. Setting it raises DeviceError if they cannot be."""
+        return False
+
+    @tracing.setter
+    def tracing(self, enabled: bool) -> None:
+        raise DeviceError(f"{self.name} records no events")
+
+    def trace_events(self) -> list[TraceEvent]:
+        """Events recorded since the last call, by cycle and, within a cycle, by stage."""
+        return []
 
     @property
     @abc.abstractmethod

@@ -1,7 +1,7 @@
 """Signals' handlers wait while something is done that must not be left halfway.
 
 Python calls the handlers of signals between two instructions of the main thread, and what a handler raises, such as
-KeyboardInterrupt, leaves whatever runs there. A NIC that was left in the middle of a frame is broken. Blocking signals
+KeyboardInterrupt, leaves whatever runs there. A NIC left in the middle of a frame is broken. Blocking signals
 is no help: the operating system hands them to another thread, and Python still calls the handler in the main one.
 """
 

@@ -6,9 +6,12 @@ Chandy and Misra 1979).
 """
 
 import abc
+import contextlib
 import heapq
 import operator
+import os
 import time
+import weakref
 from dataclasses import dataclass, replace
 
 from amoeba_model.device import Device, DeviceError
@@ -38,6 +41,11 @@ class SimulatedDevice(Device):
 
     def __init__(self) -> None:
         self.network: Network | None = None
+        self._alarm: int | None = None
+        """The descriptor of :meth:`fileno`, from its first call on."""
+        self._close_alarm: weakref.finalize[..., SimulatedDevice] | None = None
+        self._raised = 0
+        """Interrupts that the descriptor tells of."""
         own(self)
 
     def forked(self) -> None:
@@ -62,6 +70,41 @@ class SimulatedDevice(Device):
     def take_interrupts(self) -> int:
         """Interrupt vectors raised since the last call, as a bit mask."""
 
+    def fileno(self) -> int:
+        self.cycles  # noqa: B018  a closed device has none
+        if self._alarm is None:
+            self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self._close_alarm = weakref.finalize(self, os.close, self._alarm)
+            self.show_interrupts()
+        return self._alarm
+
+    def show_interrupts(self) -> None:
+        """Make the descriptor tell of interrupts that have come. Whoever lets time pass calls this afterwards."""
+        if self._alarm is not None and (vectors := self.take_interrupts()):
+            self._raised |= vectors
+            os.eventfd_write(self._alarm, 1)
+
+    def _report_interrupts(self) -> int:
+        """What :meth:`wait` returns: the descriptor does not tell of them any more."""
+        vectors, self._raised = self._raised | self.take_interrupts(), 0
+        if self._alarm is not None:
+            with contextlib.suppress(BlockingIOError):  # it has told of none
+                os.eventfd_read(self._alarm)
+        return vectors
+
+    @property
+    def stepped(self) -> bool:
+        return True
+
+    @property
+    def rerun(self) -> int | None:
+        network = self.network
+        return network.attachments if network is not None and network.repeatable else None
+
+    @property
+    def traces(self) -> bool:
+        return True
+
     @property
     @abc.abstractmethod
     def tracing(self) -> bool:
@@ -84,14 +127,21 @@ class SimulatedDevice(Device):
     def _advance_alone(self) -> None:
         self.run_until(self.cycles + Network.DEFAULT_LATENCY)
         self.take_frames()
+        self.show_interrupts()
 
     def wait(self, timeout: float) -> int:
         deadline = time.monotonic() + timeout
-        while not (vectors := self.take_interrupts()):
+        while not (vectors := self._report_interrupts()):
             self.advance()
             if time.monotonic() >= deadline:
-                return self.take_interrupts()
+                return self._report_interrupts()
         return vectors
+
+    def close(self) -> None:
+        if self.network is not None:
+            self.network.detach(self)
+        if self._close_alarm is not None:
+            self._close_alarm()
 
 
 @dataclass
@@ -277,6 +327,7 @@ class Network:
         departures: list[tuple[int, int, _Link, Frame]] = []
         for link in self._links.values():
             link.device.run_until(self.now)
+            link.device.show_interrupts()
             departures += [(frame.cycle, link.index, link, frame) for frame in link.device.take_frames()]
         departures.sort(key=_BY_DEPARTURE)
         for _, _, link, frame in departures:

@@ -206,16 +206,23 @@ class RtlDevice(SimulatedDevice):
         self._check_refused_writes()
         self._library.amoeba_bar_write(handle, offset, value)
 
-    def grant(self, address: int, length: int, *, writable: bool = True) -> int:
+    def grant(
+        self,
+        iova: int,
+        length: int,
+        *,
+        writable: bool = True,
+        host_address: int | None = None,
+        context: int | None = None,
+    ) -> None:
         handle = self._open
-        self._grants.add(address, length, writable)
-        self._library.amoeba_grant(handle, address, length, writable)
-        return address
+        self._grants.add(iova, length, writable, host_address=host_address, context=context)
+        self._library.amoeba_grant(handle, iova, length, writable)
 
-    def revoke(self, address: int, length: int) -> None:
+    def revoke(self, iova: int, length: int) -> None:
         handle = self._open
-        self._grants.remove(address, length)
-        self._library.amoeba_revoke(handle, address, length)
+        self._grants.remove(iova, length)
+        self._library.amoeba_revoke(handle, iova, length)
 
     def advance(self) -> None:
         self._open  # noqa: B018  a closed device in a network must not move it
@@ -288,8 +295,7 @@ class RtlDevice(SimulatedDevice):
         self._library.amoeba_vcd_stop(self._open)
 
     def close(self) -> None:
-        if self.network is not None:
-            self.network.detach(self)
+        super().close()
         self._finalizer()
 
     def forked(self) -> None:

@@ -12,7 +12,6 @@ from amoeba import (
     CqErrEntry,
     Domain,
     Endpoint,
-    EndpointAddress,
     Errno,
     EventQueue,
     Fabric,
@@ -30,11 +29,14 @@ from amoeba.fabric.domain import MemoryRegion
 from amoeba.fabric.endpoints.connections import Connection
 from amoeba.fabric.endpoints.passive import PassiveEndpoint
 from amoeba.fabric.endpoints.transmit import EndpointAlias
+from amoeba.fabric.names import Service
 from amoeba.fabric.operations import local_buffers, operations
 from amoeba.fabric.operations.atomics import AtomicOperations
 from amoeba.fabric.operations.operations import Operations
 from amoeba.fabric.triggered.deferral import Deferral, DeferralQueue
-from amoeba.nic.nic import Nic
+from amoeba.nic.event_counters import EventCounters
+from amoeba.nic.free_numbers import FreeNumbers
+from amoeba.nic.key_table import KeyTable
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.sharing import RingShare
 from amoeba_model.nic import event_counters
@@ -65,7 +67,7 @@ def peers_may_write_everything(patch):
     def store(self, original, key, start, length, domain, flags):
         return original(self, key, start, length, domain, flags | KeyFlags.REMOTE_WRITE)
 
-    around(patch, Nic, "store_key", store)
+    around(patch, KeyTable, "store", store)
 
 
 @breaks("fi_mr.reads_need_remote_read", "fi_atomic.fetching_atomics_need_memory_that_peers_may_read")
@@ -73,7 +75,7 @@ def peers_may_read_everything(patch):
     def store(self, original, key, start, length, domain, flags):
         return original(self, key, start, length, domain, flags | KeyFlags.REMOTE_READ)
 
-    around(patch, Nic, "store_key", store)
+    around(patch, KeyTable, "store", store)
 
 
 @breaks("fi_mr.accesses_outside_the_region_are_refused", "fi_mr.the_last_byte_is_within_the_region")
@@ -81,18 +83,18 @@ def regions_are_one_byte_short(patch):
     def store(self, original, key, start, length, domain, flags):
         return original(self, key, start, max(length - 1, 1), domain, flags)
 
-    around(patch, Nic, "store_key", store)
+    around(patch, KeyTable, "store", store)
 
 
 @breaks("fi_mr.regions_of_another_domain_are_out_of_reach")
 def all_domains_are_one(patch):
-    patch.setattr(Nic, "take_domain", lambda self: 7)
-    patch.setattr(Nic, "return_domain", lambda self, number: None)
+    patch.setattr(FreeNumbers, "take", lambda self: 7)
+    patch.setattr(FreeNumbers, "give_back", lambda self, number: None)
 
 
 @breaks("fi_mr.closed_regions_are_out_of_reach", "fi_mr.a_region_may_be_closed_under_traffic")
 def keys_outlive_their_regions(patch):
-    patch.setattr(Nic, "remove_key", lambda self, key: None)
+    patch.setattr(KeyTable, "remove", lambda self, key: None)
 
 
 @breaks("fi_atomic.cswap_le_*", "fi_atomic.cswap_ge_*")
@@ -176,10 +178,10 @@ def errors_are_counted_as_successes(patch):
 
 @breaks("fi_cntr.failures_are_counted_apart", "fi_cntr.wait_ends_when_an_operation_fails")
 def failures_are_not_counted(patch):
-    def event_counter(self, original, number):
+    def value(self, original, number):
         return original(self, number)[0], 0
 
-    around(patch, Nic, "event_counter", event_counter)
+    around(patch, EventCounters, "value", value)
 
 
 @breaks("fi_av.the_lowest_unused_number_is_given_next")
@@ -308,7 +310,7 @@ def errors_do_not_trigger(patch):
 
 @breaks("fi_av.services_are_inserted_node_by_node", "fi_av.an_endpoint_is_inserted_by_its_names")
 def services_are_all_the_same(patch):
-    patch.setattr(EndpointAddress, "of", lambda self, service: replace(self, resource_index=99))
+    patch.setattr(Service, "at", lambda self, address: replace(address, resource_index=99))
 
 
 @breaks("fi_mr.keys_can_be_told_as_bytes", "fi_mr.mapped_keys_reach_the_region")

@@ -11,7 +11,7 @@ from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.queues.counters import Counters
-from amoeba.nic.nic import Nic
+from amoeba.nic.context_table import ContextTable
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.receives import Receives
 from amoeba_model.descriptors import ReceiveFlags
@@ -96,7 +96,7 @@ def endpoints_keep_their_messages_to_themselves(patch):
     def enable(self, original, context, settings):
         original(self, context, replace(settings, receive_context=None))
 
-    around(patch, Nic, "enable_context", enable)
+    around(patch, ContextTable, "enable", enable)
 
 
 @breaks("fi_endpoint.closing_an_endpoint_leaves_shared_*")

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from amoeba import BindFlags
-from amoeba.nic.nic import Nic
+from amoeba.nic.event_counters import EventCounters
 from amoeba.testing import NEEDS, checks, select
 from amoeba.testing.pages.fi_msg import LONG
 from amoeba.testing.pages.fi_rma import pattern
@@ -39,24 +39,24 @@ def test_what_progress_is_about_holds_on_rtl_that_makes_it_by_itself(shared, che
 @pytest.fixture
 def late_counters(monkeypatch):
     """A pair: what its NICs have counted is seen 2 ms after the first look at it, so later than entries of queues."""
-    event_counter, take_counter = Nic.event_counter, Nic.take_counter
+    value, take = EventCounters.value, EventCounters.take
     values = {}
 
-    def look(nic, number):
-        now, known = time.monotonic(), values[nic, number]
-        if (value := event_counter(nic, number)) != known[-1][1]:
-            known.append((now + 0.002, value))
+    def look(counters, number):
+        now, known = time.monotonic(), values[counters, number]
+        if (read := value(counters, number)) != known[-1][1]:
+            known.append((now + 0.002, read))
         while len(known) > 1 and known[1][0] <= now:
             known.pop(0)
         return known[0][1]
 
-    def take(nic):
-        number = take_counter(nic)
-        values[nic, number] = [(0.0, (0, 0))]
+    def taken(counters):
+        number = take(counters)
+        values[counters, number] = [(0.0, (0, 0))]
         return number
 
-    monkeypatch.setattr(Nic, "event_counter", look)
-    monkeypatch.setattr(Nic, "take_counter", take)
+    monkeypatch.setattr(EventCounters, "value", look)
+    monkeypatch.setattr(EventCounters, "take", taken)
     one = SharedPair("model,model")
     yield one
     faults = one.close()

@@ -33,7 +33,7 @@ from amoeba import (
     tostr,
     version,
 )
-from amoeba.nic import names
+from amoeba.fabric import names
 from sides import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from amoeba import Errno, MrAccess
-from amoeba.nic.key_slots import KeySlots
+from amoeba.nic.key_table import KeySlots
 from amoeba_model.registers import key_slots
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -251,7 +251,7 @@ def test_a_long_life_of_opening_and_closing_leaves_nothing_behind(fabric, keep, 
             thing = keep(make(fabric, domain))
             domain.close()
             thing.close()
-        tables = sorted(nic._free_contexts), sorted(nic._free_peers), sorted(nic._free_domains), len(nic._keys)
+        tables = sorted(nic.contexts.free), sorted(nic.peers.free), sorted(nic.domains.free), len(nic.keys)
         left.append((tables, len(os.listdir("/proc/self/fd")), len(granted)))
     assert left[0] == left[1]
 

@@ -38,7 +38,7 @@ def text(length, seed=1):
 
 
 def keys_in_use(nic):
-    return len(nic._keys)
+    return len(nic.keys)
 
 
 @pytest.mark.parametrize("expected", [True, False], ids=["expected", "unexpected"])

@@ -104,17 +104,17 @@ def test_what_peers_are_told_of_has_arrived_at_the_nic():
 def test_single_contexts_leave_room_for_several_side_by_side():
     with ModelDevice(NicParameters(contexts=8)) as device:
         nic = Nic(device)
-        assert [nic.take_context() for _ in range(4)] == [0, 1, 2, 3]
+        assert [nic.contexts.take() for _ in range(4)] == [0, 1, 2, 3]
         for context in (2, 0):
-            nic.return_context(context)
+            nic.contexts.give_back(context)
         # 0 and 2 are alone, and 2 was unused longer; then come the ends of 4 to 7
-        assert nic.take_context() == 2
-        assert nic.take_contexts(4) == 4
-        assert nic.take_context() == 0
+        assert nic.contexts.take() == 2
+        assert nic.contexts.take_block(4) == 4
+        assert nic.contexts.take() == 0
         for context in (5, 6, 4):
-            nic.return_context(context)
-        assert nic.take_context() == 6
-        assert nic.take_contexts(2) == 4
+            nic.contexts.give_back(context)
+        assert nic.contexts.take() == 6
+        assert nic.contexts.take_block(2) == 4
 
 
 def test_own_address_reads_back(fabric):

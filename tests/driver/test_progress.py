@@ -306,12 +306,12 @@ def test_what_is_dropped_in_the_midst_of_a_call_is_closed_soon(keep):
     with open_cluster(progress=AUTO) as fabric, warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         domain = fabric.domain(0)
-        before = len(domain.nic._free_contexts)
+        before = len(domain.nic.contexts.free)
         with fabric.frozen():
             make_side(domain)
             gc.collect()
-            assert len(domain.nic._free_contexts) == before - 1
-        eventually(lambda: len(domain.nic._free_contexts) == before)
+            assert len(domain.nic.contexts.free) == before - 1
+        eventually(lambda: len(domain.nic.contexts.free) == before)
 
 
 class Collecting:
@@ -349,7 +349,7 @@ def test_what_is_dropped_while_the_lock_is_taken_or_given_back_is_closed_and_nob
     """The garbage collector comes when it likes, from Python 3.12 on after any call of a function in C."""
     with open_cluster(progress=AUTO) as fabric:
         domain, guard = keep(fabric.domain(0)), fabric._auto.guard
-        free = domain.nic._free_contexts
+        free = domain.nic.contexts.free
         before = len(free)
         gc.disable()
         try:
@@ -376,7 +376,7 @@ def test_two_fabrics_whose_objects_are_dropped_in_calls_of_the_other_do_not_wait
     with open_cluster(progress=AUTO) as one, open_cluster(progress=AUTO) as other:
         fabrics, met = (one, other), threading.Barrier(2)
         domains = [keep(fabric.domain(0)) for fabric in fabrics]
-        free = [len(domain.nic._free_contexts) for domain in domains]
+        free = [len(domain.nic.contexts.free) for domain in domains]
         sides = [make_side(domain) for domain in domains]
 
         def drop(number):
@@ -391,7 +391,7 @@ def test_two_fabrics_whose_objects_are_dropped_in_calls_of_the_other_do_not_wait
         for thread in threads:
             thread.join(LONG)
             assert not thread.is_alive()
-        eventually(lambda: [len(domain.nic._free_contexts) for domain in domains] == free)
+        eventually(lambda: [len(domain.nic.contexts.free) for domain in domains] == free)
 
 
 def test_an_interpreter_that_ends_with_everything_open_does_not_hang():

@@ -41,7 +41,7 @@ def refusals(queue, count):
 
 def test_what_met_no_receive_is_refused_when_the_receiver_closes(fabric, talkers):
     one, other = talkers
-    before = len(fabric.nics[0]._keys)
+    before = len(fabric.nics[0].keys)
     one.endpoint.send(text(LONG), one.peer, context="long")
     one.endpoint.tsend(text(LONG), one.peer, TAG, context="tagged")
     one.endpoint.send(b"short", one.peer, context="matched", flags=MATCHED)
@@ -51,7 +51,7 @@ def test_what_met_no_receive_is_refused_when_the_receiver_closes(fabric, talkers
     other.endpoint.close()
     assert sorted(refusals(one.queue, 3)) == ["long", "matched", "tagged"]
     assert idle(one, 5) == []
-    assert len(fabric.nics[0]._keys) == before
+    assert len(fabric.nics[0].keys) == before
     assert one.endpoint.tx_size_left == 64
     one.peers.remove(one.peer)  # nothing is under way to him
 
@@ -86,13 +86,13 @@ def test_what_was_claimed_is_refused_too(talkers):
 def test_a_stranger_hears_of_it_and_leaves_nothing_behind(fabric, talkers, keep):
     one, other = talkers
     other.peers.remove(other.peer)
-    peers, contexts = (len(getattr(fabric.nics[1], name)) for name in ("_free_peers", "_free_contexts"))
+    peers, contexts = (len(table.free) for table in (fabric.nics[1].peers, fabric.nics[1].contexts))
     one.endpoint.send(text(LONG), one.peer, context="strange")
     idle(one)
     other.endpoint.close()
     assert refusals(one.queue, 1) == ["strange"]
-    assert len(fabric.nics[1]._free_peers) == peers
-    assert len(fabric.nics[1]._free_contexts) == contexts + 1
+    assert len(fabric.nics[1].peers.free) == peers
+    assert len(fabric.nics[1].contexts.free) == contexts + 1
 
 
 @ON_MODEL

@@ -14,7 +14,7 @@ ONE = np.uint64(1)
 
 
 def tables(nic):
-    return [len(each) for each in (nic._free_contexts, nic._free_peers, nic._free_domains)]
+    return [len(each) for each in (nic.contexts.free, nic.peers.free, nic.domains.free)]
 
 
 def comes_about(fabric, so):
@@ -24,7 +24,7 @@ def comes_about(fabric, so):
         assert time.monotonic() < deadline, "it did not come about in 60 s"
         fabric.advance()
         for nic in fabric.nics:
-            nic.reclaim()
+            nic.contexts.reclaim()
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_context_comes_back_when_its_last_operation_has_been_answered(fabric, 
     side.endpoint.close()
     assert tables(nic) == [count - 1 for count in before]
     with refused(Errno.FI_ENOSPC):
-        nic.take_contexts(before[0])
+        nic.contexts.take_block(before[0])
     fabric.network.restore(fabric.devices[1])
     comes_about(fabric, lambda: tables(nic) == before)
     assert (region[0][0], found) == (1, bytes(8))
@@ -106,7 +106,7 @@ def test_meanwhile_nobody_reaches_anything_through_it(fabric, server, region, ke
     memory = keep(domain.mr_reg(bytearray(8), ALL_ACCESS))
     side.endpoint.close()
     fabric.network.restore(fabric.devices[1])
-    nic.retired, retired = [], nic.retired  # as long as nobody looks, it stays
+    nic.contexts.retired, retired = [], nic.contexts.retired  # as long as nobody looks, it stays
     for _ in range(200):
         fabric.advance()
     number = server.peers.insert(address.pack())
@@ -119,7 +119,7 @@ def test_meanwhile_nobody_reaches_anything_through_it(fabric, server, region, ke
         with pytest.raises(ErrorAvailableError):
             server.queue.sread(timeout=30)
         assert server.queue.readerr().err is not Errno.FI_SUCCESS
-    nic.retired = retired
+    nic.contexts.retired = retired
 
 
 @ON_MODEL
@@ -152,10 +152,10 @@ def test_without_a_protection_domain_it_is_lost_and_nothing_else(fabric, server,
     nic.retransmission = PATIENT
     side, _ = unanswered(fabric, domain, server, region, keep)
     before = tables(nic)
-    monkeypatch.setattr(nic, "_free_domains", [])
+    monkeypatch.setattr(nic.domains, "free", [])
     side.endpoint.close()
     fabric.network.restore(fabric.devices[1])
     assert isinstance(nic, Nic)
-    assert nic.retired == []
+    assert nic.contexts.retired == []
     assert tables(nic)[0] == before[0]
     assert keep(make_side(domain)).endpoint.getname() != b""

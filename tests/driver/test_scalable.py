@@ -116,7 +116,7 @@ def test_a_vector_without_bits_has_no_receive_contexts(fabric, sides, keep):
 @ON_MODEL
 def test_removing_a_peer_gives_back_what_its_receive_contexts_took(fabric, sides, region):
     client, _ = sides
-    free = fabric.nics[0]._free_peers
+    free = fabric.nics[0].peers.free
     before = len(free)
     client.tx[0].write(bytes(8), rx_addr(0, 1, BITS), region.address, region.key)
     assert len(free) == before - 1
@@ -296,7 +296,7 @@ def test_closing_what_contexts_belong_to_closes_them(fabric, sides, resource):
     assert all(context.closed for context in (client.endpoint, *client.tx, *client.rx))
     with pytest.raises(ClosedError):
         client.tx[0].write(b"x", 0, 0, 0)
-    assert sorted(fabric.nics[0]._free_contexts) == [0, 1, 2, 3]
+    assert sorted(fabric.nics[0].contexts.free) == [0, 1, 2, 3]
 
 
 @ON_MODEL
@@ -318,7 +318,7 @@ def test_a_context_that_is_never_answered_is_not_used_again(fabric, sides, regio
     with refused(Errno.FI_EBUSY):
         client.endpoint.tx_context(0)
     client.endpoint.close()
-    assert sorted(nic._free_contexts) == [0, 2, 3]
+    assert sorted(nic.contexts.free) == [0, 2, 3]
 
 
 @ON_MODEL

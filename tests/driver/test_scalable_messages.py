@@ -221,7 +221,7 @@ def test_successes_of_receives_are_reported_where_that_is_asked_for(fabric, side
 
 @ON_MODEL
 def test_without_messages_no_peer_entries_are_taken_for_them(fabric, keep):
-    free = fabric.nics[0]._free_peers
+    free = fabric.nics[0].peers.free
     before = len(free)
     quiet = keep(Scalable(fabric.domain(0), 1, 2, caps=Caps.FI_RMA | Caps.FI_REMOTE_WRITE | Caps.FI_WRITE))
     quiet.peers.insert(quiet.endpoint.getname())
@@ -251,8 +251,8 @@ def test_closing_gives_everything_back(fabric, sides):
         server.rx[1].recv(bytearray(8))
     client.endpoint.close()
     for nic in fabric.nics:
-        assert len(nic._free_peers) == nic.parameters.peers
-        assert len(nic._free_contexts) == nic.parameters.contexts
+        assert len(nic.peers.free) == nic.parameters.peers
+        assert len(nic.contexts.free) == nic.parameters.contexts
 
 
 @ON_MODEL
@@ -388,7 +388,7 @@ def test_a_transmit_context_counts_what_it_sends_and_not_that_it_is_read(fabric,
 @ON_MODEL
 def test_removing_a_peer_gives_back_the_entry_by_which_it_was_read(fabric, sides):
     client, server = sides
-    free = fabric.nics[1]._free_peers
+    free = fabric.nics[1].peers.free
     before = len(free)
     server.rx[0].recv(bytearray(9000))
     client.tx[1].send(text(9000), 0)

@@ -117,7 +117,7 @@ def test_it_is_told_of_its_own_messages_from_whom_and_counts_them(fabric, keep):
 
 @ON_MODEL
 def test_closing_it_leaves_the_receives_to_others_and_gives_its_contexts_back(fabric, branch, keep):
-    office, free = branch.office, fabric.nics[1]._free_contexts
+    office, free = branch.office, fabric.nics[1].contexts.free
     office.send(b"dropped", 1)
     office.wait()
     branch.endpoint.close()

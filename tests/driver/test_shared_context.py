@@ -205,9 +205,9 @@ def test_what_is_never_answered_keeps_the_context_and_nothing_else(fabric, pair,
     fabric.network.detach(fabric.devices[1])
     side.endpoint.write(bytes(8), side.peer, region.address, region.key)
     side.endpoint.close()
-    assert own in fabric.nics[0]._free_contexts
+    assert own in fabric.nics[0].contexts.free
     context.close()
-    assert context._context not in fabric.nics[0]._free_contexts
+    assert context._context not in fabric.nics[0].contexts.free
 
 
 def test_peers_know_operations_by_the_endpoints_address(pair, both, keep):

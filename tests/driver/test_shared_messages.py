@@ -187,12 +187,12 @@ def test_when_the_receiver_is_gone_unread_messages_of_each_fail(fabric, sharing,
 @ON_MODEL
 def test_closing_one_ends_its_unread_messages_and_leaves_those_of_others(fabric, sharing, receiver):
     (one, _), (other, _) = sharing
-    keys = len(fabric.nics[0]._keys)
+    keys = len(fabric.nics[0].keys)
     for side, tag in ((one, 1), (other, 2)):
         side.endpoint.tsend(text(9000), side.peer, tag)
         idle(side)
     one.endpoint.close()
-    assert len(fabric.nics[0]._keys) == keys + 1
+    assert len(fabric.nics[0].keys) == keys + 1
     buffer = bytearray(9000)
     receiver.endpoint.trecv(buffer, 2)
     receiver.finish()

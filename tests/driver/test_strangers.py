@@ -22,7 +22,7 @@ def strangers(talkers):
 
 
 def free_peers(fabric):
-    return [len(nic._free_peers) for nic in fabric.nics]
+    return [len(nic.peers.free) for nic in fabric.nics]
 
 
 def let_go(fabric, before, *sides):
@@ -81,7 +81,7 @@ def test_many_messages_of_a_stranger_are_read_through_one_entry(fabric, stranger
     done = []
     while len(done) < len(buffers):
         done += other.queue.read()
-        least = min(least, len(fabric.nics[1]._free_peers))
+        least = min(least, len(fabric.nics[1].peers.free))
     assert least == before[1] - 1
     assert [buffer[: 20_000 - number] for number, buffer in enumerate(buffers)] == [
         text(20_000 - number) for number in range(20)

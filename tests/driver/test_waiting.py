@@ -19,7 +19,6 @@ from amoeba import (
     Op,
     WaitObj,
 )
-from amoeba_model.network import SimulatedDevice
 from sides import ALL_ACCESS, make_side, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
@@ -142,16 +141,6 @@ def test_other_wait_objects_are_refused(pair, wait_obj):
 def test_a_queue_has_a_descriptor_only_if_asked_for(pair):
     with refused(Errno.FI_ENOSYS):
         pair[0].queue.fileno()
-
-
-def test_a_nic_that_is_not_simulated_has_no_descriptor_yet(pair, monkeypatch):
-    class Board:
-        name = "board"
-
-    assert isinstance(pair[0].domain.nic.device, SimulatedDevice)
-    monkeypatch.setattr(pair[0].domain.nic, "device", Board())
-    with refused(Errno.FI_ENOSYS):
-        pair[0].domain.cq_open(wait_obj=WaitObj.FI_WAIT_FD)
 
 
 def test_the_descriptor_is_readable_from_the_doorbell_until_all_is_read(selectable):

@@ -69,10 +69,18 @@ class ScriptedDevice(SimulatedDevice):
     def write(self, offset: int, value: int) -> None:
         raise DeviceError("a scripted device has no registers")
 
-    def grant(self, address: int, length: int, *, writable: bool = True) -> int:
-        return address
+    def grant(
+        self,
+        iova: int,
+        length: int,
+        *,
+        writable: bool = True,
+        host_address: int | None = None,
+        context: int | None = None,
+    ) -> None:
+        pass
 
-    def revoke(self, address: int, length: int) -> None:
+    def revoke(self, iova: int, length: int) -> None:
         pass
 
     def faults(self) -> list[DmaFault]:
@@ -91,7 +99,3 @@ class ScriptedDevice(SimulatedDevice):
 
     def trace_events(self) -> list[TraceEvent]:
         return []
-
-    def close(self) -> None:
-        if self.network is not None:
-            self.network.detach(self)

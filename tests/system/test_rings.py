@@ -1,6 +1,7 @@
 """Registers, rings, doorbells, interrupts and the device's life, told by raw reads and writes."""
 
 import random
+import select
 from collections.abc import Callable
 
 import pytest
@@ -281,6 +282,50 @@ def test_wait_returns_with_the_vectors_of_all_contexts_or_at_the_timeout(device_
         pending &= ~arrived
 
 
+def test_the_descriptor_is_readable_from_an_interrupt_until_it_is_reported(device_pair: Pair) -> None:
+    pair = device_pair
+    device = pair.initiator.device
+
+    def is_readable() -> bool:
+        return select.select([device], [], [], 0)[0] == [device]
+
+    assert not is_readable()
+    assert device.fileno() == device.fileno()
+    context = pair.initiator.context(2)
+    context.doorbell("arm", 0)
+    context.execute(**NOP)
+    assert is_readable()
+    assert is_readable()
+    assert device.wait(0.0) == 1 << 2
+    assert not is_readable()
+    assert device.wait(0.0) == 0
+
+
+def test_what_came_before_the_descriptor_was_asked_for_is_told(device_pair: Pair) -> None:
+    pair = device_pair
+    pair.local.doorbell("arm", 0)
+    pair.local.execute(**NOP)
+    assert select.select([pair.initiator.device], [], [], 0)[0]
+
+
+def test_a_simulated_device_translates_no_addresses(device_pair: Pair) -> None:
+    device = device_pair.initiator.device
+    with pytest.raises(DeviceError, match="expected 0x1000 as host_address, or None, got 0x2000"):
+        device.grant(0x1000, 64, writable=True, host_address=0x2000)
+    with pytest.raises(DeviceError, match="never granted"):
+        device.revoke(0x1000, 64)
+    device.grant(0x1000, 64, writable=True, host_address=0x1000, context=1)
+    device.revoke(0x1000, 64)
+
+
+def test_a_simulated_device_is_stepped_and_traces(device_pair: Pair) -> None:
+    first, second = (nic.device for nic in (device_pair.initiator, device_pair.target))
+    assert (first.stepped, first.traces) == (True, True)
+    assert first.rerun == second.rerun == 2
+    device_pair.network.detach(first)
+    assert first.rerun is None
+
+
 def test_a_closed_device_answers_nothing(device_pair: Pair) -> None:
     device = device_pair.initiator.device
     device.close()
@@ -288,6 +333,7 @@ def test_a_closed_device_answers_nothing(device_pair: Pair) -> None:
     calls: list[Callable[[], object]] = [
         lambda: device.read(0), lambda: device.write(0x30, 0), lambda: device.grant(0x1000, 1),
         lambda: device.revoke(0x1000, 1), device.advance, lambda: device.wait(0.0), device.faults,
+        device.fileno,
     ]  # fmt: skip
     for call in calls:
         with pytest.raises(DeviceClosedError):

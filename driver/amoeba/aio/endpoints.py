@@ -18,6 +18,7 @@ from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.operations.rma import RmaOperations
 from amoeba.fabric.queues.completion import CompletionQueue, Entry
+from amoeba.fabric.reporting import receive_queues, transmit_queue
 from amoeba.fabric.triggered.triggered import TriggeredContext
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class AsyncReceiver:
     def _check_receive(self, flags: OpFlags) -> None:
         """Raise FI_EINVAL if receives report to another queue, FI_EBADFLAGS for what has several entries."""
         read = [each.queue for each in (self.completions, *self.others)]
-        for queue in self.endpoint._telling_queues():
+        for queue in receive_queues(self.endpoint):
             if queue not in read:
                 raise fabric_error(
                     Errno.FI_EINVAL,
@@ -301,7 +302,7 @@ class AsyncEndpoint(AsyncReceiver):
         super().__init__(completions, endpoint, timeout)
 
     def _check_endpoint(self) -> None:
-        if self.endpoint._cq is not self.completions.queue:
+        if transmit_queue(self.endpoint) is not self.completions.queue:
             raise fabric_error(Errno.FI_EINVAL, f"{self.endpoint!r} does not report to {self.completions.queue!r}")
 
     write = _transmission(RmaOperations.write)

@@ -18,6 +18,7 @@ from amoeba.fabric.constants import OpFlags, TriggerOp
 from amoeba.fabric.deferred_work import DeferredWork, OpCntr
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.queues.completion import CompletionQueue, Entry
+from amoeba.fabric.reporting import receive_queues, transmit_queue
 
 if TYPE_CHECKING:
     from amoeba.fabric.endpoints.transmit import Posting
@@ -76,7 +77,7 @@ class AsyncCompletionQueue(FabricObject):
             raise fabric_error(Errno.FI_EINVAL, f"{work.op_type!r} has no completion: wait for its counter")
         endpoint: Any = work.op.ep
         domain = endpoint.domain
-        told = endpoint._telling_queues() if work.op_type in _RECEIVES else [getattr(endpoint, "_cq", None)]
+        told = receive_queues(endpoint) if work.op_type in _RECEIVES else [transmit_queue(endpoint)]
         if any(queue is not self.queue for queue in told):
             raise fabric_error(Errno.FI_EINVAL, f"{work.op_type.name} of {endpoint!r} does not report to this queue")
         token = object()

@@ -95,7 +95,7 @@ async def wait_counter(counter: Counter, threshold: int, timeout: float | None =
     """
 
     async def reached() -> None:
-        errors = counter._expected_errors
+        errors = counter.expected_errors
         with Watch(counter) as watch:
             while (value := counter.read()) < threshold:
                 if counter.readerr() != errors:
@@ -115,7 +115,7 @@ async def read_event(queue: EventQueue, timeout: float | None = None) -> Event:
     async def taken() -> Event:
         with Watch(queue) as watch:
             while (event := queue.read()) is None:
-                await watch.readable(queue._deadline)
+                await watch.readable(queue.deadline)
             return event
 
     event: Event = await within(timeout, taken(), "an event")
@@ -131,8 +131,8 @@ async def wait_set(waiting: WaitSet, timeout: float | None = None) -> None:
     async def readable() -> None:
         with Watch(waiting) as watch:
             while not _has_news(waiting):
-                await watch.readable(waiting._deadline)
-                waiting._glance()
+                await watch.readable(waiting.deadline)
+                waiting.glance()
 
     await within(timeout, readable(), "waiting for a set")
 

@@ -3,10 +3,9 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
-from amoeba_model.network import Frame, SimulatedDevice
+from amoeba_model.network import Frame
 from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
 
@@ -103,7 +102,7 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
     or the operation's own error.
     """
     for device in fabric.devices:
-        if not isinstance(device, SimulatedDevice):
+        if not device.traces:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"{device.name} reports no trace")
     counter = np.array([initial], np.uint64)
     fetched = np.zeros(1, np.uint64)
@@ -125,7 +124,7 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
             events = [
                 (nic, event)
                 for nic, device in enumerate(fabric.devices)
-                for event in cast(SimulatedDevice, device).trace_events()
+                for event in device.trace_events()
             ]
         if not done:
             raise fabric_error(Errno.FI_ETIMEDOUT, f"the atomic did not finish in {_TIMEOUT:g} s")
@@ -138,7 +137,7 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
 @contextlib.contextmanager
 def _recording(fabric: Fabric) -> Iterator[list[tuple[int, Frame]]]:
     """Record events and frames; the list that is yielded holds the frames."""
-    devices = [cast(SimulatedDevice, device) for device in fabric.devices]
+    devices = fabric.devices
     network = fabric.network
     assert network is not None  # devices that trace are simulated, and a fabric of them has a network
     for device in devices:

@@ -14,6 +14,7 @@ from rich.table import Table
 from amoeba.apps.capture import write_pcapng
 from amoeba.apps.tracing import Traced, trace_fetch_atomic
 from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.devices.devices import has_waveforms
 from amoeba.fabric.cluster import open_cluster
 from amoeba.fabric.fabric import Fabric
 
@@ -27,7 +28,7 @@ def trace(
 ) -> None:
     """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes."""
     kinds = device_kinds(device, 2 if len(device) == 1 and "," not in device[0] else None)
-    if vcd is not None and "rtl" not in kinds:
+    if vcd is not None and not any(map(has_waveforms, kinds)):
         raise typer.BadParameter("only an RTL NIC has waveforms: add --device rtl", param_hint="--vcd")
     console = Console()
     with readable_errors(), open_cluster(kinds, rtl_options={"waves": vcd is not None}) as fabric:
@@ -51,14 +52,16 @@ def trace(
 @contextlib.contextmanager
 def _waveforms(fabric: Fabric, kinds: list[str], vcd: Path | None) -> Iterator[None]:
     """Write the waveform of every RTL NIC: to the file itself if there is one, else one file per NIC."""
-    rtl: list[Any] = [d for d, kind in zip(fabric.devices, kinds, strict=True) if kind == "rtl" and vcd is not None]
-    for number, device in enumerate(rtl):
+    shown: list[Any] = [device for device, kind in zip(fabric.devices, kinds, strict=True) if has_waveforms(kind)]
+    if vcd is None:
+        shown = []
+    for number, device in enumerate(shown):
         assert vcd is not None
-        device.start_vcd(vcd if len(rtl) == 1 else vcd.with_stem(f"{vcd.stem}-{number}"))
+        device.start_vcd(vcd if len(shown) == 1 else vcd.with_stem(f"{vcd.stem}-{number}"))
     try:
         yield
     finally:
-        for device in rtl:
+        for device in shown:
             device.stop_vcd()
 
 

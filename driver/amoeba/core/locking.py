@@ -26,6 +26,9 @@ class Attended(Protocol):
     def _attend(self) -> bool:
         """Go on with what can be done now; whether a NIC still works on something."""
 
+    def _arm(self) -> bool | None:
+        """Ask NICs for an interrupt when there is something to go on with. False: not all of it causes any."""
+
 
 class Awaited(Attended, Protocol):
     """What goes on when a descriptor is ready."""

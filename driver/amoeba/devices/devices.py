@@ -3,15 +3,26 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from amoeba_model.network import SimulatedDevice
+from amoeba_model.device import Device
+from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 
-__all__ = ["DEVICE_KINDS", "open_device"]
+__all__ = ["DEVICE_KINDS", "has_waveforms", "network_of", "open_device"]
 
 DEVICE_KINDS = ("model", "rtl")
+
+
+def has_waveforms(kind: str) -> bool:
+    """Whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
+    return kind == "rtl"
+
+
+def network_of(device: Device) -> Network | None:
+    """The simulated network that joins a device with others; None if there is none."""
+    return device.network if isinstance(device, SimulatedDevice) else None
 
 
 def open_device(

@@ -11,10 +11,10 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error, type_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, AvFlags, AvType, EqEvent
+from amoeba.fabric.names import Service, find_node, following
 from amoeba.fabric.operations.checks import check_enum, check_flags, check_instance, check_number
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.nic.address import EndpointAddress
-from amoeba.nic.names import Service, find_node, following
 from amoeba.transport.transmit_rings import DRAIN_TIME
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class AddressVector(FabricObject):
         def address(node: str, index: int) -> bytes:
             service = replace(first, context=first.context + index)
             own = EndpointAddress(*find_node(node, nics), domain.job_id, domain.pid_on_fep, 0)
-            return own.of(service).pack()
+            return service.at(own).pack()
 
         names = itertools.product(following(node, nodecnt), range(svccnt))
         return self._insert_each([partial(address, *each) for each in names], flags, context)

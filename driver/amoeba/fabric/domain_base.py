@@ -82,5 +82,9 @@ class DomainBase(FabricObject):
             self._deferrals.progress()
         return False
 
+    def _arm(self) -> bool | None:
+        self._deferrals.arm()
+        return None
+
     def _release(self) -> None:
         self.protection.release()

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Sequence
 from types import NoneType
 
 from amoeba_model.device import Device
-from amoeba_model.network import Network, SimulatedDevice
+from amoeba_model.network import Network
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.waiting import Waitable
+from amoeba.devices.devices import network_of
 from amoeba.fabric.attributes import Info
 from amoeba.fabric.constants import EqFlags, InfoFlags, MrMode, Progress, WaitObj
 from amoeba.fabric.domain import Domain
@@ -69,8 +70,7 @@ class Fabric(FabricObject):
     @property
     def network(self) -> Network | None:
         """The simulated network that joins the NICs; None if they are real, or not attached."""
-        device = self.nics[0].device
-        return device.network if isinstance(device, SimulatedDevice) else None
+        return network_of(self.nics[0].device)
 
     def known_nics(self) -> dict[int, bytes]:
         """Ethernet addresses by IPv4 address of the fabric's own NICs, and of those in :attr:`neighbours`."""
@@ -84,13 +84,11 @@ class Fabric(FabricObject):
     def automate(self) -> None:
         """Make progress automatic, and all calls safe for threads, until the fabric is closed. Nothing if it is so.
 
-        Raises FI_EBUSY while domains with manual progress are open, FI_ENOSYS if not all NICs are simulated.
+        Raises FI_EBUSY while domains with manual progress are open.
         """
         self._check_open()
         if self._auto is not None:
             return
-        if not self._simulated:
-            raise fabric_error(Errno.FI_ENOSYS, f"progress is automatic with simulated NICs only, not {self!r}")
         if Progress.FI_PROGRESS_AUTO not in self._possible:
             raise fabric_error(Errno.FI_EBUSY, "domains with manual progress are open")
         auto = AutomaticProgress(self.nics, self.network)
@@ -122,7 +120,7 @@ class Fabric(FabricObject):
 
         ``node`` is a NIC, by its IPv4 address or a name; with FI_NUMERICHOST no name. It is the peer's, and
         ``dest_addr`` of what is returned the address of its context that ``service`` names (``0`` if it names none;
-        see :mod:`amoeba.nic.names`); with FI_SOURCE one of the fabric, and only that one is asked.
+        see :mod:`amoeba.fabric.names`); with FI_SOURCE one of the fabric, and only that one is asked.
         With FI_PROV_ATTR_ONLY one Info that says nothing but the provider.
 
         Raises FI_ENODATA if no NIC does it (the message names the field), or there is no such node; FI_EINVAL for a
@@ -239,13 +237,9 @@ class Fabric(FabricObject):
         if self._auto is not None:
             return (Progress.FI_PROGRESS_AUTO,)
         in_use = any(isinstance(child, Domain) and not child.closed for child in self._children.values())
-        if in_use or not self._simulated:
+        if in_use:
             return (Progress.FI_PROGRESS_MANUAL,)
         return Progress.FI_PROGRESS_MANUAL, Progress.FI_PROGRESS_AUTO
-
-    @property
-    def _simulated(self) -> bool:
-        return all(isinstance(device, SimulatedDevice) for device in self.devices)
 
     def close(self) -> None:
         """Close everything, and end the thread that makes progress."""

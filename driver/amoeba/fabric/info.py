@@ -25,10 +25,10 @@ from amoeba.fabric.constants import (
 )
 from amoeba.fabric.endpoints.receiver import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
 from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
+from amoeba.fabric.names import Service, find_node
 from amoeba.fabric.operations.operations import MAX_MESSAGE, TX_OP_FLAGS
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.event_ring import MOST_EVENTS
-from amoeba.nic.names import Service, find_node
 from amoeba.nic.nic import Nic
 from amoeba.transport.rings import INJECT_SIZE
 
@@ -529,7 +529,7 @@ def _towards(hints: Info, node: str | None, service: str | None, flags: InfoFlag
     own = None if hints.src_addr is None else EndpointAddress.unpack(hints.src_addr)
     job, process = (_DEFAULT_JOB, _DEFAULT_PID) if own is None else (own.job_id, own.pid_on_fep)
     nic = find_node(node, nics, numeric=bool(flags & InfoFlags.FI_NUMERICHOST))
-    return dataclasses.replace(hints, dest_addr=EndpointAddress(*nic, job, process, 0).of(wanted).pack())
+    return dataclasses.replace(hints, dest_addr=wanted.at(EndpointAddress(*nic, job, process, 0)).pack())
 
 
 def nic_index(info: Info) -> int:

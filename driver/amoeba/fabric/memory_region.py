@@ -114,7 +114,7 @@ class MemoryRegion(FabricObject):
         self._flags = permitted
         self._domain = domain.number
         self._counters = Counters()
-        self.key = self._nic.store_key(wanted, self.start, self.length, domain.number, permitted)
+        self.key = self._nic.keys.store(wanted, self.start, self.length, domain.number, permitted)
         """What peers give as ``key``."""
         self._nic.dma.grant(self.start, self.length, writable=writable)
         super().__init__(domain)
@@ -139,7 +139,7 @@ class MemoryRegion(FabricObject):
                 Errno.FI_EBADFLAGS, f"a region counts FI_REMOTE_READ and FI_REMOTE_WRITE, got {flags!r}"
             )
         self._counters.bind(counter, flags)
-        self._nic.count_key(
+        self._nic.keys.count(
             self.key,
             self.start,
             self.length,
@@ -177,7 +177,7 @@ class MemoryRegion(FabricObject):
     def _release(self) -> None:
         with contextlib.suppress(DeviceClosedError):
             # the key first: a request that arrives now is refused instead of hitting memory without a grant
-            self._nic.remove_key(self.key)
+            self._nic.keys.remove(self.key)
             self._nic.dma.revoke(self.start, self.length)
         self._view.release()
 

@@ -2,12 +2,11 @@
 
 import ipaddress
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
-from amoeba.nic.names import Service
 
 __all__ = ["EndpointAddress"]
 
@@ -52,11 +51,6 @@ class EndpointAddress:
         if pid_on_fep >> 12 or (resource_index + contexts - 1) >> 12 or not (ip and any(mac)):
             raise fabric_error(Errno.FI_EINVAL, f"not an endpoint address: {bytes(data).hex()}")
         return cls(mac, ip, job & (1 << _JOB_BITS) - 1, pid_on_fep, resource_index, contexts)
-
-    def of(self, service: Service) -> Self:
-        """The address of a service on the same node, in the same job."""
-        process = self.pid_on_fep if service.process is None else service.process
-        return replace(self, pid_on_fep=process, resource_index=service.context, contexts=1)
 
     def __str__(self) -> str:
         last = self.resource_index + self.contexts - 1

@@ -4,7 +4,7 @@ from amoeba.fabric.constants import Caps
 from amoeba.fabric.endpoints.receiver import Receiver
 from amoeba.fabric.queues.counters import Counters
 from amoeba.nic.address import EndpointAddress
-from amoeba.nic.nic import ContextSettings
+from amoeba.nic.context_table import ContextSettings
 from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba.transport.rings import ContextRings
 
@@ -31,7 +31,7 @@ def start_context(
     nic = domain.nic
     ring = None if receiver is None else receiver.ring
     receives = None if receiver is None else receiver.receives
-    nic.enable_context(
+    nic.contexts.enable(
         context,
         ContextSettings(
             transmit_base=0 if rings is None else rings.transmit_base,

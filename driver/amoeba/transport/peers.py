@@ -44,7 +44,7 @@ class PeerMap:
     def add(self, number: int, address: EndpointAddress) -> None:
         """Store an entry for a peer. Raises FI_ENOSPC when the NIC's peer table is full."""
         rings = self._rings
-        self._entries[number] = rings.nic.open_peer(rings.context, address, self._initiator), address
+        self._entries[number] = rings.nic.peers.open(rings.context, address, self._initiator), address
 
     def find(self, number: int) -> int:
         """The entry of a peer, ready to be used.
@@ -61,7 +61,7 @@ class PeerMap:
                     Errno.FI_EAGAIN,
                     f"{address} was given up, and operations to it are under way: read completions, then repeat",
                 )
-            self._rings.nic.reopen_peer(entry, self._rings.context, address, self._initiator)
+            self._rings.nic.peers.reopen(entry, self._rings.context, address, self._initiator)
             self._failed.discard(number)
         self.open[number] = entry
         return entry
@@ -134,7 +134,7 @@ class PeerMap:
             if number in self.open or self._rings.busy_with(entry):
                 used.append(entry)
             else:
-                self._rings.nic.close_peer(entry)
+                self._rings.nic.peers.close(entry)
         for forgotten in (self._entries, self._failed, self._closing, self.strangers, self.open):
             forgotten.clear()
         return used
@@ -151,7 +151,7 @@ class PeerMap:
         def done(entry: int, status: int) -> None:
             waiting.discard(entry)
             self._closing.discard(entry)
-            nic.close_peer(entry)
+            nic.peers.close(entry)
 
         for number in numbers:
             entry, _ = self._entries.pop(number)
@@ -162,5 +162,5 @@ class PeerMap:
                 self._closing.add(entry)
                 rings.post_close(entry, functools.partial(done, entry))
             else:
-                nic.close_peer(entry)
+                nic.peers.close(entry)
         rings.wait_until(lambda: not waiting, deadline, rounds)

@@ -1,4 +1,4 @@
-"""Automatic progress: a thread that runs simulated NICs, and does what reading does otherwise. fi_domain(3).
+"""Automatic progress: a thread that does what reading does otherwise, and runs simulated NICs. fi_domain(3).
 
 There is one lock for a fabric, as its network has one clock. The thread takes it for one round at a time: one
 network latency passes, completions are taken, and what waited for them goes on. Calls of the application take it,
@@ -29,6 +29,8 @@ __all__ = ["AutomaticProgress"]
 _QUIET = 4096
 """Cycles without anything under way after which a NIC has done all that it was asked for: it may fetch from host
 memory several times, and take what that takes, before anybody sees anything of it."""
+_GLANCE = 1e-3
+"""Seconds that the thread sleeps where not all that may happen causes an interrupt."""
 _COURTESY = 5e-5
 """Seconds that those who have been woken get to begin: a thread that computes gives others a turn every 5 ms only."""
 
@@ -36,9 +38,10 @@ _COURTESY = 5e-5
 class AutomaticProgress:
     """The lock of a fabric, to be held by ``with``, and its thread, which :meth:`stop` ends.
 
-    The thread runs while an operation or a frame is under way, and a little longer; then it sleeps until a doorbell
-    is rung, a frame comes from another process, or a connection can go on. What goes wrong in it ends it, and is
-    raised by all calls from then on but those that close something.
+    Where NICs run by themselves, the thread sleeps until one of their interrupts. Simulated ones it runs while an
+    operation or a frame is under way, and a little longer; then it sleeps until a doorbell is rung, a frame comes
+    from another process, or a connection can go on. What goes wrong in it ends it, and is raised by all calls from
+    then on but those that close something.
     """
 
     def __init__(self, nics: Sequence[Nic], network: Network | None) -> None:
@@ -48,6 +51,7 @@ class AutomaticProgress:
         """How often a network latency has passed."""
         self._nics = tuple(nics)
         self._network = network
+        self._stepped = any(nic.device.stepped for nic in self._nics)
         self._patient_rounds = _QUIET // (Network.DEFAULT_LATENCY if network is None else network.latency) + 1
         self._quiet_rounds = 0
         self._sent = 0
@@ -188,6 +192,9 @@ class AutomaticProgress:
                 return None
             woken = self.guard.calls
             self._round(at_once=True)
+            if not self._stepped:
+                self._asleep = True
+                return self._armed()
             resting = self._quiet_rounds > self._patient_rounds
             patience = 0.0 if self._network is None else self._network.patience
             if not resting and not patience:
@@ -199,6 +206,13 @@ class AutomaticProgress:
         if not self._asleep and self.guard.calls != woken:
             time.sleep(_COURTESY)
         return rest
+
+    def _armed(self) -> tuple[list[int], float | None]:
+        """What :meth:`_turn` returns where NICs run by themselves: their interrupts end the sleep."""
+        attended = [each for each in list(self._attended.values()) if not each.closed]
+        heard = [each._arm() is not False for each in attended]
+        descriptors, longest = self._watched(None if all(heard) else _GLANCE)
+        return descriptors + [nic.device.fileno() for nic in self._nics], longest
 
     def _watched(self, longest: float | None) -> tuple[list[int], float | None]:
         """Descriptors that end the sleep, and when it ends at the latest."""
@@ -233,7 +247,10 @@ class AutomaticProgress:
                 self._network.step(at_once=at_once)
             else:
                 for nic in self._nics:
-                    nic.device.advance()
+                    if nic.device.stepped:
+                        nic.device.advance()
+                    else:
+                        nic.device.wait(0)  # its descriptor is to tell of what comes from now on
             working = [each._attend() for each in list(self._attended.values()) if not each.closed]
         finally:
             self._in_round = False

@@ -18,7 +18,7 @@ class ProtectionDomain:
         self.job_id = job_id
         self.pid_on_fep = pid_on_fep
         self.cswap_by_bits = cswap_by_bits
-        self.number = nic.take_domain()
+        self.number = nic.domains.take()
 
     def address_of(self, context: int, contexts: int = 1) -> EndpointAddress:
         """By which peers reach a context of the NIC, or so many side by side from this one on."""
@@ -26,7 +26,7 @@ class ProtectionDomain:
 
     def release(self) -> None:
         """Give it back: no context and no region of it is left."""
-        self.nic.return_domain(self.number)
+        self.nic.domains.give_back(self.number)
 
     def __repr__(self) -> str:
         return f"<ProtectionDomain {self.number} of {self.nic.device.name}>"

@@ -105,7 +105,7 @@ class LongSends:
         for address, length, writable in request.grants:
             self._nic.dma.grant(address, length, writable=writable)
         try:
-            key = self._nic.store_key(None, source.address, source.length, self._domain, _READABLE)
+            key = self._nic.keys.store(None, source.address, source.length, self._domain, _READABLE)
         except FabricError as error:
             self._withdraw(request.grants)
             if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
@@ -161,7 +161,7 @@ class LongSends:
     def _forget(self, token: int) -> _LongSend:
         send = self._under_way.pop(token)
         del self._rings.held[token]
-        self._nic.remove_key(send.key)
+        self._nic.keys.remove(send.key)
         self._withdraw(send.grants)
         return send
 

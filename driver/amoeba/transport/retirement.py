@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable, Collection
 
 from amoeba.core.errors import ResourceError
-from amoeba.nic.nic import ContextSettings, Nic
+from amoeba.nic.context_table import ContextSettings
+from amoeba.nic.nic import Nic
 from amoeba.transport.rings import ContextRings
 
 __all__ = ["retire"]
@@ -21,13 +22,13 @@ _ENTRIES = 16
 
 
 def retire(nic: Nic, context: int, peers: Collection[int], back: Callable[[], object]) -> None:
-    """Call ``back`` when a context that has been disabled can be used again: at a later :meth:`Nic.reclaim`.
+    """Call ``back`` when a context that has been disabled can be used again: at a later ``nic.contexts.reclaim()``.
 
     ``peers``: its entries of the peer table, which are given back, too. If the NIC has no protection domain left to
     do that in, nothing of it is used again.
     """
     with contextlib.suppress(ResourceError):
-        nic.retired.append(_Retirement(nic, context, peers, back).is_over)
+        nic.contexts.retired.append(_Retirement(nic, context, peers, back).is_over)
 
 
 class _Retirement:
@@ -36,9 +37,9 @@ class _Retirement:
         self._context = context
         self._back = back
         self._waiting = list(peers)
-        self._domain = nic.take_domain()
+        self._domain = nic.domains.take()
         self._rings = rings = ContextRings(nic, context, _ENTRIES)
-        nic.enable_context(
+        nic.contexts.enable(
             context,
             ContextSettings(
                 transmit_base=rings.transmit_base,
@@ -58,9 +59,9 @@ class _Retirement:
         self._close_peers()
         if self._rings.under_way:
             return False
-        self._nic.disable_context(self._context)
+        self._nic.contexts.disable(self._context)
         self._rings.release()
-        self._nic.return_domain(self._domain)
+        self._nic.domains.give_back(self._domain)
         self._back()
         return True
 
@@ -71,4 +72,4 @@ class _Retirement:
         self._rings.announce()
 
     def _closed(self, peer: int, status: int) -> None:
-        self._nic.close_peer(peer)
+        self._nic.peers.close(peer)

@@ -120,14 +120,21 @@ class ModelDevice(SimulatedDevice):
         else:
             self._bank.write(offset, int(value))
 
-    def grant(self, address: int, length: int, *, writable: bool = True) -> int:
+    def grant(
+        self,
+        iova: int,
+        length: int,
+        *,
+        writable: bool = True,
+        host_address: int | None = None,
+        context: int | None = None,
+    ) -> None:
         self._check_open()
-        self._host.grant(address, length, writable)
-        return address
+        self._host.grant(iova, length, writable, host_address=host_address, context=context)
 
-    def revoke(self, address: int, length: int) -> None:
+    def revoke(self, iova: int, length: int) -> None:
         self._check_open()
-        self._host.revoke(address, length)
+        self._host.revoke(iova, length)
 
     def faults(self) -> list[DmaFault]:
         self._check_open()
@@ -206,8 +213,7 @@ class ModelDevice(SimulatedDevice):
         return self._interrupts.take()
 
     def close(self) -> None:
-        if not self._closed and self.network is not None:
-            self.network.detach(self)
+        super().close()
         self._closed = True
 
     def forked(self) -> None:

@@ -24,8 +24,17 @@ class HostMemory:
         # Rings and hot counters are accessed over and over: remember what was found until the grants change.
         self._found: dict[tuple[int, int, bool], memoryview] = {}
 
-    def grant(self, address: int, length: int, writable: bool) -> None:
-        self._grants.add(address, length, writable)
+    def grant(
+        self,
+        address: int,
+        length: int,
+        writable: bool,
+        *,
+        host_address: int | None = None,
+        context: int | None = None,
+    ) -> None:
+        """As :meth:`amoeba_model.device.Device.grant`."""
+        self._grants.add(address, length, writable, host_address=host_address, context=context)
 
     def revoke(self, address: int, length: int) -> None:
         self._grants.remove(address, length)

@@ -207,7 +207,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared receive context before enable()")
         self._receiver.check_sharing(vector)
         nic = self._nic
-        context = nic.take_context()
+        context = nic.contexts.take()
         rings: TransmitRings
         if self._stx is None:
             rings = own = ContextRings(nic, context, self.tx_size)
@@ -218,7 +218,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             vector._attach(peers)
         except BaseException:
             rings.release()
-            nic.return_context(context)
+            nic.contexts.give_back(context)
             raise
         self._name = address_of_context(self.domain.protection, context)
         self._receiver.start(nic, self.domain.number, self._name, vector, rings, peers, self._counters)
@@ -257,16 +257,16 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         with contextlib.suppress(DeviceClosedError):
             self._receiver.refuse(lambda: self._drain(rings))
             context = self._name.resource_index
-            self._nic.disable_context(context)
+            self._nic.contexts.disable(context)
             left = self._receiver.leave()
             ended = rings.context != context or not rings.under_way
             rings.release()
             self._receiver.release()
             if left and ended:
-                self._nic.return_context(context)
+                self._nic.contexts.give_back(context)
             elif left:
                 assert self._peer_map is not None
-                retire(self._nic, context, self._peer_map.abandon(), lambda: self._nic.return_context(context))
+                retire(self._nic, context, self._peer_map.abandon(), lambda: self._nic.contexts.give_back(context))
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self._rings is not None else "not enabled"

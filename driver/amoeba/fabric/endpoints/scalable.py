@@ -75,7 +75,7 @@ class ScalableEndpoint(FabricObject):
         self._shares_receives = shared_receives
         self._av: AddressVector | None = None
         nic = self._nic = domain.nic
-        first = nic.take_contexts(rx_contexts + tx_contexts)
+        first = nic.contexts.take_block(rx_contexts + tx_contexts)
         self._name = EndpointAddress(
             nic.mac, nic.ip, domain.job_id, domain.pid_on_fep, first, rx_contexts + tx_contexts
         )
@@ -146,7 +146,7 @@ class ScalableEndpoint(FabricObject):
         if not 0 <= index < count:
             raise fabric_error(Errno.FI_EINVAL, f"contexts have numbers from 0 to {count - 1}, got {index}")
         context = self._name.resource_index + offset + index
-        self._nic.reclaim()
+        self._nic.contexts.reclaim()
         if context in self._open or context in self._lost:
             raise fabric_error(Errno.FI_EBUSY, f"context {index} is in use")
         return context
@@ -188,13 +188,13 @@ class ScalableEndpoint(FabricObject):
     def _context_is_back(self, context: int) -> None:
         self._lost.discard(context)
         if self.closed:
-            self._nic.return_context(context)
+            self._nic.contexts.give_back(context)
 
     def _release(self) -> None:
         first = self._name.resource_index
         for context in range(first, first + self.rx_contexts + self.tx_contexts):
             if context not in self._lost:
-                self._nic.return_context(context)
+                self._nic.contexts.give_back(context)
 
     def __repr__(self) -> str:
         state = " closed" if self.closed else ""
@@ -258,7 +258,7 @@ class TransmitContext(Transmitter, HasOptions):
         if rings is not None:
             with contextlib.suppress(DeviceClosedError):
                 self._drain(rings)
-                self._nic.disable_context(self.context)
+                self._nic.contexts.disable(self.context)
                 rings.release()
                 self._receiver.release()
                 if rings.under_way:
@@ -412,7 +412,7 @@ class ReceiveContext(Receiving, HasOptions):
                 queue._detach(rings)
             with contextlib.suppress(DeviceClosedError):
                 self._receiver.refuse(self._stop_reading)
-                self._nic.disable_context(self.context)
+                self._nic.contexts.disable(self.context)
                 left = self._receiver.leave()
                 if self._reading is not None:
                     self._reading[0].release()

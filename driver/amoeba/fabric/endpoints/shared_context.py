@@ -29,7 +29,7 @@ class SharedTransmitContext(FabricObject):
         domain._check_open()
         self.tx_size = tx_size
         self._nic = domain.nic
-        self._context = self._nic.take_context()
+        self._context = self._nic.contexts.take()
         self._ring = ContextRings(self._nic, self._context, tx_size)
         start_context(domain.protection, self._context, self._ring)
         super().__init__(domain)
@@ -42,9 +42,9 @@ class SharedTransmitContext(FabricObject):
         ring = self._ring
         with contextlib.suppress(DeviceClosedError):
             ring.wait_until(lambda: not ring.under_way, time.monotonic() + DRAIN_TIME, DRAIN_ROUNDS)
-            self._nic.disable_context(self._context)
+            self._nic.contexts.disable(self._context)
             if not ring.under_way:
-                self._nic.return_context(self._context)
+                self._nic.contexts.give_back(self._context)
             ring.release()
 
     def __repr__(self) -> str:

@@ -182,7 +182,7 @@ class SharedReceiveContext(Receiving, HasOptions):
         receiver.selective = True
         self._shares: dict[int, Share] = {}
         """By the NIC's context, in the order in which they were enabled."""
-        self._context = self._nic.take_context()
+        self._context = self._nic.contexts.take()
         receiver.ring = EventRing(self._nic, self._context, rx_size)
         receiver.dispatch = self._dispatch = _SharedDispatch(receiver.ring, rx_size, self._shares)
         receiver.receives = self._receives = Receives(
@@ -276,8 +276,8 @@ class SharedReceiveContext(Receiving, HasOptions):
     def _release(self) -> None:
         self._stop_receiving()
         with contextlib.suppress(DeviceClosedError):
-            self._nic.disable_context(self._context)
-            self._nic.return_context(self._context)
+            self._nic.contexts.disable(self._context)
+            self._nic.contexts.give_back(self._context)
             self._receiver.release()
 
     def __repr__(self) -> str:

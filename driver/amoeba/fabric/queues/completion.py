@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amoeba_model.device import DeviceClosedError
-from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
@@ -181,9 +180,9 @@ class CompletionQueue(HasDescriptor):
     those of one peer.
 
     With FI_WAIT_FD the queue has a file descriptor to wait for. With automatic progress it is readable while there is
-    an entry. Else a simulated NIC runs only while the queue is read, so that it is readable as soon as operations are
-    under way, until the last completion has been read; if the queue is bound to an endpoint with FI_RECV, always, as
-    peers may have begun something.
+    an entry. Else entries are taken, and a simulated NIC runs, only while the queue is read, so that it is readable
+    as soon as operations are under way, until the last completion has been read; if the queue is bound to an endpoint
+    with FI_RECV, always, as peers may have begun something.
 
     Parameters
     ----------
@@ -198,8 +197,8 @@ class CompletionQueue(HasDescriptor):
     size : int
         Entries that there must be room for. There is room for any number, so this says nothing.
 
-    Raises FI_ENOSYS for other wait objects, and for descriptors on a NIC that is not simulated; FI_EINVAL for
-    FI_WAIT_SET without a set of the same fabric, or a negative size.
+    Raises FI_ENOSYS for other wait objects; FI_EINVAL for FI_WAIT_SET without a set of the same fabric, or a negative
+    size.
     """
 
     def __init__(
@@ -216,8 +215,6 @@ class CompletionQueue(HasDescriptor):
         if size < 0:
             raise fabric_error(Errno.FI_EINVAL, f"a queue has room for 0 or more entries, got {size}")
         described = by_descriptor(wait_obj, wait_set)
-        if described and not isinstance(domain.nic.device, SimulatedDevice):
-            raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         unspecified = cq_format is CqFormat.FI_CQ_FORMAT_UNSPEC
         self.format = CqFormat.FI_CQ_FORMAT_CONTEXT if unspecified else cq_format
         self._entry = _MAKERS[self.format]

@@ -4,7 +4,6 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from amoeba_model.network import SimulatedDevice
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
@@ -53,8 +52,6 @@ class Counter(HasDescriptor):
         wait_obj = check_enum(WaitObj, wait_obj, "wait_obj")
         wait_set = wait_set_of("counters", wait_obj, wait_set, domain._parent)
         described = by_descriptor(wait_obj, wait_set)
-        if described and not isinstance(domain.nic.device, SimulatedDevice):
-            raise fabric_error(Errno.FI_ENOSYS, f"{domain.nic.device.name} has no descriptor to wait for")
         self.wait_obj = wait_obj
         self._nic = domain.nic
         self._device = domain.nic.device
@@ -80,7 +77,7 @@ class Counter(HasDescriptor):
         self._number = 0
         """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
-        self._number = domain.nic.take_counter()
+        self._number = domain.nic.event_counters.take()
         if described:
             self._fd = WaitFd()
         if wait_set is not None:
@@ -90,7 +87,7 @@ class Counter(HasDescriptor):
     @property
     def _sums(self) -> tuple[int, int]:
         """(successes, errors), the NIC's and the driver's together."""
-        successes, errors = self._nic.event_counter(self._number) if self._number else (0, 0)
+        successes, errors = self._nic.event_counters.value(self._number) if self._number else (0, 0)
         no_successes, no_errors = self._miscounted
         # the NIC may not have written yet what it is known to have miscounted
         value, error_value = self._value + max(successes - no_successes, 0), self._errors + max(errors - no_errors, 0)
@@ -150,7 +147,7 @@ class Counter(HasDescriptor):
             raise fabric_error(Errno.FI_ENOSYS, "the counter was opened with FI_WAIT_NONE")
         timeout = check_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
-        errors = self._expected_errors
+        errors = self.expected_errors
         # no interrupt tells of what peers did
         most = WAIT_SLICE / 50 if self._hears_of_peers else WAIT_SLICE
         while (value := self.read()) < threshold:
@@ -173,7 +170,7 @@ class Counter(HasDescriptor):
         self._device.wait(seconds)
 
     @property
-    def _expected_errors(self) -> int:
+    def expected_errors(self) -> int:
         """How many errors are no news to the application."""
         return self._sums[1] if self._auto is None else self._known_errors
 
@@ -245,6 +242,9 @@ class Counter(HasDescriptor):
         self._show()
         return False
 
+    def _arm(self) -> bool:
+        return not self._hears_of_peers
+
     def _may_wait(self) -> bool:
         self._check_open()
         self._collect()
@@ -299,7 +299,7 @@ class Counter(HasDescriptor):
             deferral.fail()
         self._queues.clear()
         if self._number:
-            self._nic.return_counter(self._number)
+            self._nic.event_counters.give_back(self._number)
         self._rings.clear()
         self._close_descriptor()
 

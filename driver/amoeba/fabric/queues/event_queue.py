@@ -241,7 +241,7 @@ class EventQueue(FabricObject):
                 self._sources.remove(source)
 
     @property
-    def _deadline(self) -> float | None:
+    def deadline(self) -> float | None:
         """When the first connection can go on, if nothing else happens, on the clock of ``time.monotonic``."""
         return self._sources.deadline if self._sources else None
 
@@ -256,6 +256,9 @@ class EventQueue(FabricObject):
         with self._changed:
             self._go_on()
         return False
+
+    def _arm(self) -> bool | None:
+        """No NIC has a part in it."""
 
     @property
     def _readable(self) -> bool:

@@ -14,7 +14,7 @@ class HasDescriptor(FabricObject):
     """
 
     _fd: WaitFd | None = None
-    _deadline: float | None = None
+    deadline: float | None = None
     """When there may be something to be read though the descriptor does not say so: never."""
 
     @property
@@ -43,6 +43,9 @@ class HasDescriptor(FabricObject):
     def _attend(self) -> bool:
         """As :class:`amoeba.core.locking.Attended` says."""
         raise NotImplementedError
+
+    def _arm(self) -> bool | None:
+        """As :class:`amoeba.core.locking.Attended` says."""
 
     def _close_descriptor(self) -> None:
         if self._fd is not None:

@@ -37,7 +37,7 @@ class Member(Protocol):
     def closed(self) -> bool: ...
 
     @property
-    def _deadline(self) -> float | None:
+    def deadline(self) -> float | None:
         """When on the clock of ``time.monotonic`` there may be something to be read, whatever the descriptor says."""
 
     def fileno(self) -> int:
@@ -116,18 +116,18 @@ class WaitSet(FabricObject):
         waiting = [member._may_wait() for member in self._open_members]  # of all: each shows what is there
         return all(waiting)
 
-    def _glance(self) -> None:
+    def glance(self) -> None:
         """With manual progress, let a little time pass on simulated NICs, as reading would."""
         if self._auto is None:
             for member in self._open_members:
                 member._rest(0)
 
     @property
-    def _deadline(self) -> float | None:
+    def deadline(self) -> float | None:
         """The first of its members'; automatic progress heeds it itself."""
         if self._auto is not None:
             return None
-        deadlines = [member._deadline for member in self._open_members if member._deadline is not None]
+        deadlines = [member.deadline for member in self._open_members if member.deadline is not None]
         return min(deadlines, default=None)
 
     @property

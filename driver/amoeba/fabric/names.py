@@ -5,6 +5,7 @@ figures, behind that of the process if it is another than this side's: ``3``, ``
 contexts from 0 on, in the order in which they are enabled.
 """
 
+import dataclasses
 import ipaddress
 import re
 import socket
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.nic.address import EndpointAddress
 
 __all__ = ["Service", "find_node", "following"]
 
@@ -38,6 +40,11 @@ class Service:
             )
         process, context = found.groups()
         return cls(int(context), None if process is None else int(process))
+
+    def at(self, address: EndpointAddress) -> EndpointAddress:
+        """Its address on the node of this one, in the same job."""
+        process = address.pid_on_fep if self.process is None else self.process
+        return dataclasses.replace(address, pid_on_fep=process, resource_index=self.context, contexts=1)
 
 
 def find_node(node: str, nics: Mapping[int, bytes], *, numeric: bool = False) -> tuple[bytes, int]:

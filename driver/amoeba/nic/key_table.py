@@ -1,16 +1,18 @@
-"""Which slot of the NIC's key table holds which key. Every call takes the same time, however full the table is."""
+"""The key table of a NIC: by which keys peers reach memory. Every call takes the same time, however full it is."""
 
 import secrets
 
-from amoeba_model.registers import key_slots
+from amoeba_model.registers import KeyFlags, key_slots
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
-from amoeba.fabric.constants import FI_KEY_NOTAVAIL
+from amoeba.nic.registers import Registers
 
-__all__ = ["KeySlots"]
+__all__ = ["KeySlots", "KeyTable"]
 
 _KEY_BITS = 64
+_NO_KEY = 2**_KEY_BITS - 1
+"""What FI_KEY_NOTAVAIL says."""
 _FOLD_BITS = 16
 """A key's slot depends on the exclusive-or of its parts of so many bits."""
 
@@ -36,7 +38,7 @@ class KeySlots:
         Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in the table, FI_ENOSPC if all slots in which it may
         lie are taken.
         """
-        if not 0 <= key < FI_KEY_NOTAVAIL:
+        if not 0 <= key < _NO_KEY:
             raise fabric_error(Errno.FI_EINVAL, f"a key has 64 bits and is not FI_KEY_NOTAVAIL, got {key:#x}")
         if key in self._slots:
             raise fabric_error(Errno.FI_ENOKEY, f"key {key:#x} is in use")
@@ -60,7 +62,7 @@ class KeySlots:
             first = next(key_slots(key, self.size))
             # flips the bits of the lowest part that make the fold differ from the slot
             key ^= (first ^ slot) & (1 << _FOLD_BITS) - 1
-            if key not in self._slots and key != FI_KEY_NOTAVAIL:
+            if key not in self._slots and key != _NO_KEY:
                 self._enter(key, slot)
                 return key, slot
 
@@ -82,3 +84,62 @@ class KeySlots:
             self._position[last] = position
         self._position[slot] = -1
         self._slots[key] = slot
+
+
+class KeyTable:
+    """The keys of one NIC, and the regions they stand for."""
+
+    def __init__(self, registers: Registers) -> None:
+        self._registers = registers
+        self._slots = KeySlots(registers.parameters.keys)
+
+    def __len__(self) -> int:
+        """Keys in the table."""
+        return len(self._slots)
+
+    def store(self, key: int | None, base: int, length: int, domain: int, flags: KeyFlags) -> int:
+        """Enter a region into the key table under ``key``, or under an unguessable one if None; returns the key.
+
+        When this returns, the NIC accepts requests for it. Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in
+        use on this NIC, FI_ENOSPC if all slots where it may lie are taken.
+        """
+        if key is None:
+            key, slot = self._slots.choose()
+        else:
+            slot = self._slots.take(key)
+        self._write(slot, key, base, length, domain, flags | KeyFlags.VALID)
+        self._registers.flush()
+        return key
+
+    def count(
+        self, key: int, base: int, length: int, domain: int, flags: KeyFlags, read_counter: int, write_counter: int
+    ) -> None:
+        """Store a key in use once more, with event counters of what peers do by it; 0: none."""
+        slot = self._slots.slot_of(key)
+        self._write(slot, key, base, length, domain, flags | KeyFlags.VALID, read_counter, write_counter)
+        self._registers.flush()
+
+    def remove(self, key: int) -> None:
+        """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
+        self._write(self._slots.give_back(key), 0, 0, 0, 0, KeyFlags(0))
+        self._registers.flush()
+
+    def _write(
+        self,
+        slot: int,
+        key: int,
+        base: int,
+        length: int,
+        domain: int,
+        flags: KeyFlags,
+        read_counter: int = 0,
+        write_counter: int = 0,
+    ) -> None:
+        self._registers.write_wide("keys", "key", key)
+        self._registers.write_wide("keys", "base", base)
+        self._registers.write_wide("keys", "length", length)
+        self._registers.write("keys", "domain", domain)
+        self._registers.write("keys", "flags", flags)
+        self._registers.write("keys", "read_counter", read_counter)
+        self._registers.write("keys", "write_counter", write_counter)
+        self._registers.write("keys", "store", slot)

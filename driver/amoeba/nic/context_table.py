@@ -1,0 +1,151 @@
+"""The contexts of a NIC: who uses which, and what they are programmed with."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from amoeba_model.registers import ContextControl
+
+from amoeba.core.buffers import address_of, allocate
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.nic.dma import DmaMap
+from amoeba.nic.registers import Registers
+
+__all__ = ["ContextSettings", "ContextTable"]
+
+
+@dataclass(frozen=True)
+class ContextSettings:
+    """What a context is programmed with when an endpoint is enabled; sizes are log2 of entries."""
+
+    transmit_base: int
+    transmit_size: int
+    completion_base: int
+    completion_size: int
+    domain: int
+    job_id: int
+    pid_on_fep: int
+    cswap_by_bits: bool = False
+    event_base: int = 0
+    """0: without an event ring."""
+    event_size: int = 0
+    receive_base: int = 0
+    receive_size: int = 0
+    unexpected_base: int = 0
+    """0: without messages."""
+    read_counter: int = 0
+    """Event counters of what peers do; 0: none."""
+    write_counter: int = 0
+    receive_context: int | None = None
+    """The context whose receives messages meet; None: its own."""
+    data_by_key: bool = False
+    """Immediate data comes only with reads by keys that allow it."""
+
+
+class ContextTable:
+    """The contexts of one NIC."""
+
+    def __init__(self, registers: Registers, dma: DmaMap) -> None:
+        self._registers = registers
+        self._dma = dma
+        self._total = registers.parameters.contexts
+        self.free = list(range(self._total))
+        """Those that nobody uses, the one unused longest first."""
+        self.retired: list[Callable[[], bool]] = []
+        """Say whether the operations of a closed context have ended, and have given it back then."""
+        self._answers: memoryview | None = None
+
+    def take(self) -> int:
+        """A context nobody uses, the one unused longest that leaves most free ones side by side.
+
+        Raises FI_ENOSPC when there is none.
+        """
+        self.reclaim()
+        free = self.free
+        if not free:
+            raise fabric_error(Errno.FI_ENOSPC, f"all {self._total} endpoint contexts are in use")
+
+        def cost(context: int) -> tuple[int, bool]:
+            run = _run(context, free)
+            return len(run), context not in (run[0], run[-1])
+
+        context = min(free, key=cost)
+        free.remove(context)
+        return context
+
+    def take_block(self, count: int) -> int:
+        """So many contexts side by side that nobody uses; returns the first. Raises FI_ENOSPC when there are none."""
+        self.reclaim()
+        free = set(self.free)
+        for first in range(self._total - count + 1):
+            block = set(range(first, first + count))
+            if block <= free:
+                self.free = [context for context in self.free if context not in block]
+                return first
+        raise fabric_error(
+            Errno.FI_ENOSPC,
+            f"expected {count} endpoint contexts side by side, {len(free)} of {self._total} are free",
+        )
+
+    def give_back(self, context: int) -> None:
+        """Nobody uses this one any more."""
+        self.free.append(context)
+
+    def reclaim(self) -> None:
+        """Take back what belonged to closed contexts whose operations have ended since."""
+        self.retired = [is_over for is_over in self.retired if not is_over()]
+
+    def enable(self, context: int, settings: ContextSettings) -> None:
+        """Program and start a context; its ring indices begin at 0. When this returns, peers can reach it."""
+        self._provide_answer_memory()
+        self._registers.write_wide("contexts", "transmit_base", settings.transmit_base, context)
+        self._registers.write("contexts", "transmit_size", settings.transmit_size, context)
+        self._registers.write_wide("contexts", "completion_base", settings.completion_base, context)
+        self._registers.write("contexts", "completion_size", settings.completion_size, context)
+        self._registers.write("contexts", "domain", settings.domain, context)
+        self._registers.write("contexts", "job_id", settings.job_id, context)
+        self._registers.write("contexts", "pid_on_fep", settings.pid_on_fep, context)
+        self._registers.write_wide("contexts", "event_base", settings.event_base, context)
+        self._registers.write("contexts", "event_size", settings.event_size, context)
+        self._registers.write_wide("contexts", "receive_base", settings.receive_base, context)
+        self._registers.write("contexts", "receive_size", settings.receive_size, context)
+        self._registers.write_wide("contexts", "unexpected_base", settings.unexpected_base, context)
+        self._registers.write("contexts", "read_counter", settings.read_counter, context)
+        self._registers.write("contexts", "write_counter", settings.write_counter, context)
+        control = ContextControl.ENABLE
+        if settings.cswap_by_bits:
+            control |= ContextControl.CSWAP_BY_BITS
+        if settings.receive_context is not None:
+            self._registers.write("contexts", "receive_context", settings.receive_context, context)
+            control |= ContextControl.SHARES_RECEIVES
+        if settings.data_by_key:
+            control |= ContextControl.DATA_BY_KEY
+        self._registers.write("contexts", "control", control, context)
+        self._registers.flush()
+
+    def _provide_answer_memory(self) -> None:
+        """Give the NIC the memory in which it keeps long answers, once.
+
+        It belongs to the NIC until that is closed, and pages that no answer was written to cost nothing.
+        """
+        if self._answers is None:
+            parameters = self._registers.parameters
+            self._answers = allocate(parameters.target_pdcs * parameters.window * parameters.payload)
+            address = address_of(self._answers)
+            self._dma.grant(address, self._answers.nbytes, writable=True)
+            self._registers.write_wide("device", "answer_base", address)
+
+    def disable(self, context: int) -> None:
+        """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""
+        self._registers.write("contexts", "control", 0, context)
+        self._registers.flush()
+
+
+def _run(context: int, free: Collection[int]) -> range:
+    """The free contexts side by side of which this is one."""
+    first = last = context
+    while first - 1 in free:
+        first -= 1
+    while last + 1 in free:
+        last += 1
+    return range(first, last + 1)

@@ -1,0 +1,52 @@
+"""The event counters of a NIC, which it writes to host memory whenever one advances."""
+
+from amoeba_model.descriptors import EVENT_COUNTER
+
+from amoeba.core.buffers import address_of, allocate
+from amoeba.nic.dma import DmaMap
+from amoeba.nic.records import record_struct
+from amoeba.nic.registers import Registers
+
+__all__ = ["EventCounters"]
+
+_COUNTER = record_struct(EVENT_COUNTER)
+
+
+class EventCounters:
+    """Those of one NIC; number 0 counts nothing."""
+
+    def __init__(self, registers: Registers, dma: DmaMap) -> None:
+        self._registers = registers
+        self._dma = dma
+        self.free = list(range(1, registers.parameters.event_counters))
+        """Those that nobody uses, the one unused longest first."""
+        self._memory: memoryview | None = None
+
+    def take(self) -> int:
+        """An event counter that nobody uses, set to zero; 0 if all are in use."""
+        if not self.free:
+            return 0
+        number = self.free.pop(0)
+        entry = self._values()
+        self._registers.write("device", "counter_clear", number)
+        self._registers.flush()
+        start = number * EVENT_COUNTER.size
+        entry[start : start + EVENT_COUNTER.size] = bytes(EVENT_COUNTER.size)
+        return number
+
+    def give_back(self, number: int) -> None:
+        """Give a counter back, which nothing advances any more."""
+        self.free.append(number)
+
+    def value(self, number: int) -> tuple[int, int]:
+        """(successes, errors) that a counter in use has reached."""
+        return _COUNTER.unpack_from(self._values(), number * EVENT_COUNTER.size)
+
+    def _values(self) -> memoryview:
+        """Where the NIC writes its event counters: made at the first use, it is the NIC's until that is closed."""
+        if self._memory is None:
+            self._memory = allocate(self._registers.parameters.event_counters * EVENT_COUNTER.size)
+            address = address_of(self._memory)
+            self._dma.grant(address, self._memory.nbytes, writable=True)
+            self._registers.write_wide("device", "counter_base", address)
+        return self._memory

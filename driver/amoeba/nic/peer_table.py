@@ -1,0 +1,69 @@
+"""The peer table of a NIC: each entry in use is one packet delivery context of it."""
+
+import secrets
+
+from amoeba_model.registers import PeerFlags
+
+from amoeba.nic.address import EndpointAddress
+from amoeba.nic.free_numbers import FreeNumbers
+from amoeba.nic.registers import Registers
+
+__all__ = ["PeerTable"]
+
+
+class PeerTable:
+    """The entries of one NIC's table."""
+
+    def __init__(self, registers: Registers) -> None:
+        self._registers = registers
+        self._numbers = FreeNumbers(range(registers.parameters.peers), "peer table entries")
+        self._opened = 0
+        self._psn_origin: int | None = None
+
+    @property
+    def free(self) -> list[int]:
+        """Entries that nobody uses, the one unused longest first."""
+        return self._numbers.free
+
+    def open(self, context: int, address: EndpointAddress, initiator: int) -> int:
+        """Open a packet delivery context from ``context`` to ``address``; returns its index in the peer table.
+
+        ``initiator``: the context by which the peer is to know who sends. Raises FI_ENOSPC when the table is full.
+        """
+        peer = self._numbers.take()
+        self.reopen(peer, context, address, initiator)
+        return peer
+
+    def reopen(self, peer: int, context: int, address: EndpointAddress, initiator: int) -> None:
+        """Store an entry in use, which opens a new packet delivery context. Nothing may be outstanding on it."""
+        self._opened += 1
+        self._registers.write_wide("peers", "mac", int.from_bytes(address.mac, "big"))
+        self._registers.write("peers", "ip", address.ip)
+        self._registers.write("peers", "job_id", address.job_id)
+        self._registers.write("peers", "pid_on_fep", address.pid_on_fep)
+        self._registers.write("peers", "resource_index", address.resource_index)
+        self._registers.write("peers", "initial_psn", self._first_psn())
+        # Source ports from the dynamic range spread flows over equal paths.
+        self._registers.write("peers", "entropy", 0xC000 | (self._opened * 0x9E5) & 0x3FFF)
+        self._registers.write("peers", "flags", PeerFlags.VALID)
+        self._registers.write("peers", "context", context)
+        self._registers.write("peers", "initiator", initiator)
+        self._registers.write("peers", "store", peer)
+
+    def _first_psn(self) -> int:
+        """Where the packet delivery context that is being opened begins.
+
+        Another number for every opening, so that no late answer of the entry's last user fits, and no opening of a
+        NIC that had this address before, whose packets a target would take this one's for. Random, therefore,
+        unless all NICs are simulated in this process: a simulation repeats itself.
+        """
+        if self._psn_origin is None:
+            rerun = self._registers.device.rerun
+            self._psn_origin = secrets.randbits(32) if rerun is None else rerun * 0x85EB_CA6B
+        return self._psn_origin + self._opened * 0x9E37_79B1 & 0xFFFF_FFFF
+
+    def close(self, peer: int) -> None:
+        """Invalidate an entry and give it back. Nothing may be outstanding on it."""
+        self._registers.write("peers", "flags", 0)
+        self._registers.write("peers", "store", peer)
+        self._numbers.give_back(peer)
