@@ -4,7 +4,6 @@
 from dataclasses import replace
 
 from amoeba import BindFlags, CompletionQueue, CqErrEntry, OpFlags
-from amoeba.fabric.endpoints import shared_receive
 from amoeba.fabric.endpoints.receiver import Receiver
 from amoeba.fabric.endpoints.scalable import ReceiveContext, ScalableEndpoint
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
@@ -12,8 +11,10 @@ from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.queues.counters import Counters
 from amoeba.nic.context_table import ContextTable
+from amoeba.transport import shared_receives
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.receives import Receives
+from amoeba.transport.shared_receives import SharedReceives
 from amoeba_model.descriptors import ReceiveFlags
 from broken_driver import injected_operands_are_used_in_place
 from sabotage import around, breaks
@@ -86,7 +87,7 @@ def senders_are_known_by_the_context_of_their_ring(patch):
     "fi_endpoint.searches_of_a_shared_*",
 )
 def all_shared_receives_are_the_first_endpoints(patch):
-    patch.setattr(shared_receive, "_outlet_of", lambda shares, event: next(iter(shares.values())).outlet)
+    patch.setattr(SharedReceives, "outlet_of", lambda self, event: next(iter(self.shares.values())).outlet)
 
 
 @breaks("fi_endpoint.messages_for_any_endpoint_*", "fi_endpoint.both_contexts_may_be_shared")
@@ -101,8 +102,8 @@ def endpoints_keep_their_messages_to_themselves(patch):
 
 @breaks("fi_endpoint.closing_an_endpoint_leaves_shared_*")
 def messages_outlive_their_endpoint(patch):
-    patch.setattr(shared_receive, "empty", lambda *arguments: True)
-    patch.setattr(shared_receive, "refuse_all", lambda *arguments: False)
+    patch.setattr(shared_receives, "empty", lambda *arguments: True)
+    patch.setattr(shared_receives, "refuse_all", lambda *arguments: False)
 
 
 @breaks("fi_endpoint.a_scalable_endpoint_may_share_*")

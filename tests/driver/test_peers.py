@@ -180,7 +180,7 @@ def test_closing_an_endpoint_closes_its_delivery_contexts(fabric, pair, target):
 
 @pytest.mark.parametrize("seconds", [1.0, 0.0], ids=["in time", "on a machine too busy for that"])
 def test_contexts_and_entries_are_used_again_after_close(fabric, keep, pair, target, monkeypatch, seconds):
-    monkeypatch.setattr("amoeba.fabric.endpoints.transmit.DRAIN_TIME", seconds)
+    monkeypatch.setattr("amoeba.transport.context.DRAIN_TIME", seconds)
     memory, region = target
     parameters = fabric.nics[0].parameters
     pair[0].endpoint.close()

@@ -76,7 +76,7 @@ def test_a_context_comes_back_when_the_peer_is_given_up(fabric, server, region, 
     nic, domain = fabric.nics[0], keep(fabric.domain(0))
     before = tables(nic)
     nic.retransmission = Retransmission(timeout=1 << 20, limit=0)
-    monkeypatch.setattr("amoeba.fabric.endpoints.transmit.DRAIN_TIME", 0)
+    monkeypatch.setattr("amoeba.transport.context.DRAIN_TIME", 0)
     side, found = unanswered(fabric, domain, server, region, keep)
     side.endpoint.close()
     assert tables(nic) != before

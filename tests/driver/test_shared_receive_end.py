@@ -98,7 +98,7 @@ def test_a_context_says_what_it_is_and_that_it_was_left_open(fabric, keep):
     context = domain.srx_context()
     context.recv(bytearray(8))
     assert repr(context).endswith("of 0 endpoints, 1 receives posted>")
-    number = context._context
+    number = context._shared.context.number
     with pytest.warns(ResourceWarning, match=rf"unclosed <SharedReceiveContext {number} of 0 endpoints"):
         del context
     closed = keep(domain.srx_context())

@@ -1,55 +1,243 @@
-"""Starting and stopping a context of the NIC with the rings of an endpoint."""
+"""A context of the NIC: what is posted into it, what comes out of it, and how it begins and ends.
 
-from amoeba.fabric.constants import Caps
-from amoeba.fabric.endpoints.receiver import Receiver
-from amoeba.fabric.queues.counters import Counters
+Open what it is to have, then :meth:`Context.enable` it; :meth:`Context.close` waits for what is under way, tells
+peers, and gives everything back, at once or when late answers cannot come any more. What is not opened it has not:
+without rings nothing can be posted, without events nobody hears of peers, without receives there are no messages.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.context_table import ContextSettings
+from amoeba.nic.event_ring import EventRing
+from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.peers import PeerMap
 from amoeba.transport.protection_domain import ProtectionDomain
+from amoeba.transport.receives import Outlet, Receives
+from amoeba.transport.rendezvous import LongReceives, LongSends
+from amoeba.transport.requests import Tally
+from amoeba.transport.retirement import retire
 from amoeba.transport.rings import ContextRings
+from amoeba.transport.sharing import RingShare
+from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
+from amoeba.transport.unexpected import refuse_all
 
-__all__ = ["address_of_context", "start_context"]
-
-
-def address_of_context(domain: ProtectionDomain, context: int) -> EndpointAddress:
-    """By which peers reach a context that was taken from the domain's NIC."""
-    return domain.address_of(context)
+__all__ = ["Context", "Sharer"]
 
 
-def start_context(
-    domain: ProtectionDomain,
-    context: int,
-    rings: ContextRings | None,
-    receiver: Receiver | None = None,
-    counters: Counters | None = None,
-) -> None:
-    """Start a context that was taken from the domain's NIC.
+class Sharer:
+    """Whoever receives messages for a context that shares its receives with others."""
 
-    Without ``rings`` nothing can be posted. ``receiver`` has been started before: without its event ring peers cannot
-    send immediate data, without its receive ring, or a shared one, no messages. ``counters`` count what peers do.
+    receive_context: int
+    """The NIC's context that has the receives."""
+
+    def refuse(self, deadline: float) -> bool:
+        """As :func:`refuse_all` does it for the context."""
+        raise NotImplementedError
+
+    def leave(self) -> bool:
+        """The context has been disabled, and receives no more. Whether it may be used again."""
+        raise NotImplementedError
+
+
+class Context:
+    """A context of a protection domain's NIC.
+
+    ``number``: one that was taken before, else one is taken: FI_ENOSPC if there is none left.
     """
-    nic = domain.nic
-    ring = None if receiver is None else receiver.ring
-    receives = None if receiver is None else receiver.receives
-    nic.contexts.enable(
-        context,
-        ContextSettings(
-            transmit_base=0 if rings is None else rings.transmit_base,
-            transmit_size=0 if rings is None else rings.size_log2,
-            completion_base=0 if rings is None else rings.completion_base,
-            completion_size=0 if rings is None else rings.size_log2,
-            domain=domain.number,
-            job_id=domain.job_id,
-            pid_on_fep=domain.pid_on_fep,
-            cswap_by_bits=domain.cswap_by_bits,
-            event_base=0 if ring is None else ring.base,
-            event_size=0 if ring is None else ring.size_log2,
-            receive_base=0 if receives is None else receives.base,
-            receive_size=0 if receives is None else receives.size_log2,
-            unexpected_base=0 if receives is None else receives.unexpected_base,
-            receive_context=None if receiver is None else receiver.receive_context,
-            read_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_READ),
-            write_counter=0 if counters is None else counters.number(Caps.FI_REMOTE_WRITE),
-            data_by_key=receiver is not None and receiver.queue is None,
-        ),
-    )
+
+    def __init__(self, domain: ProtectionDomain, number: int | None = None) -> None:
+        self.domain = domain
+        self.nic = domain.nic
+        self.number = domain.nic.contexts.take() if number is None else number
+        self.rings: TransmitRings | None = None
+        self.own_rings: ContextRings | None = None
+        """The same, if nobody shares them."""
+        self.events: EventRing | None = None
+        self.dispatch: Dispatch | None = None
+        self.receives: Receives | None = None
+        self.long_sends: LongSends | None = None
+        self.peers: PeerMap | None = None
+        self.sharer: Sharer | None = None
+        """Who receives the messages, if not this itself."""
+
+    @property
+    def address(self) -> EndpointAddress:
+        """By which peers reach it."""
+        return self.domain.address_of(self.number)
+
+    # What it has
+
+    def open_rings(self, entries: int) -> ContextRings:
+        """Let requests be posted: as many descriptors as a power of two says can be under way."""
+        self.rings = self.own_rings = ContextRings(self.nic, self.number, entries)
+        return self.own_rings
+
+    def share_rings(self, other: "Context") -> RingShare:
+        """The same, through the rings of another context, which others share, too."""
+        assert other.own_rings is not None  # it has been opened for that
+        self.rings = share = RingShare(other.own_rings)
+        return share
+
+    def open_peers(self, initiator: int | None = None) -> PeerMap:
+        """Let requests go somewhere. ``initiator``: the context by which peers know this one, if it is another."""
+        assert self.rings is not None  # there is something to post through
+        self.peers = PeerMap(self.rings, self.number if initiator is None else initiator)
+        return self.peers
+
+    def open_events(
+        self,
+        entries: int,
+        number_of: Callable[[int, int], int],
+        *,
+        listening: bool,
+        dispatch: Callable[[EventRing], Dispatch] | None = None,
+    ) -> Dispatch:
+        """Hear of what peers do; ``entries`` that nobody has read may wait before peers are held back.
+
+        ``number_of`` and ``listening`` are those of a :class:`Dispatch`; ``dispatch`` makes another than that.
+        """
+        self.events = EventRing(self.nic, self.number, entries)
+        if dispatch is None:
+            self.dispatch = Dispatch(self.events, number_of, ahead=entries, listening=listening)
+        else:
+            self.dispatch = dispatch(self.events)
+        if self.rings is not None and listening:
+            self.rings.companion = self.dispatch
+        return self.dispatch
+
+    def open_long_sends(self, on_read: Callable[[], None]) -> LongSends:
+        """Let messages be sent that their receivers read; ``on_read`` as :class:`LongSends` says."""
+        assert self.rings is not None  # there is something to post through
+        assert self.dispatch is not None  # and to hear of the end
+        self.long_sends = LongSends(self.nic, self.domain.number, self.address, self.rings, self.dispatch, on_read)
+        if self.rings.companion is None:  # nobody listens: there are no events but those of long messages
+            self.rings.companion = self.long_sends
+        return self.long_sends
+
+    def outlet(self, tally: Tally, *, selective: bool, ready: bool = True) -> Outlet:
+        """What becomes of messages for this context: they are ready where its events are, or, without ``ready``, on
+        their own. Long ones are read through its rings."""
+        assert self.rings is not None
+        assert self.peers is not None
+        assert self.dispatch is not None
+        long = LongReceives(self.rings, self.peers, self.dispatch)
+        return Outlet(
+            self.dispatch.ready if ready else deque(), self.dispatch.number_of, long.fetch, tally, selective
+        )
+
+    def open_receives(self, outlet: Outlet, *, counter: int = 0) -> Receives:
+        """Receive messages. ``counter``: the event counter by which the NIC counts them."""
+        return self.open_receives_for(lambda event: outlet, counter=counter, tally=outlet.tally)
+
+    def open_receives_for(
+        self,
+        outlet_of: "Callable[..., Outlet]",
+        *,
+        counter: int = 0,
+        tally: Tally | None = None,
+    ) -> Receives:
+        """The same on behalf of several contexts: whose a message is says its event."""
+        assert self.dispatch is not None
+        self.receives = Receives(self.nic, self.number, self.dispatch, outlet_of, counter=counter, tally=tally)
+        return self.receives
+
+    # Its life
+
+    def enable(self, *, read_counter: int = 0, write_counter: int = 0, data_by_key: bool = False) -> None:
+        """Start it: from now on it reaches peers, and peers reach it. The counters count what these do.
+
+        ``data_by_key``: immediate data comes only with reads by keys that allow it.
+        """
+        rings, events, receives = self.own_rings, self.events, self.receives
+        self.nic.contexts.enable(
+            self.number,
+            ContextSettings(
+                transmit_base=0 if rings is None else rings.transmit_base,
+                transmit_size=0 if rings is None else rings.size_log2,
+                completion_base=0 if rings is None else rings.completion_base,
+                completion_size=0 if rings is None else rings.size_log2,
+                domain=self.domain.number,
+                job_id=self.domain.job_id,
+                pid_on_fep=self.domain.pid_on_fep,
+                cswap_by_bits=self.domain.cswap_by_bits,
+                event_base=0 if events is None else events.base,
+                event_size=0 if events is None else events.size_log2,
+                receive_base=0 if receives is None else receives.base,
+                receive_size=0 if receives is None else receives.size_log2,
+                unexpected_base=0 if receives is None else receives.unexpected_base,
+                receive_context=None if self.sharer is None else self.sharer.receive_context,
+                read_counter=read_counter,
+                write_counter=write_counter,
+                data_by_key=data_by_key,
+            ),
+        )
+
+    def abandon(self) -> None:
+        """Withdraw what has been opened before it was enabled."""
+        self._release()
+
+    def close(self, back: Callable[[], None] | None = None) -> None:
+        """Wait until requests are done and peers have been told, for :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at
+        most, and give everything back.
+
+        Senders of long messages that met no receive hear that nobody will read them. ``back`` is called when the
+        NIC's context can be used again, perhaps long afterwards; else it is given back then.
+        """
+        if back is None:
+            nic, number = self.nic, self.number
+
+            def back() -> None:
+                nic.contexts.give_back(number)
+
+        self._refuse()
+        self.nic.contexts.disable(self.number)
+        left = self.sharer is None or self.sharer.leave()
+        idle = self.own_rings is None or not self.own_rings.under_way
+        peers = self.peers
+        self._release()
+        if not left:
+            return  # messages for it lie where they cannot be taken out: it must not be used again
+        if idle:
+            back()
+        elif peers is not None:
+            retire(self.nic, self.number, peers.abandon(), back)
+
+    def _refuse(self) -> None:
+        """Drain it; what comes meanwhile is refused, too."""
+        deadline = time.monotonic() + DRAIN_TIME
+        self._refuse_messages(deadline)
+        self._drain()
+        while self._refuse_messages(deadline):
+            self._drain()
+
+    def _refuse_messages(self, deadline: float) -> bool:
+        """Whether there was something to be refused, and time is left."""
+        if self.sharer is not None:
+            return self.sharer.refuse(deadline)
+        if self.receives is None or self.dispatch is None or self.rings is None:
+            return False
+        return refuse_all(self.receives, self.dispatch, deadline)
+
+    def _drain(self) -> None:
+        rings = self.rings
+        if rings is None:
+            return
+        deadline = time.monotonic() + DRAIN_TIME
+        # messages that nobody reads take half of it
+        rings.wait_until(lambda: not (rings.under_way or rings.held), deadline - DRAIN_TIME / 2)
+        if rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS) and self.peers is not None:
+            self.peers.clear(deadline)
+
+    def _release(self) -> None:
+        """Withdraw the NIC's access to rings and buffers."""
+        for part in (self.rings, self.long_sends, self.receives, self.dispatch, self.events):
+            if part is not None:
+                part.release()
+        if self.rings is not None:
+            self.rings.companion = None
+        self.long_sends = self.receives = self.events = self.dispatch = None
+
+

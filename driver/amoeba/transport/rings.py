@@ -216,6 +216,9 @@ class ContextRings(TransmitRings):
                 dma.revoke(address, length)
             raise
 
+    def count_by(self, kind: int, counter: int) -> None:
+        self.counters[kind] = counter
+
     def announce(self) -> None:
         if self._announced != self._tail:
             self._announced = self._tail

@@ -92,6 +92,9 @@ class RingShare(TransmitRings):
         if not more:
             self.announce()
 
+    def count_by(self, kind: int, counter: int) -> None:
+        """Nothing: requests of others have other counters."""
+
     def announce(self) -> None:
         if self._unannounced:
             self._unannounced = False

@@ -122,6 +122,10 @@ class TransmitRings(ABC):
         self.post(closing(done), True, peer, DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
     @abstractmethod
+    def count_by(self, kind: int, counter: int) -> None:
+        """Let an event counter of the NIC count requests of a kind, if the ring is nobody else's."""
+
+    @abstractmethod
     def announce(self) -> None:
         """Ring the doorbell for descriptors that wait for it."""
 

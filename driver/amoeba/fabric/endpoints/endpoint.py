@@ -21,11 +21,8 @@ from amoeba.fabric.operations.rights import rights_of
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter
 from amoeba.nic.address import EndpointAddress
-from amoeba.transport.context import address_of_context, start_context
-from amoeba.transport.peers import PeerMap
-from amoeba.transport.retirement import retire
-from amoeba.transport.rings import INJECT_SIZE, ContextRings
-from amoeba.transport.transmit_rings import TransmitRings
+from amoeba.transport.context import Context
+from amoeba.transport.rings import INJECT_SIZE
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
@@ -123,6 +120,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         self._shares_receives = shared_receives
         self._stx: SharedTransmitContext | None = None
         self._name: EndpointAddress | None = None
+        self._context: Context | None = None
+        """From :meth:`enable` on."""
         super().__init__(domain, tx_size=tx_size, op_flags=op_flags)
 
     # Set-up
@@ -206,23 +205,23 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         if self._shares_receives and self._receiver.srx is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared receive context before enable()")
         self._receiver.check_sharing(vector)
-        nic = self._nic
-        context = nic.contexts.take()
-        rings: TransmitRings
-        if self._stx is None:
-            rings = own = ContextRings(nic, context, self.tx_size)
-        else:
-            rings, own = self._stx._share(), None
-        peers = PeerMap(rings, initiator=context)
+        context = Context(self.domain.protection)
+        rings = context.open_rings(self.tx_size) if self._stx is None else self._stx._share_rings(context)
+        peers = context.open_peers()
         try:
             vector._attach(peers)
         except BaseException:
-            rings.release()
-            nic.contexts.give_back(context)
+            context.abandon()
+            self._nic.contexts.give_back(context.number)
             raise
-        self._name = address_of_context(self.domain.protection, context)
-        self._receiver.start(nic, self.domain.number, self._name, vector, rings, peers, self._counters)
-        start_context(self.domain.protection, context, own, self._receiver, self._counters)
+        self._name = context.address
+        self._receiver.start(context, vector, self._counters)
+        context.enable(
+            read_counter=self._counters.number(Caps.FI_REMOTE_READ),
+            write_counter=self._counters.number(Caps.FI_REMOTE_WRITE),
+            data_by_key=self._receiver.queue is None,
+        )
+        self._context = context
         self._start(rings, peers)
 
     def getname(self) -> bytes:
@@ -251,22 +250,12 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         super().close()
 
     def _release(self) -> None:
-        if self._av is None or self._name is None or (rings := self._stop(self._av)) is None:
+        if self._av is None or self._context is None or self._stop(self._av) is None:
             return
         self._stop_receiving()
         with contextlib.suppress(DeviceClosedError):
-            self._receiver.refuse(lambda: self._drain(rings))
-            context = self._name.resource_index
-            self._nic.contexts.disable(context)
-            left = self._receiver.leave()
-            ended = rings.context != context or not rings.under_way
-            rings.release()
+            self._context.close()
             self._receiver.release()
-            if left and ended:
-                self._nic.contexts.give_back(context)
-            elif left:
-                assert self._peer_map is not None
-                retire(self._nic, context, self._peer_map.abandon(), lambda: self._nic.contexts.give_back(context))
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "enabled" if self._rings is not None else "not enabled"

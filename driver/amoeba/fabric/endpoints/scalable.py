@@ -1,7 +1,6 @@
 """Scalable endpoints: one address, several transmit and receive contexts. fi_endpoint(3)."""
 
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -23,11 +22,7 @@ from amoeba.fabric.operations.rights import rights_of
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter, Counters
 from amoeba.nic.address import EndpointAddress
-from amoeba.transport.context import address_of_context, start_context
-from amoeba.transport.peers import PeerMap
-from amoeba.transport.retirement import retire
-from amoeba.transport.rings import ContextRings
-from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME
+from amoeba.transport.context import Context
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
@@ -157,33 +152,31 @@ class ScalableEndpoint(FabricObject):
             raise fabric_error(Errno.FI_ENOAV, "bind an address vector before enable()")
         return self._av
 
-    def _make_rings(
-        self, context: int, entries: int, receiver: Receiver, counters: Counters
-    ) -> tuple[ContextRings, PeerMap]:
-        """Rings to start a context with, also those of its ``receiver``, and the peers reached through them.
+    def _open_context(self, number: int, entries: int, receiver: Receiver, counters: Counters) -> Context:
+        """One of the contexts, not enabled, with rings, peers, and what its ``receiver`` takes.
 
         Raises FI_ENOAV without an address vector, FI_ENOSPC if there is no peer table entry for each address.
         """
         vector = self._vector()
-        rings = ContextRings(self._nic, context, entries)
-        peers = PeerMap(rings, self._name.resource_index)
+        context = Context(self.domain.protection, number)
+        context.open_rings(entries)
+        peers = context.open_peers(self._name.resource_index)
         try:
             vector._attach(peers)
         except BaseException:
-            rings.release()
+            context.abandon()
             raise
-        home = address_of_context(self.domain.protection, context)
-        receiver.start(self._nic, self.domain.number, home, vector, rings, peers, counters)
-        return rings, peers
+        receiver.start(context, vector, counters)
+        return context
 
     def _closed_context(self, context: int) -> None:
         """One of the contexts is closed."""
         self._open.pop(context, None)
 
-    def _retire_context(self, context: int, peers: PeerMap) -> None:
-        """Use one of the contexts, which has been disabled, only when its operations to these peers have ended."""
-        self._lost.add(context)
-        retire(self._nic, context, peers.abandon(), lambda: self._context_is_back(context))
+    def _close_context(self, context: Context) -> None:
+        """Close one of the contexts, to use it again only when its operations have ended."""
+        self._lost.add(context.number)
+        context.close(lambda: self._context_is_back(context.number))
 
     def _context_is_back(self, context: int) -> None:
         self._lost.discard(context)
@@ -213,6 +206,8 @@ class TransmitContext(Transmitter, HasOptions):
         self.endpoint = endpoint
         self.context = context
         """The NIC's context."""
+        self._opened: Context | None = None
+        """The same, from :meth:`enable` on."""
         # without a queue, it only sees that long messages are read
         self._receiver: Receiver = Receiver(DEFAULT_RX_SIZE, endpoint._caps)
         self._rights = rights_of(endpoint._caps)
@@ -249,21 +244,22 @@ class TransmitContext(Transmitter, HasOptions):
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the transmit context is enabled already")
         self._transmit_queue()
-        rings, peers = self.endpoint._make_rings(self.context, self.tx_size, self._receiver, self._counters)
-        start_context(self.domain.protection, self.context, rings, self._receiver, self._counters)
-        self._start(rings, peers)
+        context = self.endpoint._open_context(self.context, self.tx_size, self._receiver, self._counters)
+        context.enable(
+            read_counter=self._counters.number(Caps.FI_REMOTE_READ),
+            write_counter=self._counters.number(Caps.FI_REMOTE_WRITE),
+            data_by_key=True,
+        )
+        self._opened = context
+        assert context.rings is not None
+        assert context.peers is not None
+        self._start(context.rings, context.peers)
 
     def _release(self) -> None:
-        rings = None if self.endpoint._av is None else self._stop(self.endpoint._av)
-        if rings is not None:
+        if self._opened is not None and self.endpoint._av is not None and self._stop(self.endpoint._av) is not None:
             with contextlib.suppress(DeviceClosedError):
-                self._drain(rings)
-                self._nic.contexts.disable(self.context)
-                rings.release()
+                self.endpoint._close_context(self._opened)
                 self._receiver.release()
-                if rings.under_way:
-                    assert self._peer_map is not None
-                    self.endpoint._retire_context(self.context, self._peer_map)
         self.endpoint._closed_context(self.context)
 
     def __repr__(self) -> str:
@@ -289,8 +285,9 @@ class ReceiveContext(Receiving, HasOptions):
         self._nic = endpoint.domain.nic
         self._receiver = Receiver(rx_size, endpoint._caps, sends=False)
         self._counters = Counters()
-        self._reading: tuple[ContextRings, PeerMap] | None = None
-        """Through which long messages are read, from whom."""
+        self._opened: Context | None = None
+        """The NIC's context, from :meth:`enable` on; if there are messages, with rings that nobody posts into: long
+        ones are read through them."""
         super().__init__(endpoint)
 
     def bind(
@@ -357,19 +354,29 @@ class ReceiveContext(Receiving, HasOptions):
         self._check_open()
         if self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "the receive context is enabled already")
-        domain, vector = self.endpoint.domain, self.endpoint._vector()
+        vector = self.endpoint._vector()
         queue = self._receiver.queue
         self._counters.check_receiving(queue)
         if self.endpoint._shares_receives and self._receiver.srx is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind a shared receive context before enable()")
         self._receiver.check_sharing(vector)
-        rings = None
         if self._receiver.takes_messages:
-            rings = self._start_reading()
+            assert queue is not None  # there are messages
+            context = self.endpoint._open_context(
+                self.context, MAX_RECEIVE_SEGMENTS, self._receiver, self._counters
+            )
+            assert context.rings is not None
+            queue._attach(context.rings)
         else:
-            self._receiver.start_listening(domain.nic, self.context, vector)
+            context = Context(self.domain.protection, self.context)
+            self._receiver.start_listening(context, vector)
         self._counters.start_receiving(queue)
-        start_context(domain.protection, self.context, rings, self._receiver, self._counters)
+        context.enable(
+            read_counter=self._counters.number(Caps.FI_REMOTE_READ),
+            write_counter=self._counters.number(Caps.FI_REMOTE_WRITE),
+            data_by_key=queue is None,
+        )
+        self._opened = context
         self.enabled = True
 
     def cancel(self, context: Any) -> None:
@@ -382,45 +389,17 @@ class ReceiveContext(Receiving, HasOptions):
         if not self.enabled:
             raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the receive context first")
 
-    def _start_reading(self) -> ContextRings:
-        """Make rings through which long messages are read: they are the context's own, which nobody posts into."""
-        queue = self._receiver.queue
-        assert queue is not None  # there are messages
-        rings, peers = self.endpoint._make_rings(self.context, MAX_RECEIVE_SEGMENTS, self._receiver, self._counters)
-        queue._attach(rings)
-        self._reading = rings, peers
-        return rings
-
-    def _stop_reading(self) -> None:
-        """Wait for what is being read, and tell peers of the end."""
-        if self._reading is None:
-            return
-        rings, peers = self._reading
-        deadline = time.monotonic() + DRAIN_TIME
-        if rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS):
-            peers.clear(deadline)
-
     def _release(self) -> None:
-        if self.enabled:
+        if self._opened is not None:
             self._stop_receiving()
-            if self._reading is not None:
-                rings, peers = self._reading
-                vector, queue = self.endpoint._av, self._receiver.queue
-                assert vector is not None  # it was enabled
-                assert queue is not None  # there are messages
+            rings, peers = self._opened.rings, self._opened.peers
+            vector, queue = self.endpoint._av, self._receiver.queue
+            if rings is not None and peers is not None and vector is not None and queue is not None:
                 vector._detach(peers)
                 queue._detach(rings)
             with contextlib.suppress(DeviceClosedError):
-                self._receiver.refuse(self._stop_reading)
-                self._nic.contexts.disable(self.context)
-                left = self._receiver.leave()
-                if self._reading is not None:
-                    self._reading[0].release()
+                self.endpoint._close_context(self._opened)
                 self._receiver.release()
-                if not left:
-                    self.endpoint._lost.add(self.context)
-                elif self._reading is not None and self._reading[0].under_way:
-                    self.endpoint._retire_context(self.context, self._reading[1])
         self.endpoint._closed_context(self.context)
 
     def __repr__(self) -> str:

@@ -1,16 +1,13 @@
 """Shared transmit contexts: fi_stx_context of fi_endpoint(3)."""
 
 import contextlib
-import time
 from typing import TYPE_CHECKING
 
 from amoeba_model.device import DeviceClosedError
 
 from amoeba.core.lifetime import FabricObject
-from amoeba.transport.context import start_context
-from amoeba.transport.rings import ContextRings
-from amoeba.transport.sharing import RingShare
-from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME
+from amoeba.transport.context import Context
+from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
@@ -28,25 +25,19 @@ class SharedTransmitContext(FabricObject):
     def __init__(self, domain: "DomainBase", tx_size: int) -> None:
         domain._check_open()
         self.tx_size = tx_size
-        self._nic = domain.nic
-        self._context = self._nic.contexts.take()
-        self._ring = ContextRings(self._nic, self._context, tx_size)
-        start_context(domain.protection, self._context, self._ring)
+        self._context = Context(domain.protection)
+        self._ring = self._context.open_rings(tx_size)
+        self._context.enable()
         super().__init__(domain)
 
-    def _share(self) -> RingShare:
-        """The rings for one more endpoint."""
-        return RingShare(self._ring)
+    def _share_rings(self, context: Context) -> TransmitRings:
+        """Let one more endpoint's context post here."""
+        return context.share_rings(self._context)
 
     def _release(self) -> None:
-        ring = self._ring
         with contextlib.suppress(DeviceClosedError):
-            ring.wait_until(lambda: not ring.under_way, time.monotonic() + DRAIN_TIME, DRAIN_ROUNDS)
-            self._nic.contexts.disable(self._context)
-            if not ring.under_way:
-                self._nic.contexts.give_back(self._context)
-            ring.release()
+            self._context.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self._ring.under_way} of {self.tx_size} descriptors under way"
-        return f"<SharedTransmitContext {self._context} {state}>"
+        return f"<SharedTransmitContext {self._context.number} {state}>"

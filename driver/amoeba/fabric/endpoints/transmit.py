@@ -1,6 +1,5 @@
 """The transmitting half of endpoints: what is posted through, what it is bound to, and aliases of it."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from amoeba.core.errno import Errno
@@ -17,7 +16,7 @@ from amoeba.fabric.operations.rma import RmaOperations
 from amoeba.fabric.queues.completion import CompletionQueue
 from amoeba.fabric.queues.counters import Counter, Counters
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
+from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
@@ -189,12 +188,3 @@ class Transmitter(Posting):
             self._transmit_queue()._detach(rings)
             av._detach(self._peer_map)
         return rings
-
-    def _drain(self, rings: TransmitRings) -> None:
-        """Wait until operations are done and peers told, for :data:`DRAIN_TIME` or :data:`DRAIN_ROUNDS` at most."""
-        assert self._peer_map is not None
-        deadline = time.monotonic() + DRAIN_TIME
-        # messages that nobody reads take half of it
-        rings.wait_until(lambda: not (rings.under_way or rings.held), deadline - DRAIN_TIME / 2)
-        if rings.wait_until(lambda: not rings.under_way, deadline, DRAIN_ROUNDS):
-            self._peer_map.clear(deadline)

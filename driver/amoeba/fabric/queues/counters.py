@@ -14,7 +14,6 @@ from amoeba.fabric.operations.checks import check_enum, check_flags, check_numbe
 from amoeba.fabric.queues.kinds import COUNTER_OF, KINDS_OF
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
-from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
@@ -353,9 +352,8 @@ class Counters:
         for kind, counter in self._counters.items():
             if kind in _LOCAL and kind != BindFlags.FI_RECV:
                 counter._attach(rings, queue)
-                if isinstance(rings, ContextRings):  # operations of others have other counters
-                    for each in KINDS_OF[BindFlags(kind)]:
-                        rings.counters[each] = counter._number
+                for each in KINDS_OF[BindFlags(kind)]:
+                    rings.count_by(each, counter._number)
 
     def check_receiving(self, queue: "CompletionQueue | None") -> None:
         """Raise FI_ENOCQ if receives are counted and there is no queue that reports their errors."""
