@@ -2,7 +2,7 @@
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -159,26 +159,39 @@ def _named(node: ast.stmt) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def _imported(tree: ast.AST, modules: Container[str]) -> set[str]:
+    """Which of these files of the driver a file imports, whenever and for whatever."""
+    found = set()
+    for name in (name for node in ast.walk(tree) if isinstance(node, ast.stmt) for name in _named(node)):
+        root, _, rest = name.partition(".")
+        while rest and rest not in modules:
+            rest = rest.rpartition(".")[0]
+        if root == "amoeba":
+            found.add(rest)
+    return found
+
+
 @functools.cache
 def _arrows() -> dict[str, set[str]]:
-    """Which files of the driver each imports, whenever and for whatever."""
+    """Which files of the driver each imports."""
+    return {module: _imported(tree, _trees()) - {module} for module, tree in _trees().items()}
 
-    def target(name: str) -> str | None:
-        root, _, rest = name.partition(".")
-        if root != "amoeba":
-            return None
-        while rest and rest not in _trees():
-            rest = rest.rpartition(".")[0]
-        return rest
 
-    named = {
-        module: (name for node in ast.walk(tree) if isinstance(node, ast.stmt) for name in _named(node))
-        for module, tree in _trees().items()
-    }
-    return {
-        module: {found for name in names if (found := target(name)) not in (None, module)}
-        for module, names in named.items()
-    }
+def test_imports_of_all_kinds_are_seen():
+    source = """
+import amoeba.core.errno
+import numpy
+from amoeba.core.buffers import Segment
+from amoeba.fabric import fabric
+from amoeba import Domain
+if TYPE_CHECKING:
+    from amoeba.nic.nic import Nic
+class Late:
+    def call(self):
+        from amoeba.transport.rings import ContextRings
+"""
+    modules = {"core.errno", "core.buffers", "core", "fabric", "fabric.fabric", "nic.nic", "transport.rings"}
+    assert _imported(ast.parse(source), modules) == {"", *modules} - {"core", "fabric"}
 
 
 def test_every_folder_of_the_driver_has_its_floor():
