@@ -48,8 +48,6 @@ FLOORS = {
 """What a folder of the driver may import besides itself, also to check types and inside functions."""
 TIES: set[tuple[str, str]] = {
     ("fabric.endpoints.receiver", "fabric.endpoints.shared_receive"),
-    ("fabric.triggered.deferral", "fabric.queues.completion"),
-    ("fabric.triggered.deferral", "fabric.queues.counters"),
     ("transport.context", "fabric.constants"),
     ("transport.context", "fabric.endpoints.receiver"),
     ("transport.context", "fabric.queues.counters"),
