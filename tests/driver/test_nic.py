@@ -5,6 +5,7 @@ import pytest
 from amoeba import (
     DeviceFailureError,
     Domain,
+    EndpointAddress,
     Errno,
     Fabric,
     FabricError,
@@ -16,6 +17,7 @@ from amoeba import (
 )
 from amoeba.core.errors import class_of
 from amoeba.nic.nic import Nic
+from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba_model.nic.device import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
@@ -115,6 +117,40 @@ def test_single_contexts_leave_room_for_several_side_by_side():
             nic.contexts.give_back(context)
         assert nic.contexts.take() == 6
         assert nic.contexts.take_block(2) == 4
+
+
+def test_protection_domains_have_numbers_and_names_of_their_own():
+    with ModelDevice() as device:
+        nic = Nic(device)
+        nic.set_address(bytes([2, 0, 0, 0, 0, 9]), 0x0A000009)
+        first, second = (ProtectionDomain(nic, job_id=5, pid_on_fep=pid) for pid in (6, 7))
+        assert first.number != second.number
+        assert second.address_of(3, 2) == EndpointAddress(bytes([2, 0, 0, 0, 0, 9]), 0x0A000009, 5, 7, 3, 2)
+        free = len(nic.domains.free)
+        first.release()
+        assert len(nic.domains.free) == free + 1
+        assert first.number not in {ProtectionDomain(nic, job_id=1, pid_on_fep=1).number for _ in range(free)}
+        assert ProtectionDomain(nic, job_id=1, pid_on_fep=1).number == first.number
+        with pytest.raises(FabricError, match="all 256 protection domains are in use") as none_left:
+            ProtectionDomain(nic, job_id=1, pid_on_fep=1)
+        assert none_left.value.fi_errno is Errno.FI_ENOSPC
+
+
+def test_registers_are_known_by_block_and_name():
+    with Posting() as device:
+        registers = Nic(device).registers
+        places = {placed.block.name: placed for placed in bar_blocks(NicParameters())}
+        registers.write("contexts", "job_id", 7, 3)
+        registers.write_wide("peers", "mac", 0x0203_0405_0607)
+        peers = places["peers"]
+        assert device.posted == [
+            (places["contexts"].address("job_id", 3), 7),
+            (peers.address("mac_low"), 0x0405_0607),
+            (peers.address("mac_high"), 0x0203),
+        ]
+        registers.flush()
+        assert device.posted == []
+        assert registers.read("contexts", "job_id", 3) == 7
 
 
 def test_own_address_reads_back(fabric):

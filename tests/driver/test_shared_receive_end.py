@@ -103,4 +103,4 @@ def test_a_context_says_what_it_is_and_that_it_was_left_open(fabric, keep):
         del context
     closed = keep(domain.srx_context())
     closed.close()
-    assert repr(closed) == f"<SharedReceiveContext {number} closed>"
+    assert repr(closed) == f"<SharedReceiveContext {closed._shared.context.number} closed>"

@@ -7,19 +7,15 @@ progress.
 import collections
 import heapq
 import itertools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errors import FabricError, TryAgainError
 from amoeba.transport.requests import Request, Tally
 
-if TYPE_CHECKING:
-    from amoeba.fabric.queues.completion import CompletionQueue
-    from amoeba.fabric.queues.counters import Counter
-
-__all__ = ["Deferral", "DeferralQueue", "Place"]
+__all__ = ["Counting", "Deferral", "DeferralQueue", "Place", "Reader"]
 
 T = TypeVar("T")
 _CANCELLED = int(ReturnCode.CANCELLED)
@@ -40,6 +36,47 @@ class Listener(Protocol):
         """Make the descriptor say what is there, or may be if it is read."""
 
 
+class Reader(Listener, Protocol):
+    """A completion queue: operations end in it, and reading it takes what has completed."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def _report(self, completed: Request) -> None:
+        """Tell of something that was never in a ring."""
+
+    def _collect(self) -> None:
+        """Take everything out of the rings now."""
+
+    def _arm(self) -> None:
+        """Ask for an interrupt at the next completion."""
+
+
+class Counting(Listener, Protocol):
+    """A counter: operations wait for it, or are counted by it."""
+
+    @property
+    def _sums(self) -> tuple[int, int]:
+        """(successes, errors)."""
+
+    @property
+    def _active(self) -> bool:
+        """Whether something is under way that is counted, or may be, because peers begin it."""
+
+    @property
+    def _queues(self) -> Iterable[Reader]:
+        """Those in which what it counts ends."""
+
+    def _heed(self) -> None:
+        """Something waits for it: it must hear of doorbells."""
+
+    def _expect(self, works: int) -> None:
+        """So many more operations are under way that it counts by itself."""
+
+    def _count(self, status: int) -> None:
+        """One of them has ended."""
+
+
 class Deferral:
     """One operation, from when it was submitted until it is done.
 
@@ -57,13 +94,13 @@ class Deferral:
 
     def __init__(
         self,
-        counter: "Counter",
+        counter: Counting,
         threshold: int,
         start: Callable[["Deferral"], None],
         *,
         subject: Any,
         with_errors: bool = False,
-        completion: "Counter | None" = None,
+        completion: Counting | None = None,
     ) -> None:
         self.counter = counter
         self.threshold = threshold
@@ -75,7 +112,7 @@ class Deferral:
         self.serial = next(_serials)
         self.place: Place | None = None
         """Where it is posted; None if it only changes a counter."""
-        self.queue: CompletionQueue | None = None
+        self.queue: Reader | None = None
         """Hears of its end, or of its failure at least."""
         self.counted = True
         """The endpoint's counters count it."""
@@ -128,14 +165,14 @@ class DeferralQueue:
     """
 
     def __init__(self) -> None:
-        self._heaps: dict[tuple[Counter, bool], list[tuple[int, int, Deferral]]] = {}
+        self._heaps: dict[tuple[Counting, bool], list[tuple[int, int, Deferral]]] = {}
         """What waits, by counter and whether errors count, the next one first."""
         self._ready: list[Deferral] = []
         """Due, and not posted yet."""
         self.live: dict[Deferral, None] = {}
         """All that have not ended, in the order of submission: as long as there are any, call :meth:`progress`."""
-        self._queues: collections.Counter[CompletionQueue] = collections.Counter()
-        self._completions: collections.Counter[Counter] = collections.Counter()
+        self._queues: collections.Counter[Reader] = collections.Counter()
+        self._completions: collections.Counter[Counting] = collections.Counter()
         """The counters that count them; with the queues, those who hear of the end of so many of them."""
         self._running = False
 
@@ -184,7 +221,7 @@ class DeferralQueue:
         for queue in self._involved():
             queue._arm()
 
-    def _involved(self) -> "set[CompletionQueue]":
+    def _involved(self) -> set[Reader]:
         awaited = itertools.chain.from_iterable(counter._queues for counter, _ in self._heaps)
         return {queue for queue in itertools.chain(self._queues, awaited) if not queue.closed}
 
