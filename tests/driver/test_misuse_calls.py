@@ -241,6 +241,7 @@ def test_references_are_no_buffers(watch):
 WRONG_ENUMS = {
     "C's order": (U64, SUM),
     "two operations": (SUM, SUM),
+    "an operation of the number that the datatype has": (SUM, Op(int(U64))),
     "two datatypes": (U64, U64),
     "names": ("FI_SUM", "FI_UINT64"),
     "flags": (OpFlags.FI_MORE, U64),
