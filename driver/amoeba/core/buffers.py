@@ -117,7 +117,7 @@ def vector_datatype(buffers: Sequence[Buffer], name: str = "iov") -> Datatype:
 
     Raises FI_EINVAL if none does, and what :func:`check_datatype` raises for those that follow.
     """
-    names = (named_by(buffer, name) for buffer in buffers)
+    names = (named_by(buffer, f"{name}[{index}]") for index, buffer in enumerate(buffers))
     datatype = next((named for named in names if named is not None), None)
     if datatype is None:
         raise fabric_error(Errno.FI_EINVAL, f"{name}: expected a buffer that names its datatype, or datatype=")

@@ -177,6 +177,8 @@ _SHORT.maxother = _SHORT.maxstring = _SHORT.maxlong = 60
 
 def strerror(errnum: int) -> str:
     """An error number, of either sign, in words: ``fi_strerror``. Raises FI_EINVAL for one that does not exist."""
+    if not isinstance(errnum, int) or isinstance(errnum, bool):
+        raise type_error("errnum", "an error number", errnum)
     try:
         known = Errno(abs(errnum))
     except ValueError:

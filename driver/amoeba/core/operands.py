@@ -93,7 +93,7 @@ def _narrow_encoded(value: float, datatype: Datatype) -> bytes:
     if math.isinf(value):
         raise OverflowError
     least = 2 - fmt.bias - fmt.precision
-    unit = max(math.frexp(value)[1] - fmt.precision, least)
+    unit = max(math.frexp(value)[1] - fmt.precision, least) if value else least
     encoding = round(math.ldexp(abs(value), -unit)) + ((unit - least) << fmt.fraction_bits)
     if encoding > fmt.encode(0, fmt.largest_exponent, fmt.largest_significand):
         raise OverflowError

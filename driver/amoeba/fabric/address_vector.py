@@ -270,6 +270,7 @@ class AddressVector(FabricObject):
 
         The receive context that the number names, if it names one, says nothing of who sends.
         """
+        number = check_number("src_addr", number)
         index, base = number >> _ADDR_BITS - self.rx_ctx_bits, number & (1 << _ADDR_BITS - self.rx_ctx_bits) - 1
         address = self._entry(base)
         if index >= address.contexts:

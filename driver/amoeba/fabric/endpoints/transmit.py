@@ -64,9 +64,6 @@ def most_segments(descriptors: int) -> int:
 class Posting(RmaOperations, AtomicOperations, MessageOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
 
-    _rights: int = ALL_RIGHTS
-    """What may be posted: see :mod:`amoeba.fabric.operations.rights`."""
-
     def __init__(
         self, domain: "DomainBase", parent: FabricObject | None = None, *, tx_size: int, op_flags: OpFlags = NO_FLAGS
     ) -> None:
@@ -176,7 +173,7 @@ class Transmitter(Posting):
         queue._attach(rings)
         self._counters.start(rings, queue, None if self._receiver is None else self._receiver.queue)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
-        if self._connection is None and self._max_rma_size > 0:
+        if self._connection is None and self._rights == ALL_RIGHTS:
             self._near = peers.open
 
     def _stop(self, av: AddressVector) -> TransmitRings | None:

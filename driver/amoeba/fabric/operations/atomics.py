@@ -23,9 +23,16 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.core.operands import operand_of
 from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags, QueryFlags
 from amoeba.fabric.memory_region import MemoryRegion
-from amoeba.fabric.operations.checks import check_datatype_argument, check_number, check_op, check_op_flags
+from amoeba.fabric.operations.checks import (
+    check_datatype_argument,
+    check_number,
+    check_op,
+    check_op_flags,
+    check_vector,
+)
 from amoeba.fabric.operations.local_buffers import check_region, locals_of
 from amoeba.fabric.operations.operations import AT_ONCE, CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Operations
+from amoeba.fabric.operations.rights import MAY_ATOMIC, MAY_FETCH
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs
 from amoeba.transport.posting import INLINE_SIZE, Local, gathered, total
 from amoeba.transport.requests import Kind, Request
@@ -48,6 +55,7 @@ _REPORT = int(OpFlags.FI_COMPLETION)
 _BASE = int(DescriptorOpcode.ATOMIC)
 _FETCH = int(DescriptorOpcode.FETCH_ATOMIC)
 _COMPARE = int(DescriptorOpcode.COMPARE_ATOMIC)
+_RIGHTS = {_BASE: MAY_ATOMIC, _FETCH: MAY_FETCH | MAY_ATOMIC, _COMPARE: MAY_FETCH | MAY_ATOMIC}
 _TAGGED = {
     _BASE: DescriptorOpcode.TAGGED_ATOMIC,
     _FETCH: DescriptorOpcode.TAGGED_FETCH_ATOMIC,
@@ -96,7 +104,7 @@ class AtomicOperations(Operations):
             and op.__class__ is Op
             and flags.__class__ is OpFlags
             and (named := DATATYPES.get(buf.dtype)) is not None
-            and datatype in (None, named)
+            and (datatype is None or datatype is named)
             and self._executed[_BASE][op] >> named & 1
             and desc is None
             and not ((bits := int(flags)) | self._default_bits) & ~AT_ONCE
@@ -171,7 +179,7 @@ class AtomicOperations(Operations):
             and op.__class__ is Op
             and flags.__class__ is OpFlags
             and (named := DATATYPES.get(buf.dtype)) is not None
-            and datatype in (None, named)
+            and (datatype is None or datatype is named)
             and self._executed[_FETCH][op] >> named & 1
             and desc is None
             and not ((bits := int(flags)) | self._default_bits) & ~AT_ONCE
@@ -283,15 +291,26 @@ class AtomicOperations(Operations):
 
     def atomicvalid(self, datatype: Datatype, op: Op) -> int:
         """Most elements of one atomic(). Raises FI_EOPNOTSUPP if the NIC does not execute it."""
-        return self.domain.query_atomic(datatype, op).count
+        return self._valid(_BASE, datatype, op, QueryFlags(0))
 
     def fetch_atomicvalid(self, datatype: Datatype, op: Op) -> int:
         """As :meth:`atomicvalid`, for fetch_atomic()."""
-        return self.domain.query_atomic(datatype, op, QueryFlags.FI_FETCH_ATOMIC).count
+        return self._valid(_FETCH, datatype, op, QueryFlags.FI_FETCH_ATOMIC)
 
     def compare_atomicvalid(self, datatype: Datatype, op: Op) -> int:
         """As :meth:`atomicvalid`, for compare_atomic()."""
-        return self.domain.query_atomic(datatype, op, QueryFlags.FI_COMPARE_ATOMIC).count
+        return self._valid(_COMPARE, datatype, op, QueryFlags.FI_COMPARE_ATOMIC)
+
+    def _valid(self, opcode: int, datatype: Datatype, op: Op, family: QueryFlags) -> int:
+        datatype, op = check_datatype_argument(datatype), check_op(op)
+        self._check_rights(opcode, op)
+        return self.domain.query_atomic(datatype, op, family).count
+
+    def _check_rights(self, opcode: int, op: Op) -> None:
+        """Raise FI_EOPNOTSUPP if the endpoint may not begin such an atomic."""
+        needed = MAY_FETCH if op is _ATOMIC_READ else _RIGHTS[opcode]
+        if needed & ~self._rights:
+            raise self._not_permitted(needed)
 
     def _atomic(
         self,
@@ -315,6 +334,7 @@ class AtomicOperations(Operations):
             op = check_op(op)
         if datatype is not None and datatype.__class__ is not Datatype:
             datatype = check_datatype_argument(datatype)
+        self._check_rights(opcode, op)
         source = compared = sink = None
         if op is _ATOMIC_READ and opcode == _FETCH:
             if datatype is None:
@@ -361,7 +381,13 @@ class AtomicOperations(Operations):
         rings = self._rings or self._not_enabled()
         op = check_op(msg.op)
         bits = check_op_flags(flags)
-        reads_only = op is _ATOMIC_READ and resultv is not None
+        self._check_rights(opcode, op)
+        check_vector("msg_iov", msg.msg_iov)
+        if opcode == _COMPARE:
+            check_vector("comparev", comparev)
+        if opcode != _BASE:
+            check_vector("resultv", resultv)
+        reads_only = op is _ATOMIC_READ and opcode == _FETCH
         given = resultv if reads_only else msg.msg_iov
         if not given:
             raise fabric_error(Errno.FI_EINVAL, "expected one or more buffers, got none")
@@ -391,7 +417,7 @@ class AtomicOperations(Operations):
             OpFlags(bits & ~_TAGGED_FLAG) if tagged else OpFlags(bits),
             length,
             remote,
-            msg.data if whole is None else None,
+            check_number("data", msg.data) if whole is None else None,
             TRANSMIT_FLAGS if reads_only or tagged else CHANGE_FLAGS,
         )
         if tagged:

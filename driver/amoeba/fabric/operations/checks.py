@@ -4,9 +4,11 @@ An enumeration or a set of flags is given as a member of its own class, or as a 
 another class is a mistake, of arguments in another order most of all, although Python would take it for a number.
 """
 
+import array
 import enum
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from amoeba.core.errno import Errno
@@ -23,6 +25,7 @@ __all__ = [
     "check_op",
     "check_op_flags",
     "check_timeout",
+    "check_vector",
 ]
 
 E = TypeVar("E", bound=enum.IntEnum)
@@ -30,6 +33,8 @@ F = TypeVar("F", bound=enum.IntFlag)
 
 _NO_NUMBERS = frozenset([bool, *(kind for kind in vars(constants).values() if isinstance(kind, enum.EnumType))])
 """What Python takes for numbers: libfabric's enumerations and flags say neither how many nor where."""
+_NO_VECTORS = (bytes, bytearray, memoryview, str, array.array)
+"""Sequences that are buffers, or text."""
 _OPS = {int(op): op for op in Op}
 _DATATYPES = {int(datatype): datatype for datatype in Datatype}
 
@@ -99,6 +104,14 @@ def check_instance(name: str, value: object, *kinds: type) -> None:
     """Raise ArgumentTypeError unless ``value`` is of one of these classes."""
     if not isinstance(value, kinds):
         raise type_error(name, " or ".join(kind.__name__.removesuffix("Type") for kind in kinds), value)
+
+
+def check_vector(name: str, vector: Any) -> None:
+    """Raise ArgumentTypeError unless ``vector`` is a sequence of buffers: a list, a tuple, the rows of an array."""
+    if isinstance(vector, list | tuple):
+        return
+    if getattr(vector, "ndim", 0) < 2 and (isinstance(vector, _NO_VECTORS) or not isinstance(vector, Sequence)):
+        raise type_error(name, "a sequence of buffers", vector)
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> float | None:

@@ -15,6 +15,7 @@ from amoeba.fabric.operations.checks import check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import local_of, locals_of
 from amoeba.fabric.operations.operations import NO_FLAGS, TRANSMIT_FLAGS, Operations, deferred, without_data
 from amoeba.fabric.operations.receiving import ReceiveOperations
+from amoeba.fabric.operations.rights import MAY_SEND, MAY_TAGGED_SEND
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.transport.posting import Local, gathered, grants_of, keep_of, total
@@ -70,7 +71,8 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def sendmsg(self, msg: Msg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`sendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
-        self._send(msg, flags, msg.data if check_op_flags(flags) & _REMOTE_CQ_DATA else None, overrides=True)
+        data = check_number("data", msg.data) if check_op_flags(flags) & _REMOTE_CQ_DATA else None
+        self._send(msg, flags, data, overrides=True)
 
     def senddata(
         self,
@@ -83,6 +85,7 @@ class MessageOperations(Operations, ReceiveOperations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`send`, and ``data`` (64 bits) in the entry of the peer's receive."""
+        data = check_number("data", data)
         self._send_one(_SEND_OPCODE, buf, dest_addr, 0, desc, context, flags, data)
 
     def inject(self, buf: Buffer, dest_addr: int = FI_ADDR_UNSPEC) -> None:
@@ -94,6 +97,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def injectdata(self, buf: Buffer, data: int, dest_addr: int = FI_ADDR_UNSPEC) -> None:
         """:meth:`senddata` as :meth:`inject` does it."""
+        data = check_number("data", data)
         self._send_one(_SEND_OPCODE, buf, dest_addr, 0, None, None, OpFlags.FI_INJECT, data, silent=True)
 
     # fi_tsend
@@ -126,7 +130,8 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def tsendmsg(self, msg: TaggedMsg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`tsendv`, with FI_REMOTE_CQ_DATA also with ``msg.data``."""
-        self._send(msg, flags, msg.data if check_op_flags(flags) & _REMOTE_CQ_DATA else None, overrides=True)
+        data = check_number("data", msg.data) if check_op_flags(flags) & _REMOTE_CQ_DATA else None
+        self._send(msg, flags, data, overrides=True)
 
     def tsenddata(
         self,
@@ -140,6 +145,7 @@ class MessageOperations(Operations, ReceiveOperations):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`tsend`, and ``data`` (64 bits) in the entry of the peer's receive."""
+        data = check_number("data", data)
         self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, desc, context, flags, data)
 
     def tinject(self, buf: Buffer, dest_addr: int, tag: int) -> None:
@@ -148,6 +154,7 @@ class MessageOperations(Operations, ReceiveOperations):
 
     def tinjectdata(self, buf: Buffer, data: int, dest_addr: int, tag: int) -> None:
         """:meth:`tsenddata` as :meth:`inject` does it."""
+        data = check_number("data", data)
         self._send_one(_TAGGED_SEND_OPCODE, buf, dest_addr, tag, None, None, OpFlags.FI_INJECT, data, silent=True)
 
     # How sends are done
@@ -167,6 +174,9 @@ class MessageOperations(Operations, ReceiveOperations):
     ) -> None:
         """Send one buffer."""
         rings = self._rings or self._not_enabled()
+        needed = MAY_SEND if opcode == _SEND_OPCODE else MAY_TAGGED_SEND
+        if needed & ~self._rights:
+            raise self._not_permitted(needed)
         source = view_of(buf)
         length = source.nbytes
         if tag.__class__ is not int or tag >> 64:
@@ -187,6 +197,9 @@ class MessageOperations(Operations, ReceiveOperations):
         """Send buffers. ``overrides``: ``flags`` are instead of the endpoint's."""
         rings = self._rings or self._not_enabled()
         opcode, tag = (_TAGGED_SEND_OPCODE, msg.tag) if isinstance(msg, TaggedMsg) else (_SEND_OPCODE, 0)
+        needed = MAY_SEND if opcode == _SEND_OPCODE else MAY_TAGGED_SEND
+        if needed & ~self._rights:
+            raise self._not_permitted(needed)
         tag = check_number("tag", tag)
         buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False, access=MrAccess.FI_SEND)
         length = total(buffers)
@@ -205,7 +218,6 @@ class MessageOperations(Operations, ReceiveOperations):
     ) -> tuple[int, bool]:
         """What :meth:`_check_request` says of a message."""
         if data is not None:
-            data = check_number("data", data)
             flags = without_data(flags)
         # a datagram is never read by its receiver
         allowed = _SEND_FLAGS if self.max_msg_size > self._payload else TRANSMIT_FLAGS

@@ -12,12 +12,13 @@ from amoeba_model.descriptors import DescriptorFlags
 
 from amoeba.core.buffers import Segment, address_of
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import MrAccess, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
-from amoeba.fabric.operations.checks import check_number, check_op_flags
+from amoeba.fabric.operations.checks import check_flags, check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import check_region, local_of
+from amoeba.fabric.operations.rights import ALL_RIGHTS, not_permitted
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import trigger_of
 from amoeba.nic.nic import Nic
@@ -38,6 +39,7 @@ __all__ = [
     "CHANGE_FLAGS",
     "MAX_MESSAGE",
     "NO_FLAGS",
+    "READ_FLAGS",
     "TRANSMIT_FLAGS",
     "TX_OP_FLAGS",
     "Operations",
@@ -71,9 +73,12 @@ _INDIRECT = _TRIGGER | _COMMIT
 """What takes more than a descriptor at once; also the ``op_flags`` that change how an operation is posted."""
 TRANSMIT_FLAGS = _MORE | _FENCED | _INJECT | int(_ANY_OP_FLAGS)
 """What any operation may have."""
+READ_FLAGS = TRANSMIT_FLAGS & ~_INJECT
+"""What operations may have that send nothing but a request."""
 CHANGE_FLAGS = TRANSMIT_FLAGS | _COMMIT
 """What operations may have that change a region of the peer's."""
 _WHY_NOT = {
+    OpFlags.FI_INJECT: "a read has nothing to inject",
     OpFlags.FI_REMOTE_CQ_DATA: "data goes with the ...data and ...msg calls",
     OpFlags.FI_COMMIT_COMPLETE: "this changes no region of the peer's",
 }
@@ -109,6 +114,8 @@ class Operations(FabricObject):
     """Most bytes of one message."""
     _max_rma_size: int = MAX_MESSAGE
     """Most bytes of any other operation; less than 0: there is none."""
+    _rights: int = ALL_RIGHTS
+    """What may be posted: see :mod:`amoeba.fabric.operations.rights`."""
     _connection: "Connection | None" = None
     """What says who the peer is, whatever ``dest_addr`` is given."""
 
@@ -145,10 +152,15 @@ class Operations(FabricObject):
         self._check_open()
         self._take_op_flags(flags)
 
+    def _not_permitted(self, needed: int) -> FabricError:
+        """What to raise for an operation that needs rights which the endpoint has not."""
+        return not_permitted(needed & ~self._rights, datagrams=self._max_rma_size < 0)
+
     def _take_op_flags(self, flags: OpFlags) -> None:
+        flags = check_flags(OpFlags, flags, "op_flags")
         if int(flags) & ~int(TX_OP_FLAGS):
             raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {flags!r}")
-        self._op_flags = OpFlags(flags)
+        self._op_flags = flags
         self._default_bits = int(flags) & _INDIRECT
         self._selective = self._selective_queue and not flags & OpFlags.FI_COMPLETION
 
@@ -176,8 +188,6 @@ class Operations(FabricObject):
         """
         if most is None:
             most = self._max_rma_size
-            if most < 0:
-                raise fabric_error(Errno.FI_EOPNOTSUPP, "datagram endpoints have neither RMA nor atomics")
         if length > most:
             raise fabric_error(Errno.FI_EMSGSIZE, f"an operation has at most {most} bytes here, got {length}")
         if (addr | key) >> 64:

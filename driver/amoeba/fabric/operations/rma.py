@@ -15,10 +15,11 @@ from amoeba.fabric.operations.operations import (
     AT_ONCE,
     CHANGE_FLAGS,
     NO_FLAGS,
-    TRANSMIT_FLAGS,
+    READ_FLAGS,
     Operations,
     without_data,
 )
+from amoeba.fabric.operations.rights import MAY_READ, MAY_WRITE
 from amoeba.fabric.operations.vectors import Descs, RmaMsg
 from amoeba.transport.posting import INLINE_SIZE, total
 from amoeba.transport.requests import Kind, Request
@@ -131,11 +132,13 @@ class RmaOperations(Operations):
     ) -> None:
         """Copy the peer's memory into ``buf``."""
         rings = self._rings or self._not_enabled()
+        if MAY_READ & ~self._rights:
+            raise self._not_permitted(MAY_READ)
         sink = view_of(buf, writable=True)
         length = sink.nbytes
         if addr.__class__ is not int or key.__class__ is not int:
             addr, key = check_number("addr", addr), check_number("key", key)
-        bits, silent = self._check_request(flags, length, addr, key, self._selective)
+        bits, silent = self._check_request(flags, length, addr, key, self._selective, READ_FLAGS)
         self._submit(
             rings, _READS, _READ, 0, 0, None, None, sink, None, desc, 0, length, dest_addr, addr, key, context, bits,
             silent,
@@ -172,6 +175,8 @@ class RmaOperations(Operations):
         data: int | None = None,
     ) -> None:
         rings = self._rings or self._not_enabled()
+        if MAY_WRITE & ~self._rights:
+            raise self._not_permitted(MAY_WRITE)
         source = view_of(buf)
         length = source.nbytes
         if addr.__class__ is not int or key.__class__ is not int:
@@ -186,6 +191,9 @@ class RmaOperations(Operations):
         """``whole``: (addr, key) of as many bytes in a row as there are, not the message's; without data."""
         rings = self._rings or self._not_enabled()
         writes = opcode == _WRITE
+        needed = MAY_WRITE if writes else MAY_READ
+        if needed & ~self._rights:
+            raise self._not_permitted(needed)
         buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
         length = total(buffers)
         if whole is None:
@@ -196,8 +204,8 @@ class RmaOperations(Operations):
             flags,
             length,
             remote,
-            msg.data if whole is None else None,
-            CHANGE_FLAGS if writes else TRANSMIT_FLAGS,
+            check_number("data", msg.data) if whole is None else None,
+            CHANGE_FLAGS if writes else READ_FLAGS,
         )
         self._submit_vector(
             rings, _WRITES if writes else _READS, opcode, 0, 0, buffers if writes else (), (),
