@@ -290,7 +290,7 @@ def test_every_public_call_of_every_object_takes_the_lock(fabric, pair, target):
             if not name.startswith("_") and (
                 callable(getattr(plain, name)) or isinstance(getattr(plain, name), property)
             ):
-                assert name == "closed" or name in vars(kind), f"{plain.__name__}.{name}"
+                assert name in ("closed", "forked") or name in vars(kind), f"{plain.__name__}.{name}"
 
 
 def test_manual_progress_has_no_lock(keep):
