@@ -4,7 +4,7 @@ import itertools
 import warnings
 import weakref
 from types import TracebackType
-from typing import Never, Self, SupportsIndex
+from typing import Any, Never, Self, SupportsIndex
 
 from amoeba_model.forking import own
 
@@ -31,6 +31,9 @@ class FabricObject:
     _closed = True  # until __init__ has run: a half-made object has nothing to close
     _auto: Locker | None = None
     """The progress thread of the fabric, whose lock every public call takes; None: progress is manual."""
+
+    _given: Any = None
+    """What the main thread's call under way has taken, where progress is automatic."""
 
     def __init__(self, parent: "FabricObject | None" = None) -> None:
         if parent is not None:
@@ -87,6 +90,9 @@ class FabricObject:
             for child in list(self._children.values()):
                 child.forked()
             self.__class__ = orphaned(type(self))
+
+    def _take_back(self, result: object) -> None:
+        """A call has returned this, but a signal's handler kept it from the application: nothing else was done."""
 
     def _check_open(self) -> None:
         if self._closed:

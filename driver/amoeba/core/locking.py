@@ -87,6 +87,11 @@ class Lockable(Protocol):
     """What :func:`guarded` takes."""
 
     _auto: Any
+    _given: Any
+    """What :meth:`_take_back` needs, None after a call that it cannot undo; kept until the call is over."""
+
+    def _take_back(self, result: object) -> None:
+        """A call has returned this, but an interruption kept it from whoever made the call."""
 
 
 T = TypeVar("T", bound=Lockable)
@@ -104,12 +109,20 @@ def _in_turn(function: Callable[..., Any], *, even_after_failures: bool) -> Call
         assert auto is not None
         guard = auto.guard
         depth = guard.depth
+        finished = False
         try:
             with guard if even_after_failures else auto:
-                return function(self, *args, **kwargs)
+                result = function(self, *args, **kwargs)
+                finished = True
         except BaseException:
             guard.recover(depth)
+            if finished:  # a signal's handler has come between, and nobody gets the result
+                with guard:
+                    self._take_back(result)
             raise
+        if self._given is not None:
+            self._given = None
+        return result
 
     return called
 

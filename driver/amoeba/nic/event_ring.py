@@ -78,9 +78,15 @@ class EventRing:
 
     def acknowledge(self) -> None:
         """Give the places of the events taken back to the NIC."""
-        if self._told != self._head:
-            self._told = self._head
-            self.nic.ring(self._head_register, self._head & _INDEX_MASK)
+        if self._told != (head := self._head):
+            self.nic.ring(self._head_register, head & _INDEX_MASK)
+            self._told = head  # only now: whoever was interrupted before tells again
+
+    @property
+    def has_event(self) -> bool:
+        """Whether :meth:`take` has one."""
+        head = self._head
+        return (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is not (head & self.entries == 0)
 
     @property
     def waiting(self) -> int:

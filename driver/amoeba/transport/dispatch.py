@@ -3,8 +3,10 @@
 import sys
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from amoeba_model.descriptors import EventKind
+from amoeba_model.interruptions import uninterrupted
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
@@ -25,14 +27,16 @@ _KINDS = {
 """Of a peer's operation with immediate data, by the event's kind."""
 
 
-def take_ready(ready: deque[Arrival], limit: int) -> list[Arrival]:
-    """Take up to ``limit`` of the oldest out of ``ready``, and none behind one that reports an error."""
-    taken: list[Arrival] = []
-    while ready and len(taken) < limit:
-        taken.append(ready.popleft())
-        if taken[-1].status != _OK:
+def take_ready(ready: deque[Arrival], limit: int, into: list[Any]) -> None:
+    """Move up to ``limit`` of the oldest out of ``ready``, and none behind one that reports an error."""
+    while ready and limit:
+        oldest = ready[0]
+        # no call between these, so that a signal's handler finds it in one place
+        into += (oldest,)
+        del ready[0]
+        limit -= 1
+        if oldest.status != _OK:
             break
-    return taken
 
 
 class Dispatch:
@@ -77,10 +81,10 @@ class Dispatch:
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
         """Nothing: no doorbell begins what peers do."""
 
-    def poll(self, limit: int) -> list[Arrival]:
-        """Take up to ``limit`` entries, oldest first, and none behind one that reports an error."""
+    def poll(self, limit: int, into: list[Any]) -> None:
+        """Move up to ``limit`` entries to ``into``, oldest first, and none behind one that reports an error."""
         self._work(limit)
-        return take_ready(self.ready, limit)
+        take_ready(self.ready, limit, into)
 
     def progress(self) -> None:
         """Take events also if nobody reads the queue, as long as not too much is ready for it."""
@@ -93,10 +97,14 @@ class Dispatch:
     def _work(self, enough: int) -> None:
         for helper in self.helpers:
             helper()
+        if self.ring.has_event:
+            uninterrupted(self._handle, enough)
+        self.ring.acknowledge()
+
+    def _handle(self, enough: int) -> None:
         while self._unread() < enough and (event := self.ring.take()) is not None:
             handler = self.handlers.get(event.kind, self.tell)
             handler(event)
-        self.ring.acknowledge()
 
     def _unread(self) -> int:
         """Entries that are ready."""

@@ -104,8 +104,8 @@ class AutomaticProgress:
         """There is something to do. Called under the lock."""
         self._quiet_rounds = 0
         if self._asleep:
+            self._alarm.set()  # first: an interruption between these must not leave it asleep for good
             self._asleep = False
-            self._alarm.set()
 
     def wait_for(self, ready: Callable[[], object], timeout: float | None) -> None:
         """Sleep until something is so, at most ``timeout`` seconds; the lock, which is held, is free meanwhile.

@@ -352,9 +352,9 @@ class Receives:
 
     def announce(self) -> None:
         """Ring the doorbell for descriptors that wait for it."""
-        if self._announced != self._tail:
-            self._announced = self._tail
-            self.nic.ring(self._tail_register, self._tail & _INDEX_MASK)
+        if self._announced != (tail := self._tail):
+            self.nic.ring(self._tail_register, tail & _INDEX_MASK)
+            self._announced = tail  # only now: whoever was interrupted before rings again
 
     # Claimed messages
 

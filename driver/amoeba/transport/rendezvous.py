@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode, EventKind
+from amoeba_model.interruptions import uninterrupted
 from amoeba_model.registers import KeyFlags
 from amoeba_model.wire.uet import ReturnCode
 
@@ -258,8 +259,11 @@ class LongReceives:
 
     def _progress(self) -> None:
         if self._waiting or self._under_way or self._peers.strangers:
-            self._rings.absorb()
-            self._start()
+            uninterrupted(self._go_on)
+
+    def _go_on(self) -> None:
+        self._rings.absorb()
+        self._start()
 
     def _start(self) -> None:
         """Begin what can begin: not without room in the ring, nor with a peer that has just been given up."""

@@ -276,9 +276,9 @@ def closing(done: Callable[[int], None]) -> Request:
     return request
 
 
-def take_reported(backlog: "list[Request]", limit: int) -> "list[Request]":
-    """Take up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
+def take_reported(backlog: "list[Request]", limit: int, into: "list[Request]") -> None:
+    """Move up to ``limit`` of the oldest out of ``backlog``, and none behind one that reports an error."""
     count = next((number for number, completed in enumerate(backlog[:limit], 1) if completed.status != _OK), limit)
-    taken = backlog[:count]
+    # no call between these, so that a signal's handler finds everything in one place
+    into += backlog[:count]
     del backlog[:count]
-    return taken

@@ -3,11 +3,17 @@
 One request is one :meth:`struct.Struct.pack_into` into the transmit ring and one doorbell. Every request asks
 for a completion, also those whose success the application does not want to hear of: it frees the ring entries and
 the buffers. So no more descriptors are under way than either ring has entries, and neither can overrun.
+
+A signal's handler may raise something wherever a function is called or a loop goes round, so it must find every
+request either posted or not, and either taken or not. What makes the difference is therefore written in assignments
+that stand together without a call between them; what takes calls is left to ``uninterrupted``.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, CompletionFlags, DescriptorFlags
+from amoeba_model.interruptions import uninterrupted
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import address_of, allocate
@@ -72,6 +78,8 @@ class ContextRings(TransmitRings):
         self._tail = 0
         self._announced = 0
         self._head = 0
+        self._told = 0
+        """``_head`` as the NIC knows it."""
         self._pending: list[Request | None] = [None] * entries
         self._free = list(range(entries))
         self._to_peer = [0] * nic.parameters.peers
@@ -151,11 +159,13 @@ class ContextRings(TransmitRings):
             compare,
             token,
         )
+        # nothing comes between from here ...
         request.peer = peer
-        free.pop()
         self._pending[token] = request
         self._to_peer[peer] += 1
         self._tail += 1
+        del free[-1]
+        # ... to here
         if not more:
             self.announce()
 
@@ -168,26 +178,34 @@ class ContextRings(TransmitRings):
             )
         self.check_space(len(pieces))
         self._grant(request)
-        token = self._free.pop()
+        free, count = self._free, len(pieces)
+        token, tail = free[-1], self._tail
+        places = tuple(free[-count:-1])
+        for piece in pieces[:-1]:
+            self._write(tail, token, peer, op, datatype, piece, _CHAINED_FLAG, 0)
+            tail += 1
+        number = self.counters[request.kind] if request.counted else 0
+        self._write(tail, token, peer, op, datatype, pieces[-1], _COMPLETION_FLAG, number)
+        # nothing comes between from here ...
         request.peer = peer
-        request.places = tuple(self._free.pop() for _ in pieces[1:])
+        request.places = places
+        request.last = tail & _INDEX_MASK
         self._pending[token] = request
         self._to_peer[peer] += 1
-        *linked, last = pieces
-        for piece in linked:
-            self._write(token, peer, op, datatype, piece, _CHAINED_FLAG, 0)
-        number = self.counters[request.kind] if request.counted else 0
-        self._write(token, peer, op, datatype, last, _COMPLETION_FLAG, number)
-        request.last = (self._tail - 1) & _INDEX_MASK
+        self._tail = tail + 1
+        del free[-count:]
+        # ... to here
         if not more:
             self.announce()
 
-    def _write(self, token: int, peer: int, op: int, datatype: int, piece: Piece, position: int, number: int) -> None:
-        """Write one descriptor; ``position``: the flag that says where in its chain it stands."""
+    def _write(
+        self, tail: int, token: int, peer: int, op: int, datatype: int, piece: Piece, position: int, number: int
+    ) -> None:
+        """Write one descriptor where ``tail`` points; ``position``: the flag for its place in the chain."""
         opcode, flags, length, remote_address, remote_key, local, result, compare = piece
         _pack_into(
             self._transmit,
-            (self._tail & self._mask) * _DESCRIPTOR_SIZE,
+            (tail & self._mask) * _DESCRIPTOR_SIZE,
             opcode,
             op,
             datatype,
@@ -202,7 +220,6 @@ class ContextRings(TransmitRings):
             compare,
             token,
         )
-        self._tail += 1
 
     def _grant(self, request: Request) -> None:
         """Let the NIC use the buffers of a request; all of them, or, if that fails, none."""
@@ -220,9 +237,9 @@ class ContextRings(TransmitRings):
         self.counters[kind] = counter
 
     def announce(self) -> None:
-        if self._announced != self._tail:
-            self._announced = self._tail
-            self._ring_doorbell(self._tail_register, self._tail & _INDEX_MASK)
+        if self._announced != (tail := self._tail):
+            self._ring_doorbell(self._tail_register, tail & _INDEX_MASK)
+            self._announced = tail  # only now: whoever was interrupted before rings again
 
     def tell_doorbells(self, listener: Callable[[], None]) -> None:
         ring, tail_register = self._ring_doorbell, self._tail_register
@@ -234,16 +251,20 @@ class ContextRings(TransmitRings):
 
         self._ring_doorbell = ring_and_tell
 
-    def poll(self, limit: int) -> list[Request]:
+    def poll(self, limit: int, into: list[Any]) -> None:
         if self.companion is not None:
             self.companion.progress()
         # most of the time nothing waits: what the ring gives need not go through the backlog
-        return take_reported(self._backlog, limit) if self._backlog else self._take(limit)
+        if self._backlog:
+            take_reported(self._backlog, limit, into)
+        else:
+            self._take(limit, into)
 
-    def _take(self, limit: int) -> list[Request]:
-        taken: list[Request] = []
+    def _take(self, limit: int, taken: list[Request]) -> None:
+        """Take up to ``limit`` completions out of the ring, none behind one that reports an error."""
         ring, head, entries, mask = self._completion, self._head, self.entries, self._mask
-        pending, free, tally, unpack = self._pending, self._free, self.tally, _COMPLETION.unpack_from
+        pending, free, to_peer, unpack = self._pending, self._free, self._to_peer, _COMPLETION.unpack_from
+        tally = self.tally
         while limit:
             offset = (head & mask) * _COMPLETION_SIZE
             # the phase is 1 on the even laps, counted from 0
@@ -254,36 +275,55 @@ class ContextRings(TransmitRings):
             if request is None:
                 raise fabric_error(Errno.FI_EIO, f"the NIC completed request {token:#x}, which was never posted")
             head += 1
-            told = status
-            if request.places:
-                if request.last != descriptor:
-                    # the NIC has refused a piece of a chain, whose end is still to come
-                    request.trouble = status if request.trouble == _OK else request.trouble
-                    continue
-                free += request.places
-                status = status if request.trouble == _OK else request.trouble
-            pending[token] = None
-            free.append(token)
-            self._to_peer[request.peer] -= 1
-            if request.grants:
-                self._revoke(request)
-            request.status = status
-            if status == _PDC_FAILED:
-                (request.owner or self).peer_failed(request.dest_addr)
-            if request.ended is not None:
-                request.ended(status)
-                if request.kind == _OWN:
-                    request.status = _OK  # nobody else hears of it
-            if tally is not None and request.counted:
-                tally(request.kind, status, told)
-            taken.append(request)
+            if request.places and request.last != descriptor:
+                # the NIC has refused a piece of a chain, whose end is still to come
+                request.trouble = status if request.trouble == _OK else request.trouble
+                self._head = head
+                continue
+            if request.ended or request.places or status == _PDC_FAILED or (tally is not None and request.counted):
+                uninterrupted(self._end, request, status, token, head, taken)
+                head = self._head
+            else:
+                # nothing comes between from here ...
+                request.status = status
+                pending[token] = None
+                to_peer[request.peer] -= 1
+                free += (token,)
+                taken += (request,)
+                self._head = head
+                # ... to here
+                if request.grants:
+                    self._revoke(request)
             limit -= 1
             if request.status != _OK:
                 break
-        if head != self._head:
-            self._head = head
-            self._ring_doorbell(self._head_register, head & _INDEX_MASK)
-        return taken
+        if self._told != self._head:
+            self._tell_head()
+
+    def _tell_head(self) -> None:
+        head = self._head
+        self._ring_doorbell(self._head_register, head & _INDEX_MASK)
+        self._told = head
+
+    def _end(self, request: Request, told: int, token: int, head: int, taken: list[Request]) -> None:
+        """Take the completion of a request whose end others hear of, too; ``told``: the status of it."""
+        status = told if request.trouble == _OK else request.trouble
+        request.status = status
+        self._pending[token] = None
+        self._to_peer[request.peer] -= 1
+        self._free += (token, *request.places)
+        self._head = head
+        if request.grants:
+            self._revoke(request)
+        if status == _PDC_FAILED:
+            (request.owner or self).peer_failed(request.dest_addr)
+        if request.ended is not None:
+            request.ended(status)
+            if request.kind == _OWN:
+                request.status = _OK  # nobody else hears of it
+        if self.tally is not None and request.counted:
+            self.tally(request.kind, status, told)
+        taken.append(request)
 
     def _revoke(self, request: Request) -> None:
         """Withdraw what was granted for a request."""
@@ -292,9 +332,9 @@ class ContextRings(TransmitRings):
             revoke(address, length)
 
     def absorb(self) -> int:
-        taken = self._take(self.entries)
-        self._backlog += taken
-        return len(taken)
+        before = len(self._backlog)
+        self._take(self.entries, self._backlog)
+        return len(self._backlog) - before
 
     def _arm_ring(self) -> None:
         self._ring_doorbell(self._arm_register, self._head & _INDEX_MASK)

@@ -7,6 +7,7 @@ meet its receives. An event says for which context its message was, and so whose
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from amoeba_model.wire.uet import ReturnCode
 
@@ -76,10 +77,10 @@ class Share(Sharer):
         """Take events, whoever's messages they are about."""
         self._shared.dispatch.progress()
 
-    def poll(self, limit: int) -> list[Arrival]:
-        """Take up to ``limit`` entries, oldest first, and none behind one that reports an error."""
+    def poll(self, limit: int, into: list[Any]) -> None:
+        """Move up to ``limit`` entries to ``into``, oldest first, and none behind one that reports an error."""
         self.progress()
-        return take_ready(self.outlet.ready, limit)
+        take_ready(self.outlet.ready, limit, into)
 
     def arm(self) -> None:
         """Ask for an interrupt at the next event, or at once if it is there already."""

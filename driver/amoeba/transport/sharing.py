@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from amoeba_model.interruptions import uninterrupted
+
 from amoeba.transport.requests import Piece, Request
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
@@ -107,13 +109,20 @@ class RingShare(TransmitRings):
 
     def absorb(self) -> int:
         """Take completions out of the ring, and give each share its own; returns how many there were."""
+        return uninterrupted(self._absorb)
+
+    def _absorb(self) -> int:
         count = 0
-        while taken := self._ring.poll(self.entries):
+        taken: list[Request] = []
+        while True:
+            self._ring.poll(self.entries, taken)
+            if not taken:
+                return count
             count += len(taken)
             for request in taken:
                 assert isinstance(request.owner, RingShare)
                 request.owner._receive(request)
-        return count
+            taken.clear()
 
     def _receive(self, request: Request) -> None:
         self._under_way -= 1

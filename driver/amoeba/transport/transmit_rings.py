@@ -3,6 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from amoeba_model.descriptors import DescriptorOpcode
 
@@ -135,14 +136,14 @@ class TransmitRings(ABC):
 
     # What comes back
 
-    def poll(self, limit: int) -> list[Request]:
-        """Take up to ``limit`` completions, oldest first, and none behind one that reports an error.
+    def poll(self, limit: int, into: list[Any]) -> None:
+        """Move up to ``limit`` completions to ``into``, oldest first, and none behind one that reports an error.
 
-        Their buffers and ring entries are free again.
+        Their buffers and ring entries are free again. Whatever interrupts this, none is lost.
         """
         self.progress()
         self.absorb()
-        return take_reported(self._backlog, limit)
+        take_reported(self._backlog, limit, into)
 
     def progress(self) -> None:
         """Let the companion do what can be done now."""

@@ -3,9 +3,11 @@
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from threading import get_ident, main_thread
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from amoeba_model.device import DeviceClosedError
+from amoeba_model.interruptions import uninterrupted
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
@@ -35,6 +37,8 @@ __all__ = [
 _OK = int(ReturnCode.OK)
 _NO_MATCH = int(ReturnCode.NO_MATCH)
 _RECV = int(Caps.FI_RECV)
+_MAIN = main_thread().ident
+T = TypeVar("T")
 _ALL = 1 << 16
 """More completions than any ring has."""
 
@@ -161,8 +165,11 @@ class CompletionSource(Protocol):
     def progress(self) -> None:
         """Do what can be done before something is taken."""
 
-    def poll(self, limit: int) -> Sequence[Completion]:
-        """Take up to ``limit`` completions, none behind one that reports an error."""
+    def poll(self, limit: int, into: list[Any]) -> None:
+        """Move up to ``limit`` completions to ``into``, none behind one that reports an error.
+
+        Whatever interrupts this, each is there or here.
+        """
 
     def arm(self) -> None:
         """Ask for an interrupt at the next one."""
@@ -227,6 +234,10 @@ class CompletionQueue(HasDescriptor):
         self._collected: deque[Completion] = deque()
         """Out of the rings, on behalf of those who do not read, and not read yet."""
         self._errors: deque[Completion] = deque()
+        self._in_hand: list[Completion] = []
+        """What the call under way takes. If that is interrupted, the next call finds it here."""
+        self._given: tuple[object, Sequence[Completion]] | None = None
+        """What the main thread's last call returned, and what that was made from; with automatic progress."""
         self._signalled = False
         self._lost = False
         """Automatic progress has found the device closed."""
@@ -245,7 +256,7 @@ class CompletionQueue(HasDescriptor):
         if type(count) is not int or count < 0:
             count = check_number("count", count)
         make = self._entry
-        return [make(completed) for completed in self._take(count)]
+        return self._give([make(completed) for completed in self._take(count)])
 
     def readfrom(self, count: int = 1) -> list[tuple[Entry, int]]:
         """Like :meth:`read`, each entry with the number of the peer that caused it: ``fi_cq_readfrom``.
@@ -253,8 +264,8 @@ class CompletionQueue(HasDescriptor):
         The number is that in the endpoint's address vector; FI_ADDR_NOTAVAIL for this side's own operations, and for
         peers that the vector does not have.
         """
-        count = check_number("count", count)
-        return [(self._entry(completed), completed.source) for completed in self._take(count)]
+        taken = self._take(check_number("count", count))
+        return self._give([(self._entry(completed), completed.source) for completed in taken])
 
     def sread(self, count: int = 1, timeout: float | None = None, cond: int | None = None) -> list[Entry]:
         """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit) for the first entry.
@@ -265,13 +276,14 @@ class CompletionQueue(HasDescriptor):
         Raises FI_ECANCELED after :meth:`signal`, FI_ENOSYS for a queue of FI_WAIT_NONE, FI_EINVAL for a ``cond`` that
         the queue was not opened for, or that is no number of entries.
         """
-        return [self._entry(completed) for completed in self._wait(count, timeout, cond)]
+        return self._give([self._entry(completed) for completed in self._wait(count, timeout, cond)])
 
     def sreadfrom(
         self, count: int = 1, timeout: float | None = None, cond: int | None = None
     ) -> list[tuple[Entry, int]]:
         """Like :meth:`sread`, with numbers of peers as :meth:`readfrom`: ``fi_cq_sreadfrom``."""
-        return [(self._entry(completed), completed.source) for completed in self._wait(count, timeout, cond)]
+        taken = self._wait(count, timeout, cond)
+        return self._give([(self._entry(completed), completed.source) for completed in taken])
 
     def signal(self) -> None:
         """End the :meth:`sread` of another thread, or else the next one that would wait: ``fi_cq_signal``.
@@ -299,22 +311,54 @@ class CompletionQueue(HasDescriptor):
         self._check_open()
         if not self._errors:
             return None
-        failed = self._errors.popleft()
+        failed = self._errors[0]
+        entry = _error_entry(failed)
         if self._auto is not None:
+            self._given = entry, (failed,)
+            del self._errors[0]
             self._show()
-        return _error_entry(failed)
+            return entry
+        # no call from here to where the application has it
+        del self._errors[0]
+        return entry
 
     def strerror(self, prov_errno: int) -> str:
         """The NIC's return code in words, such as ``bad mkey``; of one that it has not, that it is unknown."""
         return words_of(check_number("prov_errno", prov_errno))
 
-    def _take(self, count: int) -> list[Completion]:
+    def _give(self, entries: list[T]) -> list[T]:
+        """Let go of what is in hand: from here to where the application has its entries nothing can come between.
+
+        Only with automatic progress: then the lock is given back, and :meth:`_take_back` undoes this.
+        """
+        if self._auto is not None and get_ident() == _MAIN:
+            self._given = entries, self._in_hand
+        self._in_hand = []
+        return entries
+
+    def _take_back(self, result: object) -> None:
+        given, self._given = self._given, None
+        if given is not None and given[0] is result:
+            for completed in reversed(given[1]):
+                (self._collected if completed.status == _OK else self._errors).appendleft(completed)
+
+    def _put_back(self, count: int = 0) -> None:
+        """Leave what is in hand for the next call, but the first ``count``."""
+        self._collected.extendleft(reversed(self._in_hand[count:]))
+        del self._in_hand[count:]
+
+    def _take(self, count: int, *, more: bool = False) -> list[Completion]:
+        """Take up to ``count`` completions into the hand. ``more``: besides those that are there."""
         self._check_open()
+        if self._in_hand and not more:  # a call was interrupted
+            uninterrupted(self._put_back)
+        there = len(self._in_hand)
+        count += there
         deferrals = self._deferrals
         taken = self._poll(count)
         if deferrals.live:
             deferrals.progress()
-        if not taken and not self._errors:
+        if len(taken) == there and not self._errors:
             if self._auto is None:
                 self._device.advance()
                 taken = self._poll(count)
@@ -326,7 +370,7 @@ class CompletionQueue(HasDescriptor):
             if self._auto is not None:
                 self._collect()
             self._show()
-        if not taken and self._errors:
+        if len(taken) == there and self._errors:
             failure = _error_entry(self._errors[0]).error()
             raise fabric_error(Errno.FI_EAVAIL, f"{failure.strerror}; readerr() takes its entry")
         return taken
@@ -338,21 +382,21 @@ class CompletionQueue(HasDescriptor):
         if cond is not None and (cond < 0 or self.wait_cond is CqWaitCond.FI_CQ_COND_NONE):
             raise fabric_error(Errno.FI_EINVAL, f"{self.wait_cond.name} is not met by {cond!r}")
         least = max(cond or 1, 1)
-        taken: list[Completion] = []
         deadline = None if timeout is None else time.monotonic() + timeout
-        while len(taken) < least:
+        if self._in_hand:  # a call was interrupted
+            uninterrupted(self._put_back)
+        while (there := len(self._in_hand)) < least:
             try:
-                more = self._take(max(count, least) - len(taken))
+                self._take(max(count, least) - there, more=True)
             except ErrorAvailableError:
-                if not taken:
+                if not self._in_hand:
                     raise
                 break
-            taken += more
-            if more:
+            if len(self._in_hand) > there:
                 continue
             if self._signalled:
                 self._signalled = False
-                if taken:
+                if self._in_hand:
                     break
                 raise fabric_error(Errno.FI_ECANCELED, "signal() ended the wait")
             remaining = None if deadline is None else deadline - time.monotonic()
@@ -362,10 +406,10 @@ class CompletionQueue(HasDescriptor):
                 self._auto.wait_for(lambda: self._closed or self._signalled or self._readable, remaining)
             else:
                 self._rest(WAIT_SLICE if remaining is None else min(remaining, WAIT_SLICE))
-        if len(taken) > count:
-            self._collected.extendleft(reversed(taken[count:]))
+        if len(self._in_hand) > count:
+            uninterrupted(self._put_back, count)
             self._show()
-        return taken[:count]
+        return self._in_hand
 
     def _rest(self, seconds: float) -> None:
         """Sleep until something may be there to be read, at most so long."""
@@ -374,25 +418,33 @@ class CompletionQueue(HasDescriptor):
         self._device.wait(seconds)
 
     def _poll(self, count: int) -> list[Completion]:
-        """Take entries from all sources in turn; stops behind an error, which it keeps for readerr()."""
-        entries: list[Completion] = []
-        while self._collected and len(entries) < count and not self._errors:
-            self._sort(self._collected.popleft(), entries)
+        """Take entries from all sources in turn until ``count`` are in hand; stops behind an error, which it keeps.
+        """
+        hand, errors = self._in_hand, self._errors
+        if self._collected:
+            uninterrupted(self._sort_collected, count)
         for source in self._sources:
             source.announce()
-            while len(entries) < count and not self._errors:
-                taken = source.poll(count - len(entries))
-                if not taken:
+            while (there := len(hand)) < count and not errors:
+                source.poll(count - there, hand)
+                if len(hand) == there:
                     break
                 # whoever gives them gives none behind one that has failed
-                last = taken[-1]
+                last = hand[-1]
                 if last.status != _OK:
-                    taken = taken[:-1]
-                    self._sort(last, entries)
-                entries += [completed for completed in taken if not completed.silent]
+                    # no call from here ...
+                    if last.silent != NEVER:
+                        errors += (last,)
+                    del hand[-1]
+                    # ... to here
+                hand[there:] = [completed for completed in hand[there:] if not completed.silent]
         if len(self._sources) > 1:  # let every source be first in turn
-            self._sources.append(self._sources.pop(0))
-        return entries
+            self._sources = [*self._sources[1:], self._sources[0]]
+        return hand
+
+    def _sort_collected(self, count: int) -> None:
+        while self._collected and len(self._in_hand) < count and not self._errors:
+            self._sort(self._collected.popleft(), self._in_hand)
 
     def _sort(self, completed: Completion, entries: list[Completion]) -> None:
         """Put what succeeded to the entries, unless nobody wants to hear of it, and what failed to the errors."""
@@ -422,11 +474,18 @@ class CompletionQueue(HasDescriptor):
         for source in self._sources:
             source.announce()
             source.progress()
+        uninterrupted(self._collect_now)
+
+    def _collect_now(self) -> None:
+        for source in self._sources:
+            taken: list[Completion] = []
             if not source.limited:
-                while taken := source.poll(_ALL):
-                    self._collected += (each for each in taken if each.status != _OK or not each.silent)
+                there = -1
+                while there < (there := len(taken)):
+                    source.poll(_ALL, taken)
+                self._collected += (each for each in taken if each.status != _OK or not each.silent)
             elif not self._collected and self._auto is None:
-                self._collected += source.poll(1)
+                source.poll(1, self._collected)  # type: ignore[arg-type]
 
     def _report(self, completed: Completion) -> None:
         """Tell of something that was never in a ring."""
