@@ -1,5 +1,6 @@
 """FastLanes and DecodeOperation against the golden model: every cell, every byte."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -35,7 +36,8 @@ def in_matrix(op, datatype):
 def lanes(request):
     data_width, single_cycle_products = request.param
     datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= data_width]
-    with VectorBench(DecodedLanes(data_width, datatypes, single_cycle_products), f"lanes{data_width}") as bench:
+    make = partial(DecodedLanes, data_width, datatypes, single_cycle_products)
+    with VectorBench(make, f"lanes{data_width}") as bench:
         bench.data_width = data_width
         bench.datatypes = datatypes
         bench.single_cycle_products = single_cycle_products

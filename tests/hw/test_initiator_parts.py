@@ -2,6 +2,7 @@
 """The initiator's components, each on its own."""
 
 import random
+from functools import partial
 
 import pytest
 from amaranth.sim import Simulator
@@ -168,7 +169,7 @@ def test_queues_and_buffers_need_room():
 
 
 def request_half(bench, data_width, places):
-    component = RequestHalf(NicParameters(data_width=data_width, contexts=4, peers=8), places)
+    component = partial(RequestHalf, NicParameters(data_width=data_width, contexts=4, peers=8), places)
     run_bench(component, bench, parameters={"data_width": data_width, "places": places}, timeout=300)
 
 
