@@ -173,11 +173,13 @@ def request_half(bench, data_width, places):
     run_bench(component, bench, parameters={"data_width": data_width, "places": places}, timeout=300)
 
 
-@pytest.mark.parametrize(("data_width", "places"), [(128, 8), (256, 16), (512, 8)])
+@pytest.mark.parametrize(
+    ("data_width", "places"), [(128, 8), (256, 16), pytest.param(512, 8, marks=pytest.mark.long)]
+)
 def test_request_half(data_width, places):
     request_half("request_half", data_width, places)
 
 
-@pytest.mark.parametrize("data_width", [256, 512])
+@pytest.mark.parametrize("data_width", [256, pytest.param(512, marks=pytest.mark.long)])
 def test_request_half_pace(data_width):
     request_half("request_half_pace", data_width, QUEUE_DEPTH)

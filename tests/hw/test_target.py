@@ -19,7 +19,7 @@ SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "receives": 8,
 @pytest.mark.parametrize(
     "bench", ["target_checks", "target_traffic", "target_answers", "target_events", "target_messages"]
 )
-@pytest.mark.parametrize("width", [128, 256, 512])
+@pytest.mark.parametrize("width", [128, 256, pytest.param(512, marks=pytest.mark.long)])
 def test_requests_are_judged_executed_and_answered(width, bench):
     parameters = NicParameters(data_width=width, target_pdcs=8, **SIZES)
     run_bench(partial(Target, parameters), bench, parameters={"width": width, "pdcs": 8, **SIZES})
