@@ -5,11 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help demo test lint rtl generated bench synth clean tools
+.PHONY: help demo test test-long lint rtl generated bench synth clean tools
 
 help:
 	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic"
-	@echo "make test    all tests"
+	@echo "make test    all tests but the long ones: 20 minutes at most"
+	@echo "make test-long  the long ones: 25 minutes at most"
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
 	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
@@ -36,9 +37,17 @@ demo: $(VENV)/sim.stamp
 	$(BIN)/amoeba trace --device rtl
 
 # The RTL NIC is built first, where its minutes are nobody's timeout.
+BUILD_NIC = $(BIN)/python -c "from amoeba_sim.rtl import open_rtl; open_rtl().close()"
+# A file's tests stay in one process, since they share what they build; tests/budgets.toml has the order of the files.
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30
+
 test: $(VENV)/dev.stamp
-	$(BIN)/python -c "from amoeba_sim.rtl import open_rtl; open_rtl().close()"
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(BUILD_NIC)
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-long: $(VENV)/dev.stamp
+	$(BUILD_NIC)
+	$(PYTEST) -m long $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -29,5 +29,5 @@ def test_every_command_in_the_readme_exists():
     named = set(re.findall(r"^\$ amoeba (\w+)", README, re.M))
     assert named
     assert named <= known
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
-    assert set(re.findall(r"`?make (\w+)", README)) <= targets
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"`?make ([\w-]+)", README)) <= targets

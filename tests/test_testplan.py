@@ -57,9 +57,10 @@ def test_what_does_not_exist_is_not_found(reference: str) -> None:
         ("system/rings::rings_wrap", "test_rings_wrap_around_and_the_phase_toggles"),
         ("cocotb/nic::after_a_reset", "after_a_reset_in_mid_traffic_it_works_as_new"),
         ("proof/queue", "queue"),
+        ("conformance/sabotage::what_is_broken", "test_what_is_broken_is_found"),
     ],
 )
-def test_a_beginning_of_a_name_is_enough(reference: str, test: str) -> None:
+def test_a_beginning_of_a_name_is_enough_for_long_tests_too(reference: str, test: str) -> None:
     assert resolve(reference)[1] == [test]
 
 

@@ -148,6 +148,7 @@ def _lines(plan: list[Feature]) -> Iterator[str]:
     yield ""
     yield "What is promised, where, and what shows it. `cocotb/` are benches in `sim/testbenches/`, `proof/` entries"
     yield "of `hw/formal/catalog.py`, all else `tests/<group>/test_<file>.py`; a name stands for all that begin so."
+    yield "Those marked `long` run in `make test-long`, all others in `make test`; both count here."
     yield ""
     yield "| state | features | meaning |"
     yield "|---|---:|---|"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -32,7 +32,7 @@ def bench_parameters() -> dict:
 
 
 def run_bench(
-    component: Elaboratable,
+    component: Elaboratable | partial,
     bench_module: str,
     *,
     seed: int = 1,
@@ -46,8 +46,9 @@ def run_bench(
 
     Parameters
     ----------
-    component : Elaboratable
-        The design; its ports are all that the bench sees, as ``dut.<port>``.
+    component : Elaboratable or partial
+        The design; its ports are all that the bench sees, as ``dut.<port>``. A ``functools.partial`` of its class is
+        elaborated once for all benches, and not again until a source changes.
     bench_module : str
         Name of the testbench's module in ``directory``.
     seed : int
@@ -86,7 +87,8 @@ def run_bench(
         if not waves:
             shutil.rmtree(folder)
         return
-    raise BenchFailure(f"{bench_module} on {type(component).__name__}: {problem}\n{_reproducer(seed, folder)}")
+    name = component.func.__name__ if isinstance(component, partial) else type(component).__name__
+    raise BenchFailure(f"{bench_module} on {name}: {problem}\n{_reproducer(seed, folder)}")
 
 
 def _runs_directory() -> Path:

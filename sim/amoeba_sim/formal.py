@@ -21,6 +21,7 @@ from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable
+from amoeba_hw.verilog import without_collection
 
 __all__ = ["Outcome", "ProofBroken", "ProofError", "ProofFailed", "ProofUndecided", "prove"]
 
@@ -122,7 +123,8 @@ def prove(
     """
     if mode not in MODES:
         raise ValueError(f"Expected one of the modes {', '.join(MODES)}, got {mode!r}")
-    design = rtlil.convert(specification, name="top", platform="formal")
+    with without_collection():
+        design = rtlil.convert(specification, name="top", platform="formal")
     script = _script(mode, depth, timeout, any_power_up)
     folder = build / name
     record = folder / "passed.json"

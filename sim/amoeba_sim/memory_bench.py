@@ -3,18 +3,19 @@
 import ctypes
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from amaranth.lib import data
 from amoeba_hw.interfaces import MEMORY_REQUEST, READ_REQUEST, MemoryKind, packet_beat, read_beat, write_beat
 from amoeba_hw.memory import MemoryEngine
-from amoeba_hw.verilog import generate_verilog
 from amoeba_model.atomic import execute
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
 from amoeba_sim import vector_bench
+from amoeba_sim.verilate import remembered_verilog
 
 __all__ = ["MemoryBench", "MemoryRequest", "Outcome", "expected_results"]
 
@@ -151,7 +152,7 @@ class MemoryBench:
     def __init__(self, parameters: NicParameters, base: int = 0x1234_5678_0000):
         self.parameters = parameters
         self.base = base
-        source = generate_verilog(MemoryEngine(parameters)).replace("always @*", "always_comb")
+        source = remembered_verilog(partial(MemoryEngine, parameters), "top").replace("always @*", "always_comb")
         library = ctypes.CDLL(str(vector_bench._build(source, self._header() + _HARNESS.read_text(), "memory")))
         self._run = library.memory_engine_run
 

@@ -2,9 +2,7 @@
 
 import ctypes
 import weakref
-from collections.abc import Iterable
 from functools import cache
-from importlib import util
 from pathlib import Path
 
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault, MemoryGrants
@@ -12,7 +10,7 @@ from amoeba_model.network import Frame, SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Requester, Stage, TraceEvent
 
-from amoeba_sim.verilate import nic_library
+from amoeba_sim.verilate import nic_library, package_files
 
 __all__ = ["RtlDevice", "open_rtl"]
 
@@ -310,14 +308,6 @@ def _requester_name(number: int) -> str:
         return f"requester {number}"
 
 
-def _package_files(*packages: str) -> Iterable[Path]:
-    for package in packages:
-        found = util.find_spec(package)
-        assert found is not None
-        assert found.origin is not None
-        yield from Path(found.origin).parent.rglob("*.py")
-
-
 def open_rtl(
     parameters: NicParameters | None = None,
     *,
@@ -339,7 +329,7 @@ def open_rtl(
 
         return Nic(parameters)
 
-    sources = _package_files("amoeba_hw", "amoeba_model")
+    sources = package_files("amoeba_hw", "amoeba_model")
     library = nic_library(make, repr(parameters), sources, trace=waves)
     name = f"rtl ({parameters.data_width}-bit, {parameters.contexts} contexts)"
     return RtlDevice(library, name=name, host_latency=host_latency, stall=stall, seed=seed, trace=trace)

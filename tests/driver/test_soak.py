@@ -18,6 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+pytestmark = pytest.mark.long
+
 BAD = {
     "perfect": {},
     "loss": {"loss": 0.05},

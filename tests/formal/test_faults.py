@@ -23,6 +23,8 @@ from amoeba_sim.formal import ProofFailed, prove
 from formal import admission as admission_proof
 from formal import counters, lines, lists, memory, messages, requests, target
 
+pytestmark = pytest.mark.long
+
 FAULTS = {
     "no bypass from the operation before": (
         executor,

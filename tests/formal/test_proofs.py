@@ -3,6 +3,8 @@
 import pytest
 from formal.catalog import PROOFS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)

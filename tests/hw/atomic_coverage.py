@@ -4,6 +4,7 @@
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -185,8 +186,8 @@ def measure() -> Cover:
     cover = Cover()
     datatypes = list(Datatype)
     with (
-        VectorBench(DecodedLanes(DATA_WIDTH, datatypes), f"lanes{DATA_WIDTH}") as lanes,
-        VectorBench(DecodedPipeline(DATA_WIDTH, datatypes), f"pipeline{DATA_WIDTH}") as pipeline,
+        VectorBench(partial(DecodedLanes, DATA_WIDTH, datatypes, True), f"lanes{DATA_WIDTH}") as lanes,
+        VectorBench(partial(DecodedPipeline, DATA_WIDTH, datatypes), f"pipeline{DATA_WIDTH}") as pipeline,
     ):
         arrays = {datatype: triples(datatype) for datatype in datatypes}
         for name, op, datatype, by_bits in points():

@@ -1,6 +1,9 @@
 """The atomic unit has executed every cell on every class of operand that exists, and the published page says so."""
 
+import pytest
 from atomic_coverage import PAGE, measure, page
+
+pytestmark = pytest.mark.long
 
 
 def test_no_possible_bin_is_missed():

@@ -1,5 +1,6 @@
 """FastLanes and DecodeOperation against the golden model: every cell, every byte."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -29,13 +30,14 @@ def in_matrix(op, datatype):
 
 @pytest.fixture(
     scope="module",
-    params=[(128, True), (256, True), (512, True), (128, False)],
+    params=[(128, True), (256, True), pytest.param((512, True), marks=pytest.mark.long), (128, False)],
     ids=["128", "256", "512", "128, products in the pipeline"],
 )
 def lanes(request):
     data_width, single_cycle_products = request.param
     datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= data_width]
-    with VectorBench(DecodedLanes(data_width, datatypes, single_cycle_products), f"lanes{data_width}") as bench:
+    make = partial(DecodedLanes, data_width, datatypes, single_cycle_products)
+    with VectorBench(make, f"lanes{data_width}") as bench:
         bench.data_width = data_width
         bench.datatypes = datatypes
         bench.single_cycle_products = single_cycle_products

@@ -1,5 +1,7 @@
 """ArithmeticPipeline against the golden model: every pipelined cell, alone and mixed."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
@@ -70,7 +72,7 @@ def pipelined_cells(datatypes):
 @pytest.fixture(scope="module", params=[128, 256])
 def pipeline(request):
     datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= request.param]
-    with VectorBench(DecodedPipeline(request.param, datatypes), f"pipeline{request.param}") as bench:
+    with VectorBench(partial(DecodedPipeline, request.param, datatypes), f"pipeline{request.param}") as bench:
         bench.data_width = request.param
         bench.datatypes = datatypes
         yield bench

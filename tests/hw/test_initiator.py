@@ -1,6 +1,8 @@
 # amaranth: UnusedElaboratable=no
 """The initiator: from descriptors to frames and from answers to completions, in Verilator."""
 
+from functools import partial
+
 import pytest
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_model.parameters import NicParameters
@@ -8,13 +10,13 @@ from amoeba_sim.cocotb_runner import run_bench
 
 
 @pytest.mark.parametrize("bench", ["initiator", "initiator_answers", "initiator_recovery", "initiator_rings"])
-@pytest.mark.parametrize("data_width", [128, 256, 512])
+@pytest.mark.parametrize("data_width", [128, 256, pytest.param(512, marks=pytest.mark.long)])
 def test_the_initiator_at_every_width(data_width, bench):
     parameters = NicParameters(data_width=data_width, contexts=3, peers=8, window=8, payload=256)
-    run_bench(Initiator(parameters), bench, timeout=300, parameters={"data_width": data_width})
+    run_bench(partial(Initiator, parameters), bench, timeout=300, parameters={"data_width": data_width})
 
 
-@pytest.mark.parametrize("data_width", [256, 512])
+@pytest.mark.parametrize("data_width", [256, pytest.param(512, marks=pytest.mark.long)])
 def test_the_initiator_keeps_up_with_the_line(data_width):
     parameters = NicParameters(data_width=data_width, contexts=2, peers=4)
     run_bench(Initiator(parameters), "initiator_pace", timeout=300, parameters={"data_width": data_width})

@@ -2,6 +2,7 @@
 """The initiator's components, each on its own."""
 
 import random
+from functools import partial
 
 import pytest
 from amaranth.sim import Simulator
@@ -168,15 +169,17 @@ def test_queues_and_buffers_need_room():
 
 
 def request_half(bench, data_width, places):
-    component = RequestHalf(NicParameters(data_width=data_width, contexts=4, peers=8), places)
+    component = partial(RequestHalf, NicParameters(data_width=data_width, contexts=4, peers=8), places)
     run_bench(component, bench, parameters={"data_width": data_width, "places": places}, timeout=300)
 
 
-@pytest.mark.parametrize(("data_width", "places"), [(128, 8), (256, 16), (512, 8)])
+@pytest.mark.parametrize(
+    ("data_width", "places"), [(128, 8), (256, 16), pytest.param(512, 8, marks=pytest.mark.long)]
+)
 def test_request_half(data_width, places):
     request_half("request_half", data_width, places)
 
 
-@pytest.mark.parametrize("data_width", [256, 512])
+@pytest.mark.parametrize("data_width", [256, pytest.param(512, marks=pytest.mark.long)])
 def test_request_half_pace(data_width):
     request_half("request_half_pace", data_width, QUEUE_DEPTH)

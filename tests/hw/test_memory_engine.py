@@ -14,6 +14,8 @@ from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.memory_bench import MemoryBench, MemoryRequest, expected_results
 
+pytestmark = pytest.mark.long
+
 SIZE = 1 << 16
 INTEGERS = (Datatype.FI_INT8, Datatype.FI_UINT16, Datatype.FI_INT32, Datatype.FI_UINT64)
 ALL_INTEGERS = tuple(datatype for datatype in Datatype if is_integer(datatype))

@@ -1,11 +1,15 @@
 # amaranth: UnusedElaboratable=no
 """The whole NIC on its standard buses, in Verilator."""
 
+from functools import partial
+
 import pytest
 from amoeba_hw.nic import Nic
 from amoeba_model.opcodes import Datatype
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
+
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("bench", ["nic", "nic_target", "nic_initiator"])
@@ -22,4 +26,5 @@ def test_the_nic_serves_and_asks_and_survives(width, bench):
         lines=8,
         datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
     )
-    run_bench(Nic(parameters), bench, timeout=400, parameters={"width": width, "payload": parameters.payload})
+    options = {"width": width, "payload": parameters.payload}
+    run_bench(partial(Nic, parameters), bench, timeout=400, parameters=options)

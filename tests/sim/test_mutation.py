@@ -8,6 +8,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_sim.mutation import Mutants, Verdict
 
+pytestmark = pytest.mark.long
+
 
 class Choice(wiring.Component):
     """a + b or a & b; and the same again where nobody can see it."""

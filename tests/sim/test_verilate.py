@@ -4,6 +4,10 @@
 import fcntl
 import multiprocessing
 import os
+import re
+from functools import partial
+from itertools import chain
+from pathlib import Path
 
 import copy_engine as engine
 import pytest
@@ -159,6 +163,51 @@ def test_what_a_failing_tool_said_is_in_the_error():
     verilog = generate_verilog(engine.CopyEngine(64)).replace("endmodule", "nonsense endmodule", 1)
     with pytest.raises(BuildError, match=r"(?s)verilator_bin failed with exit status 1.*nonsense"):
         build_nic(verilog)
+
+
+def test_few_files_are_compiled_of_the_many_of_a_large_design(tmp_path):
+    (tmp_path / "Vtop_classes.mk").write_text("VM_PARALLEL_BUILDS = 1\n")
+    sizes = {"Vtop.cpp": 10, "Vtop__0.cpp": 90, "Vtop__1.cpp": 50, "Vtop__2.cpp": 45, "Vtop__0__Slow.cpp": 70}
+    for name, size in sizes.items():
+        (tmp_path / name).write_text(" " * size)
+    variables = verilate._gathered(tmp_path, verilate._Effort("-O1", 2))
+    assert {"VM_CLASSES_FAST=fast0 fast1", "VM_CLASSES_SLOW=slow"} < set(variables)
+    units = ("fast0", "fast1", "slow")
+    included = {unit: re.findall('"(.*)"', (tmp_path / f"{unit}.cpp").read_text()) for unit in units}
+    assert sorted(chain(*included.values())) == sorted(sizes), "each once"
+    assert included["slow"] == ["Vtop__0__Slow.cpp"]
+    # Pieces of about the same size, since they are compiled at the same time.
+    assert included["fast0"] == ["Vtop__0.cpp", "Vtop.cpp"]
+
+
+def test_a_small_design_is_compiled_as_verilator_left_it(tmp_path):
+    (tmp_path / "Vtop_classes.mk").write_text("VM_PARALLEL_BUILDS = 0\n")
+    assert verilate._gathered(tmp_path, verilate._Effort("-O1", 1)) == []
+
+
+def test_a_component_is_elaborated_once_for_all_that_ask_for_it(fresh_cache, monkeypatch):
+    elaborated = []
+
+    def counting(component, top):
+        elaborated.append(top)
+        return generate_verilog(component, top)
+
+    monkeypatch.setattr(verilate, "generate_verilog", counting)
+    small, large = partial(engine.CopyEngine, 64), partial(engine.CopyEngine, 128)
+    first = verilate.remembered_verilog(small, "dut")
+    assert verilate.remembered_verilog(small, "dut") == first == generate_verilog(engine.CopyEngine(64), "dut")
+    assert elaborated == ["dut"]
+    assert verilate.remembered_verilog(large, "dut") != first
+    verilate.remembered_verilog(small, "top")
+    assert elaborated == ["dut", "dut", "top"]
+    monkeypatch.setattr(verilate, "package_files", lambda *names: [Path(__file__)])
+    verilate.remembered_verilog(small, "dut")
+    assert len(elaborated) == 4
+
+
+def test_arguments_that_do_not_say_what_they_are_make_no_key():
+    with pytest.raises(ValueError, match=r"CopyEngine that their repr tells apart, got .*object at 0x"):
+        verilate.remembered_verilog(partial(engine.CopyEngine, object()), "dut")
 
 
 class Tiny(wiring.Component):

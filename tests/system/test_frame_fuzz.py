@@ -17,6 +17,8 @@ from support.devices import DEVICES
 from support.frame_fuzz import Attacker
 from support.raw_driver import Buffer, Pair, RawContext, RawNic
 
+pytestmark = pytest.mark.long
+
 SIZE = 8192
 THEIR_KEY = 0x7777_0000_0001
 DROPS = (Counter.DROPPED_MALFORMED, Counter.DROPPED_CHECK, Counter.DROPPED_ADDRESS)

@@ -27,6 +27,8 @@ from support.pairs import PAIRS
 from support.raw_driver import Pair
 from support.saboteur import arrives
 
+pytestmark = pytest.mark.long
+
 MakePair = Callable[..., Pair]
 OK, BAD_MKEY = ReturnCode.OK, ReturnCode.BAD_MKEY
 QUICK = replace(ONE_PERCENT, holdback=150)
