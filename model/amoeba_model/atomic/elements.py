@@ -89,7 +89,7 @@ def _floating(function: np.ufunc) -> _Executor:
         with np.errstate(all="ignore"):
             result: _Array = function(target, operand)
             # Which NaN is not the host's to say.
-            return None if np.isnan(result).any() else result
+            return None if np.count_nonzero(result != result) else result
 
     return run
 

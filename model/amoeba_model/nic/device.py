@@ -1,6 +1,7 @@
 """The ``model`` device: the specification as a NIC that runs in process."""
 
 from collections import deque
+from typing import NoReturn
 
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.network import Frame, SimulatedDevice
@@ -152,7 +153,8 @@ class ModelDevice(SimulatedDevice):
         return sorted(events, key=lambda event: (event.cycle, event.stage))
 
     def advance(self) -> None:
-        self._check_open()
+        if self._closed:
+            self._refuse()
         super().advance()
 
     def wait(self, timeout: float) -> int:
@@ -160,7 +162,8 @@ class ModelDevice(SimulatedDevice):
         return super().wait(timeout)
 
     def run_until(self, cycle: int) -> None:
-        self._check_open()
+        if self._closed:
+            self._refuse()
         core = self._core
         arrivals = self._arrivals
         retransmitter = self._initiator.retransmitter
@@ -199,11 +202,13 @@ class ModelDevice(SimulatedDevice):
             self._initiator.receive(header, payload, cycle)
 
     def take_frames(self) -> list[Frame]:
-        self._check_open()
+        if self._closed:
+            self._refuse()
         return self._transmitter.take()
 
     def deliver(self, frame: bytes, cycle: int) -> None:
-        self._check_open()
+        if self._closed:
+            self._refuse()
         if not frame:
             raise DeviceError("a frame has at least one byte, got none")
         self._arrivals.append((cycle, frame))
@@ -221,4 +226,7 @@ class ModelDevice(SimulatedDevice):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise DeviceClosedError(f"{self._name} is closed")
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise DeviceClosedError(f"{self._name} is closed")

@@ -1,7 +1,5 @@
 """LineTable: which lines of host memory are on their way to the memory engine."""
 
-from typing import NamedTuple
-
 from amoeba_model.nic.timing import HOST_READ
 
 __all__ = ["LineTable"]
@@ -10,12 +8,9 @@ _SINGLES = 256
 """Lines asked for one by one that are remembered before those at hand are sorted out."""
 
 
-class _Run(NamedTuple):
-    """Lines that were asked for one after the other, a line per cycle: line n is at hand in cycle ``n + phase``."""
-
-    first: int
-    end: int
-    phase: int
+_Run = tuple[int, int, int]
+"""Lines that were asked for one after the other, a line per cycle: (first, end, phase); line n of them is at hand in
+cycle ``n + phase``."""
 
 
 class LineTable:
@@ -38,15 +33,16 @@ class LineTable:
 
         Returns the cycle at which all are at hand, and which of them have to be read from the host, in order.
         """
-        if self._runs:
-            self._runs = [run for run in self._runs if run.end + run.phase > cycle]
+        runs = self._runs
+        if runs and runs[0][1] + runs[0][2] <= cycle:
+            self._runs = runs = [run for run in runs if run[1] + run[2] > cycle]
         if count == 1:
             return self._fetch_single(first, cycle)
         end, since = first + count, cycle - first
         shared = [
-            (max(run.first, first), min(run.end, end), run.phase)
-            for run in self._runs
-            if run.first < end and first < run.end and run.phase >= since
+            (max(begin, first), min(stop, end), phase)
+            for begin, stop, phase in runs
+            if begin < end and first < stop and phase >= since
         ]
         if self._singles:
             shared += [
@@ -55,7 +51,8 @@ class LineTable:
                 if first <= line < end and at_hand >= line + since
             ]
         if not shared:
-            return self._read([range(first, end)], since)
+            runs.append((first, end, since + HOST_READ))
+            return end - 1 + since + HOST_READ, (range(first, end),)
         shared.sort()
         missing, position = [], first
         for begin, stop, _ in shared:
@@ -71,9 +68,9 @@ class LineTable:
     def _fetch_single(self, line: int, cycle: int) -> tuple[int, tuple[range, ...]]:
         singles = self._singles
         at_hand = singles.get(line, -1)
-        for run in self._runs:
-            if run.first <= line < run.end:
-                at_hand = max(at_hand, line + run.phase)
+        for begin, stop, phase in self._runs:
+            if begin <= line < stop:
+                at_hand = max(at_hand, line + phase)
         if at_hand >= cycle:
             return at_hand, ()
         if len(singles) >= _SINGLES:
@@ -84,5 +81,5 @@ class LineTable:
     def _read(self, missing: list[range], since: int) -> tuple[int, tuple[range, ...]]:
         """Read lines from the host, line n in cycle ``n + since``; returns as :meth:`fetch`."""
         phase = since + HOST_READ
-        self._runs += [_Run(lines.start, lines.stop, phase) for lines in missing]
+        self._runs += [(lines.start, lines.stop, phase) for lines in missing]
         return missing[-1].stop - 1 + phase if missing else 0, tuple(missing)

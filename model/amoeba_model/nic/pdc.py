@@ -104,7 +104,7 @@ class PdcTable:
         """The PDC that a packet without SYN names."""
         if header.dpdcid < len(self._pdcs):
             pdc = self._pdcs[header.dpdcid]
-            if (pdc.ip, pdc.spdcid) == (header.ip, header.spdcid):
+            if pdc.ip == header.ip and pdc.spdcid == header.spdcid:
                 return pdc
         return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn)
 
