@@ -15,6 +15,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
+from amoeba.transport.batches import Batches, is_batched
 from amoeba.transport.requests import KINDS, Kind, Piece, Request, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -78,6 +79,7 @@ class ContextRings(TransmitRings):
         """Requests under way by entry of the peer table."""
         self.counters = [0] * KINDS
         """Event counters of the NIC by the kind of the requests that they count; 0: none."""
+        self.batches = Batches(self)
 
     @property
     def size_log2(self) -> int:
@@ -216,6 +218,10 @@ class ContextRings(TransmitRings):
                 dma.revoke(address, length)
             raise
 
+    def _batch_posted(self, more: int) -> None:
+        if not more:
+            self.announce()
+
     def announce(self) -> None:
         if self._announced != self._tail:
             self._announced = self._tail
@@ -247,6 +253,15 @@ class ContextRings(TransmitRings):
             if (ring[offset + _PHASE_BYTE] & _PHASE == 0) is (head & entries == 0):
                 break
             token, descriptor, status = unpack(ring, offset)
+            if is_batched(token):
+                head += 1
+                batch = self.batches.take(token, status)
+                if batch is not None:
+                    taken.append(batch)
+                    limit -= 1
+                    if batch.status != _OK:
+                        break
+                continue
             request = pending[token] if token < entries else None
             if request is None:
                 raise fabric_error(Errno.FI_EIO, f"the NIC completed request {token:#x}, which was never posted")
@@ -301,5 +316,6 @@ class ContextRings(TransmitRings):
         for request in self._pending:
             if request is not None:
                 self._revoke(request)
+        self.batches.release()
         for address, length in self._grants:
             self.nic.dma.revoke(address, length)
