@@ -1,5 +1,7 @@
 """A peer's memory as a NumPy array: slices to read and write, and updates that are atomic."""
 
+import itertools
+import math
 import operator
 from types import EllipsisType
 from typing import Any, Protocol
@@ -72,8 +74,8 @@ class RemoteArray:
     """An array in C order in the memory of a peer, made by ``Endpoint.array``.
 
     ``array[key]`` reads, and ``array[key] = values`` writes, with integers, slices, ``...`` and ``None`` as in NumPy:
-    each stretch of consecutive memory is one operation. With arrays of integers, one for each dimension, or a boolean
-    array, each element is one. Elements are exchanged as they lie in memory; only updates are atomic, each of one
+    each stretch of consecutive memory is one operation. So are arrays of integers, or boolean ones, for the first
+    dimensions. Elements are exchanged as they lie in memory; only updates are atomic, each of one
     element.
 
     Every call waits until it is done. What else completes meanwhile stays for those who read the endpoint's queue,
@@ -92,7 +94,8 @@ class RemoteArray:
         shape: int | tuple[int, ...],
     ) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+        lengths = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+        self.shape: tuple[int, ...] = tuple(operator.index(length) for length in lengths)
         if self.dtype.hasobject or not self.dtype.itemsize:
             raise fabric_error(Errno.FI_EINVAL, f"dtype: expected numbers or bytes, got {self.dtype!r}")
         if any(length < 0 for length in self.shape):
@@ -101,8 +104,8 @@ class RemoteArray:
         self.address = address
         self.key = key
         self._endpoint = endpoint
-        lengths = [self.dtype.itemsize, *reversed(self.shape[1:])]
-        self._strides = tuple(int(stride) for stride in np.cumprod(lengths, dtype=object)[::-1]) if self.shape else ()
+        strides = list(itertools.accumulate(self.shape[:0:-1], operator.mul, initial=self.dtype.itemsize))
+        self._strides = tuple(reversed(strides)) if self.shape else ()
 
     @property
     def ndim(self) -> int:
@@ -111,7 +114,7 @@ class RemoteArray:
     @property
     def size(self) -> int:
         """Elements."""
-        return int(np.prod(self.shape, dtype=object))
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -202,12 +205,16 @@ class RemoteArray:
     # Indices
 
     def _places(self, key: Key) -> tuple[npt.NDArray[np.uint64], tuple[int, ...], int]:
-        """(offsets of stretches in bytes, shape of what ``key`` names, elements of each stretch)."""
+        """(offsets in bytes of stretches, shape of what ``key`` names, elements of a stretch). Raises IndexError."""
         keys = key if isinstance(key, tuple) else (key,)
+        named = sum(np.ndim(each) if _is_mask(each) else each is not None and each is not Ellipsis for each in keys)
+        if named > self.ndim:
+            raise IndexError(
+                f"too many indices for array: array is {self.ndim}-dimensional, but {named} were indexed"
+            )
         if not all(_is_basic(each) for each in keys):
-            offsets, shape = self._elements(key)
-            return offsets, shape, 1
-        start, shape, strides = self._view(keys)
+            return self._chosen(keys)
+        start, shape, strides = self._view(keys, named)
         run, axis = 1, len(shape)
         while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run * self.dtype.itemsize):
             axis -= 1
@@ -218,16 +225,11 @@ class RemoteArray:
             offsets += steps.reshape([-1] + [1] * (axis - number - 1))
         return offsets.reshape(-1).astype(np.uint64), shape, run
 
-    def _view(self, keys: tuple[Key, ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """(offset, shape, strides), in bytes, of a view that integers and slices name. Raises IndexError."""
+    def _view(self, keys: tuple[Key, ...], named: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """(offset, shape, strides), in bytes, of a view that integers and slices name, so many dimensions."""
         dots = [at for at, each in enumerate(keys) if each is Ellipsis]
         if len(dots) > 1:
             raise IndexError("an index can only have a single ellipsis ('...')")
-        named = sum(each is not None and each is not Ellipsis for each in keys)
-        if named > self.ndim:
-            raise IndexError(
-                f"too many indices for array: array is {self.ndim}-dimensional, but {named} were indexed"
-            )
         at = dots[0] if dots else len(keys)
         keys = (*keys[:at], *[slice(None)] * (self.ndim - named), *keys[at + 1 :])
         start, shape, strides, axis = 0, [], [], 0
@@ -247,28 +249,39 @@ class RemoteArray:
             axis += 1
         return start, tuple(shape), tuple(strides)
 
-    def _elements(self, indices: Key) -> tuple[npt.NDArray[np.uint64], tuple[int, ...]]:
-        """(offsets in bytes, shape) of the elements that index arrays name. Raises IndexError."""
-        keys = indices if isinstance(indices, tuple) else (indices,)
-        if any(isinstance(each, slice | EllipsisType) or each is None for each in keys):
-            offsets, shape, run = self._places(indices)
-            within = np.arange(run, dtype=np.uint64) * np.uint64(self.dtype.itemsize)
-            return (offsets[:, None] + within).reshape(-1), shape
-        arrays = [np.asarray(each) for each in keys]
-        if len(arrays) == 1 and arrays[0].dtype == np.bool_:
-            if arrays[0].shape != self.shape:
-                raise IndexError(
-                    f"boolean index did not match indexed array: shape is {self.shape}, got {arrays[0].shape}"
-                )
-            arrays = list(np.nonzero(arrays[0]))
-        if len(arrays) != self.ndim:
-            raise IndexError(f"expected {self.ndim} arrays of indices, one for each dimension, got {len(arrays)}")
+    def _chosen(self, keys: tuple[Key, ...]) -> tuple[npt.NDArray[np.uint64], tuple[int, ...], int]:
+        """The same of what arrays choose along the first dimensions."""
+        arrays: list[npt.NDArray[Any]] = []
+        for key in keys:
+            if isinstance(key, slice | EllipsisType) or key is None:
+                raise IndexError("arrays of indices stand alone here, not beside slices, '...' or None")
+            if not _is_mask(key):
+                arrays.append(np.asarray(key))
+                continue
+            mask = np.asarray(key)
+            covered = self.shape[len(arrays) : len(arrays) + mask.ndim]
+            if mask.shape != covered:
+                raise IndexError(f"boolean index did not match indexed array: it covers {covered}, got {mask.shape}")
+            arrays += np.nonzero(mask)
         offset = np.zeros((), np.int64)
         for axis, array in enumerate(arrays):
             if array.size and array.dtype.kind not in "iu":
                 raise IndexError(f"arrays used as indices must be of integer (or boolean) type, got {array.dtype}")
             offset = offset + _in_range(array, axis, self.shape[axis]) * self._strides[axis]
-        return offset.reshape(-1).astype(np.uint64), offset.shape
+        rest = self.shape[len(arrays) :]
+        return offset.reshape(-1).astype(np.uint64), offset.shape + rest, math.prod(rest)
+
+    def _elements(self, indices: Key) -> tuple[npt.NDArray[np.uint64], tuple[int, ...]]:
+        """(offset in bytes of each element, shape) of what ``indices`` name. Raises IndexError."""
+        offsets, shape, run = self._places(indices)
+        within = np.arange(run, dtype=np.uint64) * np.uint64(self.dtype.itemsize)
+        return (offsets[:, None] + within).reshape(-1), shape
+
+
+def _is_mask(key: Key) -> bool:
+    if isinstance(key, np.ndarray | list):
+        return np.asarray(key).dtype == np.bool_
+    return isinstance(key, bool | np.bool_)
 
 
 def _is_basic(key: Key) -> bool:

@@ -82,7 +82,10 @@ class Descriptors:
 
 
 class Batch(Request):
-    """Requests of one kind, ``count`` of them, with ``length`` bytes each until they end as one."""
+    """``count`` requests of one kind, which end as one."""
+
+    counted = False
+    """Its requests are, one by one."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Buffer, datatype_of
 from amoeba.core.errno import Errno
-from amoeba.core.errors import RETURN_CODE_ERRNO, FabricError, fabric_error
+from amoeba.core.errors import RETURN_CODE_ERRNO, FabricError, fabric_error, type_error
 from amoeba.core.waiting import WAIT_SLICE
 from amoeba.fabric.constants import Datatype, Op, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
@@ -26,7 +26,7 @@ from amoeba.fabric.operations.batch_arguments import (
     results_of,
     sources_of,
 )
-from amoeba.fabric.operations.checks import check_datatype_argument, check_op, check_op_flags
+from amoeba.fabric.operations.checks import check_datatype_argument, check_number, check_op, check_op_flags
 from amoeba.fabric.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS
 from amoeba.fabric.remote_array import RemoteArray, RemotePlace
 from amoeba.transport.batches import Batch, Descriptors, Numbers
@@ -386,11 +386,16 @@ class BatchOperations(AtomicOperations):
     ) -> RemoteArray:
         """A peer's memory as an array: what ``region``, or its (address, key), begins with.
 
-        Raises FI_EINVAL for a dtype of references, and for a region that is known to be smaller.
+        Raises FI_EINVAL for a dtype of references, and for a region that is known to be smaller, ArgumentTypeError
+        for what is no region.
         """
         self._check_open()
-        address, key = region if isinstance(region, tuple) else (region.address, region.key)
-        found = RemoteArray(self, peer, address, key, dtype, shape)
+        try:
+            address, key = region if isinstance(region, tuple) else (region.address, region.key)
+        except (AttributeError, ValueError):
+            raise type_error("region", "a region, or (address, key)", region) from None
+        address, key = check_number("address", address), check_number("key", key)
+        found = RemoteArray(self, check_number("peer", peer), address, key, dtype, shape)
         length = getattr(region, "length", None)
         if length is not None and found.nbytes > length:
             raise fabric_error(
