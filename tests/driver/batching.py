@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from amoeba import CqFormat, MrAccess, open_cluster
-from sides import ALL_ACCESS, Side
+from sides import Side
 
 KINDS = ("model,model,model", "rtl,rtl,rtl", "model,rtl,model", "rtl,model,rtl")
 """Of the NIC that posts, and of the two whose memory is reached."""
@@ -64,6 +64,3 @@ def opened(kinds: str, **options) -> Iterator[Scene]:
     with open_cluster(kinds.split(","), rtl_options={"host_latency": 40}) as fabric:
         yield scene_on(fabric, **options)
         assert [fault for device in fabric.devices for fault in device.faults()] == []
-
-
-__all__ = ["ALL_ACCESS", "KINDS", "WORDS", "Scene", "opened", "scene_on"]

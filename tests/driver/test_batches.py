@@ -10,11 +10,13 @@ from amoeba import (
     Errno,
     Op,
     OpFlags,
+    Retransmission,
     TxAttr,
+    open_cluster,
 )
 from amoeba_model.wire.uet import ReturnCode
-from batching import ALL_ACCESS, KINDS, WORDS, opened
-from sides import refused
+from batching import KINDS, WORDS, opened, scene_on
+from sides import ALL_ACCESS, refused
 
 RNG = np.random.default_rng(20261123)
 COUNT = 200
@@ -293,7 +295,7 @@ def test_refused_operations_are_named_and_the_others_executed(scene):
         (100, ReturnCode.BAD_MKEY, Errno.FI_ENOKEY),
         (150, ReturnCode.BAD_ADDR, Errno.FI_EINVAL),
     ]
-    with refused(Errno.FI_ENOKEY, "3 operations failed, number 7 first, with BAD_MKEY"):
+    with refused(Errno.FI_ENOKEY, r"3 operations of a batch failed, number 7 first; atomic .* \(BAD_MKEY\)"):
         raise failure.error()
     assert status["done"].all()
     assert np.flatnonzero(status["err"]).tolist() == [7, 100, 150]
@@ -360,8 +362,8 @@ def test_counters_count_operations_not_batches(kinds, with_nic, keep):
     with opened(kinds) as scene:
         domain = scene.domain
         if not with_nic:
-            while domain.nic.take_counter():
-                pass
+            for _ in range(domain.nic.parameters.event_counters):
+                keep(domain.cntr_open())
         reads, writes = keep(domain.cntr_open()), keep(domain.cntr_open())
         count = 40
         endpoint = keep(domain.endpoint(tx_size=16))
@@ -435,3 +437,58 @@ def test_a_fenced_batch_begins_when_what_was_sent_before_is_done(scene):
     scene.finish()
     scene.expected[0][:32] = long
     np.testing.assert_array_equal(found, scene.expected[0][:40])
+
+
+# Peers that are given up
+
+
+@pytest.fixture
+def impatient():
+    """Two peers that can be cut off; the NICs give them up soon."""
+    with open_cluster(["model"] * 3, retransmission=Retransmission(timeout=2000, limit=1)) as fabric:
+        yield fabric, scene_on(fabric)
+
+
+@pytest.mark.parametrize("count", [40, 300])
+def test_operations_to_a_lost_peer_fail_and_those_to_others_do_not(impatient, count):
+    fabric, scene = impatient
+    fabric.network.cut(fabric.devices[2])
+    which = np.arange(count) % 2
+    peers, addresses, keys = np.array([scene.targets, scene.addresses, scene.keys], np.uint64)[:, which]
+    status = np.zeros(count, BATCH_STATUS)
+    posted = scene.endpoint.atomic_batch(
+        np.ones(count, np.uint64), peers, addresses, keys, Op.FI_SUM, context="both", status=status
+    )
+    # more than the ring holds are not posted any more when the peer is found to be lost
+    assert posted == count if count <= 64 else 64 <= posted < count
+    failure = scene.failure()
+    assert (failure.op_context, failure.err, failure.len) == ("both", Errno.FI_ECONNRESET, 8 * posted)
+    assert failure.failures["index"].tolist() == list(range(1, posted, 2))
+    assert np.flatnonzero(status["err"]).tolist() == list(range(1, posted, 2))
+    assert status["done"].tolist() == [number < posted for number in range(count)]
+    scene.expected[0][0] += len(range(0, posted, 2))
+    scene.check()
+    fabric.network.restore(fabric.devices[2])
+    assert scene.endpoint.atomic_batch(np.ones(8, np.uint64), peers[:8], addresses[:8], keys[:8], Op.FI_SUM) == 8
+    scene.finish()
+    scene.expected[0][0] += 4
+    scene.expected[1][0] += 4
+    scene.check()
+
+
+def test_a_batch_to_a_peer_that_was_given_up_waits_for_what_is_under_way(impatient):
+    fabric, scene = impatient
+    fabric.network.cut(fabric.devices[1])
+    peer, address, key = scene.to
+    scene.endpoint.atomic_batch(np.ones(40, np.uint64), peer, address, key, Op.FI_SUM)
+    for number in range(3):
+        scene.endpoint.atomic(np.ones(1, np.uint64), peer, address, key, Op.FI_SUM, context=number)
+    assert len(scene.failure().failures) == 40
+    with refused(Errno.FI_EAGAIN, "operation 0: .*was given up"):
+        scene.endpoint.write_batch(np.ones(3, np.uint64), [peer] * 3, address, key)
+    with refused(Errno.FI_EAGAIN, "was given up"):
+        scene.endpoint.array(peer, (address, key), np.uint64, 4)[:]
+    for number in range(3):
+        assert scene.failure().op_context == number
+    with refused(Errno.FI_ECONNRESET):
+        scene.endpoint.array(peer, (address, key), np.uint64, 4)[:]

@@ -47,7 +47,7 @@ _BLOCK = 4096
 _NUMBERED = np.arange(1, _BLOCK + 1, dtype=np.uint64) << np.uint64(_NUMBER_SHIFT)
 """Contexts of the first requests of a batch, without tokens."""
 _SEVERAL = -1
-"""``peer`` and ``dest_addr`` of a batch."""
+"""``peer`` of a batch, and its ``dest_addr`` if there are more."""
 
 
 def is_batched(context: int) -> bool:
@@ -101,7 +101,8 @@ class Batch(Request):
         grants: tuple[Grant, ...] = (),
         report: npt.NDArray[Any] | None = None,
     ) -> None:
-        super().__init__(context, kind, silent, _SEVERAL, 0, buffers, grants)
+        dest_addr = next(iter(destinations.values())) if len(destinations) == 1 else _SEVERAL
+        super().__init__(context, kind, silent, dest_addr, 0, buffers, grants)
         self.peer = _SEVERAL
         self.count = count
         self.descriptors = descriptors

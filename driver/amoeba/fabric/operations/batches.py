@@ -28,6 +28,7 @@ from amoeba.fabric.operations.batch_arguments import (
 )
 from amoeba.fabric.operations.checks import check_datatype_argument, check_number, check_op, check_op_flags
 from amoeba.fabric.operations.operations import CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS
+from amoeba.fabric.operations.rights import MAY_ATOMIC, MAY_FETCH, MAY_READ, MAY_WRITE, not_permitted
 from amoeba.fabric.remote_array import RemoteArray, RemotePlace
 from amoeba.transport.batches import Batch, Descriptors, Numbers
 from amoeba.transport.posting import INLINE_SIZE
@@ -51,6 +52,13 @@ _READ = DescriptorOpcode.READ
 _ATOMIC = DescriptorOpcode.ATOMIC
 _FETCH = DescriptorOpcode.FETCH_ATOMIC
 _COMPARE = DescriptorOpcode.COMPARE_ATOMIC
+_NEEDED = {
+    _WRITE: MAY_WRITE,
+    _READ: MAY_READ,
+    _ATOMIC: MAY_ATOMIC,
+    _FETCH: MAY_ATOMIC | MAY_FETCH,
+    _COMPARE: MAY_ATOMIC | MAY_FETCH,
+}
 _KINDS = {
     _WRITE: Kind.WRITE,
     _READ: Kind.READ,
@@ -88,6 +96,8 @@ class BatchOperations(AtomicOperations):
     fails alone, the others are executed: then the batch has an error entry, with the reason of the first that failed,
     and all of them in :attr:`amoeba.CqErrEntry.failures`. Counters count operations, not batches.
     """
+
+    _rights: int
 
     def write_batch(
         self,
@@ -284,6 +294,9 @@ class BatchOperations(AtomicOperations):
         ``ended``: told of the end, of which nobody else hears then.
         """
         rings = self._rings or self._not_enabled()
+        needed = _NEEDED[opcode] & ~MAY_ATOMIC if op is Op.FI_ATOMIC_READ else _NEEDED[opcode]
+        if needed & ~self._rights:
+            raise not_permitted(needed & ~self._rights, datagrams=self._max_rma_size < 0)
         element = 1 if op is None or datatype is None else self._element_size(opcode, op, datatype)
         bits = check_op_flags(flags)
         # rows of any size can be injected, as they are copied here
