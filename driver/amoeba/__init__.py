@@ -102,11 +102,15 @@ from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, EventQueue
 from amoeba.fabric.queues.poll_set import PollSet
 from amoeba.fabric.queues.wait_set import WaitSet
+from amoeba.fabric.remote_array import RemoteArray
 from amoeba.fabric.triggered.triggered import TriggeredContext
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.nic import Retransmission
+from amoeba.transport.batches import BATCH_FAILURE, BATCH_STATUS
 
 __all__ = [
+    "BATCH_FAILURE",
+    "BATCH_STATUS",
     "DEVICE_KINDS",
     "FI_ADDR_NOTAVAIL",
     "FI_ADDR_UNSPEC",
@@ -193,6 +197,7 @@ __all__ = [
     "Protocol",
     "QueryFlags",
     "ReceiveContext",
+    "RemoteArray",
     "Rendezvous",
     "ResourceError",
     "ResourceMgmt",

@@ -139,6 +139,10 @@ class Completion(Protocol):
     def olen(self) -> int:
         """Bytes of a message that did not fit."""
 
+    @property
+    def err_data(self) -> bytes:
+        """More about an error."""
+
 
 class Request:
     """What has been posted, until it is over; then its completion.
@@ -201,6 +205,11 @@ class Request:
         self.status: int
         """From its end on."""
 
+    @property
+    def err_data(self) -> bytes:
+        """More about an error: nothing."""
+        return b""
+
 
 class Arrival:
     """What a peer has done to this side: a message received, an operation with immediate data."""
@@ -209,6 +218,7 @@ class Arrival:
 
     silent: int = 0
     dest_addr: int = _NOBODY
+    err_data: bytes = b""
 
     def __init__(
         self,
@@ -259,14 +269,19 @@ class Companion(Protocol):
 class Tally(Protocol):
     """Counters of operations."""
 
-    def __call__(self, kind: int, status: int, told: int | None) -> None:
-        """An operation, of this kind, has ended; ``told``: the status by which the NIC counted it, if it did."""
+    def __call__(self, kind: int, status: int, told: int | None, times: int = 1) -> None:
+        """An operation, of this kind, has ended, ``times`` over; ``told``: the status by which the NIC counted it, if
+        it did."""
 
 
 class Owner(Protocol):
     """Who posted a request into rings that several share."""
 
     peer_failed: Callable[[int], None]
+    tally: "Tally | None"
+
+    def count(self, peer: int, by: int = 1) -> None:
+        """So many more requests to this entry of the peer table are under way."""
 
 
 def closing(done: Callable[[int], None]) -> Request:

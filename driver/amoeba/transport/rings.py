@@ -21,6 +21,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
+from amoeba.transport.batches import Batches, is_batched
 from amoeba.transport.requests import KINDS, Kind, Piece, Request, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -86,6 +87,7 @@ class ContextRings(TransmitRings):
         """Requests under way by entry of the peer table."""
         self.counters = [0] * KINDS
         """Event counters of the NIC by the kind of the requests that they count; 0: none."""
+        self.batches = Batches(self)
 
     @property
     def size_log2(self) -> int:
@@ -236,6 +238,10 @@ class ContextRings(TransmitRings):
     def count_by(self, kind: int, counter: int) -> None:
         self.counters[kind] = counter
 
+    def _batch_posted(self, more: int) -> None:
+        if not more:
+            self.announce()
+
     def announce(self) -> None:
         if self._announced != (tail := self._tail):
             self._ring_doorbell(self._tail_register, tail & _INDEX_MASK)
@@ -271,6 +277,13 @@ class ContextRings(TransmitRings):
             if (ring[offset + _PHASE_BYTE] & _PHASE == 0) is (head & entries == 0):
                 break
             token, descriptor, status = unpack(ring, offset)
+            if is_batched(token):
+                head += 1
+                if uninterrupted(self._take_batched, token, status, head, taken):
+                    limit -= 1
+                    if taken[-1].status != _OK:
+                        break
+                continue
             request = pending[token] if token < entries else None
             if request is None:
                 raise fabric_error(Errno.FI_EIO, f"the NIC completed request {token:#x}, which was never posted")
@@ -299,6 +312,14 @@ class ContextRings(TransmitRings):
                 break
         if self._told != self._head:
             self._tell_head()
+
+    def _take_batched(self, token: int, status: int, head: int, taken: list[Request]) -> bool:
+        """Take a completion of a batch; whether that is over with it."""
+        batch = self.batches.take(token, status)
+        self._head = head
+        if batch is not None:
+            taken.append(batch)
+        return batch is not None
 
     def _tell_head(self) -> None:
         head = self._head
@@ -344,5 +365,6 @@ class ContextRings(TransmitRings):
         for request in self._pending:
             if request is not None:
                 self._revoke(request)
+        self.batches.release()
         for address, length in self._grants:
             self.nic.dma.revoke(address, length)

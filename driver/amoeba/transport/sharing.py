@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from amoeba_model.interruptions import uninterrupted
 
+from amoeba.transport.batches import Batch
 from amoeba.transport.requests import Piece, Request
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.transmit_rings import TransmitRings
@@ -22,6 +23,7 @@ class RingShare(TransmitRings):
     def __init__(self, rings: ContextRings) -> None:
         super().__init__(rings.nic, rings.context, rings.entries)
         self._ring = rings
+        self.batches = rings.batches
         self._under_way = 0
         self._by_peer: Counter[int] = Counter()
         self._released = False
@@ -72,7 +74,7 @@ class RingShare(TransmitRings):
             request, True, peer, opcode, flags, op, datatype, length, remote_address, remote_key, local, result,
             compare,
         )
-        self._count(peer)
+        self.count(peer)
         self._posted(more)
 
     def post_chain(
@@ -82,12 +84,21 @@ class RingShare(TransmitRings):
             self.absorb()
         request.owner = self
         self._ring.post_chain(request, True, peer, op, datatype, pieces)
-        self._count(peer)
+        self.count(peer)
         self._posted(more)
 
-    def _count(self, peer: int) -> None:
-        self._under_way += 1
-        self._by_peer[peer] += 1
+    def post_batch(self, batch: Batch, more: int, wait: bool, reachable: Callable[[], bool]) -> None:
+        self.absorb()
+        batch.owner = self
+        super().post_batch(batch, more, wait, reachable)
+
+    def _batch_posted(self, more: int) -> None:
+        self._posted(more)
+
+    def count(self, peer: int, by: int = 1) -> None:
+        """So many more requests to this entry of the peer table are under way, or stretches of batches."""
+        self._under_way += by
+        self._by_peer[peer] += by
 
     def _posted(self, more: int) -> None:
         self._unannounced = True
@@ -125,8 +136,8 @@ class RingShare(TransmitRings):
             taken.clear()
 
     def _receive(self, request: Request) -> None:
-        self._under_way -= 1
-        self._by_peer[request.peer] -= 1
+        if request.peer >= 0:  # of a batch its stretches have been counted
+            self.count(request.peer, -1)
         if self._released:
             return
         if self.tally is not None and request.counted:
@@ -139,4 +150,5 @@ class RingShare(TransmitRings):
     def release(self) -> None:
         """Drop what has not been read, and what is still to come; the ring keeps the buffers of that alive."""
         self._released = True
+        self.tally = None
         self._backlog.clear()

@@ -1,5 +1,6 @@
 """What is posted through: rings of one's own (:mod:`amoeba.transport.rings`) or a share (``sharing``)."""
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 from amoeba_model.descriptors import DescriptorOpcode
 
 from amoeba.nic.nic import Nic
+from amoeba.transport.batches import Batch, Batches
 from amoeba.transport.requests import (
     Companion,
     Piece,
@@ -31,6 +33,8 @@ class TransmitRings(ABC):
     ``context``: the NIC's context that the ring belongs to. ``entries``: descriptors of it that can be under way.
     """
 
+    batches: Batches
+    """Those of the ring that is posted into."""
     limited = False
     """Completions can be taken at once, however many: those of one's own operations."""
     ready: Collection[Request] = ()
@@ -117,6 +121,33 @@ class TransmitRings(ABC):
 
         Raises FI_EINVAL, too, if there are more pieces than the ring has entries.
         """
+
+    def post_batch(self, batch: Batch, more: int, wait: bool, reachable: Callable[[], bool]) -> None:
+        """Post as many requests of a batch as there is room for; with ``wait`` all, unless its peers are lost.
+
+        While it waits time passes, and what completes is kept for :meth:`poll`. Raises what a grant raises, and then
+        nothing is posted.
+        """
+        batches = self.batches
+        batches.begin(batch)
+        try:
+            while True:
+                while batch.posted < batch.count and self.room:
+                    batches.post(batch)
+                self._batch_posted(more)
+                if batch.posted == batch.count or not wait:
+                    break
+                least = min(batches.least_room, batch.count - batch.posted)
+                self.wait_until(lambda: self.room >= least, math.inf)  # noqa: B023
+                if not reachable():
+                    break
+        finally:
+            if (ended := batches.finish_posting(batch)) is not None:
+                self._backlog.append(ended)
+
+    @abstractmethod
+    def _batch_posted(self, more: int) -> None:
+        """Ring the doorbell for a part of a batch, unless ``more`` follow at once."""
 
     def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""

@@ -7,7 +7,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.address_vector import AddressVector
 from amoeba.fabric.constants import BindFlags, OpFlags
-from amoeba.fabric.operations.atomics import AtomicOperations
+from amoeba.fabric.operations.batches import BatchOperations
 from amoeba.fabric.operations.checks import check_instance
 from amoeba.fabric.operations.messages import MessageOperations
 from amoeba.fabric.operations.operations import NO_FLAGS
@@ -61,7 +61,7 @@ def most_segments(descriptors: int) -> int:
     return (descriptors + 1) // 4
 
 
-class Posting(RmaOperations, AtomicOperations, MessageOperations):
+class Posting(RmaOperations, BatchOperations, MessageOperations):
     """What operations are posted through: an endpoint, or an alias of one."""
 
     def __init__(

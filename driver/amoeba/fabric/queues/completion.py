@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.interruptions import uninterrupted
 from amoeba_model.wire.uet import ReturnCode
@@ -19,6 +21,7 @@ from amoeba.fabric.queues.failures import failure_text, words_of
 from amoeba.fabric.queues.kinds import CQ_FLAGS
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.transport.batches import BATCH_FAILURE
 from amoeba.transport.requests import NEVER, Completion
 
 if TYPE_CHECKING:
@@ -98,6 +101,12 @@ class _CqErrFields(NamedTuple):
     prov_errno: int
     """The NIC's return code: a :class:`amoeba_model.wire.uet.ReturnCode`."""
     err_data: bytes
+    """Of a batch, its :attr:`failures`."""
+
+    @property
+    def failures(self) -> npt.NDArray[Any]:
+        """An array of BATCH_FAILURE: the operations of a batch that failed, in their order. Else it is empty."""
+        return np.frombuffer(self.err_data, BATCH_FAILURE)
 
 
 class CqErrEntry(_CqErrFields):
@@ -109,6 +118,9 @@ class CqErrEntry(_CqErrFields):
     def error(self) -> FabricError:
         """The failure as an exception, which says what failed, to whom it went, and why."""
         text = failure_text(self.flags, self.len, self.peer, self.err, self.prov_errno)
+        if len(self.failures):
+            first = self.failures["index"][0]
+            text = f"{len(self.failures)} operations of a batch failed, number {first} first; {text}"
         return fabric_error(self.err, text, self.prov_errno)
 
 
@@ -135,7 +147,8 @@ def _error_entry(failed: Completion) -> CqErrEntry:
     if status == _NO_MATCH and flags & _RECV:
         err = Errno.FI_ENOMSG  # nothing was found; a tagged atomic without a receive is FI_ENORX
     entry = CqErrEntry(
-        failed.context, flags, failed.length, failed.buf, failed.data, failed.tag, failed.olen, err, status, b""
+        failed.context, flags, failed.length, failed.buf, failed.data, failed.tag, failed.olen, err, status,
+        failed.err_data,
     )
     entry.peer = failed.dest_addr if failed.dest_addr >= 0 else FI_ADDR_NOTAVAIL
     return entry

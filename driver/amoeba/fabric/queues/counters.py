@@ -274,11 +274,11 @@ class Counter(HasDescriptor):
         if self._deferrals.live:
             self._deferrals.progress()
 
-    def _count(self, status: int) -> None:
+    def _count(self, status: int, times: int = 1) -> None:
         if status == _OK:
-            self._value = (self._value + 1) & _U64
+            self._value = (self._value + times) & _U64
         else:
-            self._errors = (self._errors + 1) & _U64
+            self._errors = (self._errors + times) & _U64
         self._show()
 
     def _uncount(self, status: int) -> None:
@@ -366,13 +366,13 @@ class Counters:
         if counter is not None and queue is not None:
             counter._attach_receives(queue)
 
-    def count(self, kind: int, status: int, told: int | None) -> None:
-        """Count what has ended, ``told``: with the status by which the NIC has, None if it has not."""
+    def count(self, kind: int, status: int, told: int | None, times: int = 1) -> None:
+        """Count what has ended, so many ``times``. ``told``: with what status the NIC has counted it, None if not."""
         counter = self._counters.get(COUNTER_OF[kind])
         if counter is None:
             return
         if told is None or not counter._number:
-            counter._count(status)
+            counter._count(status, times)
         elif (told == _OK) != (status == _OK):  # the end of a chain, of which another piece was refused
             counter._uncount(told)
             counter._count(status)

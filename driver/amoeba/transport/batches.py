@@ -1,0 +1,346 @@
+"""Batches: thousands of requests posted at once, their descriptors written by NumPy.
+
+A batch is one request for whoever posts it, and many for the NIC. What goes to one peer is cut into stretches, of
+which only the last descriptor asks for a completion: the NIC completes the requests to a peer in their order, so that
+this one ends them all. A request that fails writes a completion even so, by which its batch knows it: the context of
+its descriptor holds its number in the batch above the token of its stretch.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import RETURN_CODE_ERRNO, fabric_error
+from amoeba.transport.requests import Grant, Request, Tally
+
+__all__ = ["BATCH_FAILURE", "BATCH_STATUS", "Batch", "Batches", "Descriptors", "Numbers", "is_batched"]
+
+Numbers = int | npt.NDArray[Any]
+"""The same number for all requests of a batch, or one for each."""
+
+BATCH_STATUS = np.dtype([("done", "?"), ("prov_errno", "u1"), ("err", "<i4")])
+"""What becomes of one request of a batch: whether it is over, the NIC's return code, and the error number."""
+BATCH_FAILURE = np.dtype([("index", "<u4"), ("prov_errno", "u1"), ("err", "<i4")])
+"""One request of a batch that has failed: its number there, the NIC's return code, and the error number."""
+
+_DTYPE = TX_DESCRIPTOR.dtype()
+_WORDS = TX_DESCRIPTOR.size // 8
+_OK = int(ReturnCode.OK)
+_PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
+_COMPLETION = int(DescriptorFlags.COMPLETION)
+_FENCE = int(DescriptorFlags.FENCE)
+_NUMBER_SHIFT = 32
+_TOKEN_MASK = (1 << _NUMBER_SHIFT) - 1
+_STRETCHES = 16
+"""So many fill a ring: room comes back by and by, and a completion costs next to nothing."""
+_CHUNKS = 4
+"""So much of a ring, or the whole rest of a batch, must be free before posting goes on."""
+_BLOCK = 4096
+"""Descriptors that are written at a time, before they are copied into the ring."""
+_NUMBERED = np.arange(1, _BLOCK + 1, dtype=np.uint64) << np.uint64(_NUMBER_SHIFT)
+"""Contexts of the first requests of a batch, without tokens."""
+_SEVERAL = -1
+"""``peer`` of a batch, and its ``dest_addr`` if there are more."""
+
+
+def is_batched(context: int) -> bool:
+    """Whether a completion with this context is of a request in a batch."""
+    return context >> _NUMBER_SHIFT != 0
+
+
+@dataclass(slots=True)
+class Descriptors:
+    """The fields of all descriptors of a batch: one value, or an array with one for each."""
+
+    opcode: int
+    op: int
+    datatype: int
+    flags: int
+    length: int
+    peer: Numbers
+    remote_address: Numbers
+    remote_key: Numbers
+    local: Numbers
+    result: Numbers
+    compare: Numbers
+
+    def write(self, first: int, end: int, counter: int) -> npt.NDArray[Any]:
+        """The descriptors from ``first`` to before ``end``; without contexts."""
+        block = np.zeros(end - first, _DTYPE)
+        block["counter"] = counter
+        for name in self.__slots__:
+            value = getattr(self, name)
+            block[name] = value if isinstance(value, int) else value[first:end]
+        return block
+
+
+class Batch(Request):
+    """``count`` requests of one kind, which end as one."""
+
+    counted = False
+    """Its requests are, one by one."""
+
+    def __init__(
+        self,
+        context: Any,
+        kind: int,
+        silent: int,
+        count: int,
+        descriptors: Descriptors,
+        destinations: dict[int, int],
+        *,
+        fenced: bool = False,
+        buffers: Any = None,
+        grants: tuple[Grant, ...] = (),
+        report: npt.NDArray[Any] | None = None,
+    ) -> None:
+        dest_addr = next(iter(destinations.values())) if len(destinations) == 1 else _SEVERAL
+        super().__init__(context, kind, silent, dest_addr, 0, buffers, grants)
+        self.peer = _SEVERAL
+        self.count = count
+        self.descriptors = descriptors
+        self.destinations = destinations
+        """The number of each peer, by its entry of the peer table."""
+        self.unfenced = set(destinations) if fenced else set()
+        """Entries of peers whose first request is still to be posted, and is to wait for all before it."""
+        self.report = report
+        """Of :data:`BATCH_STATUS`."""
+        self.posted = 0
+        self.left = 0
+        """Requests under way."""
+        self.complete = False
+        """No more will be posted."""
+        self.over = False
+        self.failures: dict[int, int] = {}
+        """Status by number."""
+        self.block = np.zeros(0, _DTYPE)
+        self.block_first = 0
+
+    @property
+    def err_data(self) -> bytes:
+        """An array of :data:`BATCH_FAILURE`, in the order of the requests."""
+        numbers = sorted(self.failures)
+        failed = np.zeros(len(numbers), BATCH_FAILURE)
+        failed["index"] = numbers
+        failed["prov_errno"] = [self.failures[number] for number in numbers]
+        failed["err"] = [_errno(self.failures[number]) for number in numbers]
+        return failed.tobytes()
+
+    def next_block(self, counter: int) -> npt.NDArray[Any]:
+        """Descriptors from the first that has not been posted on: some, at least one."""
+        at = self.posted - self.block_first
+        if at >= len(self.block):
+            end = min(self.posted + _BLOCK, self.count)
+            self.block, self.block_first, at = self.descriptors.write(self.posted, end, counter), self.posted, 0
+        return self.block[at:]
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Requests of a batch to one peer, one behind the other."""
+
+    batch: Batch
+    peer: int
+    places: list[int]
+    """Tokens, of which the first stands for all."""
+    last: int
+    """Number of the request that asks for a completion."""
+    numbers: "range | npt.NDArray[Any]"
+    failed: int = 0
+
+
+class Rings(Protocol):
+    """The rings of a context, as far as batches need them."""
+
+    entries: int
+    counters: list[int]
+    tally: Tally | None
+    peer_failed: Callable[[int], None]
+    _transmit: memoryview
+    _mask: int
+    _tail: int
+    _free: list[int]
+    _to_peer: list[int]
+
+    def _grant(self, request: Request) -> None: ...
+
+    def _revoke(self, request: Request) -> None: ...
+
+
+class Batches:
+    """Those of one context's rings."""
+
+    def __init__(self, rings: Rings) -> None:
+        self._rings = rings
+        self._ring = np.frombuffer(rings._transmit, np.uint64)[: rings.entries * _WORDS].reshape(-1, _WORDS)
+        self._span = max(1, rings.entries // _STRETCHES)
+        self._stretches: dict[int, _Stretch] = {}
+        """By token."""
+        self._live: set[Batch] = set()
+
+    @property
+    def least_room(self) -> int:
+        """Entries that must be free before it is worth while to go on with a batch."""
+        return self._rings.entries // _CHUNKS
+
+    def begin(self, batch: Batch) -> None:
+        """Grant what a batch needs; raises what that raises, and then nothing is granted."""
+        self._rings._grant(batch)
+        self._live.add(batch)
+
+    def post(self, batch: Batch) -> None:
+        """Post as many of a batch as there are ring entries for, and one block has; without a doorbell."""
+        rings = self._rings
+        counter = rings.counters[batch.kind]
+        block = batch.next_block(counter)[: len(rings._free)]
+        count = len(block)
+        if not count:
+            return
+        block["context"] = _NUMBERED[:count] + self._take_places(batch, block)
+        words = block.view(np.uint64).reshape(count, _WORDS)
+        at = rings._tail & rings._mask
+        straight = min(count, rings.entries - at)
+        self._ring[at : at + straight] = words[:straight]
+        self._ring[: count - straight] = words[straight:]
+        rings._tail += count
+        batch.posted += count
+        batch.left += count
+
+    def _take_places(self, batch: Batch, block: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+        """Cut descriptors into stretches, whose last ones ask for completions.
+
+        Returns the context of each descriptor but for its place in ``block``.
+        """
+        rings, count, first = self._rings, len(block), batch.posted
+        places = rings._free[-count:]
+        del rings._free[-count:]
+        order: npt.NDArray[Any] | None = None
+        if len(batch.destinations) > 1:
+            order, ends = self._cut(block["peer"])
+        else:
+            ends = self._ends(0, count)
+        begins = [0, *ends[:-1]]
+        lasts = [end - 1 for end in ends] if order is None else order[np.array(ends) - 1].tolist()
+        block["flags"][lasts] |= _COMPLETION
+        peers = [next(iter(batch.destinations))] * len(ends) if order is None else block["peer"][lasts].tolist()
+        contexts, sizes = [], []
+        for peer, begin, end, last in zip(peers, begins, ends, lasts, strict=True):
+            numbers = range(first + begin, first + end) if order is None else order[begin:end] + first
+            stretch = _Stretch(batch, peer, places[begin:end], first + last, numbers)
+            token = places[begin]
+            self._stretches[token] = stretch
+            contexts.append(token + (first << _NUMBER_SHIFT))
+            sizes.append(end - begin)
+            rings._to_peer[peer] += 1
+            if batch.owner is not None:
+                batch.owner.count(peer)
+            if batch.unfenced and peer in batch.unfenced:
+                batch.unfenced.discard(peer)
+                block["flags"][numbers[0] - first] |= _FENCE
+        ordered = np.repeat(np.array(contexts, np.uint64), sizes)
+        if order is None:
+            return ordered
+        spread = np.empty_like(ordered)
+        spread[order] = ordered
+        return spread
+
+    def _cut(self, peers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], list[int]]:
+        """An order that brings together what goes to one peer, and where in it stretches end."""
+        order = np.argsort(peers, kind="stable")
+        ordered = peers[order]
+        changes = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(peers)]
+        ends: list[int] = []
+        for begin, end in itertools.pairwise(changes):
+            ends += self._ends(begin, end)
+        return order, ends
+
+    def _ends(self, begin: int, end: int) -> list[int]:
+        return [*range(begin + self._span, end, self._span), end]
+
+    def finish_posting(self, batch: Batch) -> Batch | None:
+        """No more of a batch will be posted: it is over when what has been posted is.
+
+        Returns it if that is so already, and there is something to report.
+        """
+        batch.length = batch.descriptors.length * batch.posted
+        batch.complete = True
+        if batch.left:
+            return None
+        self._end(batch)
+        return batch if batch.posted else None
+
+    def take(self, context: int, status: int) -> Batch | None:
+        """Take a completion; the batch, if it is over with it. Raises FI_EIO if it is of none."""
+        token, number = context & _TOKEN_MASK, (context >> _NUMBER_SHIFT) - 1
+        stretch = self._stretches.get(token)
+        if stretch is None:
+            raise fabric_error(Errno.FI_EIO, f"the NIC completed request {context:#x}, which was never posted")
+        batch = stretch.batch
+        owner = batch.owner or self._rings
+        if status != _OK:
+            stretch.failed += 1
+            batch.failures[number] = status
+            if status == _PDC_FAILED:
+                owner.peer_failed(batch.destinations[stretch.peer])
+            self._count(batch, status, 1)
+        if number != stretch.last:
+            return None
+        del self._stretches[token]
+        self._rings._free += stretch.places
+        self._rings._to_peer[stretch.peer] -= 1
+        if batch.owner is not None:
+            batch.owner.count(stretch.peer, -1)
+        batch.left -= len(stretch.places)
+        self._count(batch, _OK, len(stretch.places) - stretch.failed)
+        if batch.report is not None:
+            _report(batch, stretch)
+        if batch.left or not batch.complete:
+            return None
+        self._end(batch)
+        return batch
+
+    def _count(self, batch: Batch, status: int, times: int) -> None:
+        """Count requests that have ended so; the NIC has counted those of rings that nobody shares."""
+        tally = (batch.owner or self._rings).tally
+        if tally is not None and times:
+            tally(batch.kind, status, status if batch.owner is None else None, times)
+
+    def _end(self, batch: Batch) -> None:
+        self._live.discard(batch)
+        self._rings._revoke(batch)
+        batch.over = True
+        batch.status = batch.failures[min(batch.failures)] if batch.failures else _OK
+        if batch.ended is not None:
+            batch.ended(batch.status)
+
+    def release(self) -> None:
+        """Withdraw the NIC's access to the buffers of batches that never ended."""
+        for batch in self._live:
+            self._rings._revoke(batch)
+        self._live.clear()
+
+
+def _report(batch: Batch, stretch: _Stretch) -> None:
+    """Say of each request of a stretch what has become of it."""
+    report = batch.report
+    assert report is not None
+    numbers = stretch.numbers
+    rows = slice(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
+    report["prov_errno"][rows] = _OK
+    report["err"][rows] = 0
+    if stretch.failed:
+        for number in batch.failures.keys() & set(numbers if isinstance(numbers, range) else numbers.tolist()):
+            report["prov_errno"][number] = batch.failures[number]
+            report["err"][number] = _errno(batch.failures[number])
+    report["done"][rows] = True
+
+
+def _errno(status: int) -> int:
+    return int(RETURN_CODE_ERRNO[ReturnCode(status)])
