@@ -339,7 +339,7 @@ def test_segments_hold_integers_of_python(kind, address, length):
 def test_numbers_of_numpy_in_segments_neither_overflow_nor_wrap(pair, target):
     client, (memory, region) = pair[0], target
     segments = [RmaIov(np.uint64(region.address + 8), np.uint8(200), np.uint64(region.key)),
-                RmaIov(np.int64(region.address + 208), np.int8(100), np.int64(region.key))]  # fmt: skip
+                RmaIov(np.int64(region.address + 208), np.int8(100), np.uint64(region.key))]  # fmt: skip
     source = np.arange(300, dtype=np.uint16).astype(np.uint8)
     client.endpoint.writemsg(RmaMsg([source], np.uint8(client.peer), segments))
     assert client.finish().len == 300

@@ -1,7 +1,8 @@
 """libfabric's enumerations and flags, under their own names and numbers (``rdma/fabric.h``, 1.17).
 
 libfabric gives some bits several meanings, one per call; so there is one class per place where bits are used,
-and each class holds what may stand there. Values of different classes combine as in C.
+and each class holds what may stand there. Values of different classes combine as in C; given alone, where another
+class is expected, they are refused. Plain numbers do everywhere.
 """
 
 import enum

@@ -236,7 +236,7 @@ class Domain(DomainBase):
         From an Info it takes whatever is not given. ``tx_size``: descriptors under way, one or more for each
         operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
         peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
-        FI_SELECTIVE_COMPLETION. ``caps``: which messages, in which direction, may come and go; without, all for which
+        FI_SELECTIVE_COMPLETION. ``caps``: what may be begun, and which messages may come; without, all for which
         queues are bound. With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the
         completion queue with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or
         ``rx_ctx_cnt`` makes one that must be bound to a shared transmit or receive context before.
