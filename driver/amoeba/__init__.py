@@ -92,6 +92,7 @@ from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import EndpointAlias
 from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.memory_region import UnclosedRegionWarning
 from amoeba.fabric.operations.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
 from amoeba.fabric.queues.completion import (
     CompletionQueue,
@@ -219,6 +220,7 @@ __all__ = [
     "TruncatedError",
     "TryAgainError",
     "TxAttr",
+    "UnclosedRegionWarning",
     "UnsupportedError",
     "WaitObj",
     "WaitSet",
