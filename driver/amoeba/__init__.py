@@ -5,6 +5,8 @@ Start with :func:`open_cluster` (simulated NICs on one network), :func:`join_clu
 endpoints from it.
 """
 
+from amoeba_model.impairments import Impairments
+
 from amoeba.core.errno import Errno
 from amoeba.core.errors import (
     ArgumentError,
@@ -24,6 +26,7 @@ from amoeba.core.errors import (
     UnsupportedError,
     strerror,
 )
+from amoeba.core.release import RELEASE as __version__
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import DEVICE_KINDS, open_device
 from amoeba.fabric.address_vector import AddressVector, Insertion, rx_addr
@@ -89,6 +92,7 @@ from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import EndpointAlias
 from amoeba.fabric.fabric import Fabric
+from amoeba.fabric.memory_region import UnclosedRegionWarning
 from amoeba.fabric.operations.vectors import AtomicMsg, Msg, RmaIoc, RmaIov, RmaMsg, TaggedMsg
 from amoeba.fabric.queues.completion import (
     CompletionQueue,
@@ -168,6 +172,7 @@ __all__ = [
     "FabricAttr",
     "FabricError",
     "FiType",
+    "Impairments",
     "Info",
     "InfoFlags",
     "Insertion",
@@ -220,9 +225,11 @@ __all__ = [
     "TruncatedError",
     "TryAgainError",
     "TxAttr",
+    "UnclosedRegionWarning",
     "UnsupportedError",
     "WaitObj",
     "WaitSet",
+    "__version__",
     "getinfo",
     "join_cluster",
     "open_cluster",

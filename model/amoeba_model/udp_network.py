@@ -1,7 +1,11 @@
 """A network that goes on in other processes: Ethernet frames in UDP datagrams."""
 
+import contextlib
+import errno
+import secrets
 import select
 import socket
+import struct
 import time
 
 from amoeba_model.device import DeviceError
@@ -9,22 +13,31 @@ from amoeba_model.forking import own
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.layout import Field, Record
 from amoeba_model.network import Frame, Network, SimulatedDevice
+from amoeba_model.remote_process import RemoteProcess
 
 __all__ = ["DATAGRAM_HEADER", "OUTSIDE", "UdpNetwork"]
 
 DATAGRAM_HEADER = Record(
     "datagram",
-    12,
+    16,
     (
         Field("magic", 32, "0x416D6F65, `Amoe` in ASCII."),
-        Field("version", 8, "1."),
-        Field("reserved", 8, "Zero."),
-        Field("destination", 48, "MAC address of the NIC on whose link the frame arrives."),
+        Field("version", 8, "2."),
+        Field("kind", 8, "0: a frame follows; 1: whoever lives is to answer; 2: the answer."),
+        Field("destination", 48, "MAC address of the NIC on whose link the frame arrives; zero without a frame."),
+        Field("incarnation", 32, "Random number of the sending process."),
     ),
     "What precedes a frame in a UDP datagram: the destination for itself, since the frame may be damaged.",
     order="big",
 )
-_MAGIC, _VERSION = 0x416D_6F65, 1
+_MAGIC, _VERSION = 0x416D_6F65, 2
+_FRAME, _PROBE, _ANSWER = range(3)
+_IP_RECVERR = 11
+"""Linux: keep what ICMP says of datagrams, with the address that they were sent to."""
+_EXTENDED_ERROR = struct.Struct("=I")
+"""The error number, first in ``struct sock_extended_err``."""
+_ELSEWHERE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
+"""What is said of earlier datagrams when the next one is sent."""
 _MOST_DATAGRAM = 65507
 """Bytes that UDP over IPv4 can carry."""
 _BUFFER = 1 << 22
@@ -55,12 +68,24 @@ class UdpNetwork(Network):
         this address, so that no address translation may lie between.
     idle_hz : float
         Cycles per second while no frame comes or goes.
+    keepalive : float
+        Seconds, of those in which time passes here, after which every other process is asked for a sign of life.
+    silence : float
+        Seconds without one after which a process is taken for gone.
+
+    A process that was heard of is gone when its host says that nobody has its port any more, when another process
+    answers from there, or when it is silent for too long. Then the network answers for its NICs, with NACKs by which
+    those of this process give up what they have under way to them, at once. :attr:`resets` counts such ends. One that
+    was never heard of is waited for.
 
     :attr:`strangers` and :attr:`malformed` count datagrams that were ignored: of senders that are not connected,
     and without a good header and a frame. Raises DeviceError if the address cannot be listened at.
     """
 
     DEFAULT_IDLE_HZ = 100_000.0
+    DEFAULT_KEEPALIVE = 0.25
+    DEFAULT_SILENCE = 60.0
+    """Seconds: a process that computes, and lets no time pass for its NIC, says nothing meanwhile."""
 
     repeatable = False
 
@@ -72,19 +97,30 @@ class UdpNetwork(Network):
         latency: int = Network.DEFAULT_LATENCY,
         impairments: Impairments = PERFECT,
         idle_hz: float = DEFAULT_IDLE_HZ,
+        keepalive: float = DEFAULT_KEEPALIVE,
+        silence: float = DEFAULT_SILENCE,
     ) -> None:
         super().__init__(latency, impairments)
         if not idle_hz > 0:
             raise DeviceError(f"time passes at more than 0 cycles per second, got {idle_hz}")
+        if not 0 < keepalive <= silence:
+            raise DeviceError(f"expected 0 < keepalive <= silence, got {keepalive} and {silence}")
         self.idle_hz = idle_hz
+        self.keepalive = keepalive
+        self.silence = silence
+        self.resets = 0
+        self.incarnation = secrets.randbits(32)
         self.strangers = 0
         self.malformed = 0
-        self._remote: dict[bytes, tuple[str, int]] = {}
+        self._remote: dict[bytes, RemoteProcess] = {}
+        self._processes: dict[tuple[str, int], RemoteProcess] = {}
+        self._next_probe = time.monotonic() + keepalive
         self._frames_seen = 0
         self._work = 0.0
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+            self._socket.setsockopt(socket.SOL_IP, _IP_RECVERR, 1)
             self._socket.bind((host, port))
         except (OSError, OverflowError) as error:
             self._socket.close()
@@ -105,7 +141,7 @@ class UdpNetwork(Network):
     def attach(self, device: SimulatedDevice, mac: bytes) -> None:
         self._check_open()
         if mac in self._remote:
-            raise DeviceError(f"MAC address {mac.hex(':')} is already connected, at {self._remote[mac]}")
+            raise DeviceError(f"MAC address {mac.hex(':')} is already connected, at {self._remote[mac].address}")
         super().attach(device, mac)
 
     def connect(self, mac: bytes, host: str, port: int) -> None:
@@ -119,9 +155,10 @@ class UdpNetwork(Network):
         if mac in self._links or mac in self._remote:
             raise DeviceError(f"MAC address {mac.hex(':')} is already attached or connected")
         try:
-            self._remote[mac] = (socket.gethostbyname(host), port)
+            address = (socket.gethostbyname(host), port)
         except OSError as error:
             raise DeviceError(f"cannot find the host {host!r}: {error}") from error
+        self._remote[mac] = self._processes.setdefault(address, RemoteProcess(address))
 
     def close(self) -> None:
         """Close the socket; NICs that are still attached can take no further step. Idempotent."""
@@ -151,6 +188,7 @@ class UdpNetwork(Network):
 
     def _step(self) -> None:
         self._receive()
+        self._probe()
         self._frames_seen = self.traffic.sent
         begin = time.perf_counter()
         self._hand_over()
@@ -164,16 +202,68 @@ class UdpNetwork(Network):
                 datagram, sender = self._socket.recvfrom(_MOST_DATAGRAM, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
+            except OSError:
+                self._hear_of_errors()
+                continue
             self._take(datagram, sender)
 
+    def _hear_of_errors(self) -> None:
+        """What hosts and routers have said of datagrams that were sent."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                _, said, _, address = self._socket.recvmsg(1, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+                for level, kind, what in said:
+                    refused = (level, kind) == (socket.SOL_IP, _IP_RECVERR) and len(what) >= _EXTENDED_ERROR.size
+                    if refused and _EXTENDED_ERROR.unpack_from(what)[0] == errno.ECONNREFUSED:
+                        self._end(self._processes.get(address))
+
+    def _probe(self) -> None:
+        """Ask for signs of life when it is time."""
+        now = time.monotonic()
+        if now < self._next_probe:
+            return
+        self._next_probe = now + self.keepalive
+        for process in self._processes.values():
+            process.unanswered_probes += 1
+            if process.unanswered_probes * self.keepalive > self.silence:
+                process.unanswered_probes = 0
+                self._end(process)
+            self._say(process, _PROBE)
+
+    def _end(self, process: RemoteProcess | None) -> None:
+        """A process is gone, if it was ever there."""
+        if process is not None and process.incarnation is not None:
+            self.resets += 1
+            for mac, nack in process.refusals():
+                self._enter(self.now, None, mac, nack)
+
+    def _hear(self, process: RemoteProcess, incarnation: int) -> bool:
+        """A process says something; whether it is not one that was there before."""
+        if incarnation in process.former:
+            return False
+        if process.incarnation not in (None, incarnation):
+            self._end(process)
+            process.former.add(process.incarnation)
+        process.incarnation, process.unanswered_probes = incarnation, 0
+        return True
+
     def _take(self, datagram: bytes, sender: tuple[str, int]) -> None:
-        if sender not in self._remote.values():
+        process = self._processes.get(sender)
+        if process is None:
             self.strangers += 1
             return
         data = datagram[DATAGRAM_HEADER.size :]
-        header = DATAGRAM_HEADER.unpack(datagram) if data else {}
-        if (header.get("magic"), header.get("version")) != (_MAGIC, _VERSION):
+        header = DATAGRAM_HEADER.unpack(datagram) if len(datagram) >= DATAGRAM_HEADER.size else {}
+        kind = header.get("kind", -1)
+        known = (header.get("magic"), header.get("version")) == (_MAGIC, _VERSION) and kind <= _ANSWER
+        if not known or bool(data) is not (kind == _FRAME):
             self.malformed += 1
+            return
+        if not self._hear(process, header["incarnation"]):
+            return
+        if kind != _FRAME:
+            if kind == _PROBE:
+                self._say(process, _ANSWER)
             return
         destination = header["destination"].to_bytes(6, "big")
         receiver = self._links.get(destination)
@@ -186,17 +276,36 @@ class UdpNetwork(Network):
             self._enter(self.now, None, destination, data)
 
     def _forward(self, destination: bytes, data: bytes) -> bool:
-        remote = self._remote.get(destination)
-        if remote is None:
+        process = self._remote.get(destination)
+        if process is None:
             return False
-        header = DATAGRAM_HEADER.pack(magic=_MAGIC, version=_VERSION, destination=int.from_bytes(destination, "big"))
+        process.sends(data)
         try:
-            self._socket.sendto(header + data, remote)
+            self._say(process, _FRAME, destination, data)
         except OSError as error:
-            raise DeviceError(
-                f"cannot send a frame of {len(data)} bytes to {remote[0]}:{remote[1]}: {error}"
-            ) from error
+            host, port = process.address
+            raise DeviceError(f"cannot send a frame of {len(data)} bytes to {host}:{port}: {error}") from error
         return True
+
+    def _say(self, process: RemoteProcess, kind: int, destination: bytes = b"", data: bytes = b"") -> None:
+        """Send a datagram; if nobody hears it, it is lost. Raises OSError for what cannot be sent."""
+        header = DATAGRAM_HEADER.pack(
+            magic=_MAGIC,
+            version=_VERSION,
+            kind=kind,
+            destination=int.from_bytes(destination, "big"),
+            incarnation=self.incarnation,
+        )
+        for last in (False, True):
+            try:
+                self._socket.sendto(header + data, process.address)
+                return
+            except OSError as error:
+                if error.errno not in _ELSEWHERE:
+                    raise
+                self._hear_of_errors()  # of others: this one was not sent
+                if last:
+                    return
 
     def _check_open(self) -> None:
         if self._socket.fileno() < 0:

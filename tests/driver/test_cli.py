@@ -1,8 +1,11 @@
 """The ``amoeba`` command, as typed."""
 
 import json
+import subprocess
 import sys
+from importlib import metadata
 
+import amoeba
 import pytest
 from amoeba import EndpointAddress, open_cluster
 from amoeba.apps import random_access
@@ -226,3 +229,15 @@ def test_trace_writes_frames_that_others_can_read(tmp_path):
     assert (request["IP"].src, request["IP"].dst, request["UDP"].dport) == ("10.0.0.1", "10.0.0.2", 4793)
     assert (answer["IP"].src, answer["IP"].dst, answer["UDP"].dport) == ("10.0.0.2", "10.0.0.1", 4793)
     assert request.time < answer.time
+
+
+def test_the_release_is_the_packages():
+    release = metadata.version("amoeba-nic")
+    assert amoeba.__version__ == release
+    assert run("--version").output == f"amoeba {release}\n"
+    command = [sys.executable, "-m", "amoeba", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"amoeba {release}\n"
+
+
+def test_info_says_that_patience_is_of_simulated_time():
+    assert " ms of simulated time" in run("info", "-v").output

@@ -3,6 +3,8 @@
 import gc
 import itertools
 import os
+import subprocess
+import sys
 import warnings
 import weakref
 
@@ -37,6 +39,7 @@ from amoeba import (
     SharedReceiveContext,
     SharedTransmitContext,
     TransmitContext,
+    UnclosedRegionWarning,
     WaitObj,
     WaitSet,
     open_cluster,
@@ -261,7 +264,7 @@ def test_a_dropped_region_stops_serving(pair, target):
     address, key = region.address, region.key
     extra = pair[1].domain.mr_reg(memory, ALL_ACCESS)
     other_key = extra.key
-    with pytest.warns(ResourceWarning, match="MemoryRegion"):
+    with pytest.warns(UnclosedRegionWarning, match="unclosed <MemoryRegion .*: peers that use its key are refused"):
         del extra
     pair[0].endpoint.write(bytes(8), pair[0].peer, address, other_key)
     assert pair[0].failure().err == Errno.FI_ENOKEY
@@ -358,3 +361,17 @@ def test_objects_can_be_closed_after_their_device(fabric, pair, target):
 def test_a_fabric_needs_a_nic():
     with pytest.raises(FabricError, match=r"^FI_EINVAL"):
         Fabric([])
+
+
+def test_a_region_that_is_dropped_is_told_of_without_any_option():
+    """Python hides other ResourceWarnings; one that the program closes says nothing."""
+    program = """
+import amoeba
+with amoeba.open_cluster(["model"]) as fabric:
+    domain = fabric.domain(0)
+    domain.mr_reg(bytearray(8), amoeba.MrAccess.FI_REMOTE_READ)
+    domain.mr_reg(bytearray(8), amoeba.MrAccess.FI_REMOTE_READ).close()
+    kept = domain.mr_reg(bytearray(8), amoeba.MrAccess.FI_REMOTE_READ)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    assert ended.stderr.count("UnclosedRegionWarning: unclosed <MemoryRegion 8 bytes") == 1

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from strategies import impairments
 from support.scripted import ScriptedDevice, frame_to, mac_of
 
-HEADER_TO_0 = b"Amoe\x01\x00" + mac_of(0)
-"""Typed after docs/wire.md: magic, version, reserved, destination."""
+NUMBER = b"\x12\x34\x56\x78"
+HEADER_TO_0 = b"Amoe\x02\x00" + mac_of(0) + NUMBER
+"""Typed after docs/wire.md: magic, version, kind, destination, incarnation."""
 EAGER = 1e9
 """Idle cycles per second at which no step waits for long."""
 
@@ -53,7 +54,7 @@ def ends():
 def outsider():
     """A network with device 0, and a socket that it is connected to as ``mac_of(1)``."""
     with (
-        UdpNetwork(idle_hz=EAGER) as network,
+        UdpNetwork(idle_hz=EAGER, keepalive=3600, silence=3600) as network,
         contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as plain,
     ):
         plain.bind(("127.0.0.1", 0))
@@ -78,12 +79,12 @@ def test_frames_cross_both_ways_in_order(ends):
 
 def test_the_largest_frame_crosses_and_a_larger_one_than_udp_carries_is_an_error(ends):
     first, second = ends.devices
-    largest = frame_to(1, bytes(65507 - 12 - 14))
+    largest = frame_to(1, bytes(65507 - 16 - 14))
     first.send(largest)
     ends.run()
     assert second.frames == [largest]
     first.send(largest + b"x")
-    with pytest.raises(DeviceError, match=r"cannot send a frame of 65496 bytes to 127\.0\.0\.1:\d+: "):
+    with pytest.raises(DeviceError, match=r"cannot send a frame of 65492 bytes to 127\.0\.0\.1:\d+: "):
         ends.run()
 
 
@@ -91,7 +92,8 @@ def test_a_datagram_is_a_header_and_the_frame(outsider):
     network, plain = outsider
     network.devices[0].send(frame_to(1, b"hello"))
     network.step()
-    assert plain.recv(2000) == b"Amoe\x01\x00" + mac_of(1) + frame_to(1, b"hello")
+    number = network.incarnation.to_bytes(4, "big")
+    assert plain.recv(2000) == b"Amoe\x02\x00" + mac_of(1) + number + frame_to(1, b"hello")
     plain.sendto(HEADER_TO_0 + b"anything", network.address)
     network.step()
     assert network.devices[0].frames == [b"anything"], "the header, not the frame, says for whom it is"
@@ -107,8 +109,8 @@ def test_devices_of_one_process_still_reach_each_other(ends):
 
 def test_frames_from_outside_are_not_sent_out_again(outsider):
     network, plain = outsider
-    plain.sendto(b"Amoe\x01\x00" + mac_of(1) + frame_to(1), network.address)
-    plain.sendto(b"Amoe\x01\x00" + mac_of(7) + frame_to(7), network.address)
+    plain.sendto(b"Amoe\x02\x00" + mac_of(1) + NUMBER + frame_to(1), network.address)
+    plain.sendto(b"Amoe\x02\x00" + mac_of(7) + NUMBER + frame_to(7), network.address)
     network.step()
     assert (network.traffic.undeliverable, network.traffic.delivered) == (2, 0)
     plain.settimeout(0.05)
@@ -124,9 +126,11 @@ def test_frames_from_outside_are_not_sent_out_again(outsider):
         HEADER_TO_0[:-1],
         HEADER_TO_0,
         b"amoe" + HEADER_TO_0[4:] + b"x",
-        b"Amoe\x02" + HEADER_TO_0[5:] + b"x",
+        b"Amoe\x01" + HEADER_TO_0[5:] + b"x",
+        b"Amoe\x02\x03" + HEADER_TO_0[6:],
+        b"Amoe\x02\x01" + HEADER_TO_0[6:] + b"x",
     ],
-    ids=["empty", "a byte", "half a header", "no frame", "magic", "version"],
+    ids=["empty", "a byte", "half a header", "no frame", "magic", "version", "kind", "a frame"],
 )
 def test_malformed_datagrams_are_counted_and_forgotten(outsider, datagram):
     network, plain = outsider
@@ -306,3 +310,69 @@ def test_a_closed_network_refuses_every_call(ends):
     ):
         with pytest.raises(DeviceError, match="closed"):
             call()
+
+
+def probe_of(network, plain):
+    """The next probe that a network sends."""
+    plain.settimeout(10)
+    network._next_probe = 0
+    network.step()
+    datagram = plain.recv(2000)
+    assert datagram == b"Amoe\x02\x01" + bytes(6) + network.incarnation.to_bytes(4, "big")
+    return datagram
+
+
+def test_a_probe_is_answered_and_is_no_traffic(outsider):
+    network, plain = outsider
+    plain.sendto(b"Amoe\x02\x01" + bytes(6) + NUMBER, network.address)
+    network.step()
+    assert plain.recv(2000) == b"Amoe\x02\x02" + bytes(6) + network.incarnation.to_bytes(4, "big")
+    assert (network.malformed, network.traffic.sent) == (0, 0)
+
+
+def test_a_process_that_was_never_heard_of_is_waited_for(outsider):
+    network, plain = outsider
+    plain.close()
+    network.devices[0].send(frame_to(1))
+    for _ in range(10):
+        network._next_probe = 0
+        network.step()
+        time.sleep(0.01)
+    assert network.resets == 0
+
+
+def test_a_process_whose_port_nobody_has_is_gone(outsider):
+    network, plain = outsider
+    plain.sendto(HEADER_TO_0 + frame_to(0), network.address)
+    network.step()
+    probe_of(network, plain)
+    plain.close()
+    deadline = time.monotonic() + 10
+    while not network.resets:
+        assert time.monotonic() < deadline
+        network._next_probe = 0
+        network.step()
+
+
+def test_another_process_at_the_same_address_ends_the_one_before_once(outsider):
+    network, plain = outsider
+    second = HEADER_TO_0[:-1] + b"\x79" + frame_to(0, b"second")
+    for datagram in (HEADER_TO_0 + frame_to(0, b"first"), second, HEADER_TO_0 + frame_to(0, b"late"), second):
+        plain.sendto(datagram, network.address)
+        network.step()
+    network.step()
+    assert network.resets == 1
+    assert network.devices[0].frames == [frame_to(0, b"first"), frame_to(0, b"second"), frame_to(0, b"second")]
+
+
+def test_a_process_that_is_silent_for_too_long_is_gone(outsider):
+    """So many probes have gone out that were to be answered; waiting for it begins again then."""
+    network, plain = outsider
+    network.keepalive, network.silence = 0.25, 1.0
+    plain.sendto(HEADER_TO_0 + frame_to(0), network.address)
+    network.step()
+    for _ in range(4):
+        probe_of(network, plain)
+    assert network.resets == 0
+    probe_of(network, plain)
+    assert network.resets == 1

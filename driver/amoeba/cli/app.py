@@ -1,5 +1,7 @@
 """The command line's entry point."""
 
+from typing import Annotated
+
 import typer
 
 from amoeba.cli.conformance import conformance
@@ -9,6 +11,7 @@ from amoeba.cli.matrix import matrix
 from amoeba.cli.replay import replay
 from amoeba.cli.soak import soak
 from amoeba.cli.trace import trace
+from amoeba.core.release import RELEASE
 
 __all__ = ["app"]
 
@@ -18,6 +21,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+
+
+def _print_release(wanted: bool) -> None:
+    if wanted:
+        print(f"amoeba {RELEASE}")
+        raise typer.Exit
+
+
+@app.callback()
+def _amoeba(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_release, is_eager=True, help="Print the release.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command()(gups)
 app.command()(trace)
 app.command()(info)

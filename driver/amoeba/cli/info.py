@@ -115,9 +115,15 @@ def _sizes(nic: Nic) -> Table:
         ("peers", f"{parameters.peers}"),
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
-        ("a silent peer is given up after", f"{nic.retransmission.patience(parameters.clock_hz) * 1e3:.3g} ms"),
+        ("a silent peer is given up after", _patience(nic)),
     )
     return facts_table(nic.device.name, facts)
+
+
+def _patience(nic: Nic) -> str:
+    """Of a NIC that goes on only as it is told to, in its own time."""
+    shown = f"{nic.retransmission.patience(nic.parameters.clock_hz) * 1e3:.3g} ms"
+    return f"{shown} of simulated time" if nic.device.stepped else shown
 
 
 def _blocks(nic: Nic) -> Table:

@@ -32,6 +32,10 @@ class FabricObject:
     _auto: Locker | None = None
     """The progress thread of the fabric, whose lock every public call takes; None: progress is manual."""
 
+    _warning: type[ResourceWarning] = ResourceWarning
+    """Of an object that is dropped open."""
+    _consequence = ""
+    """What that does to others, in words."""
     _given: Any = None
     """What the main thread's call under way has taken, where progress is automatic."""
 
@@ -119,7 +123,7 @@ class FabricObject:
     def __del__(self) -> None:
         if not self._closed:
             try:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+                warnings.warn(f"unclosed {self!r}{self._consequence}", self._warning, source=self, stacklevel=2)
             finally:  # also when warnings are errors
                 if self._auto is None:
                     self.close()

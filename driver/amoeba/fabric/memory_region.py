@@ -1,6 +1,8 @@
 """Memory regions: memory that peers of a domain may reach. fi_mr(3)."""
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ from amoeba.fabric.queues.counters import Counter, Counters
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
 
-__all__ = ["MemoryRegion", "MrAttr", "key_of"]
+__all__ = ["MemoryRegion", "MrAttr", "UnclosedRegionWarning", "key_of"]
 
 _NO_MR_FLAGS = MrFlags(0)
 _ALL_ACCESS = MrAccess(sum(MrAccess))
@@ -27,6 +29,17 @@ _WRITTEN = MrAccess.FI_READ | MrAccess.FI_RECV | MrAccess.FI_REMOTE_WRITE
 """Uses that change the memory."""
 _RAW_KEY_SIZE = 8
 """Bytes of a key, as ``mr_key_size`` says."""
+
+
+class UnclosedRegionWarning(ResourceWarning):
+    """The last reference to a region has gone: from now on its peers are refused.
+
+    Shown once for every place, unless the program is run with options of its own for warnings.
+    """
+
+
+if not sys.warnoptions:
+    warnings.simplefilter("default", UnclosedRegionWarning)  # Python hides other ResourceWarnings
 
 
 def key_of(raw_key: bytes) -> int:
@@ -71,6 +84,9 @@ class MemoryRegion(FabricObject):
     Raises FI_EINVAL for unsuitable buffers, FI_EBADFLAGS for other flags, FI_ENOKEY if the key is in use, FI_ENOSPC
     if the key table is full, or all slots where the requested key may lie are taken.
     """
+
+    _warning = UnclosedRegionWarning
+    _consequence = " is closed, as nothing refers to it any more: peers that use its key are refused"
 
     def __init__(
         self,
