@@ -36,17 +36,13 @@ demo: $(VENV)/sim.stamp
 	$(BIN)/amoeba gups --device rtl --ranks 2
 	$(BIN)/amoeba trace --device rtl
 
-# The RTL NIC is built first, where its minutes are nobody's timeout.
-BUILD_NIC = $(BIN)/python -c "from amoeba_sim.rtl import open_rtl; open_rtl().close()"
 # A file's tests stay in one process, since they share what they build; tests/budgets.toml has the order of the files.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 30
 
 test: $(VENV)/dev.stamp
-	$(BUILD_NIC)
 	$(PYTEST) -m "not long" $(ARGS)
 
 test-long: $(VENV)/dev.stamp
-	$(BUILD_NIC)
 	$(PYTEST) -m long $(ARGS)
 
 lint: $(VENV)/dev.stamp

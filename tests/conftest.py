@@ -1,7 +1,9 @@
 """Settings and fixtures every test shares. This folder joins the import path: ``from strategies import operands``."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from functools import cache
 
 import pytest
 from amoeba_model.network import Network, SimulatedDevice
@@ -19,6 +21,24 @@ settings.load_profile("amoeba")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Budgets(read_budgets(BUDGETS.read_text())), "budgets")
+
+
+@cache
+def build_the_nic() -> None:
+    """Once in a process. If that fails, the tests that need it say so."""
+    from amoeba_sim.rtl import open_rtl
+    from amoeba_sim.verilate import BuildError
+
+    with suppress(BuildError):
+        open_rtl().close()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """The RTL NIC is built before the first test that names it, where its minutes are nobody's timeout."""
+    if "rtl" in item.nodeid.partition("[")[2]:
+        build_the_nic()
+    return (yield)
 
 
 def pytest_collection_finish() -> None:

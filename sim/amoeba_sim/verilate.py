@@ -478,18 +478,20 @@ def nic_library(
         str(trace),
     )
     pointer = cache_directory() / f"design-{key}"
-    if pointer.exists():
-        library = cache_directory() / pointer.read_text()
-        with _locked(_lock_of(library)):
-            if _use(library):
-                return library
-    with Console(stderr=True).status("Elaborating the NIC"):
-        verilog = generate_verilog(make())
-    library = build_nic(verilog, trace=trace)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "pointer").write_text(library.name)
-        _store(Path(folder) / "pointer", pointer)
-    return library
+    # Whoever comes while it is elaborated waits, rather than doing the same.
+    with _locked(cache_directory() / f"elaboration-{key}.lock"):
+        if pointer.exists():
+            library = cache_directory() / pointer.read_text()
+            with _locked(_lock_of(library)):
+                if _use(library):
+                    return library
+        with Console(stderr=True).status("Elaborating the NIC"):
+            verilog = generate_verilog(make())
+        library = build_nic(verilog, trace=trace)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "pointer").write_text(library.name)
+            _store(Path(folder) / "pointer", pointer)
+        return library
 
 
 # cocotb ---------------------------------------------------------------------------------------------------

@@ -104,6 +104,27 @@ def quick_compiler(monkeypatch):
     monkeypatch.setattr(verilate, "_compile", compile_design)
 
 
+_ELABORATIONS = multiprocessing.get_context("fork").Value("i", 0)
+
+
+def _library(source):
+    def make():
+        with _ELABORATIONS.get_lock():
+            _ELABORATIONS.value += 1
+        return engine.CopyEngine(64)
+
+    return nic_library(make, "the same", [source])
+
+
+@pytest.mark.usefixtures("fresh_cache", "quick_compiler")
+def test_processes_that_ask_for_the_same_design_elaborate_it_once(tmp_path):
+    source = tmp_path / "source.py"
+    source.write_text("one")
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        assert len(set(pool.map(_library, [source] * 3))) == 1
+    assert _ELABORATIONS.value == 1
+
+
 def _age(artefact):
     month_ago = artefact.stat().st_mtime - 31 * 24 * 3600
     os.utime(artefact, (month_ago, month_ago))

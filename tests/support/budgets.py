@@ -65,7 +65,8 @@ class Budgets:
             order = {name: index for index, name in enumerate(self._budgets)}
             items.sort(key=lambda item: order.get(_file_of(item.nodeid), len(order)))
 
-    def pytest_collection_finish(self) -> None:
+    def pytest_runtest_logstart(self) -> None:
+        """What came before a test, as the NIC's build, is not its own."""
         self._last = _processor_time()
 
     @pytest.hookimpl(wrapper=True)
