@@ -20,7 +20,7 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import driver_rate, history, limits, model, nic, others
+from bench import calls, driver_rate, history, limits, model, nic, others
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -140,6 +140,14 @@ def model_speed(progress: Progress) -> Outcome:
     return Outcome({"present": present, history.BASELINE: earlier}, [grid], not model.misses(present, earlier))
 
 
+def call_costs(progress: Progress) -> Outcome:
+    """What the driver's calls take, now and before."""
+    progress.add_task("calls", total=None)
+    present, earlier = calls.measure()
+    grid = calls.calls_grid(present, earlier)
+    return Outcome({"present": present, history.BASELINE: earlier}, [grid], not calls.misses(present, earlier))
+
+
 def driver(progress: Progress) -> Outcome:
     """Operations per second on the model device, beside those of others on this host."""
     progress.add_task("driver", total=None)
@@ -160,6 +168,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "latency": latency,
     "simulation": simulation,
     "model": model_speed,
+    "calls": call_costs,
     "driver": driver,
 }
 

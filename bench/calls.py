@@ -1,0 +1,63 @@
+"""What the driver's calls take, beside those of an earlier state of the project in the same run.
+
+CPU time. Each state runs in a process of its own, in turn, several times; what counts is the best.
+"""
+
+import json
+from pathlib import Path
+
+from bench import history
+from bench.report import Grid
+
+__all__ = ["LIMITS", "calls_grid", "measure", "misses"]
+
+_PROGRAM = Path(__file__).with_name("calls_program.py")
+LIMITS = {
+    "fetch_atomic": 0.5,
+    "write": 0.5,
+    "tsend": 0.5,
+    "trecv": 0.5,
+    "reading a received entry": 0.5,
+    "cq.read of an entry": 0.7,
+}
+"""The most that each is to take, as a part of what it took before."""
+
+Costs = dict[str, float]
+"""Microseconds by what is done."""
+
+
+def measure(
+    *, windows: int = 40, rounds: int = 5, commit: str = history.BASELINE
+) -> tuple[Costs, Costs | None]:
+    """Costs of the present state and of ``commit``; of that none where there is no history."""
+    roots = [history.PRESENT]
+    earlier = history.checkout(commit)
+    if earlier is not None:
+        roots.append(earlier)
+    best: list[Costs] = [{} for _ in roots]
+    for _ in range(rounds):
+        for root, costs in zip(roots, best, strict=True):
+            for name, cost in json.loads(history.run(root, _PROGRAM, str(windows))).items():
+                costs[name] = min(cost, costs.get(name, cost))
+    return best[0], best[1] if earlier is not None else None
+
+
+def misses(present: Costs, earlier: Costs | None) -> list[str]:
+    """What takes more than it is to take."""
+    return [] if earlier is None else [name for name in LIMITS if present[name] > LIMITS[name] * earlier[name]]
+
+
+def calls_grid(present: Costs, earlier: Costs | None, commit: str = history.BASELINE) -> Grid:
+    """Both states side by side."""
+    rows = [
+        (
+            name,
+            round(present[name], 2),
+            "no history" if earlier is None else round(earlier[name], 2),
+            "no history" if earlier is None else round(present[name] / earlier[name], 2),
+            f"at most {limit:g}",
+        )
+        for name, limit in LIMITS.items()
+    ]
+    header = ("call", "us", f"us at {commit}", "ratio", "limit of that")
+    return Grid("what a call of the driver takes, two model NICs, 8 bytes", header, rows)
