@@ -117,7 +117,7 @@ class Context:
             self.rings.companion = self.long_sends
         return self.long_sends
 
-    def outlet(self, tally: Tally, *, selective: bool, ready: bool = True) -> Outlet:
+    def outlet(self, tally: Tally | None, *, selective: bool, ready: bool = True) -> Outlet:
         """What becomes of messages for this context: they are ready where its events are, or, without ``ready``, on
         their own. Long ones are read through its rings."""
         assert self.rings is not None

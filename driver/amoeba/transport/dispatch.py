@@ -102,9 +102,9 @@ class Dispatch:
         self.ring.acknowledge()
 
     def _handle(self, enough: int) -> None:
-        while self._unread() < enough and (event := self.ring.take()) is not None:
-            handler = self.handlers.get(event.kind, self.tell)
-            handler(event)
+        unread, take, handler_of, tell = self._unread, self.ring.take, self.handlers.get, self.tell
+        while unread() < enough and (event := take()) is not None:
+            handler_of(event.kind, tell)(event)
 
     def _unread(self) -> int:
         """Entries that are ready."""

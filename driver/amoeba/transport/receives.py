@@ -195,8 +195,8 @@ class Outlet(NamedTuple):
     """The number in its address vector of a peer, by IPv4 address and context."""
     fetch: Callable[[Record, int, Sequence[Segment], Callable[[int], None]], None]
     """Reads a long one: as :meth:`LongReceives.fetch`."""
-    tally: Tally
-    """Counts what the NIC has not counted."""
+    tally: Tally | None
+    """Counts what the NIC has not counted; None: nobody does."""
     selective: bool
     """Successes of receives that are silent are not reported; else all are."""
 
@@ -244,6 +244,7 @@ class Receives:
         self._cancelled: set[int] = set()
         """Tokens of receives whose cancellation has not been answered."""
         self._outlet_of = outlet_of
+        self._stir = nic.on_doorbell
         self.tally = tally
         self._counter = counter
         dispatch.handlers |= {
@@ -494,7 +495,7 @@ class Receives:
     ) -> None:
         """A message has been received, with ``length`` bytes, or the receive has failed."""
         outlet = self._outlet_of(event)
-        if receive.counted:
+        if outlet.tally is not None and receive.counted:
             outlet.tally(receive.kind, status, told)
         kind = kind or receive.kind
         if receive.released and not receive.reading:
@@ -537,7 +538,8 @@ class Receives:
                 event.length - length if status == _TOO_LONG else 0,
             )
         )
-        self.nic.stir()  # what ends at once, without the NIC, is to be told as well
+        if self._stir is not None:
+            self._stir()  # what ends at once, without the NIC, is to be told as well
 
     def _source(self, event: Event) -> int:
         if not event.source_ip:

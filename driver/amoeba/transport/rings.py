@@ -87,6 +87,8 @@ class ContextRings(TransmitRings):
         """Requests under way by entry of the peer table."""
         self.counters = [0] * KINDS
         """Event counters of the NIC by the kind of the requests that they count; 0: none."""
+        self._counting = False
+        """Some of them are."""
         self.batches = Batches(self)
 
     @property
@@ -153,7 +155,7 @@ class ContextRings(TransmitRings):
             flags | _COMPLETION_FLAG,
             length,
             peer,
-            self.counters[request.kind] if request.counted else 0,
+            self.counters[request.kind] if self._counting and request.counted else 0,
             remote_address,
             remote_key,
             local,
@@ -237,6 +239,7 @@ class ContextRings(TransmitRings):
 
     def count_by(self, kind: int, counter: int) -> None:
         self.counters[kind] = counter
+        self._counting = any(self.counters)
 
     def _batch_posted(self, more: int) -> None:
         if not more:

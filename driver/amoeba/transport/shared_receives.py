@@ -29,7 +29,7 @@ _NOBODY = Outlet(
     deque(maxlen=0),
     lambda ip, context: NO_SOURCE,
     lambda record, sender, segments, done: done(_CANCELLED),
-    lambda kind, status, told, times=1: None,
+    None,
     selective=True,
 )
 """Of what nobody is told."""

@@ -146,11 +146,11 @@ class Receiver:
     def _start_receiving(self, context: Context, av: AddressVector, counters: Counters) -> None:
         """Receive messages, by a ring of its own or from the shared one."""
         if self.srx is None:
-            outlet = context.outlet(counters.count, selective=True)
+            outlet = context.outlet(counters.tally, selective=True)
             self.receives = context.open_receives(outlet, counter=counters.number(Caps.FI_RECV))
             return
         assert self.queue is not None  # there are messages
-        outlet = context.outlet(counters.count, selective=self.selective, ready=False)
+        outlet = context.outlet(counters.tally, selective=self.selective, ready=False)
         self.share = self.srx._join(context, self.queue, outlet, None if self._connected else av)
 
     def _listen(self, context: Context, av: AddressVector) -> None:

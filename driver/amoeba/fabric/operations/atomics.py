@@ -31,7 +31,7 @@ from amoeba.fabric.operations.checks import (
     check_vector,
 )
 from amoeba.fabric.operations.local_buffers import check_region, locals_of
-from amoeba.fabric.operations.operations import AT_ONCE, CHANGE_FLAGS, NO_FLAGS, TRANSMIT_FLAGS, Operations
+from amoeba.fabric.operations.operations import CHANGE_FLAGS, NO_FLAGS, NOT_AT_ONCE, TRANSMIT_FLAGS, Operations
 from amoeba.fabric.operations.rights import MAY_ATOMIC, MAY_FETCH
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs
 from amoeba.transport.posting import INLINE_SIZE, Local, gathered, total
@@ -44,6 +44,7 @@ __all__ = ["AtomicOperations"]
 
 _SIZES = tuple(datatype.size for datatype in Datatype)
 _in_memory = c_char.from_buffer
+_number = int.from_bytes
 _ATOMIC_READ = Op.FI_ATOMIC_READ
 _TAGGED_FLAG = int(OpFlags.FI_TAGGED)
 _CHANGES, _FETCHES = int(Kind.ATOMIC), int(Kind.FETCH_ATOMIC)
@@ -107,7 +108,7 @@ class AtomicOperations(Operations):
             and (datatype is None or datatype is named)
             and self._executed[_BASE][op] >> named & 1
             and desc is None
-            and not ((bits := int(flags)) | self._default_bits) & ~AT_ONCE
+            and not ((bits := flags + 0) | self._default_bits) & NOT_AT_ONCE
             and addr.__class__ is key.__class__ is dest_addr.__class__ is int
             and not (addr | key) >> 64
             and (peer := self._near.get(dest_addr)) is not None
@@ -116,7 +117,7 @@ class AtomicOperations(Operations):
             rings.post(
                 Request(context, _CHANGES, self._selective and not bits & _REPORT, dest_addr, length),
                 bits & _MORE, peer, _BASE, _INLINE, op, named, length, addr, key,
-                int.from_bytes(buf.tobytes(), "little"), 0, 0,
+                _number(buf, "little"), 0, 0,
             )  # fmt: skip
             return
         self._atomic(
@@ -182,7 +183,7 @@ class AtomicOperations(Operations):
             and (datatype is None or datatype is named)
             and self._executed[_FETCH][op] >> named & 1
             and desc is None
-            and not ((bits := int(flags)) | self._default_bits) & ~AT_ONCE
+            and not ((bits := flags + 0) | self._default_bits) & NOT_AT_ONCE
             and addr.__class__ is key.__class__ is dest_addr.__class__ is int
             and not (addr | key) >> 64
             and (peer := self._near.get(dest_addr)) is not None
@@ -192,7 +193,7 @@ class AtomicOperations(Operations):
             at = _result_of_one(request, result, named, result_desc)
             rings.post(
                 request, bits & _MORE, peer, _FETCH, _INLINE, op, named, length, addr, key,
-                int.from_bytes(buf.tobytes(), "little"), at, 0,
+                _number(buf, "little"), at, 0,
             )  # fmt: skip
             return
         self._atomic(
@@ -466,7 +467,7 @@ def _result_of_one(
     """Let the NIC write the result of one element; its address. Raises what is wrong with it."""
     if result.__class__ is ndarray and DATATYPES.get(result.dtype) is datatype:
         view = result.data
-        if view.readonly or not view.c_contiguous:
+        if view.readonly:
             view_of(result, writable=True, name="result")
     else:
         check_datatype(result, datatype, "result")

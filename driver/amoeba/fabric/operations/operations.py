@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from amoeba.fabric.queues.completion import CompletionQueue
 
 __all__ = [
-    "AT_ONCE",
     "CHANGE_FLAGS",
     "MAX_MESSAGE",
+    "NOT_AT_ONCE",
     "NO_FLAGS",
     "READ_FLAGS",
     "TRANSMIT_FLAGS",
@@ -57,8 +57,13 @@ _ANY_OP_FLAGS = (
     | OpFlags.FI_TRANSMIT_COMPLETE
     | OpFlags.FI_DELIVERY_COMPLETE
 )
-AT_ONCE = int(_ANY_OP_FLAGS & ~OpFlags.FI_TRIGGER | OpFlags.FI_MORE | OpFlags.FI_INJECT)
-"""Flags with which an operation on one element is posted as it is: operands in the descriptor are copied anyway."""
+NOT_AT_ONCE = ~int(_ANY_OP_FLAGS & ~OpFlags.FI_TRIGGER | OpFlags.FI_MORE | OpFlags.FI_INJECT)
+"""All flags but those with which an operation on one element is posted as it is: operands in the descriptor are
+copied anyway.
+
+The calls that ask make a number of their flags by adding 0, which takes half the time that int() does: of all
+operators that flags have, addition alone is not Python.
+"""
 TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE
 """What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)

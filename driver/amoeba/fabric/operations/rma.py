@@ -12,9 +12,9 @@ from amoeba.fabric.memory_region import MemoryRegion
 from amoeba.fabric.operations.checks import check_number
 from amoeba.fabric.operations.local_buffers import locals_of
 from amoeba.fabric.operations.operations import (
-    AT_ONCE,
     CHANGE_FLAGS,
     NO_FLAGS,
+    NOT_AT_ONCE,
     READ_FLAGS,
     Operations,
     without_data,
@@ -30,6 +30,7 @@ _WRITE = int(DescriptorOpcode.WRITE)
 _READ = int(DescriptorOpcode.READ)
 _WRITES, _READS = int(Kind.WRITE), int(Kind.READ)
 _SOURCE = int(MrAccess.FI_WRITE)
+_number = int.from_bytes
 _INLINE = int(DescriptorFlags.INLINE)
 _MORE = int(OpFlags.FI_MORE)
 _REPORT = int(OpFlags.FI_COMPLETION)
@@ -57,7 +58,7 @@ class RmaOperations(Operations):
             and buf.dtype in DATATYPES
             and flags.__class__ is OpFlags
             and desc is None
-            and not ((bits := int(flags)) | self._default_bits) & ~AT_ONCE
+            and not ((bits := flags + 0) | self._default_bits) & NOT_AT_ONCE
             and addr.__class__ is key.__class__ is dest_addr.__class__ is int
             and not (addr | key) >> 64
             and (peer := self._near.get(dest_addr)) is not None
@@ -67,7 +68,7 @@ class RmaOperations(Operations):
             rings.post(
                 Request(context, _WRITES, self._selective and not bits & _REPORT, dest_addr, length),
                 bits & _MORE, peer, _WRITE, _INLINE, 0, 0, length, addr, key,
-                int.from_bytes(buf.tobytes(), "little"), 0, 0,
+                _number(buf, "little"), 0, 0,
             )  # fmt: skip
             return
         self._write(buf, dest_addr, addr, key, desc, context, flags, self._selective)

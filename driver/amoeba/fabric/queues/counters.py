@@ -14,6 +14,7 @@ from amoeba.fabric.operations.checks import check_enum, check_flags, check_numbe
 from amoeba.fabric.queues.kinds import COUNTER_OF, KINDS_OF
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
+from amoeba.transport.requests import Tally
 from amoeba.transport.transmit_rings import TransmitRings
 
 if TYPE_CHECKING:
@@ -343,11 +344,16 @@ class Counters:
         counter = self._counters.get(kind)
         return 0 if counter is None else counter._number
 
+    @property
+    def tally(self) -> Tally | None:
+        """:meth:`count`, if there is anything to be counted by."""
+        return self.count if self._counters else None
+
     def start(
         self, rings: TransmitRings, queue: "CompletionQueue", receive_queue: "CompletionQueue | None" = None
     ) -> None:
         """Count what ends in an enabled endpoint's rings, which ``queue`` takes; receives end in the other queue."""
-        rings.tally = self.count if self._counters else None
+        rings.tally = self.tally
         self.start_receiving(receive_queue)
         for kind, counter in self._counters.items():
             if kind in _LOCAL and kind != BindFlags.FI_RECV:
