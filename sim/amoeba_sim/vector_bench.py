@@ -19,7 +19,7 @@ import numpy as np
 from amaranth.lib import wiring
 from amoeba_hw.verilog import generate_verilog
 
-from amoeba_sim.verilate import remembered_verilog
+from amoeba_sim.verilate import ports_of, remembered_verilog
 
 __all__ = ["VectorBench"]
 
@@ -86,26 +86,14 @@ class VectorBench:
 
     def __init__(self, component: wiring.Component | partial, name: str, verilog: str | None = None):
         if isinstance(component, partial):
-            verilog = verilog or remembered_verilog(component, "top")
-            component = component()
-        ports = {
-            "__".join(str(part) for part in path): port for path, _, port in component.signature.flatten(component)
-        }
-        directions = {
-            "__".join(str(part) for part in path): member.flow
-            for path, member, _ in component.signature.flatten(component)
-        }
-        source = verilog or generate_verilog(component)
+            source = verilog or remembered_verilog(component, "top")
+            self._ports = _ports_of_verilog(source)
+        else:
+            source = verilog or generate_verilog(component)
+            self._ports = _ports_of_component(component)
         # `always @*` never runs when all it assigns is constant; `always_comb` runs at time zero as well.
         source = source.replace("always @*", "always_comb")
         self._clocked = "input clk;" in source
-        self._ports = {
-            port: _Port(
-                port, len(value.as_value() if hasattr(value, "as_value") else value), directions[port] == wiring.In
-            )
-            for port, value in ports.items()
-        }
-        self._ports = {port: shape for port, shape in self._ports.items() if shape.width}
         if self._clocked:
             self._ports["rst"] = _Port("rst", 1, is_input=True)
         self._library = ctypes.CDLL(str(_build(source, self._harness(), name)))
@@ -185,6 +173,24 @@ class VectorBench:
             clock_low="top->clk = 0;" if self._clocked else "",
             clock_high="top->clk = 1; top->eval();" if self._clocked else "",
         )
+
+
+def _ports_of_component(component: wiring.Component) -> dict[str, _Port]:
+    ports = {}
+    for path, member, port in component.signature.flatten(component):
+        name = "__".join(str(part) for part in path)
+        width = len(port.as_value() if hasattr(port, "as_value") else port)
+        if width:
+            ports[name] = _Port(name, width, member.flow == wiring.In)
+    return ports
+
+
+def _ports_of_verilog(source: str) -> dict[str, _Port]:
+    return {
+        name: _Port(name, port.width, port.direction == "input")
+        for name, port in ports_of(source, "top").items()
+        if name not in ("clk", "rst")
+    }
 
 
 def _escape(name: str) -> str:

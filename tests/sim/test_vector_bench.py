@@ -1,5 +1,7 @@
 """VectorBench: the shapes of its arrays, the moment of its sampling, its errors."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from amaranth.hdl import Module
@@ -23,9 +25,10 @@ class Accumulator(wiring.Component):
         return m
 
 
-@pytest.fixture
-def bench():
-    with VectorBench(Accumulator(), "accumulator") as bench:
+@pytest.fixture(params=[Accumulator, partial(Accumulator)], ids=["a component", "one to be made"])
+def bench(request):
+    component = request.param() if request.param is Accumulator else request.param
+    with VectorBench(component, "accumulator") as bench:
         yield bench
 
 
