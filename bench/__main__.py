@@ -20,7 +20,7 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import calls, driver_rate, history, limits, model, nic, others
+from bench import batches, calls, driver_rate, history, limits, model, nic, others
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -160,6 +160,13 @@ def driver(progress: Progress) -> Outcome:
     return Outcome({**rates, "others": figures}, [grid for grid in grids if grid.rows])
 
 
+def in_batches(progress: Progress) -> Outcome:
+    """What the driver takes for an operation of a batch."""
+    progress.add_task("batches", total=None)
+    measured = batches.measure()
+    return Outcome(measured, [batches.batches_grid(measured)], not batches.misses(measured))
+
+
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
@@ -170,6 +177,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "model": model_speed,
     "calls": call_costs,
     "driver": driver,
+    "batches": in_batches,
 }
 
 

@@ -7,7 +7,7 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import driver_rate, libfabric, messages, mpi, nic, others
+from bench import batches, driver_rate, libfabric, messages, mpi, nic, others
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, Limit, limit_of, match_limit, search_limit
 from bench.peer import Call, request_response_rate
@@ -178,6 +178,15 @@ def test_driver_and_peer_report_positive_rates():
     assert {"atomic", "fetch_atomic", "write, 8 bytes", "tagged send, 8 bytes"} <= set(measured["calls"])
     assert all(call["per_second"] > 0 and call["alone_ns"] > 0 for call in measured["calls"].values())
     assert request_response_rate(operations=100, window=16) > 0
+
+
+def test_batches_report_what_an_operation_takes():
+    measured = batches.measure(batch=32)
+    assert {"write", "read", "atomic", "fetch_atomic", "compare_atomic"} <= set(measured["calls"])
+    assert all(call["post"] > 0 and call["complete"] > 0 for call in measured["calls"].values())
+    assert len(batches.batches_grid(measured).rows) == len(measured["calls"])
+    slow = {"batch": 1, "calls": {"write": {"post": 100, "complete": 51}, "read": {"post": 100, "complete": 50}}}
+    assert batches.misses(slow) == ["write takes 151 ns instead of 150"]
 
 
 @pytest.mark.skipif(not mpi.available(), reason="needs mpi4py and mpiexec: pip install 'amoeba-nic[bench]'")

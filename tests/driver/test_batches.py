@@ -492,3 +492,24 @@ def test_a_batch_to_a_peer_that_was_given_up_waits_for_what_is_under_way(impatie
         assert scene.failure().op_context == number
     with refused(Errno.FI_ECONNRESET):
         scene.endpoint.array(peer, (address, key), np.uint64, 4)[:]
+
+
+def test_a_wait_that_is_interrupted_leaves_what_was_posted_under_way(on_model, monkeypatch):
+    nic, rounds = on_model.domain.nic, []
+    advance = nic.advance
+
+    def interrupting():
+        rounds.append(1)
+        if len(rounds) == 3:
+            raise KeyboardInterrupt
+        advance()
+
+    monkeypatch.setattr(nic, "advance", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        on_model.endpoint.atomic_batch(np.ones(2000, np.uint64), *on_model.to, Op.FI_SUM, context="part")
+    entry = on_model.finish()
+    posted = entry.len // 8
+    assert (entry.op_context, 64 <= posted < 2000) == ("part", True)
+    on_model.expected[0][0] += posted
+    on_model.check()
+    assert on_model.endpoint.tx_size_left == 64

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from amoeba import Errno, FabricError, ProtectionError, open_cluster
 from amoeba.apps.random_access import PERIOD, apply_stream, run_gups, starts, stream
-from amoeba.transport.rings import ContextRings
+from amoeba.transport.batches import Descriptors
 from amoeba_model.parameters import NicParameters
 
 
@@ -102,16 +102,17 @@ def test_other_lengths_and_places_in_the_stream_verify_too(options):
 
 
 def test_updates_that_go_wrong_are_counted(monkeypatch):
-    post, posted = ContextRings.post, []
+    write, written = Descriptors.write, []
 
-    def sabotage(self, *fields):
-        *others, operand, result, compare = fields
-        posted.append(operand)
-        if len(posted) in (5, 8):  # the stream begins with the powers of 2: words 32 and 256
-            operand ^= 1 << 40  # one wrong bit in one word
-        post(self, *others, operand, result, compare)
+    def sabotage(self, first, end, counter):
+        block = write(self, first, end, counter)
+        for descriptor in block:
+            written.append(descriptor)
+            if len(written) in (5, 8):  # the stream begins with the powers of 2: words 32 and 256
+                descriptor["local"] ^= np.uint64(1 << 40)  # one wrong bit in one word
+        return block
 
-    monkeypatch.setattr(ContextRings, "post", sabotage)
+    monkeypatch.setattr(Descriptors, "write", sabotage)
     with open_cluster(["model", "model"]) as fabric:
         result = run_gups(fabric, table_bits=10)
     assert not result.passed
@@ -119,13 +120,14 @@ def test_updates_that_go_wrong_are_counted(monkeypatch):
 
 
 def test_an_update_that_fails_ends_the_run(monkeypatch):
-    post = ContextRings.post
+    write = Descriptors.write
 
-    def sabotage(self, *fields):
-        *others, key, operand, result, compare = fields
-        post(self, *others, key ^ 1, operand, result, compare)
+    def sabotage(self, first, end, counter):
+        block = write(self, first, end, counter)
+        block["remote_key"] ^= 1
+        return block
 
-    monkeypatch.setattr(ContextRings, "post", sabotage)
+    monkeypatch.setattr(Descriptors, "write", sabotage)
     with open_cluster(["model", "model"]) as fabric, pytest.raises(ProtectionError, match="BAD_MKEY") as caught:
         run_gups(fabric, table_bits=6)
     assert caught.value.errno == Errno.FI_ENOKEY

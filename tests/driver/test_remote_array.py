@@ -1,7 +1,10 @@
 """A peer's memory as an array, against NumPy on the same memory."""
 
+import re
 import threading
+from pathlib import Path
 
+import amoeba
 import numpy as np
 import pytest
 from amoeba import Errno, Op, Progress, ProtectionError, open_cluster
@@ -271,3 +274,26 @@ def test_any_index_arrays_add_what_numpy_adds(lasting, key, amount):
     remote.add_at(key, amount)
     np.add.at(expected, key, np.uint64(amount))
     lasting.check()
+
+
+def test_the_examples_in_the_documentation_run(on_model):
+    page = (Path(__file__).parents[2] / "docs" / "libfabric.md").read_text()
+    batches, array = re.findall(r"```python\n([^`]*(?:_batch\(|endpoint\.array)[^`]*)```", page)
+    names = {name: getattr(amoeba, name) for name in amoeba.__all__} | {"np": np, "endpoint": on_model.endpoint}
+    names |= dict(zip(("peer", "address", "key"), on_model.to, strict=True)) | {"queue": on_model.queue}
+    exec(batches, names)
+    assert (names["entry"].op_context, names["entry"].len) == ("added", 8000)
+    assert names["failed"].tolist() == [3, 500]
+    amounts = names["amounts"].copy()
+    np.add.at(on_model.expected[0], names["indices"], amounts)
+    amounts[[3, 500]] = 0
+    np.add.at(on_model.expected[0], names["indices"], amounts)
+    on_model.check()
+    on_model.memories[0][:] = 0
+    exec(array, names)
+    expected = np.zeros((8, 8), np.uint64)
+    expected[2:4, ::2] = 7
+    expected[0] = 50
+    expected[[5, 3, 6], [2, 3, 6]] = 30, 1, 1
+    np.testing.assert_array_equal(on_model.memories[0].reshape(8, 8), expected)
+    assert (names["row"].tolist(), names["before"].tolist(), names["found"].tolist()) == ([0] * 8, [0], [0])

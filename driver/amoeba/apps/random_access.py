@@ -12,7 +12,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from amoeba.core.buffers import allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
 from amoeba.devices.bootstrap import Rendezvous
-from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags
+from amoeba.fabric.constants import Datatype, MrAccess, Op
 from amoeba.fabric.fabric import Fabric
 
 __all__ = ["MOST_LOOKAHEAD", "PERIOD", "POLYNOMIAL", "GupsResult", "apply_stream", "run_gups", "starts", "stream"]
@@ -40,7 +40,8 @@ _LANES = 1024
 _CHUNK = 1 << 16
 _TOP = 1 << 63
 _MASK = (1 << 64) - 1
-_NO_FLAGS = OpFlags(0)
+_PORTIONS = 8
+"""Batches that make up a window."""
 _PATIENCE = 60.0
 """Seconds of host time without a completion after which the others, or what leads to them, count as gone."""
 
@@ -149,6 +150,23 @@ class _Part:
     """What must be the same for all ranks: words, updates, position."""
 
 
+class _Updates(NamedTuple):
+    """Updates of the table, one behind the other."""
+
+    numbers: Words
+    owners: npt.NDArray[np.intp]
+    """Ranks that have the words."""
+    addresses: Words
+    keys: Words
+
+    def part(self, begin: int, end: int | None) -> "_Updates":
+        numbers, owners, addresses, keys = self
+        return _Updates(numbers[begin:end], owners[begin:end], addresses[begin:end], keys[begin:end])
+
+
+_NOTHING = _Updates(np.zeros(0, np.uint64), np.zeros(0, np.intp), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+
 class _Rank:
     """One rank: its part of the table, its endpoint, and its part of the stream."""
 
@@ -160,51 +178,47 @@ class _Rank:
         self.endpoint = exits.enter_context(domain.endpoint(tx_size=window, cq=self.queue, av=self.peers))
         self.table = table
         self.window = window
+        self.portion = -(-window // _PORTIONS)
         self.under_way = 0
-        self.updates: Iterator[tuple[Words, int, int]] = iter(())
+        self.chunks: Iterator[_Updates] = iter(())
+        self.rest = _NOTHING
         self.exhausted = False
 
     def part(self, job: tuple[int, ...]) -> _Part:
         return _Part(self.endpoint.getname().hex(), self.region.address, self.region.key, job)
 
     def generate(self, parts: list[_Part], bounds: Words, position: int, count: int) -> None:
-        """Prepare the updates: (operand, owner's rank, remote address), in chunks that a cache can hold."""
+        """Prepare the updates, in chunks that a cache can hold."""
         words, firsts = bounds[-1] - np.uint64(1), bounds[:-1]
         bases = np.array([part.address for part in parts], np.uint64)
+        keys = np.array([part.key for part in parts], np.uint64)
 
-        def updates() -> Iterator[tuple[Words, int, int]]:
+        def chunks() -> Iterator[_Updates]:
             for done in range(0, count, _CHUNK):
                 numbers = stream(position + done, min(_CHUNK, count - done))
                 index = numbers & words
                 owners = np.searchsorted(firsts, index, side="right") - 1
                 addresses = bases[owners] + (index - firsts[owners]) * np.uint64(8)
-                for at, (owner, address) in enumerate(zip(owners.tolist(), addresses.tolist(), strict=True)):
-                    yield numbers[at : at + 1], owner, address
+                yield _Updates(numbers, owners, addresses, keys[owners])
 
-        self.updates = updates()
+        self.chunks = chunks()
 
-    def post(self, keys: list[int]) -> None:
-        """Fill the window; the last update of the batch rings the doorbell."""
-        room = self.window - self.under_way
-        batch = [update for _, update in zip(range(room), self.updates, strict=False)]
-        self.exhausted = len(batch) < room
-        last = len(batch) - 1
-        for at, (operand, owner, address) in enumerate(batch):
-            self.endpoint.atomic(
-                operand,
-                owner,
-                address,
-                keys[owner],
-                Op.FI_BXOR,
-                Datatype.FI_UINT64,
-                flags=OpFlags.FI_MORE if at < last else _NO_FLAGS,
-            )
-        self.under_way += len(batch)
+    def post(self) -> None:
+        """Fill the window, a portion at a time: what completes of one makes room before the others are over."""
+        while not self.exhausted and self.window - self.under_way >= self.portion:
+            if not len(self.rest.numbers):
+                self.rest = next(self.chunks, _NOTHING)
+                self.exhausted = not len(self.rest.numbers)
+                continue
+            batch, self.rest = self.rest.part(0, self.portion), self.rest.part(self.portion, None)
+            count = len(batch.numbers)
+            self.endpoint.atomic_batch(*batch, Op.FI_BXOR, Datatype.FI_UINT64, context=count)
+            self.under_way += count
 
     def reap(self) -> int:
         """Take what has completed. Raises the error of an update that failed."""
         try:
-            done = len(self.queue.read(self.window))
+            done: int = sum(entry.op_context for entry in self.queue.read(self.window))
         except ErrorAvailableError:
             failed = self.queue.readerr()
             assert failed is not None  # the queue has just said so
@@ -268,7 +282,7 @@ def run_gups(
             quota += end - begin
         fabric.settle()
         cycles, seconds = fabric.nics[0].device.cycles, time.perf_counter()
-        _update(ranks, [part.key for part in parts], quota, rendezvous, progress)
+        _update(ranks, quota, rendezvous, progress)
         seconds = time.perf_counter() - seconds
         cycles = fabric.nics[0].device.cycles - cycles
         _finish(fabric, rendezvous)
@@ -308,7 +322,6 @@ def _meet(fabric: Fabric, ranks: list[_Rank], rendezvous: Rendezvous | None, job
 
 def _update(
     ranks: list[_Rank],
-    keys: list[int],
     quota: int,
     rendezvous: Rendezvous | None,
     progress: Callable[[int], object] | None,
@@ -318,7 +331,7 @@ def _update(
     while completed < quota:
         for rank in ranks:
             if not rank.exhausted:
-                rank.post(keys)
+                rank.post()
         done = sum(rank.reap() for rank in ranks)
         completed += done
         if done:

@@ -7,7 +7,7 @@ its descriptor holds its number in the batch above the token of its stretch.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,6 +42,8 @@ _STRETCHES = 16
 """So many fill a ring: room comes back by and by, and a completion costs next to nothing."""
 _CHUNKS = 4
 """So much of a ring, or the whole rest of a batch, must be free before posting goes on."""
+_FEW = 8
+"""Up to so many peers are looked for one by one."""
 _BLOCK = 4096
 """Descriptors that are written at a time, before they are copied into the ring."""
 _NUMBERED = np.arange(1, _BLOCK + 1, dtype=np.uint64) << np.uint64(_NUMBER_SHIFT)
@@ -152,7 +154,10 @@ class _Stretch:
     """Tokens, of which the first stands for all."""
     last: int
     """Number of the request that asks for a completion."""
-    numbers: "range | npt.NDArray[Any]"
+    first: int
+    """Number of the request from which on ``rows`` counts."""
+    rows: "slice | npt.NDArray[Any]"
+    """Which requests they are."""
     failed: int = 0
 
 
@@ -223,7 +228,7 @@ class Batches:
         del rings._free[-count:]
         order: npt.NDArray[Any] | None = None
         if len(batch.destinations) > 1:
-            order, ends = self._cut(block["peer"])
+            order, ends = self._cut(block["peer"], batch.destinations)
         else:
             ends = self._ends(0, count)
         begins = [0, *ends[:-1]]
@@ -232,10 +237,9 @@ class Batches:
         peers = [next(iter(batch.destinations))] * len(ends) if order is None else block["peer"][lasts].tolist()
         contexts, sizes = [], []
         for peer, begin, end, last in zip(peers, begins, ends, lasts, strict=True):
-            numbers = range(first + begin, first + end) if order is None else order[begin:end] + first
-            stretch = _Stretch(batch, peer, places[begin:end], first + last, numbers)
+            rows = slice(begin, end) if order is None else order[begin:end]
             token = places[begin]
-            self._stretches[token] = stretch
+            self._stretches[token] = _Stretch(batch, peer, places[begin:end], first + last, first, rows)
             contexts.append(token + (first << _NUMBER_SHIFT))
             sizes.append(end - begin)
             rings._to_peer[peer] += 1
@@ -243,7 +247,7 @@ class Batches:
                 batch.owner.count(peer)
             if batch.unfenced and peer in batch.unfenced:
                 batch.unfenced.discard(peer)
-                block["flags"][numbers[0] - first] |= _FENCE
+                block["flags"][begin if order is None else order[begin]] |= _FENCE
         ordered = np.repeat(np.array(contexts, np.uint64), sizes)
         if order is None:
             return ordered
@@ -251,30 +255,37 @@ class Batches:
         spread[order] = ordered
         return spread
 
-    def _cut(self, peers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], list[int]]:
-        """An order that brings together what goes to one peer, and where in it stretches end."""
-        order = np.argsort(peers, kind="stable")
-        ordered = peers[order]
-        changes = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(peers)]
+    def _cut(self, peers: npt.NDArray[Any], chosen: Iterable[int]) -> tuple[npt.NDArray[Any], list[int]]:
+        """An order that brings together what goes to one of the ``chosen`` peers, and where in it stretches end."""
+        entries = list(chosen)
+        if len(entries) <= _FEW:  # faster than to sort them
+            parts = [np.flatnonzero(peers == entry) for entry in entries]
+            order = np.concatenate(parts)
+            changes = list(itertools.accumulate(map(len, parts), initial=0))
+        else:
+            order = np.argsort(peers, kind="stable")
+            ordered = peers[order]
+            changes = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(peers)]
         ends: list[int] = []
         for begin, end in itertools.pairwise(changes):
-            ends += self._ends(begin, end)
+            if begin < end:
+                ends += self._ends(begin, end)
         return order, ends
 
     def _ends(self, begin: int, end: int) -> list[int]:
         return [*range(begin + self._span, end, self._span), end]
 
-    def finish_posting(self, batch: Batch) -> Batch | None:
+    def finish_posting(self, batch: Batch) -> bool:
         """No more of a batch will be posted: it is over when what has been posted is.
 
-        Returns it if that is so already, and there is something to report.
+        Returns whether that is so already, and there is something to report.
         """
         batch.length = batch.descriptors.length * batch.posted
         batch.complete = True
-        if batch.left:
-            return None
+        if batch.left or batch not in self._live:
+            return False
         self._end(batch)
-        return batch if batch.posted else None
+        return batch.posted > 0
 
     def take(self, context: int, status: int) -> Batch | None:
         """Take a completion; the batch, if it is over with it. Raises FI_EIO if it is of none."""
@@ -329,16 +340,14 @@ class Batches:
 
 def _report(batch: Batch, stretch: _Stretch) -> None:
     """Say of each request of a stretch what has become of it."""
-    report = batch.report
-    assert report is not None
-    numbers = stretch.numbers
-    rows = slice(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
+    assert batch.report is not None
+    report, rows = batch.report[stretch.first :], stretch.rows
     report["prov_errno"][rows] = _OK
     report["err"][rows] = 0
     if stretch.failed:
-        for number in batch.failures.keys() & set(numbers if isinstance(numbers, range) else numbers.tolist()):
-            report["prov_errno"][number] = batch.failures[number]
-            report["err"][number] = _errno(batch.failures[number])
+        for row in np.arange(len(report))[rows].tolist():
+            status = batch.failures.get(stretch.first + row, _OK)
+            report["prov_errno"][row], report["err"][row] = status, _errno(status)
     report["done"][rows] = True
 
 

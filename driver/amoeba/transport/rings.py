@@ -281,11 +281,11 @@ class ContextRings(TransmitRings):
                 break
             token, descriptor, status = unpack(ring, offset)
             if is_batched(token):
-                head += 1
-                if uninterrupted(self._take_batched, token, status, head, taken):
-                    limit -= 1
-                    if taken[-1].status != _OK:
-                        break
+                over = uninterrupted(self._take_batched, limit, taken)
+                head = self._head
+                limit -= over
+                if over and taken[-1].status != _OK:
+                    break
                 continue
             request = pending[token] if token < entries else None
             if request is None:
@@ -316,14 +316,6 @@ class ContextRings(TransmitRings):
         if self._told != self._head:
             self._tell_head()
 
-    def _take_batched(self, token: int, status: int, head: int, taken: list[Request]) -> bool:
-        """Take a completion of a batch; whether that is over with it."""
-        batch = self.batches.take(token, status)
-        self._head = head
-        if batch is not None:
-            taken.append(batch)
-        return batch is not None
-
     def _tell_head(self) -> None:
         head = self._head
         self._ring_doorbell(self._head_register, head & _INDEX_MASK)
@@ -348,6 +340,26 @@ class ContextRings(TransmitRings):
         if self.tally is not None and request.counted:
             self.tally(request.kind, status, told)
         taken.append(request)
+
+    def _take_batched(self, limit: int, taken: list[Request]) -> int:
+        """The same of requests in batches, as long as one comes behind the other; how many batches are over."""
+        ring, entries, mask, over = self._completion, self.entries, self._mask, 0
+        while over < limit:
+            head = self._head
+            offset = (head & mask) * _COMPLETION_SIZE
+            if (ring[offset + _PHASE_BYTE] & _PHASE == 0) is (head & entries == 0):
+                break
+            context, _, status = _COMPLETION.unpack_from(ring, offset)
+            if not is_batched(context):
+                break
+            batch = self.batches.take(context, status)
+            self._head = head + 1
+            if batch is not None:
+                taken.append(batch)
+                over += 1
+                if batch.status != _OK:
+                    break
+        return over
 
     def _revoke(self, request: Request) -> None:
         """Withdraw what was granted for a request."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from amoeba_model.descriptors import DescriptorOpcode
+from amoeba_model.interruptions import uninterrupted
 
 from amoeba.nic.nic import Nic
 from amoeba.transport.batches import Batch, Batches
@@ -129,11 +130,11 @@ class TransmitRings(ABC):
         nothing is posted.
         """
         batches = self.batches
-        batches.begin(batch)
         try:
+            uninterrupted(batches.begin, batch)
             while True:
                 while batch.posted < batch.count and self.room:
-                    batches.post(batch)
+                    uninterrupted(batches.post, batch)
                 self._batch_posted(more)
                 if batch.posted == batch.count or not wait:
                     break
@@ -142,8 +143,11 @@ class TransmitRings(ABC):
                 if not reachable():
                     break
         finally:
-            if (ended := batches.finish_posting(batch)) is not None:
-                self._backlog.append(ended)
+            uninterrupted(self._finish_batch, batch)
+
+    def _finish_batch(self, batch: Batch) -> None:
+        if self.batches.finish_posting(batch):
+            self._backlog.append(batch)
 
     @abstractmethod
     def _batch_posted(self, more: int) -> None:
