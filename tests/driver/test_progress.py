@@ -136,6 +136,42 @@ def test_operations_are_done_though_nobody_reads(fabric, pair, target):
     assert pair[0].endpoint.tx_size_left == 16
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["rings of its own", "shared rings"])
+def test_what_is_said_to_be_followed_is_done_though_nothing_follows(fabric, pair, target, keep, shared):
+    memory, region = target
+    side = pair[0]
+    endpoint = side.endpoint
+    if shared:
+        endpoint = keep(side.domain.endpoint())
+        endpoint.bind(keep(side.domain.stx_context(16)))
+        endpoint.bind(side.queue)
+        endpoint.bind(side.peers)
+        endpoint.enable()
+    asleep(fabric)
+    endpoint.write(np.full(1, 7, np.uint64), side.peer, region.address, region.key, flags=OpFlags.FI_MORE)
+    eventually(lambda: memory[0] == 7)
+    asleep(fabric)
+    endpoint.writev([bytes(range(1, 9)), bytes(8)], side.peer, region.address + 8, region.key, flags=OpFlags.FI_MORE)
+    eventually(lambda: memory[1] == 0x0807060504030201 and memory[2] == 0)
+    side.finish()
+    side.finish()
+    asleep(fabric)
+    to = region.address + 32 + 8 * np.arange(4)
+    endpoint.write_batch(np.full((4, 1), 9, np.uint64), side.peer, to, region.key, flags=OpFlags.FI_MORE)
+    eventually(lambda: list(memory[4:8]) == [9] * 4)
+
+
+def test_a_receive_said_to_be_followed_takes_a_message_though_nothing_follows(fabric, keep):
+    one, other = keep(make_talkers(fabric))
+    inbox = bytearray(8)
+    asleep(fabric)
+    other.endpoint.recv(inbox, flags=OpFlags.FI_MORE)
+    asleep(fabric)
+    one.endpoint.send(b"a letter", one.peer)
+    eventually(lambda: inbox == b"a letter")
+    assert other.finish().len == 8
+
+
 def test_an_idle_program_sleeps(fabric, pair, target):
     memory, region = target
     for turn in range(1, 4):

@@ -99,7 +99,7 @@ class Nic:
         self.on_doorbell()
 
     def stir(self) -> None:
-        """Let whoever hears of doorbells see what is new."""
+        """Let whoever hears of doorbells see what is new, or what waits for one."""
         if self.on_doorbell is not None:
             self.on_doorbell()
 

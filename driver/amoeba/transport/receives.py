@@ -301,6 +301,8 @@ class Receives:
         self._searches += searches
         if not more:
             self.announce()
+        else:
+            self.nic.stir()
 
     def _grant(self, receive: Receive) -> None:
         """Let the NIC use the buffers of a receive; all of them, or, if that fails, none."""

@@ -72,6 +72,8 @@ class ContextRings(TransmitRings):
         for grant in self._grants:
             nic.dma.grant(*grant, writable=grant[0] == self.completion_base)
         self._ring_doorbell: Callable[[int, int], None] = nic.ring
+        self._stir = nic.on_doorbell
+        """Whoever rings for what waits, if nothing follows; None: reading does."""
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
         self._arm_register = nic.doorbell(context, "arm")
@@ -172,6 +174,8 @@ class ContextRings(TransmitRings):
         # ... to here
         if not more:
             self.announce()
+        elif self._stir is not None:
+            self._stir()
 
     def post_chain(
         self, request: Request, more: int, peer: int, op: int, datatype: int, pieces: Sequence[Piece]
@@ -201,6 +205,8 @@ class ContextRings(TransmitRings):
         # ... to here
         if not more:
             self.announce()
+        elif self._stir is not None:
+            self._stir()
 
     def _write(
         self, tail: int, token: int, peer: int, op: int, datatype: int, piece: Piece, position: int, number: int
@@ -244,6 +250,8 @@ class ContextRings(TransmitRings):
     def _batch_posted(self, more: int) -> None:
         if not more:
             self.announce()
+        elif self._stir is not None:
+            self._stir()
 
     def announce(self) -> None:
         if self._announced != (tail := self._tail):

@@ -104,6 +104,8 @@ class RingShare(TransmitRings):
         self._unannounced = True
         if not more:
             self.announce()
+        else:
+            self.nic.stir()
 
     def count_by(self, kind: int, counter: int) -> None:
         """Nothing: requests of others have other counters."""
