@@ -54,8 +54,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         bytes and of numbers, which do as one operand or compare value, it must be given. All buffers have the same;
         bytes, uint8 and NumPy's void hold any.
     desc, compare_desc, result_desc : MemoryRegion, or a sequence of them for a sequence of buffers; optional
-        The region that holds the local buffer (``desc`` of a compare_atomic: both operands and compare values). A
-        buffer without one is made accessible to the NIC for the duration of the operation.
+        The region of this domain that holds the local buffer (``desc`` of a compare_atomic: both operands and compare
+        values). A buffer without one is made accessible to the NIC for the duration of the operation.
     tag, ignore : int
         64 bits that a message carries; and those of them that a receive does not ask for.
     src_addr : int
@@ -84,11 +84,12 @@ class Endpoint(Receiving, Transmitter, HasOptions):
 
     Errors raised by all of them: FI_EOPBADSTATE before enable(), FI_EBADF after close(), FI_EAGAIN when the
     ``tx_size`` ring entries are in use or operations to a peer that was given up have not ended, FI_EINVAL for
-    unsuitable buffers, lengths that differ, too many pieces or an unknown dest_addr (ArgumentTypeError for what is no
-    buffer, number or enumeration of the right class), FI_EMSGSIZE beyond 2**30 bytes (of a message:
-    :attr:`max_msg_size`), FI_EBADFLAGS, FI_EACCES when ``desc`` does not allow the use, FI_EOPNOTSUPP for an atomic
-    that the NIC does not execute, for what the endpoint's capabilities do not promise, and for RMA and atomics of a
-    datagram endpoint. What raises has done nothing: no ring entry is taken, no memory is touched.
+    unsuitable buffers, lengths that differ, too many pieces, a ``desc`` of another domain or an unknown dest_addr
+    (ArgumentTypeError for what is no buffer, region, number or enumeration of the right class), FI_EMSGSIZE beyond
+    2**30 bytes (of a message: :attr:`max_msg_size`), FI_EBADFLAGS, FI_EACCES when ``desc`` does not allow the use,
+    FI_EOPNOTSUPP for an atomic that the NIC does not execute, for what the endpoint's capabilities do not promise,
+    and for RMA and atomics of a datagram endpoint. What raises has done nothing: no ring entry is taken, no memory is
+    touched.
 
     An error entry with FI_ECONNRESET says that the NIC has given the peer up: whether the operation was executed is
     not known. When all operations to that peer have ended, the next one tries anew.

@@ -190,7 +190,7 @@ class AtomicOperations(Operations):
             and (rings := self._rings) is not None
         ):
             request = Request(context, _FETCHES, self._selective and not bits & _REPORT, dest_addr, length)
-            at = _result_of_one(request, result, named, result_desc)
+            at = _result_of_one(self.domain, request, result, named, result_desc)
             rings.post(
                 request, bits & _MORE, peer, _FETCH, _INLINE, op, named, length, addr, key,
                 _number(buf, "little"), at, 0,
@@ -400,9 +400,9 @@ class AtomicOperations(Operations):
             for index, buffer in enumerate(vector or ()):
                 check_datatype(buffer, datatype, f"{name}[{index}]")
         size = self._element_size(opcode, op, datatype)
-        operands = [] if reads_only else locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False)
-        compared = locals_of(comparev or (), compare_desc, "comparev", writable=False)
-        results = locals_of(resultv or (), result_desc, "resultv", writable=True)
+        operands = [] if reads_only else locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=False)
+        compared = locals_of(self.domain, comparev or (), compare_desc, "comparev", writable=False)
+        results = locals_of(self.domain, resultv or (), result_desc, "resultv", writable=True)
         length = total(operands or results)
         _check_elements("msg_iov", operands or results, size, length)
         if comparev is not None:
@@ -462,7 +462,7 @@ class AtomicOperations(Operations):
 
 
 def _result_of_one(
-    request: Request, result: Buffer, datatype: Datatype, result_desc: MemoryRegion | None
+    domain: "DomainBase", request: Request, result: Buffer, datatype: Datatype, result_desc: MemoryRegion | None
 ) -> int:
     """Let the NIC write the result of one element; its address. Raises what is wrong with it."""
     if result.__class__ is ndarray and DATATYPES.get(result.dtype) is datatype:
@@ -481,7 +481,7 @@ def _result_of_one(
         request.grants = ((address, length, True),)
     else:
         request.buffers = view, result_desc
-        check_region(result_desc, address, length, _RESULT)
+        check_region(domain, result_desc, address, length, _RESULT)
     return address
 
 

@@ -3,7 +3,7 @@
 All of them are checked for the whole batch before anything is posted; an error says which operation it is about.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from amoeba.fabric.operations.local_buffers import check_region
 from amoeba.transport.batches import BATCH_STATUS, Numbers
 from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import Grant
+
+if TYPE_CHECKING:
+    from amoeba.fabric.domain_base import DomainBase
 
 __all__ = ["Rows", "check_report", "common_count", "count_of", "numbers_of", "places_of", "results_of", "sources_of"]
 
@@ -94,6 +97,7 @@ def _places(base: Numbers, rows: npt.NDArray[Any], size: int) -> npt.NDArray[Any
 
 
 def sources_of(
+    domain: "DomainBase",
     name: str,
     buf: Buffer,
     datatype: Datatype | None,
@@ -118,7 +122,7 @@ def sources_of(
     _check_size(name, length, size)
     if desc is not None:
         view = view_of(array, name=name)
-        check_region(desc, address_of(view), view.nbytes, _WRITE)
+        check_region(domain, desc, address_of(view), view.nbytes, _WRITE)
     if length <= INLINE_SIZE:
         return Rows(_inline(array, rows, length), length, count)
     if copied or not array.flags.c_contiguous:
@@ -130,6 +134,7 @@ def sources_of(
 
 
 def results_of(
+    domain: "DomainBase",
     name: str,
     buf: Buffer,
     datatype: Datatype | None,
@@ -144,7 +149,7 @@ def results_of(
     _check_size(name, length, size)
     start = address_of(view)
     if desc is not None:
-        check_region(desc, start, view.nbytes, _READ)
+        check_region(domain, desc, start, view.nbytes, _READ)
     local = start if rows == 1 else np.uint64(start) + np.arange(rows, dtype=np.uint64) * np.uint64(length)
     grants = ((start, view.nbytes, True),) if desc is None and view.nbytes else ()
     return Rows(local, length, rows, (view, desc), grants)

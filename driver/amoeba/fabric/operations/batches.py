@@ -308,13 +308,13 @@ class BatchOperations(AtomicOperations):
         used: dict[str, Rows] = {}
         size: int | None = None
         if opcode != _READ and op is not Op.FI_ATOMIC_READ:
-            used["buf"] = sources_of("buf", buf, datatype, desc, copied=copied)
+            used["buf"] = sources_of(self.domain, "buf", buf, datatype, desc, copied=copied)
             size = used["buf"].size
         if opcode == _COMPARE:
-            used["compare"] = sources_of("compare", compare, datatype, desc, copied=copied, size=size)
+            used["compare"] = sources_of(self.domain, "compare", compare, datatype, desc, copied=copied, size=size)
         if opcode in (_READ, _FETCH, _COMPARE):
             name = "buf" if opcode == _READ else "result"
-            used["result"] = results_of(name, result, datatype, result_desc, size)
+            used["result"] = results_of(self.domain, name, result, datatype, result_desc, size)
             size = used["result"].size
         assert size is not None  # there is data, or else a result
         if size % element:

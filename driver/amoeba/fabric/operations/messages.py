@@ -183,7 +183,7 @@ class MessageOperations(Operations, ReceiveOperations):
             tag = check_number("tag", tag)
         bits, silent = self._checked_send(flags, length, data, silent or self._selective, overrides=False)
         if length > self._payload or bits & _MATCHED:
-            local = local_of(buf, desc, "buf", writable=False, access=MrAccess.FI_SEND)
+            local = local_of(self.domain, buf, desc, "buf", writable=False, access=MrAccess.FI_SEND)
             self._send_long(opcode, dest_addr, [local], length, tag, context, bits, silent, data)
             return
         self._submit(
@@ -201,7 +201,7 @@ class MessageOperations(Operations, ReceiveOperations):
         if needed & ~self._rights:
             raise self._not_permitted(needed)
         tag = check_number("tag", tag)
-        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=False, access=MrAccess.FI_SEND)
+        buffers = locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=False, access=MrAccess.FI_SEND)
         length = total(buffers)
         bits, silent = self._checked_send(flags, length, data, self._silent(overrides), overrides=overrides)
         if length > self._payload or bits & _MATCHED:

@@ -300,7 +300,7 @@ class Operations(FabricObject):
                 if compared is not None:
                     compare = int.from_bytes(compared, "little")
                 if desc is not None:
-                    check_region(desc, address_of(source), length, access)
+                    check_region(self.domain, desc, address_of(source), length, access)
             elif bits & _INJECT:
                 rings.check_space()
                 local = rings.stash([source])
@@ -312,17 +312,17 @@ class Operations(FabricObject):
                 if desc is None:
                     grants = ((local, length, False),)
                 else:
-                    check_region(desc, local, length, access)
+                    check_region(self.domain, desc, local, length, access)
                 if compared is not None:
                     compare = address_of(compared)
                     if desc is None:
                         grants += ((compare, length, False),)
                     else:
-                        check_region(desc, compare, length, access)
+                        check_region(self.domain, desc, compare, length, access)
         if sink is not None:
             result = address_of(sink)
             if sink_desc is not None:
-                check_region(sink_desc, result, length, _READ)
+                check_region(self.domain, sink_desc, result, length, _READ)
             elif length:
                 grants += ((result, length, True),)
             keep = keep or (sink, sink_desc)
@@ -368,7 +368,7 @@ class Operations(FabricObject):
     ) -> None:
         """What :meth:`_submit` does for requests that wait for a counter, or are committed."""
         used = [
-            local_of(view, region, name, writable=writable, access=MrAccess(needed))
+            local_of(self.domain, view, region, name, writable=writable, access=MrAccess(needed))
             for name, view, region, needed, writable in (
                 ("buf", source, desc, access, False),
                 ("compare", compared, desc, access, False),

@@ -214,7 +214,7 @@ class ReceiveOperations(FabricObject):
         """
         assert self._receiver is not None
         _check_flags(bits, allowed)
-        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=True, access=MrAccess.FI_RECV)
+        buffers = locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=True, access=MrAccess.FI_RECV)
         length = total(buffers)
         _check_length(length)
         tagged = isinstance(msg, TaggedMsg)
@@ -263,7 +263,7 @@ class ReceiveOperations(FabricObject):
             tag, ignore = check_number("tag", tag), check_number("ignore", ignore)
         address = address_of(view)
         if desc is not None:
-            check_region(desc, address, length, _RECV)
+            check_region(self.domain, desc, address, length, _RECV)
         receive = Receive(
             tagged,
             tag,

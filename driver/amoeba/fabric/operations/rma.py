@@ -195,7 +195,7 @@ class RmaOperations(Operations):
         needed = MAY_WRITE if writes else MAY_READ
         if needed & ~self._rights:
             raise self._not_permitted(needed)
-        buffers = locals_of(msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
+        buffers = locals_of(self.domain, msg.msg_iov, msg.desc, "msg_iov", writable=not writes)
         length = total(buffers)
         if whole is None:
             remote = [Segment(iov.addr, iov.len, iov.key) for iov in msg.rma_iov]
