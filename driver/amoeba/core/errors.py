@@ -13,6 +13,7 @@
         │   └── ClosedError              FI_EBADF: used after close()
         ├── ResourceError                a table or memory is full
         ├── ProtectionError              key, rights or bounds (a PermissionError)
+        │   └── PartialError             refused, or a wrong argument; but other parts of it may have been done
         ├── TruncatedError               FI_ETRUNC: the target buffer is too short
         ├── CanceledError                FI_ECANCELED
         ├── TimedOutError                FI_ETIMEDOUT (a TimeoutError)
@@ -40,6 +41,7 @@ __all__ = [
     "DeviceFailureError",
     "ErrorAvailableError",
     "FabricError",
+    "PartialError",
     "PeerError",
     "ProtectionError",
     "ResourceError",
@@ -49,6 +51,7 @@ __all__ = [
     "TryAgainError",
     "UnsupportedError",
     "class_of",
+    "completion_error",
     "fabric_error",
     "shown",
     "strerror",
@@ -104,6 +107,10 @@ class ResourceError(FabricError):
 
 class ProtectionError(FabricError, PermissionError):
     pass
+
+
+class PartialError(ProtectionError):
+    """Made by :func:`completion_error`; its ``errno`` is that of the part that failed first."""
 
 
 class TruncatedError(FabricError):
@@ -189,6 +196,17 @@ def strerror(errnum: int) -> str:
 def fabric_error(fi_errno: Errno, message: str, prov_errno: int = 0) -> FabricError:
     """The exception for an error number, to be raised by the caller."""
     return _CLASSES[fi_errno](fi_errno, message, prov_errno)
+
+
+def completion_error(fi_errno: Errno, message: str, prov_errno: int, *, divided: bool) -> FabricError:
+    """The exception for an operation that was posted, and failed.
+
+    ``divided``: the peer did it in several parts, each of which is refused alone. Then a refusal does not mean that
+    nothing was done, and is a PartialError.
+    """
+    if divided and issubclass(_CLASSES[fi_errno], ArgumentError | ProtectionError):
+        return PartialError(fi_errno, message, prov_errno)
+    return fabric_error(fi_errno, message, prov_errno)
 
 
 def type_error(name: str, expected: str, given: object) -> ArgumentTypeError:

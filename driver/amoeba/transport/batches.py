@@ -126,6 +126,11 @@ class Batch(Request):
         self.block_first = 0
 
     @property
+    def pieces(self) -> int:
+        """Requests that were posted."""
+        return self.posted
+
+    @property
     def err_data(self) -> bytes:
         """An array of :data:`BATCH_FAILURE`, in the order of the requests."""
         numbers = sorted(self.failures)

@@ -120,6 +120,10 @@ class Completion(Protocol):
     """The peer that it went to; -1: none."""
 
     @property
+    def pieces(self) -> int:
+        """Descriptors that it took, each of which can fail alone."""
+
+    @property
     def data(self) -> int:
         """Immediate data of a peer."""
 
@@ -206,6 +210,11 @@ class Request:
         """From its end on."""
 
     @property
+    def pieces(self) -> int:
+        """Descriptors that it took."""
+        return 1 + len(self.places)
+
+    @property
     def err_data(self) -> bytes:
         """More about an error: nothing."""
         return b""
@@ -218,6 +227,7 @@ class Arrival:
 
     silent: int = 0
     dest_addr: int = _NOBODY
+    pieces: int = 1
     err_data: bytes = b""
 
     def __init__(

@@ -11,7 +11,7 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Buffer, datatype_of
 from amoeba.core.errno import Errno
-from amoeba.core.errors import RETURN_CODE_ERRNO, FabricError, fabric_error, type_error
+from amoeba.core.errors import RETURN_CODE_ERRNO, FabricError, completion_error, fabric_error, type_error
 from amoeba.core.waiting import WAIT_SLICE
 from amoeba.fabric.constants import Datatype, Op, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
@@ -440,10 +440,11 @@ class BatchOperations(AtomicOperations):
         if batch.status != _OK:
             first = min(batch.failures)
             name = ReturnCode(batch.status).name
-            raise fabric_error(
+            raise completion_error(
                 RETURN_CODE_ERRNO[ReturnCode(batch.status)],
                 f"{len(batch.failures)} of {batch.posted} operations failed, number {first} first, with {name}",
                 batch.status,
+                divided=batch.posted > 1,
             )
         if batch.posted < batch.count:
             raise fabric_error(

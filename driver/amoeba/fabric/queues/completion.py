@@ -13,7 +13,7 @@ from amoeba_model.interruptions import uninterrupted
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, fabric_error
+from amoeba.core.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricError, completion_error, fabric_error
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, CqWaitCond, WaitObj
 from amoeba.fabric.operations.checks import check_number, check_timeout
@@ -22,7 +22,7 @@ from amoeba.fabric.queues.kinds import CQ_FLAGS
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
 from amoeba.transport.batches import BATCH_FAILURE
-from amoeba.transport.requests import NEVER, Completion
+from amoeba.transport.requests import NEVER, Completion, Kind
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
@@ -114,14 +114,22 @@ class CqErrEntry(_CqErrFields):
 
     peer: int = FI_ADDR_NOTAVAIL
     """The number that it was sent to, which the structure does not have; FI_ADDR_NOTAVAIL of a receive."""
+    divided: bool = False
+    """It took several packets, each of which is done or refused alone: any may have been done, whatever ``err`` is.
+    Of a batch it took several operations; those not in :attr:`failures` have been done."""
 
     def error(self) -> FabricError:
-        """The failure as an exception, which says what failed, to whom it went, and why."""
+        """The failure as an exception, which says what failed, to whom it went, and why.
+
+        It is a PartialError if it is a refusal and the operation was :attr:`divided`.
+        """
         text = failure_text(self.flags, self.len, self.peer, self.err, self.prov_errno)
         if len(self.failures):
             first = self.failures["index"][0]
             text = f"{len(self.failures)} operations of a batch failed, number {first} first; {text}"
-        return fabric_error(self.err, text, self.prov_errno)
+        elif self.divided:
+            text = f"{text}; of the {self.len} bytes anything from none to all may have been done"
+        return completion_error(self.err, text, self.prov_errno, divided=self.divided)
 
 
 Entry = CqEntry | CqMsgEntry | CqDataEntry | CqTaggedEntry
@@ -141,7 +149,8 @@ _MAKERS: dict[CqFormat, Callable[[Completion], Entry]] = {
 """What is read of a completion, by the queue's format."""
 
 
-def _error_entry(failed: Completion) -> CqErrEntry:
+def _error_entry(failed: Completion, payload: int) -> CqErrEntry:
+    """``payload``: the most bytes that a packet of the NIC has."""
     flags, status = CQ_FLAGS[failed.kind], failed.status
     err = RETURN_CODE_ERRNO[ReturnCode(status)]
     if status == _NO_MATCH and flags & _RECV:
@@ -151,6 +160,9 @@ def _error_entry(failed: Completion) -> CqErrEntry:
         failed.err_data,
     )
     entry.peer = failed.dest_addr if failed.dest_addr >= 0 else FI_ADDR_NOTAVAIL
+    # a compare atomic, which is of this kind, has its compare values in the packet, too
+    most = payload // 2 if failed.kind == Kind.FETCH_ATOMIC else payload
+    entry.divided = failed.pieces > 1 or failed.length > most
     return entry
 
 
@@ -241,6 +253,7 @@ class CompletionQueue(HasDescriptor):
         self.wait_obj = wait_obj
         self.wait_cond = wait_cond
         self._nic = domain.nic
+        self._payload = domain.nic.parameters.payload
         self._device = domain.nic.device
         self._deferrals = domain._deferrals
         self._sources: list[CompletionSource] = []
@@ -325,7 +338,7 @@ class CompletionQueue(HasDescriptor):
         if not self._errors:
             return None
         failed = self._errors[0]
-        entry = _error_entry(failed)
+        entry = _error_entry(failed, self._payload)
         if self._auto is not None:
             self._given = entry, (failed,)
             del self._errors[0]
@@ -384,7 +397,7 @@ class CompletionQueue(HasDescriptor):
                 self._collect()
             self._show()
         if len(taken) == there and self._errors:
-            failure = _error_entry(self._errors[0]).error()
+            failure = _error_entry(self._errors[0], self._payload).error()
             raise fabric_error(Errno.FI_EAVAIL, f"{failure.strerror}; readerr() takes its entry")
         return taken
 
