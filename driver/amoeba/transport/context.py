@@ -5,10 +5,12 @@ peers, and gives everything back, at once or when late answers cannot come any m
 without rings nothing can be posted, without events nobody hears of peers, without receives there are no messages.
 """
 
+import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from amoeba.core.errors import ResourceError
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.context_table import ContextSettings
 from amoeba.nic.event_ring import EventRing
@@ -18,7 +20,7 @@ from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba.transport.receives import Outlet, Receives
 from amoeba.transport.rendezvous import LongReceives, LongSends
 from amoeba.transport.requests import Tally
-from amoeba.transport.retirement import retire
+from amoeba.transport.retirement import RETIREMENT_ENTRIES, Retirement
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.sharing import RingShare
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
@@ -176,7 +178,7 @@ class Context:
         )
 
     def abandon(self) -> None:
-        """Withdraw what has been opened before it was enabled."""
+        """Withdraw what has been opened, without waiting: it was not enabled, or has been disabled."""
         self._release()
 
     def close(self, back: Callable[[], None] | None = None) -> None:
@@ -203,7 +205,24 @@ class Context:
         if idle:
             back()
         elif peers is not None:
-            retire(self.nic, self.number, peers.abandon(), back)
+            self._retire(peers.abandon(), back)
+
+    def _retire(self, peers: Collection[int], back: Callable[[], None]) -> None:
+        """Call ``back`` when the NIC's context, which has been disabled, can be used again: at a later
+        ``nic.contexts.reclaim()``. If the NIC has no protection domain left to do that in, it is not used again."""
+        with contextlib.suppress(ResourceError):
+            domain = ProtectionDomain(self.nic, job_id=0, pid_on_fep=0)
+            again = Context(domain, self.number)
+            rings = again.open_rings(RETIREMENT_ENTRIES)
+            again.enable()
+
+            def over() -> None:
+                self.nic.contexts.disable(self.number)
+                again.abandon()
+                domain.release()
+                back()
+
+            self.nic.contexts.retired.append(Retirement(rings, peers, over).is_over)
 
     def _refuse(self) -> None:
         """Drain it; what comes meanwhile is refused, too."""

@@ -1,4 +1,4 @@
-"""Contexts that were closed while operations of theirs had not ended: they are used again when that is so.
+"""Contexts that were closed while requests of theirs had not ended: they are used again when that is so.
 
 A context that was disabled does not hear of the end of what it has begun. So it is enabled once more, where nobody
 reaches anything through it: without events and receives, in a protection domain without keys. There it closes the
@@ -6,51 +6,27 @@ peer entries that were in use: CLOSE goes to a peer behind everything else, so w
 given the peer up, no answer can come any more.
 """
 
-import contextlib
 import functools
 from collections.abc import Callable, Collection
 
-from amoeba.core.errors import ResourceError
-from amoeba.nic.context_table import ContextSettings
-from amoeba.nic.nic import Nic
-from amoeba.transport.rings import ContextRings
+from amoeba.transport.transmit_rings import TransmitRings
 
-__all__ = ["retire"]
+__all__ = ["RETIREMENT_ENTRIES", "Retirement"]
 
-_ENTRIES = 16
+RETIREMENT_ENTRIES = 16
 """Of the rings: so many peers are closed at a time."""
 
 
-def retire(nic: Nic, context: int, peers: Collection[int], back: Callable[[], object]) -> None:
-    """Call ``back`` when a context that has been disabled can be used again: at a later ``nic.contexts.reclaim()``.
+class Retirement:
+    """The end of a context, which has been enabled once more with these ``rings``.
 
-    ``peers``: its entries of the peer table, which are given back, too. If the NIC has no protection domain left to
-    do that in, nothing of it is used again.
+    ``peers``: its entries of the peer table, which are given back. ``over`` is called when all has ended.
     """
-    with contextlib.suppress(ResourceError):
-        nic.contexts.retired.append(_Retirement(nic, context, peers, back).is_over)
 
-
-class _Retirement:
-    def __init__(self, nic: Nic, context: int, peers: Collection[int], back: Callable[[], object]) -> None:
-        self._nic = nic
-        self._context = context
-        self._back = back
+    def __init__(self, rings: TransmitRings, peers: Collection[int], over: Callable[[], object]) -> None:
+        self._rings = rings
         self._waiting = list(peers)
-        self._domain = nic.domains.take()
-        self._rings = rings = ContextRings(nic, context, _ENTRIES)
-        nic.contexts.enable(
-            context,
-            ContextSettings(
-                transmit_base=rings.transmit_base,
-                transmit_size=rings.size_log2,
-                completion_base=rings.completion_base,
-                completion_size=rings.size_log2,
-                domain=self._domain,
-                job_id=0,
-                pid_on_fep=0,
-            ),
-        )
+        self._over = over
         self._close_peers()
 
     def is_over(self) -> bool:
@@ -59,10 +35,7 @@ class _Retirement:
         self._close_peers()
         if self._rings.under_way:
             return False
-        self._nic.contexts.disable(self._context)
-        self._rings.release()
-        self._nic.domains.give_back(self._domain)
-        self._back()
+        self._over()
         return True
 
     def _close_peers(self) -> None:
@@ -72,4 +45,4 @@ class _Retirement:
         self._rings.announce()
 
     def _closed(self, peer: int, status: int) -> None:
-        self._nic.peers.close(peer)
+        self._rings.nic.peers.close(peer)
