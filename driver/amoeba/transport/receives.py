@@ -70,6 +70,7 @@ class Receive:
         "keep",
         "kind",
         "length",
+        "released",
         "silent",
         "source",
         "tag",
@@ -93,8 +94,6 @@ class Receive:
     """Memory of the driver's for a message that is to be scattered."""
     reading: int = 0
     """Long messages under way to the buffer."""
-    released: bool = False
-    """The NIC has no more use for the buffer."""
 
     def __init__(
         self,
@@ -129,6 +128,8 @@ class Receive:
         self.keep = keep
         self.grants: tuple[Grant, ...] = ()
         """Device access, from when it is posted to its end."""
+        self.released = False
+        """The NIC has no more use for the buffer."""
 
     @property
     def tagged(self) -> bool:
@@ -406,7 +407,7 @@ class Receives:
         status = event.status
         if receive.whole is None:
             # all that a receive of one buffer needs
-            fits = receive.room(event.address, event.length)
+            fits = event.length if status == _OK else receive.room(event.address, event.length)
             told = status if self._counter and receive.counted else None
         else:
             fits = sum(segment.length for segment in receive.segments(event.address, event.length))
