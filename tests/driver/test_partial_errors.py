@@ -5,9 +5,11 @@ import pytest
 from amoeba import (
     ArgumentError,
     AtomicMsg,
+    CqFormat,
     Errno,
     FabricError,
     Op,
+    OpFlags,
     PartialError,
     ProtectionError,
     RmaIoc,
@@ -16,7 +18,7 @@ from amoeba import (
     open_cluster,
 )
 from amoeba.core.errors import completion_error
-from sides import ALL_ACCESS
+from sides import ALL_ACCESS, BOTH
 
 WORD = 8
 
@@ -122,3 +124,28 @@ def test_only_refusals_become_partial(number):
     assert type(divided) is (PartialError if refusal else type(whole))
     assert isinstance(divided, FabricError)
     assert (divided.errno, divided.prov_errno, str(divided)) == (number, 5, f"{number.name}: what")
+
+
+@pytest.mark.parametrize("way", ["segments", "packets"])
+def test_immediate_data_says_that_the_last_part_was_done_and_no_more(fabric, pair, keep, way):
+    """The initiator hears of what was refused, and may send the data afterwards instead."""
+    payload = fabric.nics[0].parameters.payload
+    domain = fabric.domain(1)
+    queue = keep(domain.cq_open(CqFormat.FI_CQ_FORMAT_DATA))
+    endpoint = keep(domain.endpoint(cq=queue, av=keep(domain.av_open()), cq_flags=BOTH))
+    memory = bytearray(WORD)
+    region = keep(domain.mr_reg(memory, ALL_ACCESS))
+    side = pair[0]
+    peer = side.peers.insert(endpoint.getname())
+    if way == "segments":
+        remote = [RmaIov(region.address, WORD, region.key ^ 1), RmaIov(region.address, WORD, region.key)]
+    else:
+        remote = [RmaIov((region.address - payload) % 2**64, payload + WORD, region.key)]
+    whole = b"\x11" * sum(segment.len for segment in remote)
+    side.endpoint.writemsg(RmaMsg([whole], peer, remote, data=7), OpFlags.FI_REMOTE_CQ_DATA)
+    assert type(side.failure().error()) is PartialError
+    assert [entry.data for entry in queue.sread(timeout=30)] == [7]
+    assert memory == b"\x11" * WORD
+    side.endpoint.writedata(bytes(WORD), 8, peer, region.address, region.key ^ 1)
+    assert type(side.failure().error()) is ProtectionError
+    assert queue.sread(timeout=0.02) == []

@@ -67,7 +67,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     data : int
         Immediate data: 64 bits for the peer's queue. If its endpoint has none bound with FI_RECV, the operation fails
         with FI_ESHUTDOWN. The entry comes with the last piece of what the operation was cut into (of a
-        compare_atomicmsg: as an RMA write of 0 bytes after it), so it may come although an earlier piece has failed.
+        compare_atomicmsg: as an RMA write of 0 bytes after it), so it may come although an earlier piece, or
+        packet, has failed.
     flags : OpFlags
         FI_MORE, FI_COMPLETION, FI_INJECT (up to INJECT_SIZE bytes), FI_FENCE, FI_TRIGGER, the completion levels up
         to FI_DELIVERY_COMPLETE; where memory is changed FI_COMMIT_COMPLETE, which needs FI_REMOTE_READ at the
