@@ -4,13 +4,24 @@ import contextlib
 import functools
 import os
 import select
+import signal
+import threading
 import time
 from typing import Protocol
 
-__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "close_epoll"]
+__all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "alone", "close_epoll"]
 
 WAIT_SLICE = 0.05
 """Seconds that a wait sleeps at a time, so that signal handlers run and other threads are heard."""
+
+
+def alone() -> bool:
+    """Whether nothing in this process goes on while its thread waits: no other thread, no handler of a signal but
+    Python's own of Ctrl-C."""
+    if threading.active_count() > 1:
+        return False
+    handlers = map(signal.getsignal, signal.valid_signals())
+    return not any(callable(handler) and handler is not signal.default_int_handler for handler in handlers)
 
 
 class WaitFd:

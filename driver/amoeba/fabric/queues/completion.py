@@ -17,6 +17,7 @@ from amoeba.core.errors import RETURN_CODE_ERRNO, ErrorAvailableError, FabricErr
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, CqWaitCond, WaitObj
 from amoeba.fabric.operations.checks import check_number, check_timeout
+from amoeba.fabric.queues.company import check_company
 from amoeba.fabric.queues.failures import failure_text, words_of
 from amoeba.fabric.queues.kinds import CQ_FLAGS
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
@@ -300,7 +301,9 @@ class CompletionQueue(HasDescriptor):
         :meth:`signal` ends the wait before.
         Waiting sleeps until the NIC's interrupt. Returns what is there, perhaps nothing, when the time is over.
         Raises FI_ECANCELED after :meth:`signal`, FI_ENOSYS for a queue of FI_WAIT_NONE, FI_EINVAL for a ``cond`` that
-        the queue was not opened for, or that is no number of entries.
+        the queue was not opened for, or that is no number of entries; FI_EOPBADSTATE instead of waiting for ever:
+        without a timeout if nothing is under way, no peer may tell anything, and nobody else, a thread, a handler of
+        a signal or another process, is there to end the wait.
         """
         return self._give([self._entry(completed) for completed in self._wait(count, timeout, cond)])
 
@@ -431,6 +434,8 @@ class CompletionQueue(HasDescriptor):
             if self._auto is not None:
                 self._auto.wait_for(lambda: self._closed or self._signalled or self._readable, remaining)
             else:
+                if remaining is None and not (there or self._wants_reading):
+                    check_company(self._device)
                 self._rest(WAIT_SLICE if remaining is None else min(remaining, WAIT_SLICE))
         if len(self._in_hand) > count:
             uninterrupted(self._put_back, count)

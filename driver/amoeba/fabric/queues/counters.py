@@ -11,6 +11,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.waiting import WAIT_SLICE, WaitFd
 from amoeba.fabric.constants import BindFlags, WaitObj
 from amoeba.fabric.operations.checks import check_enum, check_flags, check_number, check_timeout
+from amoeba.fabric.queues.company import check_company
 from amoeba.fabric.queues.kinds import COUNTER_OF, KINDS_OF
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
@@ -140,7 +141,8 @@ class Counter(HasDescriptor):
 
         Raises FI_EAVAIL if one fails meanwhile (with automatic progress also for one that has failed before, of which
         neither :meth:`readerr` nor this has told yet), FI_ETIMEDOUT after ``timeout`` seconds (None: without limit),
-        FI_ENOSYS for a counter of FI_WAIT_NONE.
+        FI_ENOSYS for a counter of FI_WAIT_NONE, FI_EOPBADSTATE instead of waiting for ever: as
+        :meth:`amoeba.CompletionQueue.sread`.
         """
         threshold = self._check("threshold", threshold)
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
@@ -160,6 +162,8 @@ class Counter(HasDescriptor):
             if self._auto is not None:
                 self._auto.wait_for(lambda: self._closed or self._has_reached(threshold, errors), remaining)
             else:
+                if remaining is None and not self._wants_reading:
+                    check_company(self._device)
                 self._rest(most if remaining is None else min(remaining, most))
 
     def _rest(self, seconds: float) -> None:

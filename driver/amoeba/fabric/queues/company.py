@@ -1,0 +1,24 @@
+"""Waits that nothing and nobody would ever end: refused, where Python cannot tell them from a hang."""
+
+from amoeba_model.device import Device
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.core.waiting import alone
+from amoeba.devices.devices import network_of
+
+__all__ = ["check_company"]
+
+
+def check_company(device: Device) -> None:
+    """Raise FI_EOPBADSTATE if a wait for something to be begun cannot end: nobody else is there to begin it.
+
+    On a network that joins processes, or one that this process does not run, a wait also lets a device serve others.
+    """
+    network = network_of(device)
+    if network is not None and network.repeatable and alone():
+        raise fabric_error(
+            Errno.FI_EOPBADSTATE,
+            "nothing is under way, and nobody else is there to end the wait: "
+            "begin something first, or give a timeout",
+        )
