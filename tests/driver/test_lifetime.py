@@ -223,7 +223,7 @@ def test_every_object_that_is_dropped_open_says_so_once_and_is_closed(fabric, ki
         gc.collect()
         messages = [str(warning.message) for warning in caught]
         caught.clear()  # a warning keeps what it is about
-    assert messages.count(f"unclosed {name}") == 1
+    assert messages.count(f"unclosed {name}{kind._consequence}") == 1
     assert gone() is None
     domain.close()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from amoeba_model.device import DeviceClosedError
+from amoeba_model.interruptions import uninterrupted
 from amoeba_model.registers import KeyFlags
 
 from amoeba.core.buffers import Buffer, address_of, view_of
@@ -68,6 +69,8 @@ class MrAttr:
 
 class MemoryRegion(FabricObject):
     """Memory registered in place; peers reach it by :attr:`key` from :attr:`address` on until it is closed.
+
+    This side's operations that were posted with it as their ``desc`` before go on to their end.
 
     Parameters
     ----------
@@ -132,6 +135,7 @@ class MemoryRegion(FabricObject):
         self._counters = Counters()
         self.key = self._nic.keys.store(wanted, self.start, self.length, domain.number, permitted)
         """What peers give as ``key``."""
+        self._writable = writable
         self._nic.dma.grant(self.start, self.length, writable=writable)
         super().__init__(domain)
 
@@ -191,11 +195,16 @@ class MemoryRegion(FabricObject):
         return self.start <= address and address + length <= self.start + self.length
 
     def _release(self) -> None:
+        used = False
         with contextlib.suppress(DeviceClosedError):
             # the key first: a request that arrives now is refused instead of hitting memory without a grant
             self._nic.keys.remove(self.key)
-            self._nic.dma.revoke(self.start, self.length)
-        self._view.release()
+            # operations under way with this region go on as if they had been posted without it
+            used = uninterrupted(
+                self._nic.dma.hand_over, self, self._view, self.start, self.length, self._writable
+            )
+        if not used:
+            self._view.release()
 
     def __repr__(self) -> str:
         return f"<MemoryRegion {self.length} bytes key {self.key:#x}{' closed' if self.closed else ''}>"

@@ -1,8 +1,19 @@
 """Which memory a NIC may access on whose behalf."""
 
+import weakref
+from typing import Any, Protocol
+
 from amoeba_model.device import Device
 
-__all__ = ["DmaMap"]
+__all__ = ["DmaMap", "Holder"]
+
+
+class Holder(Protocol):
+    """Operations under way, whose memory may be accessible by somebody else's grant."""
+
+    def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
+        """Let each operation whose memory ``keeper`` keeps accessible have such a grant of its own until it ends, and
+        keep ``export`` alive as long; returns how many there are."""
 
 
 class DmaMap:
@@ -17,6 +28,8 @@ class DmaMap:
         self._device = device
         self._users: dict[tuple[int, int], tuple[int, bool]] = {}
         """(number of users, writable) by (address, length)."""
+        self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+        """All that may have operations under way."""
 
     def grant(self, address: int, length: int, *, writable: bool) -> None:
         users, was_writable = self._users.get((address, length), (0, False))
@@ -33,3 +46,12 @@ class DmaMap:
             self._users[address, length] = (users - 1, writable)
         else:
             self._device.revoke(address, length)
+
+    def hand_over(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> bool:
+        """:meth:`revoke` of a grant of ``keeper``'s; operations under way that rely on it get it for themselves.
+
+        ``export``: what holds the memory, which they keep until they end. Returns whether there are any.
+        """
+        using = [holder.hold(keeper, export, address, length, writable) for holder in list(self.holders)]
+        self.revoke(address, length)
+        return any(using)

@@ -193,7 +193,8 @@ class Batches:
         self._span = max(1, rings.entries // _STRETCHES)
         self._stretches: dict[int, _Stretch] = {}
         """By token."""
-        self._live: set[Batch] = set()
+        self.live: set[Batch] = set()
+        """Those that have begun and are not over."""
 
     @property
     def least_room(self) -> int:
@@ -203,7 +204,7 @@ class Batches:
     def begin(self, batch: Batch) -> None:
         """Grant what a batch needs; raises what that raises, and then nothing is granted."""
         self._rings._grant(batch)
-        self._live.add(batch)
+        self.live.add(batch)
 
     def post(self, batch: Batch) -> None:
         """Post as many of a batch as there are ring entries for, and one block has; without a doorbell."""
@@ -329,7 +330,7 @@ class Batches:
             tally(batch.kind, status, status if batch.owner is None else None, times)
 
     def _end(self, batch: Batch) -> None:
-        self._live.discard(batch)
+        self.live.discard(batch)
         self._rings._revoke(batch)
         batch.over = True
         batch.status = batch.failures[min(batch.failures)] if batch.failures else _OK
@@ -338,9 +339,9 @@ class Batches:
 
     def release(self) -> None:
         """Withdraw the NIC's access to the buffers of batches that never ended."""
-        for batch in self._live:
+        for batch in self.live:
             self._rings._revoke(batch)
-        self._live.clear()
+        self.live.clear()
 
 
 def _report(batch: Batch, stretch: _Stretch) -> None:

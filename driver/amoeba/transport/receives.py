@@ -27,7 +27,7 @@ from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.rendezvous import Record
-from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Grant, Kind, Tally
+from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Grant, Kind, Tally, keeps
 
 __all__ = ["ANYBODY", "Claim", "Outlet", "Receive", "Receives"]
 
@@ -241,6 +241,8 @@ class Receives:
         self._announced = 0
         self._outstanding: dict[int, Receive] = {}
         """Receives and searches that the NIC has not released, by token."""
+        self._fetching: set[Receive] = set()
+        """Those that long messages are under way to, whether the NIC has released them or not."""
         self._searches = 0
         self._cancelled: set[int] = set()
         """Tokens of receives whose cancellation has not been answered."""
@@ -260,6 +262,7 @@ class Receives:
             EventKind.REFUSED: self._refused,
         }
         dispatch.helpers.append(self.announce)
+        nic.dma.holders.add(self)
 
     @property
     def size_log2(self) -> int:
@@ -320,6 +323,19 @@ class Receives:
     def _withdraw(self, receive: Receive) -> None:
         for address, length, _ in receive.grants:
             self.nic.dma.revoke(address, length)
+
+    def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
+        """As :class:`amoeba.nic.dma.Holder` says. Searches touch no buffer but when they are over."""
+        using = [
+            receive
+            for receive in {*self._outstanding.values(), *self._fetching}
+            if receive.opcode == _RECEIVE and keeps(receive.keep, keeper)
+        ]
+        for receive in using:
+            self.nic.dma.grant(address, length, writable=writable)
+            receive.grants = (*receive.grants, (address, length, writable))
+            receive.keep = receive.keep, export
+        return len(using)
 
     def cancel(self, context: Any) -> bool:
         """Take the oldest receive with this context back, if it has met no message; whether there is one."""
@@ -432,12 +448,15 @@ class Receives:
 
         def done(failure: int) -> None:
             receive.reading -= 1
+            if not receive.reading:
+                self._fetching.discard(receive)
             if failure == _OK:
                 self._complete(receive, event, status, fits)
             else:
                 self._complete(receive, event, failure, 0)
 
         receive.reading += 1
+        self._fetching.add(receive)
         self._fetch(event, data, segments, done)
 
     def _fetch(
@@ -562,6 +581,7 @@ class Receives:
 
     def release(self) -> None:
         """Withdraw the NIC's access to ring, slots and the buffers of receives that met no message."""
+        self.nic.dma.holders.discard(self)
         for receive in self._outstanding.values():
             self._withdraw(receive)
         self._outstanding.clear()

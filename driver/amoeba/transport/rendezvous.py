@@ -12,7 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.interruptions import uninterrupted
@@ -27,7 +27,7 @@ from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.requests import NEVER, Grant, Kind, Piece, Request
+from amoeba.transport.requests import NEVER, Grant, Kind, Piece, Request, keeps
 from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["LongReceives", "LongSends", "Record"]
@@ -83,6 +83,7 @@ class LongSends:
         self._under_way: dict[int, _LongSend] = {}
         """By token."""
         dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
+        nic.dma.holders.add(self)
         self._peer_failed = rings.peer_failed
         rings.peer_failed = self._fail
 
@@ -170,6 +171,15 @@ class LongSends:
         for address, length, _ in grants:
             self._nic.dma.revoke(address, length)
 
+    def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
+        """As :class:`amoeba.nic.dma.Holder` says."""
+        using = [send for send in self._under_way.values() if keeps(send.request.buffers, keeper)]
+        for send in using:
+            self._nic.dma.grant(address, length, writable=writable)
+            send.grants = (*send.grants, (address, length, writable))
+            send.request.buffers = send.request.buffers, export
+        return len(using)
+
     def progress(self) -> None:
         """See whether messages have been read: of an endpoint that hears of nothing else."""
         if self._under_way:
@@ -181,6 +191,7 @@ class LongSends:
 
     def release(self) -> None:
         """Forget all messages: nobody can read them any more."""
+        self._nic.dma.holders.discard(self)
         for token in list(self._under_way):
             self._forget(token)
         self._rings.peer_failed = self._peer_failed

@@ -28,6 +28,7 @@ __all__ = [
     "Request",
     "Tally",
     "closing",
+    "keeps",
     "take_reported",
 ]
 
@@ -299,6 +300,11 @@ def closing(done: Callable[[int], None]) -> Request:
     request = Request(None, Kind.OWN, NEVER, _NOBODY, 0)
     request.ended = done
     return request
+
+
+def keeps(kept: Any, keeper: object) -> bool:
+    """Whether ``keeper`` is what an operation keeps, or among it."""
+    return kept is keeper or (isinstance(kept, tuple | list) and any(keeps(each, keeper) for each in kept))
 
 
 def take_reported(backlog: "list[Request]", limit: int, into: "list[Request]") -> None:

@@ -22,7 +22,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.transport.batches import Batches, is_batched
-from amoeba.transport.requests import KINDS, Kind, Piece, Request, take_reported
+from amoeba.transport.requests import KINDS, Kind, Piece, Request, keeps, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["INJECT_SIZE", "ContextRings"]
@@ -92,6 +92,7 @@ class ContextRings(TransmitRings):
         self._counting = False
         """Some of them are."""
         self.batches = Batches(self)
+        nic.dma.holders.add(self)
 
     @property
     def size_log2(self) -> int:
@@ -375,6 +376,18 @@ class ContextRings(TransmitRings):
         for address, length, _ in request.grants:
             revoke(address, length)
 
+    def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
+        """As :class:`amoeba.nic.dma.Holder` says."""
+        if not (self.under_way or self.batches.live):
+            return 0
+        every: tuple[Request | None, ...] = (*self._pending, *self.batches.live)
+        using = [request for request in every if request is not None and keeps(request.buffers, keeper)]
+        for request in using:
+            self.nic.dma.grant(address, length, writable=writable)
+            request.grants = (*request.grants, (address, length, writable))
+            request.buffers = request.buffers, export
+        return len(using)
+
     def absorb(self) -> int:
         before = len(self._backlog)
         self._take(self.entries, self._backlog)
@@ -385,6 +398,7 @@ class ContextRings(TransmitRings):
 
     def release(self) -> None:
         """Withdraw the NIC's access to the rings and to the buffers of operations that never completed."""
+        self.nic.dma.holders.discard(self)
         for request in self._pending:
             if request is not None:
                 self._revoke(request)
