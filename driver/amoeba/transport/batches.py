@@ -288,7 +288,7 @@ class Batches:
         """
         batch.length = batch.descriptors.length * batch.posted
         batch.complete = True
-        if batch.left or batch not in self._live:
+        if batch.left or batch not in self.live:
             return False
         self._end(batch)
         return batch.posted > 0
