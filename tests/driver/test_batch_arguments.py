@@ -15,7 +15,7 @@ def scene():
         yield scene
         # nothing has been posted, granted or reported
         assert scene.endpoint.tx_size_left == 64
-        assert not scene.endpoint._rings.batches._live
+        assert not scene.endpoint._rings.batches.live
         assert scene.queue.read() == []
         scene.check()
 
