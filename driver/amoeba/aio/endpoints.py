@@ -36,7 +36,7 @@ class Completions(Home, Protocol):
     """What tells of the end of operations: an :class:`amoeba.aio.AsyncCompletionQueue`."""
 
     @property
-    def queue(self) -> CompletionQueue:
+    def queue(self) -> CompletionQueue[Any]:
         """Where they report."""
 
     def _expect(self, token: Any, context: Any, others: Sequence[Home]) -> "asyncio.Future[tuple[Entry, int]]":

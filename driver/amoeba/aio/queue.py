@@ -40,7 +40,7 @@ class AsyncCompletionQueue(FabricObject):
     wait. Raises FI_ENOSYS for a queue that was opened without FI_WAIT_FD, FI_EBUSY for one that has a reader already.
     """
 
-    def __init__(self, queue: CompletionQueue) -> None:
+    def __init__(self, queue: CompletionQueue[Any]) -> None:
         if any(isinstance(child, AsyncCompletionQueue) and not child.closed for child in queue._children.values()):
             raise fabric_error(Errno.FI_EBUSY, f"{queue!r} has an AsyncCompletionQueue already")
         self.queue = queue

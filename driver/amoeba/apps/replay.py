@@ -36,7 +36,7 @@ class _Side:
 
     def __init__(self, fabric: Fabric, exits: contextlib.ExitStack, *, cswap_by_bits: bool) -> None:
         domain = exits.enter_context(fabric.domain(0, cswap_by_bits=cswap_by_bits))
-        self.queue: CompletionQueue = exits.enter_context(domain.cq_open())
+        self.queue: CompletionQueue[Any] = exits.enter_context(domain.cq_open())
         self.peers = exits.enter_context(domain.av_open())
         self.endpoint: Endpoint = exits.enter_context(domain.endpoint(tx_size=_RING, cq=self.queue, av=self.peers))
 

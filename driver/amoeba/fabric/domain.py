@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, Literal, overload
 
 from amoeba.core.buffers import Buffer
 from amoeba.core.errno import Errno
@@ -40,7 +40,7 @@ from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
 from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, ring_size
 from amoeba.fabric.memory_region import MemoryRegion, MrAttr, key_of
 from amoeba.fabric.operations.checks import check_enum, check_flags, check_instance, check_number
-from amoeba.fabric.queues.completion import CompletionQueue
+from amoeba.fabric.queues.completion import CompletionQueue, CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry
 from amoeba.fabric.queues.counters import Counter
 from amoeba.fabric.queues.event_queue import EventQueue
 from amoeba.fabric.queues.poll_set import PollSet
@@ -188,6 +188,61 @@ class Domain(DomainBase):
         self._check_open()
         return AddressVector(self, av_type, flags, rx_ctx_bits, count=count, name=name, nodes=self._nodes)
 
+    @overload
+    def cq_open(
+        self,
+        cq_format: Literal[CqFormat.FI_CQ_FORMAT_CONTEXT] = ...,
+        wait_obj: WaitObj = ...,
+        *,
+        wait_cond: CqWaitCond = ...,
+        wait_set: WaitSet | None = ...,
+        size: int = ...,
+    ) -> CompletionQueue[CqEntry]: ...
+
+    @overload
+    def cq_open(
+        self,
+        cq_format: Literal[CqFormat.FI_CQ_FORMAT_MSG],
+        wait_obj: WaitObj = ...,
+        *,
+        wait_cond: CqWaitCond = ...,
+        wait_set: WaitSet | None = ...,
+        size: int = ...,
+    ) -> CompletionQueue[CqMsgEntry]: ...
+
+    @overload
+    def cq_open(
+        self,
+        cq_format: Literal[CqFormat.FI_CQ_FORMAT_DATA],
+        wait_obj: WaitObj = ...,
+        *,
+        wait_cond: CqWaitCond = ...,
+        wait_set: WaitSet | None = ...,
+        size: int = ...,
+    ) -> CompletionQueue[CqDataEntry]: ...
+
+    @overload
+    def cq_open(
+        self,
+        cq_format: Literal[CqFormat.FI_CQ_FORMAT_TAGGED],
+        wait_obj: WaitObj = ...,
+        *,
+        wait_cond: CqWaitCond = ...,
+        wait_set: WaitSet | None = ...,
+        size: int = ...,
+    ) -> CompletionQueue[CqTaggedEntry]: ...
+
+    @overload
+    def cq_open(
+        self,
+        cq_format: CqFormat,
+        wait_obj: WaitObj = ...,
+        *,
+        wait_cond: CqWaitCond = ...,
+        wait_set: WaitSet | None = ...,
+        size: int = ...,
+    ) -> CompletionQueue[Any]: ...
+
     def cq_open(
         self,
         cq_format: CqFormat = CqFormat.FI_CQ_FORMAT_CONTEXT,
@@ -196,7 +251,7 @@ class Domain(DomainBase):
         wait_cond: CqWaitCond = CqWaitCond.FI_CQ_COND_NONE,
         wait_set: WaitSet | None = None,
         size: int = 0,
-    ) -> CompletionQueue:
+    ) -> CompletionQueue[Any]:
         """See :class:`CompletionQueue`."""
         self._check_open()
         return CompletionQueue(
@@ -226,7 +281,7 @@ class Domain(DomainBase):
         rx_size: int | None = None,
         op_flags: OpFlags | None = None,
         caps: Caps | None = None,
-        cq: CompletionQueue | None = None,
+        cq: CompletionQueue[Any] | None = None,
         av: AddressVector | None = None,
         cq_flags: BindFlags = BindFlags.FI_TRANSMIT,
         eq: EventQueue | None = None,

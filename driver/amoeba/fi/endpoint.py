@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Bindable: TypeAlias = (
-    CompletionQueue | AddressVector | Counter | SharedTransmitContext | SharedReceiveContext | EventQueue
+    CompletionQueue[Any] | AddressVector | Counter | SharedTransmitContext | SharedReceiveContext | EventQueue
 )
 _DIRECTIONS = int(BindFlags.FI_TRANSMIT | BindFlags.FI_RECV)
 

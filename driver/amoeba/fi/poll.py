@@ -1,6 +1,7 @@
 """fi_poll(3): poll sets, wait sets, and fi_trywait."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -23,19 +24,19 @@ def fi_poll_open(domain: Domain, attr: PollAttr | None) -> PollSet:
     return domain.poll_open()
 
 
-def fi_poll_add(pollset: PollSet, event_fid: CompletionQueue | Counter, flags: int) -> None:
+def fi_poll_add(pollset: PollSet, event_fid: CompletionQueue[Any] | Counter, flags: int) -> None:
     """:meth:`amoeba.PollSet.add`. Raises FI_EBADFLAGS for flags: there are none."""
     no_flags(flags, "adding to a poll set")
     pollset.add(event_fid)
 
 
-def fi_poll_del(pollset: PollSet, event_fid: CompletionQueue | Counter, flags: int) -> None:
+def fi_poll_del(pollset: PollSet, event_fid: CompletionQueue[Any] | Counter, flags: int) -> None:
     """:meth:`amoeba.PollSet.remove`. Raises FI_EBADFLAGS for flags: there are none."""
     no_flags(flags, "removing from a poll set")
     pollset.remove(event_fid)
 
 
-def fi_poll(pollset: PollSet, count: int) -> list[CompletionQueue | Counter]:
+def fi_poll(pollset: PollSet, count: int) -> list[CompletionQueue[Any] | Counter]:
     """The objects themselves instead of their contexts, perhaps none: :meth:`amoeba.PollSet.poll`."""
     return pollset.poll(count)
 

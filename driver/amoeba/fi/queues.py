@@ -1,6 +1,6 @@
 """fi_cq(3), fi_cntr(3), fi_eq(3)."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Entry)
 
 
 def _something(found: T | None, what: str) -> T:
@@ -52,7 +53,7 @@ def _something(found: T | None, what: str) -> T:
 # Completion queues
 
 
-def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue:
+def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue[Any]:
     """:meth:`amoeba.Domain.cq_open`. Raises FI_EBADFLAGS for flags but FI_AFFINITY, which says nothing here."""
     no_flags(check_flags(CqFlags, attr.flags) & ~CqFlags.FI_AFFINITY, "a completion queue")
     return domain.cq_open(
@@ -60,38 +61,38 @@ def fi_cq_open(domain: Domain, attr: CqAttr) -> CompletionQueue:
     )
 
 
-def fi_cq_read(cq: CompletionQueue, count: int) -> list[Entry]:
+def fi_cq_read(cq: CompletionQueue[E], count: int) -> list[E]:
     """One to ``count`` entries: :meth:`amoeba.CompletionQueue.read`. Raises FI_EAGAIN if there is none."""
     return _something(cq.read(count), "completion")
 
 
-def fi_cq_readfrom(cq: CompletionQueue, count: int) -> list[tuple[Entry, int]]:
+def fi_cq_readfrom(cq: CompletionQueue[E], count: int) -> list[tuple[E, int]]:
     """:meth:`amoeba.CompletionQueue.readfrom`. Raises FI_EAGAIN if there is none."""
     return _something(cq.readfrom(count), "completion")
 
 
-def fi_cq_sread(cq: CompletionQueue, count: int, cond: int | None, timeout: int) -> list[Entry]:
+def fi_cq_sread(cq: CompletionQueue[E], count: int, cond: int | None, timeout: int) -> list[E]:
     """:meth:`amoeba.CompletionQueue.sread`. Raises FI_EAGAIN when the time is over and there is nothing."""
     return _something(cq.sread(count, seconds(timeout), cond), "completion")
 
 
-def fi_cq_sreadfrom(cq: CompletionQueue, count: int, cond: int | None, timeout: int) -> list[tuple[Entry, int]]:
+def fi_cq_sreadfrom(cq: CompletionQueue[E], count: int, cond: int | None, timeout: int) -> list[tuple[E, int]]:
     """:meth:`amoeba.CompletionQueue.sreadfrom`. Raises what :func:`fi_cq_sread` does."""
     return _something(cq.sreadfrom(count, seconds(timeout), cond), "completion")
 
 
-def fi_cq_readerr(cq: CompletionQueue, flags: int) -> CqErrEntry:
+def fi_cq_readerr(cq: CompletionQueue[Any], flags: int) -> CqErrEntry:
     """:meth:`amoeba.CompletionQueue.readerr`. Raises FI_EAGAIN if there is none, FI_EBADFLAGS for flags."""
     no_flags(flags, "reading errors")
     return _something(cq.readerr(), "error")
 
 
-def fi_cq_signal(cq: CompletionQueue) -> None:
+def fi_cq_signal(cq: CompletionQueue[Any]) -> None:
     """:meth:`amoeba.CompletionQueue.signal`."""
     cq.signal()
 
 
-def fi_cq_strerror(cq: CompletionQueue, prov_errno: int) -> str:
+def fi_cq_strerror(cq: CompletionQueue[Any], prov_errno: int) -> str:
     """:meth:`amoeba.CompletionQueue.strerror`."""
     return cq.strerror(prov_errno)
 

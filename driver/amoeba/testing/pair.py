@@ -85,7 +85,7 @@ T = TypeVar("T", bound=_Closable)
 class Listener:
     """Reads a queue of the initiator's domain."""
 
-    queue: CompletionQueue
+    queue: CompletionQueue[Any]
     patience: float
 
     def finish(self) -> Any:
@@ -331,7 +331,7 @@ class Pair:
         tx_size: int = _TX_SIZE,
         op_flags: OpFlags = NO_FLAGS,
         caps: Caps | None = None,
-        queue: CompletionQueue | None = None,
+        queue: CompletionQueue[Any] | None = None,
         peers: AddressVector | None = None,
         counters: Mapping[BindFlags, Counter] | None = None,
     ) -> Initiator:

@@ -1,6 +1,6 @@
 """Connected endpoints: FI_EP_MSG. fi_cm(3), fi_endpoint(3)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -72,7 +72,7 @@ class ConnectedEndpoint(Endpoint):
 
     def bind(
         self,
-        target: CompletionQueue
+        target: CompletionQueue[Any]
         | AddressVector
         | Counter
         | SharedTransmitContext

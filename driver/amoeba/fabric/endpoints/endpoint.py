@@ -1,7 +1,7 @@
 """Endpoints: what reaches peers and their memory, by the calls of :mod:`amoeba.fabric.operations`."""
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amoeba_model.device import DeviceClosedError
 
@@ -133,7 +133,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
 
     def bind(
         self,
-        target: CompletionQueue | AddressVector | Counter | SharedTransmitContext | SharedReceiveContext,
+        target: CompletionQueue[Any] | AddressVector | Counter | SharedTransmitContext | SharedReceiveContext,
         flags: BindFlags = BindFlags.FI_TRANSMIT,
     ) -> None:
         """Associate what the endpoint works with; closing that closes the endpoint first.
@@ -168,7 +168,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
             self._bind_queue(target, flags)
         target._adopt(self)
 
-    def _bind_queue(self, queue: CompletionQueue, flags: BindFlags) -> None:
+    def _bind_queue(self, queue: CompletionQueue[Any], flags: BindFlags) -> None:
         transmits, receives = bool(flags & BindFlags.FI_TRANSMIT), bool(flags & BindFlags.FI_RECV)
         if not (transmits or receives):
             raise fabric_error(Errno.FI_EBADFLAGS, f"a queue needs FI_TRANSMIT or FI_RECV, got {flags!r}")

@@ -1,6 +1,6 @@
 """The receiving half of endpoints: where messages come to, and peers' operations are told."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -35,7 +35,7 @@ class ReceivePool(Protocol):
     def _check_joining(self, caps: Caps | None, av: AddressVector | None) -> None:
         """Raise FI_EINVAL for an endpoint that does not suit."""
 
-    def _join(self, context: Context, queue: CompletionQueue, outlet: Outlet, av: AddressVector | None) -> Share:
+    def _join(self, context: Context, queue: CompletionQueue[Any], outlet: Outlet, av: AddressVector | None) -> Share:
         """Receive the messages for an endpoint's context, which is not enabled yet."""
 
 
@@ -58,7 +58,7 @@ class Receiver:
         """Whose receives messages meet, if not its own; bound before :meth:`start`."""
         self.share: Share | None = None
         """What that has for this endpoint, from :meth:`start` to :meth:`release`."""
-        self.queue: CompletionQueue | None = None
+        self.queue: CompletionQueue[Any] | None = None
         """Bound before :meth:`start`."""
         self.selective = False
         """The queue hears of successful receives only where FI_COMPLETION asks for it."""
@@ -119,7 +119,7 @@ class Receiver:
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too: shared receives have none")
         self.srx._check_joining(self.caps, None if self._connected else av)
 
-    def bind(self, queue: CompletionQueue, flags: BindFlags) -> None:
+    def bind(self, queue: CompletionQueue[Any], flags: BindFlags) -> None:
         """Report to this queue."""
         self.queue = queue
         self.selective = bool(flags & BindFlags.FI_SELECTIVE_COMPLETION)

@@ -217,7 +217,7 @@ class TransmitContext(Transmitter, HasOptions):
     def enabled(self) -> bool:
         return self._rings is not None
 
-    def bind(self, target: CompletionQueue | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT) -> None:
+    def bind(self, target: CompletionQueue[Any] | Counter, flags: BindFlags = BindFlags.FI_TRANSMIT) -> None:
         """Associate a completion queue or a counter, as :meth:`amoeba.Endpoint.bind` does.
 
         Raises FI_EBADFLAGS for a queue that is not bound with FI_TRANSMIT alone (and FI_SELECTIVE_COMPLETION).
@@ -291,7 +291,7 @@ class ReceiveContext(Receiving, HasOptions):
         super().__init__(endpoint)
 
     def bind(
-        self, target: CompletionQueue | Counter | SharedReceiveContext, flags: BindFlags = BindFlags.FI_RECV
+        self, target: CompletionQueue[Any] | Counter | SharedReceiveContext, flags: BindFlags = BindFlags.FI_RECV
     ) -> None:
         """Report messages, and what peers do, to this queue, or count them; closing it closes the context first.
 
@@ -331,7 +331,7 @@ class ReceiveContext(Receiving, HasOptions):
             raise fabric_error(Errno.FI_EINVAL, "a shared receive context is bound already")
         self._receiver.srx = shared
 
-    def _bind_queue(self, queue: CompletionQueue, flags: BindFlags) -> None:
+    def _bind_queue(self, queue: CompletionQueue[Any], flags: BindFlags) -> None:
         if flags & ~BindFlags.FI_SELECTIVE_COMPLETION != BindFlags.FI_RECV:
             raise fabric_error(Errno.FI_EBADFLAGS, f"a receive context's queue needs FI_RECV, got {flags!r}")
         if self._receiver.queue is not None:

@@ -60,7 +60,7 @@ class SharedReceiveContext(Receiving, HasOptions):
         # the queue of the endpoint that a message is for decides
         receiver.selective = True
         self._shared = SharedReceives(domain.protection, rx_size)
-        self._members: dict[int, tuple[CompletionQueue, AddressVector | None]] = {}
+        self._members: dict[int, tuple[CompletionQueue[Any], AddressVector | None]] = {}
         """Queue and vector of an endpoint, None if that is connected, by the NIC's context."""
         receiver.dispatch, receiver.receives = self._shared.dispatch, self._shared.receives
         self.domain = domain
@@ -77,17 +77,17 @@ class SharedReceiveContext(Receiving, HasOptions):
     def _check_receiving(self) -> None:
         self._check_open()
 
-    def _telling_queue(self) -> CompletionQueue:
+    def _telling_queue(self) -> CompletionQueue[Any]:
         """The queue that hears of what is about no message. Raises FI_EOPBADSTATE if there is none."""
         self._check_open()
         for queue, _ in self._enabled():
             return queue
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable an endpoint that is bound to it first: its queue tells")
 
-    def _telling_queues(self) -> Sequence[CompletionQueue]:
+    def _telling_queues(self) -> Sequence[CompletionQueue[Any]]:
         return [queue for queue, _ in self._enabled()]
 
-    def _enabled(self) -> list[tuple[CompletionQueue, AddressVector | None]]:
+    def _enabled(self) -> list[tuple[CompletionQueue[Any], AddressVector | None]]:
         """Queue and vector of every endpoint, in the order in which they were enabled."""
         return [self._members[context] for context in self._shared.shares]
 
@@ -123,7 +123,7 @@ class SharedReceiveContext(Receiving, HasOptions):
                 Errno.FI_EINVAL, f"connectionless endpoints share receives with one address vector, {vector!r}"
             )
 
-    def _join(self, context: Context, queue: CompletionQueue, outlet: Outlet, av: AddressVector | None) -> Share:
+    def _join(self, context: Context, queue: CompletionQueue[Any], outlet: Outlet, av: AddressVector | None) -> Share:
         """Receive the messages for an endpoint's context, which is not enabled yet."""
 
         def left(arrival: Arrival) -> None:

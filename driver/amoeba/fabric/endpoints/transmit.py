@@ -151,7 +151,7 @@ class Transmitter(Posting):
             raise fabric_error(Errno.FI_EOPBADSTATE, "bind before enable()")
         target._check_made_from(self.domain)
 
-    def _bind_transmit(self, target: CompletionQueue | Counter, flags: BindFlags) -> None:
+    def _bind_transmit(self, target: CompletionQueue[Any] | Counter, flags: BindFlags) -> None:
         """Tell ``target`` what became of operations. Raises FI_EINVAL if that is another's task already."""
         if isinstance(target, Counter):
             self._counters.bind(target, flags)
@@ -161,7 +161,7 @@ class Transmitter(Posting):
         self._cq = target
         self._use_queue(bool(flags & BindFlags.FI_SELECTIVE_COMPLETION))
 
-    def _transmit_queue(self) -> CompletionQueue:
+    def _transmit_queue(self) -> CompletionQueue[Any]:
         """The bound completion queue. Raises FI_ENOCQ."""
         if self._cq is None:
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_TRANSMIT before enable()")

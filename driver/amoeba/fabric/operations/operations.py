@@ -135,7 +135,7 @@ class Operations(FabricObject):
         """The completion queue hears of successes only where FI_COMPLETION asks for it."""
         self._take_op_flags(op_flags)
         self._rings: TransmitRings | None = None
-        self._cq: CompletionQueue | None = None
+        self._cq: CompletionQueue[Any] | None = None
         self._peer_map: PeerMap | None = None
         self._open_peers: dict[int, int] = {}
         """Entries of the peer table by ``dest_addr``, of those that can be sent to at once."""

@@ -332,12 +332,12 @@ class ReceiveOperations(FabricObject):
         deferral.reported = Request(receive.context, receive.kind, False, _NOBODY, 0)
         self.domain._deferrals.add(deferral)
 
-    def _telling_queue(self) -> "CompletionQueue | None":
+    def _telling_queue(self) -> "CompletionQueue[Any] | None":
         """The queue that hears of receives which fail before they are posted."""
         assert self._receiver is not None
         return self._receiver.queue
 
-    def _telling_queues(self) -> "Sequence[CompletionQueue | None]":
+    def _telling_queues(self) -> "Sequence[CompletionQueue[Any] | None]":
         """All queues that may hear of a receive; None if nobody does."""
         return [None if self._receiver is None else self._receiver.queue]
 

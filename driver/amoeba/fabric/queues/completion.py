@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from threading import get_ident, main_thread
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -134,10 +134,11 @@ class CqErrEntry(_CqErrFields):
 
 
 Entry = CqEntry | CqMsgEntry | CqDataEntry | CqTaggedEntry
+E = TypeVar("E", bound=Entry)
 
 # several times as fast as CqEntry(...)
 _make: Callable[[type[Any], tuple[Any, ...]], Any] = tuple.__new__
-_MAKERS: dict[CqFormat, Callable[[Completion], Entry]] = {
+_MAKERS: dict[CqFormat, Callable[[Completion], Any]] = {
     CqFormat.FI_CQ_FORMAT_CONTEXT: lambda of: _make(CqEntry, (of.context,)),
     CqFormat.FI_CQ_FORMAT_MSG: lambda of: _make(CqMsgEntry, (of.context, CQ_FLAGS[of.kind], of.length)),
     CqFormat.FI_CQ_FORMAT_DATA: lambda of: _make(
@@ -205,8 +206,10 @@ class CompletionSource(Protocol):
         """Whether there is a completion to take, or one may come without any new request."""
 
 
-class CompletionQueue(HasDescriptor):
+class CompletionQueue(HasDescriptor, Generic[E]):
     """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
+
+    To type checkers it is one of ``E``, the entries that its format has: ``CompletionQueue[CqDataEntry]``.
 
     Unless progress is automatic, it is reading the queue that drives it: descriptors held back by FI_MORE are
     announced, and a simulated NIC gets time to run. Entries of one endpoint to one peer come in order, and so do
@@ -275,7 +278,7 @@ class CompletionQueue(HasDescriptor):
             wait_set._adopt(self)
             wait_set._join(self)
 
-    def read(self, count: int = 1) -> list[Entry]:
+    def read(self, count: int = 1) -> list[E]:
         """Take up to ``count`` entries; an empty list when there are none (FI_EAGAIN of ``fi_cq_read``).
 
         Raises FI_EAVAIL while the next entry is an error: take it by :meth:`readerr`.
@@ -285,7 +288,7 @@ class CompletionQueue(HasDescriptor):
         make = self._entry
         return self._give([make(completed) for completed in self._take(count)])
 
-    def readfrom(self, count: int = 1) -> list[tuple[Entry, int]]:
+    def readfrom(self, count: int = 1) -> list[tuple[E, int]]:
         """Like :meth:`read`, each entry with the number of the peer that caused it: ``fi_cq_readfrom``.
 
         The number is that in the endpoint's address vector; FI_ADDR_NOTAVAIL for this side's own operations, and for
@@ -294,7 +297,7 @@ class CompletionQueue(HasDescriptor):
         taken = self._take(check_number("count", count))
         return self._give([(self._entry(completed), completed.source) for completed in taken])
 
-    def sread(self, count: int = 1, timeout: float | None = None, cond: int | None = None) -> list[Entry]:
+    def sread(self, count: int = 1, timeout: float | None = None, cond: int | None = None) -> list[E]:
         """Like :meth:`read`, but wait up to ``timeout`` seconds (None: without limit) for the first entry.
 
         Of a queue with FI_CQ_COND_THRESHOLD for ``cond`` entries, also if that is more than ``count``; an error or
@@ -309,7 +312,7 @@ class CompletionQueue(HasDescriptor):
 
     def sreadfrom(
         self, count: int = 1, timeout: float | None = None, cond: int | None = None
-    ) -> list[tuple[Entry, int]]:
+    ) -> list[tuple[E, int]]:
         """Like :meth:`sread`, with numbers of peers as :meth:`readfrom`: ``fi_cq_sreadfrom``."""
         taken = self._wait(count, timeout, cond)
         return self._give([(self._entry(completed), completed.source) for completed in taken])

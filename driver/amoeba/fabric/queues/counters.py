@@ -2,7 +2,7 @@
 
 import time
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amoeba_model.wire.uet import ReturnCode
 
@@ -57,7 +57,7 @@ class Counter(HasDescriptor):
         self._nic = domain.nic
         self._device = domain.nic.device
         self._deferrals = domain._deferrals
-        self._queues: weakref.WeakSet[CompletionQueue] = weakref.WeakSet()
+        self._queues: weakref.WeakSet[CompletionQueue[Any]] = weakref.WeakSet()
         self._rings: weakref.WeakSet[TransmitRings] = weakref.WeakSet()
         self._works = 0
         """Deferred work under way that this counts."""
@@ -195,14 +195,14 @@ class Counter(HasDescriptor):
             raise fabric_error(Errno.FI_ENOSYS, "the counter was opened without FI_WAIT_FD")
         return self._fd.fileno()
 
-    def _attach(self, rings: TransmitRings, queue: "CompletionQueue") -> None:
+    def _attach(self, rings: TransmitRings, queue: "CompletionQueue[Any]") -> None:
         """Count the completions of these rings, which ``queue`` takes."""
         self._queues.add(queue)
         self._rings.add(rings)
         if self._heeding and self._auto is None:
             rings.tell_doorbells(self._begun)
 
-    def _attach_receives(self, queue: "CompletionQueue") -> None:
+    def _attach_receives(self, queue: "CompletionQueue[Any]") -> None:
         """Count the receives that end in ``queue``."""
         self._queues.add(queue)
         self._hears_of_peers = True
@@ -354,7 +354,7 @@ class Counters:
         return self.count if self._counters else None
 
     def start(
-        self, rings: TransmitRings, queue: "CompletionQueue", receive_queue: "CompletionQueue | None" = None
+        self, rings: TransmitRings, queue: "CompletionQueue[Any]", receive_queue: "CompletionQueue[Any] | None" = None
     ) -> None:
         """Count what ends in an enabled endpoint's rings, which ``queue`` takes; receives end in the other queue."""
         rings.tally = self.tally
@@ -365,12 +365,12 @@ class Counters:
                 for each in KINDS_OF[BindFlags(kind)]:
                     rings.count_by(each, counter._number)
 
-    def check_receiving(self, queue: "CompletionQueue | None") -> None:
+    def check_receiving(self, queue: "CompletionQueue[Any] | None") -> None:
         """Raise FI_ENOCQ if receives are counted and there is no queue that reports their errors."""
         if queue is None and self.has(BindFlags.FI_RECV):
             raise fabric_error(Errno.FI_ENOCQ, "bind a completion queue with FI_RECV, too, before counting receives")
 
-    def start_receiving(self, queue: "CompletionQueue | None") -> None:
+    def start_receiving(self, queue: "CompletionQueue[Any] | None") -> None:
         """Count receives, which end in this queue; without one there are none."""
         counter = self._counters.get(BindFlags.FI_RECV)
         if counter is not None and queue is not None:

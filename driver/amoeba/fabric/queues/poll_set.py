@@ -1,6 +1,6 @@
 """Poll sets: which of several queues and counters there is something to read from. fi_poll(3)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -23,12 +23,12 @@ class PollSet(FabricObject):
 
     def __init__(self, domain: "DomainBase") -> None:
         self._device = domain.nic.device
-        self._queues: list[CompletionQueue] = []
+        self._queues: list[CompletionQueue[Any]] = []
         self._counters: dict[Counter, tuple[int, int]] = {}
         """With the values that were seen last."""
         super().__init__(domain)
 
-    def add(self, member: CompletionQueue | Counter) -> None:
+    def add(self, member: CompletionQueue[Any] | Counter) -> None:
         """Ask this, too: ``fi_poll_add``. Raises FI_EINVAL for one of another domain, FI_EALREADY if it is there."""
         self._check_open()
         check_instance("member", member, CompletionQueue, Counter)
@@ -41,7 +41,7 @@ class PollSet(FabricObject):
         else:
             self._queues.append(member)
 
-    def remove(self, member: CompletionQueue | Counter) -> None:
+    def remove(self, member: CompletionQueue[Any] | Counter) -> None:
         """Ask it no more: ``fi_poll_del``. Raises FI_EINVAL if it is not in the set."""
         self._check_open()
         if isinstance(member, CompletionQueue) and member in self._queues:
@@ -51,7 +51,7 @@ class PollSet(FabricObject):
         else:
             raise fabric_error(Errno.FI_EINVAL, f"{member!r} is not in the poll set")
 
-    def poll(self, count: int | None = None) -> list[CompletionQueue | Counter]:
+    def poll(self, count: int | None = None) -> list[CompletionQueue[Any] | Counter]:
         """Make progress, and say which of them have something to be read, ``count`` at most: ``fi_poll``.
 
         Queues with an entry or an error; counters whose values have changed since they were in the answer last.
@@ -64,10 +64,10 @@ class PollSet(FabricObject):
             ready = self._ready(count)
         return ready
 
-    def _ready(self, count: int | None) -> list[CompletionQueue | Counter]:
+    def _ready(self, count: int | None) -> list[CompletionQueue[Any] | Counter]:
         self._queues = [queue for queue in self._queues if not queue.closed]
         self._counters = {counter: seen for counter, seen in self._counters.items() if not counter.closed}
-        ready: list[CompletionQueue | Counter] = [queue for queue in self._queues if not queue._may_wait()]
+        ready: list[CompletionQueue[Any] | Counter] = [queue for queue in self._queues if not queue._may_wait()]
         for counter in self._counters:
             counter._collect()
         ready += [counter for counter, seen in self._counters.items() if counter._sums != seen]

@@ -1,5 +1,7 @@
 """fi_cq(3): reads that wait for more than one entry."""
 
+from typing import Any
+
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError
 from amoeba.fabric.constants import CqWaitCond
@@ -11,12 +13,12 @@ from amoeba.testing.pair import Pair
 _LONG = 20_000
 
 
-def patient_queue(pair: Pair) -> CompletionQueue:
+def patient_queue(pair: Pair) -> CompletionQueue[Any]:
     """A queue whose waiting reads may name a threshold."""
     return pair.keep(pair.domain.cq_open(wait_cond=CqWaitCond.FI_CQ_COND_THRESHOLD))
 
 
-def contexts(queue: CompletionQueue, count: int, timeout: float, threshold: int) -> list[object]:
+def contexts(queue: CompletionQueue[Any], count: int, timeout: float, threshold: int) -> list[object]:
     return [entry.op_context for entry in queue.sread(count, timeout, threshold)]
 
 

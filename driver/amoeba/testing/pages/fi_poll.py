@@ -2,6 +2,7 @@
 
 import select
 import time
+from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.fabric.constants import BindFlags, EqFlags, WaitObj
@@ -19,7 +20,7 @@ page = Page("fi_poll", "1.17", needs={"rma"})
 _SET = WaitObj.FI_WAIT_SET
 
 
-def poll_set(pair: Pair, *members: CompletionQueue | Counter) -> PollSet:
+def poll_set(pair: Pair, *members: CompletionQueue[Any] | Counter) -> PollSet:
     """A poll set of these."""
     polled = pair.keep(pair.domain.poll_open())
     for member in members:
@@ -27,7 +28,7 @@ def poll_set(pair: Pair, *members: CompletionQueue | Counter) -> PollSet:
     return polled
 
 
-def polled_until(pair: Pair, polled: PollSet) -> list[CompletionQueue | Counter]:
+def polled_until(pair: Pair, polled: PollSet) -> list[CompletionQueue[Any] | Counter]:
     """What the set names, as soon as it names something."""
     deadline = time.monotonic() + pair.patience
     while not (named := polled.poll()) and time.monotonic() < deadline:
@@ -39,7 +40,7 @@ def wait_set(pair: Pair, wait_obj: WaitObj = WaitObj.FI_WAIT_UNSPEC) -> WaitSet:
     return pair.keep(pair.fabric.wait_open(wait_obj))
 
 
-def waiting_queue(pair: Pair, waiting: WaitSet) -> CompletionQueue:
+def waiting_queue(pair: Pair, waiting: WaitSet) -> CompletionQueue[Any]:
     return pair.keep(pair.domain.cq_open(wait_obj=_SET, wait_set=waiting))
 
 
