@@ -63,12 +63,15 @@ def test_a_child_takes_no_frame_of_its_parent_and_lets_go_of_the_port():
         network.attach(ScriptedDevice(), mac_of(0))
         network.connect(mac_of(1), *plain.getsockname())
         reading, writing = os.pipe()
+        hearing, telling = os.pipe()
         child = os.fork()
         if not child:
             os.close(writing)
+            os.write(telling, b".")
             os.read(reading, 1)  # until the parent has gone on
             os._exit(0)
         os.close(reading)
+        assert os.read(hearing, 1)  # it has let go of what it has copies of
         address = network.address
         network.devices[0].send(frame_to(1))
         network.step()
@@ -77,7 +80,8 @@ def test_a_child_takes_no_frame_of_its_parent_and_lets_go_of_the_port():
         network.close()
         with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as again:
             again.bind(address)
-        os.close(writing)
+        for end in (writing, hearing, telling):
+            os.close(end)
         assert os.waitpid(child, 0)[1] == 0
 
 
