@@ -72,7 +72,7 @@ def test_three_processes_share_a_table_too():
 
 def test_an_error_in_one_process_is_an_error_of_both():
     """The second one's part of the stream begins elsewhere, so that the table must come out wrong."""
-    wrong = "from amoeba import random_access as r; s = r.stream; r.stream = lambda at, n: s(at + 1, n); "
+    wrong = "from amoeba.apps import random_access as r; s = r.stream; r.stream = lambda at, n: s(at + 1, n); "
     with (
         listener("gups", "--table-size", 6, "--json") as (first, address),
         subprocess.Popen(
