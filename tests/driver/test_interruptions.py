@@ -76,10 +76,15 @@ IN_GENERATORS = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExcep
 class Work:
     """Operations of all sorts from one NIC to the other, and messages to itself."""
 
-    def __init__(self, fabric):
+    def __init__(self, fabric, *, shared=False):
         source, target = fabric.domain(0), fabric.domain(1)
         self.queue, self.peers = source.cq_open(CqFormat.FI_CQ_FORMAT_TAGGED), source.av_open()
-        self.endpoint = source.endpoint(cq=self.queue, av=self.peers, cq_flags=BOTH, tx_size=64)
+        self.endpoint = source.endpoint(tx_size=64)
+        self.endpoint.bind(self.queue, BOTH)
+        self.endpoint.bind(self.peers)
+        if shared:
+            self.endpoint.bind(source.stx_context(64))
+        self.endpoint.enable()
         self.memory = np.zeros(64, np.uint64)
         self.region = target.mr_reg(self.memory, ALL_ACCESS)
         self.served = target.endpoint(cq=target.cq_open(), av=target.av_open())
@@ -186,6 +191,24 @@ def test_a_call_that_is_interrupted_has_posted_its_operation_or_not(work, stride
     assert place > 100
     told_once(work)
     assert work.endpoint._rings.room == 64
+
+
+@IN_GENERATORS
+def test_a_ring_that_is_shared_loses_no_entry_either():
+    with open_cluster(["model", "model"]) as fabric:
+        work = Work(fabric, shared=True)
+        work.post_all()
+        work.finish()
+        for place in itertools.count():
+            if not interrupted(work.post_all, place):
+                break
+            work.finish()
+        work.finish()
+        assert place > 100
+        told_once(work)
+        rings = work.endpoint._rings
+        assert (rings.under_way, rings.room) == (0, 64)
+        assert not rings.busy_with(work.peer)
 
 
 def test_handlers_are_called_when_it_is_over_in_order_and_all_of_them():

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from amoeba_model.interruptions import uninterrupted
 
@@ -70,11 +71,10 @@ class RingShare(TransmitRings):
         if not self._ring.has_space():
             self.absorb()
         request.owner = self
-        self._ring.post(
-            request, True, peer, opcode, flags, op, datatype, length, remote_address, remote_key, local, result,
-            compare,
-        )
-        self.count(peer)
+        uninterrupted(
+            self._post_counted, peer, self._ring.post, request, True, peer, opcode, flags, op, datatype, length,
+            remote_address, remote_key, local, result, compare,
+        )  # fmt: skip
         self._posted(more)
 
     def post_chain(
@@ -83,9 +83,14 @@ class RingShare(TransmitRings):
         if not self._ring.has_space(len(pieces)):
             self.absorb()
         request.owner = self
-        self._ring.post_chain(request, True, peer, op, datatype, pieces)
-        self.count(peer)
+        uninterrupted(self._post_counted, peer, self._ring.post_chain, request, True, peer, op, datatype, pieces)
         self._posted(more)
+
+    def _post_counted(self, peer: int, post: Callable[..., None], *arguments: Any) -> None:
+        """Post by the ring; what has been posted is counted, and known to be announced."""
+        post(*arguments)
+        self.count(peer)
+        self._unannounced = True
 
     def post_batch(self, batch: Batch, more: int, wait: bool, reachable: Callable[[], bool]) -> None:
         self.absorb()
@@ -112,8 +117,8 @@ class RingShare(TransmitRings):
 
     def announce(self) -> None:
         if self._unannounced:
-            self._unannounced = False
             self._ring.announce()
+            self._unannounced = False  # only now: whoever was interrupted before announces again
             for listener in self._listeners:
                 listener()
 
