@@ -1,0 +1,19 @@
+"""UCX's UCP API in Python (UCX 1.12.1): C's names and orders of arguments, on any Amoeba NIC.
+
+What C returns through pointers is returned, what fails raises a :class:`UcsError`, structures are dataclasses whose
+absent fields are None: docs/ucp.md has the rules.
+"""
+
+from amoeba.ucp import constants, handles, members, status, structures
+from amoeba.ucp.constants import *  # noqa: F403  the names that C has, declared in the __all__ of each file
+from amoeba.ucp.handles import *  # noqa: F403
+from amoeba.ucp.members import *  # noqa: F403
+from amoeba.ucp.status import *  # noqa: F403
+from amoeba.ucp.structures import *  # noqa: F403
+
+__all__: list[str] = []
+__all__ += constants.__all__
+__all__ += handles.__all__
+__all__ += members.__all__
+__all__ += status.__all__
+__all__ += structures.__all__
