@@ -88,6 +88,14 @@ class PeerMap:
                 del self.strangers[address]
                 self._close([stranger], time.monotonic(), 0)
 
+    def __contains__(self, number: int) -> bool:
+        """Whether there is a peer with this number."""
+        return number in self._entries
+
+    def forget(self, number: int) -> None:
+        """Close a peer, to which no operation is under way, as :meth:`remove` does, but without waiting for it."""
+        self._close(self._family(number), time.monotonic(), 0)
+
     def check(self, number: int) -> None:
         """Raise FI_EINVAL for an unknown peer."""
         if number not in self._entries:
