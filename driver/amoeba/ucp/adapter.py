@@ -2,7 +2,7 @@
 
 ``ucp_init`` has no argument that names a NIC: where none is given, the process has one, which is opened by the first
 context and closed with the last one, as the configuration says (``DEVICE``). It joins those of other processes by
-UDP, and needs no telling: a worker's address says where its NIC is, and the NIC answers to wherever a frame comes from.
+UDP, and needs no telling: a worker's address says where its NIC is, and frames tell where to answer.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.ucp import MessageKind
@@ -12,13 +12,11 @@ from amoeba.transport.requests import Kind
 from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.handles import ucp_ep_h
 from amoeba.ucp.lanes import Lane, LaneKind
+from amoeba.ucp.message_headers import Header, message_header
 from amoeba.ucp.objects import UcpObject
 from amoeba.ucp.requests import Quiet, Request
 from amoeba.ucp.status import UcsStatus, ucs_error
-from amoeba.ucp.wireup import Header, message_header
-
-if TYPE_CHECKING:
-    from amoeba.ucp.worker import Worker
+from amoeba.ucp.worker_base import WorkerBase
 
 __all__ = ["Endpoint"]
 
@@ -33,7 +31,7 @@ class Endpoint(UcpObject, ucp_ep_h):
     ``number``: by which messages from the other end name it; ``remote_number``: by which this one's name the other.
     """
 
-    def __init__(self, worker: "Worker", remote: WorkerAddress, number: int, remote_number: int) -> None:
+    def __init__(self, worker: WorkerBase, remote: WorkerAddress, number: int, remote_number: int) -> None:
         self.worker = worker
         self.remote = remote
         self.number = number
@@ -46,6 +44,8 @@ class Endpoint(UcpObject, ucp_ep_h):
         self.err_arg: Any = None
         self.user_data: Any = None
         self._wired = False
+        self.on_close: Callable[[Endpoint], object] = lambda endpoint: None
+        """Told of its end."""
         super().__init__(worker)
 
     # Lanes, each from its first use on
@@ -53,22 +53,20 @@ class Endpoint(UcpObject, ucp_ep_h):
     @cached_property
     def memory(self) -> Lane:
         """For put, get and atomics."""
-        return Lane(self, LaneKind.MEMORY, self.remote.main)
+        return Lane(self.worker, self, LaneKind.MEMORY, self.remote.main)
 
     @cached_property
     def tagged(self) -> Lane:
         """For tagged messages."""
-        return Lane(self, LaneKind.TAGGED, self.remote.main)
+        return Lane(self.worker, self, LaneKind.TAGGED, self.remote.main)
 
     @cached_property
     def messages(self) -> Lane:
         """For streams, active messages and what drivers tell each other."""
         address = self.remote.messages
         if address is None:
-            raise ucs_error(
-                UcsStatus.UCS_ERR_UNREACHABLE, f"{self.remote} takes neither streams nor active messages"
-            )
-        return Lane(self, LaneKind.MESSAGES, address)
+            raise ucs_error(UcsStatus.UCS_ERR_UNREACHABLE, f"{self.remote} takes neither streams nor active messages")
+        return Lane(self.worker, self, LaneKind.MESSAGES, address)
 
     @property
     def lanes(self) -> list[Lane]:
@@ -138,7 +136,7 @@ class Endpoint(UcpObject, ucp_ep_h):
             self.worker.soon.append(lambda: None if self._closed else handler(self.err_arg, self, status))
 
     def _release(self) -> None:
-        self.worker.wireup.forget(self)
+        self.on_close(self)
         for lane in self.lanes:
             lane.abandon()
             self.worker.close_lane(lane)

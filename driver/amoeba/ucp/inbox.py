@@ -1,7 +1,7 @@
 """Where messages of streams, active messages and wireup land: buffers that take message after message.
 
-A message is used in place: it holds its buffer until it is released, and the NIC gets the buffer back when it has used
-it up and nobody holds anything of it. While the application holds much, there are more buffers.
+A message is used in place: it holds its buffer until it is released, and the NIC gets the buffer back when it has
+used it up and nobody holds anything of it. While the application holds much, there are more buffers.
 """
 
 from collections import deque

@@ -7,15 +7,11 @@ worker post into one ring; so none may fill it: what exceeds its share waits her
 import enum
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from amoeba.core.errors import ResourceError, TryAgainError
 from amoeba.nic.address import EndpointAddress
 from amoeba.ucp.status import UcsStatus
-
-if TYPE_CHECKING:
-    from amoeba.ucp.endpoint import Endpoint
-    from amoeba.ucp.worker import Worker
+from amoeba.ucp.worker_base import FailingEndpoint, WorkerBase
 
 __all__ = ["Lane", "LaneKind"]
 
@@ -40,16 +36,19 @@ class Lane:
 
     __slots__ = ("address", "done", "endpoint", "error", "kind", "number", "posted", "share", "waiting", "worker")
 
-    def __init__(self, endpoint: "Endpoint", kind: LaneKind, address: EndpointAddress) -> None:
+    def __init__(
+        self, worker: WorkerBase, endpoint: FailingEndpoint, kind: LaneKind, address: EndpointAddress
+    ) -> None:
         self.endpoint = endpoint
-        self.worker: Worker = endpoint.worker
+        self.worker = worker
         self.kind = kind
         self.address = address
         self.number = self.worker.number_lane(self)
         self.posted = 0
         self.done = 0
-        self.share = self.worker.share_of(kind)
-        """Most of its operations that may be in the ring."""
+        entries = worker.rings.entries
+        self.share = entries // 4 if kind is LaneKind.MEMORY else entries // 16
+        """Most of its operations in the ring; messages may stay there for as long as nobody reads them."""
         self.waiting: deque[tuple[Callable[[], None], int]] = deque()
         """What is to be posted, with the descriptors that it takes."""
         self.error: UcsStatus | None = None

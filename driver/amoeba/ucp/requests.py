@@ -1,17 +1,15 @@
 """Requests of UCX's API: one object from the call to the end, which is the engine's request as well."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.transport import requests as engine
 from amoeba.transport.requests import Grant, Kind
+from amoeba.ucp.lanes import Lane
 from amoeba.ucp.status import UcsStatus, status_of_completion, ucs_error
-
-if TYPE_CHECKING:
-    from amoeba.ucp.lanes import Lane
-    from amoeba.ucp.worker import Worker
+from amoeba.ucp.worker_base import WorkerBase
 
 __all__ = ["Quiet", "Request"]
 
@@ -27,7 +25,7 @@ class Quiet(engine.Request):
     __slots__ = ("lane",)
 
     def __init__(
-        self, lane: "Lane", kind: int, length: int, buffers: Any = None, grants: tuple[Grant, ...] = ()
+        self, lane: Lane, kind: int, length: int, buffers: Any = None, grants: tuple[Grant, ...] = ()
     ) -> None:
         self.lane = lane
         self.context = None
@@ -55,13 +53,13 @@ class Request(engine.Request):
 
     __slots__ = ("callback", "code", "freed", "lane", "user_data", "worker")
 
-    lane: "Lane | None"
+    lane: Lane | None
     """That it was posted on; None: it has no descriptor of its own."""
 
     def __init__(
         self,
-        worker: "Worker",
-        lane: "Lane | None" = None,
+        worker: WorkerBase,
+        lane: Lane | None = None,
         kind: int = _OWN,
         length: int = 0,
         buffers: Any = None,

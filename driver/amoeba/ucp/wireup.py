@@ -8,63 +8,41 @@ peer: whatever makes no sense is dropped and counted.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from amoeba_model.ucp import UCP_ADDRESS, UCP_MESSAGE, MessageKind
+from amoeba_model.ucp import UCP_ADDRESS, MessageKind
 
 from amoeba.ucp.addresses import WorkerAddress
+from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.inbox import Letter
+from amoeba.ucp.message_headers import Header
 from amoeba.ucp.status import UcsError, UcsStatus
 
-if TYPE_CHECKING:
-    from amoeba.ucp.endpoint import Endpoint
-    from amoeba.ucp.worker import Worker
+__all__ = ["Connector", "Wireup"]
 
-__all__ = ["Header", "Wireup", "message_header"]
-
-_KIND = UCP_MESSAGE.bit_offset("kind")
-_FLAGS = UCP_MESSAGE.bit_offset("flags")
-_AM_ID = UCP_MESSAGE.bit_offset("am_id")
-_HEADER_LENGTH = UCP_MESSAGE.bit_offset("header_length")
-_ENDPOINT = UCP_MESSAGE.bit_offset("endpoint")
-NUMBER_BITS = 24
-_NUMBERS = 1 << NUMBER_BITS
 _MOST_UNASKED = 4096
 """Endpoints that peers alone have made; more of them are refused."""
 
 
-def message_header(kind: int, endpoint: int, flags: int = 0, am_id: int = 0, header_length: int = 0) -> int:
-    """The immediate data of a message between drivers: a UCP_MESSAGE."""
-    return (
-        kind << _KIND
-        | flags << _FLAGS
-        | am_id << _AM_ID
-        | header_length << _HEADER_LENGTH
-        | endpoint << _ENDPOINT
-    )
-
-
-class Header:
-    """A UCP_MESSAGE that has come."""
-
-    __slots__ = ("am_id", "endpoint", "flags", "header_length", "kind")
-
-    def __init__(self, data: int) -> None:
-        self.kind = data >> _KIND & 0xF
-        self.flags = data >> _FLAGS & 0xF
-        self.am_id = data >> _AM_ID & 0xFFFF
-        self.header_length = data >> _HEADER_LENGTH & 0xFFFF
-        self.endpoint = data >> _ENDPOINT & _NUMBERS - 1
-
-
-Handler = Callable[["Endpoint", Header, Letter], None]
+Handler = Callable[[Endpoint, Header, Letter], None]
 """What takes a message of one kind, and its chunk with it."""
+
+
+class Connector(Protocol):
+    """The worker, as this needs it."""
+
+    @property
+    def endpoints(self) -> dict[tuple[int, int], Endpoint]:
+        """By (uid of the worker at the other end, number of the endpoint as that one says it)."""
+
+    def make_endpoint(self, remote: WorkerAddress, number: int, remote_number: int) -> Endpoint:
+        """A new endpoint to a worker, which its driver knows by ``remote_number``."""
 
 
 class Wireup:
     """Who is at the other end of a worker's endpoints."""
 
-    def __init__(self, worker: "Worker") -> None:
+    def __init__(self, worker: Connector) -> None:
         self._worker = worker
         self._remotes: dict[int, WorkerAddress] = {}
         """Workers that have sent a WIREUP_REQUEST, by how events name them."""
@@ -84,7 +62,7 @@ class Wireup:
         self._numbers[uid] += 1
         return number
 
-    def adopt(self, uid: int, number: int) -> "Endpoint | None":
+    def adopt(self, uid: int, number: int) -> Endpoint | None:
         """The endpoint that a peer has made and the application asks for now."""
         endpoint = self._worker.endpoints.get((uid, number))
         if endpoint is not None and endpoint.unasked:
@@ -93,7 +71,7 @@ class Wireup:
             return endpoint
         return None
 
-    def forget(self, endpoint: "Endpoint") -> None:
+    def forget(self, endpoint: Endpoint) -> None:
         """It is closed: what still comes for it is dropped."""
         found = self._worker.endpoints.pop((endpoint.remote.uid, endpoint.number), None)
         if found is not None and found.unasked:
@@ -162,7 +140,7 @@ class Wireup:
             if uid == former.uid and endpoint.remote.source == former.source:
                 endpoint.fail(UcsStatus.UCS_ERR_CONNECTION_RESET)
 
-    def _gone(self, endpoint: "Endpoint", header: Header, letter: Letter) -> None:
+    def _gone(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
         """The other end was closed."""
         letter.chunk.release()
         endpoint.gone()

@@ -5,16 +5,13 @@ active messages, another one, so that neither kind of message holds up the other
 :meth:`Worker.progress`, callbacks included.
 """
 
-import secrets
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from amoeba_model.ucp import NO_CONTEXT
 
 from amoeba.core.errors import FabricError
 from amoeba.transport.context import Context as NicContext
-from amoeba.transport.peers import PeerMap
 from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives
 from amoeba.transport.requests import NEVER
@@ -22,13 +19,11 @@ from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
 from amoeba.ucp.context import Context
 from amoeba.ucp.endpoint import Endpoint
-from amoeba.ucp.handles import ucp_worker_h
 from amoeba.ucp.inbox import Inbox
-from amoeba.ucp.lanes import Lane, LaneKind
-from amoeba.ucp.objects import UcpObject
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
 from amoeba.ucp.structures import ucp_worker_params_t
 from amoeba.ucp.wireup import Wireup
+from amoeba.ucp.worker_base import WorkerBase
 
 __all__ = ["MAX_AM_HEADER", "Worker"]
 
@@ -38,11 +33,6 @@ _ENTRIES = 512
 """Of the transmit ring."""
 _EVENTS = 512
 """Of peers, that may wait in either event ring."""
-_MEMORY_SHARE = _ENTRIES // 4
-_MESSAGES_SHARE = _ENTRIES // 16
-"""Most operations of one lane in the ring: those of messages may stay there for as long as nobody reads them."""
-_MESSAGES_TOGETHER = _ENTRIES // 2
-"""Most messages of all lanes in the ring."""
 _MOST_NAME = 31
 """Characters of a name that are kept."""
 _BATCH = 256
@@ -51,31 +41,18 @@ _TAGGED = ucp_feature.UCP_FEATURE_TAG
 _MESSAGES = ucp_feature.UCP_FEATURE_STREAM | ucp_feature.UCP_FEATURE_AM
 
 
-class Worker(UcpObject, ucp_worker_h):
+class Worker(WorkerBase):
     """Where operations are posted and progress is made. Not safe for several threads at a time."""
 
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
-        self.context = context
-        self.nic = context.nic
-        self.params = params
         self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
         self.thread_mode = ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
-        self.uid = secrets.randbits(64)
         self.endpoints: dict[tuple[int, int], Endpoint] = {}
         """By (uid of the worker at the other end, number of the endpoint as that one says it)."""
-        self.lanes: dict[int, Lane] = {}
-        """By number; of closed endpoints, too, while something is under way."""
-        self.held_lanes: dict[Lane, None] = {}
-        """On which something waits to be posted."""
-        self.waiters: list[Callable[[], bool]] = []
-        """Called in progress until they say that they are done: flushes, closings."""
-        self.soon: deque[Callable[[], object]] = deque()
-        """Called once by the next progress."""
-        self._next_lane = 0
         self._taken: deque[Any] = deque()
         self._failed_lanes: deque[int] = deque()
         self._progressing = False
-        super().__init__(context)
+        super().__init__(context, params)
         try:
             self._open()
         except FabricError as error:
@@ -86,7 +63,7 @@ class Worker(UcpObject, ucp_worker_h):
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)
         self.rings = main.open_rings(_ENTRIES)
-        self.peers: PeerMap = main.open_peers()
+        self.peers = main.open_peers()
         self.dispatch = main.open_events(_EVENTS, self._number_of, listening=True)
         self.long_sends = main.open_long_sends(lambda: None)
         if self.context.features & _TAGGED:
@@ -98,8 +75,6 @@ class Worker(UcpObject, ucp_worker_h):
             self._failed_lanes.append(number)
 
         self.rings.peer_failed = peer_failed
-        self.messages: NicContext | None = None
-        self.inbox: Inbox | None = None
         if self.context.features & _MESSAGES:
             try:
                 self._open_messages()
@@ -145,6 +120,7 @@ class Worker(UcpObject, ucp_worker_h):
         """A new endpoint to a worker, which its driver knows by ``remote_number``."""
         self.context.adapter.reach(remote.main.mac, *remote.link)
         endpoint = Endpoint(self, remote, number, remote_number)
+        endpoint.on_close = self.wireup.forget
         self.endpoints[remote.uid, number] = endpoint
         return endpoint
 
@@ -161,42 +137,6 @@ class Worker(UcpObject, ucp_worker_h):
     def _number_of(self, ip: int, context: int) -> int:
         """Whom a message is from: the lane by which to read from him, or a number that no lane has."""
         return self.wireup.memory_lane(ip, context)
-
-    # Lanes
-
-    def number_lane(self, lane: Lane) -> int:
-        number = self._next_lane
-        self._next_lane += 1
-        self.lanes[number] = lane
-        return number
-
-    def share_of(self, kind: LaneKind) -> int:
-        return _MEMORY_SHARE if kind is LaneKind.MEMORY else _MESSAGES_SHARE
-
-    def may_begin(self, lane: Lane) -> bool:
-        """Whether an operation of this lane may go on now, as far as others are concerned."""
-        return True
-
-    def open_lane(self, lane: Lane) -> int:
-        """The entry of a lane in the peer table, opened if it was not. Raises what :meth:`PeerMap.find` raises."""
-        peers = self.peers
-        if lane.number not in peers:
-            peers.add(lane.number, lane.address)
-        return peers.find(lane.number)
-
-    def close_lane(self, lane: Lane) -> None:
-        """Close a lane when nothing is under way on it, and give its entry of the peer table back; does not wait."""
-
-        def close() -> bool:
-            if not lane.idle:
-                return False
-            if lane.number in self.peers:
-                self.peers.forget(lane.number)
-            self.lanes.pop(lane.number, None)
-            return True
-
-        if not close():
-            self.waiters.append(close)
 
     # Progress
 
