@@ -4,13 +4,14 @@ What C returns through pointers is returned, what fails raises a :class:`UcsErro
 absent fields are None: docs/ucp.md has the rules.
 """
 
-from amoeba.ucp import adapter, constants, handles, members, status, structures
-from amoeba.ucp.adapter import *  # noqa: F403
+from amoeba.ucp import adapter, constants, datatypes, handles, members, status, structures
+from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
 from amoeba.ucp.calls import contexts, endpoints, workers
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
 from amoeba.ucp.calls.workers import *  # noqa: F403
-from amoeba.ucp.constants import *  # noqa: F403  the names that C has, declared in the __all__ of each file
+from amoeba.ucp.constants import *  # noqa: F403
+from amoeba.ucp.datatypes import *  # noqa: F403
 from amoeba.ucp.handles import *  # noqa: F403
 from amoeba.ucp.members import *  # noqa: F403
 from amoeba.ucp.status import *  # noqa: F403
@@ -18,11 +19,12 @@ from amoeba.ucp.structures import *  # noqa: F403
 
 __all__: list[str] = []
 __all__ += adapter.__all__
-__all__ += contexts.__all__
-__all__ += endpoints.__all__
-__all__ += workers.__all__
 __all__ += constants.__all__
+__all__ += contexts.__all__
+__all__ += datatypes.__all__
+__all__ += endpoints.__all__
 __all__ += handles.__all__
 __all__ += members.__all__
 __all__ += status.__all__
 __all__ += structures.__all__
+__all__ += workers.__all__
