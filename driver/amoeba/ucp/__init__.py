@@ -6,9 +6,15 @@ absent fields are None: docs/ucp.md has the rules.
 
 from amoeba.ucp import adapter, constants, datatypes, handles, members, status, structures
 from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
-from amoeba.ucp.calls import contexts, endpoints, workers
+from amoeba.ucp.calls import atomics, contexts, endpoints, rma, workers
+from amoeba.ucp.calls import flushes as flush_calls
+from amoeba.ucp.calls import memory as memory_calls
+from amoeba.ucp.calls.atomics import *  # noqa: F403
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
+from amoeba.ucp.calls.flushes import *  # noqa: F403
+from amoeba.ucp.calls.memory import *  # noqa: F403
+from amoeba.ucp.calls.rma import *  # noqa: F403
 from amoeba.ucp.calls.workers import *  # noqa: F403
 from amoeba.ucp.constants import *  # noqa: F403
 from amoeba.ucp.datatypes import *  # noqa: F403
@@ -20,6 +26,7 @@ from amoeba.ucp.structures import *  # noqa: F403
 __all__: list[str] = []
 __all__ += adapter.__all__
 __all__ += constants.__all__
+__all__ += atomics.__all__
 __all__ += contexts.__all__
 __all__ += datatypes.__all__
 __all__ += endpoints.__all__
@@ -27,4 +34,7 @@ __all__ += handles.__all__
 __all__ += members.__all__
 __all__ += status.__all__
 __all__ += structures.__all__
+__all__ += flush_calls.__all__
+__all__ += memory_calls.__all__
+__all__ += rma.__all__
 __all__ += workers.__all__
