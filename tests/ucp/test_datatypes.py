@@ -433,7 +433,7 @@ def test_chunks_out_of_order_are_a_mistake_of_the_driver(every, offset):
         transfer = getattr(layout, name)
         transfer(0, chunk)
         transfer(1, chunk)
-        with pytest.raises(ValueError, match="expected what follows byte 2|expected a range within 3 bytes"):
+        with pytest.raises(ValueError, match=r"expected what follows byte 2|expected a range within 3 bytes"):
             transfer(offset, chunk)
         layout.finish()
 
