@@ -35,7 +35,7 @@ class DescriptorOpcode(enum.IntEnum):
     """What a transmit descriptor asks for."""
 
     NOP = 0
-    """Nothing; completes at once."""
+    """Nothing; completes at once, or with FENCE or FENCE_ALL when what these wait for has been answered."""
     WRITE = 1
     READ = 2
     ATOMIC = 3
@@ -57,6 +57,8 @@ class DescriptorOpcode(enum.IntEnum):
     behind its start: one packet."""
     TAGGED_FETCH_ATOMIC = 12
     """The same, with the old values as its result."""
+    PING = 13
+    """Nothing but an answer: OK from a peer's NIC that is there. ``length`` 0; no key, no memory."""
 
 
 class DescriptorFlags(enum.IntFlag):
@@ -70,6 +72,8 @@ class DescriptorFlags(enum.IntFlag):
     """``compare`` holds immediate data for the target's event ring; not with COMPARE_ATOMIC."""
     CHAINED = 1 << 4
     """The next descriptor continues this request: no completion here, a bad status is handed on to its end."""
+    FENCE_ALL = 1 << 5
+    """Begin only when everything that the context sent before, to whichever peer, has been answered."""
 
 
 TX_DESCRIPTOR = Record(
@@ -219,6 +223,8 @@ class EventKind(enum.IntEnum):
     """The receive of a CANCEL has been taken back."""
     REFUSED = 12
     """A receive descriptor that makes no sense (LOCAL_BAD_DESCRIPTOR) or cannot be read (LOCAL_DMA_FAULT)."""
+    ARRIVED = 13
+    """A message met no receive and lies in ``slot``, the youngest of the unexpected ones; only with ANNOUNCE."""
 
 
 class EventFlags(enum.IntFlag):
@@ -231,7 +237,7 @@ class EventFlags(enum.IntFlag):
     RELEASED = 1 << 2
     """The receive with this ``context`` is used up."""
     IN_SLOT = 1 << 3
-    """``slot`` is valid. But for FOUND the driver is to release it."""
+    """``slot`` is valid. But for FOUND and ARRIVED the driver is to release it."""
     LONG = 1 << 4
     """The message is a rendezvous: what lies in the slot is a RENDEZVOUS, ``length`` the message's."""
 

@@ -44,6 +44,8 @@ _BUFFER = 1 << 22
 """Bytes asked of the operating system for frames that wait; it may grant less."""
 _BATCH = 1024
 """Most datagrams taken at a time, so that a flood cannot stop the clock."""
+_MOST_LEARNED = 4096
+"""Processes that are known; those that send a frame after that are strangers."""
 _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _LONGEST_REST = 0.05
@@ -72,6 +74,9 @@ class UdpNetwork(Network):
         Seconds, of those in which time passes here, after which every other process is asked for a sign of life.
     silence : float
         Seconds without one after which a process is taken for gone.
+    learning : bool
+        Whether frames of processes that nobody has named are taken, too: from then on those for their Ethernet
+        address go back to where they came from, as a switch learns it.
 
     A process that was heard of is gone when its host says that nobody has its port any more, when another process
     answers from there, or when it is silent for too long. Then the network answers for its NICs, with NACKs by which
@@ -99,6 +104,7 @@ class UdpNetwork(Network):
         idle_hz: float = DEFAULT_IDLE_HZ,
         keepalive: float = DEFAULT_KEEPALIVE,
         silence: float = DEFAULT_SILENCE,
+        learning: bool = False,
     ) -> None:
         super().__init__(latency, impairments)
         if not idle_hz > 0:
@@ -108,6 +114,7 @@ class UdpNetwork(Network):
         self.idle_hz = idle_hz
         self.keepalive = keepalive
         self.silence = silence
+        self.learning = learning
         self.resets = 0
         self.incarnation = secrets.randbits(32)
         self.strangers = 0
@@ -159,6 +166,10 @@ class UdpNetwork(Network):
         except OSError as error:
             raise DeviceError(f"cannot find the host {host!r}: {error}") from error
         self._remote[mac] = self._processes.setdefault(address, RemoteProcess(address))
+
+    def knows(self, mac: bytes) -> bool:
+        """Whether it is known where frames for this MAC address go."""
+        return mac in self._links or mac in self._remote
 
     def close(self) -> None:
         """Close the socket; NICs that are still attached can take no further step. Idempotent."""
@@ -249,7 +260,7 @@ class UdpNetwork(Network):
 
     def _take(self, datagram: bytes, sender: tuple[str, int]) -> None:
         process = self._processes.get(sender)
-        if process is None:
+        if process is None and not self.learning:
             self.strangers += 1
             return
         data = datagram[DATAGRAM_HEADER.size :]
@@ -258,6 +269,11 @@ class UdpNetwork(Network):
         known = (header.get("magic"), header.get("version")) == (_MAGIC, _VERSION) and kind <= _ANSWER
         if not known or bool(data) is not (kind == _FRAME):
             self.malformed += 1
+            return
+        if process is None:
+            process = self._learn(data, sender)
+        if process is None:
+            self.strangers += 1
             return
         if not self._hear(process, header["incarnation"]):
             return
@@ -274,6 +290,14 @@ class UdpNetwork(Network):
             self.log.append((OUTSIDE, Frame(self.now, data, "lost" if lost else "")))
         if not lost:
             self._enter(self.now, None, destination, data)
+
+    def _learn(self, frame: bytes, sender: tuple[str, int]) -> RemoteProcess | None:
+        """A process that sends a frame and was not named: where it is. None: it cannot have this address."""
+        mac = frame[6:12]
+        if len(mac) < 6 or self.knows(mac) or len(self._processes) >= _MOST_LEARNED:
+            return None
+        self._remote[mac] = self._processes[sender] = RemoteProcess(sender)
+        return self._remote[mac]
 
     def _forward(self, destination: bytes, data: bytes) -> bool:
         process = self._remote.get(destination)

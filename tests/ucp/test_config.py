@@ -316,3 +316,51 @@ def test_arguments_of_printing_are_checked_before_anything_is_printed(title, fla
     with pytest.raises(ucp.UcsInvalidParamError, match=name):
         ucp.ucp_config_print(ucp.ucp_config_read(), stream, title, flags)
     assert stream.getvalue() == ""
+
+
+# Use
+
+
+def test_one_configuration_serves_several_contexts_each_with_its_own_copy():
+    config = ucp.ucp_config_read()
+    ucp.ucp_config_modify(config, "RNDV_THRESH", "4k")
+    with ucp.open_adapters() as adapters:
+        params = ucp.ucp_params_t(features=ucp.UCP_FEATURE_RMA)
+        first, second = (ucp.ucp_init(params, config, adapter=adapter) for adapter in adapters)
+        ucp.ucp_config_modify(config, "RNDV_THRESH", "8k")
+        ucp.ucp_config_release(config)
+        assert [context.config.value("RNDV_THRESH") for context in (first, second)] == [4096, 4096]
+        with pytest.raises(ucp.UcsInvalidParamError, match="got a released one"):
+            ucp.ucp_init(params, config, adapter=adapters[0])
+
+
+def test_a_context_without_a_configuration_reads_the_environment(environment):
+    environment.setenv("UCX_NUM_EPS", "9")
+    with ucp.open_adapters() as adapters:
+        context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_RMA), None, adapter=adapters[0])
+        assert context.config.value("NUM_EPS") == 9
+
+
+@pytest.mark.parametrize("config", [5, {}, "UCX_TLS=all"])
+def test_a_context_is_not_made_with_what_is_no_configuration(config):
+    with (
+        ucp.open_adapters() as adapters,
+        pytest.raises(ucp.UcsInvalidParamError, match="config: expected a ucp_config"),
+    ):
+        ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_RMA), config, adapter=adapters[0])
+
+
+def test_the_configuration_says_what_the_process_s_own_nic_is(environment):
+    config = ucp.ucp_config_read()
+    assert (config.value("DEVICE"), config.value("LINK_HOST"), config.value("LINK_PORT")) == ("model", "127.0.0.1", 0)
+    ucp.ucp_config_modify(config, "LINK_HOST", "127.0.0.2")
+    context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_RMA), config)
+    try:
+        host, port = context.adapter.link
+        assert host == 0x7F000002
+        assert port
+    finally:
+        ucp.ucp_cleanup(context)
+    for name, value in (("DEVICE", "abacus"), ("LINK_PORT", "65536")):
+        with pytest.raises(ucp.UcsInvalidParamError, match=name):
+            ucp.ucp_config_modify(config, name, value)

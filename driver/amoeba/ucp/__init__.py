@@ -4,8 +4,13 @@ What C returns through pointers is returned, what fails raises a :class:`UcsErro
 absent fields are None: docs/ucp.md has the rules.
 """
 
-from amoeba.ucp import config, constants, datatypes, handles, library, members, status, structures
-from amoeba.ucp.config import *  # noqa: F403  the names that C has, declared in the __all__ of each file
+from amoeba.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
+from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
+from amoeba.ucp.calls import contexts, endpoints, workers
+from amoeba.ucp.calls.contexts import *  # noqa: F403
+from amoeba.ucp.calls.endpoints import *  # noqa: F403
+from amoeba.ucp.calls.workers import *  # noqa: F403
+from amoeba.ucp.config import *  # noqa: F403
 from amoeba.ucp.constants import *  # noqa: F403
 from amoeba.ucp.datatypes import *  # noqa: F403
 from amoeba.ucp.handles import *  # noqa: F403
@@ -15,11 +20,15 @@ from amoeba.ucp.status import *  # noqa: F403
 from amoeba.ucp.structures import *  # noqa: F403
 
 __all__: list[str] = []
+__all__ += adapter.__all__
 __all__ += config.__all__
 __all__ += constants.__all__
+__all__ += contexts.__all__
 __all__ += datatypes.__all__
+__all__ += endpoints.__all__
 __all__ += handles.__all__
 __all__ += library.__all__
 __all__ += members.__all__
 __all__ += status.__all__
 __all__ += structures.__all__
+__all__ += workers.__all__

@@ -16,7 +16,14 @@ from amoeba.ucp.kinds import bits_of, text
 from amoeba.ucp.status import UcsNoElemError, invalid_param, ucs_error, wrong_type
 from amoeba.ucp.status import UcsStatus as _Status
 
-__all__ = ["ucp_config_modify", "ucp_config_print", "ucp_config_read", "ucp_config_release", "ucp_config_t"]
+__all__ = [
+    "taken_config",
+    "ucp_config_modify",
+    "ucp_config_print",
+    "ucp_config_read",
+    "ucp_config_release",
+    "ucp_config_t",
+]
 
 _PREFIX = "UCX_"
 _FLAGS = bits_of(ucs_config_print_flags_t, 32)
@@ -104,6 +111,11 @@ def _variables(filename: str, lines: TextIO) -> Iterator[tuple[str, str]]:
         if not equals:
             raise invalid_param(f"{filename}, line {number}: expected UCX_NAME=value, got {line.strip()[:60]!r}")
         yield name.strip(), value
+
+
+def taken_config(config: ucp_config_t | None) -> ucp_config_t:
+    """A copy of a configuration; of None, of what :func:`ucp_config_read` finds."""
+    return ucp_config_read(None, None) if config is None else _alive(config).copy()
 
 
 def ucp_config_release(config: ucp_config_t) -> None:

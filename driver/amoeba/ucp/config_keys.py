@@ -1,5 +1,5 @@
-"""The keys of a configuration: those of UCX 1.12's UCP, what their values look like, and what they are before anybody
-sets them.
+"""The keys of a configuration: those of UCX 1.12's UCP and our own, what their values look like, and what they are
+before anybody sets them.
 
 Programs set keys of UCX that speak of what our NICs do not have, such as its transports. These are known and their
 values are checked, and they change nothing: they are ``inert``.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from amoeba.devices.devices import DEVICE_KINDS
 from amoeba.ucp.status import invalid_param
 
 __all__ = ["AUTO", "KEYS", "Key", "Syntax"]
@@ -132,6 +133,13 @@ class Key(NamedTuple):
             raise invalid_param(f"{self.name}: expected {self.syntax.words}, got {text[:60]!r}") from None
 
 
+def _port(text: str) -> int:
+    number = _number(text)
+    if number >= 1 << 16:
+        raise ValueError
+    return number
+
+
 _ALL = "all"
 _KEYS = (
     Key("NET_DEVICES", _ALL, _TEXTS, "Network devices to use."),
@@ -192,6 +200,9 @@ _KEYS = (
     Key("RKEY_MPOOL_MAX_MD", "2", _UINT, "Memory domains of remote keys that come out of a pool."),
     Key("RX_MPOOL_SIZES", "64,1kb", _TEXTS, "Sizes of the pools that messages are received into."),
     Key("ADDRESS_VERSION", "v1", _VERSION, "The form of workers' addresses."),
+    Key("DEVICE", DEVICE_KINDS[0], _one_of(*DEVICE_KINDS), "What the process's own NIC is.", inert=False),
+    Key("LINK_HOST", "127.0.0.1", _TEXT, "Where its link to other processes listens: an IPv4 address.", inert=False),
+    Key("LINK_PORT", "0", Syntax("a port, 0: any", _port), "The UDP port of that link.", inert=False),
 )  # fmt: skip
 KEYS = {key.name: key for key in _KEYS}
 """Every key by its name."""

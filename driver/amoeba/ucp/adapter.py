@@ -1,0 +1,148 @@
+"""The NICs that contexts of UCX's API work through: opened for a program, or once for the process.
+
+``ucp_init`` has no argument that names a NIC: where none is given, the process has one, which is opened by the first
+context and closed with the last one, as the configuration says (``DEVICE``). It joins those of other processes by
+UDP, and needs no telling: a worker's address says where its NIC is, and frames tell where to answer.
+"""
+
+import contextlib
+import secrets
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from amoeba_model.device import Device
+from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_model.network import Network
+from amoeba_model.parameters import NicParameters
+from amoeba_model.udp_network import UdpNetwork
+
+from amoeba.core.lifetime import FabricObject
+from amoeba.devices.devices import open_device
+from amoeba.nic.nic import Nic, Retransmission
+from amoeba.ucp.objects import UcpObject
+
+__all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters"]
+
+_FIRST_MAC = 0x0200_0000_0001
+_FIRST_IP = 0x0A00_0001
+_OUR_MACS = 0x06 << 40
+"""Locally administered, and not those of a cluster."""
+_OUR_NETWORK = 0x0B00_0000
+_HOST_BITS = 24
+
+
+class Adapter(UcpObject):
+    """One NIC, and how others reach it."""
+
+    def __init__(self, parent: FabricObject, nic: Nic, network: UdpNetwork | None = None) -> None:
+        self.nic = nic
+        self.network = network
+        """Of several processes; None: all NICs that can be reached are attached already."""
+        self.uid = secrets.randbits(64)
+        """Of the process, as remote keys say it."""
+        super().__init__(parent)
+
+    @property
+    def link(self) -> tuple[int, int]:
+        """(IPv4 address, port) of the UDP socket through which others reach it; zeros where there is none."""
+        if self.network is None:
+            return 0, 0
+        host, port = self.network.address
+        return int.from_bytes(socket.inet_aton(host), "big"), port
+
+    def reach(self, mac: bytes, link_host: int, link_port: int) -> None:
+        """See to it that frames for this Ethernet address get to the process that has it."""
+        if self.network is None or not link_port or mac == self.nic.mac:
+            return
+        if not self.network.knows(mac):
+            self.network.connect(mac, socket.inet_ntoa(link_host.to_bytes(4, "big")), link_port)
+
+    def _release(self) -> None:
+        """Nothing: the NIC is closed by who opened it."""
+
+
+class Adapters(UcpObject, Sequence[Adapter]):
+    """NICs that were opened together; closing them closes everything opened through them."""
+
+    def __init__(self, devices: Sequence[Device], network: Network, *, retransmission: Retransmission | None) -> None:
+        self.network = network
+        nics = [Nic(device) for device in devices]
+        for nic in nics:
+            if retransmission is not None:
+                nic.retransmission = retransmission
+        super().__init__()
+        outside = network if isinstance(network, UdpNetwork) else None
+        self._adapters = [Adapter(self, nic, outside) for nic in nics]
+
+    @property
+    def nics(self) -> tuple[Nic, ...]:
+        return tuple(adapter.nic for adapter in self._adapters)
+
+    def __len__(self) -> int:
+        return len(self._adapters)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._adapters[index]
+
+    def __iter__(self) -> Iterator[Adapter]:
+        return iter(self._adapters)
+
+    def _release(self) -> None:
+        for adapter in self._adapters:
+            adapter.nic.close()
+        if isinstance(self.network, UdpNetwork):
+            self.network.close()
+
+
+def open_adapters(
+    kinds: Sequence[str] = ("model", "model"),
+    parameters: NicParameters | None = None,
+    *,
+    latency: int = Network.DEFAULT_LATENCY,
+    impairments: Impairments = PERFECT,
+    retransmission: Retransmission | None = None,
+    rtl_options: Mapping[str, Any] | None = None,
+) -> Adapters:
+    """Open NICs of these kinds in this process, joined by a network; ``ucp_init(..., adapter=)`` takes one of them.
+
+    Arguments as those of :func:`amoeba.open_cluster`.
+    """
+    network = Network(latency, impairments)
+    with contextlib.ExitStack() as opened:
+        devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
+        adapters = Adapters(devices, network, retransmission=retransmission)
+        for index, (device, nic) in enumerate(zip(devices, adapters.nics, strict=True)):
+            mac = (_FIRST_MAC + index).to_bytes(6, "big")
+            nic.set_address(mac, _FIRST_IP + index)
+            network.attach(device, mac)
+        opened.pop_all()
+    return adapters
+
+
+_default: list[Adapters] = []
+"""That of the process, while it is open."""
+
+
+def default_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int = 0) -> Adapter:
+    """The process's own NIC, opened if it is not open. ``host``, ``port``: where its UDP socket is to listen."""
+    if _default and not _default[0].closed:
+        return _default[0][0]  # type: ignore[no-any-return]
+    _default.clear()
+    with contextlib.ExitStack() as opened:
+        device = opened.enter_context(open_device(kind))
+        network = opened.enter_context(UdpNetwork(host, port, learning=True))
+        adapters = Adapters([device], network, retransmission=None)
+        number = secrets.randbelow((1 << _HOST_BITS) - 2) + 1
+        mac = (_OUR_MACS | secrets.randbits(40)).to_bytes(6, "big")
+        adapters.nics[0].set_address(mac, _OUR_NETWORK | number)
+        network.attach(device, mac)
+        opened.pop_all()
+    _default.append(adapters)
+    return adapters[0]  # type: ignore[no-any-return]
+
+
+def close_default(adapter: Adapter) -> None:
+    """Close the process's own NIC if this is it, and no context is open on it any more."""
+    if _default and _default[0][0] is adapter and not any(not child.closed for child in adapter._children.values()):
+        _default.pop().close()

@@ -1,0 +1,127 @@
+"""Where messages of streams, active messages and wireup land: buffers that take message after message.
+
+A message is used in place: it holds its buffer until it is released, and the NIC gets the buffer back when it has
+used it up and nobody holds anything of it. While the application holds much, there are more buffers.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.buffers import address_of, allocate
+from amoeba.transport.receives import ANYBODY, Receive, Receives
+from amoeba.transport.requests import DATA, RELEASED, Arrival
+
+__all__ = ["Chunk", "Inbox"]
+
+_DONE = int(ReturnCode.OK)
+_BUFFER_SIZE = 1 << 18
+_POSTED = 4
+"""Buffers that the NIC has, so that one can be used up while the driver does something else."""
+_MOST_SPARE = 4
+"""Buffers that are kept though neither NIC nor application needs them."""
+
+
+class _Buffer:
+    """Memory for messages. ``held``: how many of them somebody uses."""
+
+    __slots__ = ("address", "held", "posted", "view")
+
+    def __init__(self, size: int) -> None:
+        self.view = allocate(size)
+        self.address = address_of(self.view)
+        self.held = 0
+        self.posted = False
+
+
+class Chunk:
+    """A message, or what is left of it, in the buffer where it landed."""
+
+    __slots__ = ("_buffer", "_inbox", "view")
+
+    def __init__(self, inbox: "Inbox", buffer: _Buffer, view: memoryview) -> None:
+        self._inbox = inbox
+        self._buffer = buffer
+        self.view = view
+        buffer.held += 1
+
+    def release(self) -> None:
+        """It is used no more. Idempotent."""
+        buffer = self._buffer
+        if buffer is not None:
+            self._buffer = None  # type: ignore[assignment]  # so that a second call does nothing
+            self._inbox.let_go(buffer)
+
+
+class Letter(NamedTuple):
+    """A message as it has come."""
+
+    source: int
+    """IPv4 address of the sender's NIC, and 32 bits of its context."""
+    data: int
+    """Immediate data: a UCP_MESSAGE."""
+    chunk: Chunk
+
+
+class Inbox:
+    """Keeps receives posted, and makes letters of what arrives. ``payload``: bytes of the longest message."""
+
+    def __init__(self, receives: Receives, payload: int, size: int = _BUFFER_SIZE) -> None:
+        self._receives = receives
+        self._payload = payload
+        self._size = size
+        self._spare: list[_Buffer] = []
+        self._open = True
+        self.malformed = 0
+        """Messages that were dropped: without immediate data, or longer than a packet."""
+
+    def start(self) -> None:
+        """Post the first buffers: the NIC's context has been enabled."""
+        for _ in range(_POSTED):
+            self._post()
+
+    def _post(self) -> None:
+        buffer = self._spare.pop() if self._spare else _Buffer(self._size)
+        view = buffer.view
+        receive = Receive(False, 0, 0, ANYBODY, buffer, False, (view,), buffer.address, view.nbytes, view)
+        receive.multi = True
+        receive.grants = ((buffer.address, view.nbytes, True),)
+        buffer.posted = True
+        self._receives.post(receive, self._payload, False)
+
+    def take(self, ready: deque[Arrival]) -> Letter | None:
+        """The oldest message; None: there is none. Its chunk is to be released."""
+        while ready:
+            arrival = ready.popleft()
+            buffer = arrival.context
+            letter = None
+            start = arrival.buf - buffer.address
+            if arrival.kind & DATA and arrival.status == _DONE and not arrival.olen:
+                chunk = Chunk(self, buffer, buffer.view[start : start + arrival.length])
+                letter = Letter(arrival.source, arrival.data, chunk)
+            else:
+                self.malformed += 1
+            if arrival.kind & RELEASED:
+                buffer.posted = False
+                if self._open:
+                    self._post()
+                if not buffer.held:
+                    self._keep(buffer)
+            if letter is not None:
+                return letter
+        return None
+
+    def let_go(self, buffer: _Buffer) -> None:
+        """One message less of a buffer is used."""
+        buffer.held -= 1
+        if not buffer.held and not buffer.posted:
+            self._keep(buffer)
+
+    def _keep(self, buffer: _Buffer) -> None:
+        if len(self._spare) < _MOST_SPARE:
+            self._spare.append(buffer)
+
+    def close(self) -> None:
+        """Post no more."""
+        self._open = False

@@ -1,0 +1,122 @@
+"""Lanes: what goes from an endpoint to its worker in order, each by a packet delivery context of its own.
+
+What one lane waits for holds up no other: messages that nobody reads do not stop memory operations. All lanes of a
+worker post into one ring; so none may fill it: what exceeds its share waits here, in order.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Callable
+
+from amoeba.core.errors import ResourceError, TryAgainError
+from amoeba.nic.address import EndpointAddress
+from amoeba.ucp.status import UcsStatus
+from amoeba.ucp.worker_base import FailingEndpoint, WorkerBase
+
+__all__ = ["Lane", "LaneKind"]
+
+
+class LaneKind(enum.IntEnum):
+    """What a lane is for."""
+
+    MEMORY = 0
+    """Memory operations: put, get, atomics."""
+    TAGGED = 1
+    """Tagged messages."""
+    MESSAGES = 2
+    """Streams, active messages, and what drivers tell each other."""
+
+
+class Lane:
+    """One lane of an endpoint: an entry of the peer table, from its first use on.
+
+    Operations of a lane end in the order in which they were posted. ``posted`` counts those that were asked for,
+    ``done`` those that are over: a flush waits until that is as many as were posted when it was called.
+    """
+
+    __slots__ = ("address", "done", "endpoint", "error", "kind", "number", "posted", "share", "waiting", "worker")
+
+    def __init__(
+        self, worker: WorkerBase, endpoint: FailingEndpoint, kind: LaneKind, address: EndpointAddress
+    ) -> None:
+        self.endpoint = endpoint
+        self.worker = worker
+        self.kind = kind
+        self.address = address
+        self.number = self.worker.number_lane(self)
+        self.posted = 0
+        self.done = 0
+        entries = worker.rings.entries
+        self.share = entries // 4 if kind is LaneKind.MEMORY else entries // 16
+        """Most of its operations in the ring; messages may stay there for as long as nobody reads them."""
+        self.waiting: deque[tuple[Callable[[], None], int]] = deque()
+        """What is to be posted, with the descriptors that it takes."""
+        self.error: UcsStatus | None = None
+        """The first error of an operation of which there is no request, until a flush has told it."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way on it."""
+        return self.done == self.posted
+
+    def entry(self) -> int:
+        """Its entry of the peer table. Raises what :meth:`PeerMap.find` raises."""
+        peers = self.worker.peers
+        entry = peers.open.get(self.number)
+        if entry is None:
+            entry = self.worker.open_lane(self)
+        return entry
+
+    def may_post(self, descriptors: int = 1) -> bool:
+        """Whether something can be posted now, as nothing waits and there is room."""
+        return (
+            not self.waiting
+            and self.posted - self.done < self.share
+            and self.worker.rings.has_space(descriptors)
+            and self.worker.may_begin(self)
+        )
+
+    def submit(self, post: Callable[[], None], descriptors: int = 1) -> None:
+        """Call ``post``, which posts one request into the ring, now or when it is this operation's turn.
+
+        It is called once, later from progress; what it raises then ends nothing but itself: it has to tell its
+        request.
+        """
+        if self.may_post(descriptors):
+            try:
+                post()
+                self.posted += 1
+                return
+            except (TryAgainError, ResourceError):
+                pass  # the peer table, or the peer's entry, is not free now
+        self.posted += 1
+        self.waiting.append((post, descriptors))
+        self.worker.held_lanes[self] = None
+
+    def drain(self) -> int:
+        """Post what waits and can be posted now; how much that was."""
+        count = 0
+        waiting, worker = self.waiting, self.worker
+        while waiting and worker.may_begin(self):
+            post, descriptors = waiting[0]
+            in_ring = self.posted - self.done - len(waiting)
+            if in_ring >= self.share or not worker.rings.has_space(descriptors):
+                break
+            try:
+                post()
+            except (TryAgainError, ResourceError):
+                break
+            waiting.popleft()
+            count += 1
+        return count
+
+    def failed(self, status: UcsStatus) -> None:
+        """An operation without a request has ended with an error."""
+        if self.error is None:
+            self.error = status
+
+    def abandon(self) -> None:
+        """Nothing that waits is posted any more."""
+        self.posted -= len(self.waiting)
+        self.waiting.clear()
+        self.worker.held_lanes.pop(self, None)

@@ -1,0 +1,14 @@
+"""What all objects of UCX's API have in common."""
+
+from amoeba.core.lifetime import FabricObject
+from amoeba.ucp.status import invalid_param
+
+__all__ = ["UcpObject"]
+
+
+class UcpObject(FabricObject):
+    """Something that is closed before what it was made from; afterwards every call raises INVALID_PARAM."""
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise invalid_param(f"this {type(self).__name__} is closed")

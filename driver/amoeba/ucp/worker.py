@@ -1,0 +1,248 @@
+"""UCX's worker: what is posted, what arrives, and who is told (group WORKER of ucp.h).
+
+A worker has one context of the NIC for what it sends, for memory and tagged messages, and, where it takes streams or
+active messages, another one, so that neither kind of message holds up the other. Everything goes on in
+:meth:`Worker.progress`, callbacks included.
+"""
+
+from collections import deque
+from typing import Any
+
+from amoeba_model.ucp import NO_CONTEXT
+
+from amoeba.core.errors import FabricError
+from amoeba.transport.context import Context as NicContext
+from amoeba.transport.receives import Outlet
+from amoeba.transport.rendezvous import LongReceives
+from amoeba.transport.requests import NEVER
+from amoeba.ucp.addresses import WorkerAddress
+from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
+from amoeba.ucp.context import Context
+from amoeba.ucp.endpoint import Endpoint
+from amoeba.ucp.inbox import Inbox
+from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
+from amoeba.ucp.structures import ucp_worker_params_t
+from amoeba.ucp.wireup import Wireup
+from amoeba.ucp.worker_base import WorkerBase
+
+__all__ = ["MAX_AM_HEADER", "Worker"]
+
+MAX_AM_HEADER = 1024
+"""Bytes of the longest header of an active message."""
+_ENTRIES = 512
+"""Of the transmit ring."""
+_EVENTS = 512
+"""Of peers, that may wait in either event ring."""
+_MOST_NAME = 31
+"""Characters of a name that are kept."""
+_BATCH = 256
+"""Completions, and messages of each kind, that one call of progress takes at most."""
+_TAGGED = ucp_feature.UCP_FEATURE_TAG
+_MESSAGES = ucp_feature.UCP_FEATURE_STREAM | ucp_feature.UCP_FEATURE_AM
+
+
+class Worker(WorkerBase):
+    """Where operations are posted and progress is made. Not safe for several threads at a time."""
+
+    def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
+        self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
+        self.thread_mode = ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
+        self.endpoints: dict[tuple[int, int], Endpoint] = {}
+        """By (uid of the worker at the other end, number of the endpoint as that one says it)."""
+        self._taken: deque[Any] = deque()
+        self._failed_lanes: deque[int] = deque()
+        self._progressing = False
+        super().__init__(context, params)
+        try:
+            self._open()
+        except FabricError as error:
+            self._closed = True
+            raise ucs_error_of(error) from error
+        self.wireup = Wireup(self)
+
+    def _open(self) -> None:
+        self.main = main = NicContext(self.context.protection)
+        self.rings = main.open_rings(_ENTRIES)
+        self.peers = main.open_peers()
+        self.dispatch = main.open_events(_EVENTS, self._number_of, listening=True)
+        self.long_sends = main.open_long_sends(lambda: None)
+        if self.context.features & _TAGGED:
+            self.receives = main.open_receives(main.outlet(None, selective=False))
+        failed = self.rings.peer_failed
+
+        def peer_failed(number: int) -> None:
+            failed(number)
+            self._failed_lanes.append(number)
+
+        self.rings.peer_failed = peer_failed
+        if self.context.features & _MESSAGES:
+            try:
+                self._open_messages()
+            except BaseException:
+                main.abandon()
+                self.nic.contexts.give_back(main.number)
+                raise
+        main.enable()
+        if self.messages is not None and self.inbox is not None:
+            self.messages.enable()
+            self.inbox.start()
+
+    def _open_messages(self) -> None:
+        self.messages = messages = NicContext(self.context.protection)
+        dispatch = messages.open_events(_EVENTS, lambda ip, context: ip << 32 | context, listening=True)
+        self.long_receives = LongReceives(self.rings, self.peers, dispatch)
+        outlet = Outlet(dispatch.ready, dispatch.number_of, self.long_receives.fetch, None, False)
+        receives = messages.open_receives(outlet)
+        self.inbox = Inbox(receives, self.nic.parameters.payload)
+
+    def describe(self) -> str:
+        """What it is and has, in lines."""
+        return (
+            f"# UCP worker {self.name}\n#\n"
+            f"#   address    : {self.address}\n"
+            f"#   endpoints  : {len(self.endpoints)}\n"
+            f"#   under way  : {self.rings.under_way} of {self.rings.entries} ring entries\n"
+        )
+
+    # Addresses
+
+    @property
+    def address(self) -> WorkerAddress:
+        """By which peers reach it."""
+        messages = NO_CONTEXT if self.messages is None else self.messages.number
+        return WorkerAddress(self.uid, self.main.address, messages, self.context.adapter.link)
+
+    def pack_address(self) -> bytes:
+        """The same as bytes."""
+        return self.address.pack()
+
+    def make_endpoint(self, remote: WorkerAddress, number: int, remote_number: int) -> Endpoint:
+        """A new endpoint to a worker, which its driver knows by ``remote_number``."""
+        self.context.adapter.reach(remote.main.mac, *remote.link)
+        endpoint = Endpoint(self, remote, number, remote_number)
+        endpoint.on_close = self.wireup.forget
+        self.endpoints[remote.uid, number] = endpoint
+        return endpoint
+
+    def connect(self, remote: WorkerAddress, *, loopback: bool = True) -> Endpoint:
+        """The application's next endpoint to a worker. Without ``loopback`` the next two to oneself pair up."""
+        number = self.wireup.next_number(remote.uid)
+        endpoint = self.wireup.adopt(remote.uid, number)
+        if endpoint is None:
+            crossed = remote.uid == self.uid and not loopback
+            endpoint = self.make_endpoint(remote, number, number ^ 1 if crossed else number)
+            endpoint.unasked = False
+        return endpoint
+
+    def _number_of(self, ip: int, context: int) -> int:
+        """Whom a message is from: the lane by which to read from him, or a number that no lane has."""
+        return self.wireup.memory_lane(ip, context)
+
+    # Progress
+
+    def progress(self) -> int:
+        """Go on with everything that can go on; how much did. Raises INVALID_PARAM inside a callback.
+
+        What a callback raises comes out of this call; everything else goes on at the next one.
+        """
+        self._check_open()
+        if self._progressing:
+            raise invalid_param("progress was called inside a callback of progress")
+        self._progressing = True
+        try:
+            count = self._go_on()
+            if not count:
+                self.nic.advance()
+                count = self._go_on()
+        finally:
+            self._progressing = False
+        return count
+
+    def _go_on(self) -> int:
+        count = 0
+        rings, taken = self.rings, self._taken
+        rings.announce()
+        while True:
+            batch: list[Any] = []
+            rings.poll(_BATCH, batch)
+            taken.extend(batch)
+            while taken:
+                over = taken.popleft()
+                count += 1
+                if over.silent != NEVER:
+                    over.over()
+            if not batch or count >= _BATCH:
+                break
+        if self._failed_lanes:
+            count += self._fail_lanes()
+        ready = self.dispatch.ready
+        for _ in range(min(len(ready), _BATCH)):
+            arrival = ready.popleft()
+            count += 1
+            arrival.context.arrived(arrival)
+        if self.inbox is not None:
+            count += self._read_inbox(self.inbox)
+        while self.soon:
+            count += 1
+            self.soon.popleft()()
+        if self.held_lanes:
+            count += self._drain()
+        if self.waiters:
+            count += self._look_at_waiters()
+        rings.announce()
+        return count
+
+    def _read_inbox(self, inbox: Inbox) -> int:
+        assert self.messages is not None
+        dispatch = self.messages.dispatch
+        assert dispatch is not None
+        dispatch.progress()
+        for count in range(_BATCH):
+            letter = inbox.take(dispatch.ready)
+            if letter is None:
+                return count
+            self.wireup.handle(letter)
+        return _BATCH
+
+    def _drain(self) -> int:
+        count = 0
+        for lane in list(self.held_lanes):
+            count += lane.drain()
+            if not lane.waiting:
+                self.held_lanes.pop(lane, None)
+        return count
+
+    def _look_at_waiters(self) -> int:
+        waiters, self.waiters = self.waiters, []
+        count = 0
+        try:
+            while waiters:
+                waiter = waiters.pop(0)
+                if waiter():
+                    count += 1
+                else:
+                    self.waiters.append(waiter)
+        finally:
+            self.waiters += waiters
+        return count
+
+    def _fail_lanes(self) -> int:
+        count = 0
+        while self._failed_lanes:
+            lane = self.lanes.get(self._failed_lanes.popleft())
+            if lane is not None:
+                count += 1
+                lane.endpoint.fail(UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT)
+        return count
+
+    def _release(self) -> None:
+        for lane in list(self.held_lanes):
+            lane.abandon()
+        if self.inbox is not None:
+            self.inbox.close()
+        if self.messages is not None:
+            self.messages.close()
+        self.main.close()
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.uid:#x} of {self.nic.device.name}>"
