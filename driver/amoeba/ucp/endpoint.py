@@ -45,8 +45,6 @@ class Endpoint(UcpObject, ucp_ep_h):
         self.user_data: Any = None
         self.wired = False
         """The other end has been told who sends."""
-        self.on_end: list[Callable[[UcsStatus], None]] = []
-        """Told once that it is over: with the failure, or with CANCELED when it is closed."""
         self.stream: Any = None
         """What there is of its stream, from the first use on."""
         self.incoming: Any = None
@@ -139,21 +137,20 @@ class Endpoint(UcpObject, ucp_ep_h):
         if self.failure is not None or self._closed:
             return
         self.failure = status
-        self._tell_end(status)
+        self._end(status)
         for lane in self.lanes:
             lane.abandon()
         handler = self.err_handler
         if handler is not None:
             self.worker.soon.append(lambda: None if self._closed else handler(self.err_arg, self, status))
 
-    def _tell_end(self, status: UcsStatus) -> None:
-        told, self.on_end = self.on_end, []
-        for tell in told:
-            tell(status)
+    def _end(self, status: UcsStatus) -> None:
+        for follower in self.worker.followers:
+            follower.endpoint_ended(self, status)
 
     def _release(self) -> None:
         self.on_close(self)
-        self._tell_end(UcsStatus.UCS_ERR_CANCELED)
+        self._end(UcsStatus.UCS_ERR_CANCELED)
         for lane in self.lanes:
             lane.abandon()
             self.worker.close_lane(lane)

@@ -4,8 +4,7 @@ What fits into a packet can be copied: then the call is over at once, and the ap
 are made only for what goes into the ring at once, of which a lane has a share; so they are bounded.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.ucp import MessageKind
@@ -14,29 +13,21 @@ from amoeba.core.buffers import address_of
 from amoeba.core.errors import ResourceError, TryAgainError
 from amoeba.transport.requests import Kind
 from amoeba.transport.rings import INJECT_SIZE
-from amoeba.ucp.constants import ucp_op_attr_t
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.message_headers import message_header
-from amoeba.ucp.requests import Quiet, Request
+from amoeba.ucp.request_params import ReadParam
+from amoeba.ucp.requests import Quiet
 
-__all__ = ["FORCED", "OPEN", "as_old", "send_copy", "will_copy"]
+__all__ = ["send_copy", "will_copy"]
 
 _SEND = int(DescriptorOpcode.SEND)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _SENDS = int(Kind.SEND)
-OPEN = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_NO_IMM_CMPL)
-"""The call must not say that it is over."""
-FORCED = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
-"""The call must be over at once, or do nothing."""
-_FAST = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FAST_CMPL)
 
 
-def will_copy(length: int, mask: int, *, scattered: bool, payload: int) -> bool:
-    """Whether a message of so many bytes is to be copied, given the flags of its call.
-
-    ``scattered``: it has to be gathered in any case.
-    """
-    return length <= INJECT_SIZE or (length <= payload and (scattered or bool(mask & (FORCED | _FAST))))
+def will_copy(length: int, read: ReadParam, payload: int, *, scattered: bool) -> bool:
+    """Whether a message of so many bytes is to be copied. ``scattered``: it has to be gathered in any case."""
+    return length <= INJECT_SIZE or (length <= payload and (scattered or read.forced or read.fast))
 
 
 def send_copy(
@@ -79,14 +70,3 @@ def send_copy(
     rings.post(sent, False, entry, _SEND, _IMMEDIATE, 0, 0, length, 0, 0, place, 0, data)
     lane.posted += 1
     return True
-
-
-def as_old(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """A callback of a call without parameters, which hears of no ``user_data``."""
-    if callback is None:
-        return None
-
-    def call(request: Request, status: Any, *told: Any) -> None:
-        callback(request, status, *told[:-1])
-
-    return call
