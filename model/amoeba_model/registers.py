@@ -30,7 +30,7 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
@@ -126,7 +126,7 @@ class Counter(enum.IntEnum):
     TIMEOUTS = 23
     """Times that a PDC heard nothing for its retransmission timeout."""
     FAILED_PDCS = 24
-    """PDCs given up: too many timeouts in a row, or a NACK that says so."""
+    """PDCs given up: too many timeouts in a row, a NACK that says so, or the register ``fail``."""
     NACKS_SENT = 25
     """Negative acknowledgements sent."""
     NACKS_RECEIVED = 26
@@ -325,7 +325,7 @@ def _peers_block() -> RegisterBlock:
     return _window(
         "peers",
         0x414D_0005,
-        0x40,
+        0x50,
         (
             _rw("mac_low", 0x10, "MAC address of the peer, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x14, "MAC address of the peer, bytes 1 (least significant) and 0."),
@@ -339,6 +339,7 @@ def _peers_block() -> RegisterBlock:
             _rw("context", 0x34, "Own context that uses this entry."),
             _rw("initiator", 0x3C, "By which of its contexts the peer is to know who sent a request (12 bits)."),
             Register("store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."),
+            Register("fail", 0x40, Access.W, "Give up the PDC of the entry written here, as after its last timeout."),
         ),
         "The peer table, written one entry at a time; each entry is one packet delivery context.",
     )
