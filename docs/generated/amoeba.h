@@ -347,6 +347,7 @@ enum amoeba_event_kind { /* What happened to memory of a context, or to a messag
     AMOEBA_EVENT_KIND_TAKEN = 10,
     AMOEBA_EVENT_KIND_CANCELLED = 11,
     AMOEBA_EVENT_KIND_REFUSED = 12,
+    AMOEBA_EVENT_KIND_ARRIVED = 13,
 };
 
 enum amoeba_event_flags {
@@ -363,6 +364,7 @@ enum amoeba_context_control {
     AMOEBA_CONTEXT_CONTROL_CSWAP_BY_BITS = 0x2,
     AMOEBA_CONTEXT_CONTROL_DATA_BY_KEY = 0x4,
     AMOEBA_CONTEXT_CONTROL_SHARES_RECEIVES = 0x8,
+    AMOEBA_CONTEXT_CONTROL_ANNOUNCE = 0x10,
 };
 
 enum amoeba_key_flags { /* flags of a key table entry. */

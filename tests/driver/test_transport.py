@@ -1,15 +1,17 @@
 """The engine alone: what UCX's API and others stand on, without an object, a flag or an entry of libfabric's."""
 
 
+import time
+
 import numpy as np
 import pytest
 from amoeba.core.errors import TryAgainError
 from amoeba.transport.posting import Local, PostFlags, post_vector
 from amoeba.transport.requests import DATA, NEVER, NO_SOURCE, Arrival, Kind, Request
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags, EventKind
 from amoeba_model.wire.uet import ReturnCode
 from support.pairs import PAIRS
-from workers import pair_of_workers, wait
+from workers import PATIENCE, pair_of_workers, wait
 
 OK = int(ReturnCode.OK)
 
@@ -17,6 +19,12 @@ OK = int(ReturnCode.OK)
 @pytest.fixture(params=PAIRS)
 def workers(request):
     with pair_of_workers(request.param) as pair:
+        yield pair
+
+
+@pytest.fixture(params=PAIRS)
+def announcing(request):
+    with pair_of_workers(request.param, announce=True) as pair:
         yield pair
 
 
@@ -136,3 +144,44 @@ def test_the_end_of_a_request_is_told_to_whoever_asked(workers):
     assert told == [OK]
     one.progress()
     assert not one.taken
+
+
+def test_a_context_that_announces_tells_of_messages_before_anybody_asks_for_them(announcing):
+    one, other = announcing
+    late = np.zeros(4, np.uint64)
+    met = np.zeros(4, np.uint64)
+    other.receive(met, 1, "met")
+    for tag in (1, 2):
+        one.send(np.full(4, tag, np.uint64), tag)
+    length = 2 * one.nic.parameters.payload
+    one.send(np.zeros(length, np.uint8), 3, "long")
+    wait(announcing, 1, other)
+    deadline = time.monotonic() + PATIENCE
+    while len(other.arrived) < 2:
+        for worker in announcing:
+            worker.progress()
+        assert time.monotonic() < deadline, other.arrived
+    short, long = other.arrived
+    flags = EventFlags.PHASE | EventFlags.IN_SLOT | EventFlags.TAGGED
+    assert (short.tag, short.length, short.slot, short.target) == (2, 32, 0, other.context.number)
+    assert (long.tag, long.length, long.slot) == (3, length, 1)
+    assert (short.flags & ~EventFlags.PHASE, long.flags & ~EventFlags.PHASE) == (
+        flags & ~EventFlags.PHASE,
+        (flags | EventFlags.LONG) & ~EventFlags.PHASE,
+    )
+    assert (short.source_ip, short.source_context) == (one.nic.ip, one.context.number)
+    other.receive(late, 2, "late")
+    (arrival,) = wait(announcing, 1, other)
+    assert (arrival.context, late.tolist()) == ("late", [2] * 4)
+    place = np.zeros(length, np.uint8)
+    other.receive(place, 3)
+    wait(announcing, 1, other)
+
+
+def test_without_being_asked_a_context_announces_nothing(workers):
+    one, other = workers
+    one.send(np.zeros(1, np.uint64), 2, "sent")
+    wait(workers, 1, one)
+    other.progress()
+    assert not other.dispatch.waiting
+    assert EventKind.ARRIVED not in other.dispatch.handlers

@@ -11,13 +11,14 @@ import numpy as np
 from amoeba.core.buffers import address_of
 from amoeba.devices.devices import open_device
 from amoeba.nic.address import EndpointAddress
+from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.transport.context import Context
 from amoeba.transport.posting import Local, grants_of, keep_of
 from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba.transport.receives import ANYBODY, Receive
 from amoeba.transport.requests import NEVER, Kind, Request
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.network import Network
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import KeyFlags
@@ -32,7 +33,7 @@ PATIENCE = 60.0
 class Worker:
     """A context with everything, and one peer that it knows by number 0."""
 
-    def __init__(self, nic: Nic, *, entries: int = 16) -> None:
+    def __init__(self, nic: Nic, *, entries: int = 16, announce: bool = False) -> None:
         self.nic = nic
         self.domain = ProtectionDomain(nic, job_id=7, pid_on_fep=1)
         self.context = context = Context(self.domain)
@@ -41,7 +42,11 @@ class Worker:
         self.dispatch = context.open_events(64, lambda ip, number: 0, listening=True)
         context.open_long_sends(lambda: None)
         self.receives = context.open_receives(context.outlet(None, selective=False))
-        context.enable()
+        self.arrived: list[Event] = []
+        """Of messages that met no receive; only if they are to ``announce`` themselves."""
+        if announce:
+            self.dispatch.handlers[EventKind.ARRIVED] = self.arrived.append
+        context.enable(announce=announce)
         self.taken: deque[Any] = deque()
         self.memory: list[np.ndarray] = []
         """Kept: the NIC has been granted it."""
@@ -121,7 +126,7 @@ def wait(workers: tuple[Worker, ...], count: int, worker: Worker) -> list[Any]:
 
 
 @contextmanager
-def pair_of_workers(kinds: str) -> Iterator[tuple[Worker, ...]]:
+def pair_of_workers(kinds: str, **options: Any) -> Iterator[tuple[Worker, ...]]:
     """Workers on devices of these kinds, which know each other by number 0."""
     network = Network(Network.DEFAULT_LATENCY)
     devices = [open_device(kind) for kind in kinds.split(",")]
@@ -131,7 +136,7 @@ def pair_of_workers(kinds: str) -> Iterator[tuple[Worker, ...]]:
         mac = (0x0200_0000_0001 + index).to_bytes(6, "big")
         nic.set_address(mac, 0x0A00_0001 + index)
         network.attach(device, mac)
-        made.append(Worker(nic))
+        made.append(Worker(nic, **options))
     made[0].meet(made[1].context.address)
     made[1].meet(made[0].context.address)
     yield tuple(made)
