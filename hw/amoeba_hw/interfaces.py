@@ -172,6 +172,7 @@ CONTEXT = data.StructLayout(
         "cswap_by_bits": 1,
         "data_by_key": 1,
         "shares_receives": 1,
+        "announces": 1,  # messages that meet no receive write an event
         "receive_context": 8,  # whose receives its messages meet, with shares_receives
         "transmit_base": 64,
         "transmit_size": 4,  # log2 of entries

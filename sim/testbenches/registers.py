@@ -84,7 +84,7 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 5,
+        ("device", "abi_version", 0): 6,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
@@ -174,7 +174,7 @@ async def contexts_and_own_address_are_shown(dut):
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
-        control=15,
+        control=31,
     )
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
@@ -187,6 +187,7 @@ async def contexts_and_own_address_are_shown(dut):
         "cswap_by_bits": 1,
         "data_by_key": 1,
         "shares_receives": 1,
+        "announces": 1,
         "receive_context": 0xFC,
         "transmit_base": 0x1_0000_0040,
         "transmit_size": 7,

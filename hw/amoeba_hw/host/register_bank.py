@@ -268,6 +268,7 @@ class RegisterBank(wiring.Component):
                 "cswap_by_bits": (control & ContextControl.CSWAP_BY_BITS).any(),
                 "data_by_key": (control & ContextControl.DATA_BY_KEY).any(),
                 "shares_receives": (control & ContextControl.SHARES_RECEIVES).any(),
+                "announces": (control & ContextControl.ANNOUNCE).any(),
             }
             bases = {name for name in CONTEXT.members if name.endswith("_base")}
             wide = {name: self._wide("contexts", name, index) for name in bases}
