@@ -340,8 +340,15 @@ def _peers_block() -> RegisterBlock:
             _rw("flags", 0x30, "PeerFlags."),
             _rw("context", 0x34, "Own context that uses this entry."),
             _rw("initiator", 0x3C, "By which of its contexts the peer is to know who sent a request (12 bits)."),
-            Register("store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."),
-            Register("fail", 0x40, Access.W, "Give up the PDC of the entry written here, as after its last timeout."),
+            Register(
+                "store",
+                0x38,
+                Access.W,
+                "Store the values above into the entry written here (16 bits); opens a new PDC.",
+            ),
+            Register(
+                "fail", 0x40, Access.W, "Give up the PDC of the entry written here (16 bits), as if it had timed out."
+            ),
         ),
         "The peer table, written one entry at a time; each entry is one packet delivery context.",
     )

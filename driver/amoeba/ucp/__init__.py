@@ -8,9 +8,10 @@ absent fields are None: docs/ucp.md has the rules.
 
 from amoeba.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
 from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
-from amoeba.ucp.calls import contexts, endpoints, workers
+from amoeba.ucp.calls import contexts, endpoints, streams, workers
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
+from amoeba.ucp.calls.streams import *  # noqa: F403
 from amoeba.ucp.calls.workers import *  # noqa: F403
 from amoeba.ucp.config import *  # noqa: F403
 from amoeba.ucp.constants import *  # noqa: F403
@@ -32,5 +33,6 @@ __all__ += handles.__all__
 __all__ += library.__all__
 __all__ += members.__all__
 __all__ += status.__all__
+__all__ += streams.__all__
 __all__ += structures.__all__
 __all__ += workers.__all__

@@ -224,12 +224,12 @@ class RegisterBank(wiring.Component):
         released = in_pages & (address[:page_bits] == offsets["slot_release"])
         yield "slot_releases", released, (("context", context), ("slot", value))
         blocks = {placed.block.name: placed for placed in self._blocks}
-        for name, number, record, entry in (
-            ("key_stores", "slot", "entry", self._key_entry()),
-            ("peer_stores", "index", "peer", self._peer()),
-        ):
-            selected = address == blocks[name.replace("_stores", "s")].address("store")
-            yield name, selected, ((number, value), (record, entry))
+        stored = address == blocks["keys"].address("store")
+        yield "key_stores", stored, (("slot", value), ("entry", self._key_entry()))
+        # One queue, so that both take effect in the order in which they are written.
+        fails = address == blocks["peers"].address("fail")
+        stored = address == blocks["peers"].address("store")
+        yield "peer_stores", stored | fails, (("index", value), ("peer", self._peer()), ("fail", fails))
         # The payload is nothing but the number.
         yield "counter_clears", address == blocks["device"].address("counter_clear"), ((slice(None), value),)
 
@@ -268,6 +268,7 @@ class RegisterBank(wiring.Component):
                 "cswap_by_bits": (control & ContextControl.CSWAP_BY_BITS).any(),
                 "data_by_key": (control & ContextControl.DATA_BY_KEY).any(),
                 "shares_receives": (control & ContextControl.SHARES_RECEIVES).any(),
+                "announces": (control & ContextControl.ANNOUNCE).any(),
             }
             bases = {name for name in CONTEXT.members if name.endswith("_base")}
             wide = {name: self._wide("contexts", name, index) for name in bases}

@@ -171,7 +171,8 @@ class RegisterBank:
         )
         self._keys.store(slot, entry)
 
-    def _store_peer(self, index: int) -> None:
+    def _store_peer(self, value: int) -> None:
+        index = value & 0xFFFF
         if index < self._core.parameters.peers:
             peer = Peer(
                 mac=(self._value("peers", "mac_high") & 0xFFFF) << 32 | self._value("peers", "mac_low"),
