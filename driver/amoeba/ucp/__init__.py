@@ -2,6 +2,8 @@
 
 What C returns through pointers is returned, what fails raises a :class:`UcsError`, structures are dataclasses whose
 absent fields are None: docs/ucp.md has the rules.
+
+``__all__`` of a file of this folder is what it adds to these names; what else it defines is the driver's.
 """
 
 from amoeba.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
