@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
-#define AMOEBA_ABI_VERSION 5
+#define AMOEBA_ABI_VERSION 6
 #define AMOEBA_BAR_SIZE 0x40000
 #define AMOEBA_DOORBELL_PAGE 0x20000
 #define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
@@ -344,6 +344,7 @@ enum amoeba_event_kind { /* What happened to memory of a context, or to a messag
     AMOEBA_EVENT_KIND_TAKEN = 10,
     AMOEBA_EVENT_KIND_CANCELLED = 11,
     AMOEBA_EVENT_KIND_REFUSED = 12,
+    AMOEBA_EVENT_KIND_ARRIVED = 13,
 };
 
 enum amoeba_event_flags {
@@ -360,6 +361,7 @@ enum amoeba_context_control {
     AMOEBA_CONTEXT_CONTROL_CSWAP_BY_BITS = 0x2,
     AMOEBA_CONTEXT_CONTROL_DATA_BY_KEY = 0x4,
     AMOEBA_CONTEXT_CONTROL_SHARES_RECEIVES = 0x8,
+    AMOEBA_CONTEXT_CONTROL_ANNOUNCE = 0x10,
 };
 
 enum amoeba_key_flags { /* flags of a key table entry. */

@@ -219,6 +219,8 @@ class EventKind(enum.IntEnum):
     """The receive of a CANCEL has been taken back."""
     REFUSED = 12
     """A receive descriptor that makes no sense (LOCAL_BAD_DESCRIPTOR) or cannot be read (LOCAL_DMA_FAULT)."""
+    ARRIVED = 13
+    """A message met no receive and lies in ``slot``, the youngest of the unexpected ones; only with ANNOUNCE."""
 
 
 class EventFlags(enum.IntFlag):
@@ -231,7 +233,7 @@ class EventFlags(enum.IntFlag):
     RELEASED = 1 << 2
     """The receive with this ``context`` is used up."""
     IN_SLOT = 1 << 3
-    """``slot`` is valid. But for FOUND the driver is to release it."""
+    """``slot`` is valid. But for FOUND and ARRIVED the driver is to release it."""
     LONG = 1 << 4
     """The message is a rendezvous: what lies in the slot is a RENDEZVOUS, ``length`` the message's."""
 

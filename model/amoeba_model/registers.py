@@ -30,7 +30,7 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
@@ -70,6 +70,8 @@ class ContextControl(enum.IntFlag):
     """Immediate data is accepted with READs by a key that has DATA, and else refused as without an event ring."""
     SHARES_RECEIVES = 1 << 3
     """Messages for this context meet the receives of the context ``receive_context``, not its own."""
+    ANNOUNCE = 1 << 4
+    """A message that meets no receive of this context writes an event ARRIVED when it joins the unexpected ones."""
 
 
 class Counter(enum.IntEnum):

@@ -11,13 +11,14 @@ from amoeba.core.buffers import address_of
 from amoeba.core.errors import TryAgainError
 from amoeba.devices.devices import open_device
 from amoeba.nic.address import EndpointAddress
+from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.transport.context import Context
 from amoeba.transport.posting import Local, PostFlags, grants_of, keep_of, post_vector
 from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba.transport.receives import ANYBODY, Receive
 from amoeba.transport.requests import DATA, NEVER, NO_SOURCE, Arrival, Kind, Request
-from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags, EventKind
 from amoeba_model.network import Network
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import KeyFlags
@@ -33,7 +34,7 @@ PATIENCE = 60.0
 class Worker:
     """A context with everything, and one peer that it knows by number 0."""
 
-    def __init__(self, nic: Nic, *, entries: int = 16) -> None:
+    def __init__(self, nic: Nic, *, entries: int = 16, announce: bool = False) -> None:
         self.nic = nic
         self.domain = ProtectionDomain(nic, job_id=7, pid_on_fep=1)
         self.context = context = Context(self.domain)
@@ -42,7 +43,11 @@ class Worker:
         self.dispatch = context.open_events(64, lambda ip, number: 0, listening=True)
         context.open_long_sends(lambda: None)
         self.receives = context.open_receives(context.outlet(None, selective=False))
-        context.enable()
+        self.arrived: list[Event] = []
+        """Of messages that met no receive; only if they are to ``announce`` themselves."""
+        if announce:
+            self.dispatch.handlers[EventKind.ARRIVED] = self.arrived.append
+        context.enable(announce=announce)
         self.taken: deque[Any] = deque()
         self.memory: list[np.ndarray] = []
         """Kept: the NIC has been granted it."""
@@ -127,7 +132,15 @@ def wait(workers: tuple[Worker, ...], count: int, worker: Worker) -> list[Any]:
 
 @pytest.fixture(params=PAIRS)
 def workers(request):
-    kinds = request.param.split(",")
+    yield from connected(request.param.split(","))
+
+
+@pytest.fixture(params=PAIRS)
+def announcing(request):
+    yield from connected(request.param.split(","), announce=True)
+
+
+def connected(kinds, **options):
     network = Network(Network.DEFAULT_LATENCY)
     devices = [open_device(kind) for kind in kinds]
     made = []
@@ -136,7 +149,7 @@ def workers(request):
         mac = (0x0200_0000_0001 + index).to_bytes(6, "big")
         nic.set_address(mac, 0x0A00_0001 + index)
         network.attach(device, mac)
-        made.append(Worker(nic))
+        made.append(Worker(nic, **options))
     made[0].meet(made[1].context.address)
     made[1].meet(made[0].context.address)
     yield tuple(made)
@@ -262,3 +275,44 @@ def test_the_end_of_a_request_is_told_to_whoever_asked(workers):
     assert told == [OK]
     one.progress()
     assert not one.taken
+
+
+def test_a_context_that_announces_tells_of_messages_before_anybody_asks_for_them(announcing):
+    one, other = announcing
+    late = np.zeros(4, np.uint64)
+    met = np.zeros(4, np.uint64)
+    other.receive(met, 1, "met")
+    for tag in (1, 2):
+        one.send(np.full(4, tag, np.uint64), tag)
+    length = 2 * one.nic.parameters.payload
+    one.send(np.zeros(length, np.uint8), 3, "long")
+    wait(announcing, 1, other)
+    deadline = time.monotonic() + PATIENCE
+    while len(other.arrived) < 2:
+        for worker in announcing:
+            worker.progress()
+        assert time.monotonic() < deadline, other.arrived
+    short, long = other.arrived
+    flags = EventFlags.PHASE | EventFlags.IN_SLOT | EventFlags.TAGGED
+    assert (short.tag, short.length, short.slot, short.target) == (2, 32, 0, other.context.number)
+    assert (long.tag, long.length, long.slot) == (3, length, 1)
+    assert (short.flags & ~EventFlags.PHASE, long.flags & ~EventFlags.PHASE) == (
+        flags & ~EventFlags.PHASE,
+        (flags | EventFlags.LONG) & ~EventFlags.PHASE,
+    )
+    assert (short.source_ip, short.source_context) == (one.nic.ip, one.context.number)
+    other.receive(late, 2, "late")
+    (arrival,) = wait(announcing, 1, other)
+    assert (arrival.context, late.tolist()) == ("late", [2] * 4)
+    place = np.zeros(length, np.uint8)
+    other.receive(place, 3)
+    wait(announcing, 1, other)
+
+
+def test_without_being_asked_a_context_announces_nothing(workers):
+    one, other = workers
+    one.send(np.zeros(1, np.uint64), 2, "sent")
+    wait(workers, 1, one)
+    other.progress()
+    assert not other.dispatch.waiting
+    assert EventKind.ARRIVED not in other.dispatch.handlers

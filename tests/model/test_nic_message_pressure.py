@@ -4,10 +4,11 @@ import random
 from collections.abc import Callable
 
 import pytest
-from amoeba_model.descriptors import DescriptorOpcode, EventFlags, EventKind
+from amoeba_model.descriptors import DescriptorOpcode, EventFlags, EventKind, ReceiveOpcode
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
+from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ReturnCode
 from support.messages import Mailbox
 from support.raw_driver import Pair
@@ -47,20 +48,80 @@ def test_without_a_free_slot_messages_are_held_back_and_none_is_lost_or_doubled(
     assert [box.pair.local.completion()["status"] for _ in range(4)] == [OK] * 4
 
 
-def test_every_message_needs_a_free_slot_also_if_it_will_not_use_it(make_model_pair: MakePair) -> None:
+def ask(stranger: Stranger, opcode: RequestOpcode, payload: bytes = bytes(8), **fields: int) -> FrameHeader:
+    """What the next message with tag 3 is answered; one that is held back may be sent again."""
+    stranger.send(stranger.frame(stranger.header(**message(opcode, payload), **fields), payload))
+    (answer,) = stranger.answers()
+    return answer.header
+
+
+def message(opcode: RequestOpcode, payload: bytes) -> dict[str, int]:
+    operation = {"atomic_opcode": AtomicOpcode.SUM, "atomic_datatype": AtomicDatatype.UINT64}
+    return {"opcode": opcode, "memory_key": 3, "request_length": len(payload), **operation}
+
+
+@pytest.fixture
+def full(make_model_pair: MakePair) -> Mailbox:
+    """Both slots are taken by messages of a sender who is read by nobody."""
     box = Mailbox(make_model_pair(NicParameters(unexpected=2)))
     for _ in range(2):
         assert box.send() == OK
-    box.receive(tag=3)
-    stranger = Stranger(box.pair)
-    atomic = {"atomic_opcode": AtomicOpcode.SUM, "atomic_datatype": AtomicDatatype.UINT64}
-    for opcode in (RequestOpcode.TAGGED_SEND, RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FETCH_ATOMIC):
-        fields = {"opcode": opcode, "memory_key": 3, "request_length": 8, **atomic}
-        stranger.send(stranger.frame(stranger.header(**fields), bytes(8)))
-        (nack,) = stranger.answers()
-        assert (nack.header.nack_code, nack.header.psn) == (NackCode.NO_RESOURCE, stranger.psn)
-    assert box.events(0) == []
-    assert box.pair.target.counter(Counter.DROPPED_SEQUENCE) == 3
+    return box
+
+
+def test_a_message_that_meets_a_receive_needs_no_slot(full: Mailbox) -> None:
+    stranger = Stranger(full.pair)
+    for place in range(0, 256, 64):
+        full.receive(place, tag=3)
+    for number in range(4):
+        fields = message(RequestOpcode.TAGGED_SEND, bytes(8))
+        assert stranger.ask(bytes([number] * 8), **fields).header.return_code == OK
+    assert [event["kind"] for event in full.events(4)] == [EventKind.RECEIVED] * 4
+    assert [full.buffer[64 * number : 64 * number + 8] for number in range(4)] == [bytes([n] * 8) for n in range(4)]
+
+
+def test_without_a_slot_a_message_that_meets_no_receive_is_held_back_until_one_is_posted(full: Mailbox) -> None:
+    stranger = Stranger(full.pair)
+    full.receive(tag=4)
+    held = ask(stranger, RequestOpcode.TAGGED_SEND)
+    assert (held.nack_code, held.psn) == (NackCode.NO_RESOURCE, stranger.psn)
+    full.receive(tag=3)
+    assert ask(stranger, RequestOpcode.TAGGED_SEND).return_code == OK
+    assert full.event()["tag"] == 3
+    assert full.pair.target.counter(Counter.DROPPED_SEQUENCE) == 1
+    assert full.pair.target.counter(Counter.MESSAGES_MATCHED) == 1
+
+
+def test_a_rendezvous_needs_a_slot_for_its_record_whatever_it_meets(full: Mailbox) -> None:
+    stranger = Stranger(full.pair)
+    full.receive(tag=3)
+    record = full.record(100)
+    assert ask(stranger, RequestOpcode.RENDEZVOUS_TSEND, record).nack_code == NackCode.NO_RESOURCE
+    full.context.receive(opcode=ReceiveOpcode.TAKE)
+    full.context.release_slot(full.event().get("slot", 0))
+    assert ask(stranger, RequestOpcode.RENDEZVOUS_TSEND, record).return_code == OK
+    assert full.event()["kind"] == EventKind.RENDEZVOUS
+
+
+@pytest.mark.parametrize("opcode", [RequestOpcode.TSEND_ATOMIC, RequestOpcode.TSEND_FETCH_ATOMIC])
+def test_a_tagged_atomic_needs_no_slot(full: Mailbox, opcode: RequestOpcode) -> None:
+    stranger = Stranger(full.pair)
+    one = (1).to_bytes(8, "little")
+    assert stranger.ask(one, **message(opcode, one)).header.return_code == ReturnCode.NO_MATCH
+    full.receive(tag=3)
+    assert stranger.ask(one, **message(opcode, one)).header.return_code == OK
+    assert full.event()["kind"] == EventKind.ATOMIC_RECEIVED
+    assert full.buffer.integer(0) == 1
+
+
+def test_what_the_checks_refuse_uses_up_no_receive_that_it_would_meet(full: Mailbox) -> None:
+    stranger = Stranger(full.pair)
+    full.receive(tag=3)
+    fields = message(RequestOpcode.TAGGED_SEND, bytes(8))
+    assert stranger.ask(bytes(8), **fields, job_id=1).header.return_code == ReturnCode.BAD_JOB_ID
+    assert full.events(0) == []
+    assert stranger.ask(bytes(8), **fields).header.return_code == OK
+    assert full.event()["kind"] == EventKind.RECEIVED
 
 
 def test_every_message_needs_room_for_an_event_also_if_it_has_none(make_model_pair: MakePair) -> None:

@@ -13,6 +13,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ReturnCode
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.message_programs import Order, Release, Restart, Send, Step, programs, run
 from support.raw_driver import Pair, connect
 
@@ -20,14 +21,14 @@ MakePair = Callable[..., Pair]
 PARAMETERS = NicParameters(contexts=2, target_pdcs=4, peers=4, receives=4, unexpected=4, payload=256)
 
 
-def run_fresh(steps: list[Step], parameters: NicParameters = PARAMETERS) -> None:
-    run(connect(ModelDevice, ModelDevice, parameters), steps)
+def run_fresh(steps: list[Step], parameters: NicParameters = PARAMETERS, *, announces: bool = False) -> None:
+    run(connect(ModelDevice, ModelDevice, parameters), steps, announces=announces)
 
 
 @settings(max_examples=150)
-@given(programs(PARAMETERS.unexpected))
-def test_random_programs_do_what_two_plain_lists_say(steps: list[Step]) -> None:
-    run_fresh(steps)
+@given(programs(PARAMETERS.unexpected), st.booleans())
+def test_random_programs_do_what_two_plain_lists_say(steps: list[Step], announces: bool) -> None:
+    run_fresh(steps, announces=announces)
 
 
 @settings(max_examples=30)

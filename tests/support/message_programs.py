@@ -179,6 +179,8 @@ class PlainMailbox:
     """The receiver's buffer."""
     source: bytes
     """The senders' buffer."""
+    announces: bool = False
+    """Messages that meet no receive have an event, too."""
     posted: list[_Posted] = field(default_factory=list)
     waiting: list[tuple[Send, int]] = field(default_factory=list)
     """Messages and their slots."""
@@ -212,16 +214,21 @@ class PlainMailbox:
         self.posted, self.waiting, self.orders, self.taken = [], [], [], set()
 
     def _go_on(self) -> None:
-        """Whatever may happen happens: descriptors as soon as they may, messages as long as a slot is free."""
+        """Whatever may happen happens: descriptors as soon as they may, messages as long as they have a place."""
         while True:
             order = self.orders[0] if self.orders else None
             if order is not None and not (self._posts(order) and len(self.posted) == self.receives):
                 self.orders.pop(0)
                 self._do(order)
-            elif self.held and len(self.taken) < self.slots:
+            elif self.held and self._has_place(self.held[0]):
                 self._arrive(self.held.pop(0))
             else:
                 return
+
+    def _has_place(self, send: Send) -> bool:
+        """A slot, a receive in its stead, or no need of either."""
+        meets = any(self._matches(posted.order, send) for posted in self.posted)
+        return len(self.taken) < self.slots or send.is_atomic or (meets and not send.is_rendezvous)
 
     @staticmethod
     def _posts(order: Order) -> bool:
@@ -243,6 +250,8 @@ class PlainMailbox:
             self.unexpected += 1
             self.waiting.append((send, self._into_slot(send)))
             self.ends.append((send, OK, 0))
+            if self.announces:
+                self._say(None, EventKind.ARRIVED, OK, *self.waiting[-1], released=False)
         elif send.is_rendezvous:
             slot = self._into_slot(send)
             self._meet(posted, send, EventKind.RENDEZVOUS, OK, slot)
@@ -297,7 +306,7 @@ class PlainMailbox:
 
     def _say(
         self,
-        order: Order,
+        order: Order | None,
         kind: EventKind,
         status: int,
         send: Send | None = None,
@@ -306,7 +315,8 @@ class PlainMailbox:
         released: bool = True,
     ) -> None:
         flags = EventFlags.RELEASED if released else EventFlags(0)
-        event = {"context": order.context, "kind": kind, "status": status, "address": address, "slot": slot or 0}
+        context = 0 if order is None else order.context
+        event = {"context": context, "kind": kind, "status": status, "address": address, "slot": slot or 0}
         if send is not None:
             flags |= EventFlags.IN_SLOT if slot is not None else 0
             flags |= EventFlags.LONG if send.is_rendezvous else 0
@@ -358,11 +368,12 @@ class PlainMailbox:
 class _Runner:
     """Lets a pair do the steps of a program one after the other, and compares."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, announces: bool) -> None:
         self._pair = pair
+        self._control = ContextControl.ENABLE | (ContextControl.ANNOUNCE if announces else 0)
         pair.initiator.set("device", retransmit_timeout=2000)
         pair.target.counter_memory()
-        self._box = box = Mailbox(pair)
+        self._box = box = Mailbox(pair, control=self._control)
         self._sources = [pair.local, pair.initiator.context(1, transmit_size=6, completion_size=6)]
         sharing = pair.target.context(1, receiver=0)
         for target, remote in enumerate((pair.remote, sharing)):
@@ -377,7 +388,7 @@ class _Runner:
         parameters = pair.target.parameters
         self._plain = PlainMailbox(
             parameters.receives, parameters.unexpected, box.buffer.address, pair.initiator.ip,
-            bytearray(box.buffer[:]), box.source[:],
+            bytearray(box.buffer[:]), box.source[:], announces,
         )  # fmt: skip
 
     def step(self, step: Step) -> None:
@@ -450,7 +461,7 @@ class _Runner:
             assert isinstance(ring, Buffer)
             ring[0] = bytes(ring.size)
         context.event_head = context.receive_tail = 0
-        self._pair.target.set("contexts", 0, control=1)
+        self._pair.target.set("contexts", 0, control=self._control)
         self._pair.target.settle()
 
     def _compare(self) -> None:
@@ -483,9 +494,12 @@ class _Runner:
         assert target.event_counter(COUNTER) == tuple(plain.counts)
 
 
-def run(pair: Pair, steps: list[Step]) -> None:
-    """Run a program on a fresh pair, of whose target context 0 takes the messages for contexts 0 and 1."""
-    runner = _Runner(pair)
+def run(pair: Pair, steps: list[Step], *, announces: bool = False) -> None:
+    """Run a program on a fresh pair, of whose target context 0 takes the messages for contexts 0 and 1.
+
+    ``announces``: context 0 says so when a message meets no receive.
+    """
+    runner = _Runner(pair, announces)
     for step in steps:
         runner.step(step)
     runner.finish()

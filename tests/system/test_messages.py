@@ -6,6 +6,7 @@ from amoeba_model.descriptors import EventFlags, ReceiveFlags
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from support.message_programs import Step, programs, run
 from support.messages import Mailbox
 from support.raw_driver import Pair
@@ -20,9 +21,11 @@ SLOTS = 64
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # every example takes two new devices: none to shrink
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(steps=programs(SLOTS))
-def test_random_programs_do_what_two_plain_lists_say(make_pair: MakePair, steps: list[Step]) -> None:
-    run(make_pair(), steps)
+@given(steps=programs(SLOTS), announces=st.booleans())
+def test_random_programs_do_what_two_plain_lists_say(
+    make_pair: MakePair, steps: list[Step], announces: bool
+) -> None:
+    run(make_pair(), steps, announces=announces)
 
 
 def test_without_a_free_slot_messages_wait_and_none_is_lost_or_doubled(device_pair: Pair) -> None:

@@ -40,6 +40,8 @@ class ContextSettings:
     """The context whose receives messages meet; None: its own."""
     data_by_key: bool = False
     """Immediate data comes only with reads by keys that allow it."""
+    announce: bool = False
+    """A message that meets no receive writes an event ARRIVED."""
 
 
 class ContextTable:
@@ -120,6 +122,8 @@ class ContextTable:
             control |= ContextControl.SHARES_RECEIVES
         if settings.data_by_key:
             control |= ContextControl.DATA_BY_KEY
+        if settings.announce:
+            control |= ContextControl.ANNOUNCE
         self._registers.write("contexts", "control", control, context)
         self._registers.flush()
 

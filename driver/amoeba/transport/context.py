@@ -148,10 +148,13 @@ class Context:
 
     # Its life
 
-    def enable(self, *, read_counter: int = 0, write_counter: int = 0, data_by_key: bool = False) -> None:
+    def enable(
+        self, *, read_counter: int = 0, write_counter: int = 0, data_by_key: bool = False, announce: bool = False
+    ) -> None:
         """Start it: from now on it reaches peers, and peers reach it. The counters count what these do.
 
-        ``data_by_key``: immediate data comes only with reads by keys that allow it.
+        ``data_by_key``: immediate data comes only with reads by keys that allow it. ``announce``: a message that
+        meets no receive writes an event ARRIVED, which goes to ``dispatch.handlers[EventKind.ARRIVED]``.
         """
         rings, events, receives = self.own_rings, self.events, self.receives
         self.nic.contexts.enable(
@@ -174,6 +177,7 @@ class Context:
                 read_counter=read_counter,
                 write_counter=write_counter,
                 data_by_key=data_by_key,
+                announce=announce,
             ),
         )
 

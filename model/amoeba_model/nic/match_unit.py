@@ -28,7 +28,7 @@ class Arrival(NamedTuple):
     receiver: Context
     """Whose event ring it is, and whose unexpected slots."""
     report: Report | None = None
-    """The event, if the message met a receive."""
+    """The event, if the message met a receive, or ``receiver`` announces those that met none."""
     counter: int = 0
     """Event counter that the event advances."""
 
@@ -49,6 +49,17 @@ class MatchUnit:
         parameters = self._core.parameters
         self._lists[context.number] = MatchLists(parameters.receives, parameters.unexpected)
 
+    def has_place(self, context: Context, header: FrameHeader) -> bool:
+        """Whether the message needs no unexpected slot, or one is free.
+
+        A tagged atomic never needs one, a rendezvous always, for its record; any other message unless it meets a
+        posted receive.
+        """
+        lists = self.lists(context)
+        if lists.free_slots or header.opcode in _TAGGED_ATOMICS:
+            return True
+        return header.opcode not in _RENDEZVOUS and lists.arrive(_message(header)) is not None
+
     def arrive(self, context: Context, header: FrameHeader, request: MemoryRequest) -> Arrival | ReturnCode:
         """A checked message that ``context`` receives: its ``request`` learns where it goes, or its return code says
         why it goes nowhere."""
@@ -60,7 +71,9 @@ class MatchUnit:
             self._put_into_slot(context, request, message)
             self.lists(context).wait(message)
             self._core.counters[Counter.MESSAGES_UNEXPECTED] += 1
-            return Arrival(context)
+            if not context.announces:
+                return Arrival(context)
+            return Arrival(context, Report(EventKind.ARRIVED, 0, ReturnCode.OK, message=message, in_slot=True))
         place = receive.use(message.length)
         self._meet(context, receive, place.released)
         if message.rendezvous:

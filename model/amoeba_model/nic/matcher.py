@@ -41,9 +41,9 @@ class Matcher:
         """Doorbell: the driver is done with an unexpected slot."""
         self._unit.lists(context).release_slot(slot)
 
-    def has_slot(self, context: Context) -> bool:
-        """Whether there is an unexpected slot for one more message."""
-        return self._unit.lists(context).free_slots > 0
+    def has_place(self, context: Context, header: FrameHeader) -> bool:
+        """Whether a message that ``context`` receives has somewhere to go: see :meth:`MatchUnit.has_place`."""
+        return self._unit.has_place(context, header)
 
     def forget(self, context: Context) -> None:
         """The context is disabled."""

@@ -149,6 +149,7 @@ class RegisterBank:
             context.receiver = self._contexts[receiver] if receiver < len(self._contexts) else _NO_CONTEXT
         context.cswap_by_bits = bool(control & ContextControl.CSWAP_BY_BITS)
         context.data_by_key = bool(control & ContextControl.DATA_BY_KEY)
+        context.announces = bool(control & ContextControl.ANNOUNCE)
         enable = bool(control & ContextControl.ENABLE)
         if enable and not context.enabled:
             context.restart()

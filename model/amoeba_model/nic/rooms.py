@@ -25,7 +25,7 @@ class TargetRooms:
         self._matcher = matcher
 
     def has_room(self, header: FrameHeader) -> bool:
-        """False if the request needs an event or a slot of which none is free."""
+        """False if the request needs an event of which none is free, or a slot, and meets no receive instead."""
         is_message = header.opcode in _MESSAGES
         if not (is_message or header.flags & _HEADER_DATA) or header.resource_index >= len(self._contexts):
             return True
@@ -34,5 +34,5 @@ class TargetRooms:
         if not (context.enabled and context.events.base):
             return True
         if is_message and context.unexpected_base:
-            return self._events.has_room(context) and self._matcher.has_slot(context)
+            return self._events.has_room(context) and self._matcher.has_place(context, header)
         return not header.flags & _HEADER_DATA or self._events.has_room(context)

@@ -19,6 +19,8 @@ class Context:
     cswap_by_bits: bool = False
     data_by_key: bool = False
     """Immediate data comes only with READs, by keys that allow it."""
+    announces: bool = False
+    """Messages that meet no receive write an event."""
     transmit_base: int = 0
     transmit_size: int = 0
     """log2 of entries."""
