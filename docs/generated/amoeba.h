@@ -139,6 +139,7 @@
 #define AMOEBA_PEERS_CONTEXT 0x034 /* RW: Own context that uses this entry. */
 #define AMOEBA_PEERS_INITIATOR 0x03c /* RW: By which of its contexts the peer is to know who sent a request (12 bits). */
 #define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here; opens a new PDC. */
+#define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here, as after its last timeout. */
 
 /* What happened since reset. */
 #define AMOEBA_COUNTERS_TYPE 0x414d0006
@@ -303,6 +304,7 @@ enum amoeba_descriptor_opcode { /* What a transmit descriptor asks for. */
     AMOEBA_DESCRIPTOR_OPCODE_RENDEZVOUS_TAGGED_SEND = 10,
     AMOEBA_DESCRIPTOR_OPCODE_TAGGED_ATOMIC = 11,
     AMOEBA_DESCRIPTOR_OPCODE_TAGGED_FETCH_ATOMIC = 12,
+    AMOEBA_DESCRIPTOR_OPCODE_PING = 13,
 };
 
 enum amoeba_descriptor_flags {
@@ -311,6 +313,7 @@ enum amoeba_descriptor_flags {
     AMOEBA_DESCRIPTOR_FLAGS_FENCE = 0x4,
     AMOEBA_DESCRIPTOR_FLAGS_IMMEDIATE = 0x8,
     AMOEBA_DESCRIPTOR_FLAGS_CHAINED = 0x10,
+    AMOEBA_DESCRIPTOR_FLAGS_FENCE_ALL = 0x20,
 };
 
 enum amoeba_receive_opcode { /* What a receive descriptor asks for. */

@@ -35,7 +35,7 @@ class DescriptorOpcode(enum.IntEnum):
     """What a transmit descriptor asks for."""
 
     NOP = 0
-    """Nothing; completes at once."""
+    """Nothing; completes at once, or with FENCE or FENCE_ALL when what these wait for has been answered."""
     WRITE = 1
     READ = 2
     ATOMIC = 3
@@ -57,6 +57,8 @@ class DescriptorOpcode(enum.IntEnum):
     behind its start: one packet."""
     TAGGED_FETCH_ATOMIC = 12
     """The same, with the old values as its result."""
+    PING = 13
+    """Nothing but an answer: OK from a peer's NIC that is there. ``length`` 0; no key, no memory."""
 
 
 class DescriptorFlags(enum.IntFlag):
@@ -70,6 +72,8 @@ class DescriptorFlags(enum.IntFlag):
     """``compare`` holds immediate data for the target's event ring; not with COMPARE_ATOMIC."""
     CHAINED = 1 << 4
     """The next descriptor continues this request: no completion here, a bad status is handed on to its end."""
+    FENCE_ALL = 1 << 5
+    """Begin only when everything that the context sent before, to whichever peer, has been answered."""
 
 
 TX_DESCRIPTOR = Record(

@@ -128,7 +128,7 @@ class Counter(enum.IntEnum):
     TIMEOUTS = 23
     """Times that a PDC heard nothing for its retransmission timeout."""
     FAILED_PDCS = 24
-    """PDCs given up: too many timeouts in a row, or a NACK that says so."""
+    """PDCs given up: too many timeouts in a row, a NACK that says so, or the register ``fail``."""
     NACKS_SENT = 25
     """Negative acknowledgements sent."""
     NACKS_RECEIVED = 26
@@ -327,7 +327,7 @@ def _peers_block() -> RegisterBlock:
     return _window(
         "peers",
         0x414D_0005,
-        0x40,
+        0x50,
         (
             _rw("mac_low", 0x10, "MAC address of the peer, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x14, "MAC address of the peer, bytes 1 (least significant) and 0."),
@@ -341,6 +341,7 @@ def _peers_block() -> RegisterBlock:
             _rw("context", 0x34, "Own context that uses this entry."),
             _rw("initiator", 0x3C, "By which of its contexts the peer is to know who sent a request (12 bits)."),
             Register("store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."),
+            Register("fail", 0x40, Access.W, "Give up the PDC of the entry written here, as after its last timeout."),
         ),
         "The peer table, written one entry at a time; each entry is one packet delivery context.",
     )

@@ -1,162 +1,31 @@
 """The engine alone: what UCX's API and others stand on, without an object, a flag or an entry of libfabric's."""
 
-import sys
+
 import time
-from collections import deque
-from typing import Any
 
 import numpy as np
 import pytest
-from amoeba.core.buffers import address_of
 from amoeba.core.errors import TryAgainError
-from amoeba.devices.devices import open_device
-from amoeba.nic.address import EndpointAddress
-from amoeba.nic.event_ring import Event
-from amoeba.nic.nic import Nic
-from amoeba.transport.context import Context
-from amoeba.transport.posting import Local, PostFlags, grants_of, keep_of, post_vector
-from amoeba.transport.protection_domain import ProtectionDomain
-from amoeba.transport.receives import ANYBODY, Receive
+from amoeba.transport.posting import Local, PostFlags, post_vector
 from amoeba.transport.requests import DATA, NEVER, NO_SOURCE, Arrival, Kind, Request
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags, EventKind
-from amoeba_model.network import Network
-from amoeba_model.opcodes import Datatype, Op
-from amoeba_model.registers import KeyFlags
 from amoeba_model.wire.uet import ReturnCode
 from support.pairs import PAIRS
+from workers import PATIENCE, pair_of_workers, wait
 
 OK = int(ReturnCode.OK)
-ALL = KeyFlags.REMOTE_READ | KeyFlags.REMOTE_WRITE
-PATIENCE = 60.0
-"""Seconds that a test waits for a simulated NIC."""
-
-
-class Worker:
-    """A context with everything, and one peer that it knows by number 0."""
-
-    def __init__(self, nic: Nic, *, entries: int = 16, announce: bool = False) -> None:
-        self.nic = nic
-        self.domain = ProtectionDomain(nic, job_id=7, pid_on_fep=1)
-        self.context = context = Context(self.domain)
-        self.rings = context.open_rings(entries)
-        self.peers = context.open_peers()
-        self.dispatch = context.open_events(64, lambda ip, number: 0, listening=True)
-        context.open_long_sends(lambda: None)
-        self.receives = context.open_receives(context.outlet(None, selective=False))
-        self.arrived: list[Event] = []
-        """Of messages that met no receive; only if they are to ``announce`` themselves."""
-        if announce:
-            self.dispatch.handlers[EventKind.ARRIVED] = self.arrived.append
-        context.enable(announce=announce)
-        self.taken: deque[Any] = deque()
-        self.memory: list[np.ndarray] = []
-        """Kept: the NIC has been granted it."""
-
-    def meet(self, address: EndpointAddress) -> None:
-        self.peers.add(0, address)
-
-    def expose(self, memory: np.ndarray) -> tuple[int, int]:
-        """(offset of the first byte, key) by which peers reach memory."""
-        start = address_of(memoryview(memory))
-        self.nic.dma.grant(start, memory.nbytes, writable=True)
-        self.memory.append(memory)
-        return 0, self.nic.keys.store(None, start, memory.nbytes, self.domain.number, ALL)
-
-    def put(self, value: int, to: tuple[int, int], context: Any = None) -> None:
-        self.rings.post(
-            Request(context, Kind.WRITE, False, 0, 8), False, self.peers.find(0), DescriptorOpcode.WRITE,
-            DescriptorFlags.INLINE, 0, 0, 8, *to, value, 0, 0,
-        )  # fmt: skip
-
-    def fetch_add(self, value: int, found: np.ndarray, at: tuple[int, int], context: Any = None) -> None:
-        result = Local(memoryview(found), None, writable=True)
-        request = Request(context, Kind.FETCH_ATOMIC, False, 0, 8, keep_of([result]), grants_of([result]))
-        self.rings.post(
-            request, False, self.peers.find(0), DescriptorOpcode.FETCH_ATOMIC, DescriptorFlags.INLINE, Op.FI_SUM,
-            Datatype.FI_UINT64, 8, *at, value, result.address, 0,
-        )  # fmt: skip
-
-    def send(self, message: np.ndarray, tag: int, context: Any = None) -> None:
-        source = Local(memoryview(message), None, writable=False)
-        request = Request(context, Kind.TAGGED_SEND, False, 0, source.length, keep_of([source]), grants_of([source]))
-        peer = self.peers.find(0)
-        if source.length > self.nic.parameters.payload:
-            sends = self.context.long_sends
-            assert sends is not None
-            sends.post(
-                request, False, peer, DescriptorOpcode.RENDEZVOUS_TAGGED_SEND, 0, source.segment, tag, 0
-            )
-            return
-        self.rings.post(
-            request, False, peer, DescriptorOpcode.TAGGED_SEND, 0, 0, 0, source.length, 0, tag, source.address, 0, 0
-        )
-
-    def receive(self, buffer: np.ndarray, tag: int, context: Any = None, ignore: int = 0) -> None:
-        view = memoryview(buffer)
-        place = Local(view, None, writable=True)
-        receive = Receive(
-            True, tag, ignore, ANYBODY, context, False, (view,), place.address, place.length, buffer
-        )
-        receive.grants = grants_of([place])
-        self.receives.post(receive, 0, False)
-
-    def flush(self) -> None:
-        """Wait until nothing is under way to the peer."""
-        entry = self.peers.find(0)
-        assert self.rings.wait_until(lambda: not self.rings.busy_with(entry), time.monotonic() + PATIENCE)
-
-    def progress(self) -> None:
-        for source in (self.rings, self.dispatch):
-            source.announce()
-            taken: list[Any] = []
-            source.poll(sys.maxsize, taken)
-            self.taken += [each for each in taken if each.silent != NEVER]
-
-    def close(self) -> None:
-        for memory in self.memory:
-            self.nic.dma.revoke(address_of(memoryview(memory)), memory.nbytes)
-        self.context.close()
-        self.domain.release()
-
-
-def wait(workers: tuple[Worker, ...], count: int, worker: Worker) -> list[Any]:
-    """The next ``count`` completions of a worker."""
-    deadline = time.monotonic() + PATIENCE
-    while len(worker.taken) < count:
-        for each in workers:
-            each.progress()
-        worker.nic.advance()
-        assert time.monotonic() < deadline, f"{len(worker.taken)} of {count} completions came"
-    return [worker.taken.popleft() for _ in range(count)]
 
 
 @pytest.fixture(params=PAIRS)
 def workers(request):
-    yield from connected(request.param.split(","))
+    with pair_of_workers(request.param) as pair:
+        yield pair
 
 
 @pytest.fixture(params=PAIRS)
 def announcing(request):
-    yield from connected(request.param.split(","), announce=True)
-
-
-def connected(kinds, **options):
-    network = Network(Network.DEFAULT_LATENCY)
-    devices = [open_device(kind) for kind in kinds]
-    made = []
-    for index, device in enumerate(devices):
-        nic = Nic(device)
-        mac = (0x0200_0000_0001 + index).to_bytes(6, "big")
-        nic.set_address(mac, 0x0A00_0001 + index)
-        network.attach(device, mac)
-        made.append(Worker(nic, **options))
-    made[0].meet(made[1].context.address)
-    made[1].meet(made[0].context.address)
-    yield tuple(made)
-    for worker in made:
-        worker.close()
-    for device in devices:
-        device.close()
+    with pair_of_workers(request.param, announce=True) as pair:
+        yield pair
 
 
 def test_puts_and_fetching_atomics_complete_with_what_they_were_posted_with(workers):

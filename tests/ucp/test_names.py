@@ -70,7 +70,7 @@ def test_an_enumeration_has_c_s_members_and_numbers(row):
     assert {name: int(member) for name, member in kind.__members__.items()} == row["members"]
 
 
-@each([row for row in ENUMERATIONS if row["name"] != "ucs_status_t"])
+@each(ENUMERATIONS)
 def test_members_are_names_of_their_own(row):
     kind = getattr(ucp, row["name"])
     for name in row["members"]:

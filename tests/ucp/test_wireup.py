@@ -2,7 +2,7 @@
 
 import pytest
 from amoeba_model.ucp import MessageKind
-from conftest import Entity, wait_for
+from entities import Entity, wait_for
 
 
 def collect(entity):

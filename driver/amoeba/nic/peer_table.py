@@ -50,6 +50,12 @@ class PeerTable:
         self._registers.write("peers", "initiator", initiator)
         self._registers.write("peers", "store", peer)
 
+    def fail(self, peer: int) -> None:
+        """Give an entry's packet delivery context up now: what is under way to it, and what is posted to it until it
+        is stored anew, ends with LOCAL_PDC_FAILED. Behind its end the NIC touches nothing that it was to touch.
+        """
+        self._registers.write("peers", "fail", peer)
+
     def _first_psn(self) -> int:
         """Where the packet delivery context that is being opened begins.
 

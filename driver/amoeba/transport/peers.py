@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -100,6 +100,27 @@ class PeerMap:
         """Raise FI_EINVAL for an unknown peer."""
         if number not in self._entries:
             self._receive_context(number)
+
+    def fail(self, number: int) -> None:
+        """Give a peer up now, with receive contexts of it: all that is under way to it ends as when it is gone, as
+        far as it has not been answered by then, and nothing of it is touched afterwards.
+
+        It is opened anew for the first operation after all others have ended. Raises FI_EINVAL for an unknown one.
+        """
+        self.check(number)
+        for each in self._entries.keys() & {number, *self._family(number)}:
+            entry, _ = self._entries[each]
+            self._rings.nic.peers.fail(entry)
+            self.open.pop(each, None)
+            self._failed.add(each)
+            self._rings.peer_failed(each)
+
+    def ping(self, number: int, done: Callable[[int], None], *, more: int = False) -> None:
+        """Find out whether a peer's NIC answers, as :meth:`TransmitRings.post_ping` does. One that does not fails.
+
+        Raises what :meth:`find` raises, and FI_EAGAIN if the ring is full.
+        """
+        self._rings.post_ping(self.find(number), done, number, more=more)
 
     def _receive_context(self, number: int) -> EndpointAddress:
         """The address of one receive context of a scalable endpoint. Raises FI_EINVAL if there is none."""

@@ -21,6 +21,7 @@ INLINE_SIZE = 8
 """Most bytes of operands that fit into a descriptor."""
 _U64 = 2**64 - 1
 _FENCE = int(DescriptorFlags.FENCE)
+_FENCE_ALL = int(DescriptorFlags.FENCE_ALL)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _COMPARE_ATOMIC = int(DescriptorOpcode.COMPARE_ATOMIC)
 _WRITE = int(DescriptorOpcode.WRITE)
@@ -39,6 +40,8 @@ class PostFlags(enum.IntFlag):
     """Operands and compare values, of 64 bytes each at most, are copied."""
     COMMIT = 8
     """It ends when the peer's memory has what it changed."""
+    FENCE_ALL = 16
+    """It begins when everything that the NIC's context sent before, to whichever peer, has been answered."""
 
 
 class Local:
@@ -120,8 +123,9 @@ def post_vector(
         used.append(_commit(pieces))
     if data is not None:
         _attach(pieces, data)
-    if flags & PostFlags.FENCE:
-        pieces[0] = pieces[0]._replace(flags=pieces[0].flags | _FENCE)
+    fences = (_FENCE if flags & PostFlags.FENCE else 0) | (_FENCE_ALL if flags & PostFlags.FENCE_ALL else 0)
+    if fences:
+        pieces[0] = pieces[0]._replace(flags=pieces[0].flags | fences)
     request.buffers = keep_of(used)
     request.grants = grants_of(used)
     rings.post_chain(request, flags & PostFlags.MORE, peer, op, datatype, pieces)

@@ -53,6 +53,8 @@ class _LongSend:
     grants: tuple[Grant, ...]
     delivered: bool = False
     """The record has reached the receiver's NIC."""
+    given_up: bool = False
+    """Its receiver has been given up before the record's end was known."""
     answer: int | None = None
     """The status that it ends with: the receiver has read it, or refused it."""
 
@@ -136,6 +138,8 @@ class LongSends:
             self._finish(token, status)
         elif send.answer is not None:
             self._finish(token, send.answer)
+        elif send.given_up:
+            self._finish(token, _PDC_FAILED)
 
     def _see_read(self, event: Event) -> None:
         """Somebody has read with immediate data: a long message, or the application's memory."""
@@ -153,8 +157,10 @@ class LongSends:
         """A peer has been given up: what it has not read by now, it will not."""
         self._peer_failed(dest_addr)
         for token, send in list(self._under_way.items()):
-            if send.request.dest_addr == dest_addr and send.delivered:
-                self._finish(token, _PDC_FAILED)
+            if send.request.dest_addr == dest_addr:
+                send.given_up = True
+                if send.delivered:
+                    self._finish(token, _PDC_FAILED)
 
     def _finish(self, token: int, status: int) -> None:
         send = self._forget(token)

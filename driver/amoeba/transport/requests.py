@@ -15,6 +15,7 @@ __all__ = [
     "DATA",
     "KINDS",
     "NEVER",
+    "NOBODY",
     "NO_SOURCE",
     "RELEASED",
     "Arrival",
@@ -27,13 +28,13 @@ __all__ = [
     "Piece",
     "Request",
     "Tally",
-    "closing",
+    "engine_request",
     "keeps",
     "take_reported",
 ]
 
 _OK = int(ReturnCode.OK)
-_NOBODY = -1
+NOBODY = -1
 """``dest_addr`` of the engine's own requests."""
 NO_SOURCE = 2**64 - 1
 """``source`` of what no peer has caused, or one whose number nobody knows."""
@@ -227,7 +228,7 @@ class Arrival:
     __slots__ = ("buf", "context", "data", "kind", "length", "olen", "source", "status", "tag")
 
     silent: int = 0
-    dest_addr: int = _NOBODY
+    dest_addr: int = NOBODY
     pieces: int = 1
     err_data: bytes = b""
 
@@ -295,9 +296,12 @@ class Owner(Protocol):
         """So many more requests to this entry of the peer table are under way."""
 
 
-def closing(done: Callable[[int], None]) -> Request:
-    """The engine's own request that closes a peer entry; ``done`` is called when it is closed, or cannot be."""
-    request = Request(None, Kind.OWN, NEVER, _NOBODY, 0)
+def engine_request(done: Callable[[int], None], dest_addr: int = NOBODY) -> Request:
+    """A request of the engine's own: ``done`` is called with the status of its end.
+
+    ``dest_addr``: the number of its peer, which is known to have failed if the request does.
+    """
+    request = Request(None, Kind.OWN, NEVER, dest_addr, 0)
     request.ended = done
     return request
 

@@ -85,8 +85,8 @@ class ContextRings(TransmitRings):
         """``_head`` as the NIC knows it."""
         self._pending: list[Request | None] = [None] * entries
         self._free = list(range(entries))
-        self._to_peer = [0] * nic.parameters.peers
-        """Requests under way by entry of the peer table."""
+        self._to_peer = [0] * (nic.parameters.peers + 1)
+        """Requests under way by entry of the peer table; behind them, those to no peer."""
         self.counters = [0] * KINDS
         """Event counters of the NIC by the kind of the requests that they count; 0: none."""
         self._counting = False

@@ -6,22 +6,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from amoeba_model.descriptors import DescriptorOpcode
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.interruptions import uninterrupted
 
 from amoeba.nic.nic import Nic
 from amoeba.transport.batches import Batch, Batches
 from amoeba.transport.requests import (
+    NOBODY,
     Companion,
     Piece,
     Request,
     Tally,
-    closing,
+    engine_request,
     take_reported,
 )
 
 __all__ = ["DRAIN_ROUNDS", "DRAIN_TIME", "TransmitRings"]
 
+_FENCE = int(DescriptorFlags.FENCE)
+_FENCE_ALL = int(DescriptorFlags.FENCE_ALL)
 DRAIN_TIME = 1.0
 """Seconds of host time that closing a context, and removing peers, waits for others."""
 DRAIN_ROUNDS = 100
@@ -155,7 +158,30 @@ class TransmitRings(ABC):
 
     def post_close(self, peer: int, done: Callable[[int], None]) -> None:
         """Close the delivery context of a peer entry, in order; ``done`` is called when it is, or cannot be."""
-        self.post(closing(done), True, peer, DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        self.post(engine_request(done), True, peer, DescriptorOpcode.CLOSE, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+    def post_fence(self, done: Callable[[int], None], peer: int | None = None, *, more: int = False) -> None:
+        """Learn when all is answered that the NIC's context has sent before, to this peer entry or, without one, to
+        all: ``done`` is then called, behind the ends of these requests, whatever they ended with. Sends nothing.
+
+        It takes a descriptor like any request, raises FI_EAGAIN as :meth:`post` does, and needs the doorbell unless
+        ``more`` follow. What others posted through the same ring is waited for, too; what a peer still has to read
+        (:attr:`held`) is not. ``done`` gets OK, or LOCAL_BAD_PEER of an entry that is not the context's.
+        """
+        flags, entry = (_FENCE_ALL, self.nic.parameters.peers) if peer is None else (_FENCE, peer)
+        self.post(engine_request(done), more, entry, DescriptorOpcode.NOP, flags, 0, 0, 0, 0, 0, 0, 0, 0)
+
+    def post_ping(
+        self, peer: int, done: Callable[[int], None], dest_addr: int = NOBODY, *, more: int = False
+    ) -> None:
+        """Ask the NIC behind a peer entry for an answer, behind what was posted to it before; touches no memory.
+
+        ``done`` is called with OK when it has come, or with LOCAL_PDC_FAILED when the NIC has given the peer up, of
+        which :attr:`peer_failed` hears as well if ``dest_addr`` is its number. That its NIC answers says nothing of
+        its context. Raises FI_EAGAIN as :meth:`post` does.
+        """
+        request = engine_request(done, dest_addr)
+        self.post(request, more, peer, DescriptorOpcode.PING, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
     @abstractmethod
     def count_by(self, kind: int, counter: int) -> None:

@@ -65,9 +65,9 @@ class ucp_dt_iov_t:
 class ucp_generic_dt_ops_t:
     """How an application packs and unpacks what it calls a datatype. All six have to be there.
 
-    ``dest`` and ``src`` are views that end with the call. Offsets begin at 0 and rise without gaps. ``unpack`` returns
-    a status or None, which is UCS_OK, or raises: the receive ends with that status, UCS_ERR_IO_ERROR if it is
-    none. ``packed_size`` is asked once, of either state; of a receive it is the most that fits.
+    ``dest`` and ``src`` are valid in the call alone. Offsets begin at 0 and rise without gaps. ``unpack`` returns a
+    status, or None, which is UCS_OK, or raises: the receive ends with that status, UCS_ERR_IO_ERROR if it is none.
+    ``packed_size`` is asked once, of either state; of a receive it is the most that fits.
     """
 
     start_pack: Callable[[Any, Any, int], Any] | None = None

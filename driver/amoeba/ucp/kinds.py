@@ -24,6 +24,7 @@ __all__ = [
     "cpu_set",
     "instance_of",
     "integer",
+    "known_bits",
     "memory_address",
     "one_of",
     "optional",
@@ -86,9 +87,17 @@ SIZE = unsigned(64)
 """``size_t``, in bytes unless something else is counted."""
 
 
+def known_bits(flags: type[enum.IntFlag]) -> int:
+    """All bits that have a name. The complement of no flags may have others."""
+    known = 0
+    for each in flags:
+        known |= each
+    return int(known)
+
+
 def bits_of(flags: type[enum.IntFlag], bits: int) -> Kind:
     """Flags in an unsigned integer of ``bits``, without those that are not known."""
-    known = int(~flags(0))
+    known = known_bits(flags)
     number = unsigned(bits)
 
     def check(name: str, given: Any) -> enum.IntFlag:

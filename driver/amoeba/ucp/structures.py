@@ -65,6 +65,7 @@ from amoeba.ucp.kinds import (
     callback,
     cpu_set,
     instance_of,
+    known_bits,
     memory_address,
     one_of,
     optional,
@@ -113,6 +114,7 @@ _INT = signed(32)
 _THREAD_MODE = one_of(ucs_thread_mode_t, ucs_thread_mode_t.UCS_THREAD_MODE_LAST)
 _MEMORY_TYPE = one_of(ucs_memory_type_t)
 _NAME = optional(text)
+_AM_FLAGS = known_bits(ucp_am_cb_flags)
 _AM_PRIVATE_FLAGS = 1 << 15
 _NO_ATTRIBUTES = ucp_am_recv_attr_t(0)
 
@@ -121,7 +123,7 @@ def _am_handler_flags(name: str, given: Any) -> ucp_am_cb_flags:
     """Flags of a handler. From bit 15 on they are the library's own, and refused (``ucp_am.c``)."""
     if _UNSIGNED(name, given) >= _AM_PRIVATE_FLAGS:
         raise invalid_param(f"{name}: expected flags below {_AM_PRIVATE_FLAGS:#x}, got {given:#x}")
-    return ucp_am_cb_flags(given & ~ucp_am_cb_flags(0))
+    return ucp_am_cb_flags(given & _AM_FLAGS)
 
 
 def _handler(kind: type) -> Any:
@@ -528,7 +530,7 @@ class ucp_request_param_t(Parameters):
         return mask & _OP_BITS | self.set_mask()
 
 
-_OP_BITS = int(~ucp_op_attr_t(0))
+_OP_BITS = known_bits(ucp_op_attr_t)
 _OP_FIELDS = sum(ucp_request_param_t.fields_by_bit().values())
 
 

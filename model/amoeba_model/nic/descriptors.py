@@ -37,7 +37,10 @@ _IMMEDIATE = DescriptorFlags.IMMEDIATE.value
 _INLINE = DescriptorFlags.INLINE.value
 _INLINE_SIZE = 8
 _LENGTH_LIMIT = 1 << 30
+_FENCE = DescriptorFlags.FENCE.value
+_FENCES = (DescriptorFlags.FENCE | DescriptorFlags.FENCE_ALL).value
 _NOP = DescriptorOpcode.NOP.value
+_PING = DescriptorOpcode.PING.value
 _COMPARE_ATOMIC = DescriptorOpcode.COMPARE_ATOMIC.value
 _ONE_PACKET = frozenset(
     {
@@ -94,10 +97,10 @@ class DescriptorCheck:
         self._peers = peers
 
     def check(self, request: Request) -> bool:
-        """Whether the request is to be sent; else it is over, with its status."""
+        """Whether the request is to wait for its turn; else it is over, with its status."""
         if request.status == _OK:
             request.status = self._status(request)
-        return request.status == _OK and request.opcode != _NOP
+        return request.status == _OK and (request.opcode != _NOP or bool(request.flags & _FENCES))
 
     def _status(self, request: Request) -> int:
         """What is wrong, in the architecture's order; else OK."""
@@ -107,14 +110,15 @@ class DescriptorCheck:
             opcode not in _KNOWN_OPCODES
             or request.flags & ~_KNOWN_FLAGS
             or (request.flags & _INLINE and length > _INLINE_SIZE)
-            or (request.flags & _IMMEDIATE and opcode == _COMPARE_ATOMIC)
+            or (request.flags & _IMMEDIATE and opcode in (_COMPARE_ATOMIC, _PING))
             or (form is not None and not _is_whole_elements(request.datatype, length))
             or length > _LENGTH_LIMIT
             or (opcode in _ONE_PACKET and length > self._payload)
             or (opcode in _RENDEZVOUS and length != _RENDEZVOUS_SIZE)
+            or (opcode == _PING and length != 0)
         ):
             return ReturnCode.LOCAL_BAD_DESCRIPTOR.value
-        if opcode == _NOP:
+        if opcode == _NOP and not request.flags & _FENCE:
             return _OK
         if form is not None and not self._capabilities.executes(form, request.op, request.datatype):
             return ReturnCode.AMO_UNSUPPORTED_OP.value

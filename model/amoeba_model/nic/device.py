@@ -75,7 +75,9 @@ class ModelDevice(SimulatedDevice):
             answers,
             Responder(core, self._transmitter),
         )
-        self._bank = RegisterBank(core, capabilities, self._contexts, keys, peers, matcher, event_counters)
+        self._bank = RegisterBank(
+            core, capabilities, self._contexts, keys, self._initiator, matcher, event_counters
+        )
         self._doorbells = DoorbellPages(
             self._contexts,
             {

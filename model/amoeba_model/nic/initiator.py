@@ -15,14 +15,17 @@ from amoeba_model.nic.peers import Peer
 from amoeba_model.nic.responses import ResponseHandler
 from amoeba_model.nic.retransmitter import Retransmitter
 from amoeba_model.nic.rings import Interrupts
-from amoeba_model.nic.tables import Context
+from amoeba_model.nic.tables import Context, Request
 from amoeba_model.trace import Stage
 from amoeba_model.wire.codec import FrameHeader
 
 __all__ = ["Initiator"]
 
 _CLOSE = DescriptorOpcode.CLOSE.value
+_NOP = DescriptorOpcode.NOP.value
 _FENCE = DescriptorFlags.FENCE.value
+_FENCE_ALL = DescriptorFlags.FENCE_ALL.value
+_FENCES = _FENCE | _FENCE_ALL
 
 
 class Initiator:
@@ -64,6 +67,22 @@ class Initiator:
         """Doorbell: the consumer index of the completion ring."""
         context.completions.consumed = head
         self._schedule(context)
+
+    def open_peer(self, index: int, peer: Peer) -> None:
+        """Register: store an entry. What was unanswered in the PDC before is nobody's any more."""
+        before, self._peers[index] = self._peers[index], peer
+        for number in (before.context, peer.context):
+            if number < len(self._contexts):
+                self._schedule(self._contexts[number])
+
+    def fail_peer(self, index: int) -> None:
+        """Register: give a PDC up now."""
+        if index < len(self._peers):
+            peer = self._peers[index]
+            if not peer.failed:
+                self.retransmitter.fail(index, peer)
+            if peer.context < len(self._contexts):
+                self._schedule(self._contexts[peer.context])
 
     def receive(self, header: FrameHeader, payload: bytes, cycle: int) -> None:
         """An acknowledgement or NACK."""
@@ -111,10 +130,14 @@ class Initiator:
     def _send_packet(self, context: Context) -> bool:
         """Send the next packet of the context's first request; whether it may go on."""
         request = context.requests[0]
-        peer = self._peers[request.peer]
-        if not peer.may_send(self._window):
+        if request.flags & _FENCES and not request.begun and self._is_fenced(request):
             return False
-        if peer.outstanding and (request.opcode == _CLOSE or (request.flags & _FENCE and not request.begun)):
+        if request.opcode == _NOP:
+            context.requests.popleft()
+            self.completions.complete(request, max(self._core.now, request.ready))
+            return True
+        peer = self._peers[request.peer]
+        if not peer.may_send(self._window) or (request.opcode == _CLOSE and peer.outstanding):
             return False
         packet = self._packetizer.cut(request, peer)
         if peer.failed:
@@ -124,3 +147,12 @@ class Initiator:
         if packet.is_last:
             context.requests.popleft()
         return True
+
+    def _is_fenced(self, request: Request) -> bool:
+        """Whether something is unanswered that the request is not to overtake."""
+        if request.flags & _FENCE and self._peers[request.peer].outstanding:
+            return True
+        number = request.context.number
+        return bool(request.flags & _FENCE_ALL) and any(
+            peer.outstanding and peer.context == number for peer in self._peers
+        )

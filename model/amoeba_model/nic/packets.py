@@ -66,6 +66,7 @@ _SES_OPCODES = {
     DescriptorOpcode.RENDEZVOUS_TAGGED_SEND.value: RequestOpcode.RENDEZVOUS_TSEND.value,
     DescriptorOpcode.TAGGED_ATOMIC.value: RequestOpcode.TSEND_ATOMIC.value,
     DescriptorOpcode.TAGGED_FETCH_ATOMIC.value: RequestOpcode.TSEND_FETCH_ATOMIC.value,
+    DescriptorOpcode.PING.value: _NO_OP,
     _CLOSE: _NO_OP,  # there is no SES header
 }
 _ATOMIC_OPCODES = [ATOMIC_OPCODES[op].value for op in Op]

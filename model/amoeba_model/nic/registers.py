@@ -8,6 +8,7 @@ from amoeba_model.layout import Access
 from amoeba_model.nic.capabilities import Capabilities
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.event_counters import EventCounters
+from amoeba_model.nic.initiator import Initiator
 from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.peers import Peer
 from amoeba_model.nic.tables import Context, Key, KeyTable
@@ -41,7 +42,7 @@ class RegisterBank:
         capabilities: Capabilities,
         contexts: list[Context],
         keys: KeyTable,
-        peers: list[Peer],
+        initiator: Initiator,
         matcher: Matcher,
         event_counters: EventCounters,
     ) -> None:
@@ -49,7 +50,7 @@ class RegisterBank:
         self._matcher = matcher
         self._contexts = contexts
         self._keys = keys
-        self._peers = peers
+        self._initiator = initiator
         self._values: dict[int, int] = {}
         self._storage: set[int] = set()
         self._events: dict[int, Callable[[int], None]] = {}
@@ -76,6 +77,7 @@ class RegisterBank:
         self._events[self._blocks["device"].address("counter_clear")] = event_counters.clear
         self._events[self._blocks["keys"].address("store")] = self._store_key
         self._events[self._blocks["peers"].address("store")] = self._store_peer
+        self._events[self._blocks["peers"].address("fail")] = initiator.fail_peer
 
     def read(self, offset: int) -> int:
         if self._counters <= offset < self._counters_end:
@@ -170,8 +172,8 @@ class RegisterBank:
         self._keys.store(slot, entry)
 
     def _store_peer(self, index: int) -> None:
-        if index < len(self._peers):
-            self._peers[index] = Peer(
+        if index < self._core.parameters.peers:
+            peer = Peer(
                 mac=(self._value("peers", "mac_high") & 0xFFFF) << 32 | self._value("peers", "mac_low"),
                 ip=self._value("peers", "ip"),
                 job_id=self._value("peers", "job_id") & 0xFF_FFFF,
@@ -183,6 +185,7 @@ class RegisterBank:
                 context=self._value("peers", "context"),
                 initiator=self._value("peers", "initiator") & 0xFFF,
             )
+            self._initiator.open_peer(index, peer)
 
 
 class DoorbellPages:

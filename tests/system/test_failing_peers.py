@@ -1,0 +1,205 @@
+"""The register that gives a peer up: everything to it ends at once, and nothing of it is touched afterwards."""
+
+import random
+
+import pytest
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.registers import Counter
+from amoeba_model.wire.uet import NackCode, ReturnCode
+from support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench
+from support.raw_driver import Pair, RawNic
+
+OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
+COMPLETION = DescriptorFlags.COMPLETION
+INLINE = COMPLETION | DescriptorFlags.INLINE
+
+
+def fail(nic: RawNic, entry: int) -> None:
+    nic.set("peers", fail=entry)
+    nic.settle()
+
+
+@pytest.fixture
+def bench(device_pair: Pair) -> Bench:
+    """With a second entry, 1, of the same context for the same peer. Timeouts would take for ever."""
+    bench = Bench(device_pair, timeout=1 << 24)
+    device_pair.initiator.peer(1, device_pair.remote, initial_psn=0x9000)
+    device_pair.initiator.settle()
+    return bench
+
+
+def close(**fields: int) -> dict[str, int]:
+    return {"opcode": DescriptorOpcode.CLOSE, "flags": COMPLETION, **fields}
+
+
+def test_all_that_is_under_way_to_it_ends_at_once_and_in_order(bench: Bench) -> None:
+    bench.cut_off()
+    ping = {"opcode": DescriptorOpcode.PING, "flags": COMPLETION}
+    bench.post(bench.write(1), bench.add(), ping, close(), bench.write(2), bench.add())
+    bench.sent(3)  # the CLOSE waits for these
+    before = bench.pair.initiator.device.cycles  # type: ignore[attr-defined]
+    fail(bench.pair.initiator, 0)
+    assert bench.statuses(6) == [FAILED] * 6
+    assert bench.pair.initiator.device.cycles - before < TIMEOUT  # type: ignore[attr-defined]
+    assert (bench.here(Counter.FAILED_PDCS), bench.here(Counter.TIMEOUTS)) == (1, 0)
+
+
+def test_what_is_posted_to_it_later_ends_without_a_frame(bench: Bench) -> None:
+    fail(bench.pair.initiator, 0)
+    bench.post(bench.write(1), bench.add())
+    assert bench.statuses(2) == [FAILED] * 2
+    assert (bench.here(Counter.REQUESTS_SENT), bench.here(Counter.FAILED_PDCS)) == (0, 1)
+
+
+def test_other_entries_go_on_as_if_nothing_had_happened(bench: Bench) -> None:
+    bench.answers.fate = lambda frame: [(5, frame)]
+    bench.post(bench.write(1, peer=1), bench.write(2), bench.write(3, peer=1))
+    bench.sent(2)
+    fail(bench.pair.initiator, 0)
+    entries = sorted((entry["context"], entry["status"]) for entry in (bench.pair.local.completion() for _ in "123"))
+    assert entries == [(0, OK), (1, FAILED), (2, OK)]
+    assert bench.pair.local.execute(**bench.write(4, peer=1))["status"] == OK
+
+
+def test_a_late_answer_is_not_taken(bench: Bench) -> None:
+    late: list[bytes] = []
+    bench.answers.fate = lambda frame: late.append(frame) or []  # type: ignore[func-returns-value]
+    bench.post(bench.add(), bench.write(1))
+    bench.pair.run(20)
+    assert late
+    fail(bench.pair.initiator, 0)
+    assert bench.statuses(2) == [FAILED] * 2
+    dropped = bench.here(Counter.DROPPED_RESPONSE)
+    for frame in late:
+        bench.pair.initiator.device.deliver(frame, 0)  # type: ignore[attr-defined]
+    bench.pair.run(20)
+    assert bench.here(Counter.DROPPED_RESPONSE) == dropped + len(late)
+    assert bench.result[:] == b"\xee" * SIZE
+    assert bench.pair.local.poll() is None
+
+
+def test_a_peer_that_is_held_back_or_sends_again_fails_too(bench: Bench) -> None:
+    bench.cut_off()
+    for code in (NackCode.NO_RESOURCE, NackCode.ROD_OOO):
+        bench.post(*(bench.write(number) for number in range(4)))
+        bench.sent(bench.here(Counter.REQUESTS_SENT) + 4)
+        bench.say(is_control=True, nack_code=code, psn=FIRST_PSN)
+        fail(bench.pair.initiator, 0)
+        assert bench.statuses(4) == [FAILED] * 4
+        bench.pair.initiator.peer(0, bench.pair.remote)
+        bench.pair.initiator.settle()
+
+
+def test_stored_anew_it_is_used_as_before(bench: Bench) -> None:
+    bench.cut_off()
+    bench.post(bench.write(1))
+    bench.sent(1)
+    fail(bench.pair.initiator, 0)
+    assert bench.statuses(1) == [FAILED]
+    bench.requests.fate = lambda frame: [(0, frame)]
+    bench.pair.initiator.peer(0, bench.pair.remote, initial_psn=0x30000)
+    assert bench.add_three() == [OK] * 3
+
+
+def test_a_register_written_before_an_entry_is_stored_fails_what_was_there_before(bench: Bench) -> None:
+    nic = bench.pair.initiator
+    for _ in range(3):
+        nic.set("peers", fail=0)
+        nic.peer(0, bench.pair.remote, initial_psn=0x30000)
+    nic.settle()
+    assert bench.add_three() == [OK] * 3
+
+
+def test_failing_twice_counts_once_and_an_index_outside_means_nobody(bench: Bench) -> None:
+    for entry in (0, 0, 32, 0xFFFF, 0x10001, 0):
+        fail(bench.pair.initiator, entry)
+        bench.pair.run(4)
+    assert bench.here(Counter.FAILED_PDCS) == 1
+    assert bench.pair.local.execute(**bench.write(1, peer=1))["status"] == OK
+
+
+def test_an_entry_that_was_never_stored_may_be_failed(bench: Bench) -> None:
+    fail(bench.pair.initiator, 7)
+    bench.pair.run(4)
+    bench.pair.initiator.peer(7, bench.pair.remote, initial_psn=0x70000)
+    bench.pair.initiator.settle()
+    assert bench.pair.local.execute(**bench.write(1, peer=7))["status"] == OK
+
+
+def test_a_long_request_that_was_begun_ends_without_its_rest(bench: Bench) -> None:
+    size = 64 * SIZE
+    source = bench.pair.initiator.buffer(size)
+    bench.cut_off()
+    bench.post({"opcode": DescriptorOpcode.WRITE, "flags": COMPLETION, "length": size, "local": source.address})
+    bench.sent(2)
+    fail(bench.pair.initiator, 0)
+    assert bench.statuses(1) == [FAILED]
+    sent = bench.here(Counter.REQUESTS_SENT)
+    bench.pair.run(20)
+    assert bench.here(Counter.REQUESTS_SENT) == sent
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whenever_it_fails_buffers_are_left_alone_behind_the_completion(make_model_pair, seed: int) -> None:
+    """Random programs over a lossy link, failed at any moment: after its completion a request reads nothing, and
+    nothing comes to lie in its result; before, it has its data if it is OK. Memory is withdrawn to see."""
+    check_failing(make_model_pair(), seed)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whenever_it_fails_buffers_are_left_alone_on_every_device(device_pair: Pair, seed: int) -> None:
+    check_failing(device_pair, 1000 + seed)
+
+
+def check_failing(pair: Pair, seed: int) -> None:
+    generator = random.Random(seed)
+    bench = Bench(pair, timeout=3000, limit=10)
+    nic, local = pair.initiator, pair.local
+    chance = generator.choice((0, 0.1, 0.3))
+    for side in (bench.requests, bench.answers):
+        side.fate = lambda frame: [] if generator.random() < chance else [(generator.randrange(3), frame)]
+    bench.region[0] = bytes([0x5A]) * SIZE
+    for lap in range(3):
+        nic.peer(0, pair.remote, initial_psn=0x100_0000 * (lap + 1))
+        nic.settle()
+        buffers, kinds = [], []
+        for number in range(12):
+            length = generator.choice((8, 64, SIZE, SIZE))
+            kind = generator.choice((DescriptorOpcode.READ, DescriptorOpcode.WRITE, DescriptorOpcode.FETCH_ATOMIC))
+            buffer = nic.buffer(SIZE, fill=0xEE if kind == DescriptorOpcode.READ else 0x11)
+            place = {"remote_address": bench.region.address, "remote_key": Pair.KEY}
+            fields = {"opcode": kind, "flags": COMPLETION, "length": length, "context": number, **place}
+            if kind == DescriptorOpcode.READ:
+                fields["result"] = buffer.address
+            elif kind == DescriptorOpcode.WRITE:
+                fields["local"] = buffer.address
+            else:
+                fields |= {"op": Op.FI_BOR, "datatype": Datatype.FI_UINT64, "length": min(length, 64),
+                           "local": buffer.address, "result": buffer.address + SIZE // 2}  # fmt: skip
+            local.put(**fields)
+            buffers.append(buffer)
+            kinds.append((kind, fields["length"]))
+        local.ring()
+        moment, ended, copies = generator.randrange(40), 0, {}
+        for step in range(4000):
+            if step == moment:
+                fail(nic, 0)
+            while (entry := local.poll()) is not None:
+                number = entry["context"]
+                assert entry["status"] in (OK, FAILED), f"seed {seed}: {entry}"
+                kind, length = kinds[number]
+                if entry["status"] == OK and kind == DescriptorOpcode.READ:
+                    assert buffers[number][:length] != b"\xee" * length, f"seed {seed}: no data"
+                copies[number] = buffers[number][:]
+                nic.device.revoke(buffers[number].address, SIZE)
+                ended += 1
+            if ended == 12 and step > moment:
+                break
+            pair.run(1)
+        assert ended == 12, f"seed {seed}: {ended} of 12 ended"
+        pair.run(40)
+        assert nic.device.faults() == [], f"seed {seed}: touched behind its completion"
+        for number, copy in copies.items():
+            assert buffers[number][:] == copy, f"seed {seed}: request {number} changed behind its completion"
+        assert local.poll() is None
