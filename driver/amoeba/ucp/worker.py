@@ -21,6 +21,7 @@ from amoeba.ucp.context import Context
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
+from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
 from amoeba.ucp.wireup import Wireup
 from amoeba.ucp.worker_base import WorkerBase
@@ -58,6 +59,8 @@ class Worker(WorkerBase):
             self._closed = True
             raise ucs_error_of(error) from error
         self.wireup = Wireup(self)
+        self.streams = Streams(self, self.wireup)
+        self.followers.append(self.streams)
 
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)

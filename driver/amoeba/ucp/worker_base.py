@@ -20,7 +20,7 @@ from amoeba.ucp.objects import UcpObject
 from amoeba.ucp.status import UcsStatus
 from amoeba.ucp.structures import ucp_worker_params_t
 
-__all__ = ["FailingEndpoint", "WorkerBase", "WorkerLane"]
+__all__ = ["FailingEndpoint", "Follower", "WorkerBase", "WorkerLane"]
 
 
 class FailingEndpoint(Protocol):
@@ -30,6 +30,16 @@ class FailingEndpoint(Protocol):
 
     def fail(self, status: UcsStatus) -> None:
         """It cannot be used any more."""
+
+
+class Follower(Protocol):
+    """Who has requests that wait for something else than the NIC, and keeps what belongs to endpoints."""
+
+    def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
+        """An endpoint was closed (CANCELED) or has failed: what waits for it ends with ``status``. May come twice."""
+
+    def cancel_all(self) -> None:
+        """The worker is being destroyed: all its requests end with CANCELED."""
 
 
 class WorkerLane(FencedLane, Protocol):
@@ -97,6 +107,8 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """Those that hold something; None, so that looking costs nothing, where there are none."""
         self.progressing = False
         """Inside :meth:`progress`, and so inside callbacks."""
+        self.followers: list[Follower] = []
+        """Told of ends, in this order."""
         self._next_lane = 0
         super().__init__(context)
 
