@@ -6,10 +6,13 @@ absent fields are None: docs/ucp.md has the rules.
 
 from amoeba.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
 from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
-from amoeba.ucp.calls import contexts, endpoints, streams, workers
+from amoeba.ucp.calls import contexts, endpoints, listeners, requests, streams, wakeup, workers
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
+from amoeba.ucp.calls.listeners import *  # noqa: F403
+from amoeba.ucp.calls.requests import *  # noqa: F403
 from amoeba.ucp.calls.streams import *  # noqa: F403
+from amoeba.ucp.calls.wakeup import *  # noqa: F403
 from amoeba.ucp.calls.workers import *  # noqa: F403
 from amoeba.ucp.config import *  # noqa: F403
 from amoeba.ucp.constants import *  # noqa: F403
@@ -29,8 +32,11 @@ __all__ += datatypes.__all__
 __all__ += endpoints.__all__
 __all__ += handles.__all__
 __all__ += library.__all__
+__all__ += listeners.__all__
 __all__ += members.__all__
+__all__ += requests.__all__
 __all__ += status.__all__
 __all__ += streams.__all__
 __all__ += structures.__all__
+__all__ += wakeup.__all__
 __all__ += workers.__all__
