@@ -52,7 +52,6 @@ class Worker(WorkerBase):
         """By (uid of the worker at the other end, number of the endpoint as that one says it)."""
         self._taken: deque[Any] = deque()
         self._failed_lanes: deque[int] = deque()
-        self._progressing = False
         super().__init__(context, params)
         try:
             self._open()
@@ -149,16 +148,16 @@ class Worker(WorkerBase):
         What a callback raises comes out of this call; everything else goes on at the next one.
         """
         self._check_open()
-        if self._progressing:
+        if self.progressing:
             raise invalid_param("progress was called inside a callback of progress")
-        self._progressing = True
+        self.progressing = True
         try:
             count = self._go_on()
             if not count:
                 self.nic.advance()
                 count = self._go_on()
         finally:
-            self._progressing = False
+            self.progressing = False
         return count
 
     def _go_on(self) -> int:
