@@ -6,7 +6,8 @@ absent fields are None: docs/ucp.md has the rules.
 
 from amoeba.ucp import adapter, constants, datatypes, handles, members, status, structures
 from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
-from amoeba.ucp.calls import contexts, endpoints, streams, workers
+from amoeba.ucp.calls import active_messages, contexts, endpoints, streams, workers
+from amoeba.ucp.calls.active_messages import *  # noqa: F403
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
 from amoeba.ucp.calls.streams import *  # noqa: F403
@@ -19,6 +20,7 @@ from amoeba.ucp.status import *  # noqa: F403
 from amoeba.ucp.structures import *  # noqa: F403
 
 __all__: list[str] = []
+__all__ += active_messages.__all__
 __all__ += adapter.__all__
 __all__ += constants.__all__
 __all__ += contexts.__all__
