@@ -49,6 +49,8 @@
 #define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written. */
 #define AMOEBA_DEVICE_COUNTER_BASE_HIGH 0x060 /* RW: The same, high half. */
 #define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero. */
+#define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
+#define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */
@@ -138,8 +140,8 @@
 #define AMOEBA_PEERS_FLAGS 0x030 /* RW: PeerFlags. */
 #define AMOEBA_PEERS_CONTEXT 0x034 /* RW: Own context that uses this entry. */
 #define AMOEBA_PEERS_INITIATOR 0x03c /* RW: By which of its contexts the peer is to know who sent a request (12 bits). */
-#define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here; opens a new PDC. */
-#define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here, as after its last timeout. */
+#define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here (16 bits); opens a new PDC. */
+#define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here (16 bits), as if it had timed out. */
 
 /* What happened since reset. */
 #define AMOEBA_COUNTERS_TYPE 0x414d0006
