@@ -12,6 +12,8 @@ from amoeba.ucp.calls import atomics, contexts, endpoints, rma, streams, workers
 from amoeba.ucp.calls import flushes as flush_calls
 from amoeba.ucp.calls import memory as memory_calls
 from amoeba.ucp.calls.atomics import *  # noqa: F403
+from amoeba.ucp.calls import active_messages, contexts, endpoints, streams, workers
+from amoeba.ucp.calls.active_messages import *  # noqa: F403
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
 from amoeba.ucp.calls.flushes import *  # noqa: F403
@@ -29,6 +31,7 @@ from amoeba.ucp.status import *  # noqa: F403
 from amoeba.ucp.structures import *  # noqa: F403
 
 __all__: list[str] = []
+__all__ += active_messages.__all__
 __all__ += adapter.__all__
 __all__ += config.__all__
 __all__ += constants.__all__

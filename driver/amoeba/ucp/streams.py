@@ -325,9 +325,7 @@ class Streams:
         stream = self._of(endpoint)
         given = stream.given.get(id(data))
         if given is None or given[0] is not data:
-            raise invalid_param(
-                "data: expected what ucp_stream_recv_data_nb() gave, unreleased"
-            )
+            raise invalid_param("data: expected what ucp_stream_recv_data_nb() gave, unreleased")
         del stream.given[id(data)]
         if given[1] is not None:
             given[1].release()

@@ -15,6 +15,7 @@ from amoeba.transport.context import Context as NicContext
 from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives
 from amoeba.transport.requests import NEVER
+from amoeba.ucp.active_messages import ActiveMessages
 from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
 from amoeba.ucp.context import Context
@@ -26,10 +27,8 @@ from amoeba.ucp.structures import ucp_worker_params_t
 from amoeba.ucp.wireup import Wireup
 from amoeba.ucp.worker_base import WorkerBase
 
-__all__ = ["MAX_AM_HEADER", "Worker"]
+__all__ = ["Worker"]
 
-MAX_AM_HEADER = 1024
-"""Bytes of the longest header of an active message."""
 _ENTRIES = 512
 """Of the transmit ring."""
 _EVENTS = 512
@@ -60,7 +59,8 @@ class Worker(WorkerBase):
             raise ucs_error_of(error) from error
         self.wireup = Wireup(self)
         self.streams = Streams(self, self.wireup)
-        self.followers.append(self.streams)
+        self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
+        self.followers += [self.streams, self.active_messages]
 
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)
