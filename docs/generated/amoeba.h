@@ -138,8 +138,8 @@
 #define AMOEBA_PEERS_FLAGS 0x030 /* RW: PeerFlags. */
 #define AMOEBA_PEERS_CONTEXT 0x034 /* RW: Own context that uses this entry. */
 #define AMOEBA_PEERS_INITIATOR 0x03c /* RW: By which of its contexts the peer is to know who sent a request (12 bits). */
-#define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here; opens a new PDC. */
-#define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here, as after its last timeout. */
+#define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here (16 bits); opens a new PDC. */
+#define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here (16 bits), as if it had timed out. */
 
 /* What happened since reset. */
 #define AMOEBA_COUNTERS_TYPE 0x414d0006
