@@ -49,6 +49,8 @@
 #define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written. */
 #define AMOEBA_DEVICE_COUNTER_BASE_HIGH 0x060 /* RW: The same, high half. */
 #define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero. */
+#define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
+#define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */

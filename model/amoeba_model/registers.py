@@ -230,6 +230,8 @@ def _device_block() -> RegisterBlock:
             ),
             _rw("counter_base_high", 0x60, "The same, high half."),
             Register("counter_clear", 0x64, Access.W, "Set the event counter written here (8 bits) to zero."),
+            _ro("cycles_low", 0x80, "Cycles since reset. Its halves are read one after the other."),
+            _ro("cycles_high", 0x84, "The same, high half."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),

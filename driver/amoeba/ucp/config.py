@@ -17,7 +17,6 @@ from amoeba.ucp.status import UcsNoElemError, invalid_param, ucs_error, wrong_ty
 from amoeba.ucp.status import UcsStatus as _Status
 
 __all__ = [
-    "taken_config",
     "ucp_config_modify",
     "ucp_config_print",
     "ucp_config_read",

@@ -25,12 +25,6 @@ from amoeba.ucp.kinds import SIZE, unsigned
 from amoeba.ucp.status import UcsStatus, invalid_param, status_of, wrong_type
 
 __all__ = [
-    "BYTES",
-    "GenericLayout",
-    "Layout",
-    "bytes_of",
-    "destination",
-    "source",
     "ucp_dt_create_generic",
     "ucp_dt_destroy",
     "ucp_dt_iov_t",

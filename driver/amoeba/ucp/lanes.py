@@ -43,6 +43,8 @@ class Lane:
     """
 
     __slots__ = (
+        "_open",
+        "_rings",
         "address",
         "done",
         "endpoint",
@@ -67,6 +69,8 @@ class Lane:
         self.number = self.worker.number_lane(self)
         self.posted = 0
         self.done = 0
+        self._rings = worker.rings
+        self._open = worker.peers.open
         self.noted = 0
         """``posted`` when somebody last looked for lanes that nobody uses."""
         self.share = 0
@@ -82,12 +86,22 @@ class Lane:
         """It goes there; what waits can be posted."""
         entries = self.worker.rings.entries
         self.address = address
-        self.share = entries // 4 if self.kind is LaneKind.MEMORY else entries // 16
+        self.share = entries // 2 if self.kind is LaneKind.MEMORY else entries // 16
 
     @property
     def idle(self) -> bool:
         """Whether nothing is under way on it."""
         return self.done == self.posted
+
+    @property
+    def for_memory(self) -> bool:
+        """Whether it is for memory operations."""
+        return self.kind is LaneKind.MEMORY
+
+    @property
+    def begun(self) -> int:
+        """How many of its operations have been posted into the ring."""
+        return self.posted - len(self.waiting)
 
     def entry(self) -> int:
         """Its entry of the peer table. Raises what :meth:`PeerMap.find` raises."""
@@ -99,12 +113,30 @@ class Lane:
 
     def may_post(self, descriptors: int = 1) -> bool:
         """Whether something can be posted now, as nothing waits and there is room."""
-        return (
-            not self.waiting
-            and self.posted - self.done < self.share
-            and self.worker.rings.has_space(descriptors)
-            and self.worker.may_begin(self)
-        )
+        return not self.waiting and self._has_room(self.posted - self.done, descriptors) and self._may_begin()
+
+    def entry_now(self) -> int | None:
+        """Its entry of the peer table, if one descriptor may be posted now; None: it has to be :meth:`submit`\\ ted.
+
+        Whoever posts counts it.
+        """
+        under_way = self.posted - self.done
+        if (
+            self.waiting
+            or under_way >= self.share
+            or under_way >= self._rings.room
+            or (self.worker.fences is not None and not self.worker.may_begin(self))
+        ):
+            return None
+        return self._open.get(self.number)
+
+    def _has_room(self, in_ring: int, descriptors: int) -> bool:
+        """Whether so many descriptors more can be posted.
+
+        A lane may have at most half of what the others leave, so that one whose peer is dead does not stop them.
+        """
+        room = self._rings.room
+        return in_ring < self.share and in_ring < room and descriptors <= room
 
     def submit(self, post: Callable[[], None], descriptors: int = 1, request: Waiting | None = None) -> None:
         """Call ``post``, which posts ``request`` into the ring, now or when it is this operation's turn.
@@ -125,11 +157,10 @@ class Lane:
     def drain(self) -> int:
         """Post what waits and can be posted now; how much that was."""
         count = 0
-        waiting, worker = self.waiting, self.worker
-        while waiting and worker.may_begin(self):
+        waiting = self.waiting
+        while waiting and self._may_begin():
             post, descriptors, request = waiting[0]
-            in_ring = self.posted - self.done - len(waiting)
-            if in_ring >= self.share or not worker.rings.has_space(descriptors):
+            if not self._has_room(self.begun - self.done, descriptors):
                 break
             try:
                 post()
@@ -141,6 +172,9 @@ class Lane:
             waiting.popleft()
             count += 1
         return count
+
+    def _may_begin(self) -> bool:
+        return self.worker.fences is None or self.worker.may_begin(self)
 
     def failed(self, status: UcsStatus) -> None:
         """An operation without a request has ended with an error."""

@@ -3,8 +3,8 @@
 A sender cuts what it sends into messages of a packet each. They land in the inbox, and stay there until the receiver
 takes them: by reference, or copied into its buffer. What nobody takes holds back its sender alone: he may have
 STREAM_WINDOW bytes in the stream, each message counted with STREAM_OVERHEAD more, and hears by STREAM_CREDIT how much
-was used up. What a peer sends beyond is dropped and counted. Small messages are copied when nobody waits for them, and
-so are all when much of the inbox is held that way: one must not keep a whole buffer of it for a few bytes.
+was used up. What a peer sends beyond is dropped and counted. Small messages are copied when nobody waits for them,
+and so are all when much of the inbox is held that way: one must not keep a whole buffer of it for a few bytes.
 """
 
 import functools
@@ -325,9 +325,7 @@ class Streams:
         stream = self._of(endpoint)
         given = stream.given.get(id(data))
         if given is None or given[0] is not data:
-            raise invalid_param(
-                "data: expected what ucp_stream_recv_data_nb() of this endpoint gave, not released yet"
-            )
+            raise invalid_param("data: expected what ucp_stream_recv_data_nb() gave, unreleased")
         del stream.given[id(data)]
         if given[1] is not None:
             given[1].release()

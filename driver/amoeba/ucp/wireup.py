@@ -22,12 +22,16 @@ __all__ = ["LINKED", "Connector", "Wireup"]
 
 LINKED = 1 << 23
 """In numbers of endpoints that were made by a socket address."""
+_MOST_REMOTES = 4096
+"""Workers that are remembered when the last endpoint to them is closed."""
 _MOST_UNASKED = 4096
 """Endpoints that peers alone have made; more of them are refused."""
 
 
 Handler = Callable[[Endpoint, Header, Letter], None]
 """What takes a message of one kind, and its chunk with it."""
+LateHandler = Callable[[Header, Letter], None]
+"""The same, of a message for an endpoint that there is not, or no more."""
 
 
 class Connector(Protocol):
@@ -47,7 +51,7 @@ class Wireup:
     def __init__(self, worker: Connector) -> None:
         self._worker = worker
         self._remotes: dict[int, WorkerAddress] = {}
-        """Workers that have sent a WIREUP_REQUEST and have an endpoint, by how events name them."""
+        """Workers that have sent a WIREUP_REQUEST, by how events name them."""
         self._by_source: dict[int, list[Endpoint]] = {}
         """The endpoints to each worker, by how events name it."""
         self._numbers: Counter[int] = Counter()
@@ -56,6 +60,8 @@ class Wireup:
         """Endpoints of socket addresses that were begun here."""
         self.handlers: dict[int, Handler] = {MessageKind.GONE: self._gone}
         """By kind; WIREUP_REQUEST is this one's own."""
+        self.strangers: dict[int, LateHandler] = {}
+        """For messages of known workers to endpoints that are closed; those of other kinds are dropped."""
         self.malformed = 0
         """Messages of peers that were dropped because they made no sense."""
         self._unasked = 0
@@ -106,7 +112,6 @@ class Wireup:
         others.remove(endpoint)
         if not others:
             del self._by_source[remote.source]
-            self._remotes.pop(remote.source, None)
 
     def memory_lane(self, ip: int, context: int) -> int:
         """The number of a lane by which to read from a sender; one that no lane has if there is none."""
@@ -129,6 +134,9 @@ class Wireup:
         remote = self._remotes.get(letter.source)
         endpoint = None if remote is None else self._worker.endpoints.get((remote.uid, header.endpoint))
         handler = self.handlers.get(header.kind)
+        if endpoint is None and remote is not None and (late := self.strangers.get(header.kind)) is not None:
+            late(header, letter)
+            return
         if endpoint is not None and handler is not None:
             handler(endpoint, header, letter)
             return
@@ -161,6 +169,9 @@ class Wireup:
             if endpoint.remote.uid != remote.uid:
                 # another worker has this address now: the former one is gone
                 endpoint.fail(UcsStatus.UCS_ERR_CONNECTION_RESET)
+        if letter.source not in self._remotes and len(self._remotes) >= _MOST_REMOTES:
+            gone = next((source for source in self._remotes if source not in self._by_source), letter.source)
+            self._remotes.pop(gone, None)
         self._remotes[letter.source] = remote
         self._worker.endpoints[key].heard(header)
         return True

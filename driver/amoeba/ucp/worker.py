@@ -19,6 +19,7 @@ from amoeba.transport.context import Context as NicContext
 from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives
 from amoeba.transport.requests import NEVER
+from amoeba.ucp.active_messages import ActiveMessages
 from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.config_keys import AUTO
 from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
@@ -35,10 +36,8 @@ from amoeba.ucp.wakeup import Wakeup
 from amoeba.ucp.wireup import Wireup
 from amoeba.ucp.worker_base import WorkerBase
 
-__all__ = ["MAX_AM_HEADER", "Worker"]
+__all__ = ["Worker"]
 
-MAX_AM_HEADER = 1024
-"""Bytes of the longest header of an active message."""
 _ENTRIES = 512
 """Of the transmit ring."""
 _EVENTS = 512
@@ -74,7 +73,6 @@ class Worker(WorkerBase):
         self._passes = 0
         self._keepalive = Keepalive(self.endpoints, _seconds(context, "KEEPALIVE_INTERVAL"))
         self._failed_lanes: deque[int] = deque()
-        self._progressing = False
         super().__init__(context, params)
         try:
             self._open()
@@ -84,7 +82,8 @@ class Worker(WorkerBase):
         self.wakeup = Wakeup(self, params) if context.features & ucp_feature.UCP_FEATURE_WAKEUP else None
         self.wireup = Wireup(self)
         self.streams = Streams(self, self.wireup)
-        self.followers.append(self.streams)
+        self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
+        self.followers += [self.streams, self.active_messages]
 
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)
@@ -188,9 +187,9 @@ class Worker(WorkerBase):
         What a callback raises comes out of this call; everything else goes on at the next one.
         """
         self._check_open()
-        if self._progressing:
+        if self.progressing:
             raise invalid_param("progress was called inside a callback of progress")
-        self._progressing = True
+        self.progressing = True
         try:
             count = self._go_on()
             if not count:
@@ -202,7 +201,7 @@ class Worker(WorkerBase):
             if not count and self.wakeup is not None and self.wakeup.edge:
                 self.wakeup.renew()
         finally:
-            self._progressing = False
+            self.progressing = False
         return count
 
     def _go_on(self) -> int:
@@ -321,9 +320,9 @@ class Worker(WorkerBase):
         """
         if self._closed or self.ending:
             return
-        if self._progressing:
+        if self.progressing:
             raise invalid_param("a worker cannot be destroyed inside a callback of its progress")
-        self.ending = self._progressing = True
+        self.ending = self.progressing = True
         calls: list[Callable[[], object]] = [endpoint.close for endpoint in list(self.endpoints.values())]
         for endpoint, request in list(self.closing.items()):
             calls += [endpoint.cut_short, functools.partial(request.complete, UcsStatus.UCS_ERR_CANCELED)]

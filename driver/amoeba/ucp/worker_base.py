@@ -14,6 +14,7 @@ from amoeba.transport.receives import Receives
 from amoeba.transport.rendezvous import LongReceives, LongSends
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 from amoeba.ucp.context import Context
+from amoeba.ucp.fences import FencedLane, Fences
 from amoeba.ucp.handles import ucp_worker_h
 from amoeba.ucp.idle_lanes import IdleLanes, OpenLane
 from amoeba.ucp.inbox import Inbox
@@ -108,8 +109,13 @@ class RequestPool:
                 self._cleanup(memory)
 
 
-class WorkerLane(OpenLane, Protocol):
+class WorkerLane(OpenLane, FencedLane, Protocol):
     """A lane as its worker knows it: see :class:`amoeba.ucp.lanes.Lane`."""
+
+    error: UcsStatus | None
+
+    @property
+    def for_memory(self) -> bool: ...
 
     @property
     def endpoint(self) -> FailingEndpoint: ...
@@ -157,6 +163,10 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """Called in progress until they say that they are done: flushes, closings."""
         self.soon: deque[Callable[[], Any]] = deque()
         """Called once by the next progress."""
+        self.fences: Fences | None = None
+        """Those that hold something; None, so that looking costs nothing, where there are none."""
+        self.progressing = False
+        """Inside :meth:`progress`, and so inside callbacks."""
         self.followers: list[Follower] = []
         """Told of ends, in this order."""
         self.ending = False
@@ -170,6 +180,10 @@ class WorkerBase(UcpObject, ucp_worker_h):
             self.request_pool = RequestPool(given.request_size or 0, given.request_init, given.request_cleanup)
         self._next_lane = 0
         super().__init__(context)
+
+    def progress(self) -> int:
+        """Go on with everything that can go on; how much did."""
+        raise NotImplementedError
 
     def pack_address(self) -> bytes:
         """What peers must know to reach it: a UCP_ADDRESS."""
@@ -197,8 +211,20 @@ class WorkerBase(UcpObject, ucp_worker_h):
         return number
 
     def may_begin(self, lane: WorkerLane) -> bool:
-        """Whether an operation of this lane may go on now, as far as others are concerned."""
-        return True
+        """Whether the next operation of a lane may go on now, as far as fences are concerned."""
+        fences = self.fences
+        if fences is None:
+            return True
+        begins = fences.may_begin(lane)
+        if fences.over:
+            self.fences = None
+        return begins
+
+    def fence(self) -> None:
+        """What is posted from now on begins when all memory operations before are over."""
+        fences = Fences() if self.fences is None else self.fences
+        holds = fences.raise_one([lane for lane in self.lanes.values() if lane.for_memory], self.held_lanes)
+        self.fences = fences if holds else None
 
     def open_lane(self, lane: WorkerLane) -> int:
         """The entry of a lane in the peer table, opened if it was not. Raises what :meth:`PeerMap.find` raises."""

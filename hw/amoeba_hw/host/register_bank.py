@@ -116,9 +116,11 @@ class RegisterBank(wiring.Component):
         self._written = Signal(len(stored))
         """Registers written since reset, which the memory itself does not obey."""
         self._counters = [Signal(32, name=f"counter_{counter.name.lower()}") for counter in Counter]
+        self._cycles = Signal(64)
 
     def elaborate(self, platform):
         m = Module()
+        m.d.sync += self._cycles.eq(self._cycles + 1)
         for counter, signal in zip(Counter, self._counters, strict=True):
             with m.If(self.counts[counter]):
                 m.d.sync += signal.eq(signal + 1)
@@ -142,7 +144,12 @@ class RegisterBank(wiring.Component):
                 1 << cell.datatype for cell in self._parameters.cells() if (cell.form, cell.op) == (form, index)
             )
         if block.name == "device":
-            return ABI_VERSION if register.name == "abi_version" else getattr(self._parameters, register.name)
+            own = {
+                "abi_version": ABI_VERSION,
+                "cycles_low": self._cycles[:32],
+                "cycles_high": self._cycles[32:],
+            }
+            return own[register.name] if register.name in own else getattr(self._parameters, register.name)
         return 0
 
     def _elaborate_accesses(self, m, waits):

@@ -54,9 +54,9 @@ def ucp_stream_send_nb(
 def ucp_stream_send_nbx(ep: Endpoint, buffer: Any, count: int, param: ucp_request_param_t | None) -> Request | None:
     """Send elements behind what was sent before. None: the buffer can be used again; else so when the request ends.
 
-    It is over when the receiver's NIC has it, not when it has been read; 0 bytes are over at once. What exceeds what the
-    other end holds unread waits. Raises INVALID_PARAM, NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, and with what
-    the endpoint has failed.
+    It is over when the receiver's NIC has it, not when it has been read; 0 bytes are over at once. What exceeds what
+    the other end holds unread waits. Raises INVALID_PARAM, NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, and with
+    what the endpoint has failed.
     """
     read = read_param(param)
     return _send(ep, buffer, count, read.datatype, read)
