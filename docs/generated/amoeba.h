@@ -1,4 +1,4 @@
-/* Generated from amoeba_model.registers, amoeba_model.descriptors, amoeba_model.trace, amoeba_model.opcodes, amoeba_model.wire.uet by python -m amoeba_model.generate; do not edit. */
+/* Generated from amoeba_model.registers, amoeba_model.descriptors, amoeba_model.trace, amoeba_model.opcodes, amoeba_model.ucp, amoeba_model.wire.uet by python -m amoeba_model.generate; do not edit. */
 
 #ifndef AMOEBA_H
 #define AMOEBA_H
@@ -49,6 +49,8 @@
 #define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written. */
 #define AMOEBA_DEVICE_COUNTER_BASE_HIGH 0x060 /* RW: The same, high half. */
 #define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero. */
+#define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
+#define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
 #define AMOEBA_DEVICE_MAC_HIGH 0x034 /* RW: Own MAC address, bytes 1 (least significant) and 0. */
 #define AMOEBA_DEVICE_IP 0x038 /* RW: Own IPv4 address. */
@@ -138,8 +140,8 @@
 #define AMOEBA_PEERS_FLAGS 0x030 /* RW: PeerFlags. */
 #define AMOEBA_PEERS_CONTEXT 0x034 /* RW: Own context that uses this entry. */
 #define AMOEBA_PEERS_INITIATOR 0x03c /* RW: By which of its contexts the peer is to know who sent a request (12 bits). */
-#define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here; opens a new PDC. */
-#define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here, as after its last timeout. */
+#define AMOEBA_PEERS_STORE 0x038 /* W: Store the values above into the entry written here (16 bits); opens a new PDC. */
+#define AMOEBA_PEERS_FAIL 0x040 /* W: Give up the PDC of the entry written here (16 bits), as if it had timed out. */
 
 /* What happened since reset. */
 #define AMOEBA_COUNTERS_TYPE 0x414d0006
@@ -444,6 +446,25 @@ enum amoeba_requester { /* Components that access host memory; AxUSER on the AXI
     AMOEBA_REQUESTER_ANSWER_FETCH = 9,
     AMOEBA_REQUESTER_RECEIVE_FETCH = 10,
     AMOEBA_REQUESTER_COUNTER_WRITER = 11,
+};
+
+enum amoeba_message_kind { /* kind of a message between drivers. */
+    AMOEBA_MESSAGE_KIND_WIREUP_REQUEST = 1,
+    AMOEBA_MESSAGE_KIND_GONE = 2,
+    AMOEBA_MESSAGE_KIND_STREAM = 3,
+    AMOEBA_MESSAGE_KIND_STREAM_CREDIT = 4,
+    AMOEBA_MESSAGE_KIND_AM_OLD = 5,
+    AMOEBA_MESSAGE_KIND_AM = 6,
+    AMOEBA_MESSAGE_KIND_AM_FIRST = 7,
+    AMOEBA_MESSAGE_KIND_AM_MORE = 8,
+    AMOEBA_MESSAGE_KIND_AM_LONG = 9,
+    AMOEBA_MESSAGE_KIND_ANSWER = 10,
+};
+
+enum amoeba_message_flags { /* flags of a message between drivers. */
+    AMOEBA_MESSAGE_FLAGS_REPLY = 0x1,
+    AMOEBA_MESSAGE_FLAGS_FAILS = 0x2,
+    AMOEBA_MESSAGE_FLAGS_OLD = 0x4,
 };
 
 enum amoeba_pds_type {
@@ -867,5 +888,90 @@ enum amoeba_semantic_control { /* Semantic control of the atomic extension; bit 
 #define AMOEBA_UET_SES_RESPONSE_DATA_MODIFIED_LENGTH_WIDTH 32
 #define AMOEBA_UET_SES_RESPONSE_DATA_MESSAGE_OFFSET_OFFSET 128
 #define AMOEBA_UET_SES_RESPONSE_DATA_MESSAGE_OFFSET_WIDTH 32
+
+/* Of UCX's API, little-endian: OFFSET is in bits from the least significant bit of the first byte. */
+
+/* The immediate data of every message between drivers. */
+#define AMOEBA_UCP_MESSAGE_SIZE 8
+#define AMOEBA_UCP_MESSAGE_KIND_OFFSET 0
+#define AMOEBA_UCP_MESSAGE_KIND_WIDTH 4
+#define AMOEBA_UCP_MESSAGE_FLAGS_OFFSET 4
+#define AMOEBA_UCP_MESSAGE_FLAGS_WIDTH 4
+#define AMOEBA_UCP_MESSAGE_AM_ID_OFFSET 8
+#define AMOEBA_UCP_MESSAGE_AM_ID_WIDTH 16
+#define AMOEBA_UCP_MESSAGE_HEADER_LENGTH_OFFSET 24
+#define AMOEBA_UCP_MESSAGE_HEADER_LENGTH_WIDTH 16
+#define AMOEBA_UCP_MESSAGE_ENDPOINT_OFFSET 40
+#define AMOEBA_UCP_MESSAGE_ENDPOINT_WIDTH 24
+
+/* What an AM_LONG begins with: where the data is read, as in a RENDEZVOUS, and how much it is. */
+#define AMOEBA_UCP_LONG_MESSAGE_SIZE 40
+#define AMOEBA_UCP_LONG_MESSAGE_KEY_OFFSET 0
+#define AMOEBA_UCP_LONG_MESSAGE_KEY_WIDTH 64
+#define AMOEBA_UCP_LONG_MESSAGE_TOKEN_OFFSET 64
+#define AMOEBA_UCP_LONG_MESSAGE_TOKEN_WIDTH 64
+#define AMOEBA_UCP_LONG_MESSAGE_MAC_LOW_OFFSET 128
+#define AMOEBA_UCP_LONG_MESSAGE_MAC_LOW_WIDTH 32
+#define AMOEBA_UCP_LONG_MESSAGE_MAC_HIGH_OFFSET 160
+#define AMOEBA_UCP_LONG_MESSAGE_MAC_HIGH_WIDTH 16
+#define AMOEBA_UCP_LONG_MESSAGE_RESOURCE_INDEX_OFFSET 176
+#define AMOEBA_UCP_LONG_MESSAGE_RESOURCE_INDEX_WIDTH 16
+#define AMOEBA_UCP_LONG_MESSAGE_JOB_ID_OFFSET 192
+#define AMOEBA_UCP_LONG_MESSAGE_JOB_ID_WIDTH 32
+#define AMOEBA_UCP_LONG_MESSAGE_PID_ON_FEP_OFFSET 224
+#define AMOEBA_UCP_LONG_MESSAGE_PID_ON_FEP_WIDTH 16
+#define AMOEBA_UCP_LONG_MESSAGE_LENGTH_OFFSET 256
+#define AMOEBA_UCP_LONG_MESSAGE_LENGTH_WIDTH 64
+
+/* With what an active message has ended that nobody read. */
+#define AMOEBA_UCP_ANSWER_SIZE 16
+#define AMOEBA_UCP_ANSWER_TOKEN_OFFSET 0
+#define AMOEBA_UCP_ANSWER_TOKEN_WIDTH 64
+#define AMOEBA_UCP_ANSWER_STATUS_OFFSET 64
+#define AMOEBA_UCP_ANSWER_STATUS_WIDTH 8
+
+/* A worker's address, as ucp_worker_get_address packs it. */
+#define AMOEBA_UCP_ADDRESS_SIZE 40
+#define AMOEBA_UCP_ADDRESS_MAGIC_OFFSET 0
+#define AMOEBA_UCP_ADDRESS_MAGIC_WIDTH 16
+#define AMOEBA_UCP_ADDRESS_VERSION_OFFSET 16
+#define AMOEBA_UCP_ADDRESS_VERSION_WIDTH 8
+#define AMOEBA_UCP_ADDRESS_FLAGS_OFFSET 24
+#define AMOEBA_UCP_ADDRESS_FLAGS_WIDTH 8
+#define AMOEBA_UCP_ADDRESS_UID_OFFSET 32
+#define AMOEBA_UCP_ADDRESS_UID_WIDTH 64
+#define AMOEBA_UCP_ADDRESS_MAC_OFFSET 96
+#define AMOEBA_UCP_ADDRESS_MAC_WIDTH 48
+#define AMOEBA_UCP_ADDRESS_IP_OFFSET 144
+#define AMOEBA_UCP_ADDRESS_IP_WIDTH 32
+#define AMOEBA_UCP_ADDRESS_JOB_ID_OFFSET 176
+#define AMOEBA_UCP_ADDRESS_JOB_ID_WIDTH 24
+#define AMOEBA_UCP_ADDRESS_PID_ON_FEP_OFFSET 200
+#define AMOEBA_UCP_ADDRESS_PID_ON_FEP_WIDTH 16
+#define AMOEBA_UCP_ADDRESS_MAIN_CONTEXT_OFFSET 216
+#define AMOEBA_UCP_ADDRESS_MAIN_CONTEXT_WIDTH 16
+#define AMOEBA_UCP_ADDRESS_MESSAGE_CONTEXT_OFFSET 232
+#define AMOEBA_UCP_ADDRESS_MESSAGE_CONTEXT_WIDTH 16
+#define AMOEBA_UCP_ADDRESS_LINK_HOST_OFFSET 248
+#define AMOEBA_UCP_ADDRESS_LINK_HOST_WIDTH 32
+#define AMOEBA_UCP_ADDRESS_LINK_PORT_OFFSET 280
+#define AMOEBA_UCP_ADDRESS_LINK_PORT_WIDTH 16
+
+/* A key of memory, as ucp_rkey_pack packs it. */
+#define AMOEBA_UCP_REMOTE_KEY_SIZE 40
+#define AMOEBA_UCP_REMOTE_KEY_MAGIC_OFFSET 0
+#define AMOEBA_UCP_REMOTE_KEY_MAGIC_WIDTH 16
+#define AMOEBA_UCP_REMOTE_KEY_VERSION_OFFSET 16
+#define AMOEBA_UCP_REMOTE_KEY_VERSION_WIDTH 8
+#define AMOEBA_UCP_REMOTE_KEY_RIGHTS_OFFSET 24
+#define AMOEBA_UCP_REMOTE_KEY_RIGHTS_WIDTH 8
+#define AMOEBA_UCP_REMOTE_KEY_UID_OFFSET 64
+#define AMOEBA_UCP_REMOTE_KEY_UID_WIDTH 64
+#define AMOEBA_UCP_REMOTE_KEY_KEY_OFFSET 128
+#define AMOEBA_UCP_REMOTE_KEY_KEY_WIDTH 64
+#define AMOEBA_UCP_REMOTE_KEY_ADDRESS_OFFSET 192
+#define AMOEBA_UCP_REMOTE_KEY_ADDRESS_WIDTH 64
+#define AMOEBA_UCP_REMOTE_KEY_LENGTH_OFFSET 256
+#define AMOEBA_UCP_REMOTE_KEY_LENGTH_WIDTH 64
 
 #endif

@@ -151,8 +151,8 @@ KEY_ENTRY = data.StructLayout(
 """One key table entry as the driver stored it; flags are KeyFlags."""
 
 KEY_STORE = data.StructLayout({"slot": 16, "entry": KEY_ENTRY})
-PEER_STORE = data.StructLayout({"index": 16, "peer": PEER})
-"""A table entry that the driver stored, and where."""
+PEER_STORE = data.StructLayout({"index": 16, "peer": PEER, "fail": 1})
+"""A table entry that the driver stored, and where; with ``fail`` none: the PDC that is there is to be given up."""
 
 RETRANSMISSION = data.StructLayout({"timeout": 32, "limit": 8})
 """The registers retransmit_timeout and retransmit_limit."""
@@ -172,6 +172,7 @@ CONTEXT = data.StructLayout(
         "cswap_by_bits": 1,
         "data_by_key": 1,
         "shares_receives": 1,
+        "announces": 1,  # messages that meet no receive write an event
         "receive_context": 8,  # whose receives its messages meet, with shares_receives
         "transmit_base": 64,
         "transmit_size": 4,  # log2 of entries

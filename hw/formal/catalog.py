@@ -23,13 +23,13 @@ from amoeba_sim.formal import Outcome, prove
 from formal.admission import AdmissionSpec
 from formal.axi import AxiWriteSpec
 from formal.counters import CounterWriterSpec
-from formal.initiator import PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
+from formal.initiator import FailingSpec, FenceOrderSpec, PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec, proven_ops
 from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from formal.lists import OrderedListsSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
 from formal.messages import SlotRoomSpec
-from formal.requests import OperandRoomSpec, QueuePlacesSpec
+from formal.requests import FenceSpec, OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
     PACKET,
@@ -191,6 +191,15 @@ PROOFS = [
         cover_depth=24,
     ),
     *_with_covers(
+        "fences",
+        "Packetizer with WindowCredits of 2 contexts and 2 PDCs, 2 places each: what has a fence begins, or ends if "
+        "it is a NOP, only when no packet that it waits for is on its way, of its PDC or of all PDCs of its context",
+        FenceSpec,
+        "bmc",
+        12,
+        cover_depth=14,
+    ),
+    *_with_covers(
         "operand_room",
         "OperandRequester with 4 and 3 beats: never asks for more than there is room for; all room comes back; "
         "packets sent again go first; stream contract",
@@ -294,7 +303,8 @@ PROOFS = [
     *_with_covers(
         "window_credits",
         "WindowCredits of 2 PDCs, 2 places each: places taken are the packets cut and unanswered, never more than "
-        "the window nor fewer than none, whatever else happens in the same cycle; what it shows is two cycles old",
+        "the window nor fewer than none, whatever else happens in the same cycle; a context's all answered are those "
+        "of the PDCs that are its own; what it shows is two cycles old",
         WindowCreditsSpec,
         "prove",
         3,
@@ -310,11 +320,28 @@ PROOFS = [
     *_with_covers(
         "retransmitter",
         "Retransmitter of 2 PDCs: whatever it is asked, it sends again unanswered packets only; a failed PDC does "
-        "not go back; stream contract",
+        "not go back, whatever it did when it failed; stream contract",
         RetransmitterSpec,
         "bmc",
         14,
         cover_depth=14,
+    ),
+    *_with_covers(
+        "failing",
+        "RetransmissionTimers of 2 PDCs: who is told to fail is given up within a round, whatever it does, once, and "
+        "without a timeout; opening it anew forgets that it was told",
+        FailingSpec,
+        "bmc",
+        16,
+        cover_depth=12,
+    ),
+    *_with_covers(
+        "fence_order",
+        "ResultOrder of 3: a NOP that waited for an answer completes behind it; stream contract",
+        FenceOrderSpec,
+        "bmc",
+        10,
+        cover_depth=10,
     ),
     _warm_reset("Queue", lambda: Queue(2, 3)),
     _warm_reset("RegisterSlice", lambda: RegisterSlice(4)),
@@ -331,7 +358,7 @@ PROOFS = [
         # Nothing ends that has not begun; within the cycles looked at, nothing needs to.
         assuming=lambda ports: ~(ports.retired | ports.retired_queues | ports.written),
     ),
-    _warm_reset("WindowCredits", lambda: WindowCredits(2, 2)),
+    _warm_reset("WindowCredits", lambda: WindowCredits(2, 2, 2)),
     _warm_reset("PayloadGate", lambda: PayloadGate(8)),
     _warm_reset("RetransmissionTimers", lambda: RetransmissionTimers(2)),
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),

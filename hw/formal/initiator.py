@@ -1,28 +1,33 @@
 """The initiator's account of packets: places in the window, and what is kept of a packet until it is answered."""
 
-from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amoeba_hw.initiator.packet_log import PacketLog
+from amoeba_hw.initiator.result_order import ResultOrder
+from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.retransmitter import Retransmitter
 from amoeba_hw.initiator.window_credits import WindowCredits
 
 from formal.rules import StreamRules, connect_ports, never_reset
 
-__all__ = ["PacketLogSpec", "RetransmitterSpec", "WindowCreditsSpec"]
+__all__ = ["FailingSpec", "FenceOrderSpec", "PacketLogSpec", "RetransmitterSpec", "WindowCreditsSpec"]
 
 
 class WindowCreditsSpec(wiring.Component):
     """Places taken never exceed the window nor fall below zero, if packets are cut only where there is room.
 
+    A context has all its answers if no PDC of its own has a packet on its way.
+
     The environment cuts at most every second cycle, as the Packetizer does, numbers or drops only what was cut, and
     answers only what was numbered; a reference that counts packets by themselves says what that is.
     """
 
-    def __init__(self, peers=2, window=2):
+    def __init__(self, peers=2, window=2, contexts=2):
         self._peers = peers
         self._window = window
-        self._dut = WindowCredits(peers, window)
+        self._contexts = contexts
+        self._dut = WindowCredits(peers, window, contexts)
         super().__init__(
             {path[0]: member for path, member, _ in self._dut.signature.flatten(self._dut) if member.flow == In}
         )
@@ -39,9 +44,30 @@ class WindowCreditsSpec(wiring.Component):
             Assume(~self.cut | dut.room.bit_select(self.cut_peer, 1)),
             Assume(~(self.cut & recently)),
         ]
-        for peer in range(self._peers):
-            self._prove_peer(m, peer)
+        under_way = [self._prove_peer(m, peer) for peer in range(self._peers)]
+        self._prove_contexts(m, under_way)
         return m
+
+    def _prove_contexts(self, m, under_way):
+        """``under_way``: by peer, whether packets of it are cut and unanswered."""
+        dut = self._dut
+        owners = [Signal(range(self._contexts), name=f"context_of{peer}") for peer in range(self._peers)]
+        past = Signal()
+        m.d.sync += past.eq(1)
+        for peer, owner in enumerate(owners):
+            with m.If(self.opened & (self.opened_peer == peer)):
+                m.d.sync += owner.eq(self.opened_context)
+            m.d.comb += Assert(dut._owners[peer] == owner)
+        for context in range(self._contexts):
+            waits = Signal(name=f"waits{context}")
+            m.d.sync += waits.eq(
+                Cat(busy & (owner == context) for busy, owner in zip(under_way, owners, strict=True)).any()
+            )
+            m.d.comb += [
+                Assert(~past | (dut.context_answered[context] == ~waits)),
+                Cover(dut.context_answered[context] & ~dut.all_answered.all()),
+                Cover(~dut.context_answered[context] & dut.all_answered.any()),
+            ]
 
     def _prove_peer(self, m, peer):
         dut, window = self._dut, self._window
@@ -80,6 +106,7 @@ class WindowCreditsSpec(wiring.Component):
             Cover((waiting == 1) & (unanswered == window - 1)),
             Cover(opened & (waiting != 0) & (unanswered != 0)),
         ]
+        return (waiting != 0) | (unanswered != 0)
 
     def _newly_cut(self, m, cut, peer):
         newly = Signal(name=f"newly_cut{peer}")
@@ -174,11 +201,121 @@ class RetransmitterSpec(wiring.Component):
             # What the timers promise.
             Assume(~(self.expired | self.given_up | self.released) | ~self.recover),
             Assume(~self.released | held),
-            Assume(~(self.expired | self.given_up) | ~(held | sending_again | failed)),
+            Assume(~self.expired | ~(held | sending_again | failed)),
+            # A PDC that is told to fail does so also while it is held back or sends again.
+            Assume(~self.given_up | ~failed),
+            Assume(~self.given_up | ~self.expired & ~self.released),
             Assert(~self.resends.valid | ((distance < outstanding) & self.resends.p.resend)),
             Assert((self.failed & (self.sending_again | self.held)) == 0),
             Assert((self.held & self.sending_again) == 0),
             Cover(self.resends.valid & (distance == 2)),
             Cover(self.failed.all()),
+            Cover(self.given_up & held),
+            Cover(self.given_up & sending_again),
+        ]
+        return m
+
+
+class FailingSpec(wiring.Component):
+    """A PDC that is told to fail is given up at the timers' next visit, whatever else happens to it; once, and no
+    other than those told, but by its last timeout. What was told of it before it was opened anew does not count.
+    """
+
+    def __init__(self, peers=2):
+        self._peers = peers
+        self._dut = RetransmissionTimers(peers)
+        super().__init__(self._dut.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = self._dut
+        connect_ports(m, self, dut)
+        failed = Signal(self._peers)
+        """As the Retransmitter remembers it."""
+        told = Signal(self._peers)
+        waited = Signal(range(4 * self._peers + 4))
+        """Cycles without ``stall`` since PDC 0 was told to fail."""
+
+        def of(pulse, peer):
+            return Mux(pulse, 1 << peer, 0)[: self._peers]
+
+        opened, given_up = of(self.opened, self.opened_peer), of(self.given_up, self.peer)
+        begins = of(self.fail, self.fail_peer)
+        m.d.sync += [
+            failed.eq((failed | given_up) & ~opened),
+            told.eq((((told & ~failed) & ~given_up) | begins) & ~opened),
+        ]
+        pending = told & ~failed
+        with m.If(~pending[0] | opened[0] | given_up[0]):
+            m.d.sync += waited.eq(0)
+        with m.Elif(~self.stall):
+            m.d.sync += waited.eq(waited + 1)
+        m.d.comb += [
+            Assume(self.failed == failed),
+            # An entry is stored, or told to fail.
+            Assume(~(self.opened & self.fail)),
+            Assert(~self.given_up | ~self.stall),
+            Assert((given_up & failed) == 0),
+            # A round visits all, a visit takes two cycles.
+            Assert(waited <= 2 * self._peers),
+            # Nobody fails early: who is not told has timed out.
+            Assert(~self.given_up | self.count_timeouts | (given_up & pending).any()),
+            Assert(~(self.given_up & self.count_timeouts) | ((given_up & pending) == 0)),
+            Cover(self.given_up & self.held.bit_select(self.peer, 1)),
+            Cover(self.given_up & self.sending_again.bit_select(self.peer, 1)),
+            Cover(self.given_up & ~self.unanswered.bit_select(self.peer, 1)),
+            Cover(self.opened & (told & opened).any()),
+        ]
+        return m
+
+
+class FenceOrderSpec(wiring.Component):
+    """The completion of a NOP that waited for an answer leaves ResultOrder behind that answer's, data and all.
+
+    One answer is chosen, and a NOP that comes at least a cycle after the answer was on offer; they carry the numbers
+    1 and 2, which no others do.
+    """
+
+    def __init__(self, depth=3):
+        self._dut = ResultOrder(depth)
+        super().__init__(self._dut.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.dut = dut = self._dut
+        connect_ports(m, self, dut)
+        m.submodules.environment_answers = StreamRules(self.answers, Assume)
+        m.submodules.environment_nops = StreamRules(self.nops, Assume)
+        m.submodules.contract = StreamRules(self.orders, Assert)
+        commands = Signal(signed(5))
+        """Answers taken whose results are not written; that of one on offer may be written before it is taken."""
+        writes, offered, passed, done = Signal(), Signal(), Signal(), Signal()
+        answer_number = self.answers.p.order.ticket.index
+        nop_number, number = self.nops.p.ticket.index, self.orders.p.ticket.index
+        is_answer = self.answers.valid & (answer_number == 1)
+        is_nop = self.nops.valid & (nop_number == 2)
+        m.d.sync += [
+            offered.eq(offered | is_answer),
+            passed.eq(passed | (self.orders.valid & self.orders.ready & (number == 1))),
+            done.eq(done | (is_answer & self.answers.ready)),
+            commands.eq(commands + writes - self.result_done),
+        ]
+        m.d.comb += [
+            writes.eq(self.answers.valid & self.answers.ready & self.answers.p.writes),
+            # What the numbers are of.
+            Assume(~self.answers.valid | (answer_number != 2)),
+            Assume(~is_answer | ~done),
+            Assume(~is_answer | self.answers.p.completes),
+            Assume(~self.nops.valid | (nop_number != 1)),
+            # It was cut when it was known that the answer had come.
+            Assume(~is_nop | offered),
+            Assume(
+                ~self.result_done | (commands > 0) | ((commands == 0) & self.answers.valid & self.answers.p.writes)
+            ),
+            Assert(~(self.orders.valid & (number == 2)) | passed),
+            Cover(self.orders.valid & (number == 2)),
+            Cover(is_nop & is_answer),
         ]
         return m

@@ -11,7 +11,7 @@ from typing import Self
 
 from amoeba_model.trace import TraceEvent
 
-__all__ = ["Device", "DeviceClosedError", "DeviceError", "DmaFault", "MemoryGrants"]
+__all__ = ["Device", "DeviceClosedError", "DeviceError", "DmaFault"]
 
 
 class DeviceError(Exception):
@@ -35,59 +35,6 @@ class DmaFault:
     def __str__(self) -> str:
         kind = "write" if self.write else "read"
         return f"{self.requester} {kind} of {self.size} bytes at {self.address:#x} is outside granted memory"
-
-
-class MemoryGrants:
-    """The IOMMU of a simulated device: which address ranges it may read and write.
-
-    Overlapping grants are allowed; each grant is revoked by the (address, length) it was made with. It translates
-    nothing: an I/O virtual address is the process virtual address.
-    """
-
-    def __init__(self) -> None:
-        self._grants: list[tuple[int, int, bool, int | None]] = []
-
-    def add(
-        self,
-        address: int,
-        length: int,
-        writable: bool,
-        *,
-        host_address: int | None = None,
-        context: int | None = None,
-    ) -> None:
-        """As :meth:`Device.grant`. Raises DeviceError for no bytes, and for another ``host_address``."""
-        if length <= 0:
-            raise DeviceError(f"a grant needs a positive length, got {length}")
-        if host_address not in (None, address):
-            raise DeviceError(
-                f"this device does not translate addresses: expected {address:#x} as host_address, or None, "
-                f"got {host_address:#x}"
-            )
-        self._grants.append((address, length, writable, context))
-
-    def remove(self, address: int, length: int) -> None:
-        for index, (start, size, *_) in enumerate(self._grants):
-            if (start, size) == (address, length):
-                del self._grants[index]
-                return
-        raise DeviceError(f"expected a granted range, got {length} bytes at {address:#x}, which was never granted")
-
-    def contexts(self, address: int, size: int) -> set[int | None]:
-        """The contexts that grants which cover all of [address, address + size) name; None: all of the NIC's."""
-        return {
-            context
-            for start, length, _, context in self._grants
-            if start <= address and address + size <= start + length
-        }
-
-    def allows(self, address: int, size: int, write: bool) -> bool:
-        """Whether one grant covers all of [address, address + size), whatever its context."""
-        end = address + size
-        for start, length, writable, _ in self._grants:
-            if start <= address and end <= start + length and (writable or not write):
-                return True
-        return False
 
 
 class Device(abc.ABC):
@@ -125,7 +72,7 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def revoke(self, iova: int, length: int) -> None:
-        """Withdraw a grant made with the same address and length."""
+        """Withdraw a grant made with the same address and length, of several the oldest."""
 
     @abc.abstractmethod
     def advance(self) -> None:

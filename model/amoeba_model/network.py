@@ -70,6 +70,22 @@ class SimulatedDevice(Device):
     def take_interrupts(self) -> int:
         """Interrupt vectors raised since the last call, as a bit mask."""
 
+    @property
+    def last_activity(self) -> int:
+        """The clock when something last happened at the NIC's borders: registers, host memory, link, interrupts.
+
+        A peer that is waited for may let it rest, with work under way, as long as a retransmission takes.
+        """
+        return self.cycles
+
+    def function_reset(self) -> None:
+        """What PCIe calls a function level reset: the NIC forgets everything and stops, frames for it included.
+
+        Its clock goes on, as the network's does, and grants stay: they are the host's.
+        Raises DeviceError if it has none.
+        """
+        raise DeviceError(f"{self.name} has no function level reset")
+
     def fileno(self) -> int:
         self.cycles  # noqa: B018  a closed device has none
         if self._alarm is None:

@@ -21,11 +21,11 @@ class NicParameters:
 
     data_width: int = 256
     """Bits per beat of the datapath, the host bus and the link: 128, 256 or 512."""
-    contexts: int = 4
+    contexts: int = 8
     """Endpoint contexts, each with a transmit ring, a completion ring and a doorbell page."""
     keys: int = 1024
     """Slots of the key table; a power of two."""
-    peers: int = 32
+    peers: int = 128
     """Peer table entries, each an initiator's packet delivery context (PDC)."""
     target_pdcs: int = 64
     """Packet delivery contexts kept for initiators elsewhere."""

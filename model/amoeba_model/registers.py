@@ -230,6 +230,8 @@ def _device_block() -> RegisterBlock:
             ),
             _rw("counter_base_high", 0x60, "The same, high half."),
             Register("counter_clear", 0x64, Access.W, "Set the event counter written here (8 bits) to zero."),
+            _ro("cycles_low", 0x80, "Cycles since reset. Its halves are read one after the other."),
+            _ro("cycles_high", 0x84, "The same, high half."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),
             _rw("mac_high", 0x34, "Own MAC address, bytes 1 (least significant) and 0."),
             _rw("ip", 0x38, "Own IPv4 address."),
@@ -340,8 +342,15 @@ def _peers_block() -> RegisterBlock:
             _rw("flags", 0x30, "PeerFlags."),
             _rw("context", 0x34, "Own context that uses this entry."),
             _rw("initiator", 0x3C, "By which of its contexts the peer is to know who sent a request (12 bits)."),
-            Register("store", 0x38, Access.W, "Store the values above into the entry written here; opens a new PDC."),
-            Register("fail", 0x40, Access.W, "Give up the PDC of the entry written here, as after its last timeout."),
+            Register(
+                "store",
+                0x38,
+                Access.W,
+                "Store the values above into the entry written here (16 bits); opens a new PDC.",
+            ),
+            Register(
+                "fail", 0x40, Access.W, "Give up the PDC of the entry written here (16 bits), as if it had timed out."
+            ),
         ),
         "The peer table, written one entry at a time; each entry is one packet delivery context.",
     )

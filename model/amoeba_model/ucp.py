@@ -5,14 +5,20 @@ The NIC knows nothing of this; it carries it. All of it comes from a peer, so no
 
 import enum
 
+from amoeba_model.descriptors import RENDEZVOUS
 from amoeba_model.layout import Field, Record
 
 __all__ = [
     "ADDRESS_MAGIC",
     "LAYOUT_VERSION",
     "NO_CONTEXT",
+    "STREAM_OVERHEAD",
+    "STREAM_WINDOW",
     "UCP_ADDRESS",
+    "UCP_ANSWER",
+    "UCP_LONG_MESSAGE",
     "UCP_MESSAGE",
+    "UCP_RECORDS",
     "UCP_REMOTE_KEY",
     "MessageFlags",
     "MessageKind",
@@ -33,20 +39,20 @@ class MessageKind(enum.IntEnum):
     """The endpoint was closed."""
     STREAM = 3
     """Bytes of a stream."""
-    STREAM_LONG = 4
-    """A RENDEZVOUS and 64 bits of length: bytes of a stream that the receiver reads."""
+    STREAM_CREDIT = 4
+    """64 bits: what the receiver of a stream has used up of it, in all, as STREAM_OVERHEAD says how to count."""
     AM_OLD = 5
     """An active message without header, for a handler of ucp_worker_set_am_handler."""
     AM = 6
     """The data of an active message, and behind it its header."""
     AM_FIRST = 7
-    """The first fragment of a longer one: 64 bits of length, its header, data."""
+    """The first fragment of a longer one: 64 bits of length of the data, then as AM."""
     AM_MORE = 8
-    """The next fragment."""
+    """The next fragment: more of its data."""
     AM_LONG = 9
-    """A RENDEZVOUS, 64 bits of length, the header: data that the receiver reads."""
+    """A UCP_LONG_MESSAGE, and behind it the header: data that the receiver reads."""
     ANSWER = 10
-    """To an AM_LONG: 64 bits of its token, and 8 of the status with which nobody read it."""
+    """A UCP_ANSWER to an AM_LONG that nobody reads."""
 
 
 class MessageFlags(enum.IntFlag):
@@ -56,6 +62,8 @@ class MessageFlags(enum.IntFlag):
     """The sender of an active message wants to be answered."""
     FAILS = 2
     """The sender's endpoint has an error handler, and wants to hear of the end of this one."""
+    OLD = 4
+    """A fragmented active message is for a handler of ucp_worker_set_am_handler."""
 
 
 UCP_MESSAGE = Record(
@@ -69,6 +77,32 @@ UCP_MESSAGE = Record(
         Field("endpoint", 24, "Which of the receiver's endpoints to the sender it is for."),
     ),
     "The immediate data of every message between drivers.",
+)
+
+STREAM_WINDOW = 1 << 18
+"""Bytes that a sender may have in a stream that nobody has used up."""
+STREAM_OVERHEAD = 64
+"""Bytes for which a message of a stream counts besides those that it has."""
+
+UCP_LONG_MESSAGE = Record(
+    "ucp_long_message",
+    40,
+    (
+        *RENDEZVOUS.fields,
+        Field("length", 64, "Bytes of the data."),
+    ),
+    "What an AM_LONG begins with: where the data is read, as in a RENDEZVOUS, and how much it is.",
+)
+
+UCP_ANSWER = Record(
+    "ucp_answer",
+    16,
+    (
+        Field("token", 64, "Of the AM_LONG."),
+        Field("status", 8, "A ucs_status_t without its sign, that of an error."),
+        Field("reserved", 56, "Zero."),
+    ),
+    "With what an active message has ended that nobody read.",
 )
 
 UCP_ADDRESS = Record(
@@ -107,3 +141,6 @@ UCP_REMOTE_KEY = Record(
     ),
     "A key of memory, as ucp_rkey_pack packs it.",
 )
+
+UCP_RECORDS = (UCP_MESSAGE, UCP_LONG_MESSAGE, UCP_ANSWER, UCP_ADDRESS, UCP_REMOTE_KEY)
+"""All of them."""

@@ -5,7 +5,8 @@ import weakref
 from functools import cache
 from pathlib import Path
 
-from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault, MemoryGrants
+from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
+from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Requester, Stage, TraceEvent
@@ -57,13 +58,15 @@ def _load(path: Path) -> ctypes.CDLL:
         "create": (nic, pointer(_Options)),
         "destroy": (None, nic),
         "reset": (None, nic),
+        "function_reset": (None, nic),
         "cycles": (u64, nic),
+        "last_activity": (u64, nic),
         "run_until": (integer, nic, u64),
         "error": (string, nic),
         "bar_write": (None, nic, u32, u32),
         "bar_read": (integer, nic, u32, pointer(u32), u64),
         "take_refused_write": (integer, nic, pointer(u32), pointer(u32)),
-        "grant": (None, nic, u64, u64, integer),
+        "grant": (None, nic, u64, u64, integer, u64),
         "revoke": (integer, nic, u64, u64),
         "take_fault": (integer, nic, pointer(_Fault)),
         "deliver": (None, nic, string, u32, u64),
@@ -215,7 +218,8 @@ class RtlDevice(SimulatedDevice):
     ) -> None:
         handle = self._open
         self._grants.add(iova, length, writable, host_address=host_address, context=context)
-        self._library.amoeba_grant(handle, iova, length, writable)
+        host = iova if host_address is None else host_address
+        self._library.amoeba_grant(handle, iova, length, writable, host)
 
     def revoke(self, iova: int, length: int) -> None:
         handle = self._open
@@ -236,6 +240,13 @@ class RtlDevice(SimulatedDevice):
     def reset(self) -> None:
         """Reset the NIC, its buses and its clock; frames and events not taken are lost, grants stay."""
         self._library.amoeba_reset(self._open)
+
+    def function_reset(self) -> None:
+        self._library.amoeba_function_reset(self._open)
+
+    @property
+    def last_activity(self) -> int:
+        return self._library.amoeba_last_activity(self._open)
 
     def deliver(self, frame: bytes, cycle: int) -> None:
         handle = self._open

@@ -15,68 +15,8 @@
 #include <vector>
 
 #include "common.h"
+#include "grants.h"
 #include "nic.h"
-
-class Grants {
-public:
-    void add(uint64_t address, uint64_t length, bool writable) {
-        grants_.push_back({address, address + length, writable});
-    }
-
-    bool remove(uint64_t address, uint64_t length) {
-        for (auto grant = grants_.begin(); grant != grants_.end(); ++grant) {
-            if (grant->start == address && grant->end == address + length) {
-                grants_.erase(grant);
-                return true;
-            }
-        }
-        return false;
-    }
-
-    // Copies [start, end) to `target`, or returns false if no grant allows it.
-    bool read(uint64_t start, uint64_t end, uint8_t* target) const {
-        if (end <= start) return false;  // the last page of the address space
-        bool allowed = false;
-        for (const Grant& grant : grants_) {
-            if (grant.start <= start && end <= grant.end) {
-                memcpy(target, reinterpret_cast<const void*>(start), end - start);
-                return true;
-            }
-            allowed |= start >= (grant.start & -uint64_t{BEAT}) && start < grant.end &&
-                       end <= ((grant.end + BEAT - 1) & -uint64_t{BEAT});
-        }
-        if (!allowed) return false;
-        // The beats reach beyond the grant; other grants may own bytes of them, which must not read as zero.
-        memset(target, 0, end - start);
-        for (const Grant& grant : grants_) {
-            const uint64_t from = std::max(start, grant.start), to = std::min(end, grant.end);
-            if (from < to) memcpy(target + (from - start), reinterpret_cast<const void*>(from), to - from);
-        }
-        return true;
-    }
-
-    // Whether every byte of [start, end) lies in a writable grant.
-    bool writable(uint64_t start, uint64_t end) const {
-        if (end <= start) return false;  // the last page of the address space
-        while (start < end) {
-            uint64_t reach = start;
-            for (const Grant& grant : grants_) {
-                if (grant.writable && grant.start <= start && start < grant.end) reach = std::max(reach, grant.end);
-            }
-            if (reach == start) return false;
-            start = reach;
-        }
-        return true;
-    }
-
-private:
-    struct Grant {
-        uint64_t start, end;
-        bool writable;
-    };
-
-    std::vector<Grant> grants_;
-};
 
 class HostMemory {
 public:
@@ -95,6 +35,11 @@ public:
         write_complete_ = r_offered_ = b_offered_ = false;
         top.host___05Farready = top.host___05Fawready = top.host___05Fwready = 0;
         top.host___05Frvalid = top.host___05Fbvalid = 0;
+    }
+
+    // Whether something was asked for and has not been answered.
+    bool busy() const {
+        return !reads_.empty() || !writes_.empty() || !responses_.empty() || write_beat_ != 0;
     }
 
     // Takes note of the transfers of `cycle`.
@@ -249,7 +194,7 @@ private:
         const bool allowed = check_write(burst);
         if (allowed) {
             for_each_run([&](uint32_t from, uint32_t to) {
-                memcpy(reinterpret_cast<void*>(burst.base() + from), write_data_ + from, to - from);
+                grants.write(burst.base() + from, burst.base() + to, write_data_ + from);
             });
         }
         // There is room: W stops while the ring is full, and no two bursts complete in one cycle.

@@ -30,6 +30,9 @@ public:
         top.tx___05Ftready = 0;
     }
 
+    // Whether a frame is being received, or has been sent and not taken.
+    bool busy() const { return position_ != 0 || offered_ || !building_.empty() || !sent.empty(); }
+
     // Takes note of the transfers of `cycle`.
     void sample(const Vtop& top, uint64_t cycle) {
         if (top.rx___05Ftvalid && top.rx___05Ftready) {

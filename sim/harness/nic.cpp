@@ -43,6 +43,12 @@ struct amoeba_nic {
     }
 
     void reset() {
+        function_reset();
+        trace_.clear();
+        now_ = last_activity_ = 0;
+    }
+
+    void function_reset() {
         violation_.clear();
         context_.gotError(false);
         context_.gotFinish(false);
@@ -50,14 +56,12 @@ struct amoeba_nic {
         link.clear(*top_);
         registers.clear(*top_);
         interrupts_ = 0;
-        trace_.clear();
         top_->rst = 1;
         for (int cycle = 0; cycle < RESET_CYCLES; ++cycle) {
             evaluate(0);
             evaluate(1);
         }
         top_->rst = 0;
-        now_ = 0;
     }
 
     bool run_until(uint64_t cycle) {
@@ -81,6 +85,7 @@ struct amoeba_nic {
     }
 
     uint64_t cycles() const { return now_; }
+    uint64_t last_activity() const { return last_activity_; }
     const char* error() const {
         return violation_.any() ? violation_.text() : failed() ? "an assertion of the design failed" : "";
     }
@@ -150,6 +155,7 @@ private:
         link.sample(*top_, now_);
         registers.sample(*top_);
         interrupts_ |= top_->irq;
+        if (memory.busy() || link.busy() || registers.busy() || top_->irq) last_activity_ = now_;
         if (tracing) sample_trace();
         if (failed()) return;
         evaluate(1);
@@ -168,6 +174,7 @@ private:
     Stalls stalls_;
     std::unique_ptr<Vtop> top_;
     uint64_t now_ = 0;
+    uint64_t last_activity_ = 0;  // the latest cycle in which a bus was in use, or an interrupt raised
     uint64_t interrupts_ = 0;
     Link::Frame taken_frame_;
     std::vector<amoeba_trace_event> trace_, taken_trace_;
@@ -211,8 +218,10 @@ API const char* amoeba_stage_name(uint32_t index) { return STAGES[index]; }
 API amoeba_nic* amoeba_create(const amoeba_options* options) { return new amoeba_nic(*options); }
 API void amoeba_destroy(amoeba_nic* nic) { delete nic; }
 API void amoeba_reset(amoeba_nic* nic) { nic->reset(); }
+API void amoeba_function_reset(amoeba_nic* nic) { nic->function_reset(); }
 
 API uint64_t amoeba_cycles(const amoeba_nic* nic) { return nic->cycles(); }
+API uint64_t amoeba_last_activity(const amoeba_nic* nic) { return nic->last_activity(); }
 API int amoeba_run_until(amoeba_nic* nic, uint64_t cycle) { return nic->run_until(cycle) ? 0 : -1; }
 API const char* amoeba_error(const amoeba_nic* nic) { return nic->error(); }
 
@@ -232,8 +241,8 @@ API int amoeba_take_refused_write(amoeba_nic* nic, uint32_t* offset, uint32_t* r
     return any;
 }
 
-API void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable) {
-    nic->memory.grants.add(address, length, writable);
+API void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable, uint64_t host) {
+    nic->memory.grants.add(address, length, writable, host);
 }
 
 API int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length) {

@@ -42,8 +42,12 @@ amoeba_nic* amoeba_create(const amoeba_options* options);
 void amoeba_destroy(amoeba_nic* nic);
 // Resets design, buses and queues; grants stay.
 void amoeba_reset(amoeba_nic* nic);
+// The same without resetting the clock: what PCIe calls a function level reset.
+void amoeba_function_reset(amoeba_nic* nic);
 
 uint64_t amoeba_cycles(const amoeba_nic* nic);
+// The latest cycle in which a bus was in use, or an interrupt raised.
+uint64_t amoeba_last_activity(const amoeba_nic* nic);
 // Runs while the clock reads less than `cycle`. Returns 0, or -1 if the design broke a bus protocol: then
 // amoeba_error says how, and no call but amoeba_reset and amoeba_destroy makes sense any more.
 int amoeba_run_until(amoeba_nic* nic, uint64_t cycle);
@@ -57,8 +61,9 @@ int amoeba_bar_read(amoeba_nic* nic, uint32_t offset, uint32_t* value, uint64_t 
 // Takes the oldest refused write not taken yet. Returns whether there was one.
 int amoeba_take_refused_write(amoeba_nic* nic, uint32_t* offset, uint32_t* response);
 
-// Host memory the NIC may access. amoeba_revoke returns whether there was such a grant.
-void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable);
+// Host memory the NIC may access at `address`; it lies at `host` in this process. Grants that overlap must have the
+// same distance between the two. amoeba_revoke returns whether there was such a grant.
+void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable, uint64_t host);
 int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length);
 // Takes the oldest fault not taken yet. Returns whether there was one.
 int amoeba_take_fault(amoeba_nic* nic, amoeba_fault* fault);

@@ -30,6 +30,8 @@ public:
     // Gives up on the accesses still queued, as a host does after a completion timeout.
     void abandon() { accesses_.erase(accesses_.begin() + active_, accesses_.end()); }
 
+    // Whether accesses are on the bus, or wait for it.
+    bool busy() const { return !accesses_.empty(); }
     // Whether the latest read was answered; answers to abandoned ones do not count.
     bool read_done() const { return answered_read_ == last_read_; }
     uint32_t read_value() const { return read_value_; }

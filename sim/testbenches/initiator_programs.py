@@ -46,6 +46,8 @@ def random_descriptor(number, index, peer):
         length = random.choice((0, 1, 7, 64, PARAMETERS.payload, random.randint(1, PARAMETERS.payload + 5)))
     elif "RENDEZVOUS" in opcode.name:
         length = 32
+    elif opcode == DescriptorOpcode.PING:
+        length = 0
     elif not atomic:
         length = random.choice((0, 1, 7, 64, 256, 257, 700, random.randint(1, 1500)))
     else:
@@ -65,6 +67,7 @@ def random_descriptor(number, index, peer):
         flags=(random.getrandbits(1) * DescriptorFlags.COMPLETION)
         | (inline * DescriptorFlags.INLINE)
         | ((random.random() < 0.1) * DescriptorFlags.FENCE)
+        | ((random.random() < 0.07) * DescriptorFlags.FENCE_ALL)
         | ((random.random() < 0.1) * DescriptorFlags.IMMEDIATE)
         | (0x80 if 0.02 < wrong < 0.03 else 0),
         length=(1 << 30) + 1 if 0.03 < wrong < 0.05 else length + (0.05 < wrong < 0.08),

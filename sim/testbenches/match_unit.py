@@ -11,17 +11,19 @@ from itertools import pairwise
 
 import cocotb
 from amoeba_hw.interfaces import CONTEXT, SLOT_RELEASE
-from amoeba_hw.messages.records import RECEIVE_ORDER
+from amoeba_hw.messages.records import RECEIVE_ORDER, RECEIVE_SEARCH
 from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM
 from amoeba_model.descriptors import ReceiveFlags, ReceiveOpcode
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
 from amoeba_sim.payload import pack, unpack
 from cocotb.triggers import ClockCycles, RisingEdge
-from message_rules import Reference, assert_includes, random_message, random_order, unexpected_base
+from message_rules import Reference, assert_includes, random_message, random_order, search_of, unexpected_base
 
 PARAMETERS = bench_parameters()
 CONTEXTS, RECEIVES, UNEXPECTED = (PARAMETERS[name] for name in ("contexts", "receives", "unexpected"))
+ANNOUNCING = {0, 2}
+"""Contexts that announce messages."""
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(12)}
 
 
@@ -33,10 +35,16 @@ class Bench:
         self.messages = StreamSource(dut, "messages", CHECKED_REQUEST, pace=pace())
         self.orders = StreamSource(dut, "orders", RECEIVE_ORDER, pace=pace())
         self.releases = StreamSource(dut, "releases", SLOT_RELEASE, pace=pace())
+        self.searches = StreamSource(dut, "searches", RECEIVE_SEARCH, pace=pace())
         self.decided = StreamSink(dut, "decided", CHECKED_REQUEST, pace=pace())
-        self.reference = Reference(CONTEXTS, RECEIVES, UNEXPECTED, PARAMETERS["payload"])
-        self.offered = {"messages": deque(), "orders": deque(), "releases": deque()}
+        self.reference = Reference(CONTEXTS, RECEIVES, UNEXPECTED, PARAMETERS["payload"], ANNOUNCING)
+        self.offered = {"messages": deque(), "orders": deque(), "releases": deque(), "searches": deque()}
         """What each source has to offer."""
+        self.searched = {False: 0, True: 0}
+        """Searches that found nothing, or a receive."""
+        self.kept = None
+        """The message for which a receive was found, until it is on offer."""
+        self.keeping = False
         self.again = []
         """Orders that want to look again."""
         self.generations = [0] * CONTEXTS
@@ -47,17 +55,20 @@ class Bench:
         self.cycle = 0
         for context in range(CONTEXTS):
             getattr(dut, f"generations__{context}").value = 0
-            fields = {"enable": 1, "unexpected_base": unexpected_base(context)}
+            fields = {"enable": 1, "unexpected_base": unexpected_base(context), "announces": context in ANNOUNCING}
             getattr(dut, f"contexts__{context}").value = pack(CONTEXT, fields)
+        dut.keeps.value = 0
         cocotb.start_soon(self._watch())
 
     def offer(self, name, payload):
         self.offered[name].append(payload)
-        getattr(self, name).send(payload)
+        getattr(self, name).send(search_of(payload) if name == "searches" else payload)
 
     async def done(self):
-        """Wait until everything on offer has been taken."""
-        while any(self.offered.values()):
+        """Wait until everything on offer has been taken, and what is kept has been met."""
+        while any(self.offered.values()) or self.keeping:
+            if self.kept and not self.offered["messages"]:
+                self.offer("messages", self.next_message())
             await RisingEdge(self.dut.clk)
 
     async def do(self, name, payload):
@@ -99,10 +110,12 @@ class Bench:
         current = current and target_generation == self.generations[event["target"]]
         decided, matched, unexpected = self.reference.message(request, current=current)
         self.expected.append(decided)
+        self.dut.keeps.value = self.keeping = False
         unused = event["promised"] and not decided["answer"]["event"]["promised"]
         return _claim(event) if unused else None, (matched, unexpected)
 
     def _judge_orders(self, order):
+        assert not self.keeping, "an order is taken while a receive is kept"
         current = order["generation"] == self.generations[order["context"]]
         entry, again, used = self.reference.order(order, current=current)
         assert bool(self.dut.again.value) == again or not current
@@ -117,6 +130,15 @@ class Bench:
 
     def _judge_releases(self, release):
         self.reference.lists[release["context"]].release_slot(release["slot"])
+        return None, (0, 0)
+
+    def _judge_searches(self, request):
+        found = self.reference.finds(request)
+        assert bool(self.dut.found.value) == found
+        self.searched[found] += 1
+        if found:
+            self.dut.keeps.value = self.keeping = True
+            self.kept = request
         return None, (0, 0)
 
     def check(self):
@@ -135,7 +157,19 @@ class Bench:
 
     # Random steps
 
+    def next_search(self):
+        """About a message that comes next if something is found; none on the way before it may be."""
+        request = self.next_message()
+        request["message"] |= {"rendezvous": 0, "atomic": 0, "slot_promised": 0, "receive_kept": 1}
+        request["answer"]["event"] |= {"generation": self.generations[request["answer"]["event"]["context"]]}
+        request["answer"]["event"] |= {"promised": 1}
+        request["message"]["target_generation"] = self.generations[request["answer"]["event"]["target"]]
+        return request
+
     def next_message(self):
+        if self.kept:
+            request, self.kept = self.kept, None
+            return request
         context = random.randrange(CONTEXTS)
         generation = self.generations[context]
         has_slot = self.reference.lists[context].free_slots > 0
@@ -167,10 +201,15 @@ def _claim(where):
 async def random_program(bench, steps):
     """Offer everything at once; from time to time wait until all is quiet, and begin a generation."""
     makers = {"messages": bench.next_message, "orders": bench.next_order, "releases": bench.next_release}
+    makers["searches"] = bench.next_search
     for _ in range(steps):
         await RisingEdge(bench.dut.clk)
         for name, maker in makers.items():
-            if not bench.offered[name] and random.random() < 0.7:
+            alone = name in ("messages", "searches")
+            taken = any(bench.offered[other] for other in ("messages", "searches")) if alone else bench.offered[name]
+            if not taken and random.random() < (0.3 if name == "searches" else 0.7):
+                if name == "searches" and bench.kept:
+                    continue
                 bench.offer(name, maker())
         if random.random() < 0.01:
             await bench.done()
@@ -192,8 +231,9 @@ async def messages_meet_the_receives_that_the_lists_say(dut, pace):
     await start(dut)
     await random_program(bench, 20_000)
     kinds = {kind for kind, _ in bench.kinds}
-    assert kinds >= set(range(4, 13)), f"of all that can happen, only {kinds} did"
+    assert kinds >= set(range(4, 14)), f"of all that can happen, only {kinds} did"
     assert {code for _, code in bench.kinds} == {1, 3, 5, 0x1D}
+    assert min(bench.searched.values()) > 20, bench.searched
 
 
 def _tagged(tag, context=0, **fields):
@@ -205,7 +245,7 @@ def _tagged(tag, context=0, **fields):
 
 def _plain(tag, context=0):
     message = random_message(context, 0)
-    message["message"] |= {"tagged": 1, "rendezvous": 0, "atomic": 0}
+    message["message"] |= {"tagged": 1, "rendezvous": 0, "atomic": 0, "slot_promised": 1}
     message["answer"]["request_length"] = 8
     message["answer"]["event"] |= {"tag": tag, "flags": 8}
     return message
@@ -307,3 +347,27 @@ async def disabling_a_context_refuses_its_messages_on_their_way_to_another_s_lis
     assert [(event["kind"], event["target"]) for event in events] == [(10, 1), (10, 1), (8, 0)]
     bench.check()
     bench.check_rooms()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_search_costs_3_cycles_and_what_it_finds_is_still_there_for_its_message(dut):
+    bench = Bench(dut, always)
+    await start(dut)
+    await cycles(bench, "orders", [_tagged(tag) for tag in range(RECEIVES)])
+    wanted = _plain(RECEIVES - 1)
+    wanted["message"] |= {"slot_promised": 0, "receive_kept": 1}
+    # Those that find nothing look at all receives.
+    assert set(await cycles(bench, "searches", [_plain(99) for _ in range(4)])) == {3 + RECEIVES}
+    bench.offer("searches", wanted)
+    while bench.offered["searches"]:
+        await RisingEdge(dut.clk)
+    # It would take the receive away, if it were its turn.
+    cancel = _tagged(0, opcode=ReceiveOpcode.CANCEL.value)
+    cancel["fields"]["context"] = 7
+    bench.offer("orders", cancel)
+    await ClockCycles(dut.clk, 50)
+    assert len(bench.offered["orders"]) == 1
+    await bench.done()
+    assert [name for _, name in bench.taken[-3:]] == ["searches", "messages", "orders"]
+    assert bench.reference.lists[0].posted == RECEIVES - 1
+    bench.check()

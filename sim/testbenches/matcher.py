@@ -9,20 +9,30 @@ from collections import Counter, deque
 
 import cocotb
 from amoeba_hw.interfaces import CONTEXT, READ_REQUEST, RING_INDEX, SLOT_RELEASE, read_beat
-from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM
+from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM, RECEIVE_QUESTION, RECEIVE_REPLY
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveOpcode
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
 from amoeba_sim.payload import pack, unpack
 from cocotb.triggers import ClockCycles, RisingEdge
-from message_rules import Reference, assert_includes, random_message, random_order, random_request, unexpected_base
+from message_rules import (
+    Reference,
+    assert_includes,
+    random_message,
+    random_order,
+    random_request,
+    search_of,
+    unexpected_base,
+)
 
 PARAMETERS = bench_parameters()
 WIDTH, CONTEXTS, UNEXPECTED, PAYLOAD = (
     PARAMETERS[name] for name in ("data_width", "contexts", "unexpected", "payload")
 )
 RING_BITS = 7
+ANNOUNCING = {1}
+"""Contexts that announce messages."""
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(12)}
 
 
@@ -51,7 +61,7 @@ class Bench:
         self.answers = StreamSource(dut, "receive_data", read_beat(WIDTH), pace=pace())
         self.matched = StreamSink(dut, "matched", CHECKED_REQUEST, pace=pace())
         self.latency, self.faults = latency, faults
-        self.lists = Lists(CONTEXTS, PARAMETERS["receives"], UNEXPECTED, PAYLOAD)
+        self.lists = Lists(CONTEXTS, PARAMETERS["receives"], UNEXPECTED, PAYLOAD, ANNOUNCING)
         self.memory = {}
         """By address, orders as the driver wrote them."""
         self.rings = [deque() for _ in range(CONTEXTS)]
@@ -72,6 +82,10 @@ class Bench:
         self.cycle = 0
         dut.event_room.value = (1 << CONTEXTS) - 1
         dut.slot_promise.value = 0
+        dut.receive_question.value = 0
+        dut.message_accepted.value = 0
+        self.kept = 0
+        """Messages for which a receive was kept."""
         for context in range(CONTEXTS):
             getattr(dut, f"generations__{context}").value = 0
             self._configure(context)
@@ -87,6 +101,7 @@ class Bench:
             "receive_base": self._ring_base(context),
             "receive_size": RING_BITS,
             "unexpected_base": unexpected_base(context),
+            "announces": context in ANNOUNCING,
         }
         getattr(self.dut, f"contexts__{context}").value = pack(CONTEXT, fields)
 
@@ -168,18 +183,39 @@ class Bench:
         """
         target = context if target is None else target
         generation, target_generation = self.generations[context], self.generations[target]
-        if not int(self.dut.slot_open.value) >> context & 1:
-            return False
-        await ClockCycles(self.dut.clk, random.randint(1, 3))
-        claim = {"valid": 1, "context": context, "generation": generation}
-        self.dut.slot_promise.value = pack(EVENT_CLAIM, claim)
-        await RisingEdge(self.dut.clk)
-        self.dut.slot_promise.value = 0
         message = random_message(context, generation, target=(target, target_generation))
         for part, fields in changes.items():
             message[part] |= fields
+        kind = message["message"]
+        has_slot = bool(int(self.dut.slot_open.value) >> context & 1)
+        kind["slot_promised"] = int(has_slot and not kind["atomic"])
+        if not (has_slot or kind["atomic"]):
+            if kind["rendezvous"] or not await self._ask(message):
+                return False
+            kind["receive_kept"] = 1
+            self.kept += 1
+        await ClockCycles(self.dut.clk, random.randint(1, 3))
+        claim = {"valid": kind["slot_promised"], "context": context, "generation": generation}
+        self.dut.slot_promise.value = pack(EVENT_CLAIM, claim)
+        self.dut.message_accepted.value = 1
+        await RisingEdge(self.dut.clk)
+        self.dut.slot_promise.value = 0
+        self.dut.message_accepted.value = 0
         self.send(message)
         return True
+
+    async def _ask(self, message):
+        """Whether a message for which there is no slot meets a receive."""
+        search = search_of(message)
+        question = {"valid": 1, "context": search["context"]}
+        question |= {name: search["key"][name] for name in ("tagged", "tag", "source_ip", "source_context", "target")}
+        self.dut.receive_question.value = pack(RECEIVE_QUESTION, question)
+        while True:
+            await RisingEdge(self.dut.clk)
+            reply = unpack(RECEIVE_REPLY, int(self.dut.receive_reply.value))
+            if reply["valid"]:
+                self.dut.receive_question.value = 0
+                return reply["found"]
 
     def refusal(self, context):
         """Changes that make a message one that did not pass its checks."""
@@ -261,7 +297,7 @@ class Bench:
         assert_includes(decided, expected)
         assert counted == (matched, unexpected)
         assert given_back == (not expected["answer"]["event"]["promised"])
-        if matched:
+        if expected["answer"]["event"]["promised"]:
             self._note_event(decided)
         if unexpected or (matched and kind["rendezvous"]):
             assert self.lists.slot not in self.held[context], f"slot {self.lists.slot} is not free"
@@ -275,7 +311,7 @@ class Bench:
     def _note_event(self, decided):
         event = decided["answer"]["event"]
         self.kinds[event["kind"]] += 1
-        if event["flags"] & EventFlags.IN_SLOT and event["kind"] != EventKind.FOUND:
+        if event["flags"] & EventFlags.IN_SLOT and event["kind"] not in (EventKind.FOUND, EventKind.ARRIVED):
             self.to_release.append({"context": event["context"], "slot": event["slot"]})
 
     # Random programs
@@ -346,7 +382,8 @@ async def messages_and_receives_of_all_contexts_meet_and_all_room_comes_back(dut
         # Else receives that nobody meets would fill the lists for good.
         for context in range(CONTEXTS):
             await bench.disable(context, 2)
-    assert set(bench.kinds) >= set(range(4, 13)), f"of all that can happen, only {bench.kinds} did"
+    assert set(bench.kinds) >= set(range(4, 14)), f"of all that can happen, only {bench.kinds} did"
+    assert bench.kept > 5
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")

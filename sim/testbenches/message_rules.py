@@ -23,6 +23,7 @@ __all__ = [
     "random_message",
     "random_order",
     "random_request",
+    "search_of",
     "unexpected_base",
 ]
 
@@ -58,7 +59,7 @@ def assert_includes(got, expected, where="decided"):
 def random_request(context, generation):
     """A checked request that is no message to be matched."""
     request = anything(CHECKED_REQUEST)
-    request["message"] |= {"valid": 0, "slot_promised": 0}
+    request["message"] |= {"valid": 0, "slot_promised": 0, "receive_kept": 0}
     request["answer"] |= {"silent": 0}
     request["answer"]["event"] |= {"context": context, "generation": generation, "promised": 0}
     return request
@@ -84,7 +85,8 @@ def random_message(context, generation, *, target=None, promised=True):
         "tagged": int(tagged),
         "rendezvous": int(rendezvous),
         "atomic": int(atomic),
-        "slot_promised": int(promised),
+        "slot_promised": int(promised and not atomic),
+        "receive_kept": 0,
         "target_generation": generation if target is None else target[1],
     }
     request["answer"] |= {
@@ -129,9 +131,10 @@ def random_order(context, generation):
 
 
 class Reference:
-    """The lists of all contexts. Its answers name only what is to be looked at."""
+    """The lists of all contexts, some of which announce messages. Its answers name only what is to be looked at."""
 
-    def __init__(self, contexts, receives, unexpected, payload):
+    def __init__(self, contexts, receives, unexpected, payload, announcing=()):
+        self._announcing = announcing
         self._receives = receives
         self._unexpected = unexpected
         self._payload = payload
@@ -148,24 +151,30 @@ class Reference:
 
     # Messages
 
+    def finds(self, request):
+        """Whether the message would meet a receive now."""
+        return self.lists[request["answer"]["event"]["context"]].arrive(_message(request)) is not None
+
     def message(self, request, *, current):
         """(what must be decided, MESSAGES_MATCHED, MESSAGES_UNEXPECTED)."""
         kind, answer = request["message"], request["answer"]
         context = answer["event"]["context"]
-        if not (current and kind["slot_promised"] and answer["event"]["promised"]):
+        has_place = kind["slot_promised"] or kind["receive_kept"] or kind["atomic"]
+        if not (current and has_place and answer["event"]["promised"]):
             return self._refused(request, ReturnCode.DISABLED), 0, 0
         message = _message(request)
         receive = self.lists[context].arrive(message)
+        assert receive is not None or not kind["receive_kept"], "nothing was kept for it"
         if kind["atomic"]:
             return self._atomic(context, request, message, receive)
         if receive is None:
             message.slot = self.take_slot(context)
             self.lists[context].wait(message)
-            return (
-                self._written(request, self._slot_address(context, message.slot), answer["request_length"], {}),
-                0,
-                1,
-            )
+            address, event = self._slot_address(context, message.slot), {}
+            if context in self._announcing:
+                event = _event(0, message, released=False) | {"kind": EventKind.ARRIVED.value, "address": 0}
+                event |= {"slot": message.slot, "flags": event["flags"] | EventFlags.IN_SLOT.value}
+            return self._written(request, address, answer["request_length"], event), 0, 1
         place = receive.use(message.length)
         if place.released:
             self.lists[context].unpost(receive)
@@ -283,6 +292,14 @@ def _receive(fields):
         # Not even one byte less than one.
         least_room=max(1, fields["least_room"]),
     )
+
+
+def search_of(request):
+    """The RECEIVE_SEARCH for a message."""
+    message = _message(request)
+    key = {"cancels": 0, "tagged": int(message.tagged), "tag": message.tag, "target": message.target}
+    key |= {"source_ip": message.source[0], "source_context": message.source[1]}
+    return {"context": request["answer"]["event"]["context"], "key": key | {"user_context": 0}}
 
 
 def _message(request):

@@ -9,7 +9,15 @@ from itertools import pairwise
 
 import cocotb
 from amoeba_hw.interfaces import FRAME_HEADER
-from amoeba_hw.target.records import DUPLICATE, EVENT_CLAIM, NACK, RECEIVER, SEQUENCED_REQUEST
+from amoeba_hw.target.records import (
+    DUPLICATE,
+    EVENT_CLAIM,
+    NACK,
+    RECEIVE_QUESTION,
+    RECEIVE_REPLY,
+    RECEIVER,
+    SEQUENCED_REQUEST,
+)
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
 from amoeba_sim.payload import pack, unpack
@@ -22,6 +30,9 @@ PDCS, WINDOW, CONTEXTS = PARAMETERS["pdcs"], PARAMETERS["window"], PARAMETERS["c
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
 COUNTS = ("dropped_pdc", "dropped_sequence", "duplicates")
 DESTINATION = ("mac", "ip", "port")
+NO_RESOURCE = 0xA
+SENDS, RENDEZVOUS, UNTAGGED = {5, 9}, {6, 0xA}, {5, 6}
+"""Of MESSAGES, those that need a slot unless they meet a receive, and those that always do; and those without tag."""
 
 
 class Bench:
@@ -38,6 +49,7 @@ class Bench:
         self.set_receivers(range(CONTEXTS))
         self.forget()
         cocotb.start_soon(self._watch())
+        cocotb.start_soon(self._reply())
 
     def set_rooms(self, **states):
         """Per context: "none" without event ring, or without slots; "open" with room, "blocked" without."""
@@ -60,6 +72,7 @@ class Bench:
     def forget(self):
         self.rules = Sequence(PDCS, WINDOW)
         self.counts, self.promises = Counter(), {"event": [], "message": []}
+        self.questions, self.expected_questions, self.messages = [], [], 0
         self.verdicts = []
 
     async def _watch(self):
@@ -67,6 +80,7 @@ class Bench:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value:
                 continue
+            self.messages += int(self.dut.message_accepted.value)
             for name in COUNTS:
                 self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
             for kind, promises in self.promises.items():
@@ -74,13 +88,34 @@ class Bench:
                 if claim["valid"]:
                     promises.append((claim["context"], claim["generation"]))
 
+    async def _reply(self):
+        """Say of each message in question, after a while, whether it meets a receive."""
+        self.dut.receive_reply.value = 0
+        while True:
+            await RisingEdge(self.dut.clk)
+            question = unpack(RECEIVE_QUESTION, int(self.dut.receive_question.value))
+            if not question["valid"]:
+                continue
+            self.questions.append(question)
+            for _ in range(random.choice([0, 0, 1, 7])):
+                await RisingEdge(self.dut.clk)
+                assert unpack(RECEIVE_QUESTION, int(self.dut.receive_question.value)) == question
+                assert not int(self.dut.message_accepted.value)
+            self.dut.receive_reply.value = pack(RECEIVE_REPLY, {"valid": 1, "found": meets(question["tag"])})
+            await RisingEdge(self.dut.clk)
+            self.dut.receive_reply.value = 0
+
     def send(self, header):
         """Send a header; returns what the rules make of it."""
         receiver, *states = self._needed(header)
         verdict = self.rules.judge(header, "blocked" in states)
         self.requests.send(header)
         promised = [verdict.kind == "accepted" and state == "open" for state in states]
-        self.verdicts.append((header, verdict, promised, receiver))
+        kept = verdict.kind == "accepted" and states[1] == "kept"
+        self.verdicts.append((header, verdict, promised, receiver, kept))
+        is_next = verdict.kind == "accepted" or (verdict.nack is not None and verdict.nack[0] == NO_RESOURCE)
+        if is_next and header["opcode"] in SENDS and states[0] != "blocked" and states[1] in ("blocked", "kept"):
+            self.expected_questions.append(question_about(header, receiver))
         return verdict
 
     def _needed(self, h):
@@ -92,7 +127,12 @@ class Bench:
         if h["is_control"] or context is None or context >= CONTEXTS:
             return None, "none", "none"
         slots = self.slots[context] if is_message else "none"
-        return context, self.events[context] if h["flags"] & HEADER_DATA or slots != "none" else "none", slots
+        events = self.events[context] if h["flags"] & HEADER_DATA or slots != "none" else "none"
+        if h["opcode"] not in SENDS | RENDEZVOUS:
+            slots = "none"
+        if slots == "blocked" and h["opcode"] in SENDS and meets(h["memory_key"]):
+            slots = "kept"
+        return context, events, slots
 
     async def settle(self):
         while self.requests.left:
@@ -103,7 +143,8 @@ class Bench:
         """Everything that came out is what the rules say, in order."""
         sequenced = self.sinks["sequenced"].received
         assert [s["header"] for s in sequenced] == [{**EMPTY, **h} for h, *_ in self.verdicts]
-        for seen, (header, verdict, promised, receiver) in zip(sequenced, self.verdicts, strict=True):
+        for seen, (header, verdict, promised, receiver, kept) in zip(sequenced, self.verdicts, strict=True):
+            assert seen["receive_kept"] == kept, (seen, verdict)
             assert seen["dropped"] == (verdict.kind != "accepted"), (seen, verdict)
             assert [seen["promised"], seen["slot_promised"]] == promised, (seen, verdict)
             if verdict.kind == "accepted":
@@ -133,8 +174,12 @@ class Bench:
             duplicates=kinds["duplicate"],
         )
         for number, promises in enumerate(self.promises.values()):
-            contexts = [receiver for _, _, promised, receiver in self.verdicts if promised[number]]
+            contexts = [receiver for _, _, promised, receiver, _ in self.verdicts if promised[number]]
             assert promises == [(context, context + 3) for context in contexts]
+        # About the messages that nothing but a slot may keep from being accepted.
+        assert self.questions == self.expected_questions
+        accepted = [h for h, verdict, *_ in self.verdicts if verdict.kind == "accepted" and not h["is_control"]]
+        assert self.messages == sum(h["opcode"] in MESSAGES for h in accepted)
         self._check_incarnations(duplicates)
         return kinds
 
@@ -143,7 +188,7 @@ class Bench:
         rules, incarnations = Sequence(PDCS, WINDOW), {}
         repeated = iter(self.sinks["duplicates"].received)
         for seen, (header, verdict, *_) in zip(self.sinks["sequenced"].received, self.verdicts, strict=True):
-            rules.judge(header, verdict.nack is not None and verdict.nack[0] == 0xA)
+            rules.judge(header, verdict.nack is not None and verdict.nack[0] == NO_RESOURCE)
             if verdict.kind == "accepted":
                 pdc = rules.table[verdict.pdc]
                 last, number = incarnations.get(verdict.pdc, (None, None))
@@ -153,6 +198,17 @@ class Bench:
                 duplicate = next(repeated)
                 last, number = incarnations.get(verdict.pdc, (None, None))
                 assert (duplicate["incarnation"] == number) == (last is rules.table[verdict.pdc])
+
+
+def meets(tag):
+    """Whether there is a receive for a message with this tag, tagged or not."""
+    return tag & 1
+
+
+def question_about(header, receiver):
+    fields = {"source_ip": "ip", "source_context": "initiator", "target": "resource_index", "tag": "memory_key"}
+    tagged = int(header["opcode"] not in UNTAGGED)
+    return {"valid": 1, "context": receiver, "tagged": tagged} | {name: header[of] for name, of in fields.items()}
 
 
 EMPTY = dict.fromkeys((name for name, _ in FRAME_HEADER), 0)
@@ -237,30 +293,47 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_message_is_accepted_with_room_for_its_event_and_a_slot(dut):
+async def a_message_is_accepted_with_room_for_its_event_and_a_place(dut):
     bench = Bench(dut)
     await start(dut)
     sender, psn = (7, 1), 5
-    cases = [  # event ring, slots, whether a message is refused
-        ("open", "open", False),
-        ("blocked", "open", True),
-        ("open", "blocked", True),
-        ("blocked", "blocked", True),
+    stored, others = SENDS | RENDEZVOUS, MESSAGES - SENDS - RENDEZVOUS
+    cases = [  # event ring, slots, whether it meets a receive, which messages are refused
+        ("open", "open", False, set()),
+        ("blocked", "open", False, MESSAGES),
+        ("open", "blocked", False, stored),
+        ("open", "blocked", True, RENDEZVOUS),
+        ("blocked", "blocked", True, MESSAGES),
         # Without slots it is accepted, to be refused by the checks.
-        ("blocked", "none", False),
-        ("none", "none", False),
+        ("blocked", "none", False, set()),
+        ("none", "none", False, set()),
     ]
-    for events, slots, refused in cases:
+    for events, slots, found, refused in cases:
         bench.set_rooms(events=[events] * CONTEXTS, slots=[slots] * CONTEXTS)
         for opcode in (*MESSAGES, 7, 8, 1):
-            verdict = bench.send(packet(sender, psn, 5, opcode=opcode))
-            if refused and opcode in MESSAGES:
-                assert verdict.nack == (0xA, psn, 0)
+            verdict = bench.send(packet(sender, psn, 5, opcode=opcode, memory_key=int(found)))
+            if opcode in refused:
+                assert verdict.nack == (NO_RESOURCE, psn, 0)
             else:
                 assert verdict.kind == "accepted"
                 psn += 1
         await bench.settle()
-    assert len(bench.promises["event"]) == len(bench.promises["message"]) == len(MESSAGES)
+    assert len(bench.promises["event"]) == len(MESSAGES) + len(others) + len(SENDS | others)
+    assert len(bench.promises["message"]) == len(stored)
+    assert len(bench.questions) == 2 * len(SENDS)
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_message_that_opens_its_pdc_is_asked_about_only_when_it_has_one(dut):
+    bench = Bench(dut)
+    await start(dut)
+    bench.set_rooms(events=["open"] * CONTEXTS, slots=["blocked"] * CONTEXTS)
+    for number in range(PDCS + 1):
+        verdict = bench.send(packet((7, number), 5, 5, opcode=5, memory_key=number & 1))
+        assert verdict.nack == ((4, 5, 0) if number == PDCS else None if number & 1 else (NO_RESOURCE, 5, number))
+    await bench.settle()
+    assert len(bench.questions) == PDCS
     bench.check()
 
 

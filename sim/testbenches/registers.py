@@ -84,7 +84,7 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 5,
+        ("device", "abi_version", 0): 6,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
@@ -174,7 +174,7 @@ async def contexts_and_own_address_are_shown(dut):
         domain=0x1FF,
         job_id=0xFFAB_CDEF,
         pid_on_fep=0xF123,
-        control=15,
+        control=31,
     )
     assert int(dut.mac.value) == 0xAABB_CCDD_EEFF
     assert int(dut.ip.value) == 0x0A00_0001
@@ -187,6 +187,7 @@ async def contexts_and_own_address_are_shown(dut):
         "cswap_by_bits": 1,
         "data_by_key": 1,
         "shares_receives": 1,
+        "announces": 1,
         "receive_context": 0xFC,
         "transmit_base": 0x1_0000_0040,
         "transmit_size": 7,
@@ -247,10 +248,12 @@ async def doorbells_and_stores_become_events_in_order(dut, pace, event_pace):
     await bench.set("peers", **peer, mac_low=0xAABB_CCDD, mac_high=0x0200, flags=1)
     await bench.set("peers", store=4)
     await bench.set("peers", flags=0)
+    await bench.set("peers", fail=4)
     await bench.set("peers", store=5)
+    # Stored or failed, in the order of the writes.
     expected["peer_stores"] = [
-        {"index": index, "peer": {**peer, "mac": 0x0200_AABB_CCDD, "valid": valid}}
-        for index, valid in ((4, 1), (5, 0))
+        {"index": index, "peer": {**peer, "mac": 0x0200_AABB_CCDD, "valid": valid}, "fail": fails}
+        for index, valid, fails in ((4, 1, 0), (4, 0, 1), (5, 0, 0))
     ]
     for name, events in expected.items():
         assert await bench.events[name].receive(len(events)) == events, name

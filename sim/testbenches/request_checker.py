@@ -67,6 +67,7 @@ class Bench:
         """Send a request; returns it as it was sent. What the KeyTable shows of a message may be anything."""
         request = {"header": header, "pdc": 6, "promised": 1, "slot_promised": 1, "generation": 3} | fields
         request |= {"receiver": random.getrandbits(8), "target_generation": random.getrandbits(4)}
+        request |= {"receive_kept": random.getrandbits(1)}
         entry = {name: random.getrandbits(8) for name in ("domain", "flags", "read_counter", "write_counter")}
         entry |= {name: random.getrandbits(64) for name in ("key", "base", "length")}
         self.located.send({"request": request, "found": 0, "entry": entry})
@@ -122,6 +123,7 @@ def check(bench, request, checked):
         "rendezvous": opcode in RENDEZVOUS,
         "atomic": opcode not in SENDS,
         "slot_promised": request["slot_promised"],
+        "receive_kept": request["receive_kept"],
         "target_generation": request["target_generation"],
     }
     assert answer["counters"] == [0, 0]

@@ -20,6 +20,7 @@ from request_half_environment import (
     patterns,
     random_descriptor,
     seen,
+    waits,
     write,
 )
 
@@ -42,6 +43,7 @@ async def check_random_traffic(dut, environment, count):
     """Post random descriptors to all contexts; the packets of each must be those of the specification, in order."""
     expected = defaultdict(list)
     refused = 0
+    posted = {}
     for _ in range(count // 8):
         for number in range(CONTEXTS):
             descriptors = [random_descriptor(random, BIG, number) for _ in range(8)]
@@ -49,7 +51,8 @@ async def check_random_traffic(dut, environment, count):
                 index = environment.tails[number] + descriptors.index(fields)
                 packets = cut_requests(BIG, environment.memory, number, index, fields)
                 expected[number] += packets
-                refused += not packets
+                refused += not packets and not waits(fields)
+                posted[number, index] = fields
             environment.post(number, descriptors)
         await ClockCycles(dut.clk, 40)
     await environment.sent(sum(map(len, expected.values())), cycles=60_000)
@@ -59,9 +62,22 @@ async def check_random_traffic(dut, environment, count):
         for got, wanted in zip(mine, expected[number], strict=True):
             assert got == wanted, f"context {number}: expected {wanted}, got {got}"
     assert len(environment.completions.received) == refused
+    check_fences(environment, posted)
     # Every place came back.
     assert all(window.places == 0 for window in environment.windows)
     assert len(environment.cuts) == len(environment.packets) + environment.dropped.total()
+
+
+def check_fences(environment, posted):
+    """Every NOP with a fence has ended, behind all answers that it was to wait for."""
+    assert environment.ended.keys() == {place for place, fields in posted.items() if waits(fields)}
+    assert environment.ended
+    for (number, index), cycle in environment.ended.items():
+        fields = posted[number, index]
+        for before in range(index):
+            other = posted[number, before]
+            if fields["flags"] & DescriptorFlags.FENCE_ALL or other["peer"] == fields["peer"]:
+                assert environment.answered.get((number, before), 0) < cycle, f"{index} ended before {before}"
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
@@ -105,6 +121,44 @@ async def a_fence_and_a_close_wait_for_the_answers_of_their_peer_only(dut):
     assert cuts[4] - cuts[3] < 10
     assert [packet["is_close"] for _, packet, _ in environment.packets] == [0, 0, 0, 0, 0, 1, 0]
     assert [packet["length"] for _, packet, _ in environment.packets][5] == 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def fence_all_waits_for_all_peers_of_its_context_and_holds_up_no_other(dut):
+    environment = await environment_with(dut, answer_rate=0.0)
+    fenced = DescriptorFlags.INLINE | DescriptorFlags.FENCE_ALL
+    nop = {"opcode": DescriptorOpcode.NOP, "length": 0}
+    environment.post(1, [write(1), write(1, peer=5), write(1, flags=DescriptorFlags.FENCE_ALL, peer=999, **nop)])
+    environment.post(1, [write(1, flags=DescriptorFlags.FENCE, **nop), write(1, 2 * 4096, peer=5, flags=fenced & ~2)])
+    environment.post(2, [write(2), write(2, flags=DescriptorFlags.FENCE, peer=6, **nop), write(2)])
+    await ClockCycles(dut.clk, 400)
+    assert sorted(packet["ticket"]["peer"] for _, packet, _ in environment.packets) == [1, 2, 2, 5]
+    assert list(environment.ended) == [(2, 1)]
+    environment._answer_rate = 0.02
+    await environment.sent(6)
+    assert [packet["ticket"]["index"] for _, packet, _ in environment.packets[4:]] == [4, 4]
+    assert sorted(environment.ended) == [(1, 2), (1, 3), (2, 1)]
+    cuts = [cycle for cycle, _ in environment.cuts]
+    assert cuts[5] - cuts[4] < 10
+    assert max(environment.answered[1, 0], environment.answered[1, 1]) < environment.ended[1, 2] < cuts[4]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_fenced_nop_of_a_context_that_is_disabled_vanishes(dut):
+    environment = await environment_with(dut, answer_rate=0.0, enabled=[1])
+    nop = write(1, 0, flags=DescriptorFlags.FENCE_ALL, opcode=DescriptorOpcode.NOP)
+    environment.post(1, [write(1), nop])
+    await ClockCycles(dut.clk, 200)
+    environment.enable(1, 0)
+    await ClockCycles(dut.clk, 20)
+    environment._answer_rate = 1.0
+    await ClockCycles(dut.clk, 200)
+    assert not environment.ended
+    environment.enable(1)
+    await ClockCycles(dut.clk, 3)
+    environment.post(1, [nop] * (3 * PLACES) + [write(1)])
+    await environment.sent(2)
+    assert len(environment.ended) == 3 * PLACES
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -9,6 +9,7 @@ from amoeba_hw.initiator.records import COMPLETION_ORDER, PACKET, PayloadKind
 from amoeba_hw.interfaces import CONTEXT, DMA_COMMAND, READ_REQUEST, RING_INDEX, packet_beat, read_beat
 from amoeba_model.descriptors import RENDEZVOUS, TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, randomly
 from amoeba_sim.payload import pack
 from cocotb.triggers import RisingEdge
@@ -20,6 +21,9 @@ DATA = 0x7_0000_0000
 DATA_SIZE = 1 << 20
 REFUSED = 0x9_0000_0000
 """An address that the host does not grant."""
+
+
+FENCES = DescriptorFlags.FENCE | DescriptorFlags.FENCE_ALL
 
 
 class Window:
@@ -63,6 +67,10 @@ class Environment:
         self.cuts = []
         """(cycle, peer) of each packet cut."""
         self.dropped = Counter()
+        self.answered = {}
+        """Cycle of the last answer to a packet of (context, index of the descriptor)."""
+        self.ended = {}
+        """Cycle in which a NOP ended, by the same."""
         self.cycle = 0
         self.windows = [Window(window) for _ in range(parameters.peers)]
         self.tails = [0] * parameters.contexts
@@ -86,6 +94,7 @@ class Environment:
         self.descriptor_data = source("descriptor_data", read_beat(self.width))
         self.commands = {name: sink(f"{name}_commands", DMA_COMMAND) for name in ("operand", "compare")}
         self.values = {name: source(f"{name}s", beat) for name in ("operand", "compare")}
+        self.nops = sink("ended", COMPLETION_ORDER)
         self.out = sink("packets", PACKET)
         self.payload = sink("payload", beat)
         dut.skipped.value = 0
@@ -93,7 +102,8 @@ class Environment:
             self.enable(number, 0)
         self.memory.grant(DATA, DATA_SIZE)
         self.memory.poke(DATA, random.Random(1).randbytes(DATA_SIZE))
-        for service in (self._run(), self._descriptors(), self._packets(), *map(self._values, self.commands)):
+        services = (self._run(), self._descriptors(), self._packets(), self._nops())
+        for service in (*services, *map(self._values, self.commands)):
             cocotb.start_soon(service)
 
     def ring(self, number):
@@ -129,9 +139,11 @@ class Environment:
 
     async def _run(self):
         """The windows: what they say changes two cycles after a cut."""
-        said = (0, (1 << len(self.windows)) - 1, 0)
+        contexts = self.parameters.contexts
+        told = (self.dut.may_send, self.dut.all_answered, self.dut.failed, self.dut.context_answered)
+        said = (0, (1 << len(self.windows)) - 1, 0, (1 << contexts) - 1)
         while True:
-            for signal, value in zip((self.dut.may_send, self.dut.all_answered, self.dut.failed), said, strict=True):
+            for signal, value in zip(told, said, strict=True):
                 signal.value = value
             said = tuple(
                 sum(bit << index for index, bit in enumerate(bits))
@@ -139,6 +151,7 @@ class Environment:
                     [window.may_send for window in self.windows],
                     [window.places == 0 for window in self.windows],
                     [window.failed for window in self.windows],
+                    [not any(window.places for window in self.windows[n::contexts]) for n in range(contexts)],
                 )
             )
             await RisingEdge(self.dut.clk)
@@ -158,6 +171,7 @@ class Environment:
                 window = self.windows[packet["ticket"]["peer"]]
                 window.places -= 1
                 window.closing &= not packet["is_close"]
+                self.answered[packet["ticket"]["context"], packet["ticket"]["index"]] = self.cycle
 
     def _note_cut(self):
         peer = int(self.dut.cut_peer.value)
@@ -196,6 +210,13 @@ class Environment:
             beats = packet_beats(self.width, content or bytes(command["length"]), content is None)
             self._after(lambda beats=beats: self.values[name].send(*beats))
 
+    async def _nops(self):
+        while True:
+            (order,) = await self.nops.receive(1)
+            assert order["status"] == ReturnCode.OK
+            assert order["ticket"]["opcode"] == DescriptorOpcode.NOP
+            self.ended[order["ticket"]["context"], order["ticket"]["index"]] = self.cycle
+
     async def _packets(self):
         while True:
             (packet,) = await self.out.receive(1)
@@ -215,6 +236,8 @@ def cut_requests(parameters, memory, number, index, fields):
     """The packets of a descriptor, as (fields to compare, payload), from the specification; [] if it is refused."""
     opcode, flags, length = fields["opcode"], fields["flags"], fields["length"]
     if opcode in (DescriptorOpcode.NOP, 255):
+        return []
+    if opcode == DescriptorOpcode.PING and (length or flags & DescriptorFlags.IMMEDIATE):
         return []
     if opcode == DescriptorOpcode.CLOSE:
         length = 0
@@ -278,11 +301,13 @@ def seen(packet):
 def random_descriptor(rng, parameters, number, faults=0.05):
     """A descriptor for a peer of the context; now and then one that becomes no request."""
     opcode = rng.choice(list(DescriptorOpcode) + [DescriptorOpcode.WRITE] * 3)
-    flags = rng.choice([0, 0, DescriptorFlags.FENCE, DescriptorFlags.CHAINED])
+    flags = rng.choice([0, 0, DescriptorFlags.FENCE, DescriptorFlags.FENCE_ALL, DescriptorFlags.CHAINED])
     atomic = "ATOMIC" in opcode.name
     length = rng.choice([8, 8, 16, 8 * rng.randint(1, 40)]) if atomic else rng.choice([0, 1, 8, rng.randint(0, 900)])
     if "RENDEZVOUS" in opcode.name:
         length = RENDEZVOUS.size
+    if opcode == DescriptorOpcode.PING:
+        length = rng.choice([0, 0, 0, 1])
     compare = opcode == DescriptorOpcode.COMPARE_ATOMIC
     if not compare and rng.random() < 0.3:
         flags |= DescriptorFlags.IMMEDIATE
@@ -309,6 +334,11 @@ def random_descriptor(rng, parameters, number, faults=0.05):
         "compare": where() if compare else rng.getrandbits(64),
         "context": rng.getrandbits(64),
     }
+
+
+def waits(fields):
+    """Whether a descriptor is a NOP with a fence."""
+    return fields["opcode"] == DescriptorOpcode.NOP and fields["flags"] & FENCES
 
 
 def write(number, length=8, peer=None, flags=DescriptorFlags.INLINE, **fields):

@@ -47,6 +47,7 @@ class Bench:
                 request = queue[0]
                 assert {name: head[name] for name in SUMMARY} == {name: request["ticket"][name] for name in SUMMARY}
                 assert bool(head["barrier"]) == bool(request["fence"] | request["is_close"])
+                assert (head["barrier_all"], head["is_nop"]) == (request["fence_all"], request["is_nop"])
         return heads
 
     def _drive(self):

@@ -34,6 +34,7 @@ from target_environment import (
     event_entry,
     expected_memory,
     plain,
+    request,
     store_keys,
 )
 from target_rules import MESSAGES
@@ -43,7 +44,7 @@ NO_OP, WRITE, READ, SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND = 0, 1,
 TSEND_ATOMIC, TSEND_FETCH = 0xD, 0xE
 RECEIVE, PEEK, TAKE, CANCEL = 1, 2, 3, 4
 TAGGED, MULTI, DIRECTED, ADDRESSED = 1, 2, 4, 8
-RECEIVED, UNEXPECTED, NO_MATCH_EVENT, FOUND, TAKEN, REFUSED = 4, 5, 8, 9, 10, 12
+RECEIVED, UNEXPECTED, NO_MATCH_EVENT, FOUND, TAKEN, CANCELLED, REFUSED, ARRIVED = 4, 5, 8, 9, 10, 11, 12, 13
 BAD_INDEX = 0x19
 OK, DISABLED, NO_MATCH, NO_RESOURCE, HOST_UNSUCCESS, LOCAL_BAD_DESCRIPTOR = 1, 3, 5, 0xA, 0xE, 0x30
 INITIATOR_ERROR = 0x10
@@ -149,7 +150,7 @@ class Reference:
         entry |= {"kind": int(report.kind), "status": int(report.status)}
         entry["flags"] = report.flags() | (~index >> RINGS[0][1] & 1) << 7
         self.events.append(entry)
-        if report.in_slot and report.kind != FOUND:
+        if report.in_slot and report.kind not in (FOUND, ARRIVED):
             self.held.append(message.slot)
 
 
@@ -204,8 +205,13 @@ BEGINNING = [  # receive descriptors, or messages: every kind of event, once
 ]
 
 
-def random_step(lists):
+def random_step(reference, sender):
     """Never more than there is surely room for: what has to wait is other tests'."""
+    lists = reference.lists
+    if random.random() < 0.5 and not lists.free_slots:
+        fields = random_message()
+        header = FrameHeader(**request(**fields)[0] | sender.fields)
+        return [], [fields] if reference.unit.has_place(reference.context, header) else []
     if random.random() < 0.5:
         return [], [random_message() for _ in range(random.randint(0, lists.free_slots))]
     descriptors = [random_receive() for _ in range(random.randint(0, RECEIVE_COUNT - lists.posted))]
@@ -231,6 +237,9 @@ async def one_thing_after_the_other_is_matched_as_the_model_does(dut, pace, sink
     bench.error_rate = 0.1
     for number in SHARING:
         bench.share(number, 0)
+    announces = pace != "always"
+    bench.contexts[0].announces = announces
+    bench.set_context(0, True, announces=announces)
     reference = Reference(bench)
     senders = [Initiator(bench, ip, spdcid=5 + ip) for ip in (1, 2)]
     await opened(bench, *senders)
@@ -239,7 +248,7 @@ async def one_thing_after_the_other_is_matched_as_the_model_does(dut, pace, sink
             reference.release()
         await bench.settle(20)
         pdc = random.randrange(2)
-        descriptors, messages = BEGINNING[step] if step < len(BEGINNING) else random_step(reference.lists)
+        descriptors, messages = BEGINNING[step] if step < len(BEGINNING) else random_step(reference, senders[pdc])
         if descriptors:
             bench.post(*descriptors)
         sent = [senders[pdc].send(**fields) for fields in messages]
@@ -254,7 +263,7 @@ async def one_thing_after_the_other_is_matched_as_the_model_does(dut, pace, sink
         assert bench.orders == reference.orders
         assert plain(bench.executed) == reference.memory
     kinds = {event["kind"] for event in reference.events}
-    assert kinds == set(range(RECEIVED, REFUSED + 1)), kinds
+    assert kinds == set(range(RECEIVED, REFUSED + 1)) | ({ARRIVED} if announces else set()), kinds
     assert {OK, NO_MATCH} <= set(reference.codes)
     counters = reference.counters
     assert +bench.counts == Counter(
@@ -290,6 +299,74 @@ async def a_message_waits_for_a_slot_and_finds_the_one_that_is_released(dut):
     request, operand, _ = bench.executed[-1]
     assert (request["address"], operand) == (places[1], sent[-1][1])
     assert bench.counts["messages_unexpected"] == SLOT_COUNT + 1
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def without_a_slot_a_message_that_meets_a_receive_is_taken_and_others_wait(dut):
+    bench = await prepared(dut)
+    unread, sender, stranger = (Initiator(bench, spdcid=number) for number in range(1, 4))
+    for _ in range(SLOT_COUNT):
+        unread.send(SEND)
+    bench.post(*[receive(flags=TAGGED, tag=tag, context=tag, address=BUFFER + 64 * tag) for tag in range(1, 5)])
+    await bench.settle(150)
+    bench.clear()
+    # Back to back: each is asked about when those before have been matched.
+    sent = [sender.send(TAGGED_SEND, 8, memory_key=tag) for tag in (3, 1, 1, 2)]
+    await bench.settle(150)
+    *taken, held = answers_then_nacks(bench)
+    assert [answer["return_code"] for answer in taken] == [OK, OK]
+    assert (held["nack_code"], held["psn"]) == (NO_RESOURCE, sent[2][0]["psn"])
+    bench.clear()
+    # A tagged atomic needs none; a rendezvous has nowhere else to go, and what the checks refuse takes nothing away.
+    stranger.send(TSEND_ATOMIC, memory_key=9, **SUM_OF_UINT64)
+    stranger.send(TAGGED_SEND, 8, memory_key=2, job_id=0)
+    stranger.send(TAGGED_SEND, 8, memory_key=2)
+    stranger.send(RENDEZVOUS_TSEND, 32, memory_key=4)
+    await bench.settle(150)
+    *taken, held = answers_then_nacks(bench)
+    assert [answer["return_code"] for answer in taken] == [NO_MATCH, 0x1B, OK]
+    assert held["nack_code"] == NO_RESOURCE
+    assert [(event["kind"], event["context"]) for event in events_of(bench, 0, 3)] == [
+        (RECEIVED, 3),
+        (RECEIVED, 1),
+        (RECEIVED, 2),
+    ]
+    assert [request["address"] for request, _, _ in bench.executed[-3:]] == [BUFFER + 64 * tag for tag in (3, 1, 2)]
+    # Descriptors go on: nothing is kept for anybody any more.
+    bench.post(receive(CANCEL, context=4))
+    await bench.settle(150)
+    assert event_entry(bench, 0, 3)["kind"] == CANCELLED
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_context_disabled_while_a_message_is_asked_about_takes_it_from_nobody(dut):
+    bench = await prepared(dut)
+    unread, sender = (Initiator(bench, spdcid=number) for number in range(1, 3))
+    for delay in range(40):
+        bench.clear()
+        for _ in range(SLOT_COUNT):
+            unread.send(SEND)
+        bench.post(receive(flags=TAGGED, tag=1, context=1))
+        await bench.settle(80)
+        sender.send(TAGGED_SEND, 8, memory_key=1)
+        await ClockCycles(dut.clk, delay)
+        bench.set_context(0, False)
+        await ClockCycles(dut.clk, 3)
+        bench.set_context(0, True)
+        await bench.settle(80)
+        last = bench.responses[-1]
+        assert last["is_control"] or last["return_code"] in (OK, DISABLED, BAD_INDEX), last
+        if last["is_control"]:
+            sender.next = last["psn"]
+        # It goes on: a slot is free, and descriptors are done.
+        sender.send(TAGGED_SEND, 8, memory_key=3)
+        bench.post(receive(PEEK, flags=TAGGED, tag=3))
+        await bench.settle(80)
+        assert bench.responses[-1]["return_code"] == OK
+        bench.host.clear()
+        bench.set_context(0, False)
+        await ClockCycles(dut.clk, 20)
+        bench.set_context(0, True)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -113,7 +113,7 @@ def test_info_with_v_prints_every_attribute_and_what_the_device_is():
     assert result.exit_code == 0
     for words in ("fi_info:", "        inject_size: 64", "        mr_mode: [ FI_MR_VIRT_ADDR, FI_MR_ALLOCATED ]"):
         assert words in result.output.splitlines()
-    for words in ("model (256-bit, 4 contexts)", "250 MHz", "4096 bytes", "33.5 ms", "0x414d0002", "FLOAT8_E5M2"):
+    for words in ("model (256-bit, 8 contexts)", "250 MHz", "4096 bytes", "33.5 ms", "0x414d0002", "FLOAT8_E5M2"):
         assert words in result.output
 
 
@@ -167,7 +167,7 @@ def test_info_lists_providers_and_versions():
 
 def test_info_as_json():
     facts = json.loads(run("info", "--json").stdout)
-    assert (facts["contexts"], facts["keys"], facts["blocks"]["atomics"]) == (4, 1024, 0x1000)
+    assert (facts["contexts"], facts["keys"], facts["blocks"]["atomics"]) == (8, 1024, 0x1000)
     assert facts["atomics"]["compare"]["FI_MSWAP"][-2:] == ["FI_INT128", "FI_UINT128"]
     assert "FI_ATOMIC_READ" not in facts["atomics"]["base"]
 

@@ -161,10 +161,10 @@ def test_requested_capabilities_are_granted(fabric, wanted, granted):
         pytest.param(Info(addr_format=AddrFormat.FI_SOCKADDR_IN), "Info", id="an address format"),
         pytest.param(Info(ep_attr=EpAttr(type=4)), "EpAttr.type", id="an endpoint type"),
         pytest.param(Info(ep_attr=EpAttr(max_msg_size=2**30 + 1)), "EpAttr.max_msg_size", id="longer messages"),
-        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=4)), "EpAttr.tx_ctx_cnt", id="all contexts to transmit"),
-        pytest.param(Info(ep_attr=EpAttr(rx_ctx_cnt=4)), "EpAttr.rx_ctx_cnt", id="all contexts to receive"),
+        pytest.param(Info(ep_attr=EpAttr(tx_ctx_cnt=8)), "EpAttr.tx_ctx_cnt", id="all contexts to transmit"),
+        pytest.param(Info(ep_attr=EpAttr(rx_ctx_cnt=8)), "EpAttr.rx_ctx_cnt", id="all contexts to receive"),
         pytest.param(
-            Info(domain_attr=DomainAttr(max_ep_srx_ctx=4)), "DomainAttr.max_ep_srx_ctx", id="all contexts to share"
+            Info(domain_attr=DomainAttr(max_ep_srx_ctx=8)), "DomainAttr.max_ep_srx_ctx", id="all contexts to share"
         ),
         pytest.param(Info(ep_attr=EpAttr(auth_key=b"secret")), "EpAttr.auth_key", id="an authorization key"),
         pytest.param(Info(tx_attr=TxAttr(inject_size=65)), "TxAttr.inject_size", id="longer injections"),

@@ -157,6 +157,8 @@ def test_a_context_that_announces_tells_of_messages_before_anybody_asks_for_them
     late = np.zeros(4, np.uint64)
     met = np.zeros(4, np.uint64)
     other.receive(met, 1, "met")
+    for _ in range(50):  # until it is posted
+        other.nic.advance()
     for tag in (1, 2):
         one.send(np.full(4, tag, np.uint64), tag)
     length = 2 * one.nic.parameters.payload

@@ -46,8 +46,10 @@ class RequestHalf(wiring.Component):
                 "descriptor_reads": Out(stream.Signature(READ_REQUEST)),
                 "descriptor_data": In(stream.Signature(read_beat(width))),
                 "completions": Out(stream.Signature(COMPLETION_ORDER)),
+                "ended": Out(stream.Signature(COMPLETION_ORDER)),
                 "may_send": In(peers),
                 "all_answered": In(peers),
+                "context_answered": In(contexts),
                 "failed": In(peers),
                 "cut": Out(1),
                 "cut_peer": Out(range(peers)),
@@ -76,6 +78,7 @@ class RequestHalf(wiring.Component):
         m.submodules.requester = requester = OperandRequester(parameters, *rooms)
         m.submodules.stage = stage = OperandStage(parameters, PACKETS, *rooms)
         for producer, consumer in (
+            (packetizer.ended, wiring.flipped(self.ended)),
             (wiring.flipped(self.doorbells), scheduler.doorbells),
             (wiring.flipped(self.completion_heads), scheduler.completion_heads),
             (scheduler.commands, fetch.commands),
@@ -106,6 +109,7 @@ class RequestHalf(wiring.Component):
             packetizer.request.eq(queues.request),
             packetizer.may_send.eq(self.may_send),
             packetizer.all_answered.eq(self.all_answered),
+            packetizer.context_answered.eq(self.context_answered),
             packetizer.failed.eq(self.failed),
             self.cut.eq(packetizer.cut),
             self.cut_peer.eq(packetizer.cut_peer),

@@ -67,10 +67,10 @@ def likely_descriptor(rng):
     datatype = rng.choice([*Datatype, *Datatype, 20, 255])
     size = Datatype(datatype).size if datatype < len(Datatype) else 8
     return {
-        "opcode": rng.choice([*DescriptorOpcode, *DescriptorOpcode, 13, 128]),
+        "opcode": rng.choice([*DescriptorOpcode, *DescriptorOpcode, len(DescriptorOpcode), 128]),
         "op": rng.choice([*Op, *Op, 20, 255]),
         "datatype": datatype,
-        "flags": rng.choice([0, 1, DescriptorFlags.INLINE, 3, 4, 8, 16, 0x1D, 0x20, 0x80]),
+        "flags": rng.choice([0, 1, DescriptorFlags.INLINE, 3, 4, 8, 16, 0x1D, 0x20, 0x24, 0x40, 0x80]),
         "length": rng.choice([*LENGTHS, size, size, 2 * size, size + 1, 4096 + size, (1 << 30) + size]),
         "peer": rng.choice([0, 0, 0, 1, 32, 0x8000]),
     }

@@ -126,6 +126,9 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ("wire.md", "| 4 | 32 | `nack_psn` | The packet to go on from; with ROD_OOO the one expected. |"),
         ("wire.md", "| 4 | `CLOSE_COMMAND` |  |"),
         ("wire.md", "| 8:3.. | 12 | `pid_on_fep` | Addressed process. |"),
+        ("ucp.md", "| 5 | 24 | `endpoint` | Which of the receiver's endpoints to the sender it is for. |"),
+        ("ucp.md", "| 32 | 64 | `length` | Bytes of the data. |"),
+        ("ucp.md", "| 3 | `STREAM` | Bytes of a stream. |"),
         ("trace.md", "| 5 | `REQUEST_CHECKED` | Sequence, key, bounds and rights checked; status = return code. |"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 from amaranth.hdl import Assert, Module
 from amaranth.lib import wiring
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
+from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, Network
 from amoeba_model.trace import Stage
 from amoeba_sim.rtl import RtlDevice
@@ -233,6 +234,43 @@ def test_a_write_may_span_two_adjacent_grants(device):
     assert (target == source).all()
 
 
+def test_grants_translate_as_the_model_of_them_says(device):
+    """Random grants, of which some are revoked again: every byte lies where MemoryGrants says, or is refused."""
+    rng = np.random.default_rng(5)
+    pool, window, base = aligned(8192), aligned(32), 0x5_0000_0000
+    pool[:] = random_bytes(8192)
+    grant(device, window)
+    expected, made = MemoryGrants(), []
+    for round_ in range(120):
+        if made and rng.random() < 0.4:
+            start, length = made.pop(int(rng.integers(len(made))))
+            expected.remove(start, length)
+            device.revoke(start, length)
+        else:
+            start, length = base + int(rng.integers(512)) * 8, int(rng.integers(1, 100)) * 8
+            host = pool.ctypes.data + (start - base) + (0 if start < base + 2048 else 3072)
+            try:
+                expected.add(start, length, True, host_address=host)
+            except DeviceError:
+                continue
+            device.grant(start, length, host_address=host)
+            made.append((start, length))
+        for _ in range(3):
+            address = base + int(rng.integers(128)) * 32
+            places = [expected.locate(address + at, 1, False) for at in range(32)]
+            content = [pool[place[0][0] - pool.ctypes.data] if place else 0 for place in places]
+            done = copy(device, address, window.ctypes.data, 32)
+            assert done == (engine.DONE_VECTOR if any(places) else engine.FAILED_VECTOR), round_
+            if any(places):
+                assert window.tolist() == content, round_
+            window[:] = 200
+            done = copy(device, window.ctypes.data, address, 32)
+            assert done == (engine.DONE_VECTOR if all(places) else engine.FAILED_VECTOR), round_
+            if all(places):
+                assert {int(pool[place[0][0] - pool.ctypes.data]) for place in places} == {200}
+    device.faults()
+
+
 def test_a_grant_that_was_never_made_cannot_be_revoked(device):
     with pytest.raises(DeviceError, match="never granted"):
         device.revoke(0x1000, 8)
@@ -347,6 +385,39 @@ def test_reset_forgets_everything_but_the_grants(device):
     assert copy(device, source.ctypes.data, target.ctypes.data, 64) == engine.DONE_VECTOR
 
 
+def test_a_function_level_reset_keeps_the_clock_and_ends_what_is_under_way(device):
+    source, target = aligned(512), aligned(512)
+    grant(device, source, target)
+    source[:] = 9
+    device.write(engine.SCRATCH, 1)
+    begin_copy(device, source.ctypes.data, target.ctypes.data, 512)
+    device.run_until(100)
+    device.function_reset()
+    assert device.cycles == 100
+    assert device.read(engine.SCRATCH) == 0
+    device.run_until(2000)
+    assert (device.take_interrupts(), target.any()) == (0, False)
+    assert copy(device, source.ctypes.data, target.ctypes.data, 512) == engine.DONE_VECTOR
+    assert (target == 9).all()
+
+
+def test_the_last_activity_is_that_of_any_bus(device):
+    memory = aligned(64)
+    grant(device, memory)
+    device.run_until(500)
+    assert device.last_activity == 0
+    copy(device, memory.ctypes.data, memory.ctypes.data, 64)
+    ended = device.last_activity
+    device.run_until(device.cycles + 1000)
+    assert 500 < ended == device.last_activity
+    device.deliver(bytes(64), device.cycles + 100)
+    arrival = device.cycles + 100
+    device.run_until(arrival + 500)
+    assert device.last_activity >= arrival
+    device.reset()
+    assert device.last_activity == 0
+
+
 def test_a_closed_device_refuses_every_call(library):
     device = RtlDevice(library)
     device.close()
@@ -362,6 +433,8 @@ def test_a_closed_device_refuses_every_call(library):
         device.faults,
         lambda: device.run_until(1),
         device.reset,
+        device.function_reset,
+        lambda: device.last_activity,
         lambda: device.deliver(b"x", 0),
         device.take_frames,
         device.take_interrupts,

@@ -25,14 +25,14 @@ def run(*arguments):
 
 def test_info_says_the_same_of_rtl_and_model():
     of_rtl, of_model = (json.loads(run("info", "--device", kind, "--json")) for kind in ("rtl", "model"))
-    assert of_rtl.pop("name") == "rtl (256-bit, 4 contexts)"
-    assert of_model.pop("name") == "model (256-bit, 4 contexts)"
+    assert of_rtl.pop("name") == "rtl (256-bit, 8 contexts)"
+    assert of_model.pop("name") == "model (256-bit, 8 contexts)"
     assert of_rtl == of_model
 
 
 def test_info_prints_the_tables_of_an_rtl_nic():
     printed = run("info", "-v", "--device", "rtl")
-    for words in ("rtl (256-bit, 4 contexts)", "250 MHz", "4096 bytes", "0x414d0002", "MSWAP", "FLOAT8_E5M2"):
+    for words in ("rtl (256-bit, 8 contexts)", "250 MHz", "4096 bytes", "0x414d0002", "MSWAP", "FLOAT8_E5M2"):
         assert words in printed
 
 

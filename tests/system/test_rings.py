@@ -41,7 +41,7 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
         (0x1000, 0x414D0002, 1, 0x200),
         (0x2000, 0x414D0003, 1, 0x240),
         (0x3000, 0x414D0004, 1, 0x40),
-        (0x4000, 0x414D0005, 1, 0x40),
+        (0x4000, 0x414D0005, 1, 0x50),
         (0x5000, 0x414D0006, 1, 0x100),
     ]
 
@@ -49,7 +49,7 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
 def test_a_nic_says_what_it_is(device_pair: Pair) -> None:
     nic = device_pair.initiator
     assert [device_pair.initiator.device.read(0x10 + 4 * word) for word in range(8)] == [
-        5, 256, 4, 1024, 32, 256, 4096, 250_000_000
+        6, 256, 4, 1024, 32, 256, 4096, 250_000_000
     ]  # fmt: skip
     assert (nic.get("device", "mac_low"), nic.get("device", "mac_high")) == (1, 0x0200)
     assert nic.get("device", "target_pdcs") == 64
@@ -70,7 +70,7 @@ def test_registers_keep_events_read_zero_and_read_only_ones_stay(device_pair: Pa
     nic.set("device", counter_clear=63)
     assert nic.get("device", "counter_clear") == 0
     device.write(0x10, 99)
-    assert device.read(0x10) == 5
+    assert device.read(0x10) == 6
     assert device.read(0xFFC) == 0
     assert device.read(0x2_0000) == 0
 
@@ -308,14 +308,100 @@ def test_what_came_before_the_descriptor_was_asked_for_is_told(device_pair: Pair
     assert select.select([pair.initiator.device], [], [], 0)[0]
 
 
-def test_a_simulated_device_translates_no_addresses(device_pair: Pair) -> None:
-    device = device_pair.initiator.device
-    with pytest.raises(DeviceError, match="expected 0x1000 as host_address, or None, got 0x2000"):
-        device.grant(0x1000, 64, writable=True, host_address=0x2000)
+def test_host_memory_may_lie_at_other_addresses_than_the_nic_uses(device_pair: Pair) -> None:
+    """Two pages that follow each other for the NIC, and lie apart and in the other order in the process."""
+    pair, page = device_pair, 4096
+    device, iova = pair.initiator.device, 0x7_0000_0000
+    places, remote = Buffer(4 * page, fill=1), pair.memory(2 * page)
+    device.grant(iova, page, host_address=places.address + 2 * page, context=1)
+    device.grant(iova + page, page, writable=False, host_address=places.address)
+    content = bytes(range(256)) * 16
+    places[2 * page] = content
+    places[0] = content[::-1]
+    transfer = {"length": page, "local": iova + page // 2, "remote_address": remote.address, "remote_key": Pair.KEY}
+    assert pair.local.execute(opcode=DescriptorOpcode.WRITE, **transfer)["status"] == OK
+    assert remote[:page] == content[page // 2 :] + content[::-1][: page // 2]
+    assert pair.local.execute(opcode=DescriptorOpcode.READ, **transfer | {"length": page // 2})["status"] == OK
+    assert places[2 * page + page // 2 : 3 * page] == content[page // 2 :]
+    assert places[page : 2 * page] == bytes([1]) * page
+    with pytest.raises(DeviceError, match="cannot also lie at"):
+        device.grant(iova, 64, host_address=places.address)
+    device.revoke(iova + page, page)
+    device.faults()
+    failed = pair.local.execute(opcode=DescriptorOpcode.WRITE, **transfer)
+    assert failed["status"] == ReturnCode.LOCAL_DMA_FAULT
+    assert all(fault.address < iova + 2 * page < fault.address + fault.size + page for fault in device.faults())
+    device.revoke(iova, page)
     with pytest.raises(DeviceError, match="never granted"):
-        device.revoke(0x1000, 64)
-    device.grant(0x1000, 64, writable=True, host_address=0x1000, context=1)
-    device.revoke(0x1000, 64)
+        device.revoke(iova, page)
+
+
+def test_the_clock_can_be_read(device_pair: Pair) -> None:
+    nic = device_pair.initiator
+
+    def look() -> int:
+        """The registers' clock, less the device's own right after."""
+        high, low = (nic.get("device", f"cycles_{half}") for half in ("high", "low"))
+        return (high << 32 | low) - nic.device.cycles
+
+    before, clock = look(), nic.device.cycles
+    pair = device_pair
+    pair.run(700)
+    assert nic.device.cycles >= clock + 65_000
+    assert abs(look() - before) <= 4
+    nic.set("device", cycles_low=0)
+    assert abs(look() - before) <= 4
+
+
+def test_a_function_level_reset_stops_everything_and_lets_the_clock_go_on(device_pair: Pair) -> None:
+    pair = device_pair
+    nic, device = pair.initiator, pair.initiator.device
+    local, remote = nic.buffer(4096), pair.memory(4096)
+    pair.local.post(
+        opcode=DescriptorOpcode.WRITE, length=4096, local=local.address,
+        remote_address=remote.address, remote_key=Pair.KEY,
+    )  # fmt: skip
+    pair.local.doorbell("arm", 0)
+    pair.network.step()
+    clock, before = device.cycles, nic.get("device", "cycles_low")
+    device.function_reset()
+    assert device.cycles >= clock
+    assert nic.get("device", "cycles_low") < before
+    assert [nic.get("device", name) for name in ("mac_low", "ip", "retransmit_timeout")] == [0, 0, 1 << 14]
+    assert nic.get("contexts", "control") == 0
+    assert nic.get("counters", "value", Counter.DESCRIPTORS) == 0
+    pair.run(400)
+    assert device.take_interrupts() == 0
+    assert nic.get("counters", "value", Counter.REQUESTS_SENT) == 0
+    assert device.faults() == []
+    # Grants are the host's, and stay.
+    device.revoke(local.address, 4096)
+
+
+def test_a_nic_tells_when_it_last_did_something(device_pair: Pair) -> None:
+    pair = device_pair
+    device = pair.initiator.device
+    pair.local.execute(**NOP)
+    pair.run(20)
+    rest = device.last_activity
+    assert rest < device.cycles
+    pair.network.step()
+    assert device.last_activity == rest
+    pair.local.execute(**NOP)
+    assert rest < device.last_activity <= device.cycles
+
+
+def test_a_nic_that_waits_for_a_peer_rests_until_it_sends_again(device_pair: Pair) -> None:
+    pair = device_pair
+    device, remote = pair.initiator.device, pair.memory(8)
+    pair.network.cut(pair.target.device)
+    pair.local.post(**add(remote))
+    pair.run(50)
+    rest = device.last_activity
+    pair.run(100)
+    assert device.last_activity == rest
+    pair.run(60)
+    assert device.last_activity >= rest + 16_000
 
 
 def test_a_simulated_device_is_stepped_and_traces(device_pair: Pair) -> None:

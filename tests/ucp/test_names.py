@@ -19,7 +19,7 @@ API = json.loads((ROOT / "tests" / "data" / "ucp-1.12.json").read_text())
 SPECIFICATION = ROOT.parent / "shared" / "spec" / "ucp.h-api-text.txt"
 """The header's comments, in its order, declarations left out."""
 COUNTS = {"functions": 93, "macros": 2, "enumerations": 36, "structures": 22, "deprecated": 18, "types": 34}
-OUR_OWN = {"ucs_error", "ucs_error_of", "ucs_cpu_set_t", "ucs_sock_addr_t"}
+OUR_OWN = {"ucs_cpu_set_t", "ucs_sock_addr_t"}
 """What is called as UCX would call it, and is no part of the table."""
 STATUS_POINTERS = {"ucs_status_ptr_t", "UCS_PTR_IS_ERR", "UCS_PTR_STATUS", "UCS_STATUS_PTR"}
 """A status in a pointer: here None, a request or an exception."""
@@ -143,6 +143,21 @@ def test_no_name_looks_as_if_it_were_c_s():
     known |= {member for row in ENUMERATIONS for member in row["members"]}
     looking = {name for name in ucp.__all__ if re.match("(ucp|ucs|uct)_", name, re.IGNORECASE)}
     assert looking - known - OUR_OWN == set()
+
+
+@each(CALLABLE)
+def test_a_function_has_its_place_in_the_documentation(row):
+    assert f"`{row['name']}`" in (ROOT / "docs" / "ucp.md").read_text()
+
+
+def test_what_else_is_public_is_few():
+    ours = {name for name in ucp.__all__ if not re.match("(ucp|ucs|uct)_", name, re.IGNORECASE)}
+    assert {name for name in ours if not name.startswith("Ucs")} <= {
+        "Adapter",
+        "Adapters",
+        "default_adapter",
+        "open_adapters",
+    }
 
 
 def test_every_name_is_listed_once():

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 from amoeba import ucp
@@ -118,6 +120,13 @@ def test_a_return_code_says_more_than_the_number_made_of_it(code, status):
     error = fabric_error(RETURN_CODE_ERRNO[code], "refused", int(code))
     assert status_of(error) is status
     assert ucs_error_of(error).prov_errno == code
+
+
+def test_the_documentation_has_the_status_of_every_return_code():
+    text = (Path(__file__).parents[2] / "docs" / "ucp.md").read_text()
+    rows = re.findall(r"^\| ([A-Z_, ]+) \| (UCS_ERR_\w+) \|$", text, re.MULTILINE)
+    documented = {code: status for codes, status in rows for code in codes.split(", ")}
+    assert documented == {code.name: status.name for code, status in RETURN_CODE_STATUS.items() if status < 0}
 
 
 def test_a_return_code_that_nobody_writes_is_an_io_error():

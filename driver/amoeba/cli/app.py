@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from amoeba.cli.conformance import conformance
+from amoeba.cli.endpoint import endpoint
 from amoeba.cli.gups import gups
 from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
@@ -45,3 +46,4 @@ app.command()(matrix)
 app.command()(replay)
 app.command()(soak)
 app.command()(conformance)
+app.command()(endpoint)

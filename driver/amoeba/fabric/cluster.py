@@ -11,6 +11,7 @@ from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
+from amoeba.devices.addresses import MOST_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import open_device
 from amoeba.fabric.attributes import FabricAttr, Info
@@ -21,11 +22,6 @@ from amoeba.nic.nic import Retransmission
 
 __all__ = ["getinfo", "join_cluster", "open_cluster", "open_fabric"]
 
-_FIRST_MAC = 0x0200_0000_0001
-"""02:00:00:00:00:01: locally administered, as addresses nobody bought must be."""
-_FIRST_IP = 0x0A00_0001
-"""10.0.0.1."""
-_MOST_NICS = 254
 _NO_FLAGS = InfoFlags(0)
 
 
@@ -52,8 +48,8 @@ def open_cluster(
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
         fabric = Fabric(devices, ",".join(kinds), retransmission=retransmission)
         for index, (device, nic) in enumerate(zip(devices, fabric.nics, strict=True)):
-            nic.set_address(_mac(index), _FIRST_IP + index)
-            network.attach(device, _mac(index))
+            nic.set_address(mac_of(index), ip_of(index))
+            network.attach(device, mac_of(index))
         opened.pop_all()
     return _with_progress(fabric, progress)
 
@@ -108,12 +104,12 @@ def join_cluster(
         device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
         network = opened.enter_context(UdpNetwork(rendezvous.host, latency=latency, impairments=impairments))
         fabric = Fabric([device], retransmission=retransmission)
-        fabric.nics[0].set_address(_mac(rendezvous.rank), _FIRST_IP + rendezvous.rank)
-        network.attach(device, _mac(rendezvous.rank))
+        fabric.nics[0].set_address(mac_of(rendezvous.rank), ip_of(rendezvous.rank))
+        network.attach(device, mac_of(rendezvous.rank))
         for rank, (host, port) in enumerate(rendezvous.exchange(network.address)):
             if rank != rendezvous.rank:
-                network.connect(_mac(rank), host, port)
-                fabric.neighbours[_FIRST_IP + rank] = _mac(rank)
+                network.connect(mac_of(rank), host, port)
+                fabric.neighbours[ip_of(rank)] = mac_of(rank)
         opened.pop_all()
     return _with_progress(fabric, progress)
 
@@ -136,9 +132,5 @@ def _check_kinds(kinds: Sequence[str], progress: Progress) -> Progress:
 
 
 def _check_size(nics: int) -> None:
-    if not 1 <= nics <= _MOST_NICS:
-        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {_MOST_NICS} NICs, got {nics}")
-
-
-def _mac(index: int) -> bytes:
-    return (_FIRST_MAC + index).to_bytes(6, "big")
+    if not 1 <= nics <= MOST_NICS:
+        raise fabric_error(Errno.FI_EINVAL, f"a cluster has 1 to {MOST_NICS} NICs, got {nics}")

@@ -19,7 +19,7 @@ from amoeba_model.interruptions import uninterrupted
 from amoeba_model.registers import KeyFlags
 from amoeba_model.wire.uet import ReturnCode
 
-from amoeba.core.buffers import Segment
+from amoeba.core.buffers import Segment, address_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
 from amoeba.nic.address import EndpointAddress
@@ -105,6 +105,44 @@ class LongSends:
         ``request.grants``: device access that it takes. Raises FI_EAGAIN if the ring is full, or no key is free until
         others have been read, FI_ENOSPC if none is free at all; then nothing is posted, and access is as before.
         """
+        token, record = self._offer(request, peer, source)
+        message = Request(None, Kind.OWN, NEVER, request.dest_addr, 0)
+        message.ended = functools.partial(self._sent, token)
+        place = self._rings.stash([memoryview(record)])
+        self._rings.post(
+            message, more, peer, opcode, flags, 0, 0, RENDEZVOUS.size, request.length, tag, place, 0, data
+        )
+
+    def post_inside(
+        self,
+        request: Request,
+        message: Request,
+        place: memoryview,
+        peer: int,
+        opcode: int,
+        flags: int,
+        source: Segment,
+        data: int,
+    ) -> int:
+        """The same with the record at the start of another message, which lies at ``place``; returns the token.
+
+        The record is written there. ``message`` is the request of that message, with the access that it takes; it
+        tells nobody else of its end. No bytes at all need no ``source``: the receiver reads nothing.
+        """
+        token, record = self._offer(request, peer, source)
+        place[: len(record)] = record
+        message.ended = functools.partial(self._sent, token)
+        try:
+            self._rings.post(
+                message, False, peer, opcode, flags, 0, 0, place.nbytes, 0, 0, address_of(place), 0, data
+            )
+        except BaseException:
+            self._forget(token)
+            raise
+        return token
+
+    def _offer(self, request: Request, peer: int, source: Segment) -> tuple[int, bytes]:
+        """Let a message be read; the token by which it is known from now on, and its record."""
         self._rings.check_space()
         for address, length, writable in request.grants:
             self._nic.dma.grant(address, length, writable=writable)
@@ -120,13 +158,18 @@ class LongSends:
         token = secrets.randbits(_TOKEN_BITS) & ~_REFUSED
         self._under_way[token] = _LongSend(request, key, request.grants)
         self._rings.held[token] = peer
-        record = memoryview(Record(key, token, self._home).pack())
-        message = Request(None, Kind.OWN, NEVER, request.dest_addr, 0)
-        message.ended = functools.partial(self._sent, token)
-        place = self._rings.stash([record])
-        self._rings.post(
-            message, more, peer, opcode, flags, 0, 0, RENDEZVOUS.size, request.length, tag, place, 0, data
-        )
+        return token, Record(key, token, self._home).pack()
+
+    def end(self, token: int, status: int = _OK) -> bool:
+        """End a message that nobody is to read any more; False if it is over, or never was.
+
+        Afterwards its bytes cannot be read by a new request; those of a read under way may still be.
+        """
+        send = self._under_way.get(token)
+        if send is None:
+            return False
+        self._finish(token, status)
+        return True
 
     def _sent(self, token: int, status: int) -> None:
         """The record has been delivered, or has not."""

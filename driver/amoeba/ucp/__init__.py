@@ -2,29 +2,47 @@
 
 What C returns through pointers is returned, what fails raises a :class:`UcsError`, structures are dataclasses whose
 absent fields are None: docs/ucp.md has the rules.
+
+``__all__`` of a file of this folder is what it adds to these names; what else it defines is the driver's.
 """
 
-from amoeba.ucp import adapter, constants, datatypes, handles, members, status, structures
+from amoeba.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
 from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
-from amoeba.ucp.calls import contexts, endpoints, workers
+from amoeba.ucp.calls import active_messages, atomics, contexts, endpoints, flushes, memory, rma, streams, workers
+from amoeba.ucp.calls.active_messages import *  # noqa: F403
+from amoeba.ucp.calls.atomics import *  # noqa: F403
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
+from amoeba.ucp.calls.flushes import *  # noqa: F403
+from amoeba.ucp.calls.memory import *  # noqa: F403
+from amoeba.ucp.calls.rma import *  # noqa: F403
+from amoeba.ucp.calls.streams import *  # noqa: F403
 from amoeba.ucp.calls.workers import *  # noqa: F403
+from amoeba.ucp.config import *  # noqa: F403
 from amoeba.ucp.constants import *  # noqa: F403
 from amoeba.ucp.datatypes import *  # noqa: F403
 from amoeba.ucp.handles import *  # noqa: F403
+from amoeba.ucp.library import *  # noqa: F403
 from amoeba.ucp.members import *  # noqa: F403
 from amoeba.ucp.status import *  # noqa: F403
 from amoeba.ucp.structures import *  # noqa: F403
 
 __all__: list[str] = []
+__all__ += active_messages.__all__
 __all__ += adapter.__all__
+__all__ += atomics.__all__
+__all__ += config.__all__
 __all__ += constants.__all__
 __all__ += contexts.__all__
 __all__ += datatypes.__all__
 __all__ += endpoints.__all__
+__all__ += flushes.__all__
 __all__ += handles.__all__
+__all__ += library.__all__
 __all__ += members.__all__
+__all__ += memory.__all__
+__all__ += rma.__all__
 __all__ += status.__all__
+__all__ += streams.__all__
 __all__ += structures.__all__
 __all__ += workers.__all__

@@ -1,10 +1,11 @@
 """UCX's context: who may reach which memory, and which calls may be used (group CONTEXT of ucp.h)."""
 
-from typing import Any
+from typing import Final
 
 from amoeba.core.errors import FabricError
 from amoeba.transport.protection_domain import ProtectionDomain
 from amoeba.ucp.adapter import Adapter, close_default
+from amoeba.ucp.config import ucp_config_t
 from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
 from amoeba.ucp.handles import ucp_context_h
 from amoeba.ucp.objects import UcpObject
@@ -28,12 +29,13 @@ class Context(UcpObject, ucp_context_h):
     given, checked. Raises NO_RESOURCE if the NIC has no protection domain left.
     """
 
-    def __init__(self, adapter: Adapter, features: ucp_feature, params: ucp_params_t, config: Any = None) -> None:
+    def __init__(self, adapter: Adapter, features: ucp_feature, params: ucp_params_t, config: ucp_config_t) -> None:
         self.adapter = adapter
         self.nic = adapter.nic
         self.features = features
         self.params = params
-        self.config = config
+        self.config: Final = config
+        """Its own copy."""
         self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
         super().__init__(adapter)
         try:

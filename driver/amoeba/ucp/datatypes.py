@@ -25,12 +25,6 @@ from amoeba.ucp.kinds import SIZE, unsigned
 from amoeba.ucp.status import UcsStatus, invalid_param, status_of, wrong_type
 
 __all__ = [
-    "BYTES",
-    "GenericLayout",
-    "Layout",
-    "bytes_of",
-    "destination",
-    "source",
     "ucp_dt_create_generic",
     "ucp_dt_destroy",
     "ucp_dt_iov_t",
@@ -156,10 +150,10 @@ class Layout:
 
     __slots__ = ("length", "views")
 
-    def __init__(self, views: Sequence[memoryview]) -> None:
-        self.views = tuple(views)
+    def __init__(self, views: tuple[memoryview, ...], length: int) -> None:
+        self.views = views
         """All bytes in place, in pieces that are not empty; none of a generic datatype."""
-        self.length: int = sum(view.nbytes for view in self.views)
+        self.length = length
         """Bytes in all."""
 
     @property
@@ -226,7 +220,7 @@ class GenericLayout(Layout):
     __slots__ = ("_done", "_finished", "_ops", "_state", "error", "status")
 
     def __init__(self, datatype: _Generic, buffer: Any, count: int, *, writable: bool) -> None:
-        super().__init__(())
+        super().__init__((), 0)
         self._ops = datatype.ops
         start = self._ops.start_unpack if writable else self._ops.start_pack
         self._state = start(datatype.context, buffer, count)
@@ -307,9 +301,10 @@ def _layout(buffer: Any, count: int, datatype: ucp_datatype_t, writable: bool, n
     kind = datatype & _CLASS
     if kind == _CONTIG:
         length = count * (datatype >> _SHIFT)
-        return Layout((bytes_of(buffer, length, writable=writable, name=name),) if length else ())
+        return Layout((bytes_of(buffer, length, writable=writable, name=name),) if length else (), length)
     if kind == _IOV:
-        return Layout(_entries(buffer, count, writable, name))
+        views = _entries(buffer, count, writable, name)
+        return Layout(views, sum(view.nbytes for view in views))
     if kind != _GENERIC:
         raise invalid_param(f"datatype: expected one of class CONTIG, IOV or GENERIC, got {datatype:#x}")
     generic = _generics.get(datatype)
@@ -318,10 +313,10 @@ def _layout(buffer: Any, count: int, datatype: ucp_datatype_t, writable: bool, n
     return GenericLayout(generic, buffer, count, writable=writable)
 
 
-def _entries(buffer: Any, count: int, writable: bool, name: str) -> list[memoryview]:
+def _entries(buffer: Any, count: int, writable: bool, name: str) -> tuple[memoryview, ...]:
     """The entries of an IOV that are not empty."""
     if not count:
-        return []
+        return ()
     if not isinstance(buffer, Sequence) or isinstance(buffer, str | bytes | bytearray | memoryview):
         raise wrong_type(name, "a list of ucp_dt_iov_t", buffer)
     if len(buffer) < count:
@@ -334,7 +329,7 @@ def _entries(buffer: Any, count: int, writable: bool, name: str) -> list[memoryv
         length = _length_of(entry, where)
         if length:
             views.append(bytes_of(entry.buffer, length, writable=writable, name=f"{where}.buffer"))
-    return views
+    return tuple(views)
 
 
 def _length_of(entry: ucp_dt_iov_t, where: str) -> int:

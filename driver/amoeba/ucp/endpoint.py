@@ -43,7 +43,12 @@ class Endpoint(UcpObject, ucp_ep_h):
         self.err_handler: Callable[[Any, Endpoint, UcsStatus], None] | None = None
         self.err_arg: Any = None
         self.user_data: Any = None
-        self._wired = False
+        self.wired = False
+        """The other end has been told who sends."""
+        self.stream: Any = None
+        """What there is of its stream, from the first use on."""
+        self.incoming: Any = None
+        """The active message of which fragments have come."""
         self.on_close: Callable[[Endpoint], object] = lambda endpoint: None
         """Told of its end."""
         super().__init__(worker)
@@ -98,10 +103,8 @@ class Endpoint(UcpObject, ucp_ep_h):
         alive, and nobody hears of the end. Device access is granted here.
         """
         lane = self.messages
-        if not self._wired:
-            self._wired = True
-            address = memoryview(self.worker.pack_address())
-            self.send_message(MessageKind.WIREUP_REQUEST, address)
+        if not self.wired:
+            self.wire()
         header = message_header(kind, self.remote_number, flags, am_id, header_length)
         sent = Quiet(lane, _SENDS, data.nbytes) if request is None else request
         sent.buffers = sent.buffers, data
@@ -114,6 +117,11 @@ class Endpoint(UcpObject, ucp_ep_h):
             post(sent, False, lane.entry(), _SEND, _IMMEDIATE, 0, 0, data.nbytes, 0, 0, start, 0, header)
 
         lane.submit(send)
+
+    def wire(self) -> None:
+        """Say who sends, ahead of everything else on the lane for messages."""
+        self.wired = True
+        self.send_message(MessageKind.WIREUP_REQUEST, memoryview(self.worker.pack_address()))
 
     def heard(self, header: Header) -> None:
         """The other end has said who it is."""
@@ -129,14 +137,20 @@ class Endpoint(UcpObject, ucp_ep_h):
         if self.failure is not None or self._closed:
             return
         self.failure = status
+        self._end(status)
         for lane in self.lanes:
             lane.abandon()
         handler = self.err_handler
         if handler is not None:
             self.worker.soon.append(lambda: None if self._closed else handler(self.err_arg, self, status))
 
+    def _end(self, status: UcsStatus) -> None:
+        for follower in self.worker.followers:
+            follower.endpoint_ended(self, status)
+
     def _release(self) -> None:
         self.on_close(self)
+        self._end(UcsStatus.UCS_ERR_CANCELED)
         for lane in self.lanes:
             lane.abandon()
             self.worker.close_lane(lane)

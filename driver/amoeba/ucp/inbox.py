@@ -21,6 +21,8 @@ _POSTED = 4
 """Buffers that the NIC has, so that one can be used up while the driver does something else."""
 _MOST_SPARE = 4
 """Buffers that are kept though neither NIC nor application needs them."""
+_CROWD = 32
+"""Buffers besides those of the NIC that messages may fill which the application has not been given."""
 
 
 class _Buffer:
@@ -72,6 +74,8 @@ class Inbox:
         self._payload = payload
         self._size = size
         self._spare: list[_Buffer] = []
+        self._out = 0
+        """Buffers that the NIC does not have, and somebody uses."""
         self._open = True
         self.malformed = 0
         """Messages that were dropped: without immediate data, or longer than a packet."""
@@ -106,7 +110,9 @@ class Inbox:
                 buffer.posted = False
                 if self._open:
                     self._post()
-                if not buffer.held:
+                if buffer.held:
+                    self._out += 1
+                else:
                     self._keep(buffer)
             if letter is not None:
                 return letter
@@ -116,7 +122,13 @@ class Inbox:
         """One message less of a buffer is used."""
         buffer.held -= 1
         if not buffer.held and not buffer.posted:
+            self._out -= 1
             self._keep(buffer)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many buffers are used that what nobody has asked for should not lie in one for long."""
+        return self._out >= _CROWD
 
     def _keep(self, buffer: _Buffer) -> None:
         if len(self._spare) < _MOST_SPARE:

@@ -34,7 +34,20 @@ class Lane:
     ``done`` those that are over: a flush waits until that is as many as were posted when it was called.
     """
 
-    __slots__ = ("address", "done", "endpoint", "error", "kind", "number", "posted", "share", "waiting", "worker")
+    __slots__ = (
+        "_open",
+        "_rings",
+        "address",
+        "done",
+        "endpoint",
+        "error",
+        "kind",
+        "number",
+        "posted",
+        "share",
+        "waiting",
+        "worker",
+    )
 
     def __init__(
         self, worker: WorkerBase, endpoint: FailingEndpoint, kind: LaneKind, address: EndpointAddress
@@ -46,8 +59,10 @@ class Lane:
         self.number = self.worker.number_lane(self)
         self.posted = 0
         self.done = 0
+        self._rings = worker.rings
+        self._open = worker.peers.open
         entries = worker.rings.entries
-        self.share = entries // 4 if kind is LaneKind.MEMORY else entries // 16
+        self.share = entries // 2 if kind is LaneKind.MEMORY else entries // 16
         """Most of its operations in the ring; messages may stay there for as long as nobody reads them."""
         self.waiting: deque[tuple[Callable[[], None], int]] = deque()
         """What is to be posted, with the descriptors that it takes."""
@@ -59,6 +74,16 @@ class Lane:
         """Whether nothing is under way on it."""
         return self.done == self.posted
 
+    @property
+    def for_memory(self) -> bool:
+        """Whether it is for memory operations."""
+        return self.kind is LaneKind.MEMORY
+
+    @property
+    def begun(self) -> int:
+        """How many of its operations have been posted into the ring."""
+        return self.posted - len(self.waiting)
+
     def entry(self) -> int:
         """Its entry of the peer table. Raises what :meth:`PeerMap.find` raises."""
         peers = self.worker.peers
@@ -69,12 +94,30 @@ class Lane:
 
     def may_post(self, descriptors: int = 1) -> bool:
         """Whether something can be posted now, as nothing waits and there is room."""
-        return (
-            not self.waiting
-            and self.posted - self.done < self.share
-            and self.worker.rings.has_space(descriptors)
-            and self.worker.may_begin(self)
-        )
+        return not self.waiting and self._has_room(self.posted - self.done, descriptors) and self._may_begin()
+
+    def entry_now(self) -> int | None:
+        """Its entry of the peer table, if one descriptor may be posted now; None: it has to be :meth:`submit`\\ ted.
+
+        Whoever posts counts it.
+        """
+        under_way = self.posted - self.done
+        if (
+            self.waiting
+            or under_way >= self.share
+            or under_way >= self._rings.room
+            or (self.worker.fences is not None and not self.worker.may_begin(self))
+        ):
+            return None
+        return self._open.get(self.number)
+
+    def _has_room(self, in_ring: int, descriptors: int) -> bool:
+        """Whether so many descriptors more can be posted.
+
+        A lane may have at most half of what the others leave, so that one whose peer is dead does not stop them.
+        """
+        room = self._rings.room
+        return in_ring < self.share and in_ring < room and descriptors <= room
 
     def submit(self, post: Callable[[], None], descriptors: int = 1) -> None:
         """Call ``post``, which posts one request into the ring, now or when it is this operation's turn.
@@ -96,11 +139,10 @@ class Lane:
     def drain(self) -> int:
         """Post what waits and can be posted now; how much that was."""
         count = 0
-        waiting, worker = self.waiting, self.worker
-        while waiting and worker.may_begin(self):
+        waiting = self.waiting
+        while waiting and self._may_begin():
             post, descriptors = waiting[0]
-            in_ring = self.posted - self.done - len(waiting)
-            if in_ring >= self.share or not worker.rings.has_space(descriptors):
+            if not self._has_room(self.begun - self.done, descriptors):
                 break
             try:
                 post()
@@ -109,6 +151,9 @@ class Lane:
             waiting.popleft()
             count += 1
         return count
+
+    def _may_begin(self) -> bool:
+        return self.worker.fences is None or self.worker.may_begin(self)
 
     def failed(self, status: UcsStatus) -> None:
         """An operation without a request has ended with an error."""

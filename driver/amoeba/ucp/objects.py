@@ -9,6 +9,13 @@ __all__ = ["UcpObject"]
 class UcpObject(FabricObject):
     """Something that is closed before what it was made from; afterwards every call raises INVALID_PARAM."""
 
+    def forked(self) -> None:
+        """This is a child of the process, and a copy: it is closed here, and nothing is done to what it speaks of."""
+        if not self._closed:
+            self._closed = True
+            for child in list(self._children.values()):
+                child.forked()
+
     def _check_open(self) -> None:
         if self._closed:
             raise invalid_param(f"this {type(self).__name__} is closed")

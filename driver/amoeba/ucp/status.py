@@ -23,8 +23,6 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, shown
 
 __all__ = [
-    "ERRNO_STATUS",
-    "RETURN_CODE_STATUS",
     "UcsAlreadyExistsError",
     "UcsBufferTooSmallError",
     "UcsBusyError",
@@ -53,14 +51,8 @@ __all__ = [
     "UcsTimedOutError",
     "UcsUnreachableError",
     "UcsUnsupportedError",
-    "invalid_param",
-    "status_of",
-    "status_of_completion",
-    "ucs_error",
-    "ucs_error_of",
     "ucs_status_string",
     "ucs_status_t",
-    "wrong_type",
 ]
 
 

@@ -26,6 +26,8 @@ _MOST_UNASKED = 4096
 
 Handler = Callable[[Endpoint, Header, Letter], None]
 """What takes a message of one kind, and its chunk with it."""
+LateHandler = Callable[[Header, Letter], None]
+"""The same, of a message for an endpoint that there is not, or no more."""
 
 
 class Connector(Protocol):
@@ -50,6 +52,8 @@ class Wireup:
         """Endpoints of the application's by the uid of the worker at the other end: the number of the next one."""
         self.handlers: dict[int, Handler] = {MessageKind.GONE: self._gone}
         """By kind; WIREUP_REQUEST is this one's own."""
+        self.strangers: dict[int, LateHandler] = {}
+        """For messages of known workers to endpoints that are closed; those of other kinds are dropped."""
         self.malformed = 0
         """Messages of peers that were dropped because they made no sense."""
         self._unasked = 0
@@ -100,6 +104,9 @@ class Wireup:
         remote = self._remotes.get(letter.source)
         endpoint = None if remote is None else self._worker.endpoints.get((remote.uid, header.endpoint))
         handler = self.handlers.get(header.kind)
+        if endpoint is None and remote is not None and (late := self.strangers.get(header.kind)) is not None:
+            late(header, letter)
+            return
         if endpoint is None or handler is None:
             self.malformed += 1
             letter.chunk.release()

@@ -15,20 +15,20 @@ from amoeba.transport.context import Context as NicContext
 from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives
 from amoeba.transport.requests import NEVER
+from amoeba.ucp.active_messages import ActiveMessages
 from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
 from amoeba.ucp.context import Context
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
+from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
 from amoeba.ucp.wireup import Wireup
 from amoeba.ucp.worker_base import WorkerBase
 
-__all__ = ["MAX_AM_HEADER", "Worker"]
+__all__ = ["Worker"]
 
-MAX_AM_HEADER = 1024
-"""Bytes of the longest header of an active message."""
 _ENTRIES = 512
 """Of the transmit ring."""
 _EVENTS = 512
@@ -51,7 +51,6 @@ class Worker(WorkerBase):
         """By (uid of the worker at the other end, number of the endpoint as that one says it)."""
         self._taken: deque[Any] = deque()
         self._failed_lanes: deque[int] = deque()
-        self._progressing = False
         super().__init__(context, params)
         try:
             self._open()
@@ -59,6 +58,9 @@ class Worker(WorkerBase):
             self._closed = True
             raise ucs_error_of(error) from error
         self.wireup = Wireup(self)
+        self.streams = Streams(self, self.wireup)
+        self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
+        self.followers += [self.streams, self.active_messages]
 
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)
@@ -146,16 +148,16 @@ class Worker(WorkerBase):
         What a callback raises comes out of this call; everything else goes on at the next one.
         """
         self._check_open()
-        if self._progressing:
+        if self.progressing:
             raise invalid_param("progress was called inside a callback of progress")
-        self._progressing = True
+        self.progressing = True
         try:
             count = self._go_on()
             if not count:
                 self.nic.advance()
                 count = self._go_on()
         finally:
-            self._progressing = False
+            self.progressing = False
         return count
 
     def _go_on(self) -> int:

@@ -13,24 +13,42 @@ from amoeba.transport.receives import Receives
 from amoeba.transport.rendezvous import LongReceives, LongSends
 from amoeba.transport.transmit_rings import TransmitRings
 from amoeba.ucp.context import Context
+from amoeba.ucp.fences import FencedLane, Fences
 from amoeba.ucp.handles import ucp_worker_h
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.objects import UcpObject
 from amoeba.ucp.status import UcsStatus
 from amoeba.ucp.structures import ucp_worker_params_t
 
-__all__ = ["FailingEndpoint", "WorkerBase", "WorkerLane"]
+__all__ = ["FailingEndpoint", "Follower", "WorkerBase", "WorkerLane"]
 
 
 class FailingEndpoint(Protocol):
     """Whose lanes they are."""
 
+    failure: UcsStatus | None
+
     def fail(self, status: UcsStatus) -> None:
         """It cannot be used any more."""
 
 
-class WorkerLane(Protocol):
+class Follower(Protocol):
+    """Who has requests that wait for something else than the NIC, and keeps what belongs to endpoints."""
+
+    def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
+        """An endpoint was closed (CANCELED) or has failed: what waits for it ends with ``status``. May come twice."""
+
+    def cancel_all(self) -> None:
+        """The worker is being destroyed: all its requests end with CANCELED."""
+
+
+class WorkerLane(FencedLane, Protocol):
     """A lane as its worker knows it: see :class:`amoeba.ucp.lanes.Lane`."""
+
+    error: UcsStatus | None
+
+    @property
+    def for_memory(self) -> bool: ...
 
     @property
     def number(self) -> int: ...
@@ -85,8 +103,18 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """Called in progress until they say that they are done: flushes, closings."""
         self.soon: deque[Callable[[], Any]] = deque()
         """Called once by the next progress."""
+        self.fences: Fences | None = None
+        """Those that hold something; None, so that looking costs nothing, where there are none."""
+        self.progressing = False
+        """Inside :meth:`progress`, and so inside callbacks."""
+        self.followers: list[Follower] = []
+        """Told of ends, in this order."""
         self._next_lane = 0
         super().__init__(context)
+
+    def progress(self) -> int:
+        """Go on with everything that can go on; how much did."""
+        raise NotImplementedError
 
     def pack_address(self) -> bytes:
         """What peers must know to reach it: a UCP_ADDRESS."""
@@ -102,8 +130,20 @@ class WorkerBase(UcpObject, ucp_worker_h):
         return number
 
     def may_begin(self, lane: WorkerLane) -> bool:
-        """Whether an operation of this lane may go on now, as far as others are concerned."""
-        return True
+        """Whether the next operation of a lane may go on now, as far as fences are concerned."""
+        fences = self.fences
+        if fences is None:
+            return True
+        begins = fences.may_begin(lane)
+        if fences.over:
+            self.fences = None
+        return begins
+
+    def fence(self) -> None:
+        """What is posted from now on begins when all memory operations before are over."""
+        fences = Fences() if self.fences is None else self.fences
+        holds = fences.raise_one([lane for lane in self.lanes.values() if lane.for_memory], self.held_lanes)
+        self.fences = fences if holds else None
 
     def open_lane(self, lane: WorkerLane) -> int:
         """The entry of a lane in the peer table, opened if it was not. Raises what :meth:`PeerMap.find` raises."""

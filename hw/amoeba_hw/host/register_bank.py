@@ -116,9 +116,11 @@ class RegisterBank(wiring.Component):
         self._written = Signal(len(stored))
         """Registers written since reset, which the memory itself does not obey."""
         self._counters = [Signal(32, name=f"counter_{counter.name.lower()}") for counter in Counter]
+        self._cycles = Signal(64)
 
     def elaborate(self, platform):
         m = Module()
+        m.d.sync += self._cycles.eq(self._cycles + 1)
         for counter, signal in zip(Counter, self._counters, strict=True):
             with m.If(self.counts[counter]):
                 m.d.sync += signal.eq(signal + 1)
@@ -142,7 +144,12 @@ class RegisterBank(wiring.Component):
                 1 << cell.datatype for cell in self._parameters.cells() if (cell.form, cell.op) == (form, index)
             )
         if block.name == "device":
-            return ABI_VERSION if register.name == "abi_version" else getattr(self._parameters, register.name)
+            own = {
+                "abi_version": ABI_VERSION,
+                "cycles_low": self._cycles[:32],
+                "cycles_high": self._cycles[32:],
+            }
+            return own[register.name] if register.name in own else getattr(self._parameters, register.name)
         return 0
 
     def _elaborate_accesses(self, m, waits):
@@ -224,12 +231,12 @@ class RegisterBank(wiring.Component):
         released = in_pages & (address[:page_bits] == offsets["slot_release"])
         yield "slot_releases", released, (("context", context), ("slot", value))
         blocks = {placed.block.name: placed for placed in self._blocks}
-        for name, number, record, entry in (
-            ("key_stores", "slot", "entry", self._key_entry()),
-            ("peer_stores", "index", "peer", self._peer()),
-        ):
-            selected = address == blocks[name.replace("_stores", "s")].address("store")
-            yield name, selected, ((number, value), (record, entry))
+        stored = address == blocks["keys"].address("store")
+        yield "key_stores", stored, (("slot", value), ("entry", self._key_entry()))
+        # One queue, so that both take effect in the order in which they are written.
+        fails = address == blocks["peers"].address("fail")
+        stored = address == blocks["peers"].address("store")
+        yield "peer_stores", stored | fails, (("index", value), ("peer", self._peer()), ("fail", fails))
         # The payload is nothing but the number.
         yield "counter_clears", address == blocks["device"].address("counter_clear"), ((slice(None), value),)
 
@@ -268,6 +275,7 @@ class RegisterBank(wiring.Component):
                 "cswap_by_bits": (control & ContextControl.CSWAP_BY_BITS).any(),
                 "data_by_key": (control & ContextControl.DATA_BY_KEY).any(),
                 "shares_receives": (control & ContextControl.SHARES_RECEIVES).any(),
+                "announces": (control & ContextControl.ANNOUNCE).any(),
             }
             bases = {name for name in CONTEXT.members if name.endswith("_base")}
             wide = {name: self._wide("contexts", name, index) for name in bases}

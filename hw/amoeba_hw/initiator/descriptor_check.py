@@ -70,8 +70,8 @@ class DescriptorCheck(wiring.Component):
     status : ReturnCode
         OK, or why the descriptor is refused: the first reason in the order of the specification.
     becomes_request : out
-        It is not refused, and no NOP; those need no peer.
-    is_close : out
+        It is not refused, and no NOP that waits for nothing.
+    is_close, is_nop : out
     is_atomic, ses_opcode, atomic_opcode, atomic_datatype, kind, returns_data : out
         What the request's packets say; undefined unless ``status`` is OK.
     """
@@ -85,6 +85,7 @@ class DescriptorCheck(wiring.Component):
                 "status": Out(8),
                 "becomes_request": Out(1),
                 "is_close": Out(1),
+                "is_nop": Out(1),
                 "is_atomic": Out(1),
                 "ses_opcode": Out(6),
                 "atomic_opcode": Out(8),
@@ -108,21 +109,28 @@ class DescriptorCheck(wiring.Component):
                     self._elaborate_cells(m, form, executed)
         status = Signal(8)
         needs_peer = Signal()
+        waits = Signal()
+        """It is in order, and has something to send or to wait for."""
+        is_nop = descriptor.opcode == DescriptorOpcode.NOP
+        fenced = (descriptor.flags & DescriptorFlags.FENCE).bool()
+        fenced_from_all = (descriptor.flags & DescriptorFlags.FENCE_ALL).bool()
         m.d.sync += [
             self.is_close.eq(descriptor.opcode == DescriptorOpcode.CLOSE),
+            self.is_nop.eq(is_nop),
             self.is_atomic.eq(is_atomic),
             self.returns_data.eq(
                 descriptor.opcode.matches(DescriptorOpcode.READ, DescriptorOpcode.COMPARE_ATOMIC, *_FETCHING)
             ),
             status.eq(ReturnCode.OK),
-            needs_peer.eq(descriptor.opcode != DescriptorOpcode.NOP),
+            needs_peer.eq(~is_nop | fenced),
+            waits.eq(~is_nop | fenced | fenced_from_all),
         ]
         with m.If(malformed):
-            m.d.sync += [status.eq(ReturnCode.LOCAL_BAD_DESCRIPTOR), needs_peer.eq(0)]
+            m.d.sync += [status.eq(ReturnCode.LOCAL_BAD_DESCRIPTOR), needs_peer.eq(0), waits.eq(0)]
         with m.Elif(is_atomic & ~executed):
-            m.d.sync += [status.eq(ReturnCode.AMO_UNSUPPORTED_OP), needs_peer.eq(0)]
+            m.d.sync += [status.eq(ReturnCode.AMO_UNSUPPORTED_OP), needs_peer.eq(0), waits.eq(0)]
         m.d.comb += [
-            self.becomes_request.eq(needs_peer & self.peer_allowed),
+            self.becomes_request.eq(waits & (self.peer_allowed | ~needs_peer)),
             self.status.eq(Mux(needs_peer & ~self.peer_allowed, ReturnCode.LOCAL_BAD_PEER, status)),
         ]
         self._elaborate_packet(m, is_atomic, one_small_element)
@@ -143,18 +151,19 @@ class DescriptorCheck(wiring.Component):
                         ),
                     ]
         inline = (descriptor.flags & DescriptorFlags.INLINE).bool()
-        # Both would be in ``compare``.
-        two_compares = (descriptor.flags & DescriptorFlags.IMMEDIATE).bool() & (
-            descriptor.opcode == DescriptorOpcode.COMPARE_ATOMIC
+        # Both would be in ``compare``; what asks for nothing brings no data.
+        without_data = (descriptor.flags & DescriptorFlags.IMMEDIATE).bool() & descriptor.opcode.matches(
+            DescriptorOpcode.COMPARE_ATOMIC, DescriptorOpcode.PING
         )
         m.d.comb += malformed.eq(
             ~descriptor.opcode.matches(*DescriptorOpcode)
             | (descriptor.flags & ~flags & 0xFF).bool()
             | (inline & (descriptor.length > _INLINE_BYTES))
-            | two_compares
+            | without_data
             | (descriptor.length > _LONGEST)
             | (descriptor.opcode.matches(*_ONE_PACKET) & (descriptor.length > self._parameters.payload))
             | (descriptor.opcode.matches(*_RENDEZVOUS) & (descriptor.length != RENDEZVOUS.size))
+            | ((descriptor.opcode == DescriptorOpcode.PING) & (descriptor.length != 0))
             | (is_atomic & ((descriptor.length == 0) | (fraction != 0)))
         )
 

@@ -29,7 +29,7 @@ class DescriptorDispatch(wiring.Component):
         To the peer table, which answers one cycle later.
     requests : REQUEST stream
     completions : COMPLETION_ORDER stream
-        NOPs and refused descriptors.
+        NOPs without a fence, and refused descriptors.
     ended : out, a bit per context
         Pulse: a descriptor was taken that does not become a request.
     trace_descriptor : TRACE_SLOT
@@ -144,7 +144,9 @@ class DescriptorDispatch(wiring.Component):
             request.kind.eq(check.kind),
             request.inline.eq(self._flagged(DescriptorFlags.INLINE)),
             request.is_close.eq(check.is_close),
+            request.is_nop.eq(check.is_nop),
             request.fence.eq(self._flagged(DescriptorFlags.FENCE)),
+            request.fence_all.eq(self._flagged(DescriptorFlags.FENCE_ALL)),
             request.immediate.eq(self._flagged(DescriptorFlags.IMMEDIATE) & ~check.is_close),
             request.returns_data.eq(check.returns_data),
             request.remote_address.eq(fields.remote_address),

@@ -59,6 +59,7 @@ class Initiator(wiring.Component):
     doorbells, completion_heads, arms : RING_INDEX streams
         Never refused. Writes to a context that is not enabled are ignored.
     peer_stores : PEER_STORE stream
+        With ``fail``, the PDC is given up within two rounds of the timers.
     retransmission : RETRANSMISSION
     descriptor_reads, descriptor_data : read client's streams
         Data is always taken at once.
@@ -138,7 +139,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         operand_room = max(4 * packet_beats, PACKETS)
         compare_room = max(2 * packet_beats, PACKETS)
         m.submodules.peers = PeerTable(parameters.peers)
-        m.submodules.credits = WindowCredits(parameters.peers, parameters.window)
+        m.submodules.credits = WindowCredits(parameters.peers, parameters.window, parameters.contexts)
         m.submodules.log = PacketLog(parameters.peers, parameters.window)
         m.submodules.scheduler = TransmitScheduler(parameters.contexts)
         m.submodules.fetch = DescriptorFetch(width)
@@ -295,8 +296,10 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             credits.closed.eq(responses.closed),
             credits.opened.eq(peers.opened),
             credits.opened_peer.eq(peers.opened_peer),
+            credits.opened_context.eq(peers.opened_context),
             packetizer.may_send.eq(credits.room & ~retransmitter.sending_again & ~retransmitter.held),
             packetizer.all_answered.eq(credits.all_answered),
+            packetizer.context_answered.eq(credits.context_answered),
             packetizer.failed.eq(retransmitter.failed),
         ]
 
@@ -318,6 +321,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             timers.hold.eq(responses.recover & (responses.recovery.kind == RecoveryKind.LATER)),
             timers.hold_peer.eq(responses.recovery.peer),
             timers.stall.eq(responses.recover),
+            timers.fail.eq(peers.failing),
+            timers.fail_peer.eq(peers.opened_peer),
             retransmitter.recover.eq(responses.recover),
             retransmitter.recovery.eq(responses.recovery),
             retransmitter.timer_peer.eq(timers.peer),
@@ -346,6 +351,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             (responses.result_commands, wiring.flipped(self.result_commands)),
             (responses.results, wiring.flipped(self.results)),
             (responses.answers, results.answers),
+            (m.submodules.packetizer.ended, results.nops),
             (results.orders, barrier.i),
             (barrier.o, finished.i[0]),
             (dispatch.completions, m.submodules.ended_at_once.i),

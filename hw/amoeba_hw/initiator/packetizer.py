@@ -3,8 +3,18 @@
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.wire.uet import ReturnCode
 
-from amoeba_hw.initiator.records import ABORT, GENERATION_BITS, HEAD, PACKET, REQUEST, PayloadKind
+from amoeba_hw.initiator.records import (
+    ABORT,
+    COMPLETION_ORDER,
+    FENCES,
+    GENERATION_BITS,
+    HEAD,
+    PACKET,
+    REQUEST,
+    PayloadKind,
+)
 
 __all__ = ["Packetizer"]
 
@@ -25,6 +35,7 @@ class _Permission(wiring.Component):
                 "abort": In(ABORT),
                 "may_send": In(peers),
                 "all_answered": In(peers),
+                "context_answered": In(1),
                 "vanishes": Out(1),  # goes without a packet
                 "truncated": Out(1),  # goes with a last packet that asks for nothing
                 "goes": Out(1),
@@ -42,11 +53,19 @@ class _Permission(wiring.Component):
         m.d.comb += [
             stale.eq(head.generation != self.generation),
             aborted.eq(self.abort.valid & (self.abort.number == progress.number)),
-            barred.eq(head.barrier & ~progress.begun & ~self.all_answered.bit_select(peer, 1)),
+            barred.eq(
+                ~progress.begun
+                & (
+                    (head.barrier & ~self.all_answered.bit_select(peer, 1))
+                    | (head.barrier_all & ~self.context_answered)
+                )
+            ),
             # What was begun ends with a packet that says so; after an abort, the packet that failed has said it.
             self.vanishes.eq(aborted | (stale & ~progress.begun)),
             self.truncated.eq(stale),
-            self.goes.eq(head.known & (self.vanishes | (self.may_send.bit_select(peer, 1) & ~barred))),
+            self.goes.eq(
+                head.known & (self.vanishes | ((head.is_nop | self.may_send.bit_select(peer, 1)) & ~barred))
+            ),
         ]
         m.d.sync += self.hint.eq(~head.known | self.goes)
         return m
@@ -58,7 +77,7 @@ class Packetizer(wiring.Component):
     A context whose first request may not go on is passed over: it costs the others nothing. What a request still
     has to send vanishes when it is aborted, or when its context was disabled before its first packet; disabled
     later, it ends with one packet that has ``fault``. A request to a failed peer ends with one packet without
-    operands.
+    operands. A NOP, which is here for its fences, ends where its first packet would be cut.
 
     Parameters
     ----------
@@ -74,6 +93,10 @@ class Packetizer(wiring.Component):
     may_send, all_answered, failed : in, a bit per peer
         Whether a packet may be cut, also for a failed peer; whether no packet cut before is still to be answered;
         whether the PDC has failed. Exact two cycles after each ``cut``.
+    context_answered : in, a bit per context
+        Whether no packet cut before for any peer of the context is still to be answered; as exact.
+    ended : COMPLETION_ORDER stream
+        NOPs, later than all packets that they waited for were answered.
     packets : PACKET stream
         One every two cycles, the first two cycles after its request is at the head.
     cut, cut_peer, cut_close : out
@@ -95,6 +118,8 @@ class Packetizer(wiring.Component):
                 "may_send": In(peers),
                 "all_answered": In(peers),
                 "failed": In(peers),
+                "context_answered": In(contexts),
+                "ended": Out(stream.Signature(COMPLETION_ORDER)),
                 "packets": Out(stream.Signature(PACKET)),
                 "cut": Out(1),
                 "cut_peer": Out(range(peers)),
@@ -120,15 +145,19 @@ class Packetizer(wiring.Component):
                 permission.abort.eq(self.aborts[index]),
                 permission.may_send.eq(self.may_send),
                 permission.all_answered.eq(self.all_answered),
+                permission.context_answered.eq(self.context_answered[index]),
             ]
         goes = Array(permission.goes for permission in permissions)[self._chosen]
         vanishes = Array(permission.vanishes for permission in permissions)[self._chosen]
         truncated = Array(permission.truncated for permission in permissions)[self._chosen]
+        is_nop = Array(head.is_nop for head in self.heads)[self._chosen]
         hints = Signal(self._contexts)
         for index, permission in enumerate(permissions):
             m.d.comb += hints[index].eq(self.heads[index].present & permission.hint)
         following = self._elaborate_turn(m, hints)
         last = self._elaborate_packet(m, truncated)
+        with m.If(self.ended.ready):
+            m.d.sync += self.ended.valid.eq(0)
         with m.FSM(name="cut"):
             with m.State("CHOOSE"):
                 m.d.comb += self.head_context.eq(following)
@@ -142,6 +171,14 @@ class Packetizer(wiring.Component):
                     m.next = "CHOOSE"
                 with m.Elif(vanishes):
                     m.d.comb += self.pop.eq(1)
+                    m.next = "CHOOSE"
+                with m.Elif(is_nop), m.If(~self.ended.valid | self.ended.ready):
+                    m.d.comb += self.pop.eq(1)
+                    m.d.sync += [
+                        self.ended.valid.eq(1),
+                        self.ended.p.ticket.eq(self.request.ticket),
+                        self.ended.p.status.eq(ReturnCode.OK),
+                    ]
                     m.next = "CHOOSE"
                 with m.Elif(~self.packets.valid | self.packets.ready):
                     m.d.comb += [self.cut.eq(1), self.pop.eq(last)]
@@ -182,7 +219,7 @@ class Packetizer(wiring.Component):
             failed.eq(self.failed.bit_select(self.cut_peer, 1)),
             last.eq(final | failed | truncated),
         ]
-        own = ("kind", "immediate", "length", "remote_address", "result", "local", "compare")
+        own = ("kind", "immediate", "length", "remote_address", "result", "local", "compare", *FENCES)
         with m.If(self.packets.ready):
             m.d.sync += self.packets.valid.eq(0)
         with m.If(self.cut):

@@ -36,13 +36,16 @@ class PeerTable(wiring.Component):
     Members
     -------
     stores : PEER_STORE stream
-        Waits while ``occupied``. Stores an entry and opens its PDC anew; an index outside is ignored.
+        Waits while ``occupied``. Stores an entry and opens its PDC anew, or with ``fail`` has it given up as it is,
+        which waits for nobody; an index outside is ignored.
     occupied : in
         Somebody is between reading and writing the state of a PDC.
     storing : out
         An entry waits to be stored: nobody begins anything.
-    opened, opened_peer : out
-        Pulse: a PDC was opened.
+    opened, opened_peer, opened_context : out
+        Pulse: a PDC was opened, and for which context.
+    failing : out
+        Pulse: the PDC ``opened_peer`` is to be given up.
     check_index : in; check_allowed, check_context : out
         Whether the entry is valid, and whose it is, one cycle after ``check_index``.
     send_index : in; send_peer, send_psn, send_answered : out
@@ -69,6 +72,8 @@ class PeerTable(wiring.Component):
                 "storing": Out(1),
                 "opened": Out(1),
                 "opened_peer": Out(index),
+                "opened_context": Out(8),
+                "failing": Out(1),
                 "check_index": In(index),
                 "check_allowed": Out(1),
                 "check_context": Out(8),
@@ -102,11 +107,14 @@ class PeerTable(wiring.Component):
         m.submodules.sent_psns = sent_psns = memory.Memory(shape=32, depth=self._entries, init=[])
         m.submodules.answers = answers = memory.Memory(shape=ANSWERED, depth=self._entries, init=[])
         store, index = self.stores.payload, self.opened_peer
+        inside = store.index < self._entries
         m.d.comb += [
-            self.storing.eq(self.stores.valid),
-            self.stores.ready.eq(~self.occupied),
-            self.opened.eq(self.stores.valid & self.stores.ready & (store.index < self._entries)),
+            self.storing.eq(self.stores.valid & ~store.fail),
+            self.stores.ready.eq(~self.occupied | store.fail),
+            self.opened.eq(self.storing & ~self.occupied & inside),
+            self.failing.eq(self.stores.valid & store.fail & inside),
             index.eq(store.index),
+            self.opened_context.eq(store.peer.context),
         ]
 
         peer_write, sent_write, answer_write = (table.write_port() for table in (peers, sent_psns, answers))

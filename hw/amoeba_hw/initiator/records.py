@@ -9,6 +9,7 @@ __all__ = [
     "ABORT",
     "COMPLETION_ORDER",
     "DESCRIPTOR",
+    "FENCES",
     "FETCH_COMMAND",
     "FLUSH",
     "GENERATION_BITS",
@@ -99,7 +100,12 @@ _REQUEST = {
     "compare": 64,
 }
 
-REQUEST = data.StructLayout({**_REQUEST, "length": 32})
+FENCES = {
+    "fence_all": 1,  # its first packet waits until all before it of its context, to any peer, are answered
+    "is_nop": 1,  # has no packet: it ends where its first one would be cut
+}
+
+REQUEST = data.StructLayout({**_REQUEST, **FENCES, "length": 32})
 """A descriptor that passed its checks."""
 
 HEAD = data.StructLayout(
@@ -109,6 +115,8 @@ HEAD = data.StructLayout(
         "generation": GENERATION_BITS,
         "peer": 16,
         "barrier": 1,  # begins only when all before it are answered
+        "barrier_all": 1,  # the same, of all peers of its context
+        "is_nop": 1,
     }
 )
 """What decides whether the first request of a context's queue may go on."""

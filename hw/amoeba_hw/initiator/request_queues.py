@@ -12,7 +12,7 @@ QUEUE_DEPTH = 128
 """Requests of one context that are queued or being fetched: at one every two cycles, enough for 250 cycles of host
 latency."""
 
-SUMMARY = data.StructLayout({"generation": GENERATION_BITS, "peer": 16, "barrier": 1})
+SUMMARY = data.StructLayout({"generation": GENERATION_BITS, "peer": 16, "barrier": 1, "barrier_all": 1, "is_nop": 1})
 """What a HEAD says of its request."""
 
 
@@ -142,6 +142,8 @@ class RequestQueues(wiring.Component):
             write_summary.data.generation.eq(request.ticket.generation),
             write_summary.data.peer.eq(request.ticket.peer),
             write_summary.data.barrier.eq(request.fence | request.is_close),
+            write_summary.data.barrier_all.eq(request.fence_all),
+            write_summary.data.is_nop.eq(request.is_nop),
             first.eq(Array(queue.first for queue in ends)[self.head_context]),
             second.eq(first + 1),
             read.addr.eq(Cat(first, self.head_context)),

@@ -7,13 +7,14 @@ from amaranth.lib.wiring import In, Out
 from amoeba_hw.initiator.records import COMPLETION_ORDER
 from amoeba_hw.initiator.response_handler import ANSWER
 from amoeba_hw.interfaces import TRACE_SLOT
-from amoeba_hw.stream import Queue, connect_streams
+from amoeba_hw.stream import Queue
 
 __all__ = ["ResultOrder"]
 
 
 class ResultOrder(wiring.Component):
-    """Passes on the completion of a request when all its results, and those before them, were written.
+    """Passes on the completion of a request when all its results, and those before them, were written; that of a
+    NOP, which waited for answers, behind theirs.
 
     Parameters
     ----------
@@ -23,6 +24,8 @@ class ResultOrder(wiring.Component):
     Members
     -------
     answers : ANSWER stream
+    nops : COMPLETION_ORDER stream
+        Taken in cycles without an answer.
     result_done : in
         Pulse: the results of the next answer that ``writes`` are on the ordered way to the host.
     orders : COMPLETION_ORDER stream
@@ -35,6 +38,7 @@ class ResultOrder(wiring.Component):
         super().__init__(
             {
                 "answers": In(stream.Signature(ANSWER)),
+                "nops": In(stream.Signature(COMPLETION_ORDER)),
                 "result_done": In(1),
                 "orders": Out(stream.Signature(COMPLETION_ORDER)),
                 "trace_result_written": Out(TRACE_SLOT),
@@ -46,7 +50,15 @@ class ResultOrder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.waiting = waiting = Queue(ANSWER, self._depth)
-        connect_streams(m, wiring.flipped(self.answers), waiting.i)
+        m.d.comb += [
+            waiting.i.valid.eq(self.answers.valid | self.nops.valid),
+            self.answers.ready.eq(waiting.i.ready),
+            self.nops.ready.eq(waiting.i.ready & ~self.answers.valid),
+        ]
+        with m.If(self.answers.valid):
+            m.d.comb += waiting.i.payload.eq(self.answers.payload)
+        with m.Else():
+            m.d.comb += [waiting.i.p.completes.eq(1), waiting.i.p.order.eq(self.nops.payload)]
         answer = waiting.o.payload
         ready = Signal()
         passed = Signal()

@@ -36,12 +36,14 @@ class RetransmissionTimers(wiring.Component):
         Pulse: a packet was answered. The timeout begins anew, with no doubling.
     hold, hold_peer : in
         Pulse: a hold-off of a quarter of the timeout begins. It counts as life, too.
+    fail, fail_peer : in
+        Pulse: this PDC is to be given up at its next visit, whatever it does, unless it has failed.
     opened, opened_peer : in
         Pulse: a new PDC, whose timers do not run.
     stall : in
         No ``expired``, ``given_up`` or ``released`` in this cycle.
     peer : out; expired, given_up, released : out
-        Pulse: the PDC has timed out; it has timed out once too often; its hold-off is over.
+        Pulse: the PDC has timed out; it has timed out once too often, or is to fail; its hold-off is over.
     flushes : FLUSH stream
         Failed PDCs with unanswered packets.
     count_timeouts : out
@@ -61,6 +63,8 @@ class RetransmissionTimers(wiring.Component):
                 "alive_peer": In(index),
                 "hold": In(1),
                 "hold_peer": In(index),
+                "fail": In(1),
+                "fail_peer": In(index),
                 "opened": In(1),
                 "opened_peer": In(index),
                 "stall": In(1),
@@ -78,6 +82,8 @@ class RetransmissionTimers(wiring.Component):
         """Answers since the last visit."""
         self._holds = Signal(peers)
         """Hold-offs to begin at the next visit."""
+        self._fails = Signal(peers)
+        """To be given up at the next visit."""
 
     def elaborate(self, platform):
         m = Module()
@@ -98,7 +104,6 @@ class RetransmissionTimers(wiring.Component):
                 m.d.sync += self.peer.eq(Mux(self.peer == self._peers - 1, 0, self.peer + 1))
                 self._elaborate_visit(m, read.data, write.data, started, stopped)
                 m.next = "READ"
-        m.d.comb += self.count_timeouts.eq(self.expired | self.given_up)
         self._elaborate_bits(m, visited, started, stopped)
         return m
 
@@ -119,6 +124,8 @@ class RetransmissionTimers(wiring.Component):
             m.d.comb += stopped.eq(1)
             with m.If(mine(self.unanswered) & ~self.flushes.valid):
                 m.d.sync += [self.flushes.valid.eq(1), self.flushes.p.peer.eq(self.peer)]
+        with m.Elif(mine(self._fails)):
+            m.d.comb += [self.given_up.eq(1), stopped.eq(1)]
         with m.Elif(mine(self._holds)):
             m.d.comb += [*begun, following.left.eq(timeout >> 2)]
         with m.Elif(mine(self.held)):
@@ -132,10 +139,11 @@ class RetransmissionTimers(wiring.Component):
         with m.Elif(~over):
             m.d.comb += following.left.eq(timer.left - round_cycles)
         with m.Elif(timer.timeouts >= self.settings.limit):
-            m.d.comb += [self.given_up.eq(1), stopped.eq(1)]
+            m.d.comb += [self.given_up.eq(1), self.count_timeouts.eq(1), stopped.eq(1)]
         with m.Else():
             m.d.comb += [
                 self.expired.eq(1),
+                self.count_timeouts.eq(1),
                 following.interval.eq(doubled),
                 following.left.eq(doubled),
                 following.timeouts.eq(timer.timeouts + 1),
@@ -152,4 +160,5 @@ class RetransmissionTimers(wiring.Component):
             self._running.eq(((self._running & ~ended) | Mux(started, visited, 0)) & ~opened),
             self._heard.eq((self._heard & ~visited) | of(self.alive, self.alive_peer)),
             self._holds.eq(((self._holds & ~visited) | of(self.hold, self.hold_peer)) & ~opened),
+            self._fails.eq(((self._fails & ~visited) | of(self.fail, self.fail_peer)) & ~opened),
         ]

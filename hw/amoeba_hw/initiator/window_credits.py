@@ -1,6 +1,6 @@
 """How many packets of each PDC are on their way."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,7 +47,7 @@ class WindowCredits(wiring.Component):
 
     Parameters
     ----------
-    peers, window : int
+    peers, window, contexts : int
 
     Members
     -------
@@ -59,18 +59,21 @@ class WindowCredits(wiring.Component):
         Pulse: a packet that was cut got its psn.
     answered, answered_peer, closed : in
         Pulse: a packet that was numbered is answered; ``closed``: it was a CLOSE.
-    opened, opened_peer : in
-        Pulse: a new PDC. Packets numbered by then are forgotten.
+    opened, opened_peer, opened_context : in
+        Pulse: a new PDC, and whose it is. Packets numbered by then are forgotten.
     room, all_answered, settled, unanswered : out, a bit per peer
         Whether one more packet fits and no CLOSE is unanswered; no packet is on its way; every packet that was cut
         is numbered or dropped; packets that were numbered are unanswered. From registers, two cycles behind.
+    context_answered : out, a bit per context
+        No packet of any PDC that is the context's is on its way. Likewise.
 
     All pulses may come in the same cycle, also for the same peer.
     """
 
-    def __init__(self, peers, window):
+    def __init__(self, peers, window, contexts):
         self._peers = peers
         self._window = window
+        self._contexts = contexts
         index = range(peers)
         super().__init__(
             {
@@ -86,13 +89,16 @@ class WindowCredits(wiring.Component):
                 "closed": In(1),
                 "opened": In(1),
                 "opened_peer": In(index),
+                "opened_context": In(range(contexts)),
                 "room": Out(peers),
                 "all_answered": Out(peers, init=-1),
                 "settled": Out(peers, init=-1),
                 "unanswered": Out(peers),
+                "context_answered": Out(contexts, init=-1),
             }
         )
         self._credits = [_Credits(window) for _ in range(peers)]
+        self._owners = [Signal(range(contexts), name=f"owner{peer}") for peer in range(peers)]
 
     def elaborate(self, platform):
         m = Module()
@@ -108,4 +114,13 @@ class WindowCredits(wiring.Component):
                 self.settled[peer].eq(credits.waiting == 0),
                 self.unanswered[peer].eq(credits.places != credits.waiting),
             ]
+            with m.If(credits.opened):
+                m.d.sync += self._owners[peer].eq(self.opened_context)
+        for context in range(self._contexts):
+            m.d.sync += self.context_answered[context].eq(
+                Cat(
+                    (credits.places == 0) | (owner != context)
+                    for credits, owner in zip(self._credits, self._owners, strict=True)
+                ).all()
+            )
         return m

@@ -12,6 +12,7 @@ from amoeba_hw.messages.records import (
     POSTED_KEY,
     POSTED_RECEIVE,
     RECEIVE_ORDER,
+    RECEIVE_SEARCH,
     WAITING_KEY,
     WAITING_MESSAGE,
     receive_matches,
@@ -37,10 +38,15 @@ class MatchUnit(wiring.Component):
     messages : CHECKED_REQUEST stream
         Messages and tagged atomics that passed their checks; taken in the cycle in which ``decided`` is. Those of an
         earlier generation, be it of the context that receives them or of the one that they are for, or to which no
-        event or no slot was promised, are DISABLED.
+        event was promised, or no slot where one may be needed, are DISABLED.
     orders : RECEIVE_ORDER stream
         To each an event was promised, and there is a place for each RECEIVE: see ``receive_room``. Those of an
         earlier generation do nothing. When both wait, messages and orders take turns.
+    searches, found : RECEIVE_SEARCH stream, Out(1)
+        With the transfer: whether such a message would meet a receive. They go where a message's turn would be, and
+        never wait together with messages.
+    keeps : In(1)
+        Orders have to wait.
     again, used : Out(1), Out(32)
         When an order is taken: it wants to look once more, with so many bytes less of its buffer.
     releases : SLOT_RELEASE stream
@@ -67,7 +73,7 @@ class MatchUnit(wiring.Component):
 
     So a message that meets the first receive costs 7 cycles, and one more for each further receive looked at. One
     that finds an empty list and waits, or a RECEIVE that is posted so, costs 6. Nothing is looked for by what is
-    DISABLED or refused: 3. A release costs 3.
+    DISABLED or refused: 3. A release costs 3, a search as much, and one for each receive looked at.
     """
 
     def __init__(self, parameters):
@@ -79,6 +85,9 @@ class MatchUnit(wiring.Component):
                 "generations": In(GENERATION_BITS).array(contexts),
                 "messages": In(stream.Signature(CHECKED_REQUEST)),
                 "orders": In(stream.Signature(RECEIVE_ORDER)),
+                "searches": In(stream.Signature(RECEIVE_SEARCH)),
+                "found": Out(1),
+                "keeps": In(1),
                 "again": Out(1),
                 "used": Out(32),
                 "releases": In(stream.Signature(SLOT_RELEASE)),
@@ -93,6 +102,8 @@ class MatchUnit(wiring.Component):
         )
         self._is_order = Signal()
         """What is being matched is an order, otherwise a message; stays while nothing is."""
+        self._is_search = Signal()
+        """A search is being done, which is neither."""
         self._is_current = Signal()
         """It was of its contexts' generations when it was chosen."""
         self._context = Signal(range(contexts))
@@ -134,6 +145,8 @@ class MatchUnit(wiring.Component):
                 self._elaborate_release(m, waiting)
             with m.State("EMPTY"):
                 self._elaborate_emptying(m, posted, waiting)
+            with m.State("ASK"):
+                self._elaborate_question(m, posted)
             with m.State("FIND"):
                 self._elaborate_search(m, posted, waiting, message, order)
             with m.State("CHANGE"):
@@ -143,14 +156,16 @@ class MatchUnit(wiring.Component):
         return m
 
     def _elaborate_verdicts(self, m, message, order):
-        promised = self.messages.p.message.slot_promised & self.messages.p.answer.event.promised
+        kind = self.messages.p.message
+        may_go = self.messages.p.answer.event.promised & (kind.slot_promised | kind.receive_kept | kind.atomic)
         m.d.comb += [
             message.request.eq(self.messages.p),
-            message.allowed.eq(self._is_current & promised),
+            message.allowed.eq(self._is_current & may_go),
             message.found.eq(self._found),
             message.receive.eq(self._receive),
             message.slot.eq(self._slot),
             message.unexpected_base.eq(Array(self.contexts)[self._context].unexpected_base),
+            message.announces.eq(Array(self.contexts)[self._context].announces),
             order.order.eq(self.orders.p),
             order.found.eq(self._found),
             order.message.eq(self._message),
@@ -168,7 +183,7 @@ class MatchUnit(wiring.Component):
             posted.key.cancels.eq(self._is_order),
             posted.key.user_context.eq(order.receive.user_context),
             *(
-                posted.key[name].eq(message.message[name])
+                posted.key[name].eq(Mux(self._is_search, self.searches.p.key[name], message.message[name]))
                 for name in ("tagged", "tag", "source_ip", "source_context", "target")
             ),
             posted.entry.eq(Mux(self._is_order, order.receive.as_value(), message.rest.as_value())),
@@ -179,12 +194,16 @@ class MatchUnit(wiring.Component):
     def _elaborate_choice(self, m):
         """What is done next. A release goes before its generation's lists are emptied: it is for a slot of theirs."""
         event, order = self.messages.p.answer.event, self.orders.p
-        takes_order = self.orders.valid & (~self.messages.valid | ~self._is_order)
+        others = self.messages.valid | self.searches.valid
+        takes_order = self.orders.valid & ~self.keeps & (~others | ~self._is_order)
+        searches = self.searches.valid & ~takes_order
         chosen = Signal(range(self._parameters.contexts))
         generation = Mux(takes_order, order.generation, event.generation)
         target = Array(self.generations)[event.target[: len(chosen)]]
-        m.d.comb += chosen.eq(Mux(takes_order, order.context, event.context))
-        m.d.sync += self._found.eq(0)
+        m.d.comb += chosen.eq(
+            Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context))
+        )
+        m.d.sync += [self._found.eq(0), self._is_search.eq(searches)]
         for index in reversed(range(self._parameters.contexts)):
             with m.If(~self.settled[index]):
                 m.d.sync += self._emptied.eq(index)
@@ -192,7 +211,7 @@ class MatchUnit(wiring.Component):
             m.next = "RELEASE"
         with m.Elif(~self.settled.all()):
             m.next = "EMPTY"
-        with m.Elif(self.messages.valid | self.orders.valid):
+        with m.Elif(self.messages.valid | searches | takes_order):
             m.d.sync += [
                 self._is_order.eq(takes_order),
                 self._context.eq(chosen),
@@ -202,6 +221,8 @@ class MatchUnit(wiring.Component):
                 ),
             ]
             m.next = "FIND"
+            with m.If(searches):
+                m.next = "ASK"
 
     def _elaborate_release(self, m, waiting):
         m.d.comb += [
@@ -213,6 +234,17 @@ class MatchUnit(wiring.Component):
             self.releases.ready.eq(waiting.commands.ready),
         ]
         with m.If(waiting.commands.ready):
+            m.next = "REST"
+
+    def _elaborate_question(self, m, posted):
+        m.d.comb += [
+            posted.commands.valid.eq(1),
+            posted.commands.p.action.eq(ListAction.FIND),
+            posted.results.ready.eq(1),
+            self.found.eq(posted.results.p.found),
+            self.searches.ready.eq(posted.commands.ready),
+        ]
+        with m.If(posted.commands.ready):
             m.next = "REST"
 
     def _elaborate_emptying(self, m, posted, waiting):
@@ -279,7 +311,7 @@ class MatchUnit(wiring.Component):
         done = Signal()
         posted_or_late = self._is_order & (order.posts | ~self._is_current)
         give_back, event = self.event_give_back, self.messages.p.answer.event
-        unused = Mux(self._is_order, posted_or_late, event.promised & ~message.meets)
+        unused = Mux(self._is_order, posted_or_late, event.promised & ~message.decided.answer.event.promised)
         m.d.comb += [
             self.decided.valid.eq(~posted_or_late),
             done.eq(posted_or_late | self.decided.ready),

@@ -5,13 +5,20 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 
 from amoeba_hw.interfaces import CONTEXT, READ_REQUEST, RING_INDEX, SLOT_RELEASE, read_beat
+from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.match_unit import MatchUnit
 from amoeba_hw.messages.receive_fetch import ReceiveFetch
 from amoeba_hw.messages.receive_queues import ReceiveQueues
 from amoeba_hw.messages.slot_releases import SlotReleases
 from amoeba_hw.messages.slot_rooms import SlotRooms
 from amoeba_hw.stream import connect_streams
-from amoeba_hw.target.records import CHECKED_REQUEST, EVENT_CLAIM, GENERATION_BITS
+from amoeba_hw.target.records import (
+    CHECKED_REQUEST,
+    EVENT_CLAIM,
+    GENERATION_BITS,
+    RECEIVE_QUESTION,
+    RECEIVE_REPLY,
+)
 
 __all__ = ["Matcher"]
 
@@ -60,6 +67,10 @@ class Matcher(wiring.Component):
         A message was accepted: one slot is taken.
     slot_open : Out, a bit per context
         There is a free slot that nobody was promised. Shows everything up to the cycle before.
+    receive_question, receive_reply : RECEIVE_QUESTION, In, RECEIVE_REPLY, Out
+        Of :class:`~amoeba_hw.messages.kept_receives.KeptReceives`.
+    message_accepted : In(1)
+        Pulse: a message will come, on ``checked``.
     count_messages_matched, count_messages_unexpected : Out(1)
 
     Requests that are no messages pass in one cycle, one per cycle, also while a receive descriptor is matched;
@@ -84,6 +95,9 @@ class Matcher(wiring.Component):
                 "event_give_back": Out(EVENT_CLAIM),
                 "slot_promise": In(EVENT_CLAIM),
                 "slot_open": Out(contexts),
+                "receive_question": In(RECEIVE_QUESTION),
+                "receive_reply": Out(RECEIVE_REPLY),
+                "message_accepted": In(1),
                 "count_messages_matched": Out(1),
                 "count_messages_unexpected": Out(1),
             }
@@ -106,6 +120,7 @@ class Matcher(wiring.Component):
         self._elaborate_way(m, unit)
         self._elaborate_orders(m, unit)
         self._elaborate_slots(m, unit)
+        self._elaborate_kept(m, unit)
         return m
 
     def _elaborate_way(self, m, unit):
@@ -154,6 +169,20 @@ class Matcher(wiring.Component):
             queues.receive_room.eq(unit.receive_room),
             queues.again.eq(unit.again),
             queues.used.eq(unit.used),
+        ]
+
+    def _elaborate_kept(self, m, unit):
+        m.submodules.kept = kept = KeptReceives()
+        connect_streams(m, kept.searches, unit.searches)
+        request = self.checked.p
+        m.d.comb += [
+            kept.question.eq(self.receive_question),
+            self.receive_reply.eq(kept.reply),
+            kept.accepted.eq(self.message_accepted),
+            # Whatever became of the request, it is in no other's way any more.
+            kept.settled.eq(self.checked.valid & self.checked.ready & request.message.valid & ~request.dropped),
+            kept.found.eq(unit.found),
+            unit.keeps.eq(kept.keeps),
         ]
 
     def _elaborate_slots(self, m, unit):

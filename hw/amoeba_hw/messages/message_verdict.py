@@ -31,6 +31,8 @@ class MessageVerdict(wiring.Component):
         The oldest receive that matches.
     slot, unexpected_base : In
         Where it goes if it has to wait.
+    announces : In(1)
+        If it has to wait it has an event, too.
     message : WAITING_MESSAGE, Out
         What others have to know of it; depends on ``request`` alone.
     meets : Out(1)
@@ -40,7 +42,7 @@ class MessageVerdict(wiring.Component):
     waits, into_slot : Out(1)
         It joins the unexpected messages; it takes a slot, be it for that or because it is a rendezvous.
     decided : CHECKED_REQUEST, Out
-        ``answer.event.promised`` only if it has an event.
+        ``answer.event.promised`` only if it has an event: if it meets a receive, or is announced.
     """
 
     def __init__(self, parameters):
@@ -53,6 +55,7 @@ class MessageVerdict(wiring.Component):
                 "receive": In(POSTED_RECEIVE),
                 "slot": In(range(parameters.unexpected)),
                 "unexpected_base": In(64),
+                "announces": In(1),
                 "message": Out(WAITING_MESSAGE),
                 "meets": Out(1),
                 "rest": Out(POSTED_RECEIVE),
@@ -138,24 +141,28 @@ class MessageVerdict(wiring.Component):
     def _elaborate_event(self, m, use):
         event, receive, message = self.decided.answer.event, self.receive, self.message
         kind = self.request.message
-        plain_kind = Mux(kind.atomic, EventKind.ATOMIC_RECEIVED.value, EventKind.RECEIVED.value)
+        met_kind = Mux(kind.atomic, EventKind.ATOMIC_RECEIVED.value, EventKind.RECEIVED.value)
+        met_kind = Mux(kind.rendezvous, EventKind.RENDEZVOUS.value, met_kind)
+        has_event, address = Signal(), Signal(64)
         too_long = use.cut & ~kind.rendezvous & ~kind.atomic
         m.d.comb += [
-            event.promised.eq(self.meets),
-            event.regardless.eq(self.meets),
-            event.kind.eq(Mux(kind.rendezvous, EventKind.RENDEZVOUS.value, plain_kind)),
+            has_event.eq(self.meets | (self.waits & self.announces)),
+            address.eq(receive.address + Mux(kind.atomic, self.request.memory.address, 0)),
+            event.promised.eq(has_event),
+            event.regardless.eq(has_event),
+            event.kind.eq(Mux(self.meets, met_kind, EventKind.ARRIVED.value)),
             event.flags.eq(
                 message_flags(message)
-                | Mux(use.used_up, EventFlags.RELEASED.value, 0)
-                | Mux(kind.rendezvous, EventFlags.IN_SLOT.value, 0)
+                | Mux(self.meets & use.used_up, EventFlags.RELEASED.value, 0)
+                | Mux(self.into_slot, EventFlags.IN_SLOT.value, 0)
             ),
-            event.status.eq(Mux(too_long, ReturnCode.TOO_LONG.value, ReturnCode.OK.value)),
-            event.user_context.eq(receive.user_context),
+            event.status.eq(Mux(self.meets & too_long, ReturnCode.TOO_LONG.value, ReturnCode.OK.value)),
+            event.user_context.eq(Mux(self.meets, receive.user_context, 0)),
             event.data.eq(message.data),
             event.tag.eq(message.tag),
-            event.address.eq(receive.address + Mux(kind.atomic, self.request.memory.address, 0)),
+            event.address.eq(Mux(self.meets, address, 0)),
             event.length.eq(message.length),
-            event.slot.eq(Mux(kind.rendezvous, self.slot, 0)),
+            event.slot.eq(Mux(self.into_slot, self.slot, 0)),
             # Of a rendezvous the driver says when the message is received.
             self.decided.answer.counters[0].eq(Mux(self.meets & ~kind.rendezvous, receive.counter, 0)),
         ]

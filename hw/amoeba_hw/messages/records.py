@@ -11,6 +11,7 @@ __all__ = [
     "POSTED_KEY",
     "POSTED_RECEIVE",
     "RECEIVE_ORDER",
+    "RECEIVE_SEARCH",
     "WAITING_KEY",
     "WAITING_MESSAGE",
     "asks_for",
@@ -62,6 +63,9 @@ POSTED_KEY = data.StructLayout(
     }
 )
 """Which posted receive is looked for: the one of a message, or with ``cancels`` that with a ``user_context``."""
+
+RECEIVE_SEARCH = data.StructLayout({"context": 8, "key": POSTED_KEY})
+"""Which posted receive is looked for, and nothing else done."""
 
 WAITING_MESSAGE = data.StructLayout(
     {

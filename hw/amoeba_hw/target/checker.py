@@ -196,7 +196,10 @@ class RequestChecker(wiring.Component):
             message.tagged.eq(is_message(header) & ~opcode.matches(*_UNTAGGED)),
             message.rendezvous.eq(opcode.matches(*_RENDEZVOUS)),
             message.atomic.eq(is_message(header) & ~opcode.matches(*_SENDS)),
-            *(message[name].eq(self.located.p.request[name]) for name in ("slot_promised", "target_generation")),
+            *(
+                message[name].eq(self.located.p.request[name])
+                for name in ("slot_promised", "receive_kept", "target_generation")
+            ),
         ]
 
     def _judge(self, m):

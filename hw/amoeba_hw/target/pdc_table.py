@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.wire.uet import SesFlags
+from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
 from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.packed import select
@@ -14,6 +14,8 @@ from amoeba_hw.target.records import (
     GENERATION_BITS,
     INCARNATION_BITS,
     NACK,
+    RECEIVE_QUESTION,
+    RECEIVE_REPLY,
     RECEIVER,
     SEQUENCED_REQUEST,
     is_message,
@@ -33,6 +35,10 @@ _ENTRY = data.StructLayout(
 )
 
 HASH_BITS = 8
+
+_UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
+_RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
+_ATOMICS = (RequestOpcode.TSEND_ATOMIC.value, RequestOpcode.TSEND_FETCH_ATOMIC.value)
 
 
 def _hashed(header):
@@ -68,7 +74,12 @@ class PdcTable(wiring.Component):
     event_promise : EVENT_CLAIM, Out
         A request that was accepted may have an event.
     message_promise : EVENT_CLAIM, Out
-        It may need a slot: only with ``event_promise``.
+        It may need a slot: only with ``event_promise``. A tagged atomic needs none, a rendezvous always one, and any
+        other message unless it meets a receive.
+    receive_question, receive_reply : RECEIVE_QUESTION, Out, RECEIVE_REPLY, In
+        Whether a message that could be accepted but for a slot meets a receive. It is judged two cycles later.
+    message_accepted : Out(1)
+        Pulse: ``sequenced`` has a message in the next cycle that is not dropped.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -79,7 +90,8 @@ class PdcTable(wiring.Component):
 
     One packet in two cycles, also with SYN, where the sender's hash is compared with those of all PDCs at once. One
     cycle more for each PDC of another sender with the same hash in front of its own; when a PDC is opened, one
-    more, and another one if the sender had none. A packet that needs ``nacks`` or ``duplicates`` waits for it.
+    more, and another one if the sender had none. A packet that needs ``nacks`` or ``duplicates`` waits for it, as one
+    with a ``receive_question`` does for the reply.
     """
 
     def __init__(self, parameters):
@@ -102,6 +114,9 @@ class PdcTable(wiring.Component):
                 "event_generations": In(GENERATION_BITS).array(self._contexts),
                 "event_promise": Out(EVENT_CLAIM),
                 "message_promise": Out(EVENT_CLAIM),
+                "receive_question": Out(RECEIVE_QUESTION),
+                "receive_reply": In(RECEIVE_REPLY),
+                "message_accepted": Out(1),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
                 "count_duplicates": Out(1),
@@ -125,6 +140,9 @@ class PdcTable(wiring.Component):
         self._event_open = Signal()
         self._slot_open = Signal()
         self._blocked = Signal()
+        self._in_question = Signal()
+        """The packet is a message for which there is no slot, and nobody has said yet whether it meets a receive."""
+        self._receive_kept = Signal()
         self._generation = Signal(GENERATION_BITS)
         self._target_generation = Signal(GENERATION_BITS)
 
@@ -183,6 +201,8 @@ class PdcTable(wiring.Component):
                     victim = Mux(self._used < self._pdcs, self._used[: len(choice)], closing.first)
                     m.d.comb += [read.en.eq(1), read.addr.eq(victim)]
                     m.d.sync += [self._exists.eq(0), self._seeks_victim.eq(0)]
+                with m.Elif(self._in_question & verdict.accepted):
+                    self._elaborate_question(m)
                 with m.Else():
                     self._elaborate_departure(m, verdict, leaves)
                     with m.If(leaves):
@@ -212,8 +232,14 @@ class PdcTable(wiring.Component):
         """Notes what could be promised, before the room can change under a NACK on offer."""
         header = self._current
         has_data, asks = Signal(), self._is_message
-        m.d.comb += has_data.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0))
-        m.d.sync += [self._event_open.eq(0), self._slot_open.eq(0), self._blocked.eq(0)]
+        may_wait, needs_slot = Signal(), Signal()
+        m.d.comb += [
+            has_data.eq(~header.is_control & ((header.flags & SesFlags.HEADER_DATA.value) != 0)),
+            may_wait.eq(asks & ~header.opcode.matches(*_ATOMICS)),
+            needs_slot.eq(asks & header.opcode.matches(*_RENDEZVOUS)),
+        ]
+        noted = (self._event_open, self._slot_open, self._blocked, self._in_question, self._receive_kept)
+        m.d.sync += [signal.eq(0) for signal in noted]
         with m.Switch(header.resource_index):
             for context in range(self._contexts):
                 with m.Case(context):
@@ -225,10 +251,30 @@ class PdcTable(wiring.Component):
                 with m.Case(context):
                     m.d.sync += [
                         self._event_open.eq(wants & self.event_open[context]),
-                        self._slot_open.eq(asks & slot_open),
-                        self._blocked.eq((wants & self.event_blocked[context]) | (asks & slot_blocked)),
+                        self._slot_open.eq(may_wait & slot_open),
+                        self._blocked.eq((wants & self.event_blocked[context]) | (needs_slot & slot_blocked)),
+                        self._in_question.eq(may_wait & ~needs_slot & slot_blocked),
                         self._generation.eq(self.event_generations[context]),
                     ]
+
+    def _elaborate_question(self, m):
+        """Nothing else is in the way of the message: it waits here until it is known where it can go."""
+        packet, question, reply = self._current, self.receive_question, self.receive_reply
+        m.d.comb += question.valid.eq(1)
+        with m.If(reply.valid):
+            m.d.sync += [
+                self._in_question.eq(0),
+                self._receive_kept.eq(reply.found),
+                self._blocked.eq(~reply.found),
+            ]
+        m.d.comb += [
+            question.context.eq(self._receiver),
+            question.tagged.eq(~packet.opcode.matches(*_UNTAGGED)),
+            question.tag.eq(packet.memory_key),
+            question.source_ip.eq(packet.ip),
+            question.source_context.eq(packet.initiator),
+            question.target.eq(packet.resource_index),
+        ]
 
     def _elaborate_departure(self, m, verdict, leaves):
         """To all that it concerns at once; none of them sees it twice."""
@@ -265,6 +311,7 @@ class PdcTable(wiring.Component):
                 sequenced.p.dropped.eq(~verdict.accepted),
                 sequenced.p.promised.eq(verdict.accepted & self._event_open),
                 sequenced.p.slot_promised.eq(verdict.accepted & self._slot_open),
+                sequenced.p.receive_kept.eq(verdict.accepted & self._receive_kept),
                 sequenced.p.receiver.eq(self._receiver),
                 sequenced.p.generation.eq(self._generation),
                 sequenced.p.target_generation.eq(self._target_generation),
@@ -282,6 +329,7 @@ class PdcTable(wiring.Component):
             nack.spdcid.eq(Mux(verdict.has_pdc, self._number, 0)),
             nack.code.eq(verdict.nack_code),
             nack.retx.eq(packet.retx),
+            self.message_accepted.eq(leaves & verdict.accepted & self._is_message),
             self.count_dropped_pdc.eq(leaves & verdict.dropped_pdc),
             self.count_dropped_sequence.eq(leaves & verdict.dropped_sequence),
             self.count_duplicates.eq(leaves & verdict.duplicate),

@@ -22,6 +22,8 @@ __all__ = [
     "NACK",
     "OPERAND_JOB",
     "RECEIVER",
+    "RECEIVE_QUESTION",
+    "RECEIVE_REPLY",
     "SEQUENCED_REQUEST",
     "acknowledges",
     "is_message",
@@ -46,6 +48,7 @@ SEQUENCED_REQUEST = data.StructLayout(
         "dropped": 1,  # not accepted: only its payload is still to be swallowed
         "promised": 1,  # room for its event is taken
         "slot_promised": 1,  # and an unexpected slot
+        "receive_kept": 1,  # or a receive that it meets is kept for it
         "receiver": 8,  # the context of which they are: for messages see Receivers
         "generation": GENERATION_BITS,  # of that context at that time
         "target_generation": GENERATION_BITS,  # of the context that the request is for
@@ -123,6 +126,7 @@ MESSAGE = data.StructLayout(
         "rendezvous": 1,
         "atomic": 1,
         "slot_promised": 1,  # also to one that the checks refuse
+        "receive_kept": 1,  # it meets a receive, and needs no slot
         "target_generation": GENERATION_BITS,  # of the context that it is for, when it was accepted
     }
 )
@@ -141,6 +145,22 @@ CHECKED_REQUEST = data.StructLayout(
     }
 )
 """What is to be done about one request."""
+
+RECEIVE_QUESTION = data.StructLayout(
+    {
+        "valid": 1,
+        "context": 8,  # whose receives
+        "tagged": 1,
+        "tag": 64,
+        "source_ip": 32,
+        "source_context": 32,
+        "target": 8,
+    }
+)
+"""When valid, until it is answered: whether a message that has not been accepted yet would meet a receive."""
+
+RECEIVE_REPLY = data.StructLayout({"valid": 1, "found": 1})
+"""When valid, in one cycle: the answer. What was ``found`` is kept for the message, which is to be accepted next."""
 
 KEPT_ANSWER = data.StructLayout(
     {

@@ -267,6 +267,9 @@ class Target(wiring.Component):
             rooms.order_give_back.eq(matcher.event_give_back),
             matcher.event_room.eq(rooms.order_room),
             matcher.slot_promise.eq(pdcs.message_promise),
+            matcher.receive_question.eq(pdcs.receive_question),
+            pdcs.receive_reply.eq(matcher.receive_reply),
+            matcher.message_accepted.eq(pdcs.message_accepted),
             pdcs.event_open.eq(rooms.open),
             pdcs.event_blocked.eq(rooms.blocked),
         ]

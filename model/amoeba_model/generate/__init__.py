@@ -13,6 +13,7 @@ from amoeba_model.generate.markdown import (
     receives_page,
     registers_page,
     trace_page,
+    ucp_page,
     wire_page,
 )
 from amoeba_model.generate.wireshark import dissector
@@ -31,5 +32,6 @@ def generated_files() -> Mapping[str, str]:
         "receives.md": receives_page(),
         "registers.md": registers_page(),
         "trace.md": trace_page(),
+        "ucp.md": ucp_page(),
         "wire.md": wire_page(),
     }

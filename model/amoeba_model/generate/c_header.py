@@ -17,6 +17,7 @@ from amoeba_model.registers import (
     bar_blocks,
 )
 from amoeba_model.trace import TRACE_EVENT
+from amoeba_model.ucp import UCP_RECORDS
 from amoeba_model.wire.uet import UDP_PORT, WIRE_RECORDS
 
 __all__ = ["c_header"]
@@ -28,7 +29,7 @@ def c_header() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield f"/* {notice('registers', 'descriptors', 'trace', 'opcodes', 'wire.uet')} */"
+    yield f"/* {notice('registers', 'descriptors', 'trace', 'opcodes', 'ucp', 'wire.uet')} */"
     yield ""
     yield "#ifndef AMOEBA_H"
     yield "#define AMOEBA_H"
@@ -69,7 +70,13 @@ def _lines() -> Iterator[str]:
     for record in WIRE_RECORDS:
         yield ""
         yield f"/* {record.doc} */"
-        yield from _wire_record(record)
+        yield from _fields(f"UET_{record.name}", record)
+    yield ""
+    yield "/* Of UCX's API, little-endian: OFFSET is in bits from the least significant bit of the first byte. */"
+    for record in UCP_RECORDS:
+        yield ""
+        yield f"/* {record.doc} */"
+        yield from _fields(record.name, record)
     yield ""
     yield "#endif"
 
@@ -106,13 +113,14 @@ def _enumeration(numbers: type[enum.IntEnum] | type[enum.IntFlag]) -> Iterator[s
     yield "};"
 
 
-def _wire_record(record: Record) -> Iterator[str]:
-    yield _define(f"UET_{record.name}_SIZE", record.size)
+def _fields(name: str, record: Record) -> Iterator[str]:
+    """Where every field of a record is that C need not lay out the same way."""
+    yield _define(f"{name}_SIZE", record.size)
     offset = 0
     for field in record.fields:
         if not field.name.startswith("reserved"):
-            yield _define(f"UET_{record.name}_{field.name}_OFFSET", offset)
-            yield _define(f"UET_{record.name}_{field.name}_WIDTH", field.width)
+            yield _define(f"{name}_{field.name}_OFFSET", offset)
+            yield _define(f"{name}_{field.name}_WIDTH", field.width)
         offset += field.width
 
 

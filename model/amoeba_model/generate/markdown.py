@@ -33,6 +33,7 @@ from amoeba_model.registers import (
     bar_blocks,
 )
 from amoeba_model.trace import TRACE_EVENT, Requester, Stage
+from amoeba_model.ucp import UCP_RECORDS, MessageFlags, MessageKind
 from amoeba_model.wire.uet import UDP_PORT, WIRE_RECORDS
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "receives_page",
     "registers_page",
     "trace_page",
+    "ucp_page",
     "wire_page",
 ]
 
@@ -100,6 +102,14 @@ def events_page() -> str:
     """The event ring's entries, and event counters."""
     body = [*_record(EVENT), *_enumeration(EventKind), *_enumeration(EventFlags), *_record(EVENT_COUNTER)]
     return _page("Events", ("descriptors",), body)
+
+
+def ucp_page() -> str:
+    """What workers of UCX's API tell each other."""
+    body: list[str] = []
+    for record in UCP_RECORDS:
+        body += _record(record)
+    return _page("UCP", ("ucp",), [*body, *_enumeration(MessageKind), *_enumeration(MessageFlags)])
 
 
 def wire_page() -> str:

@@ -7,7 +7,7 @@ import inspect
 import itertools
 import re
 
-from amoeba_model import descriptors, opcodes, registers, trace
+from amoeba_model import descriptors, opcodes, registers, trace, ucp
 from amoeba_model.layout import HEADER_LENGTH, Access, Register
 from amoeba_model.wire import uet
 
@@ -29,6 +29,8 @@ HOST_ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     registers.Counter,
     trace.Stage,
     trace.Requester,
+    ucp.MessageKind,
+    ucp.MessageFlags,
 )
 WIRE_ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     uet.PdsType,

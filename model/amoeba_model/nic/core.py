@@ -15,7 +15,9 @@ class Core:
     def __init__(self, parameters: NicParameters) -> None:
         self.parameters = parameters
         self.now = 0
-        """The clock, in cycles since reset."""
+        """The clock, in cycles since it was made."""
+        self.reset_at = 0
+        """The clock at the last reset of the function."""
         self.mac = 0
         self.ip = 0
         self.retransmit_timeout = RETRANSMIT_TIMEOUT

@@ -4,6 +4,7 @@ from collections import deque
 from typing import NoReturn
 
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
+from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, SimulatedDevice
 from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.capabilities import Capabilities
@@ -46,9 +47,14 @@ class ModelDevice(SimulatedDevice):
         self.parameters = parameters or NicParameters()
         self._name = f"{name} ({self.parameters.data_width}-bit, {self.parameters.contexts} contexts)"
         self._closed = False
+        self._start(Core(self.parameters), MemoryGrants())
+
+    def _start(self, core: Core, grants: MemoryGrants) -> None:
+        """Make all parts anew, with nothing in them but the clock and what the host has granted."""
         self._arrivals: deque[tuple[int, bytes]] = deque()
-        self._core = core = Core(self.parameters)
-        self._host = host = HostMemory(core)
+        self._core = core
+        self._active = core.now
+        self._host = host = HostMemory(core, grants)
         capabilities = Capabilities(self.parameters)
         self._contexts = [Context(number) for number in range(self.parameters.contexts)]
         keys = KeyTable(self.parameters.keys)
@@ -101,6 +107,19 @@ class ModelDevice(SimulatedDevice):
         return self._core.now
 
     @property
+    def last_activity(self) -> int:
+        self._check_open()
+        return self._core.now if self._transmitter.waiting else self._active
+
+    def function_reset(self) -> None:
+        self._check_open()
+        old = self._core
+        core = Core(self.parameters)
+        core.now, core.reset_at = old.now, old.now
+        core.tracing, core.events = old.tracing, old.events
+        self._start(core, self._host.grants)
+
+    @property
     def tracing(self) -> bool:
         return self._core.tracing
 
@@ -118,6 +137,7 @@ class ModelDevice(SimulatedDevice):
         check_offset(offset)
         if value >> 32:
             raise DeviceError(f"a register holds 32 bits, which {value:#x} does not fit")
+        self._active = self._core.now
         if offset >= DOORBELL_PAGE:
             self._doorbells.write(offset, int(value))
         else:
@@ -178,7 +198,7 @@ class ModelDevice(SimulatedDevice):
             if deadline < arrival:
                 if deadline > cycle:
                     break
-                core.now = max(core.now, deadline)
+                self._active = core.now = max(core.now, deadline)
                 self._initiator.expire()
             else:
                 if arrival > cycle:
@@ -191,6 +211,7 @@ class ModelDevice(SimulatedDevice):
 
     def _receive(self, frame: bytes) -> None:
         """A frame's last byte is there."""
+        self._active = self._core.now
         cycle = self._core.now + RECEIVE
         decoded = self._receiver.receive(frame, cycle)
         if decoded is None:

@@ -44,6 +44,11 @@ class FrameTransmitter:
         heapq.heappush(self._waiting, (ready, self._queued, frame, announcement))
         return left
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a frame has not been taken."""
+        return bool(self._waiting)
+
     def take(self) -> list[Frame]:
         """The frames whose last beat has left by now."""
         frames: list[Frame] = []

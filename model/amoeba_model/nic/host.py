@@ -2,8 +2,10 @@
 
 import ctypes
 import sys
+from typing import TypeAlias
 
-from amoeba_model.device import DmaFault, MemoryGrants
+from amoeba_model.device import DmaFault
+from amoeba_model.grants import MemoryGrants
 from amoeba_model.nic.core import Core
 from amoeba_model.registers import Counter
 from amoeba_model.trace import Requester
@@ -17,14 +19,17 @@ _REMEMBERED = 1 << 12
 
 
 class HostMemory:
-    """Process memory, where it is granted. Refused accesses are counted and listed in :attr:`faults`."""
+    """Process memory, where it is granted. Refused accesses are counted and listed in :attr:`faults`.
 
-    def __init__(self, core: Core) -> None:
+    ``grants``: what has been granted already, before a reset.
+    """
+
+    def __init__(self, core: Core, grants: MemoryGrants | None = None) -> None:
         self.faults: list[DmaFault] = []
+        self.grants = MemoryGrants() if grants is None else grants
         self._core = core
-        self._grants = MemoryGrants()
         # Rings and hot counters are accessed over and over: remember what was found until the grants change.
-        self._found: dict[tuple[int, int, bool], memoryview] = {}
+        self._found: dict[tuple[int, int, bool], _Bytes] = {}
 
     def grant(
         self,
@@ -36,10 +41,10 @@ class HostMemory:
         context: int | None = None,
     ) -> None:
         """As :meth:`amoeba_model.device.Device.grant`."""
-        self._grants.add(address, length, writable, host_address=host_address, context=context)
+        self.grants.add(address, length, writable, host_address=host_address, context=context)
 
     def revoke(self, address: int, length: int) -> None:
-        self._grants.remove(address, length)
+        self.grants.remove(address, length)
         self._found.clear()
 
     def allows(self, address: int, size: int, write: bool) -> bool:
@@ -67,18 +72,39 @@ class HostMemory:
         else:
             view[:] = data
 
-    def _find(self, address: int, size: int, write: bool) -> memoryview | None:
+    def _find(self, address: int, size: int, write: bool) -> "_Bytes | None":
         """The bytes that an access concerns; None if the host refuses it."""
         access = (address, size, write)
         found = self._found.get(access)
         if found is None:
-            if not self._grants.allows(*access):
+            pieces = self.grants.locate(*access)
+            if pieces is None:
                 return None
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
-            self._found[access] = found = _PROCESS[address : address + size]
+            views = [_PROCESS[start : start + length] for start, length in pieces]
+            self._found[access] = found = views[0] if len(views) == 1 else _Scattered(views)
         return found
 
     def refuse(self, address: int, size: int, write: bool, requester: Requester) -> None:
         self.faults.append(DmaFault(address, size, write, requester.name))
         self._core.counters[Counter.DMA_WRITE_ERRORS if write else Counter.DMA_READ_ERRORS] += 1
+
+
+class _Scattered:
+    """Bytes that do not lie together in the process, to be used as a view of such that do."""
+
+    def __init__(self, views: list[memoryview]) -> None:
+        self._views = views
+
+    def tobytes(self) -> bytes:
+        return b"".join(self._views)
+
+    def __setitem__(self, every: slice, data: bytes) -> None:
+        start = 0
+        for view in self._views:
+            view[:] = data[start : start + len(view)]
+            start += len(view)
+
+
+_Bytes: TypeAlias = memoryview | _Scattered

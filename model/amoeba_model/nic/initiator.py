@@ -75,8 +75,9 @@ class Initiator:
             if number < len(self._contexts):
                 self._schedule(self._contexts[number])
 
-    def fail_peer(self, index: int) -> None:
+    def fail_peer(self, value: int) -> None:
         """Register: give a PDC up now."""
+        index = value & 0xFFFF
         if index < len(self._peers):
             peer = self._peers[index]
             if not peer.failed:

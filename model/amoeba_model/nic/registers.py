@@ -64,6 +64,9 @@ class RegisterBank:
                     self._values[address] = register.reset
                     if register.access is Access.RW:
                         self._storage.add(address)
+        device = self._blocks["device"]
+        self._cycles = {device.address("cycles_low"): 0, device.address("cycles_high"): 32}
+        """How far the clock is shifted, by address."""
         self._counters = self._blocks["counters"].address("value")
         self._counters_end = self._blocks["counters"].offset + self._blocks["counters"].block.length
         self._present_capabilities(capabilities)
@@ -83,6 +86,8 @@ class RegisterBank:
         if self._counters <= offset < self._counters_end:
             index = (offset - self._counters) // 4
             return self._core.counter(index) if offset in self._values else 0
+        if offset in self._cycles:
+            return (self._core.now - self._core.reset_at) >> self._cycles[offset] & 0xFFFF_FFFF
         return self._values.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
@@ -171,7 +176,8 @@ class RegisterBank:
         )
         self._keys.store(slot, entry)
 
-    def _store_peer(self, index: int) -> None:
+    def _store_peer(self, value: int) -> None:
+        index = value & 0xFFFF
         if index < self._core.parameters.peers:
             peer = Peer(
                 mac=(self._value("peers", "mac_high") & 0xFFFF) << 32 | self._value("peers", "mac_low"),

@@ -5,14 +5,14 @@ from typing import TextIO
 
 from amoeba.core.errors import FabricError
 from amoeba.ucp.adapter import Adapter, default_adapter
+from amoeba.ucp.config import taken_config, ucp_config_t
 from amoeba.ucp.constants import ucp_feature, ucs_memory_type_t
 from amoeba.ucp.context import REQUEST_SIZE, Context
+from amoeba.ucp.library import UCP_API_MAJOR, UCP_API_MINOR
 from amoeba.ucp.status import invalid_param, ucs_error_of, wrong_type
 from amoeba.ucp.structures import ucp_context_attr_t, ucp_params_t
 
 __all__ = [
-    "UCP_API_MAJOR",
-    "UCP_API_MINOR",
     "ucp_cleanup",
     "ucp_context_print_info",
     "ucp_context_query",
@@ -20,21 +20,20 @@ __all__ = [
     "ucp_init_version",
 ]
 
-UCP_API_MAJOR, UCP_API_MINOR = 1, 12
-
 
 def ucp_init_version(
     api_major_version: int,
     api_minor_version: int,
     params: ucp_params_t,
-    config: object = None,
+    config: ucp_config_t | None = None,
     *,
     adapter: Adapter | None = None,
 ) -> Context:
     """Make a context. Only ``params.features`` must be there.
 
     ``adapter``: the NIC to work through, from :func:`amoeba.ucp.open_adapters`; None: the process's own, which is
-    opened if it is not open. Another version of the API than this one's is accepted.
+    opened as the configuration says (``DEVICE``, ``LINK_HOST``, ``LINK_PORT``) if it is not open. ``config`` is
+    copied; None: as :func:`ucp_config_read` finds it. Another version of the API than this one's is accepted.
 
     Raises INVALID_PARAM without features and for wrong types, NO_RESOURCE if the NIC can hold no more contexts.
     """
@@ -44,22 +43,26 @@ def ucp_init_version(
     taken = ucp_params_t.taken(params)
     if taken.features is None:
         raise invalid_param("params.features: expected the features that will be used, got none")
+    settings = taken_config(config)
     if adapter is None:
         try:
-            adapter = default_adapter()
+            adapter = default_adapter(
+                settings.value("DEVICE"), host=settings.value("LINK_HOST"), port=settings.value("LINK_PORT")
+            )
         except FabricError as error:
             raise ucs_error_of(error) from error
     elif not isinstance(adapter, Adapter):
         raise wrong_type("adapter", "an Adapter, as open_adapters() has them", adapter)
-    return Context(adapter, ucp_feature(taken.features), taken, config)
+    return Context(adapter, ucp_feature(taken.features), taken, settings)
 
 
-def ucp_init(params: ucp_params_t, config: object = None, *, adapter: Adapter | None = None) -> Context:
+def ucp_init(params: ucp_params_t, config: ucp_config_t | None = None, *, adapter: Adapter | None = None) -> Context:
     """:func:`ucp_init_version` with the version of this API."""
     return ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, params, config, adapter=adapter)
 
 
-def _checked(context: Context) -> Context:
+def checked_context(context: Context) -> Context:
+    """The context, if it is one and open. Raises INVALID_PARAM."""
     if not isinstance(context, Context):
         raise wrong_type("context", "a context, as ucp_init() returns it", context)
     context._check_open()
@@ -68,12 +71,12 @@ def _checked(context: Context) -> Context:
 
 def ucp_cleanup(context_p: Context) -> None:
     """Close a context, and whatever was made from it and is still open."""
-    _checked(context_p).close()
+    checked_context(context_p).close()
 
 
 def ucp_context_query(context_p: Context, attr: ucp_context_attr_t) -> ucp_context_attr_t:
     """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
-    context = _checked(context_p)
+    context = checked_context(context_p)
     attr = ucp_context_attr_t.expected(attr)
     return attr.fill(
         request_size=REQUEST_SIZE,
@@ -85,4 +88,4 @@ def ucp_context_query(context_p: Context, attr: ucp_context_attr_t) -> ucp_conte
 
 def ucp_context_print_info(context: Context, stream: TextIO | None = None) -> None:
     """Print what the context is and works through."""
-    print(_checked(context).describe(), file=sys.stdout if stream is None else stream)
+    print(checked_context(context).describe(), file=sys.stdout if stream is None else stream)

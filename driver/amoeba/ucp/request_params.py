@@ -1,0 +1,157 @@
+"""What ``_nbx`` calls are given beside what they are about, read once and fast; and the same of older calls.
+
+Every operation passes here, so the usual cases cost little: no structure, or one with few fields.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from amoeba.ucp.constants import ucp_op_attr_t, ucs_memory_type_t
+from amoeba.ucp.datatypes import BYTES
+from amoeba.ucp.kinds import one_of, unsigned
+from amoeba.ucp.status import invalid_param, wrong_type
+from amoeba.ucp.structures import ucp_request_param_t, ucp_tag_recv_info
+
+__all__ = ["DEFAULTS", "ReadParam", "old_param", "read_param"]
+
+_REQUEST = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_REQUEST)
+_CALLBACK = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_CALLBACK)
+_USER_DATA = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_USER_DATA)
+_DATATYPE = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_DATATYPE)
+_FLAGS = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_FLAGS)
+_REPLY_BUFFER = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_REPLY_BUFFER)
+_MEMORY_TYPE = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_MEMORY_TYPE)
+_RECV_INFO = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_RECV_INFO)
+_FIELDS = sum(ucp_request_param_t.fields_by_bit().values())
+_NO_IMMEDIATE = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_NO_IMM_CMPL)
+_FAST = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FAST_CMPL)
+_FORCED = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
+_MANY = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_MULTI_SEND)
+_MASK_BITS = 32
+_check_mask = unsigned(_MASK_BITS)
+_check_flags = unsigned(32)
+_check_datatype = unsigned(64)
+_check_memory_type = one_of(ucs_memory_type_t)
+_HOST = ucs_memory_type_t.UCS_MEMORY_TYPE_HOST
+_UNKNOWN = ucs_memory_type_t.UCS_MEMORY_TYPE_UNKNOWN
+
+
+class ReadParam:
+    """What counts of a :class:`ucp_request_param_t`, checked. Nobody changes it: :data:`DEFAULTS` is everybody's."""
+
+    __slots__ = (
+        "callback",
+        "datatype",
+        "fast",
+        "flags",
+        "forced",
+        "immediate",
+        "many",
+        "recv_info",
+        "reply_buffer",
+        "request",
+        "user_data",
+    )
+
+    def __init__(self) -> None:
+        self.callback: Callable[..., Any] | None = None
+        """Called with request, status, what the kind of operation tells, and ``user_data``."""
+        self.user_data: Any = None
+        self.datatype: int = BYTES
+        self.flags = 0
+        """Of the operation; 0 if absent."""
+        self.immediate = True
+        """The call may say at once that it is over: no UCP_OP_ATTR_FLAG_NO_IMM_CMPL."""
+        self.forced = False
+        """UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: at once or not at all."""
+        self.fast = False
+        """UCP_OP_ATTR_FLAG_FAST_CMPL: rather copied than waited for."""
+        self.many = False
+        """UCP_OP_ATTR_FLAG_MULTI_SEND: others follow, so the NIC may be told of all at once."""
+        self.request: Any = None
+        """What the application calls its request."""
+        self.reply_buffer: Any = None
+        """Of an atomic; not checked."""
+        self.recv_info: ucp_tag_recv_info | None = None
+        """To be filled when a receive ends at once."""
+
+
+DEFAULTS = ReadParam()
+"""Of a call without a structure."""
+
+
+def read_param(param: ucp_request_param_t | None) -> ReadParam:
+    """What counts of a structure. Raises UCS_ERR_INVALID_PARAM, naming the field, for what it cannot hold.
+
+    Memory that is not the host's is one, as no NIC reaches any other.
+    """
+    if param is None:
+        return DEFAULTS
+    if not isinstance(param, ucp_request_param_t):
+        raise wrong_type("param", "a ucp_request_param_t or None", param)
+    read = ReadParam()
+    mask, counted = param.op_attr_mask, _FIELDS
+    if mask is not None:
+        if mask.__class__ is not int or mask < 0 or mask >> _MASK_BITS:
+            mask = _check_mask("param.op_attr_mask", mask)
+        if not mask or mask & _FIELDS:
+            counted = mask & _FIELDS
+            _check_numbers_there(param, counted)
+        if mask != counted:
+            read.immediate = not mask & _NO_IMMEDIATE
+            read.forced = mask & _FORCED != 0
+            read.fast = mask & _FAST != 0
+            read.many = mask & _MANY != 0
+    if counted & _CALLBACK and (callback := param.cb) is not None:
+        if not callable(callback):
+            raise wrong_type("param.cb", "a function or None", callback)
+        read.callback = callback
+    if counted & _USER_DATA:
+        read.user_data = param.user_data
+    if counted & _DATATYPE and (datatype := param.datatype) is not None:
+        if datatype.__class__ is not int or datatype < 0 or datatype >> 64:
+            datatype = _check_datatype("param.datatype", datatype)
+        read.datatype = datatype
+    if counted & _FLAGS and (flags := param.flags) is not None:
+        read.flags = flags if flags.__class__ is int and not flags >> 32 else int(_check_flags("param.flags", flags))
+    if counted & _REPLY_BUFFER:
+        read.reply_buffer = param.reply_buffer
+    if counted & _REQUEST:
+        read.request = param.request
+    if counted & _RECV_INFO and (info := param.recv_info) is not None:
+        if not isinstance(info, ucp_tag_recv_info):
+            raise wrong_type("param.recv_info", "a ucp_tag_recv_info_t or None", info)
+        read.recv_info = info
+    if counted & _MEMORY_TYPE and param.memory_type is not None:
+        kind = _check_memory_type("param.memory_type", param.memory_type)
+        if kind not in (_HOST, _UNKNOWN):
+            raise invalid_param(f"param.memory_type: expected the host's memory, got {kind.name}")
+    return read
+
+
+def _check_numbers_there(param: ucp_request_param_t, mask: int) -> None:
+    """Raise UCS_ERR_INVALID_PARAM where a mask names a number that is not there."""
+    for bit, name, value in (
+        (_DATATYPE, "datatype", param.datatype),
+        (_FLAGS, "flags", param.flags),
+        (_MEMORY_TYPE, "memory_type", param.memory_type),
+    ):
+        if mask & bit and value is None:
+            raise invalid_param(f"param.{name}: the mask says that it counts, got None")
+
+
+def old_param(cb: Any, *, immediate: bool = True) -> ReadParam:
+    """What a call without a structure is given: its callback, which hears of no ``user_data``.
+
+    ``immediate``: the call may say at once that it is over. Raises UCS_ERR_INVALID_PARAM if ``cb`` is neither a
+    function nor None.
+    """
+    if cb is None and immediate:
+        return DEFAULTS
+    read = ReadParam()
+    read.immediate = immediate
+    if cb is not None:
+        if not callable(cb):
+            raise wrong_type("cb", "a function or None", cb)
+        read.callback = lambda *told: cb(*told[:-1])
+    return read

@@ -1,0 +1,165 @@
+"""Ranges of addresses that overlap, counted: which addresses any of them holds, and where those lie elsewhere."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+__all__ = ["CountedRanges", "ShiftError"]
+
+
+class ShiftError(ValueError):
+    """An address would lie in two places."""
+
+    def __init__(self, address: int, shift: int) -> None:
+        super().__init__(address, shift)
+        self.address = address
+        self.shift = shift
+        """Of the address, so far."""
+
+
+class _Segment:
+    """Consecutive addresses that the same ranges hold."""
+
+    __slots__ = ("count", "end", "shift", "start")
+
+    def __init__(self, start: int, end: int, shift: int, count: int) -> None:
+        self.start = start
+        self.end = end
+        self.shift = shift
+        self.count = count
+
+
+class CountedRanges:
+    """Half-open ranges [start, end), each with a shift: what is added to its addresses. Found in O(log n).
+
+    Any number may hold an address, all with the same shift. A range is removed by the bounds that it was added with.
+    """
+
+    def __init__(self) -> None:
+        # Side by side, in the order of addresses. No two are empty or overlap, and no two that touch could be one.
+        self._starts: list[int] = []
+        self._segments: list[_Segment] = []
+
+    def __len__(self) -> int:
+        """Pieces into which all that is held falls: for those who must know what it costs."""
+        return len(self._segments)
+
+    def __bool__(self) -> bool:
+        return bool(self._segments)
+
+    def add(self, start: int, end: int, shift: int = 0) -> None:
+        """Raises ShiftError, and adds nothing, if an address of it has another shift."""
+        index = bisect_right(self._starts, start) - 1
+        if index < 0 or self._segments[index].end <= start:
+            index += 1
+            if index == len(self._starts) or end <= self._starts[index]:
+                # Nothing of it is held yet: so it is with most.
+                self._insert(index, _Segment(start, end, shift, 1))
+                self._join(index, index + 1)
+                return
+        self._check_shift(index, start, end, shift)
+        first = index = self._split(start)
+        self._split(end)
+        at = start
+        while at < end:
+            if index < len(self._segments) and self._segments[index].start == at:
+                self._segments[index].count += 1
+            else:
+                following = self._starts[index] if index < len(self._starts) else end
+                self._insert(index, _Segment(at, min(following, end), shift, 1))
+            at = self._segments[index].end
+            index += 1
+        self._join(first, index)
+
+    def remove(self, start: int, end: int) -> None:
+        """Undo :meth:`add`. Addresses that nothing else holds are held no more."""
+        first = index = self._split(start)
+        last = self._split(end)
+        while index < last:
+            segment = self._segments[index]
+            if segment.count > 1:
+                segment.count -= 1
+                index += 1
+            else:
+                del self._segments[index], self._starts[index]
+                last -= 1
+        self._join(first, last)
+
+    def held(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """(start, end, shift) of the parts of [start, end) that any range holds, in order; those that touch may be
+        two parts."""
+        index = bisect_right(self._starts, start) - 1
+        index += index < 0
+        while index < len(self._segments):
+            segment = self._segments[index]
+            if segment.start >= end:
+                return
+            if segment.end > start:
+                yield max(segment.start, start), min(segment.end, end), segment.shift
+            index += 1
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of the parts of [start, end) that no range holds, in order."""
+        at = start
+        for part, part_end, _ in self.held(start, end):
+            if at < part:
+                yield at, part
+            at = part_end
+        if at < end:
+            yield at, end
+
+    def locate(self, start: int, end: int) -> list[tuple[int, int]] | None:
+        """(shifted address, bytes) of the pieces of [start, end), as few as there can be; None if any address of it
+        is not held, or there is none."""
+        index = bisect_right(self._starts, start) - 1
+        if index < 0:
+            return None
+        segment = self._segments[index]
+        if end <= segment.end and start < end:
+            return [(start + segment.shift, end - start)]
+        pieces: list[tuple[int, int]] = []
+        at = start
+        for part, part_end, shift in self.held(start, end):
+            if part != at:
+                return None
+            if pieces and sum(pieces[-1]) == part + shift:
+                pieces[-1] = (pieces[-1][0], pieces[-1][1] + part_end - part)
+            else:
+                pieces.append((part + shift, part_end - part))
+            at = part_end
+        return pieces if at == end and pieces else None
+
+    def _check_shift(self, index: int, start: int, end: int, shift: int) -> None:
+        while index < len(self._segments) and self._segments[index].start < end:
+            segment = self._segments[index]
+            if segment.end > start and segment.shift != shift:
+                raise ShiftError(max(segment.start, start), segment.shift)
+            index += 1
+
+    def _insert(self, index: int, segment: _Segment) -> None:
+        self._segments.insert(index, segment)
+        self._starts.insert(index, segment.start)
+
+    def _split(self, address: int) -> int:
+        """Let no segment go across ``address``; the index of the first that does not begin before it."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return 0
+        segment = self._segments[index]
+        if segment.start == address:
+            return index
+        if address < segment.end:
+            self._insert(index + 1, _Segment(address, segment.end, segment.shift, segment.count))
+            segment.end = address
+        return index + 1
+
+    def _join(self, first: int, last: int) -> None:
+        """Make one of those neighbours that could be, of the segments from the one before ``first`` to ``last``."""
+        index = max(first, 1)
+        while index <= last and index < len(self._segments):
+            before, segment = self._segments[index - 1], self._segments[index]
+            if before.end == segment.start and (before.count, before.shift) == (segment.count, segment.shift):
+                before.end = segment.end
+                del self._segments[index], self._starts[index]
+                last -= 1
+            else:
+                index += 1
