@@ -139,7 +139,7 @@ def test_a_close_completes_with_a_callback(adapters):
     # UCX: test_ucp_wireup close_nbx_callback
     sender, receiver, _, _ = watched_pair(adapters)
     told = []
-    params = ucp.ucp_request_param_t(cb=lambda request, status, user_data: told.append((status, user_data)), user_data=5)
+    params = ucp.ucp_request_param_t(cb=lambda request, status, data: told.append((status, data)), user_data=5)
     ucp.ucp_stream_send_nbx(sender.ep, b"data", 4, None)
     request = ucp.ucp_ep_close_nbx(sender.ep, params)
     assert request is not None
@@ -202,7 +202,7 @@ def test_closing_gives_back_every_entry_of_the_peer_table(models):
 
 def test_a_flushing_close_to_a_peer_that_dies_ends_with_its_failure():
     with open_adapters(retransmission=Retransmission(2000, 2)) as models:
-        sender, receiver, handler, _ = watched_pair(models)
+        sender, _, handler, _ = watched_pair(models)
         models.network.cut(models.nics[1].device)
         sent = [ucp.ucp_stream_send_nbx(sender.ep, bytearray(1000), 1000, None) for _ in range(100)]
         request = ucp.ucp_ep_close_nb(sender.ep, ucp.UCP_EP_CLOSE_MODE_FLUSH)
