@@ -103,8 +103,8 @@ def _receive(
     return (None, receive.received) if request is None else (request, 0)
 
 
-def ucp_stream_recv_data_nb(ep: Endpoint) -> tuple[memoryview | None, int]:
-    """(what has come, by reference, and its length), until it is released; (None, 0): nothing has come.
+def ucp_stream_recv_data_nb(ep: Endpoint) -> memoryview | None:
+    """What has come, by reference, until it is released; None: nothing has come.
 
     Raises with what the endpoint has failed if nothing is unread.
     """
@@ -112,8 +112,7 @@ def ucp_stream_recv_data_nb(ep: Endpoint) -> tuple[memoryview | None, int]:
     data = worker.streams.take_data(ep)
     if data is None:
         ep.check()
-        return None, 0
-    return data, data.nbytes
+    return data
 
 
 def ucp_stream_data_release(ep: Endpoint, data: memoryview) -> None:
