@@ -29,7 +29,7 @@ from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from formal.lists import OrderedListsSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
 from formal.messages import SlotRoomSpec
-from formal.requests import OperandRoomSpec, QueuePlacesSpec
+from formal.requests import FenceSpec, OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
     PACKET,
@@ -189,6 +189,15 @@ PROOFS = [
         "prove",
         3,
         cover_depth=24,
+    ),
+    *_with_covers(
+        "fences",
+        "Packetizer with WindowCredits of 2 contexts and 2 PDCs, 2 places each: what has a fence begins, or ends if "
+        "it is a NOP, only when no packet that it waits for is on its way, of its PDC or of all PDCs of its context",
+        FenceSpec,
+        "bmc",
+        12,
+        cover_depth=14,
     ),
     *_with_covers(
         "operand_room",

@@ -150,7 +150,7 @@ async def test_a_receive_context_of_a_scalable_endpoint_is_awaited(fabric, talki
         with pytest.raises(asyncio.CancelledError):
             await lost
         await completions.drain()
-        assert context.rx_size_left == 64
+        assert context.rx_size_left == 256
 
 
 # Several messages in one buffer

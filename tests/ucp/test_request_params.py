@@ -27,7 +27,7 @@ def test_without_a_structure_everything_has_its_default():
     assert read is DEFAULTS
     assert (read.callback, read.user_data, read.request, read.reply_buffer, read.recv_info) == (None,) * 5
     assert (read.datatype, read.flags) == (ucp.ucp_dt_make_contig(1), 0)
-    assert (read.immediate, read.forced, read.fast) == (True, False, False)
+    assert (read.immediate, read.forced, read.fast, read.many) == (True, False, False, False)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -49,6 +49,7 @@ def test_what_counts_is_what_the_checked_copy_has(seed):
         assert read.immediate is not bool(taken.op_attr_mask & ucp.UCP_OP_ATTR_FLAG_NO_IMM_CMPL)
         assert read.forced is bool(taken.op_attr_mask & ucp.UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
         assert read.fast is bool(taken.op_attr_mask & ucp.UCP_OP_ATTR_FLAG_FAST_CMPL)
+        assert read.many is bool(taken.op_attr_mask & ucp.UCP_OP_ATTR_FLAG_MULTI_SEND)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ _FIELDS = sum(ucp_request_param_t.fields_by_bit().values())
 _NO_IMMEDIATE = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_NO_IMM_CMPL)
 _FAST = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FAST_CMPL)
 _FORCED = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
+_MANY = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_MULTI_SEND)
 _MASK_BITS = 32
 _check_mask = unsigned(_MASK_BITS)
 _check_flags = unsigned(32)
@@ -45,6 +46,7 @@ class ReadParam:
         "flags",
         "forced",
         "immediate",
+        "many",
         "recv_info",
         "reply_buffer",
         "request",
@@ -64,6 +66,8 @@ class ReadParam:
         """UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: at once or not at all."""
         self.fast = False
         """UCP_OP_ATTR_FLAG_FAST_CMPL: rather copied than waited for."""
+        self.many = False
+        """UCP_OP_ATTR_FLAG_MULTI_SEND: others follow, so the NIC may be told of all at once."""
         self.request: Any = None
         """What the application calls its request."""
         self.reply_buffer: Any = None
@@ -97,6 +101,7 @@ def read_param(param: ucp_request_param_t | None) -> ReadParam:
             read.immediate = not mask & _NO_IMMEDIATE
             read.forced = mask & _FORCED != 0
             read.fast = mask & _FAST != 0
+            read.many = mask & _MANY != 0
     if counted & _CALLBACK and (callback := param.cb) is not None:
         if not callable(callback):
             raise wrong_type("param.cb", "a function or None", callback)

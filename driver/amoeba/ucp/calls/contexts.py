@@ -61,7 +61,8 @@ def ucp_init(params: ucp_params_t, config: ucp_config_t | None = None, *, adapte
     return ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, params, config, adapter=adapter)
 
 
-def _checked(context: Context) -> Context:
+def checked_context(context: Context) -> Context:
+    """The context, if it is one and open. Raises INVALID_PARAM."""
     if not isinstance(context, Context):
         raise wrong_type("context", "a context, as ucp_init() returns it", context)
     context._check_open()
@@ -70,12 +71,12 @@ def _checked(context: Context) -> Context:
 
 def ucp_cleanup(context_p: Context) -> None:
     """Close a context, and whatever was made from it and is still open."""
-    _checked(context_p).close()
+    checked_context(context_p).close()
 
 
 def ucp_context_query(context_p: Context, attr: ucp_context_attr_t) -> ucp_context_attr_t:
     """Fill ``attr`` with what its mask asks for, without one with everything; returns it."""
-    context = _checked(context_p)
+    context = checked_context(context_p)
     attr = ucp_context_attr_t.expected(attr)
     return attr.fill(
         request_size=REQUEST_SIZE,
@@ -87,4 +88,4 @@ def ucp_context_query(context_p: Context, attr: ucp_context_attr_t) -> ucp_conte
 
 def ucp_context_print_info(context: Context, stream: TextIO | None = None) -> None:
     """Print what the context is and works through."""
-    print(_checked(context).describe(), file=sys.stdout if stream is None else stream)
+    print(checked_context(context).describe(), file=sys.stdout if stream is None else stream)

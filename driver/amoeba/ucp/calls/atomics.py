@@ -1,0 +1,239 @@
+"""Atomics on 4 and 8 bytes (group COMM-AMO of ucp.h), and the blocking ones of ucp_compat.h.
+
+All are executed by the peer's NIC, one after the other with those of all other peers and endpoints that reach the
+same memory through it. Numbers are unsigned, and wrap.
+"""
+
+from typing import Any
+
+from amoeba.core.buffers import Buffer
+from amoeba.ucp.atomic_operations import (
+    CSWAP,
+    FETCH_OPS,
+    OPS,
+    POST_OPS,
+    SWAP,
+    Place,
+    compare_and_swap,
+    fetch,
+    update,
+    update_with_request,
+)
+from amoeba.ucp.calls.arguments import U32, U64, checked_target, outside_callbacks
+from amoeba.ucp.calls.blocking import until_over
+from amoeba.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t, ucp_feature
+from amoeba.ucp.datatypes import BYTES, bytes_of, ucp_dt_make_contig
+from amoeba.ucp.endpoint import Endpoint
+from amoeba.ucp.kinds import integer
+from amoeba.ucp.remote_key import RemoteKey
+from amoeba.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
+from amoeba.ucp.requests import Request
+from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error
+from amoeba.ucp.structures import ucp_request_param_t
+
+__all__ = [
+    "ucp_atomic_add32",
+    "ucp_atomic_add64",
+    "ucp_atomic_cswap32",
+    "ucp_atomic_cswap64",
+    "ucp_atomic_fadd32",
+    "ucp_atomic_fadd64",
+    "ucp_atomic_fetch_nb",
+    "ucp_atomic_op_nbx",
+    "ucp_atomic_post",
+    "ucp_atomic_swap32",
+    "ucp_atomic_swap64",
+]
+
+_FEATURES = {4: ucp_feature.UCP_FEATURE_AMO32, 8: ucp_feature.UCP_FEATURE_AMO64}
+_SIZES = {ucp_dt_make_contig(size): size for size in _FEATURES}
+_ADD = POST_OPS[ucp_atomic_post_op_t.UCP_ATOMIC_POST_OP_ADD]
+_OK = UcsStatus.UCS_OK
+_number = int.from_bytes
+
+
+def ucp_atomic_post(
+    ep: Endpoint, opcode: ucp_atomic_post_op_t, value: int, op_size: int, remote_addr: int, rkey: RemoteKey
+) -> UcsStatus:
+    """Change a number of ``op_size`` bytes, by its lowest of ``value``; always UCS_OK: a flush says when it is."""
+    if (
+        rkey.__class__ is RemoteKey
+        and op_size.__class__ is int
+        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
+        and ep.failure is None
+        and remote_addr.__class__ is value.__class__ is int
+        and not (remote_addr | value) >> 64
+        and not remote_addr & op_size - 1
+        and opcode.__class__ is ucp_atomic_post_op_t
+        and (op := POST_OPS.get(opcode)) is not None
+    ):
+        if op_size == 4:
+            value &= 0xFFFF_FFFF
+        update(rkey.lane, op, value, op_size, remote_addr, rkey.key, False)
+        return _OK
+    key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_post")
+    op = _op_of(opcode, POST_OPS, ucp_atomic_post_op_t)
+    update(key.lane, op, _truncated("value", value, place.size), place.size, place.address, place.key, False)
+    return _OK
+
+
+def ucp_atomic_fetch_nb(
+    ep: Endpoint,
+    opcode: ucp_atomic_fetch_op_t,
+    value: int,
+    result: Buffer,
+    op_size: int,
+    remote_addr: int,
+    rkey: RemoteKey,
+    cb: Any,
+) -> Request | None:
+    """Change a number, and write what it was before to ``result``, which has ``op_size`` bytes.
+
+    ``value``: the operand; of CSWAP what the number is compared with, and ``result`` holds what it becomes if they
+    are equal. ``cb``: called with the request and the status when ``result`` is written.
+    """
+    read = old_param(cb)
+    key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_fetch_nb")
+    op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
+    value = _truncated("value", value, place.size)
+    reply = bytes_of(result, place.size, writable=True, name="result")
+    if op == CSWAP:
+        return compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read)
+    return fetch(key.lane, op, value, reply, place, read)
+
+
+def ucp_atomic_op_nbx(
+    ep: Endpoint,
+    opcode: ucp_atomic_op_t,
+    buffer: Buffer,
+    count: int,
+    remote_addr: int,
+    rkey: RemoteKey,
+    param: ucp_request_param_t | None = None,
+) -> Request | None:
+    """Change a number by that in ``buffer``; with ``param.reply_buffer``, write there what it was before.
+
+    ``param.datatype`` must be ucp_dt_make_contig(4) or (8), and ``count`` 1. CSWAP makes the number what
+    ``reply_buffer`` holds if it is what ``buffer`` holds. SWAP and CSWAP need a reply buffer. Without one the call is
+    over at once, as ``buffer`` is copied, unless UCP_OP_ATTR_FLAG_NO_IMM_CMPL asks for a request.
+    """
+    read = read_param(param)
+    size = _SIZES.get(read.datatype)
+    if size is None:
+        given = "none" if read.datatype == BYTES else f"{read.datatype:#x}"
+        raise invalid_param(f"param.datatype: expected ucp_dt_make_contig(4) or (8), got {given}")
+    key, place = _target(ep, size, remote_addr, rkey, "ucp_atomic_op_nbx")
+    op = _op_of(opcode, OPS, ucp_atomic_op_t)
+    if U64("count", count) != 1:
+        raise invalid_param(f"count: an atomic has 1 element, got {count}")
+    value = _number(bytes_of(buffer, size), "little")
+    if read.reply_buffer is None:
+        return _update(key, op, value, place, read)
+    reply = bytes_of(read.reply_buffer, size, writable=True, name="param.reply_buffer")
+    if read.forced:
+        raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "an atomic that fetches is not over at once")
+    if op == CSWAP:
+        return compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read)
+    return fetch(key.lane, op, value, reply, place, read)
+
+
+def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) -> Request | None:
+    if op in (SWAP, CSWAP):
+        raise invalid_param("param.reply_buffer: SWAP and CSWAP need one, got none")
+    if read.immediate:
+        update(key.lane, op, value, place.size, place.address, place.key, read.many)
+        return None
+    return update_with_request(key.lane, op, value, place, read)
+
+
+def ucp_atomic_add32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
+    """Add to a number of 4 bytes. It is changed after a flush."""
+    _add(ep, U32("add", add), 4, remote_addr, rkey, "ucp_atomic_add32")
+
+
+def ucp_atomic_add64(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
+    """Add to a number of 8 bytes. It is changed after a flush."""
+    _add(ep, U64("add", add), 8, remote_addr, rkey, "ucp_atomic_add64")
+
+
+def ucp_atomic_fadd32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Add to a number of 4 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, _ADD, U32("add", add), None, 4, remote_addr, rkey, "ucp_atomic_fadd32")
+
+
+def ucp_atomic_fadd64(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Add to a number of 8 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, _ADD, U64("add", add), None, 8, remote_addr, rkey, "ucp_atomic_fadd64")
+
+
+def ucp_atomic_swap32(ep: Endpoint, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 4 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, SWAP, U32("swap", swap), None, 4, remote_addr, rkey, "ucp_atomic_swap32")
+
+
+def ucp_atomic_swap64(ep: Endpoint, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 8 bytes, and make progress until it is known what it was: that is returned."""
+    return _fetched(ep, SWAP, U64("swap", swap), None, 8, remote_addr, rkey, "ucp_atomic_swap64")
+
+
+def ucp_atomic_cswap32(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 4 bytes if it is ``compare``, and make progress until it is known what it was."""
+    return _fetched(ep, CSWAP, U32("swap", swap), U32("compare", compare), 4, remote_addr, rkey, "ucp_atomic_cswap32")
+
+
+def ucp_atomic_cswap64(ep: Endpoint, compare: int, swap: int, remote_addr: int, rkey: RemoteKey) -> int:
+    """Replace a number of 8 bytes if it is ``compare``, and make progress until it is known what it was."""
+    return _fetched(ep, CSWAP, U64("swap", swap), U64("compare", compare), 8, remote_addr, rkey, "ucp_atomic_cswap64")
+
+
+def _add(ep: Any, value: int, size: int, remote_addr: Any, rkey: Any, what: str) -> None:
+    key, place = _target(ep, size, remote_addr, rkey, what)
+    update(key.lane, _ADD, value, size, place.address, place.key, False)
+
+
+def _fetched(
+    ep: Any, op: int, value: int, compare: int | None, size: int, remote_addr: Any, rkey: Any, what: str
+) -> int:
+    key, place = _target(ep, size, remote_addr, rkey, what)
+    outside_callbacks(ep)
+    reply = memoryview(bytearray(size))
+    if compare is None:
+        until_over(fetch(key.lane, op, value, reply, place, DEFAULTS))
+    else:
+        until_over(compare_and_swap(key.lane, compare, value, reply, place, DEFAULTS))
+    return _number(reply, "little")
+
+
+def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tuple[RemoteKey, Place]:
+    """The key and the number that an atomic is about."""
+    if (
+        rkey.__class__ is RemoteKey
+        and op_size.__class__ is int
+        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
+        and ep.failure is None
+        and remote_addr.__class__ is int
+        and not remote_addr >> 64
+        and not remote_addr & op_size - 1
+    ):
+        return rkey, Place(remote_addr, rkey.key, op_size)
+    size = integer("op_size", op_size)
+    feature = _FEATURES.get(size)
+    if feature is None:
+        raise invalid_param(f"op_size: expected 4 or 8 bytes, got {size}")
+    key, address = checked_target(ep, remote_addr, rkey, feature, f"{what} on {size} bytes")
+    if address % size:
+        raise invalid_param(f"remote_addr: expected a multiple of {size}, got {address:#x}")
+    return key, Place(address, key.key, size)
+
+
+def _op_of(opcode: Any, table: dict[int, int], kind: type) -> int:
+    number = integer("opcode", opcode)
+    op = table.get(number)
+    if op is None:
+        raise invalid_param(f"opcode: expected a {kind.__name__}, got {number}")
+    return op
+
+
+def _truncated(name: str, value: Any, size: int) -> int:
+    """A 64-bit number as its lowest bytes."""
+    return int(U64(name, value)) & (1 << 8 * size) - 1
