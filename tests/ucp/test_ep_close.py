@@ -42,10 +42,10 @@ def receive_stream(entity, length):
     got = bytearray()
 
     def more():
-        data, _ = ucp.ucp_stream_recv_data_nb(entity.ep)
-        if data is not None:
-            got.extend(data)
-            ucp.ucp_stream_data_release(entity.ep, data)
+        found = ucp.ucp_stream_recv_data_nb(entity.ep)
+        if found is not None:
+            got.extend(found[0])
+            ucp.ucp_stream_data_release(entity.ep, found[0])
         return len(got) >= length
 
     return got, more

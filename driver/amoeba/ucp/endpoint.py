@@ -115,8 +115,8 @@ class Endpoint(UcpObject, ucp_ep_h):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way on any of them."""
-        return all(lane.idle for lane in self.lanes)
+        """Whether nothing is under way on any of them, nor waits for the receiver of a stream."""
+        return all(lane.idle for lane in self.lanes) and not (self.stream is not None and self.stream.held)
 
     def check(self) -> None:
         """Raise what keeps it from being used: INVALID_PARAM when it is closed, or its failure."""

@@ -80,9 +80,7 @@ class IdleLanes:
             closing = self._closing[target] if crowded else self._closing.total()
             if closing < wanted:
                 self._close_oldest(target if crowded else None)
-            raise fabric_error(
-                Errno.FI_ENOSPC, "no entry of the peer table is free until an idle lane is closed"
-            )
+            raise fabric_error(Errno.FI_ENOSPC, "no entry of the peer table is free until an idle lane is closed")
         self._look()
         self._peers.add(lane.number, lane.address)
         self.forget(lane)
