@@ -44,8 +44,8 @@ def receive_stream(entity, length):
     def more():
         found = ucp.ucp_stream_recv_data_nb(entity.ep)
         if found is not None:
-            got.extend(found[0])
-            ucp.ucp_stream_data_release(entity.ep, found[0])
+            got.extend(found)
+            ucp.ucp_stream_data_release(entity.ep, found)
         return len(got) >= length
 
     return got, more
