@@ -28,6 +28,7 @@ _SHOW = {
     "system": {"model", "rtl"},
     "driver": {"model", "rtl", "driver"},
     "conformance": {"model", "rtl", "driver"},
+    "ucp": {"model", "rtl", "driver"},
 }
 """The devices on which the tests of a group run."""
 
@@ -175,6 +176,7 @@ _TITLES = {
     "pdc": "PDCs and sequence",
     "check": "Checks and keys",
     "loss": "Loss and failure",
+    "ucp": "UCX's UCP",
 }
 _STATES = {
     "shown": "by the tests named",

@@ -12,6 +12,7 @@ from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.memory.delivery_gate import DeliveryGate
 from amoeba_hw.memory.line_table import LineTable
+from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.slot_releases import SlotReleases
 from amoeba_hw.messages.slot_rooms import SlotRooms
 from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
@@ -28,8 +29,8 @@ from formal.lanes import IntegerLanesSpec, proven_ops
 from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from formal.lists import OrderedListsSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
-from formal.messages import SlotRoomSpec
-from formal.requests import OperandRoomSpec, QueuePlacesSpec
+from formal.messages import BufferUseSpec, KeptReceivesSpec, SlotRoomSpec
+from formal.requests import FenceSpec, OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
     PACKET,
@@ -191,6 +192,15 @@ PROOFS = [
         cover_depth=24,
     ),
     *_with_covers(
+        "fences",
+        "Packetizer with WindowCredits of 2 contexts and 2 PDCs, 2 places each: what has a fence begins, or ends if "
+        "it is a NOP, only when no packet that it waits for is on its way, of its PDC or of all PDCs of its context",
+        FenceSpec,
+        "bmc",
+        12,
+        cover_depth=14,
+    ),
+    *_with_covers(
         "operand_room",
         "OperandRequester with 4 and 3 beats: never asks for more than there is room for; all room comes back; "
         "packets sent again go first; stream contract",
@@ -265,6 +275,23 @@ PROOFS = [
         "prove",
         3,
         cover_depth=14,
+    ),
+    *_with_covers(
+        "kept_receives",
+        "KeptReceives: a message for which a receive was found before it was accepted meets that when it is matched; "
+        "a search waits for the messages before and for nothing else; receive descriptors wait as long as something "
+        "is kept",
+        KeptReceivesSpec,
+        "prove",
+        3,
+    ),
+    Proof(
+        "buffer_use",
+        "BufferUse: a message gets what is left of its buffer at most; of a MULTI receive the rest begins at the "
+        "nearest multiple of 64 behind it; used up is what has less than it must, or nothing",
+        BufferUseSpec,
+        "combinational",
+        1,
     ),
     *_with_covers(
         "ordered_lists",
@@ -355,6 +382,7 @@ PROOFS = [
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
     _warm_reset("EventRooms", lambda: EventRooms(1)),
     _warm_reset("SlotRooms", lambda: SlotRooms(1, 4)),
+    _warm_reset("KeptReceives", KeptReceives),
     _warm_reset("SlotReleases", lambda: SlotReleases(1, 2), assuming=lambda ports: ports.enabled),
     _warm_reset("CounterWriter", lambda: CounterWriter(128, 2)),
 ]

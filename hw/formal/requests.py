@@ -1,18 +1,20 @@
 """The initiator's request half: places of queues and beats of buffers are promised once."""
 
-from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_hw.initiator.operand_requester import OperandRequester
-from amoeba_hw.initiator.records import PACKET, PayloadKind
+from amoeba_hw.initiator.packetizer import Packetizer
+from amoeba_hw.initiator.records import ABORT, GENERATION_BITS, HEAD, PACKET, REQUEST, PayloadKind
 from amoeba_hw.initiator.request_queues import SUMMARY, QueueEnds
 from amoeba_hw.initiator.transmit_scheduler import TransmitRing
+from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.interfaces import CONTEXT, DMA_COMMAND
 from amoeba_model.parameters import NicParameters
 
 from formal.rules import StreamRules, connect_ports, never_reset
 
-__all__ = ["OperandRoomSpec", "QueuePlacesSpec"]
+__all__ = ["FenceSpec", "OperandRoomSpec", "QueuePlacesSpec"]
 
 
 class QueuePlacesSpec(wiring.Component):
@@ -123,4 +125,134 @@ class OperandRoomSpec(wiring.Component):
             # Nothing is lost: between packets, room is what was not asked for.
             Assert(~(self.new.ready | self.resends.ready) | (asked + room == capacity)),
             Cover(asked == capacity),
+        ]
+
+
+class FenceSpec(wiring.Component):
+    """What has a fence begins, or ends if it is a NOP, only when no packet is on its way of those that it waits for.
+
+    Packetizer and WindowCredits of two contexts and two PDCs: what is known of packets is two cycles old, and one is
+    cut every two cycles.
+    """
+
+    _PARAMETERS = NicParameters(contexts=2, peers=2, window=2)
+
+    def __init__(self):
+        self._events = ("dropped", "numbered", "answered", "opened")
+        super().__init__(
+            {
+                "heads": In(HEAD).array(2),
+                "request": In(REQUEST),
+                "generations": In(GENERATION_BITS).array(2),
+                "aborts": In(ABORT).array(2),
+                "held": In(2),  # PDCs that send nothing new
+                "failed": In(2),
+                "packets_ready": In(1),
+                "ended_ready": In(1),
+                **{event: In(1) for event in self._events},
+                **{f"{event}_peer": In(1) for event in self._events},
+                "closed": In(1),
+                "opened_context": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        never_reset(m)
+        m.submodules.packetizer = packetizer = Packetizer(self._PARAMETERS)
+        m.submodules.credits = credits = WindowCredits(2, 2, 2)
+        m.d.comb += [
+            packetizer.request.eq(self.request),
+            packetizer.may_send.eq(credits.room & ~self.held),
+            packetizer.all_answered.eq(credits.all_answered),
+            packetizer.context_answered.eq(credits.context_answered),
+            packetizer.failed.eq(self.failed),
+            packetizer.packets.ready.eq(self.packets_ready),
+            packetizer.ended.ready.eq(self.ended_ready),
+            credits.cut.eq(packetizer.cut),
+            credits.cut_peer.eq(packetizer.cut_peer),
+            credits.cut_close.eq(packetizer.cut_close),
+            credits.closed.eq(self.closed),
+            credits.opened_context.eq(self.opened_context),
+        ]
+        for event in self._events:
+            for name in (event, f"{event}_peer"):
+                m.d.comb += getattr(credits, name).eq(getattr(self, name))
+        for index in range(2):
+            m.d.comb += [
+                packetizer.heads[index].eq(self.heads[index]),
+                packetizer.generations[index].eq(self.generations[index]),
+                packetizer.aborts[index].eq(self.aborts[index]),
+            ]
+            self._assume_head(m, packetizer, index)
+        under_way = Cat(self._count(m, packetizer, peer) for peer in range(2))
+        self._prove_fences(m, packetizer, under_way)
+        return m
+
+    def _assume_head(self, m, packetizer, index):
+        """A head stays until it leaves, and what is read of its request is its request's."""
+        head = self.heads[index]
+        before = Signal(HEAD, name=f"before{index}")
+        stays = Signal(name=f"stays{index}")
+        pops = packetizer.pop & (packetizer.head_context == index)
+        m.d.sync += [before.eq(head), stays.eq(head.known & ~pops)]
+        chosen = packetizer._chosen == index
+        m.d.comb += [
+            Assume(~stays | (Value.cast(before) == Value.cast(head))),
+            Assume(head.present | ~head.known),
+            Assume(head.peer < 2),
+            Assume(~(chosen & head.known) | (self.request.ticket.peer == head.peer)),
+        ]
+
+    def _count(self, m, packetizer, peer):
+        """Whether packets of a PDC are on their way: those that were cut, and not dropped or answered."""
+        waiting, unanswered = Signal(3, name=f"waiting{peer}"), Signal(3, name=f"unanswered{peer}")
+        dropped, numbered, answered, opened = (
+            getattr(self, event) & (getattr(self, f"{event}_peer") == peer) for event in self._events
+        )
+        cut = packetizer.cut & (packetizer.cut_peer == peer)
+        m.d.sync += [
+            waiting.eq(waiting + cut - dropped - numbered),
+            unanswered.eq(Mux(opened, 0, unanswered + numbered - answered)),
+        ]
+        m.d.comb += [
+            Assume(waiting >= dropped + numbered),
+            Assume(unanswered >= answered),
+            # An entry is stored when nothing is under way to it; what was numbered is forgotten.
+            Assume(~opened | ((waiting == 0) & ~cut)),
+        ]
+        return (waiting != 0) | (unanswered != 0)
+
+    def _prove_fences(self, m, packetizer, under_way):
+        owners = [Signal(name=f"owner{peer}") for peer in range(2)]
+        for peer, owner in enumerate(owners):
+            with m.If(self.opened & (self.opened_peer == peer)):
+                m.d.sync += owner.eq(self.opened_context)
+        chosen = packetizer._chosen
+        head = Array(self.heads)[chosen]
+        own = Cat(under_way[peer] & (owner == chosen) for peer, owner in enumerate(owners))
+        begins = packetizer.cut & ~packetizer._current.begun
+        ends = Signal()
+        ended = Signal()
+        m.d.sync += ended.eq(packetizer.ended.valid & ~self.ended_ready)
+        gone = Signal(2)
+        """Contexts whose head left in the cycle before, and which fences it had."""
+        fences, owned, target = Signal(2), Signal(), Signal()
+        m.d.sync += [
+            gone.eq(packetizer.pop & ~packetizer.cut),
+            fences.eq(Cat(head.barrier, head.barrier_all)),
+            owned.eq(own.any()),
+            target.eq(under_way.bit_select(head.peer[:1], 1)),
+        ]
+        m.d.comb += [
+            # A NOP is on offer the cycle after it left its queue.
+            ends.eq(packetizer.ended.valid & ~ended & gone.any()),
+            Assert(~(begins & head.barrier) | ~under_way.bit_select(head.peer[:1], 1)),
+            Assert(~(begins & head.barrier_all) | ~own.any()),
+            Assert(~(ends & fences[0]) | ~target),
+            Assert(~(ends & fences[1]) | ~owned),
+            Assert(~(packetizer.cut & head.is_nop)),
+            Cover(begins & head.barrier_all & under_way.any()),
+            Cover(ends & fences[1] & under_way.any()),
+            Cover(ends & fences[0]),
         ]

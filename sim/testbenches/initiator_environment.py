@@ -134,6 +134,9 @@ class Environment:
     def store_peer(self, index, **fields):
         self.peer_stores.send({"index": index, "peer": fields})
 
+    def fail_peer(self, index):
+        self.peer_stores.send({"index": index, "fail": 1})
+
     def post(self, number, tail, descriptors):
         """Put descriptors into a transmit ring, from index ``tail`` on, and ring; returns the new tail."""
         registers = self.contexts[number]

@@ -271,3 +271,83 @@ async def operands_refused_the_second_time_concern_their_packet_alone(dut):
     acknowledge(environment, 5, cack=2)
     await environment.completed(2)
     assert statuses(environment) == [(0, ReturnCode.LOCAL_DMA_FAULT), (1, OK)]
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(state=["quiet", "held back", "sending again", "closing"])
+async def a_peer_that_is_told_to_fail_does_so_at_once_whatever_it_does(dut, state):
+    environment = await silent(dut, peers=(0, 1))
+    first = to_peer(DescriptorOpcode.READ, length=256, result=RESULTS, context=0)
+    rest = [to_peer(DescriptorOpcode.CLOSE, context=1)] if state == "closing" else [write(1, length=700)]
+    environment.post(0, 0, [first, *rest, write(2), to_peer(DescriptorOpcode.PING, context=3)])
+    await frames(environment, 1 if state == "closing" else 6)
+    if state == "held back":
+        refuse(environment, 0, NackCode.NO_RESOURCE)
+    elif state == "sending again":
+        refuse(environment, 0, NackCode.ROD_OOO)
+    await ClockCycles(dut.clk, 5)
+    begun = environment.cycle
+    environment.fail_peer(0)
+    environment.fail_peer(0)
+    await environment.completed(4)
+    assert statuses(environment) == [(number, FAILED) for number in range(4)]
+    # Each packet that is cut later is flushed in a visit of its own.
+    assert environment.cycle - begun < 8 * ROUND + 200
+    counts = environment.counts
+    assert (counts["count_failed_pdcs"], counts["count_timeouts"]) == (1, 0)
+    seen, dropped = len(environment.frames), counts["count_dropped_response"]
+    environment.respond(environment.frames[0][0], OK, b"\x77" * 256)
+    await ClockCycles(dut.clk, 2 * TIMEOUT)
+    assert counts["count_dropped_response"] == dropped + 1
+    assert environment.memory.peek(RESULTS, 256) != b"\x77" * 256
+    assert len(environment.frames) == seen
+    # An entry that is stored anew talks again, and so did the other one all the time.
+    environment.answer = well
+    environment.fail_peer(0)
+    environment.store_peer(0, **peer(0, 0, initial_psn=START + 1000))
+    environment.post(0, 4, [write(4)])
+    environment.post(1, 0, [write(5, index=1)])
+    await environment.completed(6)
+    assert sorted(statuses(environment)[4:]) == [(4, OK), (5, OK)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(fence=[DescriptorFlags.FENCE, DescriptorFlags.FENCE_ALL])
+async def a_nop_completes_behind_the_answers_it_waited_for_and_their_data(dut, fence):
+    environment = await silent(dut)
+    read = to_peer(DescriptorOpcode.READ, length=8, result=RESULTS, context=0)
+    nop = to_peer(DescriptorOpcode.NOP, fence | DescriptorFlags.COMPLETION, context=1)
+    environment.post(0, 0, [read, nop, write(2)])
+    await frames(environment, 1)
+    environment._done_rate = 0
+    environment.respond(environment.frames[0][0], OK, b"\x55" * 8)
+    await ClockCycles(dut.clk, 300)
+    # Answered, but the data is not on its way to the host yet.
+    assert not environment.completions
+    environment._done_rate = 1
+    await environment.completed(2)
+    assert statuses(environment) == [(0, OK), (1, OK)]
+    assert environment.memory.peek(RESULTS, 8) == b"\x55" * 8
+    assert await frames(environment, 2) == [(0, 0), (1, 0)]
+    acknowledge(environment, 1)
+    await environment.completed(3)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def fence_all_waits_for_all_peers_of_the_context_until_their_entries_are_stored_anew(dut):
+    environment = await silent(dut, peers=(0, 1))
+    environment.store_peer(3, **peer(3, 0, initial_psn=START))
+    await environment.peer_stores.sent()
+    nop = to_peer(DescriptorOpcode.NOP, DescriptorFlags.FENCE_ALL | DescriptorFlags.COMPLETION, peer=99, context=9)
+    environment.post(1, 0, [write(1, index=1)])
+    environment.post(0, 0, [write(0), write(3, index=3), nop, write(4, index=3)])
+    await frames(environment, 3)
+    numbers = {header["spdcid"]: number for number, (header, _) in enumerate(environment.frames)}
+    acknowledge(environment, numbers[0])
+    await environment.completed(1)
+    await ClockCycles(dut.clk, 200)
+    assert statuses(environment) == [(0, OK)]
+    environment.store_peer(3, **peer(3, 0, initial_psn=START + 1000))
+    await environment.completed(2)
+    assert statuses(environment) == [(0, OK), (9, OK)]
+    await frames(environment, 4)

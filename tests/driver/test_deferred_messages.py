@@ -125,7 +125,7 @@ def test_receives_are_posted_in_the_order_of_their_thresholds(talkers, cntr):
 
 
 @ON_MODEL
-def test_more_receives_than_the_nic_keeps_are_posted_one_after_the_other(talkers, cntr):
+def test_more_receives_than_the_nic_keeps_are_posted_at_once(talkers, cntr):
     one, other = talkers
     buffers = [bytearray(1) for _ in range(100)]
     for number, buffer in enumerate(buffers):

@@ -1,7 +1,7 @@
 """Messages and receives for which there is no room, and those that cannot be."""
 
 import pytest
-from amoeba import Errno, MrAccess, OpFlags, TaggedMsg
+from amoeba import FI_ADDR_UNSPEC, Errno, MrAccess, OpFlags, TaggedMsg
 from sides import ON_MODEL, connect, entries, idle, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
@@ -12,22 +12,115 @@ def text(length):
 
 
 @ON_MODEL
-def test_more_receives_than_the_nic_keeps_are_refused_and_none_is_lost(talkers):
+def test_a_thousand_receives_are_posted_and_the_last_is_met_first(talkers):
     one, other = talkers
-    buffers = [bytearray(1) for _ in range(70)]
-    for number in range(64):
-        assert other.endpoint.rx_size_left == 64 - number
-        other.endpoint.recv(buffers[number], context=number)
-    with refused(Errno.FI_EAGAIN, "64 receives are posted"):
-        other.endpoint.recv(buffers[64])
-    for number in range(70):
-        one.endpoint.send(bytes([number]), one.peer)
+    buffers = [bytearray(2) for _ in range(1000)]
+    for number, buffer in enumerate(buffers):
+        assert other.endpoint.rx_size_left == max(0, 64 - number)
+        other.endpoint.trecv(buffer, number, context=number)
+    for number in range(999, -1, -1):
+        one.endpoint.tsend(number.to_bytes(2, "big"), one.peer, number)
         one.finish()
-        if number < 6:
-            other.finish()
-            other.endpoint.recv(buffers[64 + number], context=64 + number)
-    entries(other.queue, 64)
-    assert b"".join(buffers) == bytes(range(70))
+        assert other.finish().op_context == number
+    assert [int.from_bytes(buffer, "big") for buffer in buffers] == list(range(1000))
+
+
+def send_many(one, other, messages, *, tagged=True):
+    """Send, with tags from 0 on, though nobody receives; the receiver does no more than to look for completions."""
+    for number, message in enumerate(messages):
+        while not one.endpoint.tx_size_left:
+            idle(one, 1)
+            assert other.queue.read() == []
+        if tagged:
+            one.endpoint.tsend(message, one.peer, number)
+        else:
+            one.endpoint.send(message, one.peer)
+    for _ in range(400):
+        idle(one, 1)
+        assert other.queue.read() == []
+
+
+@ON_MODEL
+@pytest.mark.parametrize("length", [8, 6000], ids=["short", "long"])
+def test_a_hundred_messages_are_sent_and_received_from_the_last_to_the_first(fabric, keep, length):
+    one, other = keep(make_talker(fabric.domain(0))), keep(make_talker(fabric.domain(1)))
+    connect(one, other)
+    messages = [bytes([number]) * length for number in range(100)]
+    send_many(one, other, messages)
+    for number in range(99, -1, -1):
+        buffer = bytearray(length)
+        other.endpoint.trecv(buffer, number, context=number)
+        while not (done := other.queue.read()):
+            one.queue.read()
+        assert ([entry.op_context for entry in done], bytes(buffer)) == ([number], messages[number])
+
+
+@ON_MODEL
+def test_messages_that_nobody_receives_hold_up_nobody_whose_receives_are_posted(fabric, keep):
+    sender, other = keep(make_talker(fabric.domain(0))), keep(make_talker(fabric.domain(1)))
+    second = keep(make_talker(sender.domain))
+    connect(second, other)
+    connect(sender, other)
+    send_many(sender, other, [b"unwanted"] * 200)
+    buffer = bytearray(4)
+    other.endpoint.trecv(buffer, 1000, context="wanted")
+    second.endpoint.tsend(b"here", second.peer, 1000)
+    assert entries(other.queue, 1)[0].op_context == "wanted"
+    assert buffer == b"here"
+
+
+@ON_MODEL
+def test_searches_find_what_was_taken_over(fabric, keep):
+    one, other = keep(make_talker(fabric.domain(0))), keep(make_talker(fabric.domain(1)))
+    connect(one, other)
+    send_many(one, other, [bytes([number]) for number in range(100)])
+    peek, claim = OpFlags.FI_PEEK, OpFlags.FI_PEEK | OpFlags.FI_CLAIM
+    for number in (0, 50, 99):
+        buffer = bytearray(1)
+        other.endpoint.trecvmsg(TaggedMsg([buffer], FI_ADDR_UNSPEC, tag=number, context="seen"), peek)
+        assert (other.finish().op_context, buffer) == ("seen", bytes([number]))
+        other.endpoint.trecvmsg(TaggedMsg([], FI_ADDR_UNSPEC, tag=number, context=number), claim)
+        assert other.finish().tag == number
+        other.endpoint.trecvmsg(TaggedMsg([], FI_ADDR_UNSPEC, tag=number, context="gone"), peek)
+        assert other.failure().err is Errno.FI_ENOMSG
+    for number in (99, 0):
+        buffer = bytearray(1)
+        other.endpoint.trecvmsg(TaggedMsg([buffer], FI_ADDR_UNSPEC, tag=number, context=number), OpFlags.FI_CLAIM)
+        assert (other.finish().op_context, buffer) == (number, bytes([number]))
+    drop = OpFlags.FI_PEEK | OpFlags.FI_DISCARD
+    other.endpoint.trecvmsg(TaggedMsg([], FI_ADDR_UNSPEC, tag=1, context="dropped"), drop)
+    assert other.finish().op_context == "dropped"
+    other.endpoint.trecv(bytearray(1), 0, 255, context="next")
+    assert other.finish().tag == 2
+
+
+@ON_MODEL
+def test_receives_beyond_what_the_nic_keeps_are_cancelled(talkers):
+    one, other = talkers
+    for number in range(100):
+        other.endpoint.trecv(bytearray(1), number, context=number)
+    for number in (99, 0, 70):
+        other.endpoint.cancel(number)
+        failure = other.failure()
+        assert (failure.err, failure.op_context) == (Errno.FI_ECANCELED, number)
+        with refused(Errno.FI_ENOENT):
+            other.endpoint.cancel(number)
+    for number in (98, 1):
+        one.endpoint.tsend(b"x", one.peer, number)
+        assert entries(other.queue, 1)[0].op_context == number
+
+
+@ON_MODEL
+def test_one_buffer_for_many_messages_takes_those_that_were_taken_over(fabric, keep):
+    one, other = keep(make_talker(fabric.domain(0))), keep(make_talker(fabric.domain(1)))
+    connect(one, other)
+    send_many(one, other, [bytes([number]) for number in range(100)], tagged=False)
+    buffer = bytearray(100)
+    other.endpoint.recv(buffer, context="many", flags=OpFlags.FI_MULTI_RECV)
+    found = entries(other.queue, 100)
+    assert buffer == bytes(range(100))
+    assert [entry.len for entry in found] == [1] * 100
+    assert [bool(entry.flags & OpFlags.FI_MULTI_RECV) for entry in found] == [False] * 99 + [True]
 
 
 @ON_MODEL

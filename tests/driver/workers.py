@@ -33,7 +33,7 @@ PATIENCE = 60.0
 class Worker:
     """A context with everything, and one peer that it knows by number 0."""
 
-    def __init__(self, nic: Nic, *, entries: int = 16, announce: bool = False) -> None:
+    def __init__(self, nic: Nic, *, entries: int = 16, announce: bool | None = None) -> None:
         self.nic = nic
         self.domain = ProtectionDomain(nic, job_id=7, pid_on_fep=1)
         self.context = context = Context(self.domain)
@@ -43,8 +43,8 @@ class Worker:
         context.open_long_sends(lambda: None)
         self.receives = context.open_receives(context.outlet(None, selective=False))
         self.arrived: list[Event] = []
-        """Of messages that met no receive; only if they are to ``announce`` themselves."""
-        if announce:
+        """Of messages that met no receive, which are the business of the receives if ``announce`` is None."""
+        if announce is not None:
             self.dispatch.handlers[EventKind.ARRIVED] = self.arrived.append
         context.enable(announce=announce)
         self.taken: deque[Any] = deque()

@@ -7,9 +7,16 @@ from types import ModuleType
 
 import pytest
 from amoeba_hw.host import counter_writer
-from amoeba_hw.initiator import transmit_scheduler
+from amoeba_hw.initiator import (
+    packetizer,
+    result_order,
+    retransmission_timers,
+    retransmitter,
+    transmit_scheduler,
+    window_credits,
+)
 from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use
-from amoeba_hw.messages import ordered_lists, slot_rooms
+from amoeba_hw.messages import buffer_use, kept_receives, ordered_lists, slot_rooms
 from amoeba_hw.target import (
     answer_history,
     answer_store,
@@ -21,7 +28,7 @@ from amoeba_hw.target import (
 )
 from amoeba_sim.formal import ProofFailed, prove
 from formal import admission as admission_proof
-from formal import counters, lines, lists, memory, messages, requests, target
+from formal import counters, initiator, lines, lists, memory, messages, requests, target
 
 pytestmark = pytest.mark.long
 
@@ -212,6 +219,43 @@ FAULTS = {
         "& (claim.generation == self.generations[index])",
         "",
     ),
+    "a receive is looked for before the messages in front have been matched": (
+        kept_receives,
+        "KeptReceives",
+        "question.valid & (on_the_way == 0)",
+        "question.valid",
+    ),
+    "receive descriptors are done while a receive is kept": (
+        kept_receives,
+        "KeptReceives",
+        "self.keeps.eq(self.found)",
+        "self.keeps.eq(0)",
+    ),
+    "a receive is kept only until its message is accepted": (
+        kept_receives,
+        "KeptReceives",
+        "with m.Elif(self.settled):",
+        "with m.Elif(self.settled | self.accepted):",
+    ),
+    "a message that has been matched is still on its way": (
+        kept_receives,
+        "KeptReceives",
+        "on_the_way + self.accepted - self.settled",
+        "on_the_way + self.accepted",
+    ),
+    "the next message begins where the one before ends": (
+        buffer_use,
+        "BufferUse",
+        "self.length + (-end)[:_ALIGNMENT_BITS]",
+        "self.length + 0",
+    ),
+    "places are multiples of 64 from the buffer's start": (
+        buffer_use,
+        "BufferUse",
+        "self.address[:_ALIGNMENT_BITS] + self.length[:_ALIGNMENT_BITS]",
+        "self.length[:_ALIGNMENT_BITS]",
+    ),
+    "a place behind the buffer's end is one": (buffer_use, "BufferUse", "left[-1] | (left == 0)", "(left == 0)"),
     "orders in consecutive cycles start from the same count": (
         counter_writer,
         "CounterWriter",
@@ -267,6 +311,104 @@ FAULTS = {
         " & (self.take == 0)",
         "",
     ),
+    "a request begins in spite of FENCE_ALL": (
+        packetizer,
+        "Packetizer",
+        "(head.barrier_all & ~self.context_answered)",
+        "(head.barrier_all & 0)",
+    ),
+    "a request begins in spite of FENCE": (
+        packetizer,
+        "Packetizer",
+        "(head.barrier & ~self.all_answered.bit_select(peer, 1))",
+        "(head.barrier & 0)",
+    ),
+    "a NOP does not wait for its fences": (
+        packetizer,
+        "Packetizer",
+        "((head.is_nop | self.may_send.bit_select(peer, 1)) & ~barred)",
+        "(head.is_nop | (self.may_send.bit_select(peer, 1) & ~barred))",
+    ),
+    "a NOP has a packet": (packetizer, "Packetizer", "m.Elif(is_nop)", "m.Elif(is_nop & 0)"),
+    "a context waits for the packets of others": (
+        window_credits,
+        "WindowCredits",
+        "(credits.places == 0) | (owner != context)",
+        "credits.places == 0",
+    ),
+    "a context does not wait for its own packets": (
+        window_credits,
+        "WindowCredits",
+        "(credits.places == 0) | (owner != context)",
+        "(credits.places == 0) | (owner == context)",
+    ),
+    "a PDC stays whose it was first": (
+        window_credits,
+        "WindowCredits",
+        "with m.If(credits.opened):",
+        "with m.If(0):",
+    ),
+    "a fence sees a packet a cycle late": (
+        window_credits,
+        "WindowCredits",
+        "m.d.sync += self.context_answered[context].eq(",
+        "late = Signal(name=f'late{context}')\n            m.d.sync += self.context_answered[context].eq(late)\n"
+        "            m.d.sync += late.eq(",
+    ),
+    "a NOP takes the place of an answer": (
+        result_order,
+        "ResultOrder",
+        "with m.If(self.answers.valid):",
+        "with m.If(self.answers.valid & ~self.nops.valid):",
+    ),
+    "a NOP does not wait its turn": (
+        result_order,
+        "ResultOrder",
+        "waiting.o.ready.eq(ready & (self.orders.ready | ~answer.completes)),",
+        "waiting.o.ready.eq(waiting.o.valid & (self.orders.ready | ~answer.completes)),",
+    ),
+    "who is told to fail at its visit is overlooked": (
+        retransmission_timers,
+        "RetransmissionTimers",
+        "((self._fails & ~visited) | of(self.fail, self.fail_peer))",
+        "((self._fails | of(self.fail, self.fail_peer)) & ~visited)",
+    ),
+    "a hold-off keeps a PDC alive that is to fail": (
+        retransmission_timers,
+        "RetransmissionTimers",
+        "with m.Elif(mine(self._fails)):",
+        "with m.Elif(mine(self._fails) & ~mine(self.held)):",
+    ),
+    "a PDC without packets does not fail": (
+        retransmission_timers,
+        "RetransmissionTimers",
+        "with m.Elif(mine(self._fails)):",
+        "with m.Elif(mine(self._fails) & mine(self.unanswered)):",
+    ),
+    "a PDC that is opened anew fails for the one before": (
+        retransmission_timers,
+        "RetransmissionTimers",
+        "self._fails.eq(((self._fails & ~visited) | of(self.fail, self.fail_peer)) & ~opened),",
+        "self._fails.eq((self._fails & ~visited) | of(self.fail, self.fail_peer)),",
+    ),
+    "a PDC that is told to fail has timed out": (
+        retransmission_timers,
+        "RetransmissionTimers",
+        "[self.given_up.eq(1), stopped.eq(1)]",
+        "[self.given_up.eq(1), self.count_timeouts.eq(1), stopped.eq(1)]",
+    ),
+    "a PDC that fails while it is held back goes on": (
+        retransmitter,
+        "Retransmitter",
+        "self.held.eq(((self.held & ~released) | later) & ~ends),",
+        "self.held.eq(((self.held & ~released) | later) & ~opened),",
+    ),
+    "a PDC that fails while it sends again goes on": (
+        retransmitter,
+        "Retransmitter",
+        "                & ~later\n                & ~ends\n",
+        "                & ~later\n                & ~opened\n",
+    ),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -283,10 +425,17 @@ SPECIFICATIONS = {
     "Receivers": (target, "ReceiversSpec", "combinational", 1),
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
+    "KeptReceives": (messages, "KeptReceivesSpec", "bmc", 10),
+    "BufferUse": (messages, "BufferUseSpec", "combinational", 1),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "OrderedLists": (lists, "OrderedListsSpec", "bmc", 12),
+    "Packetizer": (requests, "FenceSpec", "bmc", 12),
     "TransmitRing": (requests, "QueuePlacesSpec", "bmc", 10),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
+    "WindowCredits": (initiator, "WindowCreditsSpec", "bmc", 8),
+    "ResultOrder": (initiator, "FenceOrderSpec", "bmc", 10),
+    "RetransmissionTimers": (initiator, "FailingSpec", "bmc", 16),
+    "Retransmitter": (initiator, "RetransmitterSpec", "bmc", 8),
 }
 
 

@@ -126,6 +126,41 @@ def test_a_hold_off_takes_a_quarter_of_the_timeout_and_is_no_timeout():
     simulate(dut, testbench)
 
 
+@pytest.mark.parametrize("state", ["idle", "waiting", "held", "sending_again"])
+def test_who_is_told_to_fail_is_given_up_within_a_round_and_has_not_timed_out(state):
+    bench = TimersBench(4, limit=8)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        await bench.prepare(ctx, unanswered=0 if state == "idle" else 0b0100)
+        if state in ("held", "sending_again"):
+            ctx.set(getattr(dut, state), 0b0100)
+        for offset in range(2 * bench.round):
+            await bench.run(ctx, 3 * bench.round + offset)
+            bench.seen.clear()
+            ctx.set(dut.fail, 1)
+            ctx.set(dut.fail_peer, 2)
+            await bench.run(ctx, 1)
+            ctx.set(dut.fail, 0)
+            begun = bench.cycle
+            while not bench.seen:
+                assert bench.cycle - begun <= bench.round
+                assert not ctx.get(dut.count_timeouts)
+                await bench.run(ctx, 1)
+            assert [(event, peer) for _, event, peer in bench.seen] == [("given_up", 2)]
+            # The Retransmitter remembers it, and forgets it when the entry is stored anew.
+            ctx.set(dut.failed, 0b0100)
+            await bench.run(ctx, 2 * bench.round)
+            ctx.set(dut.failed, 0)
+            ctx.set(dut.opened, 1)
+            ctx.set(dut.opened_peer, 2)
+            await bench.run(ctx, 1)
+            ctx.set(dut.opened, 0)
+            assert len(bench.seen) == 1
+
+    simulate(dut, testbench)
+
+
 def test_failed_pdcs_are_flushed_while_packets_are_unanswered():
     bench = TimersBench(4, limit=8)
     dut = bench.dut

@@ -123,6 +123,7 @@ def test_registers_lie_at_the_addresses_of_the_specification() -> None:
         ("keys", "write_counter", 0): 0x3038,
         ("keys", "store", 0): 0x3030,
         ("peers", "store", 0): 0x4038,
+        ("peers", "fail", 0): 0x4040,
         ("counters", "value", 0): 0x5010,
         ("counters", "value", 28): 0x5080,
     }

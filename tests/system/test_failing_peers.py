@@ -252,7 +252,7 @@ class Life:
             return [] if left >= 0 else [(0, frame)]
 
         self.bench.requests.fate = fate
-        nic.peer(0, self.pair.remote, initial_psn=0x40_0000 * self.laps)
+        nic.peer(0, self.pair.remote, initial_psn=0x40_0000 * self.laps & 0xFFFF_FFFF)
         for name, buffer in self.buffers.items():
             buffer[0] = bytes([0xEE if name == "result" else 0x11]) * self.size
             device.grant(buffer.address, self.size)

@@ -372,7 +372,7 @@ BAD_DESCRIPTORS: list[tuple[str, int, dict[str, int]]] = [
     ("short rendezvous", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 9, "flags": 1, "length": 31}),
     ("long tagged atomic", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 11, "flags": 1, "length": 4104}),
     ("tagged op of no form", ReturnCode.AMO_UNSUPPORTED_OP, {"opcode": 12, "op": Op.FI_CSWAP}),
-    ("flag", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"flags": 0x21}),
+    ("flag", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"flags": 0x41}),
     ("immediate data in place of compare values", ReturnCode.LOCAL_BAD_DESCRIPTOR,
      {"opcode": 5, "op": Op.FI_CSWAP, "flags": INLINE | DescriptorFlags.IMMEDIATE}),
     ("inline of 9", ReturnCode.LOCAL_BAD_DESCRIPTOR, {"opcode": 1, "length": 9}),

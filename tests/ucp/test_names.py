@@ -152,7 +152,12 @@ def test_a_function_has_its_place_in_the_documentation(row):
 
 def test_what_else_is_public_is_few():
     ours = {name for name in ucp.__all__ if not re.match("(ucp|ucs|uct)_", name, re.IGNORECASE)}
-    assert {name for name in ours if not name.startswith("Ucs")} <= {"Adapter", "Adapters", "default_adapter", "open_adapters"}
+    assert {name for name in ours if not name.startswith("Ucs")} <= {
+        "Adapter",
+        "Adapters",
+        "default_adapter",
+        "open_adapters",
+    }
 
 
 def test_every_name_is_listed_once():

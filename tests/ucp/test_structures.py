@@ -7,29 +7,29 @@ import pytest
 from amoeba import ucp
 from amoeba.ucp.field_masks import Attributes, Parameters
 
-PARAMETERS = [
-    ucp.ucp_params_t,
-    ucp.ucp_worker_params_t,
-    ucp.ucp_ep_params_t,
-    ucp.ucp_ep_evaluate_perf_param_t,
-    ucp.ucp_listener_params_t,
-    ucp.ucp_mem_map_params_t,
-    ucp.ucp_mem_advise_params_t,
-    ucp.ucp_request_param_t,
-    ucp.ucp_am_handler_param_t,
-]
-ATTRIBUTES = [
-    ucp.ucp_lib_attr_t,
-    ucp.ucp_context_attr_t,
-    ucp.ucp_worker_attr_t,
-    ucp.ucp_worker_address_attr_t,
-    ucp.ucp_ep_attr_t,
-    ucp.ucp_ep_evaluate_perf_attr_t,
-    ucp.ucp_listener_attr_t,
-    ucp.ucp_conn_request_attr_t,
-    ucp.ucp_mem_attr_t,
-    ucp.ucp_request_attr_t,
-]
+MASKS = {
+    ucp.ucp_params_t: ucp.ucp_params_field,
+    ucp.ucp_worker_params_t: ucp.ucp_worker_params_field,
+    ucp.ucp_ep_params_t: ucp.ucp_ep_params_field,
+    ucp.ucp_ep_evaluate_perf_param_t: ucp.ucp_ep_perf_param_field_t,
+    ucp.ucp_listener_params_t: ucp.ucp_listener_params_field,
+    ucp.ucp_mem_map_params_t: ucp.ucp_mem_map_params_field,
+    ucp.ucp_mem_advise_params_t: ucp.ucp_mem_advise_params_field,
+    ucp.ucp_request_param_t: ucp.ucp_op_attr_t,
+    ucp.ucp_am_handler_param_t: ucp.ucp_am_handler_param_field,
+    ucp.ucp_lib_attr_t: ucp.ucp_lib_attr_field,
+    ucp.ucp_context_attr_t: ucp.ucp_context_attr_field,
+    ucp.ucp_worker_attr_t: ucp.ucp_worker_attr_field,
+    ucp.ucp_worker_address_attr_t: ucp.ucp_worker_address_attr_field,
+    ucp.ucp_ep_attr_t: ucp.ucp_ep_attr_field,
+    ucp.ucp_ep_evaluate_perf_attr_t: ucp.ucp_ep_perf_attr_field_t,
+    ucp.ucp_listener_attr_t: ucp.ucp_listener_attr_field,
+    ucp.ucp_conn_request_attr_t: ucp.ucp_conn_request_attr_field,
+    ucp.ucp_mem_attr_t: ucp.ucp_mem_attr_field,
+    ucp.ucp_request_attr_t: ucp.ucp_req_attr_field,
+}
+PARAMETERS = [kind for kind in MASKS if issubclass(kind, Parameters)]
+ATTRIBUTES = [kind for kind in MASKS if issubclass(kind, Attributes)]
 POINTERS = {
     "request_init", "request_cleanup", "name", "user_data", "address", "request", "cb", "reply_buffer", "recv_info",
     "arg",
@@ -206,6 +206,35 @@ def test_what_a_field_cannot_hold_is_refused(structure, name, given, message):
         structure.taken(structure(**{name: given}))
 
 
+@pytest.mark.parametrize(
+    ("structure", "values", "message"),
+    [
+        (
+            ucp.ucp_params_t,
+            {"features": ucp.UCP_PARAM_FIELD_FEATURES},
+            "features: expected a ucp_feature, got ucp_params_f",
+        ),
+        (
+            ucp.ucp_params_t,
+            {"field_mask": ucp.UCP_FEATURE_TAG},
+            "field_mask: expected a ucp_params_field, got ucp_feature",
+        ),
+        (ucp.ucp_worker_params_t, {"thread_mode": ucp.UCP_ATOMIC_OP_SWAP}, "expected a ucs_thread_mode_t"),
+        (
+            ucp.ucp_mem_map_params_t,
+            {"flags": ucp.UCP_MEM_MAP_PROT_LOCAL_WRITE},
+            "flags: expected a ucp_mem_map_flags",
+        ),
+        (ucp.ucp_request_param_t, {"op_attr_mask": ucp.UCP_STREAM_RECV_FLAG_WAITALL}, "expected a ucp_op_attr_t"),
+        (ucp.ucp_am_handler_param_t, {"flags": ucp.UCP_AM_SEND_FLAG_EAGER}, "flags: expected a ucp_am_cb_flags"),
+    ],
+)
+def test_a_member_of_another_enumeration_is_refused(structure, values, message):
+    """In C it would be a number, and mean something else."""
+    with pytest.raises(ucp.UcsInvalidParamError, match=message):
+        structure.taken(structure(**values))
+
+
 # Parameters of operations
 
 
@@ -242,6 +271,13 @@ def test_the_mask_of_an_operation_has_32_bits(mask):
 
 
 # What calls fill
+
+
+@pytest.mark.parametrize(("structure", "enumeration"), MASKS.items())
+def test_every_structure_knows_its_own_enumeration(structure, enumeration):
+    """Also where bits and kinds of fields are the same as another's."""
+    mask = max(structure.fields_by_bit().values())
+    assert masked_with(structure, enumeration(mask)).given_mask() == mask
 
 
 @pytest.mark.parametrize("structure", ATTRIBUTES)

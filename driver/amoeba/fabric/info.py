@@ -35,7 +35,6 @@ from amoeba.transport.rings import INJECT_SIZE
 __all__ = [
     "DEFAULT_MR_MODE",
     "PROVIDER",
-    "Offer",
     "is_automatic",
     "nic_index",
     "offers",
@@ -97,16 +96,7 @@ _UET_VERSION = 1
 _DEFAULT_JOB = _DEFAULT_PID = 1
 
 
-@dataclasses.dataclass(frozen=True)
-class Offer:
-    """What one NIC offers by endpoints of one type."""
-
-    info: Info
-    receives: int
-    """Receives that can be posted at a time: ``rx_attr.size`` of those who receive messages."""
-
-
-def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) -> list[Offer]:
+def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) -> list[Info]:
     """Everything that the driver does with the NICs of a fabric: first by reliable connectionless endpoints.
 
     By each type of endpoint and NIC with each of these progress models, first with the first one.
@@ -117,9 +107,9 @@ def offers(nics: Sequence[Nic], fabric_name: str, progress: Sequence[Progress]) 
         for model in progress
     ]
     return [
-        *(Offer(info, nic.parameters.receives) for nic, info in every),
-        *(Offer(_connected(info), nic.parameters.receives) for nic, info in every),
-        *(Offer(_datagrams(info, nic.parameters.payload), nic.parameters.receives) for nic, info in every),
+        *(info for _, info in every),
+        *(_connected(info) for _, info in every),
+        *(_datagrams(info, nic.parameters.payload) for nic, info in every),
     ]
 
 
@@ -300,7 +290,7 @@ def _transmit_size(wanted: int, most: int) -> int:
 
 
 def _receive_size(wanted: int, most: int) -> int:
-    """Receives posted at a time, or entries about peers that may wait to be read."""
+    """Entries about peers that may wait to be read."""
     _at_most(wanted, most)
     return wanted or min(DEFAULT_RX_SIZE, most)
 
@@ -424,9 +414,8 @@ def _narrow_transmit(offered: TxAttr, wanted: TxAttr) -> TxAttr:
     return dataclasses.replace(granted, size=size, iov_limit=limit, rma_iov_limit=limit)
 
 
-def _match(offer: Offer, hints: Info | None) -> Info:
+def _match(offered: Info, hints: Info | None) -> Info:
     """What of an offer is granted by these hints, None meaning all of it. Raises _MismatchError."""
-    offered = offer.info
     wanted = _or_default(hints)
     try:
         caps = _capabilities(wanted.caps, offered.caps)
@@ -436,8 +425,6 @@ def _match(offer: Offer, hints: Info | None) -> Info:
     # an endpoint has the capabilities that were granted, not all that the NIC has
     tx_attr = dataclasses.replace(offered.tx_attr, caps=offered.tx_attr.caps & caps)
     rx_attr = dataclasses.replace(offered.rx_attr, caps=offered.rx_attr.caps & caps)
-    if caps & _MESSAGES and caps & Caps.FI_RECV:
-        rx_attr = dataclasses.replace(rx_attr, size=offer.receives)
     return dataclasses.replace(
         offered,
         caps=caps,
@@ -468,7 +455,7 @@ def _source(offered: bytes | None, wanted: bytes | None) -> bytes | None:
 
 
 def select(
-    offers: Sequence[Offer],
+    offers: Sequence[Info],
     hints: Info | None = None,
     *,
     node: str | None = None,
@@ -486,17 +473,17 @@ def select(
         return [Info(fabric_attr=FabricAttr(prov_name=PROVIDER, prov_version=PROVIDER_VERSION))]
     if flags & InfoFlags.FI_SOURCE:
         _, ip = _source_node(node, service, flags, nics)
-        offers = [offer for offer in offers if EndpointAddress.unpack(offer.info.src_addr or b"").ip == ip]
+        offers = [offer for offer in offers if EndpointAddress.unpack(offer.src_addr or b"").ip == ip]
         hints = None if hints is None else dataclasses.replace(hints, src_addr=None)
     elif node is not None or service is not None:
         hints = _towards(_or_default(hints), node, service, flags, nics)
     wanted = EpType.FI_EP_UNSPEC if hints is None else hints.ep_attr.type
-    if any(offer.info.ep_attr.type is wanted for offer in offers):
-        offers = [offer for offer in offers if offer.info.ep_attr.type is wanted]
+    if any(offer.ep_attr.type is wanted for offer in offers):
+        offers = [offer for offer in offers if offer.ep_attr.type is wanted]
     found: dict[str, Info] = {}
     reasons: dict[str, str] = {}  # of several progress models that of the last, which suits all who ask for one
     for offer in offers:
-        way = f"{offer.info.domain_attr.name} {offer.info.ep_attr.type.name}"
+        way = f"{offer.domain_attr.name} {offer.ep_attr.type.name}"
         if way in found:
             continue
         try:

@@ -17,12 +17,13 @@ from amoeba.nic.event_ring import EventRing
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.protection_domain import ProtectionDomain
-from amoeba.transport.receives import Outlet, Receives
+from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives, LongSends
 from amoeba.transport.requests import Tally
 from amoeba.transport.retirement import RETIREMENT_ENTRIES, Retirement
 from amoeba.transport.rings import ContextRings
 from amoeba.transport.sharing import RingShare
+from amoeba.transport.takeover import BoundlessReceives
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 from amoeba.transport.unexpected import refuse_all
 
@@ -59,7 +60,7 @@ class Context:
         """The same, if nobody shares them."""
         self.events: EventRing | None = None
         self.dispatch: Dispatch | None = None
-        self.receives: Receives | None = None
+        self.receives: BoundlessReceives | None = None
         self.long_sends: LongSends | None = None
         self.peers: PeerMap | None = None
         self.sharer: Sharer | None = None
@@ -130,7 +131,7 @@ class Context:
             self.dispatch.ready if ready else deque(), self.dispatch.number_of, long.fetch, tally, selective
         )
 
-    def open_receives(self, outlet: Outlet, *, counter: int = 0) -> Receives:
+    def open_receives(self, outlet: Outlet, *, counter: int = 0) -> BoundlessReceives:
         """Receive messages. ``counter``: the event counter by which the NIC counts them."""
         return self.open_receives_for(lambda event: outlet, counter=counter, tally=outlet.tally)
 
@@ -140,21 +141,29 @@ class Context:
         *,
         counter: int = 0,
         tally: Tally | None = None,
-    ) -> Receives:
+    ) -> BoundlessReceives:
         """The same on behalf of several contexts: whose a message is says its event."""
         assert self.dispatch is not None
-        self.receives = Receives(self.nic, self.number, self.dispatch, outlet_of, counter=counter, tally=tally)
-        return self.receives
+        self.receives = receives = BoundlessReceives(
+            self.nic, self.number, self.dispatch, outlet_of, counter=counter, tally=tally
+        )
+        return receives
 
     # Its life
 
     def enable(
-        self, *, read_counter: int = 0, write_counter: int = 0, data_by_key: bool = False, announce: bool = False
+        self,
+        *,
+        read_counter: int = 0,
+        write_counter: int = 0,
+        data_by_key: bool = False,
+        announce: bool | None = None,
     ) -> None:
         """Start it: from now on it reaches peers, and peers reach it. The counters count what these do.
 
         ``data_by_key``: immediate data comes only with reads by keys that allow it. ``announce``: a message that
-        meets no receive writes an event ARRIVED, which goes to ``dispatch.handlers[EventKind.ARRIVED]``.
+        meets no receive writes an event ARRIVED, without which nothing can be taken over; None: it does if there are
+        receives.
         """
         rings, events, receives = self.own_rings, self.events, self.receives
         self.nic.contexts.enable(
@@ -177,7 +186,7 @@ class Context:
                 read_counter=read_counter,
                 write_counter=write_counter,
                 data_by_key=data_by_key,
-                announce=announce,
+                announce=receives is not None if announce is None else announce,
             ),
         )
 

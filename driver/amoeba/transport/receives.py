@@ -5,7 +5,7 @@ in an unexpected slot, from which the driver copies or reads it.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,10 +26,11 @@ from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.receive import ANYBODY, Receive
 from amoeba.transport.rendezvous import Record
-from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Grant, Kind, Tally, keeps
+from amoeba.transport.requests import DATA, NO_SOURCE, RELEASED, Arrival, Kind, Tally, keeps
 
-__all__ = ["ANYBODY", "Claim", "Outlet", "Receive", "Receives"]
+__all__ = ["ANYBODY", "Claim", "Outlet", "Receive", "Receives", "same_context"]
 
 _DESCRIPTOR = record_struct(RX_DESCRIPTOR)
 _DESCRIPTOR_SIZE = RX_DESCRIPTOR.size
@@ -40,141 +41,10 @@ _IMMEDIATE = int(EventFlags.IMMEDIATE)
 _RELEASED = int(EventFlags.RELEASED)
 _LONG = int(EventFlags.LONG)
 _TAGGED = int(EventFlags.TAGGED)
-_WANTS_TAG = int(ReceiveFlags.TAGGED)
-_DIRECTED = int(ReceiveFlags.DIRECTED)
-_ADDRESSED = int(ReceiveFlags.ADDRESSED)
 _MULTI = int(ReceiveFlags.MULTI)
-_RECEIVE = int(ReceiveOpcode.RECEIVE)
-_UNTAGGED_KIND, _TAGGED_KIND = int(Kind.RECEIVE), int(Kind.TAGGED_RECEIVE)
+_RECEIVE, _TAKE = int(ReceiveOpcode.RECEIVE), int(ReceiveOpcode.TAKE)
+_TAGGED_KIND = int(Kind.TAGGED_RECEIVE)
 _ATOMIC_KIND = int(Kind.TAGGED_ATOMIC_RECEIVE)
-ANYBODY = (0, 0)
-"""``source`` of a receive that takes messages of all senders."""
-
-
-class Receive:
-    """A receive, or a search for a message, from its call to its end.
-
-    ``tagged``, ``tag``, ``ignore``: which messages it takes; bits of the tag in ``ignore`` need not be the same.
-    ``source``: IPv4 address and context of the sender, :data:`ANYBODY` without one. ``buffers``: where the message
-    goes, one after the other. ``keep``: what must stay until then.
-    """
-
-    __slots__ = (
-        "__dict__",
-        "address",
-        "buffers",
-        "context",
-        "flags",
-        "grants",
-        "ignore",
-        "keep",
-        "kind",
-        "length",
-        "released",
-        "silent",
-        "source",
-        "tag",
-    )
-
-    opcode: int = _RECEIVE
-    multi: bool = False
-    """The one buffer takes message after message."""
-    target: int = 0
-    """The context, of those that share the receive context, that messages are for; of any with ``flags`` ADDRESSED
-    off."""
-    counted: bool = True
-    """Counters of its context count it."""
-    ended: Callable[[int], None] | None = None
-    """Told of the end, with the status."""
-    own: bool = False
-    """The engine's own: nobody else hears of it."""
-    found: Callable[[Event], int] | None = None
-    """What becomes of the message that a search has found; returns where the application finds it, 0: nowhere."""
-    whole: memoryview | None = None
-    """Memory of the driver's for a message that is to be scattered."""
-    reading: int = 0
-    """Long messages under way to the buffer."""
-
-    def __init__(
-        self,
-        tagged: bool,
-        tag: int,
-        ignore: int,
-        source: tuple[int, int],
-        context: Any,
-        silent: int,
-        buffers: Sequence[memoryview] = (),
-        address: int = 0,
-        length: int = 0,
-        keep: Any = None,
-    ) -> None:
-        if tagged:
-            self.kind, self.flags = _TAGGED_KIND, _WANTS_TAG
-        else:
-            self.kind, self.flags = _UNTAGGED_KIND, 0
-        if source is not ANYBODY:
-            self.flags |= _DIRECTED
-        self.tag = tag
-        self.ignore = ignore
-        self.source = source
-        self.context = context
-        self.silent = silent
-        """Success is not reported."""
-        self.buffers = buffers
-        self.address = address
-        """Of the first buffer that is not empty."""
-        self.length = length
-        """Bytes of all buffers."""
-        self.keep = keep
-        self.grants: tuple[Grant, ...] = ()
-        """Device access, from when it is posted to its end."""
-        self.released = False
-        """The NIC has no more use for the buffer."""
-
-    @property
-    def tagged(self) -> bool:
-        return self.kind != _UNTAGGED_KIND
-
-    def address_to(self, target: int | None) -> None:
-        """Take only messages for this context, of those that share the receives; None: for any."""
-        if target is not None:
-            self.flags |= _ADDRESSED
-            self.target = target
-
-    def gather(self) -> memoryview:
-        """Let the message come to memory of the driver's first. It has the contents of the buffers: a tagged atomic
-        computes with them."""
-        self.whole = memoryview(bytearray(b"".join(self.buffers)))
-        self.address = address_of(self.whole)
-        return self.whole
-
-    def room(self, address: int, length: int) -> int:
-        """How much of ``length`` bytes from ``address`` on there is room for."""
-        return max(0, min(length, self.address + self.length - address))
-
-    def segments(self, address: int, length: int) -> list[Segment]:
-        """Where ``length`` bytes from ``address`` on lie, as far as there is room."""
-        if self.whole is None:
-            room = self.room(address, length)
-            return [Segment(address, room)] if room else []
-        parts = []
-        for buffer in self.buffers:
-            size = min(buffer.nbytes, length)
-            if size:
-                parts.append(Segment(address_of(buffer), size))
-            length -= size
-        return parts
-
-    def fill(self, data: memoryview, offset: int = 0) -> int:
-        """Copy as much of ``data`` as fits into the buffers, ``offset`` bytes behind their start; how much it was."""
-        copied = 0
-        for buffer in self.buffers:
-            size = min(max(0, buffer.nbytes - offset), data.nbytes - copied)
-            if size:
-                buffer.cast("B")[offset : offset + size] = data[copied : copied + size]
-            copied += size
-            offset = max(0, offset - buffer.nbytes)
-        return copied
 
 
 @dataclass(frozen=True)
@@ -207,8 +77,8 @@ class Receives:
 
     A descriptor is known by its token: how many were posted before. The NIC takes them in order, so an event about
     one says that it is done with the ring entries of all before. Of the others there are at most ``receives``
-    receives, as many searches, and twice as many cancellations (of receives posted, and of those that have just met a
-    message): as many as the ring has entries.
+    receives, as many searches, twice as many cancellations (of receives posted, and of those that have just met a
+    message), and a search for each slot: no more than the ring has entries.
 
     ``outlet_of`` tells by an event whose message it is; ``counter`` is the event counter by which the NIC counts
     messages, 0: none; ``tally`` counts receives that fail before they are posted.
@@ -226,9 +96,11 @@ class Receives:
     ) -> None:
         self.nic = nic
         self.most = nic.parameters.receives
-        """Receives that may be posted at a time; as many searches may be."""
+        """Receives that the NIC keeps at a time; as many searches may be under way."""
+        self.crowded = False
+        """Posting asks for more than a descriptor."""
         self.claims: list[Claim] = []
-        self._entries = 4 * self.most
+        self._entries = 1 << (4 * self.most + nic.parameters.unexpected - 1).bit_length()
         self._ring = allocate(self._entries * RX_DESCRIPTOR.size)
         self._payload = nic.parameters.payload
         self._slots = allocate(nic.parameters.unexpected * self._payload)
@@ -269,14 +141,14 @@ class Receives:
         return self._entries.bit_length() - 1
 
     @property
-    def posted(self) -> int:
-        """Receives that the NIC has not released."""
+    def placed(self) -> int:
+        """Receives that the NIC has and has not released."""
         return len(self._outstanding) - self._searches
 
     @property
-    def left(self) -> int:
-        """Receives that can be posted now."""
-        return self.most - self.posted
+    def posted(self) -> int:
+        """Receives that are not over."""
+        return self.placed
 
     # Posting
 
@@ -288,7 +160,7 @@ class Receives:
 
     def has_space(self, opcode: int) -> bool:
         """Whether such a descriptor can be posted."""
-        return (self.posted if opcode == _RECEIVE else self._searches) < self.most
+        return (self.placed if opcode == _RECEIVE else self._searches) < self.most
 
     def post(self, receive: Receive, least_room: int, more: int) -> None:
         """Post a receive or a search; ``more`` follow at once. Device access that it asks for is granted first.
@@ -296,8 +168,9 @@ class Receives:
         Raises FI_EAGAIN as :meth:`check_space`; then, and whatever else is raised, nothing is posted.
         """
         searches = receive.opcode != _RECEIVE
-        if (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
-            self.check_space(receive.opcode)
+        if self.crowded or (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
+            self._post_crowded(receive, least_room, more)
+            return
         self._grant(receive)
         token = self._tail
         self._write(receive.opcode, receive, token, least_room)
@@ -307,6 +180,18 @@ class Receives:
             self.announce()
         else:
             self.nic.stir()
+
+    def _post_crowded(self, receive: Receive, least_room: int, more: int) -> None:
+        """Post what the NIC may have no room for."""
+        self.check_space(receive.opcode)
+        raise NotImplementedError  # nothing else makes it crowded
+
+    def _enter(self, receive: Receive, least_room: int) -> None:
+        """Post it; device access has been granted, and there is room."""
+        token = self._tail
+        self._write(receive.opcode, receive, token, least_room)
+        self._outstanding[token] = receive
+        self._searches += receive.opcode != _RECEIVE
 
     def _grant(self, receive: Receive) -> None:
         """Let the NIC use the buffers of a receive; all of them, or, if that fails, none."""
@@ -328,7 +213,7 @@ class Receives:
         """As :class:`amoeba.nic.dma.Holder` says. Searches touch no buffer but when they are over."""
         using = [
             receive
-            for receive in {*self._outstanding.values(), *self._fetching}
+            for receive in self._users()
             if receive.opcode == _RECEIVE and keeps(receive.keep, keeper)
         ]
         for receive in using:
@@ -337,10 +222,14 @@ class Receives:
             receive.keep = receive.keep, export
         return len(using)
 
+    def _users(self) -> Iterable[Receive]:
+        """Those that use their buffers, and searches."""
+        return {*self._outstanding.values(), *self._fetching}
+
     def cancel(self, context: Any) -> bool:
         """Take the oldest receive with this context back, if it has met no message; whether there is one."""
         for token, receive in self._outstanding.items():
-            if receive.opcode == _RECEIVE and token not in self._cancelled and _same(receive.context, context):
+            if receive.opcode == _RECEIVE and token not in self._cancelled and same_context(receive.context, context):
                 self._cancelled.add(token)
                 self._write(ReceiveOpcode.CANCEL, receive, token, 0)
                 self.announce()
@@ -348,19 +237,24 @@ class Receives:
         return False
 
     def _write(self, opcode: int, receive: Receive, token: int, least_room: int) -> None:
-        source = receive.source
+        source, flags, length, address = receive.source, receive.flags, receive.length, receive.address
+        if receive.multi:
+            flags |= _MULTI
+            length -= receive.used
+            address += receive.used
+            receive.least_room = least_room
         counted = self._counter and opcode == _RECEIVE and self._told(receive)
         _DESCRIPTOR.pack_into(
             self._ring,
             (self._tail % self._entries) * _DESCRIPTOR_SIZE,
             opcode,
-            receive.flags | (_MULTI if receive.multi else 0),
+            flags,
             self._counter if counted else 0,
             receive.target,
-            receive.length,
+            length,
             receive.tag,
             receive.ignore,
-            receive.address,
+            address,
             token,
             source[0],
             source[1],
@@ -382,7 +276,7 @@ class Receives:
         """Give out the message, tagged or not as the receive is, that was claimed with its context."""
         for index, claim in enumerate(self.claims):
             tagged = bool(claim.event.flags & _TAGGED)
-            if tagged == receive.tagged and _same(claim.context, receive.context):
+            if tagged == receive.tagged and same_context(claim.context, receive.context):
                 return self.claims.pop(index)
         return None
 
@@ -478,7 +372,10 @@ class Receives:
         """A search has found a message."""
         search = self._release(event)
         assert search.found is not None
-        self._report(search, event, _OK, event.length, buf=search.found(event))
+        buf = search.found(event, self.slot(event))
+        if search.opcode == _TAKE:
+            self.release_slot(event)
+        self._report(search, event, _OK, event.length, buf=buf)
 
     def _no_match(self, event: Event) -> None:
         """A search has found nothing; or a receive that was to be cancelled has met a message."""
@@ -508,7 +405,12 @@ class Receives:
             del self._outstanding[event.context]
             self._searches -= receive.opcode != _RECEIVE
             receive.released = True
+            if self.crowded:
+                self._room_came()
         return receive
+
+    def _room_came(self) -> None:
+        """The NIC has room for a receive that it may not have had room for."""
 
     # What the application hears
 
@@ -594,6 +496,6 @@ def _record(event: Event, data: memoryview) -> Record:
     return Record.unpack(data, event.source_ip)
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_context(one: Any, other: Any) -> bool:
     """Whether two contexts are the same: the same object, or equal ones of a kind that does not change."""
     return one is other or (isinstance(one, Hashable) and isinstance(other, Hashable) and bool(one == other))

@@ -24,9 +24,9 @@ def refuse_all(receives: Receives, dispatch: Dispatch, deadline: float, target: 
     """
     refused = False
 
-    def took(event: Event) -> None:
+    def took(event: Event, message: memoryview) -> None:
         nonlocal refused
-        refused |= receives.refuse(event, receives.slot(event))
+        refused |= receives.refuse(event, message)
 
     empty(receives, dispatch, deadline, target, took)
     for claim in receives.give_up_claims(target):
@@ -39,12 +39,12 @@ def empty(
     dispatch: Dispatch,
     deadline: float,
     target: int | None = None,
-    took: Callable[[Event], None] = lambda event: None,
+    took: Callable[[Event, memoryview], None] = lambda event, message: None,
 ) -> bool:
     """Drop all unexpected messages, of several contexts those for ``target``; whether that was done in time.
 
-    ``took`` is told of each, while it lies in its slot. ``deadline`` is of :func:`time.monotonic`, but the NIC also
-    gets :data:`DRAIN_ROUNDS` for each.
+    ``took`` is told of each, with the message or its record, while that is there. ``deadline`` is of
+    :func:`time.monotonic`, but the NIC also gets :data:`DRAIN_ROUNDS` for each.
     """
     return all(
         _empty(receives, dispatch, deadline, tagged, target, took)
@@ -58,7 +58,7 @@ def _empty(
     deadline: float,
     tagged: bool,
     target: int | None,
-    took: Callable[[Event], None],
+    took: Callable[[Event, memoryview], None],
 ) -> bool:
     status: int | None = _OK
     while status == _OK:
@@ -72,13 +72,12 @@ def _drop_one(
     deadline: float,
     tagged: bool,
     target: int | None,
-    took: Callable[[Event], None],
+    took: Callable[[Event, memoryview], None],
 ) -> int | None:
     """Drop the oldest message that matches; the status of the search for it, None if that has not ended."""
 
-    def found(event: Event) -> int:
-        took(event)
-        receives.release_slot(event)
+    def found(event: Event, message: memoryview) -> int:
+        took(event, message)
         return 0
 
     ends: list[int] = []

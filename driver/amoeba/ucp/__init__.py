@@ -8,16 +8,31 @@ absent fields are None: docs/ucp.md has the rules.
 
 from amoeba.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
 from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
-from amoeba.ucp.calls import atomics, contexts, endpoints, rma, streams, workers
-from amoeba.ucp.calls import flushes as flush_calls
-from amoeba.ucp.calls import memory as memory_calls
+from amoeba.ucp.calls import (
+    active_messages,
+    atomics,
+    contexts,
+    endpoints,
+    flushes,
+    listeners,
+    memory,
+    requests,
+    rma,
+    streams,
+    wakeup,
+    workers,
+)
+from amoeba.ucp.calls.active_messages import *  # noqa: F403
 from amoeba.ucp.calls.atomics import *  # noqa: F403
-from amoeba.ucp.calls.contexts import *  # noqa: F403
-from amoeba.ucp.calls.endpoints import *  # noqa: F403
+from amoeba.ucp.calls.contexts import *  # noqa: F403  # noqa: F403
+from amoeba.ucp.calls.endpoints import *  # noqa: F403  # noqa: F403
 from amoeba.ucp.calls.flushes import *  # noqa: F403
+from amoeba.ucp.calls.listeners import *  # noqa: F403
 from amoeba.ucp.calls.memory import *  # noqa: F403
+from amoeba.ucp.calls.requests import *  # noqa: F403
 from amoeba.ucp.calls.rma import *  # noqa: F403
 from amoeba.ucp.calls.streams import *  # noqa: F403
+from amoeba.ucp.calls.wakeup import *  # noqa: F403
 from amoeba.ucp.calls.workers import *  # noqa: F403
 from amoeba.ucp.config import *  # noqa: F403
 from amoeba.ucp.constants import *  # noqa: F403
@@ -29,20 +44,24 @@ from amoeba.ucp.status import *  # noqa: F403
 from amoeba.ucp.structures import *  # noqa: F403
 
 __all__: list[str] = []
+__all__ += active_messages.__all__
 __all__ += adapter.__all__
+__all__ += atomics.__all__
 __all__ += config.__all__
 __all__ += constants.__all__
-__all__ += atomics.__all__
 __all__ += contexts.__all__
 __all__ += datatypes.__all__
 __all__ += endpoints.__all__
+__all__ += flushes.__all__
 __all__ += handles.__all__
 __all__ += library.__all__
+__all__ += listeners.__all__
 __all__ += members.__all__
+__all__ += memory.__all__
+__all__ += requests.__all__
+__all__ += rma.__all__
 __all__ += status.__all__
 __all__ += streams.__all__
 __all__ += structures.__all__
-__all__ += flush_calls.__all__
-__all__ += memory_calls.__all__
-__all__ += rma.__all__
+__all__ += wakeup.__all__
 __all__ += workers.__all__

@@ -10,16 +10,21 @@ NULL where NULL is something, and UCS_ERR_INVALID_PARAM where a number is meant.
 
 import enum
 import inspect
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
-from amoeba.ucp.kinds import Kind, unsigned
+from amoeba.ucp.kinds import Kind, refuse_other, unsigned
 from amoeba.ucp.status import wrong_type
 
 __all__ = ["Attributes", "Counted", "Masked", "Parameters"]
 
 
-class Counted(NamedTuple):
-    """In the annotation of a field: the bit with which it counts, and what it may hold."""
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """In the annotation of a field: the bit with which it counts, and what it may hold.
+
+    No two are equal, though their numbers may be: ``Annotated`` would take one for the other.
+    """
 
     bit: enum.IntFlag
     kind: Kind
@@ -39,15 +44,19 @@ class Masked:
     MASK_BITS: ClassVar[int] = 64
     _counted: ClassVar[tuple[_Field, ...]] = ()
     _all_bits: ClassVar[int] = 0
+    _enumeration: ClassVar[type[enum.IntFlag]] = enum.IntFlag
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._counted = tuple(
-            _Field(name, int(note.bit), note.kind)
+        notes = [
+            (name, note)
             for name, annotation in inspect.get_annotations(cls).items()
             for note in getattr(annotation, "__metadata__", ())
             if isinstance(note, Counted)
-        )
+        ]
+        cls._counted = tuple(_Field(name, int(note.bit), note.kind) for name, note in notes)
+        if notes:
+            cls._enumeration = type(notes[0][1].bit)
         cls._all_bits = sum({each.bit for each in cls._counted})
 
     @classmethod
@@ -63,8 +72,12 @@ class Masked:
         given = getattr(self, self.MASK)
         if given is None:
             return None
-        number: int = unsigned(self.MASK_BITS)(f"{type(self).__name__}.{self.MASK}", given)
-        return number & self._all_bits
+        return self._mask_number(given) & self._all_bits
+
+    def _mask_number(self, given: Any) -> int:
+        name = f"{type(self).__name__}.{self.MASK}"
+        refuse_other(name, given, self._enumeration)
+        return int(unsigned(self.MASK_BITS)(name, given))
 
     def set_mask(self) -> int:
         """The bits of fields that are not None."""

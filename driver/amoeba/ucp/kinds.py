@@ -30,6 +30,7 @@ __all__ = [
     "optional",
     "packed_address",
     "real",
+    "refuse_other",
     "signed",
     "socket_address",
     "text",
@@ -87,6 +88,12 @@ SIZE = unsigned(64)
 """``size_t``, in bytes unless something else is counted."""
 
 
+def refuse_other(name: str, given: Any, expected: type[enum.Enum]) -> None:
+    """Raise UCS_ERR_INVALID_PARAM for a member of another enumeration, which as a number means something else."""
+    if isinstance(given, enum.Enum) and not isinstance(given, expected):
+        raise invalid_param(f"{name}: expected a {expected.__name__}, got {type(given).__name__}.{given.name}")
+
+
 def known_bits(flags: type[enum.IntFlag]) -> int:
     """All bits that have a name. The complement of no flags may have others."""
     known = 0
@@ -101,6 +108,7 @@ def bits_of(flags: type[enum.IntFlag], bits: int) -> Kind:
     number = unsigned(bits)
 
     def check(name: str, given: Any) -> enum.IntFlag:
+        refuse_other(name, given, flags)
         return flags(number(name, given) & known)
 
     return check
@@ -111,6 +119,7 @@ def one_of(members: type[_Member], end: _Member | None = None) -> Kind:
     valid = {int(member): member for member in members if end is None or member < end}
 
     def check(name: str, given: Any) -> _Member:
+        refuse_other(name, given, members)
         member = valid.get(given if type(given) is int else integer(name, given))
         if member is None:
             names = ", ".join(f"{each.name} ({number})" for number, each in valid.items())

@@ -71,6 +71,7 @@ from amoeba.ucp.kinds import (
     optional,
     packed_address,
     real,
+    refuse_other,
     signed,
     socket_address,
     text,
@@ -121,6 +122,7 @@ _NO_ATTRIBUTES = ucp_am_recv_attr_t(0)
 
 def _am_handler_flags(name: str, given: Any) -> ucp_am_cb_flags:
     """Flags of a handler. From bit 15 on they are the library's own, and refused (``ucp_am.c``)."""
+    refuse_other(name, given, ucp_am_cb_flags)
     if _UNSIGNED(name, given) >= _AM_PRIVATE_FLAGS:
         raise invalid_param(f"{name}: expected flags below {_AM_PRIVATE_FLAGS:#x}, got {given:#x}")
     return ucp_am_cb_flags(given & _AM_FLAGS)
@@ -524,7 +526,7 @@ class ucp_request_param_t(Parameters):
         if mask is None:
             return self.set_mask()
         if type(mask) is not int or not 0 <= mask < 1 << self.MASK_BITS:
-            mask = _UNSIGNED(f"{type(self).__name__}.{self.MASK}", mask)
+            mask = self._mask_number(mask)
         if not mask or mask & _OP_FIELDS:
             return mask & _OP_BITS
         return mask & _OP_BITS | self.set_mask()

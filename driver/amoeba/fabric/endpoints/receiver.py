@@ -161,9 +161,9 @@ class Receiver:
 
     @property
     def size_left(self) -> int:
-        """Entries that may come before peers must wait, and no more than receives that can be posted."""
-        room = max(0, self.rx_size - (0 if self.dispatch is None else self.dispatch.waiting))
-        return room if self.receives is None else min(room, self.receives.left)
+        """Receives that can be posted, and entries that may come, before there are more than ``rx_size``."""
+        waiting = 0 if self.dispatch is None else self.dispatch.waiting
+        return max(0, self.rx_size - max(waiting, 0 if self.receives is None else self.receives.posted))
 
     def stop(self) -> None:
         """Report nothing any more."""

@@ -357,8 +357,7 @@ class ReceiveOperations(FabricObject):
         if claimed and discarded:
             raise fabric_error(Errno.FI_EBADFLAGS, "a message is claimed or discarded, not both")
 
-        def found(event: Event) -> int:
-            message = receives.slot(event)
+        def found(event: Event, message: memoryview) -> int:
             seen = 0
             if not (discarded or event.flags & EventFlags.LONG) and receive.fill(message):
                 seen = receive.address
@@ -366,8 +365,6 @@ class ReceiveOperations(FabricObject):
                 receives.claims.append(Claim(receive.context, event, bytes(message)))
             elif discarded:
                 receives.discard(event, message)
-            if claimed or discarded:
-                receives.release_slot(event)
             return seen
 
         receive.found = found
@@ -399,6 +396,7 @@ class Receiving(ReceiveOperations):
 
     @property
     def rx_size_left(self) -> int:
-        """How many more may come before that, or receives can be posted: ``fi_rx_size_left``."""
+        """How many more may come before that, and receives can be posted before there are ``rx_size``, which the
+        memory alone limits: ``fi_rx_size_left``."""
         self._check_open()
         return self._receiver.size_left

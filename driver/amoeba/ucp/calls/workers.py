@@ -7,7 +7,7 @@ from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.context import Context
 from amoeba.ucp.status import wrong_type
 from amoeba.ucp.structures import ucp_worker_address_attr_t, ucp_worker_attr_t, ucp_worker_params_t
-from amoeba.ucp.worker import MAX_AM_HEADER, Worker
+from amoeba.ucp.worker import Worker
 
 __all__ = [
     "ucp_worker_address_query",
@@ -20,7 +20,7 @@ __all__ = [
     "ucp_worker_release_address",
 ]
 
-_DEBUG_STRING = 256
+DEBUG_STRING = 256
 """Most characters of what ucp_request_query says of a request."""
 
 
@@ -79,9 +79,9 @@ def ucp_worker_query(worker: Worker, attr: ucp_worker_attr_t) -> ucp_worker_attr
         thread_mode=worker.thread_mode,
         address=address,
         address_length=len(address),
-        max_am_header=MAX_AM_HEADER,
+        max_am_header=worker.active_messages.most_header,
         name=worker.name,
-        max_debug_string=_DEBUG_STRING,
+        max_debug_string=DEBUG_STRING,
     )
 
 

@@ -1,0 +1,158 @@
+"""A receive: which messages it takes, and where they go."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from amoeba_model.descriptors import ReceiveFlags, ReceiveOpcode
+
+from amoeba.core.buffers import Segment, address_of
+from amoeba.nic.event_ring import Event
+from amoeba.transport.requests import Grant, Kind
+
+__all__ = ["ANYBODY", "Receive"]
+
+_WANTS_TAG = int(ReceiveFlags.TAGGED)
+_DIRECTED = int(ReceiveFlags.DIRECTED)
+_ADDRESSED = int(ReceiveFlags.ADDRESSED)
+_RECEIVE = int(ReceiveOpcode.RECEIVE)
+_UNTAGGED_KIND, _TAGGED_KIND = int(Kind.RECEIVE), int(Kind.TAGGED_RECEIVE)
+ANYBODY = (0, 0)
+"""``source`` of a receive that takes messages of all senders."""
+
+
+class Receive:
+    """A receive, or a search for a message, from its call to its end.
+
+    ``tagged``, ``tag``, ``ignore``: which messages it takes; bits of the tag in ``ignore`` need not be the same.
+    ``source``: IPv4 address and context of the sender, :data:`ANYBODY` without one. ``buffers``: where the message
+    goes, one after the other. ``keep``: what must stay until then.
+    """
+
+    __slots__ = (
+        "__dict__",
+        "address",
+        "buffers",
+        "context",
+        "flags",
+        "grants",
+        "ignore",
+        "keep",
+        "kind",
+        "length",
+        "released",
+        "silent",
+        "source",
+        "tag",
+    )
+
+    opcode: int = _RECEIVE
+    multi: bool = False
+    """The one buffer takes message after message."""
+    target: int = 0
+    """The context, of those that share the receive context, that messages are for; of any with ``flags`` ADDRESSED
+    off."""
+    counted: bool = True
+    """Counters of its context count it."""
+    ended: Callable[[int], None] | None = None
+    """Told of the end, with the status."""
+    own: bool = False
+    """The engine's own: nobody else hears of it."""
+    found: Callable[[Event, memoryview], int] | None = None
+    """What becomes of the message, or the record, that a search has found; returns where the application finds it, 0:
+    nowhere."""
+    whole: memoryview | None = None
+    """Memory of the driver's for a message that is to be scattered."""
+    reading: int = 0
+    """Long messages under way to the buffer."""
+    used: int = 0
+    """Bytes that messages have used up before it is posted, or will have when the NIC has done its descriptor."""
+    least_room: int = 0
+    """Bytes that must be left, of a buffer that takes message after message, or it is released."""
+    promised: bool = False
+    """The NIC will bring it together with messages that have come, and then it is over."""
+
+    def __init__(
+        self,
+        tagged: bool,
+        tag: int,
+        ignore: int,
+        source: tuple[int, int],
+        context: Any,
+        silent: int,
+        buffers: Sequence[memoryview] = (),
+        address: int = 0,
+        length: int = 0,
+        keep: Any = None,
+    ) -> None:
+        if tagged:
+            self.kind, self.flags = _TAGGED_KIND, _WANTS_TAG
+        else:
+            self.kind, self.flags = _UNTAGGED_KIND, 0
+        if source is not ANYBODY:
+            self.flags |= _DIRECTED
+        self.tag = tag
+        self.ignore = ignore
+        self.source = source
+        self.context = context
+        self.silent = silent
+        """Success is not reported."""
+        self.buffers = buffers
+        self.address = address
+        """Of the first buffer that is not empty."""
+        self.length = length
+        """Bytes of all buffers."""
+        self.keep = keep
+        self.grants: tuple[Grant, ...] = ()
+        """Device access, from when it is posted to its end."""
+        self.released = False
+        """The NIC has no more use for the buffer."""
+
+    @property
+    def tagged(self) -> bool:
+        return self.kind != _UNTAGGED_KIND
+
+    def address_to(self, target: int | None) -> None:
+        """Take only messages for this context, of those that share the receives; None: for any."""
+        if target is not None:
+            self.flags |= _ADDRESSED
+            self.target = target
+
+    def use(self, length: int) -> bool:
+        """Give the next bytes of the buffer, or what is left, to a message; whether it is used up then."""
+        self.used += min(length, self.length - self.used)
+        return self.length - self.used < max(self.least_room, 1)
+
+    def gather(self) -> memoryview:
+        """Let the message come to memory of the driver's first. It has the contents of the buffers: a tagged atomic
+        computes with them."""
+        self.whole = memoryview(bytearray(b"".join(self.buffers)))
+        self.address = address_of(self.whole)
+        return self.whole
+
+    def room(self, address: int, length: int) -> int:
+        """How much of ``length`` bytes from ``address`` on there is room for."""
+        return max(0, min(length, self.address + self.length - address))
+
+    def segments(self, address: int, length: int) -> list[Segment]:
+        """Where ``length`` bytes from ``address`` on lie, as far as there is room."""
+        if self.whole is None:
+            room = self.room(address, length)
+            return [Segment(address, room)] if room else []
+        parts = []
+        for buffer in self.buffers:
+            size = min(buffer.nbytes, length)
+            if size:
+                parts.append(Segment(address_of(buffer), size))
+            length -= size
+        return parts
+
+    def fill(self, data: memoryview, offset: int = 0) -> int:
+        """Copy as much of ``data`` as fits into the buffers, ``offset`` bytes behind their start; how much it was."""
+        copied = 0
+        for buffer in self.buffers:
+            size = min(max(0, buffer.nbytes - offset), data.nbytes - copied)
+            if size:
+                buffer.cast("B")[offset : offset + size] = data[copied : copied + size]
+            copied += size
+            offset = max(0, offset - buffer.nbytes)
+        return copied

@@ -1,0 +1,319 @@
+"""Receives and messages without limit: the driver takes over, in order, what exceeds the lists of the NIC.
+
+The NIC announces messages that meet no receive, so the driver has a mirror of its list and can say what each
+descriptor will find: the NIC does them in ring order, and nothing but descriptors takes messages out of the list.
+
+    kept    messages that were taken over: older than all in the NIC
+    listed  the mirror: messages in the NIC's list that no receive of the NIC's will meet
+    posted  receives in the NIC
+    held    receives that wait for room there: younger than all that are posted
+
+A receive gets the oldest message of ``kept`` and ``listed`` that matches, by copy from where it lies; else it is
+posted, or held. A message that arrives meets the oldest posted receive that matches and is promised nothing else: its
+descriptor is still behind the message. Else it goes to the oldest held receive that matches, else to ``listed``; if
+that gets long, the driver keeps its oldest. What leaves ``listed`` is taken out of the NIC's list by a TAKE, and its
+slot is free when that is done.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any
+
+from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
+from amoeba_model.interruptions import uninterrupted
+from amoeba_model.wire.uet import ReturnCode
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.nic.event_ring import Event
+from amoeba.nic.nic import Nic
+from amoeba.nic.records import record_struct
+from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.receives import Claim, Outlet, Receive, Receives, same_context
+from amoeba.transport.requests import Tally
+
+__all__ = ["BoundlessReceives"]
+
+_DESCRIPTOR = record_struct(RX_DESCRIPTOR)
+_DESCRIPTOR_SIZE = RX_DESCRIPTOR.size
+_OK = int(ReturnCode.OK)
+_NO_MATCH = int(ReturnCode.NO_MATCH)
+_CANCELLED = int(ReturnCode.CANCELLED)
+_LONG = int(EventFlags.LONG)
+_TAGGED = int(EventFlags.TAGGED)
+_WANTS_TAG = int(ReceiveFlags.TAGGED)
+_DIRECTED = int(ReceiveFlags.DIRECTED)
+_ADDRESSED = int(ReceiveFlags.ADDRESSED)
+_RECEIVE, _PEEK, _TAKE = int(ReceiveOpcode.RECEIVE), int(ReceiveOpcode.PEEK), int(ReceiveOpcode.TAKE)
+_NOTHING = Event(0, 0, 0, 0, 0, 0, 0, 0, 0, int(EventKind.NO_MATCH), _NO_MATCH, 0)
+_TAKEN_BACK = _NOTHING._replace(kind=int(EventKind.CANCELLED), status=_CANCELLED)
+
+
+class _Message:
+    """A message that has met no receive."""
+
+    __slots__ = ("event", "stored")
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        """Its ARRIVED."""
+        self.stored: bytes | None = None
+        """The message, or its RENDEZVOUS record; None: it still lies in its slot."""
+
+
+def _matches(receive: Receive, event: Event) -> bool:
+    """Whether a receive, or a search, wants the message of an event, as the NIC sees it."""
+    flags = receive.flags
+    if flags & _WANTS_TAG:
+        if not event.flags & _TAGGED or (receive.tag ^ event.tag) & ~receive.ignore:
+            return False
+    elif event.flags & _TAGGED:
+        return False
+    if flags & _DIRECTED and receive.source != (event.source_ip, event.source_context):
+        return False
+    return not flags & _ADDRESSED or receive.target == event.target
+
+
+class BoundlessReceives(Receives):
+    """Receives of which any number can be posted, and any number of messages may wait for: see this file's top.
+
+    While nothing is taken over, nor waits in the NIC's list, it is what :class:`Receives` is.
+    """
+
+    def __init__(
+        self,
+        nic: Nic,
+        context: int,
+        dispatch: Dispatch,
+        outlet_of: Callable[[Event], Outlet],
+        *,
+        counter: int = 0,
+        tally: Tally | None = None,
+    ) -> None:
+        super().__init__(nic, context, dispatch, outlet_of, counter=counter, tally=tally)
+        self._kept: dict[_Message, None] = {}
+        self._listed: dict[_Message, None] = {}
+        self._held: dict[Receive, int] = {}
+        """With the room that the next message must have, of those that take several."""
+        self._removals: dict[int, _Message] = {}
+        """By token: TAKEs that are under way."""
+        self._most_listed = nic.parameters.unexpected // 2
+        """So that slots are free while more comes."""
+        dispatch.handlers[EventKind.ARRIVED] = self._arrived
+
+    @property
+    def posted(self) -> int:
+        return super().posted + len(self._held)
+
+    # Posting
+
+    def _post_crowded(self, receive: Receive, least_room: int, more: int) -> None:
+        uninterrupted(self._receive if receive.opcode == _RECEIVE else self._search, receive, least_room)
+        if not more:
+            self.announce()
+        else:
+            self.nic.stir()
+
+    def _receive(self, receive: Receive, least_room: int) -> None:
+        """Post it, or give it what waits, or hold it."""
+        message = self._oldest(receive)
+        if message is not None and not (receive.multi or message.event.flags & _LONG):
+            receive.grants = ()  # it is copied
+        self._grant(receive)
+        receive.least_room = least_room
+        while message is not None:
+            self._use(message)
+            self._meet(receive, message)
+            if receive.released:
+                self._settle()
+                return
+            message = self._oldest(receive)
+        if self._held or self.placed >= self.most:
+            self._held[receive] = least_room
+        else:
+            self._enter(receive, least_room)
+        self._settle()
+
+    def _search(self, search: Receive, least_room: int) -> None:
+        """Answer it from the lists, or let the NIC look for what has come since."""
+        message = self._oldest(search)
+        if message is not None:
+            assert search.found is not None
+            data = self._data(message)
+            if search.opcode == _TAKE:
+                self._use(message)
+                self._settle()
+            event = message.event
+            self._report(search, event, _OK, event.length, buf=search.found(event, data))
+        elif self._held and not search.own:
+            # what has come since may be for one that is held
+            self._report(search, _NOTHING, _NO_MATCH, 0)
+        else:
+            self.check_space(search.opcode)
+            self._enter(search, least_room)
+
+    def cancel(self, context: Any) -> bool:
+        if super().cancel(context):
+            return True
+        for receive in self._held:
+            if same_context(receive.context, context):
+                del self._held[receive]
+                self._settle()
+                receive.released = True
+                self._complete(receive, _TAKEN_BACK, _CANCELLED, 0)
+                return True
+        return False
+
+    # What waits
+
+    def oldest(self, pattern: Receive) -> Event | None:
+        """The ARRIVED of the oldest message that a receive like this would get now."""
+        message = self._oldest(pattern)
+        return None if message is None else message.event
+
+    def take(self, pattern: Receive) -> Claim | None:
+        """Take that message out, for :meth:`deliver`."""
+        message = self._oldest(pattern)
+        if message is None:
+            return None
+        claim = Claim(pattern.context, message.event, bytes(self._data(message)))
+        uninterrupted(self._use, message)
+        self._settle()
+        return claim
+
+    def _oldest(self, receive: Receive) -> _Message | None:
+        for message in chain(self._kept, self._listed):
+            if _matches(receive, message.event):
+                return message
+        return None
+
+    def _data(self, message: _Message) -> memoryview:
+        return self.slot(message.event) if message.stored is None else memoryview(message.stored)
+
+    def _use(self, message: _Message) -> None:
+        """Take it out of the lists; until the NIC has done that, too, its slot stays as it is."""
+        if message in self._kept:
+            del self._kept[message]
+        else:
+            del self._listed[message]
+            self._remove(message)
+
+    def _remove(self, message: _Message) -> None:
+        """Let the NIC take it out of its list, where it is the oldest of its kind."""
+        event = message.event
+        self._removals[self._tail] = message
+        _DESCRIPTOR.pack_into(
+            self._ring,
+            (self._tail % self._entries) * _DESCRIPTOR_SIZE,
+            _TAKE,
+            _DIRECTED | _ADDRESSED | (_WANTS_TAG if event.flags & _TAGGED else 0),
+            0,
+            event.target,
+            0,
+            event.tag,
+            0,
+            0,
+            self._tail,
+            event.source_ip,
+            event.source_context,
+            0,
+            0,
+            0,
+        )
+        self._tail += 1
+        self.announce()
+
+    def _settle(self) -> None:
+        self.crowded = bool(self._kept or self._listed or self._held)
+
+    def _meet(self, receive: Receive, message: _Message) -> None:
+        """Give a message to a receive, which is released if it takes no more."""
+        event, address = message.event, receive.address
+        if receive.multi:
+            address += receive.used
+            event = event._replace(address=address)
+            receive.released = receive.use(event.length)
+        else:
+            receive.released = True
+        self._place(receive, event, self._data(message), address)
+
+    # Events
+
+    def _arrived(self, event: Event) -> None:
+        """A message has met no receive."""
+        for receive in self._outstanding.values():
+            if self._will_meet(receive, event):
+                return
+        message = _Message(event)
+        for receive in self._held:
+            if _matches(receive, event):
+                break
+        else:
+            self._listed[message] = None
+            self.crowded = True
+            if len(self._listed) > self._most_listed:
+                self._take_over()
+            return
+        self._remove(message)
+        if not receive.multi:
+            del self._held[receive]
+        self._meet(receive, message)
+        if receive.multi and receive.released:
+            del self._held[receive]
+        self._settle()
+
+    def _will_meet(self, receive: Receive, event: Event) -> bool:
+        """Whether the NIC, which had not seen this descriptor when the message came, will bring them together."""
+        if receive.promised or receive.opcode == _PEEK or not _matches(receive, event):
+            return False
+        receive.promised = not receive.multi or receive.use(event.length)
+        return True
+
+    def _take_over(self) -> None:
+        message = next(iter(self._listed))
+        del self._listed[message]
+        self._kept[message] = None
+        self._remove(message)
+
+    def _search_over(self, event: Event) -> None:
+        message = self._removals.pop(event.context, None)
+        if message is None:
+            super()._search_over(event)
+            return
+        if event.slot != message.event.slot:
+            raise fabric_error(
+                Errno.FI_EIO, f"the NIC took the message out of slot {event.slot}, expected {message.event.slot}"
+            )
+        if message in self._kept:
+            message.stored = bytes(self.slot(event))
+        self.release_slot(event)
+
+    def _room_came(self) -> None:
+        if not self._held:
+            return
+        while self._held and self.placed < self.most:
+            receive = next(iter(self._held))
+            self._enter(receive, self._held.pop(receive))
+        self._settle()
+        self.announce()
+
+    # The end
+
+    def _users(self) -> Iterable[Receive]:
+        return {*super()._users(), *self._held}
+
+    def give_up_held(self) -> list[Receive]:
+        """Withdraw receives that the NIC does not have; nobody is told."""
+        given_up = list(self._held)
+        self._held.clear()
+        self._settle()
+        for receive in given_up:
+            self._withdraw(receive)
+        return given_up
+
+    def release(self) -> None:
+        self.give_up_held()
+        self._kept.clear()
+        self._listed.clear()
+        self._removals.clear()
+        super().release()
