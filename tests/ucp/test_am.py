@@ -1,4 +1,4 @@
-"""Active messages, under the names that UCX's gtest test_ucp_am.cc has for them, and what else is promised of them."""
+"""Active messages, by the names of UCX's gtest test_ucp_am.cc, and what else is promised of them."""
 
 import random
 

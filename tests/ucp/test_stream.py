@@ -1,5 +1,6 @@
 """Streams, under the names that UCX's gtest test_ucp_stream.cc has for them, and what else is promised of them."""
 
+import itertools
 import random
 
 import amoeba.ucp as ucp
@@ -71,7 +72,7 @@ def test_send_recv_data(pair):
     sender, receiver = pair
     data = bytes_of_seed(1, 21000)
     cuts = [0, 8, 9, 9, 300, 5000, 16000, 21000]
-    requests = [send(sender.ep, data[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    requests = [send(sender.ep, data[a:b]) for a, b in itertools.pairwise(cuts)]
     first = receive_all(receiver.ep, 6000, *pair)
     assert first + take_data(receiver.ep, 15000, *pair) == data
     assert all(finish(request, *pair) == OK for request in requests)
