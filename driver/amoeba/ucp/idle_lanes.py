@@ -81,6 +81,7 @@ class IdleLanes:
             if closing < wanted:
                 self._close_oldest(target if crowded else None)
             raise fabric_error(Errno.FI_ENOSPC, "no entry of the peer table is free until an idle lane is closed")
+        self._look()
         self._peers.add(lane.number, lane.address)
         self.forget(lane)
         self._by_target[target] += 1
@@ -117,24 +118,17 @@ class IdleLanes:
 
     def _close_oldest(self, target: int | None) -> int:
         """Close the lane that was not used for longest, to this target if one is named; how many."""
-        idle = None
-        for lane in list(self._open):
-            if target is not None and (lane.address is None or lane.address.ip != target):
-                continue
-            if lane.noted != lane.posted:  # used since somebody looked: it is among the youngest
-                lane.noted = lane.posted
-                del self._open[lane]
-                self._open[lane] = None
-            elif lane.idle:
-                idle = lane
-                break
-        if idle is None:
-            idle = next((lane for lane in self._open if lane.idle and self._is_of(lane, target)), None)
-        if idle is None:
-            return 0
-        self.close(idle)
-        return 1
+        self._look()
+        for lane in self._open:
+            assert lane.address is not None
+            if lane.idle and target in (None, lane.address.ip):
+                self.close(lane)
+                return 1
+        return 0
 
-    @staticmethod
-    def _is_of(lane: OpenLane, target: int | None) -> bool:
-        return target is None or (lane.address is not None and lane.address.ip == target)
+    def _look(self) -> None:
+        """Put those that were used since somebody looked behind the others. Nobody is told of each use."""
+        for lane in [lane for lane in self._open if lane.noted != lane.posted]:
+            lane.noted = lane.posted
+            del self._open[lane]
+            self._open[lane] = None
