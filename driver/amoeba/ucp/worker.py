@@ -70,6 +70,8 @@ class Worker(WorkerBase):
         self._taken: deque[Any] = deque()
         self.sources: Sources | None = None
         """TCP connections and sockets that progress lets go on, from the first one on."""
+        self.wakeup: Wakeup | None = None
+        """Only with that feature."""
         self._passes = 0
         self._keepalive = Keepalive(self.endpoints, _seconds(context, "KEEPALIVE_INTERVAL"))
         self._failed_lanes: deque[int] = deque()
@@ -79,11 +81,16 @@ class Worker(WorkerBase):
         except FabricError as error:
             self._closed = True
             raise ucs_error_of(error) from error
-        self.wakeup = Wakeup(self, params) if context.features & ucp_feature.UCP_FEATURE_WAKEUP else None
         self.wireup = Wireup(self)
         self.streams = Streams(self, self.wireup)
         self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
         self.followers += [self.streams, self.active_messages]
+        if context.features & ucp_feature.UCP_FEATURE_WAKEUP:
+            try:
+                self.wakeup = Wakeup(self, params)
+            except BaseException:
+                self.close()
+                raise
 
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)
