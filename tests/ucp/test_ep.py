@@ -1,4 +1,4 @@
-"""Endpoints: how they are made, found out about and changed; several to one worker, and more than a NIC has room for."""
+"""Endpoints: how they are made, asked and changed; several to one worker, and more than a NIC has room for."""
 
 import io
 

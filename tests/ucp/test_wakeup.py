@@ -11,7 +11,7 @@ import pytest
 from amoeba.nic.nic import Nic
 from amoeba.ucp.adapter import Adapters, open_adapters
 from amoeba_model.network import Network
-from entities import ALL_FEATURES, Entity, finish, wait_for
+from entities import ALL_FEATURES, Entity, finish
 from support.board import boards
 
 FEATURES = ALL_FEATURES | ucp.UCP_FEATURE_WAKEUP
@@ -197,7 +197,8 @@ def test_a_descriptor_that_is_no_epolls_is_refused(models):
 def test_with_edge_nobody_has_to_arm_again(models):
     with contextlib.closing(select.epoll()) as epoll:
         sender = Entity(models[0], FEATURES)
-        receiver = Entity(models[1], FEATURES, event_fd=epoll.fileno(), events=ucp.UCP_WAKEUP_RX | ucp.UCP_WAKEUP_EDGE)
+        events = ucp.UCP_WAKEUP_RX | ucp.UCP_WAKEUP_EDGE
+        receiver = Entity(models[1], FEATURES, event_fd=epoll.fileno(), events=events)
         sender.connect(receiver)
         receiver.connect(sender)
         armed(receiver)
@@ -212,7 +213,7 @@ def test_with_edge_nobody_has_to_arm_again(models):
             for _ in range(50):
                 sender.progress()
             assert epoll.poll(1)
-            wait_for(lambda: receive.done, receiver)
+            assert finish(receive, receiver) is ucp.UCS_OK
             assert place == data
 
 

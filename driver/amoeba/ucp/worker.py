@@ -29,6 +29,7 @@ from amoeba.ucp.idle_lanes import IdleLanes
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.keepalive import Keepalive
 from amoeba.ucp.objects import call_all
+from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
 from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
@@ -48,6 +49,7 @@ _SELDOM = 63
 """Of so many calls of progress and one, all that find much to do, one looks at what needs no haste, too."""
 _KEEPALIVE = 20.0
 """Seconds between looks for dead peers if nobody says otherwise."""
+_CANCELED = UcsStatus.UCS_ERR_CANCELED
 _BATCH = 256
 """Completions, and messages of each kind, that one call of progress takes at most."""
 _TAGGED = ucp_feature.UCP_FEATURE_TAG
@@ -332,8 +334,11 @@ class Worker(WorkerBase):
         self.ending = self.progressing = True
         calls: list[Callable[[], object]] = [endpoint.close for endpoint in list(self.endpoints.values())]
         for endpoint, request in list(self.closing.items()):
-            calls += [endpoint.cut_short, functools.partial(request.complete, UcsStatus.UCS_ERR_CANCELED)]
+            calls += [endpoint.cut_short, functools.partial(request.complete, _CANCELED)]
         calls += [follower.cancel_all for follower in self.followers]
+        # flushes wait for what will not be looked at any more
+        flushes = [getattr(waiter, "__self__", None) for waiter in self.waiters]
+        calls += [functools.partial(each.complete, _CANCELED) for each in flushes if isinstance(each, Request)]
         call_all([*calls, self._run_soon, super().close])
 
     def _run_soon(self) -> None:
