@@ -131,7 +131,8 @@ def use_all_lanes(sender, receiver, eps, rounds):
             data = (turn << 32 | number).to_bytes(8, "little")
             requests.append(ucp.ucp_put_nbx(ep, data, 8, start + 8 * number, key, None))
             requests.append(ucp.ucp_stream_send_nbx(ep, data, 8, None))
-            if tagged: requests.append(ucp.ucp_tag_send_nbx(ep, data, 8, turn, None))
+            if tagged:
+                requests.append(ucp.ucp_tag_send_nbx(ep, data, 8, turn, None))
     for request in requests:
         assert finish(request, sender, receiver) is ucp.UCS_OK
     finish(ucp.ucp_worker_flush_nbx(sender.worker, None), sender, receiver)
