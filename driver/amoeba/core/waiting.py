@@ -119,14 +119,22 @@ class Sources:
         if self._sources.pop(source.fileno(), None) is not None:
             self._epoll.unregister(source)
 
-    def go_on(self) -> None:
-        """Let all that are ready go on, and those that have waited long enough."""
+    def go_on(self) -> int:
+        """Let all that are ready go on, and those that have waited long enough; how many."""
+        count = 0
         ready = {fd for fd, _ in self._epoll.poll(0)}
         now = time.monotonic()
         for fd, source in list(self._sources.items()):
             late = source.deadline is not None and now > source.deadline
             if (fd in ready or late) and self._sources.get(fd) is source:
                 source.go_on()
+                count += 1
+        return count
+
+    @property
+    def ready(self) -> bool:
+        """Whether something would go on now."""
+        return bool(self._epoll.poll(0, 1))
 
     def wait(self, timeout: float) -> None:
         """Sleep until one is ready, at most ``timeout`` seconds; also when closed meanwhile by another thread."""

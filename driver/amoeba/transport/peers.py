@@ -92,9 +92,12 @@ class PeerMap:
         """Whether there is a peer with this number."""
         return number in self._entries
 
-    def forget(self, number: int) -> None:
-        """Close a peer, to which no operation is under way, as :meth:`remove` does, but without waiting for it."""
-        self._close(self._family(number), time.monotonic(), 0)
+    def forget(self, number: int, gone: Callable[[], None] = lambda: None) -> None:
+        """Close a peer, to which no operation is under way, as :meth:`remove` does, but without waiting for it.
+
+        ``gone`` is called when its entry, or that of a receive context of it, can be used again.
+        """
+        self._close(self._family(number), time.monotonic(), 0, gone)
 
     def check(self, number: int) -> None:
         """Raise FI_EINVAL for an unknown peer."""
@@ -168,7 +171,9 @@ class PeerMap:
             forgotten.clear()
         return used
 
-    def _close(self, numbers: list[int], deadline: float, rounds: int) -> None:
+    def _close(
+        self, numbers: list[int], deadline: float, rounds: int, gone: Callable[[], None] = lambda: None
+    ) -> None:
         """Forget peers. Where there is something to close at the peer, wait for that, at most until ``deadline``,
         or for so many network latencies.
 
@@ -181,6 +186,7 @@ class PeerMap:
             waiting.discard(entry)
             self._closing.discard(entry)
             nic.peers.close(entry)
+            gone()
 
         for number in numbers:
             entry, _ = self._entries.pop(number)
@@ -192,4 +198,5 @@ class PeerMap:
                 rings.post_close(entry, functools.partial(done, entry))
             else:
                 nic.peers.close(entry)
+                gone()
         rings.wait_until(lambda: not waiting, deadline, rounds)

@@ -216,6 +216,10 @@ class LongSends:
         self._withdraw(send.grants)
         return send
 
+    def requests_to(self, number: int) -> list[Request]:
+        """The messages to the peer with this number (their ``dest_addr``) that have not been read."""
+        return [send.request for send in self._under_way.values() if send.request.dest_addr == number]
+
     def _withdraw(self, grants: tuple[Grant, ...]) -> None:
         for address, length, _ in grants:
             self._nic.dma.revoke(address, length)

@@ -109,6 +109,10 @@ class ContextRings(TransmitRings):
     def busy_with(self, peer: int) -> bool:
         return self._to_peer[peer] > 0 or peer in self.held.values()
 
+    def requests_to(self, number: int) -> list[Request]:
+        every = (*self._pending, *self._backlog)
+        return [request for request in every if request is not None and request.dest_addr == number]
+
     def check_space(self, descriptors: int = 1) -> None:
         if len(self._free) < descriptors:
             raise fabric_error(

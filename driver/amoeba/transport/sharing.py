@@ -42,6 +42,10 @@ class RingShare(TransmitRings):
     def busy_with(self, peer: int) -> bool:
         return self._by_peer[peer] > 0 or peer in self.held.values()
 
+    def requests_to(self, number: int) -> list[Request]:
+        own = [request for request in self._ring.requests_to(number) if request.owner is self]
+        return own + [request for request in self._backlog if request.dest_addr == number]
+
     def check_space(self, descriptors: int = 1) -> None:
         self.absorb()
         self._ring.check_space(descriptors)

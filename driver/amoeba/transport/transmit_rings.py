@@ -77,6 +77,10 @@ class TransmitRings(ABC):
     def busy_with(self, peer: int) -> bool:
         """Whether requests to this entry of the peer table are under way, or held."""
 
+    @abstractmethod
+    def requests_to(self, number: int) -> list[Request]:
+        """Requests to the peer with this number (their ``dest_addr``) that have not been given by :meth:`poll`."""
+
     # Posting
 
     @abstractmethod

@@ -294,7 +294,7 @@ class ActiveMessages:
             self._unread[token] = request
             self._waiting.pop(request, None)
 
-        lane.submit(post)
+        lane.submit(post, 1, request)
         return request
 
     def _answered(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:

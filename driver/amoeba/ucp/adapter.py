@@ -8,8 +8,9 @@ UDP, and needs no telling: a worker's address says where its NIC is, and frames 
 import contextlib
 import secrets
 import socket
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from amoeba_model.device import Device
 from amoeba_model.impairments import PERFECT, Impairments
@@ -20,6 +21,7 @@ from amoeba_model.udp_network import UdpNetwork
 from amoeba.core.lifetime import FabricObject
 from amoeba.devices.devices import open_device
 from amoeba.nic.nic import Nic, Retransmission
+from amoeba.ucp.idle_lanes import Shortage
 from amoeba.ucp.objects import UcpObject
 
 __all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters"]
@@ -32,15 +34,27 @@ _OUR_NETWORK = 0x0B00_0000
 _HOST_BITS = 24
 
 
+class Signalled(Protocol):
+    """Who sleeps until there is something to do."""
+
+    def signal(self) -> None:
+        """There is."""
+
+
 class Adapter(UcpObject):
     """One NIC, and how others reach it."""
 
-    def __init__(self, parent: FabricObject, nic: Nic, network: UdpNetwork | None = None) -> None:
+    def __init__(self, parent: FabricObject, nic: Nic, wire: Network) -> None:
         self.nic = nic
-        self.network = network
+        self.wire = wire
+        """The network of simulated NICs; one without any where they are not."""
+        self.network = wire if isinstance(wire, UdpNetwork) else None
         """Of several processes; None: all NICs that can be reached are attached already."""
+        self.wakeups: weakref.WeakSet[Signalled] = weakref.WeakSet()
+        """Who is to hear of the NIC's interrupts, which it has one descriptor for."""
         self.uid = secrets.randbits(64)
         """Of the process, as remote keys say it."""
+        self.shortage = Shortage()
         super().__init__(parent)
 
     @property
@@ -58,6 +72,15 @@ class Adapter(UcpObject):
         if not self.network.knows(mac):
             self.network.connect(mac, socket.inet_ntoa(link_host.to_bytes(4, "big")), link_port)
 
+    def clear_interrupts(self, by: Signalled) -> bool:
+        """Let the NIC's descriptor tell of interrupts to come only; whether there were any, of which others hear."""
+        if not self.nic.device.wait(0):
+            return False
+        for each in list(self.wakeups):
+            if each is not by:
+                each.signal()
+        return True
+
     def _release(self) -> None:
         """Nothing: the NIC is closed by who opened it."""
 
@@ -72,8 +95,7 @@ class Adapters(UcpObject, Sequence[Adapter]):
             if retransmission is not None:
                 nic.retransmission = retransmission
         super().__init__()
-        outside = network if isinstance(network, UdpNetwork) else None
-        self._adapters = [Adapter(self, nic, outside) for nic in nics]
+        self._adapters = [Adapter(self, nic, network) for nic in nics]
 
     @property
     def nics(self) -> tuple[Nic, ...]:

@@ -1,28 +1,47 @@
 """UCX's endpoint: the way to one worker (group ENDPOINT of ucp.h)."""
 
+import functools
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.ucp import MessageKind
 
 from amoeba.core.buffers import address_of
+from amoeba.nic.address import EndpointAddress
 from amoeba.transport.requests import Kind
 from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.handles import ucp_ep_h
 from amoeba.ucp.lanes import Lane, LaneKind
 from amoeba.ucp.message_headers import Header, message_header
-from amoeba.ucp.objects import UcpObject
+from amoeba.ucp.objects import UcpObject, call_all
 from amoeba.ucp.requests import Quiet, Request
 from amoeba.ucp.status import UcsStatus, ucs_error
 from amoeba.ucp.worker_base import WorkerBase
 
-__all__ = ["Endpoint"]
+__all__ = ["NOBODY_YET", "Endpoint", "Link"]
 
 _SEND = int(DescriptorOpcode.SEND)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _SENDS = int(Kind.SEND)
+_CANCELED = UcsStatus.UCS_ERR_CANCELED
+
+NOBODY_YET = WorkerAddress(0, EndpointAddress(bytes(6), 0, 0, 0, 0), 0, (0, 0))
+"""``remote`` of an endpoint that is being connected by a socket address."""
+
+
+class Link(Protocol):
+    """The TCP connection of an endpoint that was made by a socket address."""
+
+    def end(self) -> None:
+        """The endpoint needs it no more: the other end is told. Idempotent."""
+
+    @property
+    def local_sockaddr(self) -> tuple[Any, ...] | None: ...
+
+    @property
+    def remote_sockaddr(self) -> tuple[Any, ...] | None: ...
 
 
 class Endpoint(UcpObject, ucp_ep_h):
@@ -36,19 +55,32 @@ class Endpoint(UcpObject, ucp_ep_h):
         self.remote = remote
         self.number = number
         self.remote_number = remote_number
+        self.name = f"{id(self):#x}"
         self.unasked = True
         """A peer has made it; the application has not asked for it, or only as a reply endpoint."""
         self.failure: UcsStatus | None = None
         """Why it cannot be used any more."""
+        self.peer_failures = False
+        """UCP_ERR_HANDLING_MODE_PEER: it may be closed by force."""
         self.err_handler: Callable[[Any, Endpoint, UcsStatus], None] | None = None
         self.err_arg: Any = None
         self.user_data: Any = None
+        self.link: Link | None = None
+        """Of one that was made by a socket address."""
+        self.connected = remote is not NOBODY_YET
+        """Whether it is known where the other end is, and that it is ready; before, everything waits."""
         self.wired = False
         """The other end has been told who sends."""
         self.stream: Any = None
         """What there is of its stream, from the first use on."""
         self.incoming: Any = None
         """The active message of which fragments have come."""
+        self._known = False
+        """The other end is there, and says so."""
+        self._left = False
+        """The other end is closed."""
+        self._over = False
+        """So is this one, and it has told everybody."""
         self.on_close: Callable[[Endpoint], object] = lambda endpoint: None
         """Told of its end."""
         super().__init__(worker)
@@ -58,12 +90,12 @@ class Endpoint(UcpObject, ucp_ep_h):
     @cached_property
     def memory(self) -> Lane:
         """For put, get and atomics."""
-        return Lane(self.worker, self, LaneKind.MEMORY, self.remote.main)
+        return self._lane(LaneKind.MEMORY, self.remote.main)
 
     @cached_property
     def tagged(self) -> Lane:
         """For tagged messages."""
-        return Lane(self.worker, self, LaneKind.TAGGED, self.remote.main)
+        return self._lane(LaneKind.TAGGED, self.remote.main)
 
     @cached_property
     def messages(self) -> Lane:
@@ -71,12 +103,20 @@ class Endpoint(UcpObject, ucp_ep_h):
         address = self.remote.messages
         if address is None:
             raise ucs_error(UcsStatus.UCS_ERR_UNREACHABLE, f"{self.remote} takes neither streams nor active messages")
-        return Lane(self.worker, self, LaneKind.MESSAGES, address)
+        return self._lane(LaneKind.MESSAGES, address)
+
+    def _lane(self, kind: LaneKind, address: EndpointAddress) -> Lane:
+        return Lane(self.worker, self, kind, address if self.connected else None)
 
     @property
     def lanes(self) -> list[Lane]:
         """Those that have been used."""
         return [self.__dict__[name] for name in ("memory", "tagged", "messages") if name in self.__dict__]
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way on any of them."""
+        return all(lane.idle for lane in self.lanes)
 
     def check(self) -> None:
         """Raise what keeps it from being used: INVALID_PARAM when it is closed, or its failure."""
@@ -84,6 +124,17 @@ class Endpoint(UcpObject, ucp_ep_h):
             self._check_open()
         if self.failure is not None:
             raise ucs_error(self.failure, f"{self!r} has failed")
+
+    def connect(self, remote: WorkerAddress) -> None:
+        """It goes to this worker, where its other end is ready: what waits is sent."""
+        self.remote = remote
+        self.connected = True
+        for lane in self.lanes:
+            address = remote.messages if lane.kind is LaneKind.MESSAGES else remote.main
+            if address is None:
+                lane.abandon(UcsStatus.UCS_ERR_UNREACHABLE)
+            else:
+                lane.connect(address)
 
     # Messages between drivers
 
@@ -116,44 +167,132 @@ class Endpoint(UcpObject, ucp_ep_h):
         def send() -> None:
             post(sent, False, lane.entry(), _SEND, _IMMEDIATE, 0, 0, data.nbytes, 0, 0, start, 0, header)
 
-        lane.submit(send)
+        lane.submit(send, 1, sent)
 
     def wire(self) -> None:
-        """Say who sends, ahead of everything else on the lane for messages."""
-        self.wired = True
-        self.send_message(MessageKind.WIREUP_REQUEST, memoryview(self.worker.pack_address()))
+        """Let the other end know of this one, if it can be told and was not."""
+        if not self.wired and self.remote.messages is not None:
+            self.wired = True
+            self.send_message(MessageKind.WIREUP_REQUEST, memoryview(self.worker.pack_address()))
 
     def heard(self, header: Header) -> None:
         """The other end has said who it is."""
+        self._known = True
 
     def gone(self) -> None:
         """The other end was closed."""
+        self._left = True
         self.fail(UcsStatus.UCS_ERR_CONNECTION_RESET)
 
     # Its end
 
     def fail(self, status: UcsStatus) -> None:
-        """It cannot be used any more. The application is told once, by the next progress."""
-        if self.failure is not None or self._closed:
-            return
-        self.failure = status
-        self._end(status)
-        for lane in self.lanes:
-            lane.abandon()
-        handler = self.err_handler
-        if handler is not None:
-            self.worker.soon.append(lambda: None if self._closed else handler(self.err_arg, self, status))
+        """It cannot be used any more. Its requests and the application are told by the next progress, once."""
+        if self.failure is None and not self._over:
+            self.failure = status
+            self.worker.soon.append(self._tell_failure)
 
-    def _end(self, status: UcsStatus) -> None:
-        for follower in self.worker.followers:
-            follower.endpoint_ended(self, status)
+    def _tell_failure(self) -> None:
+        status = self.failure
+        if self._over or status is None:
+            return
+        worker = self.worker
+        for lane in self.lanes:
+            self._give_up(lane)
+            worker.close_lane(lane)
+        if self.link is not None:
+            self.link.end()
+        calls = [functools.partial(lane.abandon, status) for lane in self.lanes]
+        calls += [functools.partial(each.endpoint_ended, self, status) for each in worker.followers]
+        call_all([*calls, self._call_handler])
+
+    def _call_handler(self) -> None:
+        if self.err_handler is not None and self.failure is not None and not self._closed:
+            self.err_handler(self.err_arg, self, self.failure)
+
+    def _give_up(self, lane: Lane) -> None:
+        """Let the NIC end what is under way on a lane: it does not wait for answers any more."""
+        if not lane.idle and lane.number in self.worker.peers:
+            self.worker.peers.fail(lane.number)
+
+    def disconnect(self, request: Request) -> None:
+        """Close it when all that is under way has ended; ``request`` ends then. The other end is told."""
+        for child in list(self._children.values()):
+            child.close()
+        self._closed = True
+        failed_before = self.failure is not None
+        said = False
+
+        def over() -> bool:
+            nonlocal said
+            if not self.idle:
+                return False
+            if self.failure is None and not said:
+                said = True
+                self._say_gone()
+                if not self.idle:
+                    return False
+            self._end()
+            for lane in self.lanes:
+                self.worker.close_lane(lane)
+            lost = self.failure is not None and not failed_before and not said
+            request.complete(self.failure if lost and self.failure is not None else UcsStatus.UCS_OK)
+            return True
+
+        if not over():
+            self.worker.closing[self] = request
+            self.worker.waiters.append(over)
+
+    def cut_short(self) -> None:
+        """It is being closed, and its worker does not wait for that: what is under way ends with CANCELED."""
+        if not self._over:
+            self._release()
 
     def _release(self) -> None:
+        """Close it now: what is under way ends with CANCELED, and then the NIC touches nothing of it any more.
+
+        Of a worker that is being destroyed the NIC goes on with what it has: that waits for it.
+        """
+        worker = self.worker
+        busy = [lane for lane in self.lanes if not lane.idle]
+        requests = [request for lane in busy for request in worker.requests_to(lane.number)]
+        if not worker.ending:
+            for lane in busy:
+                self._give_up(lane)
+            worker.settle([lane.number for lane in busy])
+        if self.failure is None and (worker.ending or all(lane.kind is not LaneKind.MESSAGES for lane in busy)):
+            self._say_gone()
+        calls: list[Callable[[], object]] = [self._end]
+        calls += [functools.partial(each.complete, _CANCELED) for each in requests if isinstance(each, Request)]
+        calls += [functools.partial(lane.abandon, _CANCELED) for lane in busy]
+        calls += [functools.partial(worker.close_lane, lane) for lane in self.lanes]
+        call_all(calls)
+
+    def _say_gone(self) -> None:
+        """Tell the other end, if it can know of this one."""
+        told = self.wired or self._known
+        if told and not self._left and self.connected and self.remote.messages is not None:
+            self.send_message(MessageKind.GONE, memoryview(b""))
+
+    def _end(self) -> None:
+        """It is closed, and found by nobody any more."""
+        self._over = True
+        self.worker.closing.pop(self, None)
         self.on_close(self)
-        self._end(UcsStatus.UCS_ERR_CANCELED)
-        for lane in self.lanes:
-            lane.abandon()
-            self.worker.close_lane(lane)
+        if self.link is not None:
+            self.link.end()
+        call_all([functools.partial(each.endpoint_ended, self, _CANCELED) for each in self.worker.followers])
+
+    def describe(self) -> str:
+        """What it is and does, in lines."""
+        lanes = ", ".join(f"{lane.kind.name.lower()} ({lane.posted - lane.done} under way)" for lane in self.lanes)
+        state = "failed: " + self.failure.name if self.failure is not None else "connected"
+        return (
+            f"# UCP endpoint {self.name}\n#\n"
+            f"#   peer       : {self.remote if self.connected else 'being connected'}\n"
+            f"#   state      : {state if self.connected or self.failure is not None else 'being connected'}\n"
+            f"#   lanes      : {lanes or 'none yet'}\n"
+        )
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.number} to {self.remote}>"

@@ -7,13 +7,21 @@ worker post into one ring; so none may fill it: what exceeds its share waits her
 import enum
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
-from amoeba.core.errors import ResourceError, TryAgainError
+from amoeba.core.errors import FabricError, ResourceError, TryAgainError
 from amoeba.nic.address import EndpointAddress
-from amoeba.ucp.status import UcsStatus
+from amoeba.ucp.status import UcsStatus, status_of
 from amoeba.ucp.worker_base import FailingEndpoint, WorkerBase
 
-__all__ = ["Lane", "LaneKind"]
+__all__ = ["Lane", "LaneKind", "Waiting"]
+
+
+class Waiting(Protocol):
+    """A request, as a lane needs it that has not posted it yet."""
+
+    def abandoned(self, status: UcsStatus) -> None:
+        """It will not be posted, and has ended with this."""
 
 
 class LaneKind(enum.IntEnum):
@@ -42,6 +50,7 @@ class Lane:
         "endpoint",
         "error",
         "kind",
+        "noted",
         "number",
         "posted",
         "share",
@@ -50,8 +59,9 @@ class Lane:
     )
 
     def __init__(
-        self, worker: WorkerBase, endpoint: FailingEndpoint, kind: LaneKind, address: EndpointAddress
+        self, worker: WorkerBase, endpoint: FailingEndpoint, kind: LaneKind, address: EndpointAddress | None
     ) -> None:
+        """``address`` None: it is not known yet; everything waits until :meth:`connect`."""
         self.endpoint = endpoint
         self.worker = worker
         self.kind = kind
@@ -61,13 +71,22 @@ class Lane:
         self.done = 0
         self._rings = worker.rings
         self._open = worker.peers.open
-        entries = worker.rings.entries
-        self.share = entries // 2 if kind is LaneKind.MEMORY else entries // 16
+        self.noted = 0
+        """``posted`` when somebody last looked for lanes that nobody uses."""
+        self.share = 0
         """Most of its operations in the ring; messages may stay there for as long as nobody reads them."""
-        self.waiting: deque[tuple[Callable[[], None], int]] = deque()
-        """What is to be posted, with the descriptors that it takes."""
+        self.waiting: deque[tuple[Callable[[], None], int, Waiting | None]] = deque()
+        """What is to be posted, with the descriptors that it takes, and who is to hear if it cannot be."""
         self.error: UcsStatus | None = None
         """The first error of an operation of which there is no request, until a flush has told it."""
+        if address is not None:
+            self.connect(address)
+
+    def connect(self, address: EndpointAddress) -> None:
+        """It goes there; what waits can be posted."""
+        entries = self.worker.rings.entries
+        self.address = address
+        self.share = entries // 2 if self.kind is LaneKind.MEMORY else entries // 16
 
     @property
     def idle(self) -> bool:
@@ -119,11 +138,10 @@ class Lane:
         room = self._rings.room
         return in_ring < self.share and in_ring < room and descriptors <= room
 
-    def submit(self, post: Callable[[], None], descriptors: int = 1) -> None:
-        """Call ``post``, which posts one request into the ring, now or when it is this operation's turn.
+    def submit(self, post: Callable[[], None], descriptors: int = 1, request: Waiting | None = None) -> None:
+        """Call ``post``, which posts ``request`` into the ring, now or when it is this operation's turn.
 
-        It is called once, later from progress; what it raises then ends nothing but itself: it has to tell its
-        request.
+        It is called once, later from progress. If it fails then, or the endpoint ends before, the request is told.
         """
         if self.may_post(descriptors):
             try:
@@ -133,7 +151,7 @@ class Lane:
             except (TryAgainError, ResourceError):
                 pass  # the peer table, or the peer's entry, is not free now
         self.posted += 1
-        self.waiting.append((post, descriptors))
+        self.waiting.append((post, descriptors, request))
         self.worker.held_lanes[self] = None
 
     def drain(self) -> int:
@@ -141,13 +159,16 @@ class Lane:
         count = 0
         waiting = self.waiting
         while waiting and self._may_begin():
-            post, descriptors = waiting[0]
+            post, descriptors, request = waiting[0]
             if not self._has_room(self.begun - self.done, descriptors):
                 break
             try:
                 post()
             except (TryAgainError, ResourceError):
                 break
+            except FabricError as error:
+                self.done += 1
+                self.refuse(request, status_of(error))
             waiting.popleft()
             count += 1
         return count
@@ -160,8 +181,17 @@ class Lane:
         if self.error is None:
             self.error = status
 
-    def abandon(self) -> None:
-        """Nothing that waits is posted any more."""
-        self.posted -= len(self.waiting)
-        self.waiting.clear()
+    def abandon(self, status: UcsStatus) -> None:
+        """Nothing that waits is posted any more; its requests end with this status."""
         self.worker.held_lanes.pop(self, None)
+        while self.waiting:
+            _, _, request = self.waiting.popleft()
+            self.done += 1
+            self.refuse(request, status)
+
+    def refuse(self, request: Waiting | None, status: UcsStatus) -> None:
+        """Something that was to be posted has ended with this."""
+        if request is None:
+            self.failed(status)
+        else:
+            request.abandoned(status)

@@ -107,7 +107,9 @@ def post(
     lane.submit(
         lambda: rings.post(
             request, more, lane.entry(), opcode, flags, op, datatype, length, address, key, local, result, compare
-        )
+        ),
+        1,
+        request,
     )
 
 
@@ -176,7 +178,7 @@ def _post_copy(
         peer = lane.entry()
         rings.post(posted, more, peer, _WRITE, 0, 0, 0, length, address, key, rings.stash(kept), 0, 0)
 
-    lane.submit(post_later)
+    lane.submit(post_later, 1, posted)
 
 
 def _transfer(
@@ -243,5 +245,6 @@ def _post_pieces(
     lane.submit(
         lambda: post_vector(rings, request, flags, lane.entry(), opcode, 0, 0, operands, [], results, remote),
         len(pieces),
+        request,
     )
     return address + request.length & _U64

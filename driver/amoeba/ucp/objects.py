@@ -1,9 +1,11 @@
 """What all objects of UCX's API have in common."""
 
+from collections.abc import Callable, Iterable
+
 from amoeba.core.lifetime import FabricObject
 from amoeba.ucp.status import invalid_param
 
-__all__ = ["UcpObject"]
+__all__ = ["UcpObject", "call_all"]
 
 
 class UcpObject(FabricObject):
@@ -19,3 +21,15 @@ class UcpObject(FabricObject):
     def _check_open(self) -> None:
         if self._closed:
             raise invalid_param(f"this {type(self).__name__} is closed")
+
+
+def call_all(calls: Iterable[Callable[[], object]]) -> None:
+    """Call each of them, whatever the others raise; then raise the first of that."""
+    raised: BaseException | None = None
+    for call in calls:
+        try:
+            call()
+        except BaseException as error:  # also Ctrl-C in a callback: the others are to hear of their end
+            raised = raised or error
+    if raised is not None:
+        raise raised

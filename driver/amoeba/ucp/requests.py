@@ -8,15 +8,22 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.transport import requests as engine
 from amoeba.transport.requests import Grant, Kind
 from amoeba.ucp.lanes import Lane
-from amoeba.ucp.status import UcsStatus, status_of_completion, ucs_error
-from amoeba.ucp.worker_base import WorkerBase
+from amoeba.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error, wrong_type
+from amoeba.ucp.worker_base import RequestMemory, WorkerBase
 
-__all__ = ["Quiet", "Request"]
+__all__ = ["Quiet", "Request", "request_of"]
 
 _DONE = int(ReturnCode.OK)
+_GIVEN_UP = int(ReturnCode.LOCAL_PDC_FAILED)
 _OWN = int(Kind.OWN)
 _OK = UcsStatus.UCS_OK
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
+
+
+def _status(lane: Lane, code: int) -> UcsStatus:
+    """Of an operation that has not succeeded: why the endpoint has failed, if that is the cause."""
+    failure = lane.endpoint.failure
+    return failure if failure is not None and code == _GIVEN_UP else status_of_completion(code)
 
 
 class Quiet(engine.Request):
@@ -41,7 +48,11 @@ class Quiet(engine.Request):
         lane = self.lane
         lane.done += 1
         if self.status != _DONE:
-            lane.failed(status_of_completion(self.status))
+            lane.failed(_status(lane, self.status))
+
+    def abandoned(self, status: UcsStatus) -> None:
+        """It will not be posted."""
+        self.lane.failed(status)
 
 
 class Request(engine.Request):
@@ -55,6 +66,8 @@ class Request(engine.Request):
 
     lane: Lane | None
     """That it was posted on; None: it has no descriptor of its own."""
+    memory: RequestMemory | None = None
+    """By which the application knows it; None: by itself."""
 
     def __init__(
         self,
@@ -80,20 +93,32 @@ class Request(engine.Request):
         self.length = length
         self.buffers = buffers
         self.grants = grants
+        if worker.request_pool is not None:
+            self.memory = worker.request_pool.take(self)
 
     def over(self) -> None:
         """The NIC has done it: it was taken out of the ring."""
-        assert self.lane is not None
-        self.lane.done += 1
-        self.complete(_OK if self.status == _DONE else status_of_completion(self.status))
+        lane = self.lane
+        assert lane is not None
+        lane.done += 1
+        self.complete(_OK if self.status == _DONE else _status(lane, self.status))
+
+    def abandoned(self, status: UcsStatus) -> None:
+        """It will not be posted."""
+        self.complete(status)
 
     def complete(self, status: UcsStatus) -> None:
         """It has ended; nothing if it has ended before (a forced close does not wait for the NIC)."""
         if self.code is not _IN_PROGRESS:
             return
         self.code = status
-        if self.callback is not None and not self.freed:
-            self.callback(self, status, *self.told(), self.user_data)
+        memory = self.memory
+        try:
+            if self.callback is not None and not self.freed:
+                self.callback(memory or self, status, *self.told(), self.user_data)
+        finally:
+            if self.released or memory is not None:
+                self._settle()
 
     def told(self) -> tuple[Any, ...]:
         """What callbacks of its kind hear besides the status."""
@@ -105,7 +130,9 @@ class Request(engine.Request):
         Raises the error with which it has ended.
         """
         if self.code is _IN_PROGRESS or not immediate:
-            return self
+            return self.memory or self  # type: ignore[return-value]  # what applications use of either is the same
+        if self.memory is not None:
+            self.free()
         if self.code is not _OK:
             raise ucs_error(self.code, f"{type(self).__name__} failed at once")
         return None
@@ -116,7 +143,62 @@ class Request(engine.Request):
     def free(self) -> None:
         """The application has no use for it any more: nobody is called at its end."""
         self.freed = True
+        if self.memory is not None and self.code is not _IN_PROGRESS:
+            self.memory.let_go(self)
+
+    def release(self) -> None:
+        """The same, but its callback is called at its end."""
+        self.released = True
+        if self.code is not _IN_PROGRESS:
+            self.free()
+
+    released = False
+    """The application has no use for it after its end."""
+
+    def _settle(self) -> None:
+        """It has ended, and its callback was called."""
+        self.freed = self.freed or self.released
+        if self.freed and self.memory is not None:
+            self.memory.let_go(self)
+
+    @property
+    def handle(self) -> Any:
+        """By what the application knows it."""
+        return self.memory or self
+
+    def use(self, memory: Any) -> None:
+        """The application knows it by memory of its own, as ucp_request_alloc() gives it; before it is posted.
+
+        Raises INVALID_PARAM for something else, and while another request has that memory.
+        """
+        if memory is None:
+            return
+        if not isinstance(memory, RequestMemory):
+            raise wrong_type("param.request", "a request of ucp_request_alloc()", memory)
+        if memory.request is not None and not memory.request.done:
+            raise invalid_param("param.request is used by an operation that has not ended")
+        if self.memory is not None:
+            self.memory.let_go(self)
+        self.memory = memory
+        memory.request = self
+
+    def describe(self) -> str:
+        """What it is, in words."""
+        return f"{self.what} of {self.length} bytes in host memory: {self.code.name}"
+
+    what = "operation"
+    """What :meth:`describe` calls it."""
 
     @property
     def done(self) -> bool:
         return self.code is not _IN_PROGRESS
+
+
+def request_of(handle: Any) -> Request:
+    """The request that an application knows by this. Raises INVALID_PARAM if there is none, or it was freed."""
+    request = handle.request if isinstance(handle, RequestMemory) else handle
+    if not isinstance(request, Request):
+        raise wrong_type("request", "a request", handle)
+    if request.freed:
+        raise invalid_param("this request was freed")
+    return request

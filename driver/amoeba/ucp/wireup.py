@@ -18,8 +18,12 @@ from amoeba.ucp.inbox import Letter
 from amoeba.ucp.message_headers import Header
 from amoeba.ucp.status import UcsError, UcsStatus
 
-__all__ = ["Connector", "Wireup"]
+__all__ = ["LINKED", "Connector", "Wireup"]
 
+LINKED = 1 << 23
+"""In numbers of endpoints that were made by a socket address."""
+_MOST_REMOTES = 4096
+"""Workers that are remembered when the last endpoint to them is closed."""
 _MOST_UNASKED = 4096
 """Endpoints that peers alone have made; more of them are refused."""
 
@@ -48,8 +52,12 @@ class Wireup:
         self._worker = worker
         self._remotes: dict[int, WorkerAddress] = {}
         """Workers that have sent a WIREUP_REQUEST, by how events name them."""
+        self._by_source: dict[int, list[Endpoint]] = {}
+        """The endpoints to each worker, by how events name it."""
         self._numbers: Counter[int] = Counter()
         """Endpoints of the application's by the uid of the worker at the other end: the number of the next one."""
+        self._links = 0
+        """Endpoints of socket addresses that were begun here."""
         self.handlers: dict[int, Handler] = {MessageKind.GONE: self._gone}
         """By kind; WIREUP_REQUEST is this one's own."""
         self.strangers: dict[int, LateHandler] = {}
@@ -63,8 +71,26 @@ class Wireup:
     def next_number(self, uid: int) -> int:
         """The number of the application's next endpoint to this worker."""
         number = self._numbers[uid]
-        self._numbers[uid] += 1
+        self._numbers[uid] = number + 1
+        return number & LINKED - 1
+
+    def next_link(self) -> int:
+        """A number for the next endpoint that is begun here by a socket address.
+
+        Its other end has the same one but for the last bit, so that both may belong to one worker.
+        """
+        number = LINKED | self._links << 1 & LINKED - 1
+        self._links += 1
         return number
+
+    def knows(self, uid: int, number: int) -> bool:
+        """Whether there is an endpoint with this number to that worker."""
+        return (uid, number) in self._worker.endpoints
+
+    def register(self, endpoint: Endpoint) -> None:
+        """What comes for this endpoint, whose ``remote`` is known, is for it."""
+        self._worker.endpoints[endpoint.remote.uid, endpoint.number] = endpoint
+        self._by_source.setdefault(endpoint.remote.source, []).append(endpoint)
 
     def adopt(self, uid: int, number: int) -> Endpoint | None:
         """The endpoint that a peer has made and the application asks for now."""
@@ -77,18 +103,22 @@ class Wireup:
 
     def forget(self, endpoint: Endpoint) -> None:
         """It is closed: what still comes for it is dropped."""
-        found = self._worker.endpoints.pop((endpoint.remote.uid, endpoint.number), None)
-        if found is not None and found.unasked:
-            self._unasked -= 1
+        remote = endpoint.remote
+        if self._worker.endpoints.get((remote.uid, endpoint.number)) is not endpoint:
+            return  # it was never connected
+        del self._worker.endpoints[remote.uid, endpoint.number]
+        self._unasked -= endpoint.unasked
+        others = self._by_source[remote.source]
+        others.remove(endpoint)
+        if not others:
+            del self._by_source[remote.source]
 
     def memory_lane(self, ip: int, context: int) -> int:
         """The number of a lane by which to read from a sender; one that no lane has if there is none."""
         source = ip << 32 | context
-        remote = self._remotes.get(source)
-        if remote is not None:
-            for endpoint in self._worker.endpoints.values():
-                if endpoint.remote.uid == remote.uid and endpoint.remote.source == source:
-                    return endpoint.memory.number
+        for endpoint in self._by_source.get(source, ()):
+            if endpoint.failure is None:
+                return endpoint.memory.number
         return source
 
     # What comes
@@ -107,11 +137,12 @@ class Wireup:
         if endpoint is None and remote is not None and (late := self.strangers.get(header.kind)) is not None:
             late(header, letter)
             return
-        if endpoint is None or handler is None:
-            self.malformed += 1
-            letter.chunk.release()
+        if endpoint is not None and handler is not None:
+            handler(endpoint, header, letter)
             return
-        handler(endpoint, header, letter)
+        if header.kind != MessageKind.GONE:  # both ends may be closed at the same time
+            self.malformed += 1
+        letter.chunk.release()
 
     def drop(self, letter: Letter) -> None:
         """A message made no sense to its handler."""
@@ -128,26 +159,29 @@ class Wireup:
             return False
         if remote.source != letter.source:
             return False
-        known = self._remotes.get(letter.source)
-        if known is not None and known.uid != remote.uid:
-            self._renewed(known)
-        self._remotes[letter.source] = remote
         key = remote.uid, header.endpoint
         if key not in self._worker.endpoints:
-            if self._unasked >= _MOST_UNASKED:
+            if self._unasked >= _MOST_UNASKED or header.endpoint & LINKED:
                 return False
             self._unasked += 1
-            self._worker.endpoints[key] = self._worker.make_endpoint(remote, header.endpoint, header.endpoint)
+            self._worker.make_endpoint(remote, header.endpoint, header.endpoint)
+        for endpoint in list(self._by_source[letter.source]):
+            if endpoint.remote.uid != remote.uid:
+                # another worker has this address now: the former one is gone
+                endpoint.fail(UcsStatus.UCS_ERR_CONNECTION_RESET)
+        if letter.source not in self._remotes and len(self._remotes) >= _MOST_REMOTES:
+            gone = next((source for source in self._remotes if source not in self._by_source), letter.source)
+            self._remotes.pop(gone, None)
+        self._remotes[letter.source] = remote
         self._worker.endpoints[key].heard(header)
         return True
-
-    def _renewed(self, former: WorkerAddress) -> None:
-        """Another worker has this address now: the former one is gone."""
-        for (uid, _), endpoint in list(self._worker.endpoints.items()):
-            if uid == former.uid and endpoint.remote.source == former.source:
-                endpoint.fail(UcsStatus.UCS_ERR_CONNECTION_RESET)
 
     def _gone(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
         """The other end was closed."""
         letter.chunk.release()
+        uid, number = endpoint.remote.uid, endpoint.number
         endpoint.gone()
+        if endpoint.unasked:
+            endpoint.close()
+            if self._numbers[uid] == number:
+                self._numbers[uid] += 1  # the application's next one pairs with that one's next

@@ -5,25 +5,34 @@ active messages, another one, so that neither kind of message holds up the other
 :meth:`Worker.progress`, callbacks included.
 """
 
+import functools
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from amoeba_model.ucp import NO_CONTEXT
 
 from amoeba.core.errors import FabricError
+from amoeba.core.waiting import Source, Sources
+from amoeba.transport import requests as engine
 from amoeba.transport.context import Context as NicContext
 from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives
 from amoeba.transport.requests import NEVER
 from amoeba.ucp.active_messages import ActiveMessages
 from amoeba.ucp.addresses import WorkerAddress
+from amoeba.ucp.config_keys import AUTO
 from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
 from amoeba.ucp.context import Context
 from amoeba.ucp.endpoint import Endpoint
+from amoeba.ucp.idle_lanes import IdleLanes
 from amoeba.ucp.inbox import Inbox
+from amoeba.ucp.keepalive import Keepalive
+from amoeba.ucp.objects import call_all
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
 from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
+from amoeba.ucp.wakeup import Wakeup
 from amoeba.ucp.wireup import Wireup
 from amoeba.ucp.worker_base import WorkerBase
 
@@ -35,10 +44,19 @@ _EVENTS = 512
 """Of peers, that may wait in either event ring."""
 _MOST_NAME = 31
 """Characters of a name that are kept."""
+_SELDOM = 63
+"""Of so many calls of progress and one, all that find much to do, one looks at what needs no haste, too."""
+_KEEPALIVE = 20.0
+"""Seconds between looks for dead peers if nobody says otherwise."""
 _BATCH = 256
 """Completions, and messages of each kind, that one call of progress takes at most."""
 _TAGGED = ucp_feature.UCP_FEATURE_TAG
 _MESSAGES = ucp_feature.UCP_FEATURE_STREAM | ucp_feature.UCP_FEATURE_AM
+
+
+def _seconds(context: Context, name: str) -> float:
+    value = context.config.value(name)
+    return _KEEPALIVE if value is AUTO else float(value)
 
 
 class Worker(WorkerBase):
@@ -50,6 +68,10 @@ class Worker(WorkerBase):
         self.endpoints: dict[tuple[int, int], Endpoint] = {}
         """By (uid of the worker at the other end, number of the endpoint as that one says it)."""
         self._taken: deque[Any] = deque()
+        self.sources: Sources | None = None
+        """TCP connections and sockets that progress lets go on, from the first one on."""
+        self._passes = 0
+        self._keepalive = Keepalive(self.endpoints, _seconds(context, "KEEPALIVE_INTERVAL"))
         self._failed_lanes: deque[int] = deque()
         super().__init__(context, params)
         try:
@@ -57,6 +79,7 @@ class Worker(WorkerBase):
         except FabricError as error:
             self._closed = True
             raise ucs_error_of(error) from error
+        self.wakeup = Wakeup(self, params) if context.features & ucp_feature.UCP_FEATURE_WAKEUP else None
         self.wireup = Wireup(self)
         self.streams = Streams(self, self.wireup)
         self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
@@ -66,6 +89,7 @@ class Worker(WorkerBase):
         self.main = main = NicContext(self.context.protection)
         self.rings = main.open_rings(_ENTRIES)
         self.peers = main.open_peers()
+        self.idle_lanes = IdleLanes(self.nic, self.peers, self.context.adapter.shortage)
         self.dispatch = main.open_events(_EVENTS, self._number_of, listening=True)
         self.long_sends = main.open_long_sends(lambda: None)
         if self.context.features & _TAGGED:
@@ -123,17 +147,32 @@ class Worker(WorkerBase):
         self.context.adapter.reach(remote.main.mac, *remote.link)
         endpoint = Endpoint(self, remote, number, remote_number)
         endpoint.on_close = self.wireup.forget
-        self.endpoints[remote.uid, number] = endpoint
+        self.wireup.register(endpoint)
         return endpoint
+
+    def add_source(self, source: Source, *, writing: bool = False) -> None:
+        """Let it go on in progress when it is ready."""
+        if self.sources is None:
+            self.sources = Sources()
+            if self.wakeup is not None:
+                self.wakeup.watch(self.sources.fileno())
+        self.sources.add(source, writing=writing)
+
+    def remove_source(self, source: Source) -> None:
+        """Not any more."""
+        if self.sources is not None:
+            self.sources.remove(source)
 
     def connect(self, remote: WorkerAddress, *, loopback: bool = True) -> Endpoint:
         """The application's next endpoint to a worker. Without ``loopback`` the next two to oneself pair up."""
         number = self.wireup.next_number(remote.uid)
+        crossed = remote.uid == self.uid and not loopback
+        remote_number = number ^ 1 if crossed else number
         endpoint = self.wireup.adopt(remote.uid, number)
         if endpoint is None:
-            crossed = remote.uid == self.uid and not loopback
-            endpoint = self.make_endpoint(remote, number, number ^ 1 if crossed else number)
+            endpoint = self.make_endpoint(remote, number, remote_number)
             endpoint.unasked = False
+        endpoint.remote_number = remote_number
         return endpoint
 
     def _number_of(self, ip: int, context: int) -> int:
@@ -155,7 +194,12 @@ class Worker(WorkerBase):
             count = self._go_on()
             if not count:
                 self.nic.advance()
-                count = self._go_on()
+                count = self._go_on() + self._look_around()
+            elif self._passes & _SELDOM == 0:
+                count += self._look_around()
+            self._passes += 1
+            if not count and self.wakeup is not None and self.wakeup.edge:
+                self.wakeup.renew()
         finally:
             self.progressing = False
         return count
@@ -193,6 +237,33 @@ class Worker(WorkerBase):
             count += self._look_at_waiters()
         rings.announce()
         return count
+
+    def _look_around(self) -> int:
+        """What needs no haste: connections, dead peers, and other workers that need entries of the peer table."""
+        sources = self.sources
+        count = 0
+        if sources is not None and len(sources):
+            count = sources.go_on()
+        if self.context.adapter.shortage.waiting:
+            count += self.idle_lanes.help()
+        self._keepalive.look(self)
+        if self.soon:
+            count += self._go_on()
+        return count
+
+    @property
+    def base(self) -> WorkerBase:
+        """This, as the parts of it know it."""
+        return self
+
+    def has_work(self) -> bool:
+        """Whether a call of progress would find something that has come already."""
+        rings, dispatch, messages = self.rings, self.dispatch, self.messages
+        if self._taken or self.soon or self._failed_lanes or rings.absorb() or dispatch.waiting:
+            return True
+        if messages is not None and messages.dispatch is not None and messages.dispatch.waiting:
+            return True
+        return self.sources is not None and self.sources.ready
 
     def _read_inbox(self, inbox: Inbox) -> int:
         assert self.messages is not None
@@ -237,14 +308,45 @@ class Worker(WorkerBase):
                 lane.endpoint.fail(UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT)
         return count
 
+    def requests_to(self, number: int) -> list[engine.Request]:
+        taken = [over for over in self._taken if isinstance(over, engine.Request) and over.dest_addr == number]
+        return [*taken, *self.rings.requests_to(number), *self.long_sends.requests_to(number)]
+
+    def close(self) -> None:
+        """Close it: everything that is under way ends with CANCELED.
+
+        What the NIC has already it may still do, if that does not take long; then it touches nothing any more.
+        Raises INVALID_PARAM inside a callback of progress; what callbacks raise is raised when all is over.
+        """
+        if self._closed or self.ending:
+            return
+        if self.progressing:
+            raise invalid_param("a worker cannot be destroyed inside a callback of its progress")
+        self.ending = self.progressing = True
+        calls: list[Callable[[], object]] = [endpoint.close for endpoint in list(self.endpoints.values())]
+        for endpoint, request in list(self.closing.items()):
+            calls += [endpoint.cut_short, functools.partial(request.complete, UcsStatus.UCS_ERR_CANCELED)]
+        calls += [follower.cancel_all for follower in self.followers]
+        call_all([*calls, self._run_soon, super().close])
+
+    def _run_soon(self) -> None:
+        while self.soon:
+            self.soon.popleft()()
+
     def _release(self) -> None:
         for lane in list(self.held_lanes):
-            lane.abandon()
+            lane.abandon(UcsStatus.UCS_ERR_CANCELED)
+        if self.sources is not None:
+            self.sources.close()
+        if self.wakeup is not None:
+            self.wakeup.close()
         if self.inbox is not None:
             self.inbox.close()
         if self.messages is not None:
             self.messages.close()
         self.main.close()
+        if self.request_pool is not None:
+            self.request_pool.clean()
 
     def __repr__(self) -> str:
         return f"<Worker {self.uid:#x} of {self.nic.device.name}>"

@@ -1,32 +1,35 @@
 """What the parts of a worker know of it; :mod:`amoeba.ucp.worker`, above them, makes them all."""
 
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Sized
 from typing import Any, Protocol
 
-from amoeba.nic.address import EndpointAddress
+from amoeba.transport import requests as engine
 from amoeba.transport.context import Context as NicContext
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.peers import PeerMap
 from amoeba.transport.receives import Receives
 from amoeba.transport.rendezvous import LongReceives, LongSends
-from amoeba.transport.transmit_rings import TransmitRings
+from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 from amoeba.ucp.context import Context
 from amoeba.ucp.fences import FencedLane, Fences
 from amoeba.ucp.handles import ucp_worker_h
+from amoeba.ucp.idle_lanes import IdleLanes, OpenLane
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.objects import UcpObject
 from amoeba.ucp.status import UcsStatus
 from amoeba.ucp.structures import ucp_worker_params_t
 
-__all__ = ["FailingEndpoint", "Follower", "WorkerBase", "WorkerLane"]
+__all__ = ["FailingEndpoint", "Follower", "RequestMemory", "RequestPool", "WorkerBase", "WorkerLane"]
 
 
 class FailingEndpoint(Protocol):
     """Whose lanes they are."""
 
     failure: UcsStatus | None
+    """Why it cannot be used any more."""
 
     def fail(self, status: UcsStatus) -> None:
         """It cannot be used any more."""
@@ -42,7 +45,71 @@ class Follower(Protocol):
         """The worker is being destroyed: all its requests end with CANCELED."""
 
 
-class WorkerLane(FencedLane, Protocol):
+class RequestMemory:
+    """What C has ahead of a request for the application: ``area``, as many bytes as it asked for in ucp_init.
+
+    Where there is any, the application knows its requests by this. It is used again and again.
+    """
+
+    __slots__ = ("_pool", "area", "request")
+
+    def __init__(self, size: int, pool: "RequestPool | None" = None) -> None:
+        self.area = bytearray(size)
+        self._pool = pool
+        self.request: Any = None
+        """The latest operation that it was used for."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the operation is over."""
+        return self.request is None or bool(self.request.done)
+
+    @property
+    def code(self) -> UcsStatus:
+        """Its status, UCS_INPROGRESS until it is over."""
+        return UcsStatus.UCS_OK if self.request is None else self.request.code
+
+    def let_go(self, request: Any) -> None:
+        """An operation needs it no more."""
+        if self._pool is not None and self.request is request:
+            self.request = None
+            self._pool.spare.append(self)
+
+
+class RequestPool:
+    """The request memory of a worker: each is prepared once, and given up with the worker."""
+
+    def __init__(self, size: int, init: Callable[[Any], None] | None, cleanup: Callable[[Any], None] | None) -> None:
+        self.spare: list[RequestMemory] = []
+        self._size = size
+        self._init = init
+        self._cleanup = cleanup
+        self._every: list[RequestMemory] = []
+
+    def new(self, *, own: bool = False) -> RequestMemory:
+        """Memory that was prepared. ``own``: it is the application's, for as long as it likes."""
+        memory = RequestMemory(self._size, None if own else self)
+        if self._init is not None:
+            self._init(memory)
+        self._every.append(memory)
+        return memory
+
+    def take(self, request: Any) -> RequestMemory:
+        """Memory for a request."""
+        memory = self.spare.pop() if self.spare else self.new()
+        memory.request = request
+        return memory
+
+    def clean(self) -> None:
+        """Give all of it up."""
+        every, self._every = self._every, []
+        self.spare.clear()
+        if self._cleanup is not None:
+            for memory in every:
+                self._cleanup(memory)
+
+
+class WorkerLane(OpenLane, FencedLane, Protocol):
     """A lane as its worker knows it: see :class:`amoeba.ucp.lanes.Lane`."""
 
     error: UcsStatus | None
@@ -51,23 +118,14 @@ class WorkerLane(FencedLane, Protocol):
     def for_memory(self) -> bool: ...
 
     @property
-    def number(self) -> int: ...
-
-    @property
-    def address(self) -> EndpointAddress: ...
-
-    @property
     def endpoint(self) -> FailingEndpoint: ...
 
     @property
     def waiting(self) -> Sized: ...
 
-    @property
-    def idle(self) -> bool: ...
-
     def drain(self) -> int: ...
 
-    def abandon(self) -> None: ...
+    def abandon(self, status: UcsStatus) -> None: ...
 
 
 class WorkerBase(UcpObject, ucp_worker_h):
@@ -78,6 +136,8 @@ class WorkerBase(UcpObject, ucp_worker_h):
     rings: TransmitRings
     peers: PeerMap
     """By numbers of lanes."""
+    idle_lanes: IdleLanes
+    """Which of the lanes have an entry of the peer table."""
     dispatch: Dispatch
     """Of ``main``'s events."""
     long_sends: LongSends
@@ -109,6 +169,15 @@ class WorkerBase(UcpObject, ucp_worker_h):
         """Inside :meth:`progress`, and so inside callbacks."""
         self.followers: list[Follower] = []
         """Told of ends, in this order."""
+        self.ending = False
+        """It is being destroyed."""
+        self.closing: dict[Any, Any] = {}
+        """Endpoints that are closed when all is over, with the request of the closing."""
+        given = context.params
+        self.request_pool: RequestPool | None = None
+        """Memory for requests, if the application wants any in them."""
+        if given.request_size or given.request_init is not None or given.request_cleanup is not None:
+            self.request_pool = RequestPool(given.request_size or 0, given.request_init, given.request_cleanup)
         self._next_lane = 0
         super().__init__(context)
 
@@ -119,6 +188,18 @@ class WorkerBase(UcpObject, ucp_worker_h):
     def pack_address(self) -> bytes:
         """What peers must know to reach it: a UCP_ADDRESS."""
         raise NotImplementedError
+
+    def requests_to(self, number: int) -> list[engine.Request]:
+        """Requests to the peer of the lane with this number of which nobody has heard the end."""
+        raise NotImplementedError
+
+    def settle(self, numbers: list[int]) -> None:
+        """Wait until the NIC has ended everything on lanes with these numbers, which it was told to give up."""
+        peers = self.peers
+        watched = [number for number in numbers if number in peers]
+        if watched:
+            deadline = time.monotonic() + DRAIN_TIME
+            self.rings.wait_until(lambda: not any(map(peers.busy, watched)), deadline, DRAIN_ROUNDS)
 
     # Lanes
 
@@ -147,19 +228,19 @@ class WorkerBase(UcpObject, ucp_worker_h):
 
     def open_lane(self, lane: WorkerLane) -> int:
         """The entry of a lane in the peer table, opened if it was not. Raises what :meth:`PeerMap.find` raises."""
-        peers = self.peers
-        if lane.number not in peers:
-            peers.add(lane.number, lane.address)
-        return peers.find(lane.number)
+        if lane.number not in self.peers:
+            self.idle_lanes.open(lane)
+        return self.peers.find(lane.number)
 
     def close_lane(self, lane: WorkerLane) -> None:
         """Close a lane when nothing is under way on it, and give its entry of the peer table back; does not wait."""
 
         def close() -> bool:
+            if lane.number not in self.lanes:
+                return True
             if not lane.idle:
                 return False
-            if lane.number in self.peers:
-                self.peers.forget(lane.number)
+            self.idle_lanes.close(lane)
             self.lanes.pop(lane.number, None)
             return True
 

@@ -20,7 +20,7 @@ __all__ = [
     "ucp_worker_release_address",
 ]
 
-_DEBUG_STRING = 256
+DEBUG_STRING = 256
 """Most characters of what ucp_request_query says of a request."""
 
 
@@ -81,7 +81,7 @@ def ucp_worker_query(worker: Worker, attr: ucp_worker_attr_t) -> ucp_worker_attr
         address_length=len(address),
         max_am_header=worker.active_messages.most_header,
         name=worker.name,
-        max_debug_string=_DEBUG_STRING,
+        max_debug_string=DEBUG_STRING,
     )
 
 

@@ -1,0 +1,142 @@
+"""Lanes that nobody uses give their entries of the peer table to others, and their PDCs at the target.
+
+A NIC has fewer entries than a worker may have lanes, and each open one takes one of the target's packet delivery
+contexts, too. So a lane is open only while it is used, or while there is room: where there is none, the one that was
+not used for longest is closed, and opened again when it is used. It had nothing under way, so nothing changes its
+order.
+"""
+
+from collections import Counter
+from typing import Protocol
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.nic.address import EndpointAddress
+from amoeba.nic.nic import Nic
+from amoeba.transport.peers import PeerMap
+
+__all__ = ["IdleLanes", "OpenLane", "Shortage"]
+
+_SPARE = 4
+"""Entries of the peer table that lanes leave to those who are read from without an endpoint."""
+
+
+class OpenLane(Protocol):
+    """A lane, as this needs it."""
+
+    noted: int
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def address(self) -> EndpointAddress | None: ...
+
+    @property
+    def posted(self) -> int: ...
+
+    @property
+    def idle(self) -> bool: ...
+
+
+class Shortage:
+    """Of entries of one NIC's peer table: which lanes wait for one, of all workers on it."""
+
+    def __init__(self) -> None:
+        self.waiting: set[OpenLane] = set()
+
+
+class IdleLanes:
+    """The open lanes of one worker, through ``peers`` of its rings."""
+
+    def __init__(self, nic: Nic, peers: PeerMap, shortage: Shortage) -> None:
+        self._nic = nic
+        self._peers = peers
+        self._shortage = shortage
+        self._open: dict[OpenLane, None] = {}
+        """Oldest first, as far as somebody has looked."""
+        self._by_target: Counter[int] = Counter()
+        """Entries in use by the target's IPv4 address, also while they are being closed."""
+        self._closing: Counter[int] = Counter()
+        """Of these, those that are being closed."""
+        self._waiting: dict[OpenLane, int] = {}
+        """Those that could not be opened, with their targets."""
+        self._wanted: Counter[int] = Counter()
+        """How many these are, by target."""
+        self._most_per_target = max(nic.parameters.target_pdcs // 2, 3)
+        """Half of what the target has, as others have PDCs there, too; it is taken for a NIC like this one."""
+
+    def open(self, lane: OpenLane) -> None:
+        """Store an entry for it. Raises FI_ENOSPC if there is none now; it is to be tried again then."""
+        assert lane.address is not None
+        target = lane.address.ip
+        crowded = self._by_target[target] >= self._most_per_target
+        if crowded or len(self._nic.peers.free) <= min(_SPARE, self._nic.parameters.peers // 4):
+            if lane not in self._waiting:
+                self._waiting[lane] = target
+                self._wanted[target] += 1
+                self._shortage.waiting.add(lane)
+            wanted = self._wanted[target] if crowded else len(self._waiting)
+            closing = self._closing[target] if crowded else self._closing.total()
+            if closing < wanted:
+                self._close_oldest(target if crowded else None)
+            raise fabric_error(
+                Errno.FI_ENOSPC, "no entry of the peer table is free until an idle lane is closed"
+            )
+        self._peers.add(lane.number, lane.address)
+        self.forget(lane)
+        self._by_target[target] += 1
+        lane.noted = lane.posted
+        self._open[lane] = None
+
+    def close(self, lane: OpenLane) -> None:
+        """Give its entry back, when all before has been answered; it is idle, or has failed."""
+        self.forget(lane)
+        if lane not in self._open:
+            return
+        del self._open[lane]
+        assert lane.address is not None
+        target = lane.address.ip
+        self._closing[target] += 1
+
+        def closed() -> None:
+            self._closing[target] -= 1
+            self._by_target[target] -= 1
+
+        self._peers.forget(lane.number, closed)
+
+    def forget(self, lane: OpenLane) -> None:
+        """It does not wait for an entry any more."""
+        target = self._waiting.pop(lane, None)
+        if target is not None:
+            self._wanted[target] -= 1
+            self._shortage.waiting.discard(lane)
+
+    def help(self) -> int:
+        """Close a lane if other workers on the NIC need entries; how many."""
+        others = len(self._shortage.waiting) - len(self._waiting)
+        return self._close_oldest(None) if others > self._closing.total() else 0
+
+    def _close_oldest(self, target: int | None) -> int:
+        """Close the lane that was not used for longest, to this target if one is named; how many."""
+        idle = None
+        for lane in list(self._open):
+            if target is not None and (lane.address is None or lane.address.ip != target):
+                continue
+            if lane.noted != lane.posted:  # used since somebody looked: it is among the youngest
+                lane.noted = lane.posted
+                del self._open[lane]
+                self._open[lane] = None
+            elif lane.idle:
+                idle = lane
+                break
+        if idle is None:
+            idle = next((lane for lane in self._open if lane.idle and self._is_of(lane, target)), None)
+        if idle is None:
+            return 0
+        self.close(idle)
+        return 1
+
+    @staticmethod
+    def _is_of(lane: OpenLane, target: int | None) -> bool:
+        return target is None or (lane.address is not None and lane.address.ip == target)
