@@ -8,18 +8,28 @@ absent fields are None: docs/ucp.md has the rules.
 
 from amoeba.ucp import adapter, config, constants, datatypes, handles, library, members, status, structures
 from amoeba.ucp.adapter import *  # noqa: F403  the names that C has, declared in the __all__ of each file
-from amoeba.ucp.calls import contexts, endpoints, listeners, requests, streams, wakeup, workers
-from amoeba.ucp.calls.contexts import *  # noqa: F403
-from amoeba.ucp.calls.endpoints import *  # noqa: F403
-from amoeba.ucp.calls.listeners import *  # noqa: F403
-from amoeba.ucp.calls.requests import *  # noqa: F403
-from amoeba.ucp.calls import active_messages, atomics, contexts, endpoints, flushes, memory, rma, streams, workers
+from amoeba.ucp.calls import (
+    active_messages,
+    atomics,
+    contexts,
+    endpoints,
+    flushes,
+    listeners,
+    memory,
+    requests,
+    rma,
+    streams,
+    wakeup,
+    workers,
+)
 from amoeba.ucp.calls.active_messages import *  # noqa: F403
 from amoeba.ucp.calls.atomics import *  # noqa: F403
 from amoeba.ucp.calls.contexts import *  # noqa: F403
 from amoeba.ucp.calls.endpoints import *  # noqa: F403
 from amoeba.ucp.calls.flushes import *  # noqa: F403
+from amoeba.ucp.calls.listeners import *  # noqa: F403
 from amoeba.ucp.calls.memory import *  # noqa: F403
+from amoeba.ucp.calls.requests import *  # noqa: F403
 from amoeba.ucp.calls.rma import *  # noqa: F403
 from amoeba.ucp.calls.streams import *  # noqa: F403
 from amoeba.ucp.calls.wakeup import *  # noqa: F403
@@ -47,8 +57,8 @@ __all__ += handles.__all__
 __all__ += library.__all__
 __all__ += listeners.__all__
 __all__ += members.__all__
-__all__ += requests.__all__
 __all__ += memory.__all__
+__all__ += requests.__all__
 __all__ += rma.__all__
 __all__ += status.__all__
 __all__ += streams.__all__
