@@ -6,41 +6,13 @@ import amoeba.ucp as ucp
 import pytest
 from amoeba.ucp.status import UcsError
 from entities import Entity, finish, wait_for
-
-ALL = 2**64 - 1
-OK, IN_PROGRESS = ucp.UcsStatus.UCS_OK, ucp.UcsStatus.UCS_INPROGRESS
-PAYLOAD = 4096
-
-
-def send(entity, tag, data, **param):
-    return ucp.ucp_tag_send_nbx(entity.ep, data, len(data), tag, ucp.ucp_request_param_t(**param))
-
-
-def receive(entity, buffer, tag, mask=ALL, **param):
-    return ucp.ucp_tag_recv_nbx(entity.worker, buffer, len(buffer), tag, mask, ucp.ucp_request_param_t(**param))
-
-
-def settle(*entities):
-    """Until nothing goes on any more."""
-    quiet = 0
-    while quiet < 20:
-        quiet = 0 if sum(entity.progress() for entity in entities) else quiet + 1
+from tagged import ALL, BYTE, IN_PROGRESS, OK, PAYLOAD, arrive, couple_of, receive, send, settle
 
 
 @pytest.fixture
 def couple(models):
     """(sender, receiver) on models."""
-    sender, receiver = Entity(models[0]), Entity(models[1])
-    sender.connect(receiver)
-    receiver.connect(sender)
-    return sender, receiver
-
-
-def arrive(sender, receiver, messages):
-    """Send messages that nobody receives, and let them come; what the calls returned."""
-    requests = [send(sender, tag, data) for tag, data in messages]
-    settle(sender, receiver)
-    return requests
+    return couple_of(models)
 
 
 def test_send_recv_unexp(pair):
@@ -159,7 +131,7 @@ def test_send_recv_nb_partial_exp_medium_and_short_exp(couple):
 def test_sync_send_unexp(pair, length):
     """Over when a receive has met it, and not when it has been probed, nor taken."""
     sender, receiver = pair
-    sent = ucp.ucp_tag_send_sync_nb(sender.ep, bytes(length), length, ucp.ucp_dt_make_contig(1), 3, None)
+    sent = ucp.ucp_tag_send_sync_nb(sender.ep, bytes(length), length, BYTE, 3, None)
     wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, 3, ALL, 0)[0], sender, receiver)
     message, info = ucp.ucp_tag_probe_nb(receiver.worker, 3, ALL, 1)
     for _ in range(50):
@@ -304,8 +276,7 @@ def test_without_immediate_completion_callbacks_run_once_each(couple):
     finish(request, sender, receiver)
     settle(sender, receiver)
     assert told == [(sent, OK, None), (request, OK, ucp.ucp_tag_recv_info_t(1, 4), None)]
-    byte = ucp.ucp_dt_make_contig(1)
-    old = ucp.ucp_tag_recv_nb(receiver.worker, buffer, 4, byte, 1, ALL, lambda *args: told.append(args))
+    old = ucp.ucp_tag_recv_nb(receiver.worker, buffer, 4, BYTE, 1, ALL, lambda *args: told.append(args))
     assert old.code == IN_PROGRESS
     send(sender, 1, b"more")
     finish(old, sender, receiver)
@@ -316,15 +287,14 @@ def test_requests_of_ones_own_are_polled(couple):
     sender, receiver = couple
     own = ucp.ucp_request_alloc(receiver.worker)
     buffer = bytearray(4)
-    byte = ucp.ucp_dt_make_contig(1)
-    assert ucp.ucp_tag_recv_nbr(receiver.worker, buffer, 4, byte, 7, ALL, own) == IN_PROGRESS
+    assert ucp.ucp_tag_recv_nbr(receiver.worker, buffer, 4, BYTE, 7, ALL, own) == IN_PROGRESS
     assert ucp.ucp_tag_recv_request_test(own)[0] == IN_PROGRESS
-    assert ucp.ucp_tag_send_nbr(sender.ep, b"here", 4, byte, 7, ucp.ucp_request_alloc(sender.worker)) == OK
+    assert ucp.ucp_tag_send_nbr(sender.ep, b"here", 4, BYTE, 7, ucp.ucp_request_alloc(sender.worker)) == OK
     wait_for(lambda: ucp.ucp_request_check_status(own) == OK, sender, receiver)
     assert ucp.ucp_tag_recv_request_test(own) == (OK, ucp.ucp_tag_recv_info_t(7, 4))
     assert ucp.ucp_request_test(own) == (OK, ucp.ucp_tag_recv_info_t(7, 4))
     own = ucp.ucp_request_alloc(sender.worker)
-    assert ucp.ucp_tag_send_nbr(sender.ep, bytes(9000), 9000, byte, 7, own) == IN_PROGRESS
+    assert ucp.ucp_tag_send_nbr(sender.ep, bytes(9000), 9000, BYTE, 7, own) == IN_PROGRESS
     finish(receive(receiver, bytearray(9000), 7), sender, receiver)
     wait_for(lambda: ucp.ucp_request_check_status(own) == OK, sender, receiver)
 
