@@ -80,7 +80,7 @@ def test_without_messages_the_nic_holds_what_comes_after(two):
 
 
 def test_messages_that_nobody_reads_hold_up_no_memory_operation_fence_or_not(two):
-    sender, receiver, eps, heap, keys = two
+    sender, _, eps, heap, keys = two
     # the receiver makes no progress, so that they fill its buffers, and the NIC sends them again and again
     for _ in range(400):
         eps[0].send_message(MessageKind.STREAM, memoryview(bytes(4096)))

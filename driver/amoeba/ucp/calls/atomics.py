@@ -20,7 +20,7 @@ from amoeba.ucp.atomic_operations import (
     update_with_request,
 )
 from amoeba.ucp.calls.arguments import U32, U64, checked_target, outside_callbacks
-from amoeba.ucp.calls.blocking import until_over
+from amoeba.ucp.calls.blocking import handed_out, until_over
 from amoeba.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t, ucp_feature
 from amoeba.ucp.datatypes import BYTES, bytes_of, ucp_dt_make_contig
 from amoeba.ucp.endpoint import Endpoint
@@ -98,8 +98,8 @@ def ucp_atomic_fetch_nb(
     value = _truncated("value", value, place.size)
     reply = bytes_of(result, place.size, writable=True, name="result")
     if op == CSWAP:
-        return compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read)
-    return fetch(key.lane, op, value, reply, place, read)
+        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
+    return handed_out(fetch(key.lane, op, value, reply, place, read))
 
 
 def ucp_atomic_op_nbx(
@@ -133,8 +133,8 @@ def ucp_atomic_op_nbx(
     if read.forced:
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "an atomic that fetches is not over at once")
     if op == CSWAP:
-        return compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read)
-    return fetch(key.lane, op, value, reply, place, read)
+        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
+    return handed_out(fetch(key.lane, op, value, reply, place, read))
 
 
 def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) -> Request | None:
@@ -143,7 +143,7 @@ def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) 
     if read.immediate:
         update(key.lane, op, value, place.size, place.address, place.key, read.many)
         return None
-    return update_with_request(key.lane, op, value, place, read)
+    return handed_out(update_with_request(key.lane, op, value, place, read))
 
 
 def ucp_atomic_add32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
