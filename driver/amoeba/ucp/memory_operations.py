@@ -106,7 +106,7 @@ def post(
 ) -> None:
     """Post a request of one descriptor, now or when it is its turn."""
     entry = lane.entry_now()
-    rings = lane.worker.rings
+    rings = lane.rings
     if entry is not None:
         rings.post(request, more, entry, opcode, flags, op, datatype, length, address, key, local, result, compare)
         lane.posted += 1
@@ -173,7 +173,7 @@ def _post_copy(
         posted.grants = ((start, length, False),)
         post(lane, posted, more, _WRITE, 0, 0, 0, length, address, key, start, 0, 0)
         return
-    rings = lane.worker.rings
+    rings = lane.rings
     entry = lane.entry_now()
     if entry is not None:
         rings.post(posted, more, entry, _WRITE, 0, 0, 0, length, address, key, rings.stash((view,)), 0, 0)
@@ -249,7 +249,7 @@ def _post_pieces(
     request.length = sum(buffer.length for buffer in buffers)
     remote = [Segment(address, request.length, key)]
     flags = PostFlags.MORE if more else PostFlags.NONE
-    rings = lane.worker.rings
+    rings = lane.rings
     lane.submit(
         lambda: post_vector(rings, request, flags, lane.entry(), opcode, 0, 0, operands, [], results, remote),
         len(pieces),

@@ -89,7 +89,27 @@ def ucp_put_nbx(
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
     """Write ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
-    return handed_out(_put(ep, buffer, count, remote_addr, rkey, read_param(param), "ucp_put_nbx"))
+    read = read_param(param)
+    if (
+        rkey.__class__ is RemoteKey
+        and rkey.rma is ep
+        and ep.failure is None
+        and buffer.__class__ is bytes
+        and count.__class__ is int
+        and 0 < count <= INLINE_SIZE
+        and count == len(buffer)
+        and remote_addr.__class__ is int
+        and not remote_addr >> 64
+        and read.immediate
+        and read.datatype == BYTES
+    ):
+        lane = rkey.lane
+        post(
+            lane, Quiet(lane, _WRITES, count), read.many, _WRITE, _INLINE, 0, 0, count, remote_addr, rkey.key,
+            _number(buffer, "little"), 0, 0,
+        )  # fmt: skip
+        return None
+    return handed_out(_put(ep, buffer, count, remote_addr, rkey, read, "ucp_put_nbx"))
 
 
 def ucp_get_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
