@@ -10,8 +10,8 @@ from amoeba.transport import requests as engine
 from amoeba.transport.context import Context as NicContext
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.receives import Receives
 from amoeba.transport.rendezvous import LongReceives, LongSends
+from amoeba.transport.takeover import BoundlessReceives
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 from amoeba.ucp.context import Context
 from amoeba.ucp.fences import FencedLane, Fences
@@ -144,7 +144,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
     dispatch: Dispatch
     """Of ``main``'s events."""
     long_sends: LongSends
-    receives: Receives
+    receives: BoundlessReceives
     """Of tagged messages; only with that feature."""
     messages: NicContext | None = None
     """For streams and active messages; None without those features."""
