@@ -315,19 +315,24 @@ def test_rndv_flag_zero_send(two):
 
 def test_send_eager_flag_and_just_header_rndv(two):
     """EAGER wins over RNDV and the threshold; without data nothing is left at the sender unless the flag says so."""
-    sender, receiver = two
-    sender.worker.active_messages.rendezvous_above = 0
+    _, receiver = two
+    config = ucp.ucp_config_read()
+    ucp.ucp_config_modify(config, "RNDV_THRESH", "1")
+    context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_AM), config, adapter=receiver.adapter)
+    sender = Entity(receiver.adapter)
+    sender.worker = ucp.ucp_worker_create(context, ucp.ucp_worker_params_t())
+    sender.connect(receiver)
     came = Messages(receiver, lambda came: IN_PROGRESS if came.attr & IS_RNDV else OK)
     for data, header, flags in ((b"x" * 9, b"h", EAGER), (b"x" * 9, b"h", EAGER | RNDV), (b"", b"h", 0)):
         send(sender.ep, data, header, flags=flags)
-        wait_for(lambda: came.came, *two)
+        wait_for(lambda: came.came, sender, receiver)
         assert not came.attr & IS_RNDV
         came.came.clear()
     request = send(sender.ep, b"x")
-    wait_for(lambda: came.came, *two)
+    wait_for(lambda: came.came, sender, receiver)
     assert came.attr == IS_RNDV
     ucp.ucp_am_data_release(receiver.worker, came.data)
-    assert finish(request, *two) == OK
+    assert finish(request, sender, receiver) == OK
 
 
 @pytest.mark.parametrize("alignment", [64, 4096])

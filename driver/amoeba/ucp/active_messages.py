@@ -183,7 +183,8 @@ class ActiveMessages:
         """Those that are not posted yet."""
         self.most_header = min(_MOST_HEADER, self._payload - UCP_LONG_MESSAGE.size)
         """Bytes of the longest header."""
-        self.rendezvous_above = _RENDEZVOUS_ABOVE
+        threshold = worker.context.config.value("RNDV_THRESH")
+        self._rendezvous_above = _RENDEZVOUS_ABOVE if threshold is None else max(0, threshold - 1)
         """Longer messages than this are left for the receiver to read, unless their sender says otherwise."""
         self.unhandled = 0
         """Messages that were dropped because there was no such handler for them."""
@@ -223,7 +224,7 @@ class ActiveMessages:
         """
         length, headed = layout.length, header.nbytes
         total = length + headed
-        long = not flags & _EAGER and not old and (length > self.rendezvous_above or flags & _RNDV)
+        long = not flags & _EAGER and not old and (length > self._rendezvous_above or flags & _RNDV)
         told = _WANTS_REPLY if flags & _REPLY else 0
         if not long and total <= self._payload:
             kind = _AM_OLD if old else _AM
