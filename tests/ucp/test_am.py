@@ -5,6 +5,7 @@ import random
 import amoeba.ucp as ucp
 import pytest
 from amoeba.core.buffers import address_of
+from amoeba.transport.rendezvous import Record
 from amoeba.ucp.active_messages import MOST_EAGER, AmDescriptor
 from amoeba.ucp.adapter import open_adapters
 from amoeba_model.impairments import Impairments
@@ -624,10 +625,8 @@ def test_malformed_messages_are_dropped_and_counted(two):
     assert receiver.ep.incoming is None
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_messages_harm_nobody(models, seed):
-    """Whatever a peer sends, progress raises nothing, and honest messages still come; print(seed) repeats it."""
-    sender, receiver = Entity(models[0]), Entity(models[1])
+def send_at_random(sender, receiver, seed, count):
+    """Whatever a peer sends, progress raises nothing, and honest messages still come."""
     sender.connect(receiver)
     receiver.connect(sender)
     came = Messages(receiver, lambda came: IN_PROGRESS if came.attr & IS_RNDV else OK)
@@ -635,21 +634,38 @@ def test_random_messages_harm_nobody(models, seed):
     send(sender.ep, b"hello")
     numbers = random.Random(seed)
     kinds = [kind for kind in MessageKind if kind not in (MessageKind.WIREUP_REQUEST, MessageKind.GONE)] + [13, 15]
-    for count in range(3000):
+    home = Record(5, 4, sender.worker.main.address).pack()
+    for number in range(count):
         size = numbers.choice((0, 1, 8, 16, 40, 41, numbers.randrange(300)))
         data = bytearray(numbers.randbytes(size))
         if numbers.random() < 0.5:
             data[1:8] = bytes(min(7, max(0, size - 1)))  # small lengths
+        if numbers.random() < 0.2 and size >= len(home):
+            data[: len(home)] = home  # a place that cannot be read
         sender.ep.send_message(
             numbers.choice(kinds),
             memoryview(data),
             flags=numbers.choice((0, MessageFlags.REPLY, MessageFlags.OLD, 15)),
             am_id=numbers.choice((ID, ID + 1, 9)),
-            header_length=numbers.choice((0, 0, size, numbers.randrange(65536))),
+            header_length=numbers.choice((0, 0, size, max(0, size - 40), numbers.randrange(65536))),
         )
-        if not count % 50:
+        if not number % 50:
             sender.progress(), receiver.progress()
     send(sender.ep, b"honest", b"last")
     wait_for(lambda: came.came and came.came[-1] == (b"last", b"honest", 6), sender, receiver)
-    assert receiver.worker.wireup.malformed > 500
+    assert receiver.worker.wireup.malformed > count // 6
     assert receiver.worker.inbox._out <= 32
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_messages_harm_nobody(models, seed):
+    print(f"send_at_random with seed {seed}, 2000 messages")
+    send_at_random(Entity(models[0]), Entity(models[1]), seed, 2000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "count"), [("model", 100_000), ("rtl", 10_000)])
+def test_many_random_messages_harm_nobody(kind, count):
+    print(f"send_at_random with seed 99, {count} messages")
+    with open_adapters((kind, kind), rtl_options={"host_latency": 40}) as adapters:
+        send_at_random(Entity(adapters[0]), Entity(adapters[1]), 99, count)
