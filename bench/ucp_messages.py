@@ -126,13 +126,28 @@ def _send_stream(pair: _Pair, size: int, count: int) -> None:
     pair.until(lambda: received.done)
 
 
-def ucp_message_rates(count: int = 2048, kind: str = "rtl") -> dict[str, float]:
-    """Cycles per active message and per chunk of a stream of 8 bytes."""
+_SMALL: dict[str, Callable[[_Pair, int], None]] = {
+    "active message": lambda pair, count: _send_messages(pair, WORD, count, 0),
+    "chunk of a stream": lambda pair, count: _send_stream(pair, WORD, count),
+}
+_LONG: dict[str, tuple[Callable[[_Pair, int], None], Stage]] = {
+    "active message in fragments": (
+        lambda pair, count: _send_messages(pair, LONG, count, ucp.UCP_AM_SEND_FLAG_EAGER),
+        Stage.EVENT_WRITTEN,
+    ),
+    "active message that is read": (
+        lambda pair, count: _send_messages(pair, LONG, count, ucp.UCP_AM_SEND_FLAG_RNDV),
+        Stage.COMPLETION_WRITTEN,
+    ),
+    "send into a stream": (lambda pair, count: _send_stream(pair, LONG, count), Stage.EVENT_WRITTEN),
+}
+"""And what tells of their progress at the receiver: events of packets, or the ends of its own reads."""
+
+
+def ucp_message_rates(count: int = 1024, kind: str = "rtl") -> dict[str, float]:
+    """Cycles per active message and per chunk of a stream, of 8 bytes each."""
     rates = {}
-    for name, send in (
-        ("active message of 8 bytes", lambda pair, number: _send_messages(pair, WORD, number, 0)),
-        ("chunk of 8 bytes of a stream", lambda pair, number: _send_stream(pair, WORD, number)),
-    ):
+    for name, send in _SMALL.items():
         with _pair(kind) as pair:
             send(pair, 1)
             pair.trace()
@@ -141,22 +156,14 @@ def ucp_message_rates(count: int = 2048, kind: str = "rtl") -> dict[str, float]:
     return rates
 
 
-def ucp_transfers(size: int = LONG, count: int = 24, kind: str = "rtl") -> dict[str, float]:
-    """Payload bytes per cycle of long active messages and of a stream, in the middle half of their packets."""
+def ucp_transfers(count: int = 16, kind: str = "rtl") -> dict[str, float]:
+    """Payload bytes per cycle of 64 KiB each, in the middle half."""
     rates = {}
-    for name, send in (
-        (
-            "64 KiB active message, in fragments",
-            lambda pair, n: _send_messages(pair, size, n, ucp.UCP_AM_SEND_FLAG_EAGER),
-        ),
-        ("64 KiB active message, read", lambda pair, n: _send_messages(pair, size, n, ucp.UCP_AM_SEND_FLAG_RNDV)),
-        ("64 KiB sends into a stream", lambda pair, n: _send_stream(pair, size, n)),
-    ):
+    for name, (send, stage) in _LONG.items():
         with _pair(kind) as pair:
             send(pair, 1)
             pair.trace()
-            started = pair.device.cycles
             send(pair, count)
-            cycles = pair.cycles(Stage.EVENT_WRITTEN)
-            rates[name] = cycles, started, pair.device.cycles
+            cycles = pair.cycles(stage)
+            rates[name] = LONG * count / len(cycles) / _pace(cycles)
     return rates

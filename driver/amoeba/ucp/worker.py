@@ -33,6 +33,7 @@ from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
 from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
+from amoeba.ucp.tags import Tags
 from amoeba.ucp.wakeup import Wakeup
 from amoeba.ucp.wireup import Wireup
 from amoeba.ucp.worker_base import WorkerBase
@@ -64,6 +65,9 @@ def _seconds(context: Context, name: str) -> float:
 class Worker(WorkerBase):
     """Where operations are posted and progress is made. Not safe for several threads at a time."""
 
+    tags: Tags
+    """Of tagged messages; only with that feature."""
+
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
         self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
         self.thread_mode = ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
@@ -87,6 +91,9 @@ class Worker(WorkerBase):
         self.streams = Streams(self, self.wireup)
         self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
         self.followers += [self.streams, self.active_messages]
+        if context.features & _TAGGED:
+            self.tags = Tags(self)
+            self.followers.append(self.tags)
         if context.features & ucp_feature.UCP_FEATURE_WAKEUP:
             try:
                 self.wakeup = Wakeup(self, params)
@@ -231,7 +238,8 @@ class Worker(WorkerBase):
         if self._failed_lanes:
             count += self._fail_lanes()
         ready = self.dispatch.ready
-        for _ in range(min(len(ready), _BATCH)):
+        most = count + _BATCH
+        while ready and count < most:  # a callback may take some out
             arrival = ready.popleft()
             count += 1
             arrival.context.arrived(arrival)
@@ -357,6 +365,8 @@ class Worker(WorkerBase):
         if self.messages is not None:
             self.messages.close()
         self.main.close()
+        if self.context.features & _TAGGED:
+            self.tags.release()
         if self.request_pool is not None:
             self.request_pool.clean()
 
