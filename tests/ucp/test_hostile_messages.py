@@ -25,7 +25,8 @@ class Victim(Entity):
         super().__init__(adapter)
         self.messages = 0
         for number in range(4):
-            handler = ucp.ucp_am_handler_param_t(id=number, cb=self.take, flags=number % 2 * ucp.UCP_AM_FLAG_WHOLE_MSG)
+            flags = number % 2 * ucp.UCP_AM_FLAG_WHOLE_MSG
+            handler = ucp.ucp_am_handler_param_t(id=number, cb=self.take, flags=flags)
             ucp.ucp_worker_set_am_recv_handler(self.worker, handler)
         ucp.ucp_worker_set_am_handler(self.worker, 4, self.take_old, None, 0)
         self.guarded = np.full(4096 + 2 * GUARD, 0xA5, np.uint8)
@@ -97,7 +98,7 @@ def attack(adapters, seed, count):
     sender, victim, friend = Entity(adapters[0]), Victim(adapters[1]), Entity(adapters[0])
     ep = sender.connect(victim)
     ep.wire()
-    lane, rings = ep.messages, sender.worker.rings
+    rings = sender.worker.rings
     good = friend.connect(victim, err_mode=PEER)
     op, flag = int(DescriptorOpcode.SEND), int(DescriptorFlags.IMMEDIATE)
     for number in range(count):
@@ -107,16 +108,16 @@ def attack(adapters, seed, count):
         header = message_header(
             kind, endpoint, rng.randrange(16), rng.choice((0, 1, 2, 3, 4, 5, 65535)), rng.choice((0, 1, 8, 65535))
         )
-        place = address_of(data)
+        place, lane = address_of(data), ep.messages
         sent = Quiet(lane, 0, data.nbytes, data, ((place, data.nbytes, False),) if data.nbytes else ())
 
-        def post(sent=sent, place=place, length=data.nbytes, header=header):
+        def post(sent=sent, place=place, length=data.nbytes, header=header, lane=lane):
             rings.post(sent, False, lane.entry(), op, flag, 0, 0, length, 0, 0, place, 0, header)
 
         lane.submit(post, 1, sent)
         if number % 32 == 31:
             try:
-                wait_for(lambda: lane.idle or ep.failure is not None, sender, victim)
+                wait_for(lambda ep=ep: ep.idle or ep.failure is not None, sender, victim)
             except Exception as error:
                 raise AssertionError(f"attack(adapters, {seed}, {number + 1}) has failed") from error
             victim.receive(friend.worker.uid)
@@ -124,8 +125,7 @@ def attack(adapters, seed, count):
             if ep.failure is not None or ep.closed:
                 ep = sender.connect(victim)
                 ep.wire()
-                lane = ep.messages
-    wait_for(lambda: lane.idle, sender, victim)
+    wait_for(lambda: ep.idle, sender, victim)
     # others are served as before
     assert finish(ucp.ucp_stream_send_nbx(good, b"friend", 6, None), friend, victim) is ucp.UCS_OK
     victim.ep = victim.connect(friend)
