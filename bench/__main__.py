@@ -26,6 +26,7 @@ from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
 from bench.simulation import simulation_speed
+from bench.ucp_messages import ucp_message_rates, ucp_transfers
 
 _ROOT = Path(__file__).resolve().parents[1]
 _RESULTS = _ROOT / "build" / "bench.json"
@@ -110,6 +111,23 @@ def messages(progress: Progress) -> Outcome:
     return Outcome(figures, [pace, Grid("cycles each by what is looked at (exact)", header, in_depth)], kept)
 
 
+def ucp_messages(progress: Progress) -> Outcome:
+    """The same of UCP's active messages and streams."""
+    progress.add_task("UCP's messages", total=None)
+    small, long = ucp_message_rates(), ucp_transfers()
+    rows: list[tuple[str, float, str, str]] = []
+    kept = True
+    for name, cycles in small.items():
+        rows.append((f"8-byte {name}", cycles, f"at most {limits.UCP_MESSAGE_LIMIT}", "cycles each"))
+        kept &= cycles <= limits.UCP_MESSAGE_LIMIT
+    floor = 0.9 * nic.link_rate("write")
+    for name, payload in long.items():
+        rows.append((f"64 KiB {name}", payload, f"at least {floor:.1f}", "payload bytes per cycle"))
+        kept &= payload >= floor
+    grid = Grid("UCP's active messages and streams (exact)", ("what", "figure", "limit", "unit"), rows)
+    return Outcome({"small": small, "long": long}, [grid], kept)
+
+
 def latency(progress: Progress) -> Outcome:
     """One fetching atomic, nothing else going on."""
     progress.add_task("latency", total=None)
@@ -172,6 +190,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "memory": memory,
     "nic": whole_nic,
     "messages": messages,
+    "ucp": ucp_messages,
     "latency": latency,
     "simulation": simulation,
     "model": model_speed,

@@ -32,7 +32,7 @@ from amoeba.ucp.datatypes import Layout
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.inbox import Chunk, Letter
 from amoeba.ucp.message_headers import Header, message_header
-from amoeba.ucp.messages import send_copy, will_copy
+from amoeba.ucp.messages import Handle, over, requested, send_copy, will_copy
 from amoeba.ucp.request_params import ReadParam
 from amoeba.ucp.requests import Quiet, Request
 from amoeba.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error
@@ -114,6 +114,7 @@ class _LongSend(Request):
     def __init__(self, endpoint: Endpoint, length: int, data: memoryview, read: ReadParam) -> None:
         grants: tuple[Grant, ...] = ((address_of(data), data.nbytes, False),)
         super().__init__(endpoint.worker, None, _SENDS, length, data, grants, read.callback, read.user_data)
+        self.use(read.request)
         self.dest_addr = endpoint.messages.number
         self.endpoint = endpoint
         self.token = 0
@@ -152,6 +153,7 @@ class AmReceive(Request):
 
     def __init__(self, worker: WorkerBase, layout: Layout, length: int, read: ReadParam) -> None:
         super().__init__(worker, None, _RECEIVES, length, None, (), read.callback, read.user_data)
+        self.use(read.request)
         self.layout = layout
 
     def told(self) -> tuple[Any, ...]:
@@ -213,7 +215,7 @@ class ActiveMessages:
         read: ReadParam,
         *,
         old: bool,
-    ) -> Request | None:
+    ) -> Handle | None:
         """Send a message; a request if it is not over at once. The layout is used up.
 
         Raises NO_RESOURCE if it has to be over at once, and cannot be; EXCEEDS_LIMIT if it has to go in fragments,
@@ -231,12 +233,10 @@ class ActiveMessages:
             parts = (*views, header) if headed else views
             scattered = len(parts) > 1
             copied = will_copy(total, read, self._payload, scattered=scattered)
-            if copied and send_copy(endpoint, kind, parts, total, flags=told, am_id=number, header_length=headed):
-                if read.immediate:
-                    return None
-                request = Request(self._worker, None, _SENDS, length, None, (), read.callback, read.user_data)
-                request.complete(_OK)
-                return request
+            if copied:
+                done = None if read.immediate else requested(self._worker, None, _SENDS, length, None, read)
+                if send_copy(endpoint, kind, parts, total, flags=told, am_id=number, header_length=headed):
+                    return over(done)
         if read.forced:
             raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"an active message of {total} bytes is not over at once")
         if long:
@@ -245,14 +245,14 @@ class ActiveMessages:
             raise ucs_error(
                 UcsStatus.UCS_ERR_EXCEEDS_LIMIT, f"an eager message has at most {MOST_EAGER} bytes, got {length}"
             )
-        request = Request(self._worker, endpoint.messages, _SENDS, length, None, (), read.callback, read.user_data)
+        request = requested(self._worker, endpoint.messages, _SENDS, length, None, read)
         if total <= self._payload:
             packet = parts[0] if len(parts) == 1 else _joined(parts)
             endpoint.send_message(kind, packet, flags=told, am_id=number, header_length=headed, request=request)
         else:
             told |= _OLD if old else 0
             self._send_fragments(endpoint, number, header, layout.packed(), told, request)
-        return request
+        return request.answer(immediate=False)
 
     def _send_fragments(
         self, endpoint: Endpoint, number: int, header: memoryview, data: memoryview, flags: int, request: Request
@@ -268,7 +268,7 @@ class ActiveMessages:
 
     def _send_long(
         self, endpoint: Endpoint, number: int, header: memoryview, layout: Layout, flags: int, read: ReadParam
-    ) -> Request:
+    ) -> Handle | None:
         worker, length = self._worker, layout.length
         place = memoryview(bytearray(UCP_LONG_MESSAGE.size + header.nbytes))
         place[RENDEZVOUS.size : UCP_LONG_MESSAGE.size] = length.to_bytes(_LENGTH_SIZE, "little")
@@ -295,7 +295,7 @@ class ActiveMessages:
             self._waiting.pop(request, None)
 
         lane.submit(post, 1, request)
-        return request
+        return request.answer(immediate=False)
 
     def _answered(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
         """A receiver has ended a message without reading it."""
@@ -540,7 +540,7 @@ class ActiveMessages:
         elif chunk is not None:
             chunk.release()
 
-    def receive(self, data: Any, layout: Layout, read: ReadParam) -> Request | None:
+    def receive(self, data: Any, layout: Layout, read: ReadParam) -> Handle | None:
         """Bring data to where a layout says; a request if it is not over at once.
 
         Raises INVALID_PARAM as :meth:`take`, MESSAGE_TRUNCATED where there is not room for all: then there is none of

@@ -5,6 +5,7 @@ is sent. It tells the first error of operations of which there was no request.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from amoeba.ucp.lanes import Lane
 from amoeba.ucp.request_params import ReadParam
@@ -44,12 +45,19 @@ class Flush(Request):
 
     def look(self) -> bool:
         """Whether it is over, with what has to be done then."""
-        if self.done:
-            return True
-        if self.waits:
-            return False
-        self.complete(self.outcome())
+        if not self.done:
+            if self.waits:
+                return False
+            self.worker.followers.remove(self)
+            self.complete(self.outcome())
         return True
+
+    def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
+        """Nothing: what the NIC has of it still ends, and the rest is taken from its lane's count."""
+
+    def cancel_all(self) -> None:
+        """The worker is being destroyed."""
+        self.complete(UcsStatus.UCS_ERR_CANCELED)
 
     def outcome(self) -> UcsStatus:
         """The first error of its lanes, which nobody is told again."""
@@ -80,4 +88,5 @@ def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadPara
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "operations are under way: a flush is not over at once")
     worker.rings.announce()
     worker.waiters.append(request.look)
+    worker.followers.append(request)
     return request
