@@ -219,17 +219,19 @@ def data_is_received_early_and_late(pair: Pair, call: Call) -> None:
     (recv_nbx, 3637, "The amount of data received, in bytes, is always an integral multiple of the datatype size.", into_nbx),
 )
 def whole_elements_are_received(pair: Pair, call: Call) -> None:
-    """Of 10 bytes two elements of 4; the rest stays for the next receive."""
+    """10 bytes are no end of a receive of elements of 4; with 2 more it is over, of 12; what is behind it stays."""
     there(pair, pattern(10))
     buffer, words = bytearray(16), ucp.ucp_dt_make_contig(4)
-    expect_equal("of 10 bytes", call(pair.far.ep, buffer, 4, words), (None, 8))
     request, _ = call(pair.far.ep, buffer, 4, words)
     expect(request is not None, "half an element was received")
-    pair.finish(by_nbx(pair.near.ep, pattern(14)[10:], 4))
-    pair.wait(lambda: request.done, "another element")
-    expect_equal("length", ucp.ucp_stream_recv_request_test(request), (OK, 4))
-    expect_equal("element", bytes(buffer[:4]), pattern(14)[8:12])
+    pair.finish(by_nbx(pair.near.ep, pattern(12)[10:], 2))
+    pair.wait(lambda: request.done, "the rest of the element")
+    expect_equal("length", ucp.ucp_stream_recv_request_test(request), (OK, 12))
+    expect_equal("elements", bytes(buffer[:12]), pattern(12))
     ucp.ucp_request_free(request)
+    there(pair, pattern(14))
+    expect_equal("three elements of 14 bytes", call(pair.far.ep, buffer, 3, words), (None, 12))
+    expect_equal("elements", bytes(buffer[:12]), pattern(12))
     expect_equal("rest", received(pair, 2), pattern(14)[12:])
 
 
@@ -420,13 +422,15 @@ def test_tells_the_status(pair: Pair) -> None:
 
 @request_test.says(4369, "The size of the received data in bytes. This value is only valid if the status is UCS_OK. If valid, it is always an integral multiple of the datatype size associated with the request.")
 def test_tells_whole_elements(pair: Pair) -> None:
-    """Of 7 bytes 6, of elements of 3."""
-    request, _ = into_nb(pair.far.ep, bytearray(9), 3, ucp.ucp_dt_make_contig(3))
+    """0 bytes while of elements of 3 there are 7 bytes; then 9."""
+    request, _ = into_nb(pair.far.ep, bytearray(12), 4, ucp.ucp_dt_make_contig(3))
     pair.finish(by_nbx(pair.near.ep, pattern(7), 7))
+    pair.settle()
+    expect_equal("of 7 bytes", ucp.ucp_stream_recv_request_test(request), (IN_PROGRESS, 0))
+    pair.finish(by_nbx(pair.near.ep, pattern(2), 2))
     pair.wait(lambda: ucp.ucp_stream_recv_request_test(request)[0] is not IN_PROGRESS, "data")
-    expect_equal("length", ucp.ucp_stream_recv_request_test(request), (OK, 6))
+    expect_equal("of 9 bytes", ucp.ucp_stream_recv_request_test(request), (OK, 9))
     ucp.ucp_request_free(request)
-    expect_equal("rest", received(pair, 1), pattern(7)[6:])
 
 
 @request_test.says(4365, "Any value different from UCS_INPROGRESS means that the request is in a completed state.")
