@@ -10,7 +10,6 @@ from amoeba.testing.ucp.functions.rma import flush, outcome
 from amoeba.testing.ucp.pair import Pair, Region
 from amoeba.testing.ucp.registry import Function, across
 
-
 post = Function("ucp_atomic_post", 4196)
 fetch_nb = Function("ucp_atomic_fetch_nb", 4247)
 op_nbx = Function("ucp_atomic_op_nbx", 4320)
@@ -103,11 +102,18 @@ def post_takes_the_lowest_bytes_of_the_value(pair: Pair) -> None:
             ucp.ucp_atomic_post(pair.near.ep, POST.UCP_ATOMIC_POST_OP_ADD, 1, size, region.address, region.rkey)
 
 
-@post.says(4183, "Return from the function does not guarantee completion. A user must call ucp_ep_flush_nb or ucp_worker_flush_nb to guarantee that the remote value has been updated.")
+@post.says(
+    4183,
+    "Return from the function does not guarantee completion. A user must call ucp_ep_flush_nb or "
+    "ucp_worker_flush_nb to guarantee that the remote value has been updated.",
+)
 def a_flush_of_either_kind_updates_the_value(pair: Pair) -> None:
     """Ten additions before each."""
     region = number(pair, 0, 8)
-    for total, call in ((10, lambda: ucp.ucp_ep_flush_nb(pair.near.ep, 0, None)), (20, lambda: ucp.ucp_worker_flush_nb(pair.near.worker, 0, None))):
+    for total, call in (
+        (10, lambda: ucp.ucp_ep_flush_nb(pair.near.ep, 0, None)),
+        (20, lambda: ucp.ucp_worker_flush_nb(pair.near.worker, 0, None)),
+    ):
         for _ in range(10):
             posted(pair, "ADD", 1, 8, region)
         expect_equal("flush", pair.finish(call()), OK)
@@ -137,7 +143,10 @@ def fetch_stores_what_was_there(pair: Pair) -> None:
             expect_equal(f"result of {name}", int.from_bytes(result, "little"), low(Y, size))
 
 
-@fetch_nb.says(4226, "In the case of CSWAP the value in result will be swapped into the remote_addr if the condition is true.")
+@fetch_nb.says(
+    4226,
+    "In the case of CSWAP the value in result will be swapped into the remote_addr if the condition is true.",
+)
 def fetch_compares_and_swaps(pair: Pair) -> None:
     """If the number is what ``value`` says; if not it stays. The result is what was there."""
     for size in SIZES:
@@ -148,7 +157,11 @@ def fetch_compares_and_swaps(pair: Pair) -> None:
             expect_equal("result", int.from_bytes(result, "little"), low(Y, size))
 
 
-@fetch_nb.says(4212, "If the operation is not completed immediately and no error is reported, then the UCP library will schedule invocation of the call-back routine cb upon completion of the atomic operation.")
+@fetch_nb.says(
+    4212,
+    "If the operation is not completed immediately and no error is reported, then the UCP library will "
+    "schedule invocation of the call-back routine cb upon completion of the atomic operation.",
+)
 def fetch_calls_back_when_the_result_is_there(pair: Pair) -> None:
     """Once, with request and status; the result is filled then."""
     region, result, calls, seen = number(pair, 9, 8), bytearray(8), Calls(), []
@@ -166,7 +179,10 @@ def fetch_calls_back_when_the_result_is_there(pair: Pair) -> None:
     ucp.ucp_request_free(request)
 
 
-@fetch_nb.says(4209, "The atomic operation is not considered complete until the values in remote and local memory are completed.")
+@fetch_nb.says(
+    4209,
+    "The atomic operation is not considered complete until the values in remote and local memory are completed.",
+)
 def fetches_are_one_after_the_other(pair: Pair) -> None:
     """Those of two workers on two NICs on one number: every value is fetched once."""
     region = number(pair, 0, 8)
@@ -176,9 +192,7 @@ def fetches_are_one_after_the_other(pair: Pair) -> None:
     for index, result in enumerate(results):
         ep, key = (other.endpoint, other) if index % 2 else (pair.near.ep, region.rkey)
         requests.append(
-            ucp.ucp_atomic_fetch_nb(
-                ep, FETCH.UCP_ATOMIC_FETCH_OP_FADD, 1, result, 8, region.address + 8, key, None
-            )
+            ucp.ucp_atomic_fetch_nb(ep, FETCH.UCP_ATOMIC_FETCH_OP_FADD, 1, result, 8, region.address + 8, key, None)
         )
     expect_equal("statuses", {pair.finish(request) for request in requests}, {OK})
     expect_equal("fetched", sorted(int.from_bytes(result, "little") for result in results), list(range(12)))
@@ -232,7 +246,10 @@ def op_compares_and_swaps(pair: Pair) -> None:
             expect_equal("reply", int.from_bytes(reply, "little"), low(Y, size))
 
 
-@op_nbx.says(4261, "In order to enable fetching semantics for atomic operations user has to specify param.reply_buffer.")
+@op_nbx.says(
+    4261,
+    "In order to enable fetching semantics for atomic operations user has to specify param.reply_buffer.",
+)
 def op_fetches_into_the_reply_buffer(pair: Pair) -> None:
     """Of every operation; what it becomes is the same."""
     for size in SIZES:
@@ -268,7 +285,11 @@ def op_takes_elements_of_4_and_8_bytes(pair: Pair) -> None:
             )
 
 
-@op_nbx.says(4314, "otherwise - Operation was scheduled and can be completed at some time in the future. The request handle is returned to the application in order to track progress of the operation.")
+@op_nbx.says(
+    4314,
+    "otherwise - Operation was scheduled and can be completed at some time in the future. The request "
+    "handle is returned to the application in order to track progress of the operation.",
+)
 def op_calls_back_when_it_is_done(pair: Pair) -> None:
     """With NO_IMM_CMPL without a reply buffer, too; the number has changed then."""
     for reply in (None, bytearray(8)):
@@ -321,7 +342,10 @@ def memory_that_peers_may_not_write_stays(pair: Pair, call: Any) -> None:
 
 
 for _page, _sentence in (
-    (fetch_nb, "The user should not modify any part of the result after this operation is called, until the operation completes."),
+    (
+        fetch_nb,
+        "The user should not modify any part of the result after this operation is called, until the operation completes.",
+    ),
     (op_nbx, "The user should not modify any part of the buffer"),
 ):
     _page.silent(_sentence, "asks something of the application")

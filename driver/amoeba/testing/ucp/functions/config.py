@@ -9,7 +9,6 @@ from amoeba.testing.ucp.functions.common import INVALID
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function
 
-
 read = Function("ucp_config_read", 1855)
 release = Function("ucp_config_release", 1869)
 modify = Function("ucp_config_modify", 1885)
@@ -30,7 +29,10 @@ def a_file_that_is_not_there_is_no_error(pair: Pair) -> None:
     expect_equal("a key", line(with_file, "RNDV_THRESH"), line(without, "RNDV_THRESH"))
 
 
-@release.says(1863, "The routine releases the configuration descriptor that was allocated through ucp_config_read() routine.")
+@release.says(
+    1863,
+    "The routine releases the configuration descriptor that was allocated through ucp_config_read() routine.",
+)
 def a_released_configuration_cannot_be_used(pair: Pair) -> None:
     """Nor released again."""
     config = ucp.ucp_config_read(None, None)
@@ -54,7 +56,10 @@ def one_key_is_changed(pair: Pair) -> None:
         ucp.ucp_config_modify(config, "RNDV_THRESH", "much")
 
 
-@print_config.says(1893, "The routine prints the configuration information that is stored in configuration descriptor.")
+@print_config.says(
+    1893,
+    "The routine prints the configuration information that is stored in configuration descriptor.",
+)
 def title_and_keys_are_printed(pair: Pair) -> None:
     """As the flags say."""
     stream = io.StringIO()

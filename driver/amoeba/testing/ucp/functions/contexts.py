@@ -9,7 +9,6 @@ from amoeba.testing.ucp.functions.common import INVALID
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function
 
-
 lib_query = Function("ucp_lib_query", 1826)
 get_version = Function("ucp_get_version", 1918)
 get_version_string = Function("ucp_get_version_string", 1929)
@@ -33,7 +32,10 @@ def the_version_is_three_numbers(pair: Pair) -> None:
     expect_equal("API", ucp.ucp_get_version()[:2], (ucp.UCP_API_MAJOR, ucp.UCP_API_MINOR))
 
 
-@get_version_string.says(1926, 'This routine returns the UCP library version as a string which consists of: "major.minor.release".')
+@get_version_string.says(
+    1926,
+    'This routine returns the UCP library version as a string which consists of: "major.minor.release".',
+)
 def the_string_has_the_three_numbers(pair: Pair) -> None:
     """Those of ucp_get_version."""
     expect_equal("string", ucp.ucp_get_version_string(), "{}.{}.{}".format(*ucp.ucp_get_version()))
@@ -58,7 +60,10 @@ def a_context_has_its_features_alone(pair: Pair) -> None:
         ucp.ucp_init(ucp.ucp_params_t(), adapter=pair.near.adapter)
 
 
-@cleanup.says(2000, "The cleanup process releases and shuts down all resources associated with the application context.")
+@cleanup.says(
+    2000,
+    "The cleanup process releases and shuts down all resources associated with the application context.",
+)
 def what_was_made_of_a_context_is_closed(pair: Pair) -> None:
     """Its worker cannot be used any more; nor is it cleaned up again."""
     entity = pair.entity(0)
@@ -80,7 +85,11 @@ def a_contexts_attributes_are_told(pair: Pair) -> None:
     expect_equal("size alone", (masked.request_size, masked.memory_types), (found.request_size, None))
 
 
-@print_info.says(2031, "This routine prints information about the context configuration: including memory domains, transport resources, and other useful information associated with the context.")
+@print_info.says(
+    2031,
+    "This routine prints information about the context configuration: including memory domains, transport "
+    "resources, and other useful information associated with the context.",
+)
 def a_context_is_printed(pair: Pair) -> None:
     """To the stream, with something in it."""
     stream = io.StringIO()

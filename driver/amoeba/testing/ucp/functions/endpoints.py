@@ -10,7 +10,6 @@ from amoeba.testing.ucp.functions.common import ALL, INVALID, LONG, OK, Calls, p
 from amoeba.testing.ucp.pair import Entity, Pair
 from amoeba.testing.ucp.registry import Function, across
 
-
 create = Function("ucp_ep_create", 2520)
 close_nb = Function("ucp_ep_close_nb", 2550)
 close_nbx = Function("ucp_ep_close_nbx", 2575)
@@ -37,7 +36,11 @@ def an_endpoint_can_be_used_at_once(pair: Pair) -> None:
     expect_equal("message", exchanged(pair, near.connect(far), far), b"hello")
 
 
-@create.says(2513, "By default, ucp_ep_create() will connect an endpoint to itself if the endpoint is destined to the same worker on which it was created")
+@create.says(
+    2513,
+    "By default, ucp_ep_create() will connect an endpoint to itself if the endpoint is destined to the "
+    "same worker on which it was created",
+)
 def an_endpoint_to_the_own_worker_reaches_itself(pair: Pair) -> None:
     """A stream sent on it is received on it."""
     near = pair.entity(0)
@@ -77,7 +80,12 @@ def by_nbx(ep: Any, force: bool = False) -> Any:
 
 
 @across(
-    (close_nb, 2529, "This routine releases the endpoint. The endpoint closure process depends on the selected mode.", by_nb),
+    (
+        close_nb,
+        2529,
+        "This routine releases the endpoint. The endpoint closure process depends on the selected mode.",
+        by_nb,
+    ),
     (close_nbx, 2570, "The closure process is started, and can be completed at any point in time.", by_nbx),
 )
 def what_was_sent_is_delivered_before(pair: Pair, call: Close) -> None:
@@ -120,7 +128,11 @@ def by_force_what_is_under_way_is_canceled(pair: Pair, call: Close) -> None:
         call(pair.near.ep, True)
 
 
-@print_info.says(2603, "This routine prints information about the endpoint transport methods, their thresholds, and other useful information associated with the endpoint.")
+@print_info.says(
+    2603,
+    "This routine prints information about the endpoint transport methods, their thresholds, and other "
+    "useful information associated with the endpoint.",
+)
 def an_endpoint_is_printed(pair: Pair) -> None:
     """To the stream, with something in it."""
     stream = io.StringIO()

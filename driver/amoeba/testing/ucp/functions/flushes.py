@@ -9,7 +9,6 @@ from amoeba.testing.ucp.functions.common import INVALID, LONG, NO_IMMEDIATE, OK,
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function, across
 
-
 ep_nb = Function("ucp_ep_flush_nb", 2665)
 ep_nbx = Function("ucp_ep_flush_nbx", 2690)
 fence = Function("ucp_worker_fence", 4511)
@@ -36,10 +35,34 @@ def by_worker_nbx(pair: Pair, cb: Any = None) -> Any:
 
 
 @across(
-    (ep_nb, 2619, "All the AMO and RMA operations issued on the ep prior to this call are completed both at the origin and at the target endpoint when this call returns.", by_ep_nb),
-    (ep_nbx, 2676, "All the AMO and RMA operations issued on the ep prior to this call are completed both at the origin and at the target endpoint when this call returns.", by_ep_nbx),
-    (worker_nb, 4521, "All the AMO and RMA operations issued on the worker prior to this call are completed both at the origin and at the target when this call returns.", by_worker_nb),
-    (worker_nbx, 4554, "All the AMO and RMA operations issued on the worker prior to this call are completed both at the origin and at the target when this call returns.", by_worker_nbx),
+    (
+        ep_nb,
+        2619,
+        "All the AMO and RMA operations issued on the ep prior to this call are completed both at the "
+        "origin and at the target endpoint when this call returns.",
+        by_ep_nb,
+    ),
+    (
+        ep_nbx,
+        2676,
+        "All the AMO and RMA operations issued on the ep prior to this call are completed both at the "
+        "origin and at the target endpoint when this call returns.",
+        by_ep_nbx,
+    ),
+    (
+        worker_nb,
+        4521,
+        "All the AMO and RMA operations issued on the worker prior to this call are completed both at the "
+        "origin and at the target when this call returns.",
+        by_worker_nb,
+    ),
+    (
+        worker_nbx,
+        4554,
+        "All the AMO and RMA operations issued on the worker prior to this call are completed both at the "
+        "origin and at the target when this call returns.",
+        by_worker_nbx,
+    ),
 )
 def all_before_it_is_done_at_both_ends(pair: Pair, call: Any) -> None:
     """Puts, gets and atomics without requests; at the flush's end everything is in memory."""
@@ -70,7 +93,12 @@ def with_nothing_under_way_it_is_over(pair: Pair, call: Any) -> None:
     (ep_nb, 2625, "Callback which will be called when the flush operation completes.", by_ep_nb),
     (ep_nbx, 2685, "otherwise - Flush operation was scheduled and can be completed in any point in time.", by_ep_nbx),
     (worker_nb, 4531, "Callback which will be called when the flush operation completes.", by_worker_nb),
-    (worker_nbx, 4567, "otherwise - Flush operation was scheduled and can be completed in any point in time.", by_worker_nbx),
+    (
+        worker_nbx,
+        4567,
+        "otherwise - Flush operation was scheduled and can be completed in any point in time.",
+        by_worker_nbx,
+    ),
 )
 def it_calls_back_when_all_is_done(pair: Pair, call: Any) -> None:
     """Once, with its request; the bytes are there then."""
@@ -108,8 +136,18 @@ def it_tells_an_error_once(pair: Pair, call: Any) -> None:
 
 
 @across(
-    (ep_nbx, 2681, "Operation parameters, see ucp_request_param_t.", lambda pair, asked: ucp.ucp_ep_flush_nbx(pair.near.ep, asked)),
-    (worker_nbx, 4563, "Operation parameters, see ucp_request_param_t", lambda pair, asked: ucp.ucp_worker_flush_nbx(pair.near.worker, asked)),
+    (
+        ep_nbx,
+        2681,
+        "Operation parameters, see ucp_request_param_t.",
+        lambda pair, asked: ucp.ucp_ep_flush_nbx(pair.near.ep, asked),
+    ),
+    (
+        worker_nbx,
+        4563,
+        "Operation parameters, see ucp_request_param_t",
+        lambda pair, asked: ucp.ucp_worker_flush_nbx(pair.near.worker, asked),
+    ),
 )
 def a_request_can_be_demanded(pair: Pair, call: Any) -> None:
     """Though nothing is under way; one of the user's."""
@@ -131,7 +169,11 @@ def a_worker_flushes_all_its_endpoints(pair: Pair) -> None:
     expect_equal("memory", [bytes(region.view) == pattern(LONG) for region in regions], [True, True])
 
 
-@fence.says(4495, "Communication operations issued on the worker prior to this call are guaranteed to be completed before any subsequent communication operations to the same worker which follow the call to fence.")
+@fence.says(
+    4495,
+    "Communication operations issued on the worker prior to this call are guaranteed to be completed "
+    "before any subsequent communication operations to the same worker which follow the call to fence.",
+)
 def what_follows_a_fence_comes_later(pair: Pair) -> None:
     """A put of many bytes, then a tagged message: when it is there, so are the bytes."""
     region, buffer = pair.memory(40_000), bytearray(4)
@@ -145,7 +187,11 @@ def what_follows_a_fence_comes_later(pair: Pair) -> None:
     expect_equal("flush", pair.finish(by_worker_nb(pair)), OK)
 
 
-@fence.says(4501, "... the fence routine does not guarantee completion of the operations on the call return but only ensures the order between communication operations.")
+@fence.says(
+    4501,
+    "... the fence routine does not guarantee completion of the operations on the call return but only "
+    "ensures the order between communication operations.",
+)
 def a_fence_waits_for_nothing(pair: Pair) -> None:
     """A put of many bytes is under way behind the call."""
     region = pair.memory(LONG)

@@ -10,7 +10,6 @@ from amoeba.testing.ucp.functions.endpoints import exchanged
 from amoeba.testing.ucp.pair import Entity, Pair
 from amoeba.testing.ucp.registry import Function
 
-
 create = Function("ucp_listener_create", 2429)
 destroy = Function("ucp_listener_destroy", 2443)
 query = Function("ucp_listener_query", 2457)
@@ -35,7 +34,11 @@ def called(client: Entity, listener: Any, **params: Any) -> Any:
     return ucp.ucp_ep_create(client.worker, ucp.ucp_ep_params_t(sockaddr=address, flags=flags, **params))
 
 
-@create.says(2412, "After receiving a request from the remote peer, an endpoint to this peer will be created - either right away or by calling ucp_ep_create")
+@create.says(
+    2412,
+    "After receiving a request from the remote peer, an endpoint to this peer will be created - either "
+    "right away or by calling ucp_ep_create",
+)
 def a_request_is_accepted(pair: Pair) -> None:
     """Messages go both ways."""
     (server, listener, requests), client = listening(pair), pair.entity(0)
@@ -46,7 +49,11 @@ def a_request_is_accepted(pair: Pair) -> None:
     expect_equal("to the client", exchanged(pair, back, client), b"hello")
 
 
-@create.says(2425, "ucp_listener_params_t::conn_handler or ucp_listener_params_t::accept_handler must be provided to be able to handle incoming connections.")
+@create.says(
+    2425,
+    "ucp_listener_params_t::conn_handler or ucp_listener_params_t::accept_handler must be provided to be "
+    "able to handle incoming connections.",
+)
 def a_listener_needs_a_handler(pair: Pair) -> None:
     """And an address: INVALID_PARAM otherwise."""
     for params in (ucp.ucp_listener_params_t(sockaddr=LOCAL), ucp.ucp_listener_params_t()):
@@ -54,7 +61,11 @@ def a_listener_needs_a_handler(pair: Pair) -> None:
             ucp.ucp_listener_create(pair.far.worker, params)
 
 
-@destroy.says(2438, "This routine unbinds the worker from the given handle and stops listening for incoming connection requests on it.")
+@destroy.says(
+    2438,
+    "This routine unbinds the worker from the given handle and stops listening for incoming connection "
+    "requests on it.",
+)
 def a_destroyed_listener_cannot_be_used(pair: Pair) -> None:
     """Nor destroyed again."""
     _server, listener, _requests = listening(pair)
@@ -86,7 +97,11 @@ def who_calls_is_told(pair: Pair) -> None:
         ucp.ucp_conn_request_query(requests[0], ucp.ucp_conn_request_attr_t())
 
 
-@reject.says(2584, "If the remote initiator endpoint has set an ucp_ep_params_t::err_handler, it will be invoked with status UCS_ERR_REJECTED.")
+@reject.says(
+    2584,
+    "If the remote initiator endpoint has set an ucp_ep_params_t::err_handler, it will be invoked with "
+    "status UCS_ERR_REJECTED.",
+)
 def a_rejected_client_hears_of_it(pair: Pair) -> None:
     """Once."""
     (_server, listener, requests), client = listening(pair), pair.entity(0)

@@ -11,7 +11,6 @@ from amoeba.testing.ucp.functions.rma import by_get_nb, by_put_nb, outcome
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function
 
-
 mem_map = Function("ucp_mem_map", 2785)
 unmap = Function("ucp_mem_unmap", 2816)
 query = Function("ucp_mem_query", 2832)
@@ -28,7 +27,11 @@ REJECTED = ucp.UcsStatus.UCS_ERR_REJECTED
 Params = ucp.ucp_mem_map_params_t
 
 
-@mem_map.says(2717, "If the application specifies NULL as an address for the memory segment, the routine allocates a mapped memory segment and returns its address in the address_p argument.")
+@mem_map.says(
+    2717,
+    "If the application specifies NULL as an address for the memory segment, the routine allocates a "
+    "mapped memory segment and returns its address in the address_p argument.",
+)
 def memory_is_allocated(pair: Pair) -> None:
     """At least as long as asked for; a peer reads and writes it."""
     memh = ucp.ucp_mem_map(pair.far.context, Params(length=100, flags=ALLOCATE))
@@ -45,7 +48,10 @@ def memory_is_allocated(pair: Pair) -> None:
     expect_equal("bytes", bytes(back), b"allocated")
 
 
-@mem_map.says(2762, "register means that the memory will be registered in corresponding transports for RMA/AMO operations.")
+@mem_map.says(
+    2762,
+    "register means that the memory will be registered in corresponding transports for RMA/AMO operations.",
+)
 def memory_is_registered_where_it_is(pair: Pair) -> None:
     """Its first bytes, no more: a put is seen in it, one behind them is refused."""
     held = bytearray(20)
@@ -55,7 +61,9 @@ def memory_is_registered_where_it_is(pair: Pair) -> None:
     pair.keep(lambda: ucp.ucp_rkey_destroy(rkey))
     start = address_of(view_of(held))
     expect_equal("put", outcome(pair, by_put_nb, pair.near.ep, b"here", 4, start + 12, rkey), OK)
-    expect_equal("behind it", outcome(pair, by_put_nb, pair.near.ep, b"here", 4, start + 13, rkey), ucp.UCS_ERR_INVALID_ADDR)
+    expect_equal(
+        "behind it", outcome(pair, by_put_nb, pair.near.ep, b"here", 4, start + 13, rkey), ucp.UCS_ERR_INVALID_ADDR
+    )
     expect_equal("memory", bytes(held), bytes(12) + b"here" + bytes(4))
 
 
@@ -75,7 +83,10 @@ def wrong_combinations_are_errors(pair: Pair) -> None:
             ucp.ucp_mem_map(pair.far.context, params)
 
 
-@mem_map.says(543, "The enumeration list describes the memory mapping protections supported by the ucp_mem_map() function.")
+@mem_map.says(
+    543,
+    "The enumeration list describes the memory mapping protections supported by the ucp_mem_map() function.",
+)
 def rights_are_kept(pair: Pair) -> None:
     """Memory that peers may only read is not written, and the other way round."""
     local = ucp.UCP_MEM_MAP_PROT_LOCAL_READ | ucp.UCP_MEM_MAP_PROT_LOCAL_WRITE
@@ -103,7 +114,11 @@ def memory_can_be_mapped_twice(pair: Pair) -> None:
     ucp.ucp_mem_unmap(pair.far.context, other)
 
 
-@unmap.says(2796, "When the function returns, the ucp_mem_h and associated remote key will be invalid and cannot be used with any UCP routine.")
+@unmap.says(
+    2796,
+    "When the function returns, the ucp_mem_h and associated remote key will be invalid and cannot be used"
+    " with any UCP routine.",
+)
 def unmapped_memory_cannot_be_used(pair: Pair) -> None:
     """By handle it is INVALID_PARAM; by key REJECTED, and the bytes stay."""
     region = pair.memory(b"stay")
@@ -138,7 +153,12 @@ def address_and_length_are_told(pair: Pair) -> None:
     expect_equal("length alone", (masked.address, masked.length), (None, 40))
 
 
-@print_info.says(2839, "This routine maps memory and prints information about the created memory handle: including the mapped memory length, the allocation method, and other useful information associated with the memory handle.")
+@print_info.says(
+    2839,
+    "This routine maps memory and prints information about the created memory handle: including the mapped"
+    " memory length, the allocation method, and other useful information associated with the memory "
+    "handle.",
+)
 def mapped_memory_is_printed(pair: Pair) -> None:
     """With its length; a size that is none is INVALID_PARAM."""
     stream = io.StringIO()
@@ -148,7 +168,9 @@ def mapped_memory_is_printed(pair: Pair) -> None:
         ucp.ucp_mem_print_info("many", pair.far.context, stream)
 
 
-@advise.says(2904, "This call does not influence the semantics of the application, but may influence its performance.")
+@advise.says(
+    2904, "This call does not influence the semantics of the application, but may influence its performance."
+)
 def advice_changes_nothing(pair: Pair) -> None:
     """Bytes and keys are as before."""
     region = pair.memory(b"advised!")
@@ -207,7 +229,11 @@ def a_packed_key_is_released(pair: Pair) -> None:
         ucp.ucp_rkey_buffer_release(b"key")
 
 
-@unpack.says(2979, "This routine unpacks the remote key (RKEY) object into the local memory such that it can be accessed and used by UCP routines. The RKEY object has to be packed using the ucp_rkey_pack() routine.")
+@unpack.says(
+    2979,
+    "This routine unpacks the remote key (RKEY) object into the local memory such that it can be accessed "
+    "and used by UCP routines. The RKEY object has to be packed using the ucp_rkey_pack() routine.",
+)
 def only_packed_keys_are_unpacked(pair: Pair) -> None:
     """Bytes that are none, or too few: INVALID_PARAM."""
     packed = ucp.ucp_rkey_pack(pair.far.context, pair.memory(8).memh)
@@ -216,7 +242,10 @@ def only_packed_keys_are_unpacked(pair: Pair) -> None:
             ucp.ucp_ep_rkey_unpack(pair.near.ep, what)
 
 
-@unpack.says(2988, "The remote key object can be used for communications only on the endpoint on which it was unpacked.")
+@unpack.says(
+    2988,
+    "The remote key object can be used for communications only on the endpoint on which it was unpacked.",
+)
 def a_key_is_of_one_endpoint(pair: Pair) -> None:
     """On another one it is INVALID_PARAM, and nothing is written."""
     near, _far = pair.couple()
@@ -236,7 +265,11 @@ def memory_of_this_process_is_seen(pair: Pair) -> None:
     expect_equal("memory", bytes(region.view), b"conTents")
 
 
-@pointer.says(3017, "Error code as defined by ucs_status_t if the remote memory cannot be accessed directly or the remote memory address is not valid.")
+@pointer.says(
+    3017,
+    "Error code as defined by ucs_status_t if the remote memory cannot be accessed directly or the remote "
+    "memory address is not valid.",
+)
 def addresses_outside_are_invalid(pair: Pair) -> None:
     """Before and behind the memory; of unmapped memory it is UNREACHABLE."""
     region = pair.memory(8)
@@ -248,7 +281,10 @@ def addresses_outside_are_invalid(pair: Pair) -> None:
         ucp.ucp_rkey_ptr(region.rkey, region.address)
 
 
-@destroy.says(3027, "This routine destroys the RKEY object and the memory that was allocated using the ucp_ep_rkey_unpack() routine.")
+@destroy.says(
+    3027,
+    "This routine destroys the RKEY object and the memory that was allocated using the ucp_ep_rkey_unpack() routine.",
+)
 def a_destroyed_key_cannot_be_used(pair: Pair) -> None:
     """Nor destroyed again; another of the same memory goes on."""
     region = pair.memory(8)

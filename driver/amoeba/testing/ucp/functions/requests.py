@@ -18,7 +18,6 @@ from amoeba.testing.ucp.functions.common import (
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function
 
-
 query = Function("ucp_request_query", 2485)
 check_status = Function("ucp_request_check_status", 4337)
 cancel = Function("ucp_request_cancel", 4397)
@@ -48,7 +47,11 @@ def status_and_kind_of_memory_are_told(pair: Pair) -> None:
     ucp.ucp_request_free(request)
 
 
-@check_status.says(4329, "This routine checks the state of the request and returns its current status. Any value different from UCS_INPROGRESS means that request is in a completed state.")
+@check_status.says(
+    4329,
+    "This routine checks the state of the request and returns its current status. Any value different from"
+    " UCS_INPROGRESS means that request is in a completed state.",
+)
 def the_status_is_told(pair: Pair) -> None:
     """UCS_INPROGRESS, then UCS_OK; of what is no request, or freed, INVALID_PARAM."""
     request = receive(pair, 0x72)
@@ -75,7 +78,11 @@ def a_receive_is_canceled(pair: Pair) -> None:
     expect_equal("status", pair.finish(request), CANCELED)
 
 
-@cancel.says(4385, "After calling this routine, the request will be in completed or canceled (but not both) state regardless of the status of the target endpoint associated with the communication request.")
+@cancel.says(
+    4385,
+    "After calling this routine, the request will be in completed or canceled (but not both) state "
+    "regardless of the status of the target endpoint associated with the communication request.",
+)
 def what_is_over_stays_as_it_is(pair: Pair) -> None:
     """A receive that has its message ends with UCS_OK, and calls back once."""
     calls = Calls()
@@ -88,7 +95,11 @@ def what_is_over_stays_as_it_is(pair: Pair) -> None:
     expect_equal("status", pair.finish(request), OK)
 
 
-@free.says(4422, "Communications operations associated with this request will make progress internally, however no further notifications or callbacks will be invoked for this request.")
+@free.says(
+    4422,
+    "Communications operations associated with this request will make progress internally, however no "
+    "further notifications or callbacks will be invoked for this request.",
+)
 def what_is_freed_goes_on_silently(pair: Pair) -> None:
     """A send of many bytes: it arrives, and nobody is called."""
     calls, buffer = Calls(), bytearray(LONG)
@@ -99,7 +110,10 @@ def what_is_freed_goes_on_silently(pair: Pair) -> None:
     expect_equal("message and calls", (bytes(buffer), calls.told), (pattern(LONG), []))
 
 
-@free.says(4421, "This routine releases the non-blocking request back to the library, regardless of its current state.")
+@free.says(
+    4421,
+    "This routine releases the non-blocking request back to the library, regardless of its current state.",
+)
 def a_request_is_freed_once(pair: Pair) -> None:
     """The second time it is INVALID_PARAM."""
     request = receive(pair, 0x76)
@@ -109,7 +123,10 @@ def a_request_is_freed_once(pair: Pair) -> None:
         ucp.ucp_request_free(request)
 
 
-@alloc.says(4437, "This routine creates request which may be used in functions ucp_tag_send_nbx, ucp_tag_recv_nbx, etc.")
+@alloc.says(
+    4437,
+    "This routine creates request which may be used in functions ucp_tag_send_nbx, ucp_tag_recv_nbx, etc.",
+)
 def an_allocated_request_is_used(pair: Pair) -> None:
     """By a receive and by a send, one after the other; what is returned is that very request."""
     memory = ucp.ucp_request_alloc(pair.far.worker)
@@ -121,7 +138,11 @@ def an_allocated_request_is_used(pair: Pair) -> None:
         ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(8), 8, 0x77, ALL, param(request=bytearray(64)))
 
 
-@create_generic.says(4450, "The generic datatype is described by the ops object which provides a table of routines defining the operations for generic datatype manipulation.")
+@create_generic.says(
+    4450,
+    "The generic datatype is described by the ops object which provides a table of routines defining the "
+    "operations for generic datatype manipulation.",
+)
 def the_routines_are_called(pair: Pair) -> None:
     """With the context; each state is finished once, at both ends."""
     one, other = Generic(pair.keep), Generic(pair.keep)
@@ -141,7 +162,10 @@ def all_routines_have_to_be_there(pair: Pair) -> None:
         ucp.ucp_dt_create_generic(ucp.ucp_generic_dt_ops_t(), None)
 
 
-@dt_destroy.says(4475, "This routine destroys the datatype object and releases any resources that are associated with the object.")
+@dt_destroy.says(
+    4475,
+    "This routine destroys the datatype object and releases any resources that are associated with the object.",
+)
 def a_destroyed_datatype_cannot_be_used(pair: Pair) -> None:
     """Nor destroyed again."""
     closes: list[object] = []

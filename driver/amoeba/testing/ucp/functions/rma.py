@@ -21,7 +21,6 @@ from amoeba.testing.ucp.functions.common import (
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function, across
 
-
 put_nbi = Function("ucp_put_nbi", 3943)
 put_nb = Function("ucp_put_nb", 3989)
 put_nbx = Function("ucp_put_nbx", 4044)
@@ -83,9 +82,30 @@ def outcome(pair: Pair, call: Call, *arguments: Any) -> ucp.UcsStatus:
 
 
 @across(
-    (put_nbi, 3921, "This routine initiates a storage of contiguous block of data that is described by the local address buffer in the remote contiguous memory region described by remote_addr address and the memory handle rkey.", by_put_nbi),
-    (put_nb, 3950, "This routine initiates a storage of contiguous block of data that is described by the local address buffer in the remote contiguous memory region described by remote_addr address and the memory handle rkey.", by_put_nb),
-    (put_nbx, 3998, "This routine initiates a storage of contiguous block of data that is described by the local address buffer in the remote contiguous memory region described by remote_addr address and the memory handle rkey.", by_put_nbx),
+    (
+        put_nbi,
+        3921,
+        "This routine initiates a storage of contiguous block of data that is described by the local "
+        "address buffer in the remote contiguous memory region described by remote_addr address and the "
+        "memory handle rkey.",
+        by_put_nbi,
+    ),
+    (
+        put_nb,
+        3950,
+        "This routine initiates a storage of contiguous block of data that is described by the local "
+        "address buffer in the remote contiguous memory region described by remote_addr address and the "
+        "memory handle rkey.",
+        by_put_nb,
+    ),
+    (
+        put_nbx,
+        3998,
+        "This routine initiates a storage of contiguous block of data that is described by the local "
+        "address buffer in the remote contiguous memory region described by remote_addr address and the "
+        "memory handle rkey.",
+        by_put_nbx,
+    ),
 )
 def the_block_is_stored_there_and_nowhere_else(pair: Pair, call: Call) -> None:
     """None, few, and many bytes, at any address; those before and behind it stay."""
@@ -99,9 +119,24 @@ def the_block_is_stored_there_and_nowhere_else(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (put_nbi, 3929, "A user can use ucp_worker_flush_nb() in order to guarantee re-usability of the source address buffer.", by_put_nbi),
-    (put_nb, 3964, "A user can use ucp_worker_flush_nb() in order to guarantee re-usability of the source address buffer.", by_put_nb),
-    (put_nbx, 4016, "A user can use ucp_worker_flush_nb() in order to guarantee re-usability of the source address buffer.", by_put_nbx),
+    (
+        put_nbi,
+        3929,
+        "A user can use ucp_worker_flush_nb() in order to guarantee re-usability of the source address buffer.",
+        by_put_nbi,
+    ),
+    (
+        put_nb,
+        3964,
+        "A user can use ucp_worker_flush_nb() in order to guarantee re-usability of the source address buffer.",
+        by_put_nb,
+    ),
+    (
+        put_nbx,
+        4016,
+        "A user can use ucp_worker_flush_nb() in order to guarantee re-usability of the source address buffer.",
+        by_put_nbx,
+    ),
 )
 def after_a_flush_the_source_can_be_used_again(pair: Pair, call: Call) -> None:
     """What is written there afterwards does not get to the target."""
@@ -116,8 +151,20 @@ def after_a_flush_the_source_can_be_used_again(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (put_nb, 3956, "If the put operation completes immediately, the routine returns UCS_OK and the call-back routine cb is not invoked.", by_put_nb),
-    (put_nbx, 4004, "If the put operation completes immediately, the routine returns UCS_OK and the call-back routine param.cb.send is not invoked.", by_put_nbx),
+    (
+        put_nb,
+        3956,
+        "If the put operation completes immediately, the routine returns UCS_OK and the call-back routine "
+        "cb is not invoked.",
+        by_put_nb,
+    ),
+    (
+        put_nbx,
+        4004,
+        "If the put operation completes immediately, the routine returns UCS_OK and the call-back routine "
+        "param.cb.send is not invoked.",
+        by_put_nbx,
+    ),
 )
 def a_put_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
     """8 bytes: the buffer can be changed at once."""
@@ -131,10 +178,34 @@ def a_put_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Call) -> None
 
 
 @across(
-    (put_nb, 3958, "If the operation is not completed immediately and no error is reported, then the UCP library will schedule invocation of the call-back routine cb upon completion of the put operation.", by_put_nb),
-    (put_nbx, 4006, "If the operation is not completed immediately and no error is reported, then the UCP library will schedule invocation of the call-back routine param.cb.send upon completion of the put operation.", by_put_nbx),
-    (get_nb, 4089, "If the operation is not completed immediately and no error is reported, then the UCP library will schedule invocation of the call-back routine cb upon completion of the get operation.", by_get_nb),
-    (get_nbx, 4136, "If the operation is not completed immediately and no error is reported, then the UCP library will schedule invocation of the call-back routine param.cb.send upon completion of the get operation.", by_get_nbx),
+    (
+        put_nb,
+        3958,
+        "If the operation is not completed immediately and no error is reported, then the UCP library will"
+        " schedule invocation of the call-back routine cb upon completion of the put operation.",
+        by_put_nb,
+    ),
+    (
+        put_nbx,
+        4006,
+        "If the operation is not completed immediately and no error is reported, then the UCP library will"
+        " schedule invocation of the call-back routine param.cb.send upon completion of the put operation.",
+        by_put_nbx,
+    ),
+    (
+        get_nb,
+        4089,
+        "If the operation is not completed immediately and no error is reported, then the UCP library will"
+        " schedule invocation of the call-back routine cb upon completion of the get operation.",
+        by_get_nb,
+    ),
+    (
+        get_nbx,
+        4136,
+        "If the operation is not completed immediately and no error is reported, then the UCP library will"
+        " schedule invocation of the call-back routine param.cb.send upon completion of the get operation.",
+        by_get_nbx,
+    ),
 )
 def an_operation_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     """With its request and UCS_OK, from progress; without a callback the request tells."""
@@ -147,10 +218,16 @@ def an_operation_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     pair.settle()
     expect_equal("calls", calls.told, [(request, OK)])
     expect_equal("status", pair.finish(request), OK)
-    expect_equal("status without a callback", pair.finish(call(pair.near.ep, buffer, LONG, region.address, region.rkey)), OK)
+    expect_equal(
+        "status without a callback", pair.finish(call(pair.near.ep, buffer, LONG, region.address, region.rkey)), OK
+    )
 
 
-@put_nbi.says(3925, "If the operation is completed immediately the routine return UCS_OK, otherwise UCS_INPROGRESS or an error is returned to user.")
+@put_nbi.says(
+    3925,
+    "If the operation is completed immediately the routine return UCS_OK, otherwise UCS_INPROGRESS or an "
+    "error is returned to user.",
+)
 def nbi_says_whether_the_buffer_is_free(pair: Pair) -> None:
     """UCS_OK of 8 bytes, and the buffer may be changed; UCS_INPROGRESS of many."""
     region, data = pair.memory(LONG), bytearray(b"at once!")
@@ -165,8 +242,20 @@ def nbi_says_whether_the_buffer_is_free(pair: Pair) -> None:
 
 
 @across(
-    (put_nbx, 4022, "If ucp_request_param_t.datatype is not specified, the type defaults to ucp_dt_make_contig(1), which corresponds to byte elements.", True),
-    (get_nbx, 4148, "If ucp_request_param_t.datatype is not specified, the type defaults to ucp_dt_make_contig(1), which corresponds to byte elements.", False),
+    (
+        put_nbx,
+        4022,
+        "If ucp_request_param_t.datatype is not specified, the type defaults to ucp_dt_make_contig(1), "
+        "which corresponds to byte elements.",
+        True,
+    ),
+    (
+        get_nbx,
+        4148,
+        "If ucp_request_param_t.datatype is not specified, the type defaults to ucp_dt_make_contig(1), "
+        "which corresponds to byte elements.",
+        False,
+    ),
 )
 def elements_are_bytes_unless_said_otherwise(pair: Pair, call: bool) -> None:
     """Count 8 is 8 bytes; of elements of 4 it is 32."""
@@ -198,7 +287,13 @@ def pieces_are_gathered_and_scattered(pair: Pair, call: bool) -> None:
 
 
 @across(
-    (put_nbx, 4011, "Immediate completion signals can be fine-tuned via the ucp_request_param_t.op_attr_mask field in the ucp_request_param_t structure.", True),
+    (
+        put_nbx,
+        4011,
+        "Immediate completion signals can be fine-tuned via the ucp_request_param_t.op_attr_mask field in "
+        "the ucp_request_param_t structure.",
+        True,
+    ),
     (get_nbx, 4160, "otherwise - Operation was scheduled and can be completed at any point in time.", False),
 )
 def completion_at_once_can_be_forbidden_and_demanded(pair: Pair, call: bool) -> None:
@@ -217,8 +312,18 @@ def completion_at_once_can_be_forbidden_and_demanded(pair: Pair, call: bool) -> 
 
 
 @across(
-    (put_nbx, 4041, "Only the datatype ucp_dt_make_contig(1) is supported for param->datatype, see ucp_dt_make_contig.", True),
-    (get_nbx, 4167, "Only the datatype ucp_dt_make_contig(1) is supported for param->datatype, see ucp_dt_make_contig.", False),
+    (
+        put_nbx,
+        4041,
+        "Only the datatype ucp_dt_make_contig(1) is supported for param->datatype, see ucp_dt_make_contig.",
+        True,
+    ),
+    (
+        get_nbx,
+        4167,
+        "Only the datatype ucp_dt_make_contig(1) is supported for param->datatype, see ucp_dt_make_contig.",
+        False,
+    ),
 )
 def generic_datatypes_are_refused(pair: Pair, call: bool) -> None:
     """UNSUPPORTED, and nothing of them is called."""
@@ -233,9 +338,30 @@ def generic_datatypes_are_refused(pair: Pair, call: bool) -> None:
 
 
 @across(
-    (get_nbi, 4053, "This routine initiate a load of contiguous block of data that is described by the remote memory address remote_addr and the memory handle rkey in the local contiguous memory region described by buffer address.", by_get_nbi),
-    (get_nb, 4081, "This routine initiates a load of a contiguous block of data that is described by the remote memory address remote_addr and the memory handle rkey in the local contiguous memory region described by buffer address.", by_get_nb),
-    (get_nbx, 4128, "This routine initiates a load of a contiguous block of data that is described by the remote memory address remote_addr and the memory handle rkey in the local contiguous memory region described by buffer address.", by_get_nbx),
+    (
+        get_nbi,
+        4053,
+        "This routine initiate a load of contiguous block of data that is described by the remote memory "
+        "address remote_addr and the memory handle rkey in the local contiguous memory region described by"
+        " buffer address.",
+        by_get_nbi,
+    ),
+    (
+        get_nb,
+        4081,
+        "This routine initiates a load of a contiguous block of data that is described by the remote "
+        "memory address remote_addr and the memory handle rkey in the local contiguous memory region "
+        "described by buffer address.",
+        by_get_nb,
+    ),
+    (
+        get_nbx,
+        4128,
+        "This routine initiates a load of a contiguous block of data that is described by the remote "
+        "memory address remote_addr and the memory handle rkey in the local contiguous memory region "
+        "described by buffer address.",
+        by_get_nbx,
+    ),
 )
 def the_block_is_loaded(pair: Pair, call: Call) -> None:
     """None, few, and many bytes, from any address; what is behind them in the buffer stays."""
@@ -249,16 +375,32 @@ def the_block_is_loaded(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (get_nbi, 4059, "A user can use ucp_worker_flush_nb() in order guarantee that remote data is loaded and stored under the local address buffer.", by_get_nbi),
-    (get_nb, 4106, "Call-back function that is invoked whenever the get operation is completed and the data is visible to the local process.", by_get_nb),
-    (get_nbx, 4139, "In other words, the completion of a get operation can be signaled by the return code or execution of the call-back.", by_get_nbx),
+    (
+        get_nbi,
+        4059,
+        "A user can use ucp_worker_flush_nb() in order guarantee that remote data is loaded and stored "
+        "under the local address buffer.",
+        by_get_nbi,
+    ),
+    (
+        get_nb,
+        4106,
+        "Call-back function that is invoked whenever the get operation is completed and the data is "
+        "visible to the local process.",
+        by_get_nb,
+    ),
+    (
+        get_nbx,
+        4139,
+        "In other words, the completion of a get operation can be signaled by the return code or execution"
+        " of the call-back.",
+        by_get_nbx,
+    ),
 )
 def data_is_there_when_it_is_said(pair: Pair, call: Call) -> None:
     """In the callback, where there is one, and behind a flush of the worker."""
     region, buffer, seen = pair.memory(pattern(LONG)), bytearray(LONG), []
-    request = call(
-        pair.near.ep, buffer, LONG, region.address, region.rkey, lambda *told: seen.append(bytes(buffer))
-    )
+    request = call(pair.near.ep, buffer, LONG, region.address, region.rkey, lambda *told: seen.append(bytes(buffer)))
     expect_equal("flush", pair.finish(ucp.ucp_worker_flush_nb(pair.near.worker, 0, None)), OK)
     expect_equal("buffer", bytes(buffer), pattern(LONG))
     expect_equal("in the callback", seen, [pattern(LONG)] * (call is not by_get_nbi))
@@ -315,12 +457,45 @@ def memory_beyond_the_keys_is_not_reached(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (put_nbi, 3924, "The routine returns immediately and does not guarantee re-usability of the source address buffer.", by_put_nbi),
-    (put_nb, 3953, "The routine returns immediately and does not guarantee re-usability of the source address buffer.", by_put_nb),
-    (put_nbx, 4001, "The routine returns immediately and does not guarantee re-usability of the source address buffer.", by_put_nbx),
-    (get_nbi, 4056, "The routine returns immediately and does not guarantee that remote data is loaded and stored under the local address buffer.", by_get_nbi),
-    (get_nb, 4084, "The routine returns immediately and does not guarantee that remote data is loaded and stored under the local address buffer.", by_get_nb),
-    (get_nbx, 4131, "The routine returns immediately and does not guarantee that remote data is loaded and stored under the local address buffer.", by_get_nbx),
+    (
+        put_nbi,
+        3924,
+        "The routine returns immediately and does not guarantee re-usability of the source address buffer.",
+        by_put_nbi,
+    ),
+    (
+        put_nb,
+        3953,
+        "The routine returns immediately and does not guarantee re-usability of the source address buffer.",
+        by_put_nb,
+    ),
+    (
+        put_nbx,
+        4001,
+        "The routine returns immediately and does not guarantee re-usability of the source address buffer.",
+        by_put_nbx,
+    ),
+    (
+        get_nbi,
+        4056,
+        "The routine returns immediately and does not guarantee that remote data is loaded and stored "
+        "under the local address buffer.",
+        by_get_nbi,
+    ),
+    (
+        get_nb,
+        4084,
+        "The routine returns immediately and does not guarantee that remote data is loaded and stored "
+        "under the local address buffer.",
+        by_get_nb,
+    ),
+    (
+        get_nbx,
+        4131,
+        "The routine returns immediately and does not guarantee that remote data is loaded and stored "
+        "under the local address buffer.",
+        by_get_nbx,
+    ),
 )
 def many_operations_are_taken_without_progress(pair: Pair, call: Call) -> None:
     """80 of them, each on bytes of its own; all are done at the flush."""
@@ -348,6 +523,7 @@ def a_get_is_in_progress_until_a_flush(pair: Pair) -> None:
 
 for _page, _name in ((put_nb, "cb"), (put_nbx, "")):
     _page.silent(
-        "In other words, the completion of a put operation can be signaled by the return code or execution of the call-back.",
+        "In other words, the completion of a put operation can be signaled by the return code or execution"
+        " of the call-back.",
         "says the same as the sentences before it, which have checks",
     )

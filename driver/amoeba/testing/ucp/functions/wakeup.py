@@ -9,7 +9,6 @@ from amoeba.testing.ucp.functions.common import INVALID
 from amoeba.testing.ucp.pair import ALL_FEATURES, Entity, Pair
 from amoeba.testing.ucp.registry import Function
 
-
 get_efd = Function("ucp_worker_get_efd", 2251)
 wait = Function("ucp_worker_wait", 2282)
 wait_mem = Function("ucp_worker_wait_mem", 2308)
@@ -62,7 +61,11 @@ def the_feature_is_needed(pair: Pair) -> None:
             call(worker)
 
 
-@signal.says(2388, "This function causes a blocking call to ucp_worker_wait or waiting on a file descriptor from ucp_worker_get_efd to return, even if no event from the underlying interfaces has taken place.")
+@signal.says(
+    2388,
+    "This function causes a blocking call to ucp_worker_wait or waiting on a file descriptor from "
+    "ucp_worker_get_efd to return, even if no event from the underlying interfaces has taken place.",
+)
 def a_signal_ends_a_wait(pair: Pair) -> None:
     """Given before the call; no matter that nothing has come."""
     entity = sleeper(pair)
@@ -92,7 +95,10 @@ def arming_is_busy_after_a_signal(pair: Pair) -> None:
     armed(pair, entity)
 
 
-@wait_mem.says(2290, "The routine returns when the memory address is updated (\"write\") or an event occurs in the system.")
+@wait_mem.says(
+    2290,
+    'The routine returns when the memory address is updated ("write") or an event occurs in the system.',
+)
 def waiting_for_memory_ends_with_an_event(pair: Pair) -> None:
     """A signal; what is no memory is INVALID_PARAM."""
     entity = sleeper(pair)

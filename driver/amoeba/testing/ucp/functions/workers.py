@@ -9,7 +9,6 @@ from amoeba.testing.ucp.functions.common import ALL, INVALID, OK, Calls, param
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function
 
-
 create = Function("ucp_worker_create", 2064)
 destroy = Function("ucp_worker_destroy", 2084)
 query = Function("ucp_worker_query", 2098)
@@ -20,7 +19,11 @@ address_query = Function("ucp_worker_address_query", 2170)
 progress = Function("ucp_worker_progress", 2193)
 
 
-@create.says(2047, "In the same time, an application context can create multiple workers in order to enable concurrent access to communication resources.")
+@create.says(
+    2047,
+    "In the same time, an application context can create multiple workers in order to enable concurrent "
+    "access to communication resources.",
+)
 def a_context_has_many_workers(pair: Pair) -> None:
     """A message to the one is not seen by the other."""
     near = pair.entity(0)
@@ -58,7 +61,11 @@ def a_workers_attributes_are_told(pair: Pair) -> None:
     expect_equal("name alone", (masked.name, masked.address), ("named", None))
 
 
-@print_info.says(2106, "This routine prints information about the protocols being used, thresholds, UCT transport methods, and other useful information associated with the worker.")
+@print_info.says(
+    2106,
+    "This routine prints information about the protocols being used, thresholds, UCT transport methods, "
+    "and other useful information associated with the worker.",
+)
 def a_worker_is_printed(pair: Pair) -> None:
     """To the stream, with something in it."""
     stream = io.StringIO()
@@ -66,7 +73,10 @@ def a_worker_is_printed(pair: Pair) -> None:
     expect(stream.getvalue().strip(), "nothing was printed")
 
 
-@get_address.says(2119, "This address can be passed to remote instances of the UCP library in order to connect to this worker.")
+@get_address.says(
+    2119,
+    "This address can be passed to remote instances of the UCP library in order to connect to this worker.",
+)
 def an_address_connects_to_its_worker(pair: Pair) -> None:
     """As bytes; those of two workers differ."""
     near, far = pair.entity(0), pair.entity(1)
@@ -78,7 +88,10 @@ def an_address_connects_to_its_worker(pair: Pair) -> None:
     pair.wait(lambda: ucp.ucp_tag_probe_nb(far.worker, 5, ALL, 1)[0], "the message")
 
 
-@release_address.says(2148, "Address to release; the address object has to be allocated using ucp_worker_get_address() routine.")
+@release_address.says(
+    2148,
+    "Address to release; the address object has to be allocated using ucp_worker_get_address() routine.",
+)
 def an_address_is_released(pair: Pair) -> None:
     """What is none is INVALID_PARAM."""
     ucp.ucp_worker_release_address(pair.near.worker, pair.near.address)
@@ -116,7 +129,10 @@ def progress_tells_whether_there_was_any(pair: Pair) -> None:
     expect_equal("with nothing under way", pair.far.progress(), 0)
 
 
-@progress.says(2181, "Typically, request wait and test routines call this routine to progress any outstanding operations.")
+@progress.says(
+    2181,
+    "Typically, request wait and test routines call this routine to progress any outstanding operations.",
+)
 def progress_is_not_made_in_callbacks(pair: Pair) -> None:
     """There it is INVALID_PARAM, and what the callback raises comes out of progress."""
     seen: list[ucp.UcsStatus] = []
