@@ -1,4 +1,4 @@
-"""Active messages: ucp_worker_set_am_handler, _recv_handler, ucp_am_send_nb, _nbx, ucp_am_recv_data_nbx, _data_release."""
+"""Active messages: their handlers, sends, and what is received of them (groups WORKER and COMM)."""
 
 from collections.abc import Callable
 from typing import Any

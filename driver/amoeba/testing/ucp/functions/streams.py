@@ -1,4 +1,4 @@
-"""Streams: ucp_stream_send_nb, _nbx, ucp_stream_recv_nb, _nbx, _data_nb, _request_test, _data_release, _worker_poll."""
+"""Streams: sends, receives into buffers and by reference, and polling (group COMM)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Workers: ucp_worker_create, _destroy, _query, _print_info, _get_address, _release_address, _address_query, _progress."""
+"""Workers: made, destroyed, asked, printed, their addresses, and progress."""
 
 import io
 
