@@ -62,13 +62,13 @@ class Heard:
         worker = (pair.far if at is None else at).worker
         if old:
             ucp.ucp_worker_set_am_handler(worker, number, self._old, self, flags)
-            pair.keep(lambda: worker.closed or ucp.ucp_worker_set_am_handler(worker, number, None, None, 0))
+            pair.keep(lambda: None if worker.closed else ucp.ucp_worker_set_am_handler(worker, number, None, None, 0))
             return
         handler = ucp.ucp_am_handler_param_t(id=number, cb=self._new, arg=self, flags=ucp.ucp_am_cb_flags(flags))
         ucp.ucp_worker_set_am_recv_handler(worker, handler)
         mask = ucp.UCP_AM_HANDLER_PARAM_FIELD_ID | ucp.UCP_AM_HANDLER_PARAM_FIELD_CB
         cleared = ucp.ucp_am_handler_param_t(field_mask=mask, id=number)
-        pair.keep(lambda: worker.closed or ucp.ucp_worker_set_am_recv_handler(worker, cleared))
+        pair.keep(lambda: None if worker.closed else ucp.ucp_worker_set_am_recv_handler(worker, cleared))
 
     def _new(self, arg: Any, header: Any, header_length: int, data: Any, length: int, recv: Any) -> Any:
         self.args.append(arg)
@@ -472,7 +472,7 @@ def headers_of_max_am_header_bytes_are_taken(pair: Pair) -> None:
 def a_request_can_be_demanded(pair: Pair) -> None:
     """Of a few bytes; with callback and user data, and a request of the user's."""
     heard, calls, memory = Heard(pair), Calls(), ucp.ucp_request_alloc(pair.near.worker)
-    asked = {"op_attr_mask": NO_IMMEDIATE, "cb": calls, "user_data": "mine", "request": memory}
+    asked: dict[str, Any] = {"op_attr_mask": NO_IMMEDIATE, "cb": calls, "user_data": "mine", "request": memory}
     request = send(pair.near.ep, b"few", **asked)
     expect(request is memory, f"expected the user's request, got {request!r}")
     pair.wait(lambda: heard.came and calls.told, "message and callback")

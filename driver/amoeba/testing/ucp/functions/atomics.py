@@ -344,7 +344,8 @@ def memory_that_peers_may_not_write_stays(pair: Pair, call: Any) -> None:
 for _page, _sentence in (
     (
         fetch_nb,
-        "The user should not modify any part of the result after this operation is called, until the operation completes.",
+        "The user should not modify any part of the result after this operation is called, "
+        "until the operation completes.",
     ),
     (op_nbx, "The user should not modify any part of the buffer"),
 ):

@@ -23,7 +23,7 @@ print_info = Function("ucp_context_print_info", 2038)
 def the_librarys_thread_level_is_told(pair: Pair) -> None:
     """One of C's numbers."""
     found = ucp.ucp_lib_query(ucp.ucp_lib_attr_t()).max_thread_level
-    expect(found in ucp.ucs_thread_mode_t, f"expected a ucs_thread_mode_t, got {found!r}")
+    expect(found in list(ucp.ucs_thread_mode_t), f"expected a ucs_thread_mode_t, got {found!r}")
 
 
 @get_version.says(1912, "This routine returns the UCP library version.")

@@ -130,7 +130,7 @@ def a_request_is_freed_once(pair: Pair) -> None:
 def an_allocated_request_is_used(pair: Pair) -> None:
     """By a receive and by a send, one after the other; what is returned is that very request."""
     memory = ucp.ucp_request_alloc(pair.far.worker)
-    request = ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(8), 8, 0x77, ALL, param(request=memory))
+    request: object = ucp.ucp_tag_recv_nbx(pair.far.worker, bytearray(8), 8, 0x77, ALL, param(request=memory))
     expect(request is memory, f"expected {memory!r}, got {request!r}")
     ucp.ucp_tag_send_nbx(pair.near.ep, b"alloc", 5, 0x77, None)
     expect_equal("status", pair.finish(memory), OK)

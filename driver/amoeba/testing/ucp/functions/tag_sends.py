@@ -178,7 +178,7 @@ def the_tag_decides_which_receive_gets_it(pair: Pair, call: Send) -> None:
     ),
 )
 def a_completed_send_does_not_read_its_buffer(pair: Pair, call: Send) -> None:
-    """A message that waits for its receive, and one longer than a packet; what is written afterwards does not show."""
+    """A message that waits for its receive, and one longer than a packet; later writes do not show."""
     for length in (8, 3000):
         data = bytearray(pattern(length))
         expect_equal("status", pair.finish(call(pair, pair.near.ep, data, length, BYTE, 0x54)), OK)

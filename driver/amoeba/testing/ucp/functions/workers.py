@@ -83,7 +83,7 @@ def an_address_connects_to_its_worker(pair: Pair) -> None:
     address, length = ucp.ucp_worker_get_address(far.worker)
     expect_equal("length", length, len(address))
     expect(address != pair.far.address, "two workers have one address")
-    ep = ucp.ucp_ep_create(near.worker, ucp.ucp_ep_params_t(address=bytearray(address)))
+    ep = ucp.ucp_ep_create(near.worker, ucp.ucp_ep_params_t(address=bytes(bytearray(address))))
     ucp.ucp_tag_send_nbx(ep, b"x", 1, 5, None)
     pair.wait(lambda: ucp.ucp_tag_probe_nb(far.worker, 5, ALL, 1)[0], "the message")
 
