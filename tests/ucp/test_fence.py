@@ -35,7 +35,7 @@ def two(pair):
     heap = memheap(receiver, sender, 100_000)
     heap.bytes[:] = 0
     other = sender.connect(receiver)
-    key = ucp.ucp_ep_rkey_unpack(other, ucp.ucp_rkey_pack(receiver.context, heap.memh))
+    key = ucp.ucp_ep_rkey_unpack(other, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
     keep(sender.adapter, key)
     return sender, receiver, (sender.ep, other), heap, (heap.rkey, key)
 
@@ -116,7 +116,7 @@ def test_fences_hold_also_what_exceeds_the_ring(models):
     sender, receiver = Entity(models[0]), Entity(models[1])
     first, second = sender.connect(receiver), sender.connect(receiver)
     heap = memheap(receiver, sender, 64)
-    other = ucp.ucp_ep_rkey_unpack(second, ucp.ucp_rkey_pack(receiver.context, heap.memh))
+    other = ucp.ucp_ep_rkey_unpack(second, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
     keep(sender.adapter, other)
     heap.bytes[:] = 0
     replies = []
