@@ -48,7 +48,7 @@ class Request:
 
     def __init__(self, home: Home, value: Any = None) -> None:
         self._home = home
-        self._handle: UcpRequest | None = None
+        self._handle: UcpRequest | RequestMemory | None = None
         self._status: UcsStatus = _IN_PROGRESS
         self._value = value
         self.recv_buffer: Any = None
