@@ -8,6 +8,7 @@ from typing import Any
 from amoeba.ucp.calls.requests import ucp_request_cancel
 from amoeba.ucp.constants import ucp_op_attr_t
 from amoeba.ucp.requests import Request as UcpRequest
+from amoeba.ucp.worker_base import RequestMemory
 from amoeba.ucp.status import UcsError, UcsStatus, ucs_error
 from amoeba.ucp.structures import ucp_request_param_t
 from amoeba.ucp.worker import Worker as UcpWorker
@@ -47,7 +48,7 @@ class Request:
 
     def __init__(self, home: Home, value: Any = None) -> None:
         self._home = home
-        self._handle: UcpRequest | None = None
+        self._handle: UcpRequest | RequestMemory | None = None
         self._status: UcsStatus = _IN_PROGRESS
         self._value = value
         self.recv_buffer: Any = None
@@ -74,7 +75,7 @@ class Request:
             for loop, future in loops:
                 _tell(loop, future)
 
-    def follow(self, handle: UcpRequest | None) -> "Request":
+    def follow(self, handle: UcpRequest | RequestMemory | None) -> "Request":
         """What an ``_nbx`` call has returned of it; returns this."""
         if handle is None:
             self.finish(_OK)
