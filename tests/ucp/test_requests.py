@@ -9,16 +9,11 @@ from entities import ALL_FEATURES, Entity, finish, wait_for
 NO_IMMEDIATE = ucp.UCP_OP_ATTR_FLAG_NO_IMM_CMPL
 
 
-def stuck(entity):
-    """A receive that ends when somebody sends to the entity's endpoint."""
-    place = bytearray(8)
-    return place, ucp.ucp_stream_recv_nbx(entity.ep, place, 8, None)[0]
-
-
 def posted(entity, **params):
+    """(buffer, request) of a receive that ends when somebody sends to the entity's endpoint."""
     place = bytearray(8)
-    result = ucp.ucp_stream_recv_nbx(entity.ep, place, 8, ucp.ucp_request_param_t(**params))
-    return place, result[0] if isinstance(result, tuple) else result
+    request, _ = ucp.ucp_stream_recv_nbx(entity.ep, place, 8, ucp.ucp_request_param_t(**params))
+    return place, request
 
 
 def test_a_request_tells_what_it_is_and_how_it_stands(pair):
@@ -102,6 +97,7 @@ def prepared_pair(models):
     prepared = Prepared()
     sender = Entity(models[0])
     receiver = Entity(models[1])
+    receiver.context.close()
     receiver.context = ucp.ucp_init(prepared.params(), adapter=models[1])
     receiver.worker = ucp.ucp_worker_create(receiver.context, ucp.ucp_worker_params_t())
     sender.connect(receiver)

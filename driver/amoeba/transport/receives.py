@@ -222,6 +222,10 @@ class Receives:
             receive.keep = receive.keep, export
         return len(using)
 
+    def contexts(self) -> list[Any]:
+        """Of the receives that are not over."""
+        return [receive.context for receive in self._users() if receive.opcode == _RECEIVE and not receive.own]
+
     def _users(self) -> Iterable[Receive]:
         """Those that use their buffers, and searches."""
         return {*self._outstanding.values(), *self._fetching}

@@ -99,19 +99,24 @@ class LongSends:
         source: Segment,
         tag: int,
         data: int,
-    ) -> None:
-        """Send the record of a message of ``request.length`` bytes, which lies at ``source``, of one byte at least.
+        message: Request | None = None,
+    ) -> int:
+        """Send the record of a message of ``request.length`` bytes, which lies at ``source``, of one byte at least;
+        returns the token by which it is known until it has been read.
 
-        ``request.grants``: device access that it takes. Raises FI_EAGAIN if the ring is full, or no key is free until
-        others have been read, FI_ENOSPC if none is free at all; then nothing is posted, and access is as before.
+        ``request.grants``: device access that it takes. ``message``: a request that ends with the record's delivery.
+        Raises FI_EAGAIN if the ring is full, or no key is free until others have been read, FI_ENOSPC if none is free
+        at all; then nothing is posted, and access is as before.
         """
         token, record = self._offer(request, peer, source)
-        message = Request(None, Kind.OWN, NEVER, request.dest_addr, 0)
+        if message is None:
+            message = Request(None, Kind.OWN, NEVER, request.dest_addr, 0)
         message.ended = functools.partial(self._sent, token)
         place = self._rings.stash([memoryview(record)])
         self._rings.post(
             message, more, peer, opcode, flags, 0, 0, RENDEZVOUS.size, request.length, tag, place, 0, data
         )
+        return token
 
     def post_inside(
         self,

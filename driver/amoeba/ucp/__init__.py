@@ -19,19 +19,21 @@ from amoeba.ucp.calls import (
     requests,
     rma,
     streams,
+    tags,
     wakeup,
     workers,
 )
 from amoeba.ucp.calls.active_messages import *  # noqa: F403
 from amoeba.ucp.calls.atomics import *  # noqa: F403
-from amoeba.ucp.calls.contexts import *  # noqa: F403  # noqa: F403
-from amoeba.ucp.calls.endpoints import *  # noqa: F403  # noqa: F403
+from amoeba.ucp.calls.contexts import *  # noqa: F403
+from amoeba.ucp.calls.endpoints import *  # noqa: F403
 from amoeba.ucp.calls.flushes import *  # noqa: F403
 from amoeba.ucp.calls.listeners import *  # noqa: F403
 from amoeba.ucp.calls.memory import *  # noqa: F403
 from amoeba.ucp.calls.requests import *  # noqa: F403
 from amoeba.ucp.calls.rma import *  # noqa: F403
 from amoeba.ucp.calls.streams import *  # noqa: F403
+from amoeba.ucp.calls.tags import *  # noqa: F403
 from amoeba.ucp.calls.wakeup import *  # noqa: F403
 from amoeba.ucp.calls.workers import *  # noqa: F403
 from amoeba.ucp.config import *  # noqa: F403
@@ -63,5 +65,6 @@ __all__ += rma.__all__
 __all__ += status.__all__
 __all__ += streams.__all__
 __all__ += structures.__all__
+__all__ += tags.__all__
 __all__ += wakeup.__all__
 __all__ += workers.__all__

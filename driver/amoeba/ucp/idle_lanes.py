@@ -67,8 +67,10 @@ class IdleLanes:
         """Half of what the target has, as others have PDCs there, too; it is taken for a NIC like this one."""
 
     def open(self, lane: OpenLane) -> None:
-        """Store an entry for it. Raises FI_ENOSPC if there is none now; it is to be tried again then."""
-        assert lane.address is not None
+        """Store an entry for it. Raises FI_ENOSPC if there is none now, FI_EAGAIN if it is not known where it goes;
+        it is to be tried again then."""
+        if lane.address is None:
+            raise fabric_error(Errno.FI_EAGAIN, "the endpoint is not connected yet")
         target = lane.address.ip
         crowded = self._by_target[target] >= self._most_per_target
         if crowded or len(self._nic.peers.free) <= min(_SPARE, self._nic.parameters.peers // 4):

@@ -10,8 +10,8 @@ from amoeba.transport import requests as engine
 from amoeba.transport.context import Context as NicContext
 from amoeba.transport.dispatch import Dispatch
 from amoeba.transport.peers import PeerMap
-from amoeba.transport.receives import Receives
 from amoeba.transport.rendezvous import LongReceives, LongSends
+from amoeba.transport.takeover import BoundlessReceives
 from amoeba.transport.transmit_rings import DRAIN_ROUNDS, DRAIN_TIME, TransmitRings
 from amoeba.ucp.context import Context
 from amoeba.ucp.fences import FencedLane, Fences
@@ -23,6 +23,9 @@ from amoeba.ucp.status import UcsStatus
 from amoeba.ucp.structures import ucp_worker_params_t
 
 __all__ = ["FailingEndpoint", "Follower", "RequestMemory", "RequestPool", "WorkerBase", "WorkerLane"]
+
+_FENCE_AND_MORE = 2
+"""Descriptors."""
 
 
 class FailingEndpoint(Protocol):
@@ -141,7 +144,7 @@ class WorkerBase(UcpObject, ucp_worker_h):
     dispatch: Dispatch
     """Of ``main``'s events."""
     long_sends: LongSends
-    receives: Receives
+    receives: BoundlessReceives
     """Of tagged messages; only with that feature."""
     messages: NicContext | None = None
     """For streams and active messages; None without those features."""
@@ -215,10 +218,21 @@ class WorkerBase(UcpObject, ucp_worker_h):
         fences = self.fences
         if fences is None:
             return True
-        begins = fences.may_begin(lane)
+        begins = fences.may_begin(lane) or self._fenced_by_nic(fences)
         if fences.over:
             self.fences = None
         return begins
+
+    def _fenced_by_nic(self, fences: Fences) -> bool:
+        """Post a fence of the NIC's in place of the driver's, if all that it would wait for are memory operations;
+        whether it has been."""
+        if self.rings.room < _FENCE_AND_MORE or not fences.all_begun(self.held_lanes):
+            return False
+        if any(lane.begun != lane.done for lane in self.lanes.values() if not lane.for_memory):
+            return False
+        self.rings.post_fence(lambda status: None, more=True)
+        self.fences = None
+        return True
 
     def fence(self) -> None:
         """What is posted from now on begins when all memory operations before are over."""

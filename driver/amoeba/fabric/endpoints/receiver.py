@@ -161,7 +161,7 @@ class Receiver:
 
     @property
     def size_left(self) -> int:
-        """Receives that can be posted, and entries that may come, before there are more than ``rx_size``."""
+        """Receives that can be posted, and entries that may come, before there are over ``rx_size`` of either."""
         waiting = 0 if self.dispatch is None else self.dispatch.waiting
         return max(0, self.rx_size - max(waiting, 0 if self.receives is None else self.receives.posted))
 
