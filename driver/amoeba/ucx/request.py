@@ -8,10 +8,10 @@ from typing import Any
 from amoeba.ucp.calls.requests import ucp_request_cancel
 from amoeba.ucp.constants import ucp_op_attr_t
 from amoeba.ucp.requests import Request as UcpRequest
-from amoeba.ucp.worker_base import RequestMemory
 from amoeba.ucp.status import UcsError, UcsStatus, ucs_error
 from amoeba.ucp.structures import ucp_request_param_t
 from amoeba.ucp.worker import Worker as UcpWorker
+from amoeba.ucp.worker_base import RequestMemory
 from amoeba.ucx.loops import LoopProgress
 from amoeba.ucx.progress import Attended, Progress
 
