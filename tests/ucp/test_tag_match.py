@@ -359,3 +359,17 @@ def test_shorter_messages_are_read_if_the_threshold_says_so(models):
         assert finish(receive(receiver, buffer, 1), sender, receiver) == OK
     assert finish(sent, sender, receiver) == OK
     assert buffers == [bytes(100), b"l" * 100]
+
+
+@pytest.mark.parametrize("length", range(10))
+def test_a_few_bytes_are_sent_as_they_are(couple, length):
+    """Without a structure, which is the shortest way; also fewer than the buffer has."""
+    sender, receiver = couple
+    for buffer in (b"0123456789", bytearray(b"0123456789"), memoryview(b"0123456789")):
+        finish(send(sender, 1, b"opens the lane"), sender, receiver)
+        assert ucp.ucp_tag_send_nbx(sender.ep, buffer, length, 2, None) is None
+        got, info = bytearray(10), ucp.ucp_tag_recv_info_t()
+        finish(receive(receiver, bytearray(14), 1), sender, receiver)
+        wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, 2, ALL, 0)[0], sender, receiver)
+        assert receive(receiver, got, 2, recv_info=info) is None
+        assert (got[:length], info.length) == (b"0123456789"[:length], length)
