@@ -67,8 +67,8 @@ def test_bits_of_the_tag_outside_the_mask_are_ignored(couple):
     assert info.sender_tag == 0xAA01
 
 
-def test_the_first_posted_wins_however_specific(pair):
-    sender, receiver = pair
+def test_the_first_posted_wins_however_specific(couple):
+    sender, receiver = couple
     buffers = [bytearray(1) for _ in range(3)]
     wanted = ((0, 0), (5, ALL), (0, 0))
     requests = [receive(receiver, buffer, *each) for buffer, each in zip(buffers, wanted, strict=True)]
@@ -95,9 +95,17 @@ def test_send_recv_exp_unexp(couple):
 
 @pytest.mark.parametrize("expected", [True, False])
 @pytest.mark.parametrize("length", [8, PAYLOAD, 20_000])
-def test_send_recv_truncated(pair, length, expected):
+def test_send_recv_truncated(couple, length, expected):
+    truncated(*couple, length, expected)
+
+
+def test_send_recv_truncated_on_every_pair(pair):
+    for length, expected in ((8, True), (8, False), (9000, True)):
+        truncated(*pair, length, expected)
+
+
+def truncated(sender, receiver, length, expected):
     """The buffer stays as it is, and the length is the message's."""
-    sender, receiver = pair
     buffer = bytearray(b"x" * (length - 1))
     request = receive(receiver, buffer, 1) if expected else None
     sent = send(sender, 1, bytes(length))
@@ -109,9 +117,9 @@ def test_send_recv_truncated(pair, length, expected):
         assert finish(request, sender, receiver) == ucp.UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
         info = request.info
     else:
-        with pytest.raises(UcsError) as truncated:
+        with pytest.raises(UcsError) as refused:
             receive(receiver, buffer, 1, recv_info=info)
-        assert truncated.value.status == ucp.UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
+        assert refused.value.status == ucp.UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
     assert info == ucp.ucp_tag_recv_info_t(1, length)
     assert finish(sent, sender, receiver) == OK
     assert set(buffer) == {ord("x")}
@@ -128,14 +136,22 @@ def test_send_recv_nb_partial_exp_medium_and_short_exp(couple):
 
 
 @pytest.mark.parametrize("length", [0, 8, PAYLOAD, 20_000])
-def test_sync_send_unexp(pair, length):
+def test_sync_send_unexp(couple, length):
+    unmatched(*couple, length)
+
+
+def test_sync_send_unexp_on_every_pair(pair):
+    unmatched(*pair, 8)
+
+
+def unmatched(sender, receiver, length):
     """Over when a receive has met it, and not when it has been probed, nor taken."""
-    sender, receiver = pair
     sent = ucp.ucp_tag_send_sync_nb(sender.ep, bytes(length), length, BYTE, 3, None)
     wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, 3, ALL, 0)[0], sender, receiver)
     message, info = ucp.ucp_tag_probe_nb(receiver.worker, 3, ALL, 1)
-    for _ in range(50):
-        sender.progress(), receiver.progress()
+    for _ in range(20):
+        sender.progress()
+        receiver.progress()
     assert (info.length, sent.code) == (length, IN_PROGRESS)
     buffer = bytearray(b"x" * length)
     finish(ucp.ucp_tag_msg_recv_nbx(receiver.worker, buffer, length, message, None), sender, receiver)
@@ -143,8 +159,8 @@ def test_sync_send_unexp(pair, length):
     assert buffer == bytes(length)
 
 
-def test_sync_send_exp(pair):
-    sender, receiver = pair
+def test_sync_send_exp(couple):
+    sender, receiver = couple
     buffer = bytearray(8)
     request = receive(receiver, buffer, 3)
     sent = ucp.ucp_tag_send_sync_nbx(sender.ep, b"matched!", 8, 3, None)
@@ -209,8 +225,8 @@ def test_a_thousand_receives_wait_and_the_last_is_met_first(couple):
     assert [int.from_bytes(buffer, "big") for buffer in buffers] == list(range(1000))
 
 
-def test_a_freed_request_receives_and_tells_nobody(pair):
-    sender, receiver = pair
+def test_a_freed_request_receives_and_tells_nobody(couple):
+    sender, receiver = couple
     told = []
     buffer = bytearray(4)
     request = receive(receiver, buffer, 1, cb=lambda *args: told.append(args))
