@@ -215,6 +215,26 @@ def test_a_hundred_messages_are_received_from_the_last_to_the_first(couple, leng
         assert finish(request, sender, receiver) == OK
 
 
+def test_more_than_the_nic_keeps_on_every_pair(pair):
+    """Messages that come too early, and receives that wait, from the last to the first."""
+    sender, receiver = pair
+    count = receiver.worker.nic.parameters.receives + 8
+    for tag in range(count):
+        send(sender, tag, bytes([tag]))
+    wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, count - 1, ALL, 0)[0], sender, receiver)
+    for tag in range(count - 1, -1, -1):
+        buffer = bytearray(1)
+        assert receive(receiver, buffer, tag) is None
+        assert buffer[0] == tag
+    buffers = [bytearray(1) for _ in range(count)]
+    requests = [receive(receiver, buffer, tag) for tag, buffer in enumerate(buffers)]
+    for tag in range(count - 1, -1, -1):
+        send(sender, tag, bytes([tag]))
+    for request in requests:
+        assert finish(request, sender, receiver) == OK
+    assert b"".join(buffers) == bytes(range(count))
+
+
 def test_a_thousand_receives_wait_and_the_last_is_met_first(couple):
     sender, receiver = couple
     buffers = [bytearray(2) for _ in range(1000)]
