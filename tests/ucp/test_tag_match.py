@@ -1,12 +1,15 @@
 """UCX's test_ucp_tag_match: which message meets which receive, and what has to wait."""
 
 import contextlib
+import itertools
 
 import amoeba.ucp as ucp
 import pytest
 from amoeba.ucp.status import UcsError
 from entities import Entity, finish, wait_for
 from tagged import ALL, BYTE, IN_PROGRESS, OK, PAYLOAD, arrive, couple_of, receive, send, settle
+
+NO_IMMEDIATE = ucp.UCP_OP_ATTR_FLAG_NO_IMM_CMPL
 
 
 @pytest.fixture
@@ -409,3 +412,104 @@ def test_a_few_bytes_are_sent_as_they_are(couple, length):
         wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, 2, ALL, 0)[0], sender, receiver)
         assert receive(receiver, got, 2, recv_info=info) is None
         assert (got[:length], info.length) == (b"0123456789"[:length], length)
+
+
+@pytest.mark.parametrize("threshold", ["auto", "0"])
+def test_length0(models, threshold):
+    """No bytes need no buffer, and whatever is there is not looked at."""
+    config = ucp.ucp_config_read(None, None)
+    ucp.ucp_config_modify(config, "RNDV_THRESH", threshold)
+    sender, receiver = Entity(models[0]), Entity(models[1])
+    sender.context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_TAG), config, adapter=models[0])
+    sender.worker = ucp.ucp_worker_create(sender.context, ucp.ucp_worker_params_t())
+    sender.connect(receiver)
+    for expected, garbage in itertools.product((True, False), (None, object())):
+        request = ucp.ucp_tag_recv_nb(receiver.worker, garbage, 0, BYTE, 1, ALL, None) if expected else None
+        sent = ucp.ucp_tag_send_nbx(sender.ep, garbage, 0, 1, None)
+        if request is None:
+            settle(sender, receiver)
+            request = ucp.ucp_tag_recv_nb(receiver.worker, garbage, 0, BYTE, 1, ALL, None)
+        assert finish(request, sender, receiver) == OK
+        assert finish(sent, sender, receiver) == OK
+        assert request.info == ucp.ucp_tag_recv_info_t(1, 0)
+
+
+@pytest.mark.parametrize("let_go", [ucp.ucp_request_free, ucp.ucp_request_release])
+def test_send_recv_cb_release(couple, let_go):
+    """A request may be given up in its own callback."""
+    sender, receiver = couple
+    told = []
+
+    def over(request, *args):
+        let_go(request)
+        told.append(args[0])
+
+    for length in (8, 9000):
+        receive(receiver, bytearray(length), 1, cb=over)
+        send(sender, 1, bytes(length), cb=over, op_attr_mask=ucp.UCP_OP_ATTR_FIELD_CALLBACK | NO_IMMEDIATE)
+    wait_for(lambda: len(told) == 4, sender, receiver)
+    assert told == [OK] * 4
+
+
+def test_external_request_free(couple):
+    """Requests of the application's own, which their callbacks free."""
+    sender, receiver = couple
+    told = []
+
+    def over(request, *args):
+        told.append(request)
+        ucp.ucp_request_free(request)
+
+    mask = ucp.UCP_OP_ATTR_FIELD_REQUEST | ucp.UCP_OP_ATTR_FIELD_CALLBACK | NO_IMMEDIATE
+    own = [ucp.ucp_request_alloc(entity.worker) for entity in couple]
+    buffer = bytearray(9000)
+    assert receive(receiver, buffer, 1, request=own[1], cb=over, op_attr_mask=mask) is own[1]
+    assert send(sender, 1, b"e" * 9000, request=own[0], cb=over, op_attr_mask=mask) is own[0]
+    wait_for(lambda: len(told) == 2, sender, receiver)
+    assert sorted(map(id, told)) == sorted(map(id, own))
+    assert buffer == b"e" * 9000
+
+
+def test_fallback(couple):
+    """A mask of 0: bytes, also from memory that cannot be written."""
+    sender, receiver = couple
+    data = bytes(index * 7 % 251 for index in range(1 << 20))
+    buffer = bytearray(len(data))
+    request = receive(receiver, buffer, 1, op_attr_mask=0)
+    sent = send(sender, 1, data, op_attr_mask=0, datatype=3)
+    assert finish(request, sender, receiver) == OK
+    assert finish(sent, sender, receiver) == OK
+    assert buffer == data
+
+
+def test_bidir_multi_exp_post(couple):
+    sizes = [0, 8, 100, PAYLOAD, PAYLOAD + 1, 30_000]
+    buffers = [[bytearray(size) for size in sizes] for _ in couple]
+    requests = [
+        receive(entity, buffer, tag)
+        for entity, own in zip(couple, buffers, strict=True)
+        for tag, buffer in enumerate(own)
+    ]
+    for entity in couple:
+        requests += [send(entity, tag, bytes([tag]) * size) for tag, size in enumerate(sizes)]
+    for request in requests:
+        assert finish(request, *couple) == OK
+    for own in buffers:
+        assert own == [bytes([tag]) * size for tag, size in enumerate(sizes)]
+
+
+def test_send2_nb_recv_medium_wildcard(models):
+    """Two senders at once: each receive gets one message, whole."""
+    receiver = Entity(models[1])
+    senders = [Entity(models[0]) for _ in range(2)]
+    for sender in senders:
+        sender.connect(receiver)
+    for expected in (True, False):
+        buffers = [bytearray(50_000) for _ in senders]
+        requests = [receive(receiver, buffer, 0, 0) for buffer in buffers] if expected else []
+        sent = [send(sender, tag + 1, bytes([tag + 1]) * 50_000) for tag, sender in enumerate(senders)]
+        settle(receiver, *senders)
+        requests = requests or [receive(receiver, buffer, 0, 0) for buffer in buffers]
+        for request in requests + sent:
+            assert finish(request, receiver, *senders) == OK
+        assert sorted((min(buffer), max(buffer)) for buffer in buffers) == [(1, 1), (2, 2)]
