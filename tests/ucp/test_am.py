@@ -5,6 +5,7 @@ import random
 import amoeba.ucp as ucp
 import pytest
 from amoeba.core.buffers import address_of
+from amoeba.transport.rendezvous import Record
 from amoeba.ucp.active_messages import MOST_EAGER, AmDescriptor
 from amoeba.ucp.adapter import open_adapters
 from amoeba_model.impairments import Impairments
@@ -315,19 +316,24 @@ def test_rndv_flag_zero_send(two):
 
 def test_send_eager_flag_and_just_header_rndv(two):
     """EAGER wins over RNDV and the threshold; without data nothing is left at the sender unless the flag says so."""
-    sender, receiver = two
-    sender.worker.active_messages.rendezvous_above = 0
+    _, receiver = two
+    config = ucp.ucp_config_read()
+    ucp.ucp_config_modify(config, "RNDV_THRESH", "1")
+    context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_AM), config, adapter=receiver.adapter)
+    sender = Entity(receiver.adapter)
+    sender.worker = ucp.ucp_worker_create(context, ucp.ucp_worker_params_t())
+    sender.connect(receiver)
     came = Messages(receiver, lambda came: IN_PROGRESS if came.attr & IS_RNDV else OK)
     for data, header, flags in ((b"x" * 9, b"h", EAGER), (b"x" * 9, b"h", EAGER | RNDV), (b"", b"h", 0)):
         send(sender.ep, data, header, flags=flags)
-        wait_for(lambda: came.came, *two)
+        wait_for(lambda: came.came, sender, receiver)
         assert not came.attr & IS_RNDV
         came.came.clear()
     request = send(sender.ep, b"x")
-    wait_for(lambda: came.came, *two)
+    wait_for(lambda: came.came, sender, receiver)
     assert came.attr == IS_RNDV
     ucp.ucp_am_data_release(receiver.worker, came.data)
-    assert finish(request, *two) == OK
+    assert finish(request, sender, receiver) == OK
 
 
 @pytest.mark.parametrize("alignment", [64, 4096])
@@ -619,10 +625,8 @@ def test_malformed_messages_are_dropped_and_counted(two):
     assert receiver.ep.incoming is None
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_messages_harm_nobody(models, seed):
-    """Whatever a peer sends, progress raises nothing, and honest messages still come; print(seed) repeats it."""
-    sender, receiver = Entity(models[0]), Entity(models[1])
+def send_at_random(sender, receiver, seed, count):
+    """Whatever a peer sends, progress raises nothing, and honest messages still come."""
     sender.connect(receiver)
     receiver.connect(sender)
     came = Messages(receiver, lambda came: IN_PROGRESS if came.attr & IS_RNDV else OK)
@@ -630,21 +634,38 @@ def test_random_messages_harm_nobody(models, seed):
     send(sender.ep, b"hello")
     numbers = random.Random(seed)
     kinds = [kind for kind in MessageKind if kind not in (MessageKind.WIREUP_REQUEST, MessageKind.GONE)] + [13, 15]
-    for count in range(3000):
+    home = Record(5, 4, sender.worker.main.address).pack()
+    for number in range(count):
         size = numbers.choice((0, 1, 8, 16, 40, 41, numbers.randrange(300)))
         data = bytearray(numbers.randbytes(size))
         if numbers.random() < 0.5:
             data[1:8] = bytes(min(7, max(0, size - 1)))  # small lengths
+        if numbers.random() < 0.2 and size >= len(home):
+            data[: len(home)] = home  # a place that cannot be read
         sender.ep.send_message(
             numbers.choice(kinds),
             memoryview(data),
             flags=numbers.choice((0, MessageFlags.REPLY, MessageFlags.OLD, 15)),
             am_id=numbers.choice((ID, ID + 1, 9)),
-            header_length=numbers.choice((0, 0, size, numbers.randrange(65536))),
+            header_length=numbers.choice((0, 0, size, max(0, size - 40), numbers.randrange(65536))),
         )
-        if not count % 50:
+        if not number % 50:
             sender.progress(), receiver.progress()
     send(sender.ep, b"honest", b"last")
     wait_for(lambda: came.came and came.came[-1] == (b"last", b"honest", 6), sender, receiver)
-    assert receiver.worker.wireup.malformed > 500
+    assert receiver.worker.wireup.malformed > count // 6
     assert receiver.worker.inbox._out <= 32
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_messages_harm_nobody(models, seed):
+    print(f"send_at_random with seed {seed}, 2000 messages")
+    send_at_random(Entity(models[0]), Entity(models[1]), seed, 2000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "count"), [("model", 100_000), ("rtl", 10_000)])
+def test_many_random_messages_harm_nobody(kind, count):
+    print(f"send_at_random with seed 99, {count} messages")
+    with open_adapters((kind, kind), rtl_options={"host_latency": 40}) as adapters:
+        send_at_random(Entity(adapters[0]), Entity(adapters[1]), 99, count)

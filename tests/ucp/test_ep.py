@@ -118,12 +118,10 @@ def use_all_lanes(sender, receiver, eps, rounds):
     memory = ucp.ucp_mem_map(
         receiver.context, ucp.ucp_mem_map_params_t(address=buffer, length=len(buffer))
     )
-    packed = ucp.ucp_rkey_pack(receiver.context, memory)[0]
+    packed = ucp.ucp_rkey_pack(receiver.context, memory)
     keys = [ucp.ucp_ep_rkey_unpack(ep, packed) for ep in eps]
     start = ucp.ucp_mem_query(memory, ucp.ucp_mem_attr_t()).address
     texts = [bytearray(8) for _ in range(len(eps) * rounds)]
-    tagged = hasattr(ucp, "ucp_tag_send_nbx")
-    texts = texts if tagged else []
     receives = [ucp.ucp_tag_recv_nbx(receiver.worker, text, 8, 0, 0, None) for text in texts]
     requests = []
     for turn in range(rounds):
@@ -131,8 +129,7 @@ def use_all_lanes(sender, receiver, eps, rounds):
             data = (turn << 32 | number).to_bytes(8, "little")
             requests.append(ucp.ucp_put_nbx(ep, data, 8, start + 8 * number, key, None))
             requests.append(ucp.ucp_stream_send_nbx(ep, data, 8, None))
-            if tagged:
-                requests.append(ucp.ucp_tag_send_nbx(ep, data, 8, turn, None))
+            requests.append(ucp.ucp_tag_send_nbx(ep, data, 8, turn, None))
     for request in requests:
         assert finish(request, sender, receiver) is ucp.UCS_OK
     finish(ucp.ucp_worker_flush_nbx(sender.worker, None), sender, receiver)
@@ -140,7 +137,7 @@ def use_all_lanes(sender, receiver, eps, rounds):
         assert finish(receive, sender, receiver) is ucp.UCS_OK
     last = rounds - 1
     assert bytes(buffer) == b"".join((last << 32 | number).to_bytes(8, "little") for number in range(len(eps)))
-    assert not tagged or sorted(map(bytes, texts)) == sorted(
+    assert sorted(map(bytes, texts)) == sorted(
         (turn << 32 | number).to_bytes(8, "little") for turn in range(rounds) for number in range(len(eps))
     )
     for key in keys:

@@ -35,7 +35,7 @@ def two(pair):
     heap = memheap(receiver, sender, 100_000)
     heap.bytes[:] = 0
     other = sender.connect(receiver)
-    key = ucp.ucp_ep_rkey_unpack(other, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
+    key = ucp.ucp_ep_rkey_unpack(other, ucp.ucp_rkey_pack(receiver.context, heap.memh))
     keep(sender.adapter, key)
     return sender, receiver, (sender.ep, other), heap, (heap.rkey, key)
 
@@ -80,7 +80,7 @@ def test_without_messages_the_nic_holds_what_comes_after(two):
 
 
 def test_messages_that_nobody_reads_hold_up_no_memory_operation_fence_or_not(two):
-    sender, receiver, eps, heap, keys = two
+    sender, _, eps, heap, keys = two
     # the receiver makes no progress, so that they fill its buffers, and the NIC sends them again and again
     for _ in range(400):
         eps[0].send_message(MessageKind.STREAM, memoryview(bytes(4096)))
@@ -116,7 +116,7 @@ def test_fences_hold_also_what_exceeds_the_ring(models):
     sender, receiver = Entity(models[0]), Entity(models[1])
     first, second = sender.connect(receiver), sender.connect(receiver)
     heap = memheap(receiver, sender, 64)
-    other = ucp.ucp_ep_rkey_unpack(second, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
+    other = ucp.ucp_ep_rkey_unpack(second, ucp.ucp_rkey_pack(receiver.context, heap.memh))
     keep(sender.adapter, other)
     heap.bytes[:] = 0
     replies = []

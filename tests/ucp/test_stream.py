@@ -272,6 +272,22 @@ def test_drop_data(two):
         ucp.ucp_stream_recv_data_nb(receiver.ep)
 
 
+def test_what_was_given_stays_as_it_is_when_the_endpoint_is_closed(two):
+    sender, receiver = two
+    data = bytes_of_seed(2, 3000)
+    send(sender.ep, data)
+    wait_for(lambda: receiver.ep.stream and receiver.ep.stream.unread_bytes, *two)
+    given = ucp.ucp_stream_recv_data_nb(receiver.ep)
+    second = sender.connect(receiver)
+    mine = receiver.connect(sender)
+    finish(ucp.ucp_ep_close_nbx(receiver.ep, None), *two)
+    much = bytes(1 << 21)
+    send(second, much)
+    assert receive_all(mine, len(much), *two) == much
+    assert given == data
+    assert receiver.worker.inbox._out == 0
+
+
 def test_send_worker_poll(models):
     """Every ready endpoint once, with its user_data, until more comes."""
     receiver = Entity(models[1])

@@ -11,7 +11,7 @@ import pytest
 from amoeba.nic.nic import Nic
 from amoeba.ucp.adapter import Adapters, open_adapters
 from amoeba_model.network import Network
-from entities import ALL_FEATURES, Entity, finish
+from entities import ALL_FEATURES, Entity, finish, wait_for
 from support.board import boards
 
 FEATURES = ALL_FEATURES | ucp.UCP_FEATURE_WAKEUP
@@ -130,6 +130,20 @@ def test_two_workers_on_one_nic_are_both_woken(models):
         assert readable(ucp.ucp_worker_get_efd(receiver.worker))
         with pytest.raises(ucp.UcsBusyError):
             ucp.ucp_worker_arm(receiver.worker)
+
+
+@pytest.mark.parametrize("size", [8, 20000])
+def test_a_tagged_message_that_nobody_has_asked_for_wakes(pair, size):
+    sender, receiver = pair
+    efd = ucp.ucp_worker_get_efd(receiver.worker)
+    armed(receiver)
+    assert not readable(efd)
+    data = bytearray(size)
+    ucp.ucp_tag_send_nbx(sender.ep, data, size, 5, None)
+    for _ in range(50):
+        sender.progress()
+    assert readable(efd)
+    wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, 5, (1 << 64) - 1, 0)[0], receiver)
 
 
 def test_waiting_ends_when_an_operation_does(pair):

@@ -47,6 +47,8 @@ MOST_EAGER = 1 << 24
 _RENDEZVOUS_ABOVE = 1 << 16
 """Bytes of the longest message that is sent in fragments where the sender leaves it open."""
 _MOST_HEADER = 1024
+_MOST_ENDINGS = 4096
+"""Messages that nobody reads whose senders have still to be told; more than a sender has keys for."""
 _LENGTH_SIZE = 8
 _MOST_PIECES = 16
 """Pieces of a buffer that are read into one by one; more are copied to."""
@@ -183,8 +185,11 @@ class ActiveMessages:
         """Those that are not posted yet."""
         self.most_header = min(_MOST_HEADER, self._payload - UCP_LONG_MESSAGE.size)
         """Bytes of the longest header."""
-        self.rendezvous_above = _RENDEZVOUS_ABOVE
+        threshold = worker.context.config.value("RNDV_THRESH")
+        self._rendezvous_above = _RENDEZVOUS_ABOVE if threshold is None else max(0, threshold - 1)
         """Longer messages than this are left for the receiver to read, unless their sender says otherwise."""
+        self._endings = 0
+        """Reads of no bytes under way, which tell a sender that a message is over."""
         self.unhandled = 0
         """Messages that were dropped because there was no such handler for them."""
         handlers = wireup.handlers
@@ -223,7 +228,7 @@ class ActiveMessages:
         """
         length, headed = layout.length, header.nbytes
         total = length + headed
-        long = not flags & _EAGER and not old and (length > self.rendezvous_above or flags & _RNDV)
+        long = not flags & _EAGER and not old and (length > self._rendezvous_above or flags & _RNDV)
         told = _WANTS_REPLY if flags & _REPLY else 0
         if not long and total <= self._payload:
             kind = _AM_OLD if old else _AM
@@ -489,24 +494,35 @@ class ActiveMessages:
             self._wireup.drop(letter)
             return
         letter.chunk.release()
-        number = self._wireup.memory_lane(source >> 32, source & 0xFFFF_FFFF)
-        self._worker.long_receives.fetch(found[0].refusal, number, (), lambda status: None)
+        self._tell_over(found[0].refusal, self._wireup.memory_lane(source >> 32, source & 0xFFFF_FFFF))
+
+    def _tell_over(self, record: Record, number: int) -> None:
+        """Tell the sender of a message, by a read of nothing, that it is over. Of one who lets too many wait, the
+        message is dropped and counted."""
+        if self._endings >= _MOST_ENDINGS:
+            self._wireup.malformed += 1
+            return
+        self._endings += 1
+
+        def told(status: int) -> None:
+            self._endings -= 1
+
+        self._worker.long_receives.fetch(record, number, (), told)
 
     def _reject(self, descriptor: AmDescriptor, status: UcsStatus) -> None:
         """Tell the sender of a message with what it has ended."""
         endpoint = descriptor._endpoint
         if endpoint.failure is not None or endpoint.closed or endpoint.remote.messages is None:
             return
+        if len(endpoint.messages.waiting) >= _MOST_ENDINGS:
+            self._wireup.malformed += 1
+            return
         answer = UCP_ANSWER.pack(token=descriptor._record.token, status=-status)
         endpoint.send_message(MessageKind.ANSWER, memoryview(answer))
 
     def _discard(self, descriptor: AmDescriptor) -> None:
         """Tell the sender that he may go on; nothing is read."""
-        self._fetch(descriptor, (), lambda status: None)
-
-    def _fetch(self, descriptor: AmDescriptor, segments: tuple[Segment, ...], done: Callable[[int], None]) -> None:
-        number = self._lane_to(descriptor._endpoint)
-        self._worker.long_receives.fetch(descriptor._record, number, segments, done)
+        self._tell_over(descriptor._record, self._lane_to(descriptor._endpoint))
 
     def _lane_to(self, endpoint: Endpoint) -> int:
         """The number of a lane by which to read from the other end of an endpoint."""
@@ -600,7 +616,8 @@ class ActiveMessages:
             request.end(status)
 
         request.buffers = views
-        self._fetch(descriptor, tuple(segments), done)
+        number = self._lane_to(descriptor._endpoint)
+        self._worker.long_receives.fetch(descriptor._record, number, segments, done)
 
     # Ends
 

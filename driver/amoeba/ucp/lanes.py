@@ -45,7 +45,6 @@ class Lane:
     __slots__ = (
         "_open",
         "_plenty",
-        "_rings",
         "address",
         "done",
         "endpoint",
@@ -54,6 +53,7 @@ class Lane:
         "noted",
         "number",
         "posted",
+        "rings",
         "share",
         "waiting",
         "worker",
@@ -70,7 +70,7 @@ class Lane:
         self.number = self.worker.number_lane(self)
         self.posted = 0
         self.done = 0
-        self._rings = worker.rings
+        self.rings = worker.rings
         self._open = worker.peers.open
         self.noted = 0
         """``posted`` when somebody last looked for lanes that nobody uses."""
@@ -127,7 +127,7 @@ class Lane:
         under_way = self.posted - self.done
         if (
             self.waiting
-            or under_way >= (room := self._rings.room)
+            or under_way >= (room := self.rings.room)
             or (under_way >= self.share and room <= self._plenty)
             or (self.worker.fences is not None and not self.worker.may_begin(self))
         ):
@@ -140,7 +140,7 @@ class Lane:
         A lane may have at most half of what the others leave, so that one whose peer is dead does not stop them; and
         more than its share only while plenty is free.
         """
-        room = self._rings.room
+        room = self.rings.room
         return in_ring < room and descriptors <= room and (in_ring < self.share or room > self._plenty)
 
     def submit(self, post: Callable[[], None], descriptors: int = 1, request: Waiting | None = None) -> None:

@@ -353,6 +353,10 @@ class Streams:
             for message in stream.unread:
                 if message.chunk is not None:
                     message.chunk.release()
+            for _, chunk in stream.given.values():
+                if chunk is not None:
+                    chunk.abandon()
+            stream.given.clear()
             stream.unread.clear()
             stream.unread_bytes = 0
         posted, held = list(stream.posted), list(stream.held)
