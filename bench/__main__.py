@@ -20,12 +20,13 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import batches, calls, driver_rate, history, limits, model, nic, others
+from bench import batches, calls, driver_rate, history, limits, model, nic, others, ucp
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
 from bench.simulation import simulation_speed
+from bench.ucp_messages import ucp_message_rates, ucp_transfers
 
 _ROOT = Path(__file__).resolve().parents[1]
 _RESULTS = _ROOT / "build" / "bench.json"
@@ -110,6 +111,23 @@ def messages(progress: Progress) -> Outcome:
     return Outcome(figures, [pace, Grid("cycles each by what is looked at (exact)", header, in_depth)], kept)
 
 
+def ucp_messages(progress: Progress) -> Outcome:
+    """The same of UCP's active messages and streams."""
+    progress.add_task("UCP's messages", total=None)
+    small, long = ucp_message_rates(), ucp_transfers()
+    rows: list[tuple[str, float, str, str]] = []
+    kept = True
+    for name, cycles in small.items():
+        rows.append((f"8-byte {name}", cycles, f"at most {limits.UCP_MESSAGE_LIMIT}", "cycles each"))
+        kept &= cycles <= limits.UCP_MESSAGE_LIMIT
+    floor = 0.9 * nic.link_rate("write")
+    for name, payload in long.items():
+        rows.append((f"64 KiB {name}", payload, f"at least {floor:.1f}", "payload bytes per cycle"))
+        kept &= payload >= floor
+    grid = Grid("UCP's active messages and streams (exact)", ("what", "figure", "limit", "unit"), rows)
+    return Outcome({"small": small, "long": long}, [grid], kept)
+
+
 def latency(progress: Progress) -> Outcome:
     """One fetching atomic, nothing else going on."""
     progress.add_task("latency", total=None)
@@ -167,17 +185,39 @@ def in_batches(progress: Progress) -> Outcome:
     return Outcome(measured, [batches.batches_grid(measured)], not batches.misses(measured))
 
 
+def through_ucp(progress: Progress) -> Outcome:
+    """What operations of UCX's API take, in cycles, and of the host beside libfabric's endpoint."""
+    progress.add_task("UCP", total=None)
+    found, (ours, libfabrics) = ucp.cycles(), ucp.host_times()
+    rows: list[tuple[str, float, str, str]] = []
+    kept = not ucp.misses(ours, libfabrics)
+    for name, figure in found.items():
+        if name.startswith("8-byte"):
+            limit = 2 * nic.link_cycles("write" if name.endswith("put") else "fetching atomic")
+            rows.append((name, figure, f"at most {limit}", "cycles each"))
+            kept &= figure <= limit
+        else:
+            floor = 0.9 * nic.link_rate("write" if name.endswith("put") else "read")
+            rows.append((name, figure, f"at least {floor:.1f}", "payload bytes per cycle"))
+            kept &= figure >= floor
+    grid = Grid("UCX's API on two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
+    figures = {"cycles": found, "host": ours, "endpoint": libfabrics}
+    return Outcome(figures, [grid, ucp.host_grid(ours, libfabrics)], kept)
+
+
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
     "nic": whole_nic,
     "messages": messages,
+    "ucp": ucp_messages,
     "latency": latency,
     "simulation": simulation,
     "model": model_speed,
     "calls": call_costs,
     "driver": driver,
     "batches": in_batches,
+    "ucp": through_ucp,
 }
 
 

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 from amoeba import BindFlags, CompletionQueue, Endpoint, MrAccess, Op, OpFlags, open_cluster
+from amoeba_model.descriptors import MULTI_ALIGNMENT
 from amoeba_model.device import Device
 
 __all__ = ["measure"]
 
 _WINDOW = 64
 _TAG = 7
+_STRIDE = MULTI_ALIGNMENT // 8
+"""Words from one message to the next in a receive for several."""
 _SEND = "tagged send, 8 bytes"
 
 
@@ -82,7 +85,7 @@ def measure(operations: int = 4096) -> dict[str, Any]:
         both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
         server = target.endpoint(rx_size=4 * operations + 16 * _WINDOW, cq=heard, av=known, cq_flags=both)
         known.insert(endpoint.getname())
-        inbox = np.zeros(4 * operations + 16 * _WINDOW, np.uint64)
+        inbox = np.zeros(_STRIDE * (4 * operations + 16 * _WINDOW + 1), np.uint64)
         server.trecv(inbox, _TAG, desc=target.mr_reg(inbox, MrAccess.FI_RECV), flags=OpFlags.FI_MULTI_RECV)
         to = (peers.insert(server.getname()), region.address, region.key)
         operand, result = local[:1], local[1:2]

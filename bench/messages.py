@@ -18,6 +18,7 @@ from amoeba.core.buffers import allocate
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, BindFlags, MrAccess, OpFlags
 from amoeba.fabric.fabric import Fabric
 from amoeba.fabric.operations.vectors import TaggedMsg
+from amoeba_model.descriptors import MULTI_ALIGNMENT
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Stage
@@ -30,6 +31,8 @@ DEPTHS = (1, 8, 32, 64)
 """Posted receives, or waiting messages, of which the last one matches."""
 _WANTED = 0
 """The tag of messages that a receive waits for; those in front have others."""
+_STRIDE = MULTI_ALIGNMENT // WORD
+"""Words from one message to the next in a receive for several."""
 _PROBES = 48
 """Searches of one measurement."""
 
@@ -66,7 +69,7 @@ class _Pair:
 
     def receive_all(self, count: int) -> None:
         """Post a receive for ``count`` wanted messages."""
-        self.receiver.trecv(self.words[:count], _WANTED, desc=self.region, flags=OpFlags.FI_MULTI_RECV)
+        self.receiver.trecv(self.words[: _STRIDE * count], _WANTED, desc=self.region, flags=OpFlags.FI_MULTI_RECV)
 
     def trace(self) -> None:
         """Forget what happened so far; from now on, tell."""
@@ -130,7 +133,7 @@ def _stream(pair: _Pair, count: int) -> float:
     pair.trace()
     pair.send([_WANTED] * count)
     pair.finish(count, count)
-    assert np.array_equal(pair.words[:count], np.arange(count))
+    assert np.array_equal(pair.words[: _STRIDE * count : _STRIDE], np.arange(count))
     return _pace(pair.cycles(1, Stage.EVENT_WRITTEN, count))
 
 
@@ -139,7 +142,7 @@ def message_rates(count: int = RING, kind: str = "rtl") -> dict[str, float]:
     burst = NicParameters().receives
     tags = [_WANTED] * burst
     rates = {}
-    with _pair(kind, count) as pair:
+    with _pair(kind, _STRIDE * count) as pair:
         rates["into one receive for all"] = _stream(pair, count)
     with _pair(kind) as pair:
         pair.receive(tags)
@@ -165,7 +168,7 @@ def posted_depths(depths: Sequence[int] = DEPTHS, count: int = 512, kind: str = 
     """Cycles per message if only the last of so many posted receives wants it: all are looked at."""
     rates = {}
     for depth in depths:
-        with _pair(kind, count) as pair:
+        with _pair(kind, _STRIDE * count) as pair:
             pair.receive([_WANTED + 1] * (depth - 1))
             rates[depth] = _stream(pair, count)
     return rates

@@ -12,6 +12,7 @@ from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.memory.delivery_gate import DeliveryGate
 from amoeba_hw.memory.line_table import LineTable
+from amoeba_hw.messages.kept_receives import KeptReceives
 from amoeba_hw.messages.slot_releases import SlotReleases
 from amoeba_hw.messages.slot_rooms import SlotRooms
 from amoeba_hw.stream import Demux, Queue, RegisterSlice, RoundRobinArbiter, SkidBuffer
@@ -28,7 +29,7 @@ from formal.lanes import IntegerLanesSpec, proven_ops
 from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from formal.lists import OrderedListsSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
-from formal.messages import SlotRoomSpec
+from formal.messages import BufferUseSpec, KeptReceivesSpec, SlotRoomSpec
 from formal.requests import FenceSpec, OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
@@ -276,6 +277,23 @@ PROOFS = [
         cover_depth=14,
     ),
     *_with_covers(
+        "kept_receives",
+        "KeptReceives: a message for which a receive was found before it was accepted meets that when it is matched; "
+        "a search waits for the messages before and for nothing else; receive descriptors wait as long as something "
+        "is kept",
+        KeptReceivesSpec,
+        "prove",
+        3,
+    ),
+    Proof(
+        "buffer_use",
+        "BufferUse: a message gets what is left of its buffer at most; of a MULTI receive the rest begins at the "
+        "nearest multiple of 64 behind it; used up is what has less than it must, or nothing",
+        BufferUseSpec,
+        "combinational",
+        1,
+    ),
+    *_with_covers(
         "ordered_lists",
         "OrderedLists of 2 lists, 4 places each: a search finds the oldest match, whatever was put in, taken out or "
         "overwritten before; the lowest free place is taken, and no place twice; each result in the cycle promised; "
@@ -364,6 +382,7 @@ PROOFS = [
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),
     _warm_reset("EventRooms", lambda: EventRooms(1)),
     _warm_reset("SlotRooms", lambda: SlotRooms(1, 4)),
+    _warm_reset("KeptReceives", KeptReceives),
     _warm_reset("SlotReleases", lambda: SlotReleases(1, 2), assuming=lambda ports: ports.enabled),
     _warm_reset("CounterWriter", lambda: CounterWriter(128, 2)),
 ]

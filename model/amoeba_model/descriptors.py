@@ -15,6 +15,7 @@ __all__ = [
     "COMPLETION",
     "EVENT",
     "EVENT_COUNTER",
+    "MULTI_ALIGNMENT",
     "RENDEZVOUS",
     "RX_DESCRIPTOR",
     "TX_DESCRIPTOR",
@@ -26,6 +27,9 @@ __all__ = [
     "ReceiveFlags",
     "ReceiveOpcode",
 ]
+
+MULTI_ALIGNMENT = 64
+"""In a MULTI receive each message but the first begins at an address that is a multiple of it."""
 
 ANSWER_INLINE_SIZE = 16
 """Bytes of data that an answer kept on the chip may have; longer ones are kept in the answer memory (host)."""
@@ -121,7 +125,8 @@ class ReceiveFlags(enum.IntFlag):
     TAGGED = 1 << 0
     """Tagged messages are wanted, else only untagged ones."""
     MULTI = 1 << 1
-    """The buffer takes message after message while ``least_room`` bytes are left."""
+    """The buffer takes message after message while ``least_room`` bytes are left. Each but the first begins at the
+    nearest address behind the one before that is a multiple of 64."""
     DIRECTED = 1 << 2
     """Only messages from ``source_ip`` and ``source_context``."""
     ADDRESSED = 1 << 3

@@ -107,6 +107,11 @@ class Device(abc.ABC):
         return None
 
     @property
+    def pinned(self) -> int:
+        """Bytes of host memory that cannot be paged out because the device may access them."""
+        return 0
+
+    @property
     def traces(self) -> bool:
         """Whether events can be recorded."""
         return False

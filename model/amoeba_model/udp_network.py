@@ -76,7 +76,7 @@ class UdpNetwork(Network):
         Seconds without one after which a process is taken for gone.
     learning : bool
         Whether frames of processes that nobody has named are taken, too: from then on those for their Ethernet
-        address go back to where they came from, as a switch learns it.
+        address go back to where they came from, as a switch learns it. Each process then has one NIC.
 
     A process that was heard of is gone when its host says that nobody has its port any more, when another process
     answers from there, or when it is silent for too long. Then the network answers for its NICs, with NACKs by which
@@ -165,7 +165,19 @@ class UdpNetwork(Network):
             address = (socket.gethostbyname(host), port)
         except OSError as error:
             raise DeviceError(f"cannot find the host {host!r}: {error}") from error
-        self._remote[mac] = self._processes.setdefault(address, RemoteProcess(address))
+        process = self._processes.setdefault(address, RemoteProcess(address))
+        if self.learning:
+            self._replace(process)
+        self._remote[mac] = process
+
+    def _replace(self, process: RemoteProcess) -> None:
+        """Another NIC is where this process was heard of: it is gone, as each has one NIC that nobody has named."""
+        if process.incarnation is not None:
+            self._end(process)
+            process.former.add(process.incarnation)
+            process.incarnation = None
+            gone = RemoteProcess(process.address, gone=True)
+            self._remote = {mac: gone if each is process else each for mac, each in self._remote.items()}
 
     def knows(self, mac: bytes) -> bool:
         """Whether it is known where frames for this MAC address go."""
@@ -245,16 +257,23 @@ class UdpNetwork(Network):
         """A process is gone, if it was ever there."""
         if process is not None and process.incarnation is not None:
             self.resets += 1
-            for mac, nack in process.refusals():
-                self._enter(self.now, None, mac, nack)
+            self._refuse(process)
+
+    def _refuse(self, process: RemoteProcess) -> None:
+        """Answer for a process that is gone."""
+        for mac, nack in process.refusals():
+            self._enter(self.now, None, mac, nack)
 
     def _hear(self, process: RemoteProcess, incarnation: int) -> bool:
         """A process says something; whether it is not one that was there before."""
         if incarnation in process.former:
             return False
         if process.incarnation not in (None, incarnation):
-            self._end(process)
-            process.former.add(process.incarnation)
+            if self.learning:
+                self._replace(process)
+            else:
+                self._end(process)
+                process.former.add(process.incarnation)
         process.incarnation, process.unanswered_probes = incarnation, 0
         return True
 
@@ -281,6 +300,8 @@ class UdpNetwork(Network):
             if kind == _PROBE:
                 self._say(process, _ANSWER)
             return
+        if self.learning and not self.knows(data[6:12]) and len(self._remote) < _MOST_LEARNED:
+            self._remote[data[6:12]] = process
         destination = header["destination"].to_bytes(6, "big")
         receiver = self._links.get(destination)
         lost = receiver is not None and receiver.cut
@@ -304,6 +325,9 @@ class UdpNetwork(Network):
         if process is None:
             return False
         process.sends(data)
+        if process.gone:
+            self._refuse(process)
+            return True
         try:
             self._say(process, _FRAME, destination, data)
         except OSError as error:

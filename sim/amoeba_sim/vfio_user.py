@@ -64,6 +64,8 @@ _FOLLOWING = 2e-4
 """Seconds that another message is waited for: a client rarely has only one, and a step may take long."""
 _MOST_AT_ONCE = 256
 """Messages of each client in a round."""
+_MOST_REPORTED = 100
+"""Refused accesses of the NIC of one client that are printed."""
 _MOST_ROUNDS = 16
 """Rounds between steps, whatever clients have to say: their NICs' time has to pass."""
 _CAPABILITIES = {
@@ -258,11 +260,16 @@ class _Port:
         self.path = path
         self.function = function
         self.connection: _Connection | None = None
+        self._reported = 0
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISSOCK(path.stat().st_mode):
                 path.unlink()
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
+        try:
+            self._listener.bind(str(path))
+        except OSError:
+            self._listener.close()
+            raise
         self._listener.listen()
         self._listener.setblocking(False)
 
@@ -296,7 +303,15 @@ class _Port:
             else:
                 connected.close()  # a function has one host
 
+    def report_faults(self) -> None:
+        """Say what was refused, as a kernel says what its IOMMU refuses; not endlessly."""
+        for fault in self.function.device.faults():
+            self._reported += 1
+            if self._reported <= _MOST_REPORTED:
+                print(f"{self.path.name}: {fault}", file=sys.stderr, flush=True)
+
     def disconnect(self) -> None:
+        self._reported = 0
         if self.connection is not None:
             self.connection.channel.close()
             self.connection = None
@@ -363,6 +378,7 @@ class EndpointServer:
                 self.steps += 1
                 for port in self._ports:
                     port.function.raise_interrupts()
+                    port.report_faults()
                 work = time.perf_counter() - begin
 
     def stop(self) -> None:

@@ -233,7 +233,7 @@ async def messages_meet_the_receives_that_the_lists_say(dut, pace):
     kinds = {kind for kind, _ in bench.kinds}
     assert kinds >= set(range(4, 14)), f"of all that can happen, only {kinds} did"
     assert {code for _, code in bench.kinds} == {1, 3, 5, 0x1D}
-    assert min(bench.searched.values()) > 20, bench.searched
+    assert min(bench.searched.values()) > 5, bench.searched
 
 
 def _tagged(tag, context=0, **fields):

@@ -273,7 +273,7 @@ class Reference:
         place = receive.use(message.length)
         kind = EventKind.RENDEZVOUS if message.rendezvous else EventKind.UNEXPECTED
         entry = _entry(order, kind, ReturnCode.OK, message, address=place.address, released=place.released)
-        return entry, not place.released, place.size
+        return entry, not place.released, fields["length"] - receive.room
 
 
 def _receive(fields):

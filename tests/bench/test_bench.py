@@ -7,9 +7,9 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import batches, driver_rate, libfabric, messages, mpi, nic, others
+from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_messages
 from bench.engine import CellCycles, measure_cells
-from bench.limits import MESSAGE_LIMITS, Limit, limit_of, match_limit, search_limit
+from bench.limits import MESSAGE_LIMITS, UCP_MESSAGE_LIMIT, Limit, limit_of, match_limit, search_limit
 from bench.peer import Call, request_response_rate
 from bench.report import Grid, cycles_grid, misses_grid, number, replace_section
 
@@ -171,6 +171,21 @@ def test_the_model_takes_as_long_for_any_list():
     assert waiting[1] == waiting[64]
     assert set(messages.message_rates(count=128, kind="model")) == set(MESSAGE_LIMITS)
     assert set(messages.random_orders(depths=(8,), kind="model")) == {8}
+
+
+def test_ucp_s_messages_keep_their_pace():
+    """Exact cycles of the RTL: 8 for small ones, 90 % of the payload that fits through the link for long ones."""
+    small, long = ucp_messages.ucp_message_rates(), ucp_messages.ucp_transfers()
+    assert len(small) == 2
+    assert len(long) == 3
+    assert all(cycles <= UCP_MESSAGE_LIMIT for cycles in small.values()), small
+    assert all(rate >= 0.9 * nic.link_rate("write") for rate in long.values()), long
+
+
+def test_ucp_s_messages_take_what_the_link_takes_on_the_model():
+    small = ucp_messages.ucp_message_rates(count=256, kind="model")
+    assert all(cycles <= UCP_MESSAGE_LIMIT for cycles in small.values()), small
+    assert all(rate >= 0.9 * nic.link_rate("write") for rate in ucp_messages.ucp_transfers(4, "model").values())
 
 
 def test_driver_and_peer_report_positive_rates():

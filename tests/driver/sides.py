@@ -20,12 +20,18 @@ from amoeba import (
     FabricError,
     MrAccess,
 )
+from amoeba.core.buffers import allocate
 
 BOTH = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
 ALL_ACCESS = MrAccess.FI_READ | MrAccess.FI_WRITE | MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 
 ON_MODEL = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 """For what costs too many cycles on the RTL, or does not depend on the NIC."""
+
+
+def aligned(size):
+    """So many zeroed bytes, at an address that is a multiple of 4,096."""
+    return allocate(size)[:size]
 
 
 def refused(number, words=""):

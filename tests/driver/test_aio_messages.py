@@ -8,7 +8,7 @@ from amoeba import BindFlags, Caps, CqFormat, Errno, Msg, OpFlags, TaggedMsg, Wa
 from amoeba.aio import AsyncCompletionQueue, AsyncEndpoint
 from amoeba.core.buffers import address_of
 from loops import Awaitable, in_loop
-from sides import BOTH, ON_MODEL, refused
+from sides import BOTH, ON_MODEL, aligned, refused
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def texts(buffer, entries):
 @in_loop
 async def test_messages_are_received_one_after_the_other_until_the_buffer_is_full(talking, tagged):
     one, other = talking
-    words, buffer = [b"first", b"second", b"last"], bytearray(15)
+    words, buffer = [b"first", b"second", b"last"], aligned(2 * 64 + 4)
     each = other.trecv_each(buffer, 6, 1, context="mine") if tagged else other.recv_each(buffer, context="mine")
 
     async def send():
@@ -186,7 +186,7 @@ async def test_messages_are_received_one_after_the_other_until_the_buffer_is_ful
 @in_loop
 async def test_a_buffer_that_is_left_is_taken_back(talking):
     one, other = talking
-    each = other.recv_each(bytearray(100))
+    each = other.recv_each(bytearray(200))
     await one.inject(b"hello", 0)
     await anext(each)
     await each.aclose()
@@ -200,7 +200,7 @@ async def test_a_buffer_that_is_left_is_taken_back(talking):
 @in_loop
 async def test_the_time_of_a_buffer_is_that_between_two_messages(talking):
     one, other = talking
-    each = other.completions.receiver(other.endpoint, timeout=0.05).recv_each(bytearray(100))
+    each = other.completions.receiver(other.endpoint, timeout=0.05).recv_each(bytearray(200))
     await one.inject(b"hello", 0)
     await anext(each)
     with refused(Errno.FI_ETIMEDOUT):
@@ -212,7 +212,7 @@ async def test_the_time_of_a_buffer_is_that_between_two_messages(talking):
 @in_loop
 async def test_a_message_that_does_not_fit_ends_the_buffer(talking):
     one, other = talking
-    each = other.recv_each(bytearray(8))
+    each = other.recv_each(aligned(64 + 3))
     await one.inject(b"hello", 0)
     await one.inject(b"hello", 0)
     assert (await anext(each))[0].len == 5

@@ -22,7 +22,7 @@ from amoeba.core.buffers import address_of
 from automatic import AUTO
 from loops import in_loop
 from offices import CLAIM, PEEK, RECEIVED, TAG, Office, desk, make_office, tagged, text
-from sides import BOTH, ON_MODEL, refused
+from sides import BOTH, ON_MODEL, aligned, refused
 
 
 @dataclass
@@ -162,7 +162,7 @@ async def test_a_receive_that_nobody_awaits_any_more_is_taken_back(awaited):
 @in_loop
 async def test_a_buffer_that_takes_messages_for_both_is_over_when_all_have_been_told(awaited, order):
     """Whichever queue is read first: all messages are there before either is."""
-    office, words, buffer = awaited.office, [b"first", b"second", b"last"], bytearray(15)
+    office, words, buffer = awaited.office, [b"first", b"second", b"last"], aligned(2 * 64 + 4)
     each = awaited.receiver.recv_each(buffer, context="mine")
     reading = asyncio.create_task(anext(each))
     await asyncio.sleep(0)

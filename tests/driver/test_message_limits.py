@@ -2,6 +2,7 @@
 
 import pytest
 from amoeba import FI_ADDR_UNSPEC, Errno, MrAccess, OpFlags, TaggedMsg
+from amoeba.core.buffers import address_of
 from sides import ON_MODEL, connect, entries, idle, make_talker, refused
 
 DATA = OpFlags.FI_REMOTE_CQ_DATA
@@ -115,10 +116,12 @@ def test_one_buffer_for_many_messages_takes_those_that_were_taken_over(fabric, k
     one, other = keep(make_talker(fabric.domain(0))), keep(make_talker(fabric.domain(1)))
     connect(one, other)
     send_many(one, other, [bytes([number]) for number in range(100)], tagged=False)
-    buffer = bytearray(100)
+    memory = bytearray(100 * 64 + 64)
+    start = -address_of(memoryview(memory)) % 64
+    buffer = memoryview(memory)[start : start + 99 * 64 + 1]
     other.endpoint.recv(buffer, context="many", flags=OpFlags.FI_MULTI_RECV)
     found = entries(other.queue, 100)
-    assert buffer == bytes(range(100))
+    assert bytes(buffer[::64]) == bytes(range(100))
     assert [entry.len for entry in found] == [1] * 100
     assert [bool(entry.flags & OpFlags.FI_MULTI_RECV) for entry in found] == [False] * 99 + [True]
 

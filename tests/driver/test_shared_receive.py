@@ -27,7 +27,7 @@ from amoeba import (
 )
 from offices import CLAIM, DISCARD, MULTI, PEEK, RECEIVED, TAG, TAGGED, failure, tagged, text
 from parties import MSG, asked
-from sides import ALL_ACCESS, BOTH, ON_MODEL, entries, idle, make_talker, refused
+from sides import ALL_ACCESS, BOTH, ON_MODEL, aligned, entries, idle, make_talker, refused
 
 # Which receive, and whose queue
 
@@ -140,16 +140,16 @@ def test_scattered_receives_and_messages_cut_short(office):
 
 @ON_MODEL
 def test_a_buffer_takes_messages_for_several_endpoints(office, keep):
-    region = keep(office.context._parent.mr_reg(buffer := bytearray(64), MrAccess.FI_RECV))
+    region = keep(office.context._parent.mr_reg(buffer := aligned(192 + 15), MrAccess.FI_RECV))
     office.context.setopt(OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MIN_MULTI_RECV, 16)
     office.context.recv(buffer, desc=region, context="pool", flags=MULTI)
     for who, length in ((0, 20), (1, 20), (1, 10)):
         office.send(text(length, who), who)
     (first,) = entries(office.sides[0].queue, 1)
     second, last = entries(office.sides[1].queue, 2)
-    assert [entry.buf - region.start for entry in (first, second, last)] == [0, 20, 40]
+    assert [entry.buf - region.start for entry in (first, second, last)] == [0, 64, 128]
     assert [bool(entry.flags & Caps.FI_MULTI_RECV) for entry in (first, second, last)] == [False, False, True]
-    assert buffer[:50] == text(20) + text(20, 1) + text(10, 1)
+    assert [buffer[:20], buffer[64:84], buffer[128:138]] == [text(20), text(20, 1), text(10, 1)]
 
 
 @ON_MODEL

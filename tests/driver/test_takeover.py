@@ -121,8 +121,8 @@ class Run:
         asked.receive.grants = ((asked.receive.address, LONG, True),)
         if self.random.random() < 0.1:
             asked.receive.multi = True
-            asked.receive.buffers = (asked.receive.buffers[0][:12],)
-            asked.receive.length = 12
+            asked.receive.buffers = (asked.receive.buffers[0][:200],)  # three or four, aligned
+            asked.receive.length = 200
         self.asked.append(asked)
         self.receives.post(asked.receive, 4, 0)
         self.read_all()

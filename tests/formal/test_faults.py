@@ -16,7 +16,7 @@ from amoeba_hw.initiator import (
     window_credits,
 )
 from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use
-from amoeba_hw.messages import ordered_lists, slot_rooms
+from amoeba_hw.messages import buffer_use, kept_receives, ordered_lists, slot_rooms
 from amoeba_hw.target import (
     answer_history,
     answer_store,
@@ -219,6 +219,43 @@ FAULTS = {
         "& (claim.generation == self.generations[index])",
         "",
     ),
+    "a receive is looked for before the messages in front have been matched": (
+        kept_receives,
+        "KeptReceives",
+        "question.valid & (on_the_way == 0)",
+        "question.valid",
+    ),
+    "receive descriptors are done while a receive is kept": (
+        kept_receives,
+        "KeptReceives",
+        "self.keeps.eq(self.found)",
+        "self.keeps.eq(0)",
+    ),
+    "a receive is kept only until its message is accepted": (
+        kept_receives,
+        "KeptReceives",
+        "with m.Elif(self.settled):",
+        "with m.Elif(self.settled | self.accepted):",
+    ),
+    "a message that has been matched is still on its way": (
+        kept_receives,
+        "KeptReceives",
+        "on_the_way + self.accepted - self.settled",
+        "on_the_way + self.accepted",
+    ),
+    "the next message begins where the one before ends": (
+        buffer_use,
+        "BufferUse",
+        "self.length + (-end)[:_ALIGNMENT_BITS]",
+        "self.length + 0",
+    ),
+    "places are multiples of 64 from the buffer's start": (
+        buffer_use,
+        "BufferUse",
+        "self.address[:_ALIGNMENT_BITS] + self.length[:_ALIGNMENT_BITS]",
+        "self.length[:_ALIGNMENT_BITS]",
+    ),
+    "a place behind the buffer's end is one": (buffer_use, "BufferUse", "left[-1] | (left == 0)", "(left == 0)"),
     "orders in consecutive cycles start from the same count": (
         counter_writer,
         "CounterWriter",
@@ -388,6 +425,8 @@ SPECIFICATIONS = {
     "Receivers": (target, "ReceiversSpec", "combinational", 1),
     "CountOrders": (target, "CountOrdersSpec", "prove", 3),
     "SlotRooms": (messages, "SlotRoomSpec", "bmc", 12),
+    "KeptReceives": (messages, "KeptReceivesSpec", "bmc", 10),
+    "BufferUse": (messages, "BufferUseSpec", "combinational", 1),
     "CounterWriter": (counters, "CounterWriterSpec", "bmc", 11),
     "OrderedLists": (lists, "OrderedListsSpec", "bmc", 12),
     "Packetizer": (requests, "FenceSpec", "bmc", 12),

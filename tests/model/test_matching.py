@@ -68,11 +68,22 @@ def test_a_plain_receive_is_used_up_and_a_long_message_cut():
     assert posted.use(20) == Place(0x1000, 16, released=True)
 
 
-def test_a_multi_receive_goes_on_behind_the_last_message_until_too_little_is_left():
-    posted = receive(address=0x1000, room=32, multi=True, least_room=8)
+def test_a_multi_receive_goes_on_at_the_next_multiple_of_64_until_too_little_is_left():
+    posted = receive(address=0x1000, room=264, multi=True, least_room=8)
     assert posted.use(10) == Place(0x1000, 10, released=False)
-    assert posted.use(14) == Place(0x100A, 14, released=False)
-    assert posted.use(20) == Place(0x1018, 8, released=True)
+    assert posted.use(64) == Place(0x1040, 64, released=False)
+    assert posted.use(65) == Place(0x1080, 65, released=False)
+    assert posted.use(20) == Place(0x1100, 8, released=True)
+
+
+def test_multiples_of_64_are_those_of_the_address_wherever_the_buffer_begins():
+    posted = receive(address=0x103B, room=200, multi=True)
+    assert posted.use(1) == Place(0x103B, 1, released=False)
+    assert posted.use(0) == Place(0x1040, 0, released=False)
+    assert posted.use(64) == Place(0x1040, 64, released=False)
+    assert posted.use(60) == Place(0x1080, 60, released=False)
+    # One byte is left, but no place for a message.
+    assert posted.use(66) == Place(0x10C0, 66, released=True)
 
 
 def test_cancel_takes_back_a_posted_receive_once():

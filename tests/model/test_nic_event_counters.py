@@ -314,7 +314,7 @@ def test_a_message_that_meets_a_receive_advances_the_receives_counter(box: Mailb
 
 
 def test_every_message_of_a_multi_receive_counts(box: Mailbox) -> None:
-    box.receive(0, 64, flags=ReceiveFlags.MULTI, counter=9)
+    box.receive(0, 204, flags=ReceiveFlags.MULTI, counter=9)
     for _ in range(4):
         assert box.send(20) == OK
     assert box.pair.target.event_counter(9) == (3, 1)

@@ -120,44 +120,65 @@ def test_small_messages_travel_in_their_descriptors(box: Mailbox) -> None:
 
 
 def test_a_multi_receive_takes_message_after_message(box: Mailbox) -> None:
-    box.receive(0, 32, flags=MULTI, least_room=8)
-    for length in (10, 14, 12):
+    box.receive(0, 136, flags=MULTI, least_room=8)
+    for length in (10, 64, 12):
         assert box.send(length) == OK
-    assert box.buffer[:40] == box.sent(10) + box.sent(14) + box.sent(8) + bytes(8)
+    assert box.buffer[:144] == box.sent(10) + bytes(54) + box.sent(64) + box.sent(8) + bytes(8)
     assert [
         (event["address"] - box.place(), event["length"], event["status"], event.get("flags", 0))
         for event in box.events(3)
-    ] == [(0, 10, OK, 0), (10, 14, OK, 0), (24, 12, ReturnCode.TOO_LONG, RELEASED)]
+    ] == [(0, 10, OK, 0), (64, 64, OK, 0), (128, 12, ReturnCode.TOO_LONG, RELEASED)]
     assert box.send() == OK  # is unexpected
     assert box.pair.target.counter(Counter.MESSAGES_UNEXPECTED) == 1
 
 
 @pytest.mark.parametrize(
     ("least_room", "length", "released"),
-    [(8, 24, False), (8, 25, True), (0, 31, False), (0, 32, True), (33, 0, True)],
+    [(36, 0, False), (36, 64, False), (37, 64, True), (36, 65, True), (0, 64, False), (0, 65, True), (101, 0, True)],
 )
 def test_a_multi_receive_is_used_up_when_less_than_its_least_room_or_nothing_is_left(
     box: Mailbox, least_room: int, length: int, released: bool
 ) -> None:
-    box.receive(0, 32, flags=MULTI, least_room=least_room)
+    """Of 100 bytes a message of 1 to 64 leaves 36."""
+    box.receive(0, 100, flags=MULTI, least_room=least_room)
     assert box.send(length) == OK
     assert box.event().get("flags", 0) == (RELEASED if released else 0)
 
 
+def test_places_in_a_multi_receive_are_multiples_of_64_of_the_address(box: Mailbox) -> None:
+    box.receive(30, 226, flags=MULTI)
+    for length in (1, 0, 40, 65):
+        assert box.send(length) == OK
+    assert [event["address"] - box.place() for event in box.events(4)] == [30, 64, 64, 128]
+    assert box.buffer[:256] == b"".join(
+        [bytes(30), box.sent(1), bytes(33), box.sent(40), bytes(24), box.sent(65), bytes(63)]
+    )
+    assert box.send() == OK
+    assert box.pair.target.counter(Counter.MESSAGES_UNEXPECTED) == 1
+
+
+def test_the_last_message_uses_a_multi_receive_to_its_last_byte(box: Mailbox) -> None:
+    box.receive(0, 100, flags=MULTI)
+    for length in (1, 36):
+        assert box.send(length) == OK
+    assert [(event["status"], event.get("flags", 0)) for event in box.events(2)] == [(OK, 0), (OK, RELEASED)]
+    assert box.buffer[64:101] == box.sent(36) + bytes(1)
+
+
 def test_a_multi_receive_keeps_its_turn(box: Mailbox) -> None:
-    box.receive(0, 64, flags=MULTI, context=1)
-    box.receive(64, 64, context=2)
+    box.receive(0, 256, flags=MULTI, context=1)
+    box.receive(256, 64, context=2)
     for _ in range(3):
         assert box.send(20) == OK
     assert [event["context"] for event in box.events(3)] == [1, 1, 1]
 
 
 def test_addresses_count_modulo_two_to_the_64th(box: Mailbox) -> None:
-    box.context.receive(address=ALL_BITS, length=64, flags=MULTI)
+    box.context.receive(address=ALL_BITS, length=128, flags=MULTI)
     assert box.send(4) == OK  # refused by the host, like any write posted
     assert box.send(4) == OK
-    assert [event["address"] for event in box.events(2)] == [ALL_BITS, 3]
-    assert [fault.address for fault in box.pair.target.device.faults()] == [ALL_BITS, 3]
+    assert [event.get("address", 0) for event in box.events(2)] == [ALL_BITS, 64]
+    assert [fault.address for fault in box.pair.target.device.faults()] == [ALL_BITS, 64]
 
 
 # Messages that nobody has asked for yet
@@ -237,7 +258,7 @@ def test_a_rendezvous_uses_its_length_of_a_multi_receive(box: Mailbox, receive_f
             assert [box.rendezvous(5000), box.rendezvous(5000)] == [OK, OK]
     assert [(event["address"] - box.place(), event["flags"]) for event in box.events(2)] == [
         (0, IN_SLOT | LONG),
-        (5000, IN_SLOT | LONG | RELEASED),
+        (5056, IN_SLOT | LONG | RELEASED),
     ]
 
 

@@ -122,21 +122,21 @@ def test_a_receive_says_where_its_buffer_is_and_leaves_it_alone(box: Mailbox) ->
 def test_a_multi_receive_takes_all_that_waits_and_is_then_posted(box: Mailbox) -> None:
     for length in (10, 20, 30):
         assert box.send(length) == OK
-    box.receive(0, 100, flags=MULTI)
+    box.receive(0, 256, flags=MULTI)
     assert [(event["kind"], event["address"] - box.place(), event["flags"]) for event in box.events(3)] == [
         (EventKind.UNEXPECTED, 0, IN_SLOT),
-        (EventKind.UNEXPECTED, 10, IN_SLOT),
-        (EventKind.UNEXPECTED, 30, IN_SLOT),
+        (EventKind.UNEXPECTED, 64, IN_SLOT),
+        (EventKind.UNEXPECTED, 128, IN_SLOT),
     ]
     assert box.send(5) == OK
-    box.event(address=box.place(60), length=5, kind=EventKind.RECEIVED)
-    assert box.buffer[:66] == bytes(60) + box.sent(5) + bytes(1)
+    box.event(address=box.place(192), length=5, kind=EventKind.RECEIVED, flags=RELEASED)
+    assert box.buffer[:198] == bytes(192) + box.sent(5) + bytes(1)
 
 
 def test_a_multi_receive_that_is_used_up_looks_no_further(box: Mailbox) -> None:
     for length in (10, 20, 30):
         assert box.send(length) == OK
-    box.receive(0, 32, flags=MULTI, least_room=8)
+    box.receive(0, 128, flags=MULTI, least_room=8)
     assert [event["flags"] for event in box.events(2)] == [IN_SLOT, IN_SLOT | RELEASED]
     box.receive()
     assert box.event()["length"] == 30
@@ -201,7 +201,7 @@ def test_cancelling_what_has_been_used_says_so_and_releases_nothing(box: Mailbox
 
 
 def test_a_multi_receive_can_be_cancelled_after_its_first_message(box: Mailbox) -> None:
-    box.receive(flags=MULTI)
+    box.receive(0, 128, flags=MULTI)
     assert box.send() == OK
     box.receive(opcode=CANCEL)
     assert kinds(box, 2) == [EventKind.RECEIVED, EventKind.CANCELLED]
@@ -313,7 +313,7 @@ def test_a_multi_receive_that_looks_again_waits_for_room(pair: Pair) -> None:
     box = Mailbox(pair, event_size=3)
     for length in (1, 2, 3, 4):
         assert box.send(length) == OK
-    box.receive(flags=MULTI)
+    box.receive(0, 512, flags=MULTI)
     box.receive(opcode=CANCEL)
     box.pair.run(10)
     assert box.pair.target.counter(Counter.EVENTS) == 3

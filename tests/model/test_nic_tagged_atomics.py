@@ -62,7 +62,7 @@ def test_an_atomic_uses_a_multi_receive_up(box: Mailbox) -> None:
     assert box.add(5, tag=3, remote_address=8) == OK
     first, second = box.events(2)
     assert (first["flags"], second["flags"]) == (TAGGED, TAGGED | RELEASED)
-    assert second["address"] == box.place(24)  # behind what the message has used
+    assert second["address"] == box.place(72)  # behind what the message has used
     assert box.add(5, tag=3) == ReturnCode.NO_MATCH
 
 

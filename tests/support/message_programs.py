@@ -297,8 +297,11 @@ class PlainMailbox:
         """The event of a message with a receive's buffer; whether the receive is used up."""
         place = posted.place
         size = min(send.length, posted.left)
-        posted.place += size
-        posted.left -= size
+        end = self.buffer_address + place + size
+        # The next message begins at a multiple of 64, if that lies in the buffer.
+        step = min((end + 63) // 64 * 64 - end + size, posted.left)
+        posted.place += step
+        posted.left -= step
         enough = posted.left > 0 and posted.left >= posted.order.least_room
         released = not (posted.order.multi and enough)
         self._say(posted.order, kind, status, send, slot, self.buffer_address + place, released)

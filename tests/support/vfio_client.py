@@ -93,6 +93,11 @@ class Client:
             offset, region, len(data)
         )
 
+    def post(self, region, offset, data):
+        """Write without waiting for an answer."""
+        with self._lock:
+            self.send(WRITE, ACCESS.pack(offset, region, len(data)) + data, flags=0x10)
+
     def register(self, offset):
         return int.from_bytes(self.read(Region.BAR0, offset, 4), "little")
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.network import SimulatedDevice
+from amoeba_model.nic import ModelDevice
 from amoeba_model.opcodes import Datatype, Op
+from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import NackCode, ReturnCode
 from support.devices import DEVICES
@@ -292,11 +294,20 @@ class Life:
                 network.step()
 
 
-@pytest.fixture(params=["rtl,model", "model,model"])
-def watched_pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    """Two NICs close to each other."""
-    initiator, target = request.param.split(",")
-    pair = connect(DEVICES[initiator], DEVICES[target], latency=20)
+@pytest.fixture(params=["rtl", "model"])
+def watched_pair(request: pytest.FixtureRequest, lost: int) -> Iterator[Pair]:
+    """Such a device, and a model as its target close to it.
+
+    Where frames are sent again, the host is slow: then operands are still on their way when a peer has failed.
+    """
+
+    def open_slowly(parameters: NicParameters) -> SimulatedDevice:
+        from amoeba_sim.rtl import open_rtl
+
+        return open_rtl(parameters)
+
+    slow = request.param == "rtl" and lost
+    pair = connect(open_slowly if slow else DEVICES[request.param], ModelDevice, latency=20)
     yield pair
     pair.initiator.device.close()
     pair.target.device.close()
@@ -323,8 +334,12 @@ def test_in_whichever_cycle_it_fails_nothing_is_touched_behind_the_completion(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("name", "lost"), [(name, index % 2) for index, name in enumerate(OPERATIONS)])
+@pytest.mark.parametrize(("name", "lost", "stride"), [
+    ("a read of two packets", 0, 1), ("a fetching atomic", 0, 1), ("a write of two packets", 1, 1),
+    ("a comparing atomic", 1, 3),
+])  # fmt: skip
 def test_in_every_cycle_it_may_fail_and_nothing_is_touched_behind_the_completion(
-    watched_pair: Pair, name: str, lost: int
+    watched_pair: Pair, name: str, lost: int, stride: int
 ) -> None:
-    fail_in_many_cycles(watched_pair, name, lost, 1)
+    """Of the comparing atomic with a frame lost in every third: it lives for more than a thousand."""
+    fail_in_many_cycles(watched_pair, name, lost, stride)

@@ -66,15 +66,15 @@ def test_receives_beyond_the_posted_list_wait_for_a_place(device_pair: Pair) -> 
 def test_a_full_event_ring_holds_messages_back_until_the_driver_reads(device_pair: Pair) -> None:
     box = Mailbox(device_pair, event_size=3)
     box.pair.initiator.set("device", retransmit_timeout=4000)
-    box.receive(0, 1000, flags=ReceiveFlags.MULTI)
+    box.receive(0, 10 * 128, flags=ReceiveFlags.MULTI)
     for number in range(10):
         box.pair.local.put(**box.message(100, number))
     box.pair.local.ring()
     box.pair.run(100)
     assert box.pair.target.counter(Counter.EVENTS) == 4
-    assert [event["address"] - box.place() for event in box.events(10)] == list(range(0, 1000, 100))
+    assert [event["address"] - box.place() for event in box.events(10)] == list(range(0, 1280, 128))
     assert [box.pair.local.completion()["status"] for _ in range(10)] == [OK] * 10
-    assert box.buffer[:1000] == b"".join(box.sent(100, number) for number in range(10))
+    assert box.buffer[:1280] == b"".join(box.sent(100, number) + bytes(28) for number in range(10))
 
 
 def test_unread_messages_of_one_sender_hold_up_no_posted_receive_of_another(device_pair: Pair) -> None:

@@ -18,6 +18,11 @@ PATIENCE = 120.0
 """Seconds that a test waits for simulated NICs."""
 
 
+def keep(adapter: Any, thing: object) -> None:
+    """Let something live until the NIC is closed, which closes it: nothing is left to the garbage collector."""
+    vars(adapter).setdefault("kept", []).append(thing)
+
+
 class Entity:
     """A context with a worker, and an endpoint of it to another entity."""
 
@@ -26,6 +31,7 @@ class Entity:
         self.context = ucp.ucp_init(ucp.ucp_params_t(features=features), adapter=adapter)
         self.worker = ucp.ucp_worker_create(self.context, ucp.ucp_worker_params_t(**params))
         self.ep: Any = None
+        keep(adapter, self)
 
     @property
     def address(self) -> bytes:

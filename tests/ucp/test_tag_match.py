@@ -341,3 +341,21 @@ def test_without_the_feature_every_call_is_refused(models):
         with pytest.raises(UcsError) as refused:
             call()
         assert refused.value.status == ucp.UcsStatus.UCS_ERR_INVALID_PARAM
+
+
+def test_shorter_messages_are_read_if_the_threshold_says_so(models):
+    config = ucp.ucp_config_read(None, None)
+    ucp.ucp_config_modify(config, "RNDV_THRESH", "100")
+    sender, receiver = Entity(models[0]), Entity(models[1])
+    sender.context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_TAG), config, adapter=models[0])
+    sender.worker = ucp.ucp_worker_create(sender.context, ucp.ucp_worker_params_t())
+    sender.connect(receiver)
+    assert send(sender, 1, bytes(99)) is None
+    sent = send(sender, 1, b"l" * 100)
+    settle(sender, receiver)
+    assert sent.code == IN_PROGRESS
+    buffers = [bytearray(100), bytearray(100)]
+    for buffer in buffers:
+        assert finish(receive(receiver, buffer, 1), sender, receiver) == OK
+    assert finish(sent, sender, receiver) == OK
+    assert buffers == [bytes(100), b"l" * 100]

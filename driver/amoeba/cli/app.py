@@ -9,6 +9,7 @@ from amoeba.cli.endpoint import endpoint
 from amoeba.cli.gups import gups
 from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
+from amoeba.cli.pcie import pcie
 from amoeba.cli.replay import replay
 from amoeba.cli.soak import soak
 from amoeba.cli.trace import trace
@@ -47,3 +48,4 @@ app.command()(replay)
 app.command()(soak)
 app.command()(conformance)
 app.command()(endpoint)
+app.add_typer(pcie, name="pcie")

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
-from amoeba.devices.devices import DEVICE_KINDS
+from amoeba.devices.devices import DEVICE_KINDS, is_kind
 
 __all__ = [
     "ConnectOption",
@@ -32,7 +32,9 @@ __all__ = [
 
 DeviceOption = Annotated[
     list[str],
-    typer.Option("--device", "-d", help=f"{' or '.join(DEVICE_KINDS)}; one, or one per rank, comma-separated."),
+    typer.Option(
+        "--device", "-d", help=f"{', '.join(DEVICE_KINDS)} or pcie:ADDRESS; one, or one per rank, comma-separated."
+    ),
 ]
 
 ListenOption = Annotated[
@@ -53,8 +55,9 @@ def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
     """One kind per rank: as listed, or the only one repeated. Exits with a usage error where that fails."""
     kinds = [kind.strip() for entry in devices for kind in entry.split(",")]
     for kind in kinds:
-        if kind not in DEVICE_KINDS:
-            raise typer.BadParameter(f"{kind!r} is none of {', '.join(DEVICE_KINDS)}", param_hint="--device")
+        if not is_kind(kind):
+            known = f"{', '.join(DEVICE_KINDS)}, pcie:ADDRESS"
+            raise typer.BadParameter(f"{kind!r} is none of {known}", param_hint="--device")
     if len(kinds) == 1:
         return kinds * (2 if ranks is None else ranks)
     if ranks not in (None, len(kinds)):

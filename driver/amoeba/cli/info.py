@@ -116,6 +116,7 @@ def _sizes(nic: Nic) -> Table:
         ("window per peer", f"{parameters.window} packets"),
         ("payload per frame", f"{parameters.payload} bytes"),
         ("a silent peer is given up after", _patience(nic)),
+        ("host memory that it is given", _host_memory(nic)),
     )
     return facts_table(nic.device.name, facts)
 
@@ -124,6 +125,15 @@ def _patience(nic: Nic) -> str:
     """Of a NIC that goes on only as it is told to, in its own time."""
     shown = f"{nic.retransmission.patience(nic.parameters.clock_hz) * 1e3:.3g} ms"
     return f"{shown} of simulated time" if nic.device.stepped else shown
+
+
+def _host_memory(nic: Nic) -> str:
+    """Before anything is registered. A NIC that is not simulated needs it in place, so nothing can page it out."""
+    parameters = nic.parameters
+    answers = parameters.target_pdcs * parameters.window * parameters.payload
+    messages = parameters.unexpected * parameters.payload
+    shown = f"{answers / (1 << 20):g} MiB, {messages / (1 << 20):g} MiB per context that takes messages"
+    return shown if nic.device.stepped else f"{shown}: pinned"
 
 
 def _blocks(nic: Nic) -> Table:

@@ -80,13 +80,14 @@ def soak(
                 else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
             ) as fabric:
                 network, completed = fabric.network, 0
-                assert network is not None  # clusters have one
 
                 def progress(done: int) -> None:
                     nonlocal completed
                     completed += done
-                    frames, lost = network.traffic.sent, network.traffic.lost
-                    live.update(task, description=f"{completed:,} operations, {frames:,} frames, {lost:,} lost")
+                    described = f"{completed:,} operations"
+                    if network is not None:
+                        described += f", {network.traffic.sent:,} frames, {network.traffic.lost:,} lost"
+                    live.update(task, description=described)
 
                 result = run_soak(
                     fabric,

@@ -1,6 +1,7 @@
 """Application buffers as the NIC needs them: address and length, without copying."""
 
 import array
+import contextlib
 import itertools
 import mmap
 import re
@@ -59,6 +60,7 @@ _EXTENSIONS = {
     "float8_e5m2": Datatype.FI_FLOAT8_E5M2,
 }
 """By the names that ml_dtypes gives its dtypes; it need not be installed."""
+_HUGE_PAGE = 2 << 20
 _KINDS = dict.fromkeys("bhilqn", "i") | dict.fromkeys("BHILQN", "u") | dict.fromkeys("efdg", "f")
 _KINDS |= dict.fromkeys(("Zf", "Zd", "Zg"), "c")
 """By the format of a view: NumPy's letter for such a number, to which the size is added."""
@@ -188,8 +190,19 @@ def address_of(view: memoryview) -> int:
 
 
 def allocate(size: int) -> memoryview:
-    """Zeroed, page-aligned memory in whole pages, at least ``size`` bytes: this process' own, also after a fork."""
-    return memoryview(mmap.mmap(-1, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE, mmap.MAP_PRIVATE))
+    """Zeroed, page-aligned memory in whole pages, at least ``size`` bytes: this process' own, also after a fork.
+
+    From 2 MiB on it begins at a multiple of that, and may consist of huge pages, which a device maps much faster.
+    """
+    size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    if size < _HUGE_PAGE:
+        return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE))
+    memory = mmap.mmap(-1, size + _HUGE_PAGE, mmap.MAP_PRIVATE)
+    with contextlib.suppress(OSError):  # a kernel without them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    view = memoryview(memory)
+    start = -address_of(view) % _HUGE_PAGE
+    return view[start : start + size]
 
 
 class Segment(NamedTuple):

@@ -10,9 +10,16 @@ from amoeba_model.parameters import NicParameters
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 
-__all__ = ["DEVICE_KINDS", "has_waveforms", "network_of", "open_device"]
+__all__ = ["DEVICE_KINDS", "attach", "has_waveforms", "is_kind", "network_of", "open_device"]
 
 DEVICE_KINDS = ("model", "rtl")
+"""Kinds of simulated NICs. Those on PCI Express are named by their address: ``pcie:0000:01:00.0``."""
+_PCIE = "pcie:"
+
+
+def is_kind(kind: str) -> bool:
+    """Whether :func:`open_device` takes it, as far as can be said without opening it."""
+    return kind in DEVICE_KINDS or kind.startswith(_PCIE)
 
 
 def has_waveforms(kind: str) -> bool:
@@ -25,20 +32,30 @@ def network_of(device: Device) -> Network | None:
     return device.network if isinstance(device, SimulatedDevice) else None
 
 
+def attach(device: Device, network: Network, mac: bytes) -> bool:
+    """Connect a NIC to a simulated network; False for one that is no simulation, and has a network of its own."""
+    if isinstance(device, SimulatedDevice):
+        network.attach(device, mac)
+        return True
+    return False
+
+
 def open_device(
     kind: str, parameters: NicParameters | None = None, *, rtl_options: Mapping[str, Any] | None = None
-) -> SimulatedDevice:
-    """Open one NIC, not attached to a network and without a network address.
+) -> Device:
+    """Open one NIC, not attached to a network; a simulated one has no network address.
 
     Parameters
     ----------
     kind : str
         ``model``: the specification as a program. ``rtl``: the hardware in Verilator, which is built first if
-        this was not done before; needs the extra ``amoeba-nic[sim]``.
+        this was not done before; needs the extra ``amoeba-nic[sim]``. ``pcie:0000:01:00.0``: what vfio-pci has at
+        that address of the PCI bus; ``parameters`` are its own.
     rtl_options : mapping
         Keyword arguments for :func:`amoeba_sim.rtl.open_rtl`; other kinds ignore them.
 
-    Raises FI_EINVAL for an unknown kind, FI_ENOSYS when the simulation is not installed.
+    Raises FI_EINVAL for an unknown kind, FI_ENOSYS when the simulation is not installed, and for a NIC on PCI Express
+    FI_ENODEV, FI_EBUSY, FI_EACCES or FI_ENOSYS with what is to be done.
     """
     if kind == "model":
         from amoeba_model.nic.device import ModelDevice
@@ -53,4 +70,10 @@ def open_device(
             raise fabric_error(
                 Errno.FI_ENOSYS, f'the rtl device needs the simulator: pip install "amoeba-nic[sim]" ({error})'
             ) from error
-    raise fabric_error(Errno.FI_EINVAL, f"a device is one of {', '.join(DEVICE_KINDS)}, got {kind!r}")
+    if kind.startswith(_PCIE):
+        from amoeba.devices.pcie.device import PcieDevice
+
+        return PcieDevice(kind.removeprefix(_PCIE))
+    raise fabric_error(
+        Errno.FI_EINVAL, f"a device is one of {', '.join(DEVICE_KINDS)}, or pcie:<address>, got {kind!r}"
+    )

@@ -13,12 +13,12 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error, type_error
 from amoeba.devices.addresses import MOST_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous
-from amoeba.devices.devices import open_device
+from amoeba.devices.devices import attach, open_device
 from amoeba.fabric.attributes import FabricAttr, Info
 from amoeba.fabric.constants import InfoFlags, Progress
 from amoeba.fabric.fabric import Fabric
 from amoeba.fabric.operations.checks import check_enum, check_instance
-from amoeba.nic.nic import Retransmission
+from amoeba.nic.nic import Nic, Retransmission
 
 __all__ = ["getinfo", "join_cluster", "open_cluster", "open_fabric"]
 
@@ -38,7 +38,10 @@ def open_cluster(
     """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
 
     ``latency`` and ``impairments`` are the network's, ``retransmission`` is as in :class:`Fabric`; numbers count
-    from 1. With FI_PROGRESS_AUTO the fabric is made automatic at once. Closing the fabric closes the NICs.
+    from 1. NICs that are not simulated have a network, and mostly addresses, of their own: neither can they be mixed
+    with simulated ones, nor impaired. With FI_PROGRESS_AUTO the fabric is made automatic at once. Closing the fabric
+    closes the NICs.
+
     Raises what :func:`open_device` raises, FI_EINVAL for none or more than 254 NICs, and ArgumentTypeError for what
     is no sequence of kinds, as a single one.
     """
@@ -47,11 +50,24 @@ def open_cluster(
     with contextlib.ExitStack() as opened:
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
         fabric = Fabric(devices, ",".join(kinds), retransmission=retransmission)
-        for index, (device, nic) in enumerate(zip(devices, fabric.nics, strict=True)):
-            nic.set_address(mac_of(index), ip_of(index))
-            network.attach(device, mac_of(index))
+        opened.callback(fabric.close)
+        joined = [_join(nic, network, index) for index, nic in enumerate(fabric.nics)]
+        if not all(joined) and (any(joined) or not impairments.is_perfect):
+            raise fabric_error(
+                Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {', '.join(kinds)}"
+            )
         opened.pop_all()
     return _with_progress(fabric, progress)
+
+
+def _join(nic: Nic, network: Network, index: int) -> bool:
+    """Attach a NIC with the addresses of its number; False for one that has a network, and mostly addresses."""
+    if attach(nic.device, network, mac_of(index)):
+        nic.set_address(mac_of(index), ip_of(index))
+        return True
+    if not any(nic.mac):
+        nic.set_address(mac_of(index), ip_of(index))
+    return False
 
 
 def getinfo(
@@ -104,12 +120,21 @@ def join_cluster(
         device = opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options))
         network = opened.enter_context(UdpNetwork(rendezvous.host, latency=latency, impairments=impairments))
         fabric = Fabric([device], retransmission=retransmission)
-        fabric.nics[0].set_address(mac_of(rendezvous.rank), ip_of(rendezvous.rank))
-        network.attach(device, mac_of(rendezvous.rank))
-        for rank, (host, port) in enumerate(rendezvous.exchange(network.address)):
+        opened.callback(fabric.close)
+        (nic,) = fabric.nics
+        joined = _join(nic, network, rendezvous.rank)
+        if not joined and not impairments.is_perfect:
+            raise fabric_error(Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {kind}")
+        own = (*(network.address if joined else ("", 0)), nic.mac.hex(), nic.ip)
+        for rank, (host, port, mac, ip) in enumerate(rendezvous.exchange(own)):
+            if bool(host) != joined:
+                raise fabric_error(Errno.FI_EINVAL, "a simulated network joins simulated NICs alone")
             if rank != rendezvous.rank:
-                network.connect(mac_of(rank), host, port)
-                fabric.neighbours[ip_of(rank)] = mac_of(rank)
+                if joined:
+                    network.connect(bytes.fromhex(mac), host, port)
+                fabric.neighbours[ip] = bytes.fromhex(mac)
+        if not joined:
+            network.close()
         opened.pop_all()
     return _with_progress(fabric, progress)
 

@@ -33,10 +33,11 @@ class DmaMap:
 
     def grant(self, address: int, length: int, *, writable: bool) -> None:
         users, was_writable = self._users.get((address, length), (0, False))
-        if users and writable and not was_writable:
-            self._device.revoke(address, length)
         if not users or (writable and not was_writable):
             self._device.grant(address, length, writable=writable)
+        if users and writable and not was_writable:
+            # The older of two, and only now: operations under way have the range all the time.
+            self._device.revoke(address, length)
         self._users[address, length] = (users + 1, writable or was_writable)
 
     def revoke(self, address: int, length: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from amoeba_model.descriptors import ReceiveFlags, ReceiveOpcode
+from amoeba_model.descriptors import MULTI_ALIGNMENT, ReceiveFlags, ReceiveOpcode
 
 from amoeba.core.buffers import Segment, address_of
 from amoeba.nic.event_ring import Event
@@ -118,8 +118,13 @@ class Receive:
             self.target = target
 
     def use(self, length: int) -> bool:
-        """Give the next bytes of the buffer, or what is left, to a message; whether it is used up then."""
-        self.used += min(length, self.length - self.used)
+        """Give the next bytes of the buffer, or what is left, to a message; whether it is used up then.
+
+        As the NIC does it: the next message's place is aligned, and there is none in the bytes before it.
+        """
+        room = self.length - self.used
+        size = min(length, room)
+        self.used += min(size + -(self.address + self.used + size) % MULTI_ALIGNMENT, room)
         return self.length - self.used < max(self.least_room, 1)
 
     def gather(self) -> memoryview:

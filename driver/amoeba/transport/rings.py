@@ -110,8 +110,14 @@ class ContextRings(TransmitRings):
         return self._to_peer[peer] > 0 or peer in self.held.values()
 
     def requests_to(self, number: int) -> list[Request]:
-        every = (*self._pending, *self._backlog)
-        return [request for request in every if request is not None and request.dest_addr == number]
+        newest_first: dict[int, Request] = {}
+        for position in range(self._tail - 1, max(self._tail - self.entries, 0) - 1, -1):
+            token = _DESCRIPTOR.unpack_from(self._transmit, (position & self._mask) * _DESCRIPTOR_SIZE)[-1]
+            request = self._pending[token] if token < self.entries else None
+            if request is not None:
+                newest_first.setdefault(token, request)
+        every = [*self._backlog, *reversed(newest_first.values())]
+        return [request for request in every if request.dest_addr == number]
 
     def check_space(self, descriptors: int = 1) -> None:
         if len(self._free) < descriptors:

@@ -16,7 +16,6 @@ slot is free when that is done.
 """
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import Any
 
 from amoeba_model.descriptors import RX_DESCRIPTOR, EventFlags, EventKind, ReceiveFlags, ReceiveOpcode
@@ -29,6 +28,7 @@ from amoeba.nic.event_ring import Event
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.transport.dispatch import Dispatch
+from amoeba.transport.match_index import HeldReceives, Message, WaitingMessages, matches
 from amoeba.transport.receives import Claim, Outlet, Receive, Receives, same_context
 from amoeba.transport.requests import Tally
 
@@ -49,31 +49,6 @@ _NOTHING = Event(0, 0, 0, 0, 0, 0, 0, 0, 0, int(EventKind.NO_MATCH), _NO_MATCH, 
 _TAKEN_BACK = _NOTHING._replace(kind=int(EventKind.CANCELLED), status=_CANCELLED)
 
 
-class _Message:
-    """A message that has met no receive."""
-
-    __slots__ = ("event", "stored")
-
-    def __init__(self, event: Event) -> None:
-        self.event = event
-        """Its ARRIVED."""
-        self.stored: bytes | None = None
-        """The message, or its RENDEZVOUS record; None: it still lies in its slot."""
-
-
-def _matches(receive: Receive, event: Event) -> bool:
-    """Whether a receive, or a search, wants the message of an event, as the NIC sees it."""
-    flags = receive.flags
-    if flags & _WANTS_TAG:
-        if not event.flags & _TAGGED or (receive.tag ^ event.tag) & ~receive.ignore:
-            return False
-    elif event.flags & _TAGGED:
-        return False
-    if flags & _DIRECTED and receive.source != (event.source_ip, event.source_context):
-        return False
-    return not flags & _ADDRESSED or receive.target == event.target
-
-
 class BoundlessReceives(Receives):
     """Receives of which any number can be posted, and any number of messages may wait for: see this file's top.
 
@@ -91,12 +66,13 @@ class BoundlessReceives(Receives):
         tally: Tally | None = None,
     ) -> None:
         super().__init__(nic, context, dispatch, outlet_of, counter=counter, tally=tally)
-        self._kept: dict[_Message, None] = {}
-        self._listed: dict[_Message, None] = {}
-        self._held: dict[Receive, int] = {}
-        """With the room that the next message must have, of those that take several."""
-        self._removals: dict[int, _Message] = {}
+        self._kept = WaitingMessages()
+        self._listed = WaitingMessages()
+        self._held = HeldReceives()
+        self._removals: dict[int, Message] = {}
         """By token: TAKEs that are under way."""
+        self._seen = -1
+        """Token of the latest TAKE that is over: all that was posted before it the NIC has seen."""
         self._most_listed = nic.parameters.unexpected // 2
         """So that slots are free while more comes."""
         dispatch.handlers[EventKind.ARRIVED] = self._arrived
@@ -129,7 +105,7 @@ class BoundlessReceives(Receives):
                 return
             message = self._oldest(receive)
         if self._held or self.placed >= self.most:
-            self._held[receive] = least_room
+            self._held.add(receive)
         else:
             self._enter(receive, least_room)
         self._settle()
@@ -157,7 +133,7 @@ class BoundlessReceives(Receives):
             return True
         for receive in self._held:
             if same_context(receive.context, context):
-                del self._held[receive]
+                self._held.remove(receive)
                 self._settle()
                 receive.released = True
                 self._complete(receive, _TAKEN_BACK, _CANCELLED, 0)
@@ -181,24 +157,21 @@ class BoundlessReceives(Receives):
         self._settle()
         return claim
 
-    def _oldest(self, receive: Receive) -> _Message | None:
-        for message in chain(self._kept, self._listed):
-            if _matches(receive, message.event):
-                return message
-        return None
+    def _oldest(self, receive: Receive) -> Message | None:
+        return self._kept.oldest_for(receive) or self._listed.oldest_for(receive)
 
-    def _data(self, message: _Message) -> memoryview:
+    def _data(self, message: Message) -> memoryview:
         return self.slot(message.event) if message.stored is None else memoryview(message.stored)
 
-    def _use(self, message: _Message) -> None:
+    def _use(self, message: Message) -> None:
         """Take it out of the lists; until the NIC has done that, too, its slot stays as it is."""
         if message in self._kept:
-            del self._kept[message]
+            self._kept.remove(message)
         else:
-            del self._listed[message]
+            self._listed.remove(message)
             self._remove(message)
 
-    def _remove(self, message: _Message) -> None:
+    def _remove(self, message: Message) -> None:
         """Let the NIC take it out of its list, where it is the oldest of its kind."""
         event = message.event
         self._removals[self._tail] = message
@@ -226,7 +199,7 @@ class BoundlessReceives(Receives):
     def _settle(self) -> None:
         self.crowded = bool(self._kept or self._listed or self._held)
 
-    def _meet(self, receive: Receive, message: _Message) -> None:
+    def _meet(self, receive: Receive, message: Message) -> None:
         """Give a message to a receive, which is released if it takes no more."""
         event, address = message.event, receive.address
         if receive.multi:
@@ -241,38 +214,42 @@ class BoundlessReceives(Receives):
 
     def _arrived(self, event: Event) -> None:
         """A message has met no receive."""
-        for receive in self._outstanding.values():
-            if self._will_meet(receive, event):
-                return
-        message = _Message(event)
-        for receive in self._held:
-            if _matches(receive, event):
-                break
-        else:
-            self._listed[message] = None
+        if self._will_be_met(event):
+            return
+        message = Message(event)
+        receive = self._held.oldest_for(event)
+        if receive is None:
+            self._listed.add(message)
             self.crowded = True
             if len(self._listed) > self._most_listed:
                 self._take_over()
             return
         self._remove(message)
         if not receive.multi:
-            del self._held[receive]
+            self._held.remove(receive)
         self._meet(receive, message)
         if receive.multi and receive.released:
-            del self._held[receive]
+            self._held.remove(receive)
         self._settle()
 
-    def _will_meet(self, receive: Receive, event: Event) -> bool:
-        """Whether the NIC, which had not seen this descriptor when the message came, will bring them together."""
-        if receive.promised or receive.opcode == _PEEK or not _matches(receive, event):
+    def _will_be_met(self, event: Event) -> bool:
+        """Whether a receive of the NIC's will meet it: one whose descriptor is still behind the message."""
+        met = None
+        for token in reversed(self._outstanding):
+            if token < self._seen:  # else the message would have met it
+                break
+            receive = self._outstanding[token]
+            if not receive.promised and receive.opcode != _PEEK and matches(receive, event):
+                met = receive
+        if met is None:
             return False
-        receive.promised = not receive.multi or receive.use(event.length)
+        met.promised = not met.multi or met.use(event.length)
         return True
 
     def _take_over(self) -> None:
-        message = next(iter(self._listed))
-        del self._listed[message]
-        self._kept[message] = None
+        message = self._listed.first()
+        self._listed.remove(message)
+        self._kept.add(message)
         self._remove(message)
 
     def _search_over(self, event: Event) -> None:
@@ -280,6 +257,7 @@ class BoundlessReceives(Receives):
         if message is None:
             super()._search_over(event)
             return
+        self._seen = event.context
         if event.slot != message.event.slot:
             raise fabric_error(
                 Errno.FI_EIO, f"the NIC took the message out of slot {event.slot}, expected {message.event.slot}"
@@ -292,8 +270,9 @@ class BoundlessReceives(Receives):
         if not self._held:
             return
         while self._held and self.placed < self.most:
-            receive = next(iter(self._held))
-            self._enter(receive, self._held.pop(receive))
+            receive = self._held.first()
+            self._held.remove(receive)
+            self._enter(receive, receive.least_room)
         self._settle()
         self.announce()
 

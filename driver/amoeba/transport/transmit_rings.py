@@ -79,7 +79,7 @@ class TransmitRings(ABC):
 
     @abstractmethod
     def requests_to(self, number: int) -> list[Request]:
-        """Requests to the peer with this number (their ``dest_addr``) that have not been given by :meth:`poll`."""
+        """Requests to the peer with this number (``dest_addr``) that :meth:`poll` has not given, oldest first."""
 
     # Posting
 

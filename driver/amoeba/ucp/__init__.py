@@ -25,12 +25,12 @@ from amoeba.ucp.calls import (
 )
 from amoeba.ucp.calls.active_messages import *  # noqa: F403
 from amoeba.ucp.calls.atomics import *  # noqa: F403
-from amoeba.ucp.calls.contexts import *  # noqa: F403  # noqa: F403
-from amoeba.ucp.calls.endpoints import *  # noqa: F403  # noqa: F403
+from amoeba.ucp.calls.contexts import *  # noqa: F403
+from amoeba.ucp.calls.endpoints import *  # noqa: F403
 from amoeba.ucp.calls.flushes import *  # noqa: F403
-from amoeba.ucp.calls.listeners import *  # noqa: F403  # noqa: F403
+from amoeba.ucp.calls.listeners import *  # noqa: F403
 from amoeba.ucp.calls.memory import *  # noqa: F403
-from amoeba.ucp.calls.requests import *  # noqa: F403  # noqa: F403
+from amoeba.ucp.calls.requests import *  # noqa: F403
 from amoeba.ucp.calls.rma import *  # noqa: F403
 from amoeba.ucp.calls.streams import *  # noqa: F403
 from amoeba.ucp.calls.tags import *  # noqa: F403

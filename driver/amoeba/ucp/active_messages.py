@@ -32,7 +32,7 @@ from amoeba.ucp.datatypes import Layout
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.inbox import Chunk, Letter
 from amoeba.ucp.message_headers import Header, message_header
-from amoeba.ucp.messages import send_copy, will_copy
+from amoeba.ucp.messages import Handle, over, requested, send_copy, will_copy
 from amoeba.ucp.request_params import ReadParam
 from amoeba.ucp.requests import Quiet, Request
 from amoeba.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error
@@ -47,6 +47,8 @@ MOST_EAGER = 1 << 24
 _RENDEZVOUS_ABOVE = 1 << 16
 """Bytes of the longest message that is sent in fragments where the sender leaves it open."""
 _MOST_HEADER = 1024
+_MOST_ENDINGS = 4096
+"""Messages that nobody reads whose senders have still to be told; more than a sender has keys for."""
 _LENGTH_SIZE = 8
 _MOST_PIECES = 16
 """Pieces of a buffer that are read into one by one; more are copied to."""
@@ -114,6 +116,7 @@ class _LongSend(Request):
     def __init__(self, endpoint: Endpoint, length: int, data: memoryview, read: ReadParam) -> None:
         grants: tuple[Grant, ...] = ((address_of(data), data.nbytes, False),)
         super().__init__(endpoint.worker, None, _SENDS, length, data, grants, read.callback, read.user_data)
+        self.use(read.request)
         self.dest_addr = endpoint.messages.number
         self.endpoint = endpoint
         self.token = 0
@@ -152,6 +155,7 @@ class AmReceive(Request):
 
     def __init__(self, worker: WorkerBase, layout: Layout, length: int, read: ReadParam) -> None:
         super().__init__(worker, None, _RECEIVES, length, None, (), read.callback, read.user_data)
+        self.use(read.request)
         self.layout = layout
 
     def told(self) -> tuple[Any, ...]:
@@ -181,8 +185,11 @@ class ActiveMessages:
         """Those that are not posted yet."""
         self.most_header = min(_MOST_HEADER, self._payload - UCP_LONG_MESSAGE.size)
         """Bytes of the longest header."""
-        self.rendezvous_above = _RENDEZVOUS_ABOVE
+        threshold = worker.context.config.value("RNDV_THRESH")
+        self._rendezvous_above = _RENDEZVOUS_ABOVE if threshold is None else max(0, threshold - 1)
         """Longer messages than this are left for the receiver to read, unless their sender says otherwise."""
+        self._endings = 0
+        """Reads of no bytes under way, which tell a sender that a message is over."""
         self.unhandled = 0
         """Messages that were dropped because there was no such handler for them."""
         handlers = wireup.handlers
@@ -213,7 +220,7 @@ class ActiveMessages:
         read: ReadParam,
         *,
         old: bool,
-    ) -> Request | None:
+    ) -> Handle | None:
         """Send a message; a request if it is not over at once. The layout is used up.
 
         Raises NO_RESOURCE if it has to be over at once, and cannot be; EXCEEDS_LIMIT if it has to go in fragments,
@@ -221,7 +228,7 @@ class ActiveMessages:
         """
         length, headed = layout.length, header.nbytes
         total = length + headed
-        long = not flags & _EAGER and not old and (length > self.rendezvous_above or flags & _RNDV)
+        long = not flags & _EAGER and not old and (length > self._rendezvous_above or flags & _RNDV)
         told = _WANTS_REPLY if flags & _REPLY else 0
         if not long and total <= self._payload:
             kind = _AM_OLD if old else _AM
@@ -231,12 +238,10 @@ class ActiveMessages:
             parts = (*views, header) if headed else views
             scattered = len(parts) > 1
             copied = will_copy(total, read, self._payload, scattered=scattered)
-            if copied and send_copy(endpoint, kind, parts, total, flags=told, am_id=number, header_length=headed):
-                if read.immediate:
-                    return None
-                request = Request(self._worker, None, _SENDS, length, None, (), read.callback, read.user_data)
-                request.complete(_OK)
-                return request
+            if copied:
+                done = None if read.immediate else requested(self._worker, None, _SENDS, length, None, read)
+                if send_copy(endpoint, kind, parts, total, flags=told, am_id=number, header_length=headed):
+                    return over(done)
         if read.forced:
             raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"an active message of {total} bytes is not over at once")
         if long:
@@ -245,14 +250,14 @@ class ActiveMessages:
             raise ucs_error(
                 UcsStatus.UCS_ERR_EXCEEDS_LIMIT, f"an eager message has at most {MOST_EAGER} bytes, got {length}"
             )
-        request = Request(self._worker, endpoint.messages, _SENDS, length, None, (), read.callback, read.user_data)
+        request = requested(self._worker, endpoint.messages, _SENDS, length, None, read)
         if total <= self._payload:
             packet = parts[0] if len(parts) == 1 else _joined(parts)
             endpoint.send_message(kind, packet, flags=told, am_id=number, header_length=headed, request=request)
         else:
             told |= _OLD if old else 0
             self._send_fragments(endpoint, number, header, layout.packed(), told, request)
-        return request
+        return request.answer(immediate=False)
 
     def _send_fragments(
         self, endpoint: Endpoint, number: int, header: memoryview, data: memoryview, flags: int, request: Request
@@ -268,7 +273,7 @@ class ActiveMessages:
 
     def _send_long(
         self, endpoint: Endpoint, number: int, header: memoryview, layout: Layout, flags: int, read: ReadParam
-    ) -> Request:
+    ) -> Handle | None:
         worker, length = self._worker, layout.length
         place = memoryview(bytearray(UCP_LONG_MESSAGE.size + header.nbytes))
         place[RENDEZVOUS.size : UCP_LONG_MESSAGE.size] = length.to_bytes(_LENGTH_SIZE, "little")
@@ -295,7 +300,7 @@ class ActiveMessages:
             self._waiting.pop(request, None)
 
         lane.submit(post, 1, request)
-        return request
+        return request.answer(immediate=False)
 
     def _answered(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
         """A receiver has ended a message without reading it."""
@@ -489,24 +494,35 @@ class ActiveMessages:
             self._wireup.drop(letter)
             return
         letter.chunk.release()
-        number = self._wireup.memory_lane(source >> 32, source & 0xFFFF_FFFF)
-        self._worker.long_receives.fetch(found[0].refusal, number, (), lambda status: None)
+        self._tell_over(found[0].refusal, self._wireup.memory_lane(source >> 32, source & 0xFFFF_FFFF))
+
+    def _tell_over(self, record: Record, number: int) -> None:
+        """Tell the sender of a message, by a read of nothing, that it is over. Of one who lets too many wait, the
+        message is dropped and counted."""
+        if self._endings >= _MOST_ENDINGS:
+            self._wireup.malformed += 1
+            return
+        self._endings += 1
+
+        def told(status: int) -> None:
+            self._endings -= 1
+
+        self._worker.long_receives.fetch(record, number, (), told)
 
     def _reject(self, descriptor: AmDescriptor, status: UcsStatus) -> None:
         """Tell the sender of a message with what it has ended."""
         endpoint = descriptor._endpoint
         if endpoint.failure is not None or endpoint.closed or endpoint.remote.messages is None:
             return
+        if len(endpoint.messages.waiting) >= _MOST_ENDINGS:
+            self._wireup.malformed += 1
+            return
         answer = UCP_ANSWER.pack(token=descriptor._record.token, status=-status)
         endpoint.send_message(MessageKind.ANSWER, memoryview(answer))
 
     def _discard(self, descriptor: AmDescriptor) -> None:
         """Tell the sender that he may go on; nothing is read."""
-        self._fetch(descriptor, (), lambda status: None)
-
-    def _fetch(self, descriptor: AmDescriptor, segments: tuple[Segment, ...], done: Callable[[int], None]) -> None:
-        number = self._lane_to(descriptor._endpoint)
-        self._worker.long_receives.fetch(descriptor._record, number, segments, done)
+        self._tell_over(descriptor._record, self._lane_to(descriptor._endpoint))
 
     def _lane_to(self, endpoint: Endpoint) -> int:
         """The number of a lane by which to read from the other end of an endpoint."""
@@ -540,7 +556,7 @@ class ActiveMessages:
         elif chunk is not None:
             chunk.release()
 
-    def receive(self, data: Any, layout: Layout, read: ReadParam) -> Request | None:
+    def receive(self, data: Any, layout: Layout, read: ReadParam) -> Handle | None:
         """Bring data to where a layout says; a request if it is not over at once.
 
         Raises INVALID_PARAM as :meth:`take`, MESSAGE_TRUNCATED where there is not room for all: then there is none of
@@ -600,7 +616,8 @@ class ActiveMessages:
             request.end(status)
 
         request.buffers = views
-        self._fetch(descriptor, tuple(segments), done)
+        number = self._lane_to(descriptor._endpoint)
+        self._worker.long_receives.fetch(descriptor._record, number, segments, done)
 
     # Ends
 

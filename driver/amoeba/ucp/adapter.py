@@ -24,7 +24,7 @@ from amoeba.nic.nic import Nic, Retransmission
 from amoeba.ucp.idle_lanes import Shortage
 from amoeba.ucp.objects import UcpObject
 
-__all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters"]
+__all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters", "open_linked_adapter"]
 
 _FIRST_MAC = 0x0200_0000_0001
 _FIRST_IP = 0x0A00_0001
@@ -151,6 +151,13 @@ def default_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int =
     if _default and not _default[0].closed:
         return _default[0][0]  # type: ignore[no-any-return]
     _default.clear()
+    adapters = open_linked_adapter(kind, host=host, port=port)
+    _default.append(adapters)
+    return adapters[0]  # type: ignore[no-any-return]
+
+
+def open_linked_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int = 0) -> Adapters:
+    """Open a NIC that joins those of other processes by UDP. ``host``, ``port``: where its socket is to listen."""
     with contextlib.ExitStack() as opened:
         device = opened.enter_context(open_device(kind))
         network = opened.enter_context(UdpNetwork(host, port, learning=True))
@@ -160,8 +167,7 @@ def default_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int =
         adapters.nics[0].set_address(mac, _OUR_NETWORK | number)
         network.attach(device, mac)
         opened.pop_all()
-    _default.append(adapters)
-    return adapters[0]  # type: ignore[no-any-return]
+    return adapters
 
 
 def close_default(adapter: Adapter) -> None:

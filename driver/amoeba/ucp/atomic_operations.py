@@ -14,7 +14,7 @@ from amoeba.core.buffers import address_of
 from amoeba.transport.requests import Kind
 from amoeba.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t
 from amoeba.ucp.lanes import Lane
-from amoeba.ucp.memory_operations import post, request_of
+from amoeba.ucp.memory_operations import operation_request, post
 from amoeba.ucp.request_params import ReadParam
 from amoeba.ucp.requests import Quiet, Request
 
@@ -101,7 +101,7 @@ def update(lane: Lane, op: int, value: int, size: int, address: int, key: int, m
 def update_with_request(lane: Lane, op: int, value: int, place: Place, read: ReadParam) -> Request:
     """Change a number; the request is over when it has been."""
     address, key, size = place
-    request = request_of(lane, _UPDATES, size, read)
+    request = operation_request(lane, _UPDATES, size, read)
     post(lane, request, read.many, _ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, 0, 0)
     return request
 
@@ -110,7 +110,7 @@ def fetch(lane: Lane, op: int, value: int, reply: memoryview, place: Place, read
     """Change a number, and write what it was before to ``reply``, which has as many bytes."""
     address, key, size = place
     result = address_of(reply)
-    request = request_of(lane, _FETCHES, size, read, reply, ((result, size, True),))
+    request = operation_request(lane, _FETCHES, size, read, reply, ((result, size, True),))
     post(lane, request, read.many, _FETCH_ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, result, 0)
     return request
 
@@ -121,7 +121,7 @@ def compare_and_swap(
     """Make a number ``swap`` if it is ``compare``, and write what it was before to ``reply``."""
     address, key, size = place
     result = address_of(reply)
-    request = request_of(lane, _FETCHES, size, read, reply, ((result, size, True),))
+    request = operation_request(lane, _FETCHES, size, read, reply, ((result, size, True),))
     post(
         lane, request, read.many, _COMPARE_ATOMIC, _INLINE, CSWAP, _DATATYPES[size], size, address, key, swap, result,
         compare,

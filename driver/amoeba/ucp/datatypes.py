@@ -141,7 +141,10 @@ def bytes_of(buffer: Buffer | None, length: int, *, writable: bool = False, name
     if view.nbytes < length:
         raise invalid_param(f"{name}: expected at least {length} bytes, got {view.nbytes}")
     if view.format != "B" or view.ndim != 1:
-        view = np.frombuffer(view, np.uint8).data
+        try:
+            view = view.cast("B")
+        except (TypeError, ValueError):  # a format that views do not cast, or no bytes
+            view = np.frombuffer(view, np.uint8).data
     return view if view.nbytes == length else view[:length]
 
 

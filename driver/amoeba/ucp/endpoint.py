@@ -115,8 +115,8 @@ class Endpoint(UcpObject, ucp_ep_h):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way on any of them."""
-        return all(lane.idle for lane in self.lanes)
+        """Whether nothing is under way on any of them, nor waits for the receiver of a stream."""
+        return all(lane.idle for lane in self.lanes) and not (self.stream is not None and self.stream.held)
 
     def check(self) -> None:
         """Raise what keeps it from being used: INVALID_PARAM when it is closed, or its failure."""
@@ -266,7 +266,14 @@ class Endpoint(UcpObject, ucp_ep_h):
         calls += [functools.partial(each.complete, _CANCELED) for each in requests if isinstance(each, Request)]
         calls += [functools.partial(lane.abandon, _CANCELED) for lane in busy]
         calls += [functools.partial(worker.close_lane, lane) for lane in self.lanes]
-        call_all(calls)
+        first = len(worker.soon)
+        call_all([*calls, lambda: self._tell_now(first)])
+
+    def _tell_now(self, first: int) -> None:
+        """Do what was left to the next progress from this place on: who closes by force is not to wait for it."""
+        soon = self.worker.soon
+        left = [soon.pop() for _ in range(len(soon) - first)]
+        call_all(reversed(left))
 
     def _say_gone(self) -> None:
         """Tell the other end, if it can know of this one."""

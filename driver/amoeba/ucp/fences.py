@@ -2,7 +2,8 @@
 
 Memory operations are what a fence is about: messages wait for those before it, but nothing waits for messages, which
 may lie unread for as long as their receiver likes. Within one lane everything is in order as it is, so that only
-what goes another way has to be held, by the driver, until all before the fence has been answered.
+what goes another way has to be held until all before the fence has been answered: by the NIC, where no message is
+under way, as it cannot tell one from a memory operation; else by the driver.
 """
 
 from collections.abc import Iterable
@@ -40,9 +41,8 @@ class _Fence:
     @property
     def over(self) -> bool:
         """Whether nothing that was posted before it is under way."""
-        # what an endpoint that has failed never posted is taken from its count
         for lane, mark in list(self.pending.items()):
-            if lane.done >= mark or lane.done == lane.posted:
+            if lane.done >= mark:
                 del self.pending[lane]
         return not self.pending
 
@@ -75,6 +75,10 @@ class Fences:
                 # the youngest before it is about all that older ones are about
                 return fence.over or fence.pending.keys() == {lane}
         return True
+
+    def all_begun(self, held: Iterable[FencedLane]) -> bool:
+        """Whether nothing waits to be posted that was there before the youngest of them. ``held``: as above."""
+        return all(lane.begun >= self._fences[-1].before.get(lane, 0) for lane in held) if self._fences else True
 
     @property
     def over(self) -> bool:

@@ -5,6 +5,7 @@ is sent. It tells the first error of operations of which there was no request.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from amoeba.ucp.lanes import Lane
 from amoeba.ucp.request_params import ReadParam
@@ -22,43 +23,36 @@ class Flush(Request):
 
     __slots__ = ("_lanes", "_pending")
 
+    what = "flush"
+
     def __init__(self, worker: WorkerBase, lanes: list[WorkerLane], read: ReadParam) -> None:
         super().__init__(worker, callback=read.callback, user_data=read.user_data)
+        self.use(read.request)
         self._lanes = lanes
         """Those whose errors it tells."""
         self._pending = [(lane, lane.posted) for lane in lanes if lane.done != lane.posted]
 
-    @property
-    def waits(self) -> bool:
-        """Whether something that was posted before it is under way."""
-        # what an endpoint that has failed never posted is taken from its lane's count
-        pending = self._pending
-        while pending:
-            lane, mark = pending[-1]
-            if lane.done < mark and lane.done != lane.posted:
-                return True
-            if lane.error is None:
-                lane.error = lane.endpoint.failure
-            pending.pop()
-        return False
-
     def look(self) -> bool:
         """Whether it is over, with what has to be done then."""
-        if self.done:
-            return True
-        if self.waits:
-            return False
-        self.complete(self.outcome())
+        if not self.done:
+            pending = self._pending
+            while pending:
+                lane, mark = pending[-1]
+                if lane.done < mark:
+                    return False
+                if lane.error is None:
+                    lane.error = lane.endpoint.failure
+                pending.pop()
+            self.worker.followers.remove(self)
+            self.complete(_outcome(self._lanes))
         return True
 
-    def outcome(self) -> UcsStatus:
-        """The first error of its lanes, which nobody is told again."""
-        told = _OK
-        for lane in self._lanes:
-            if lane.error is not None:
-                told = lane.error if told is _OK else told
-                lane.error = None
-        return told
+    def endpoint_ended(self, endpoint: Any, status: UcsStatus) -> None:
+        """Nothing: all that was posted on its lanes ends, and is counted."""
+
+    def cancel_all(self) -> None:
+        """The worker is being destroyed."""
+        self.complete(UcsStatus.UCS_ERR_CANCELED)
 
 
 def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadParam) -> Request | None:
@@ -67,17 +61,30 @@ def flush(worker: WorkerBase, lanes: Iterable[Lane | WorkerLane], read: ReadPara
     Raises the first error of operations without a request if that is known now, and NO_RESOURCE if it has to be over
     at once and is not.
     """
-    request = Flush(worker, [lane for lane in lanes if lane.for_memory], read)
-    if not request.waits:
+    for_memory = [lane for lane in lanes if lane.for_memory]
+    if all(lane.done == lane.posted for lane in for_memory):
         if not read.immediate:
-            request.complete(request.outcome())
+            request = Flush(worker, for_memory, read)
+            request.complete(_outcome(for_memory))
             return request
-        status = request.outcome()
+        status = _outcome(for_memory)
         if status is not _OK:
             raise ucs_error(status, "an operation without a request has failed")
         return None
     if read.forced:
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "operations are under way: a flush is not over at once")
+    request = Flush(worker, for_memory, read)
     worker.rings.announce()
     worker.waiters.append(request.look)
+    worker.followers.append(request)
     return request
+
+
+def _outcome(lanes: Iterable[Lane | WorkerLane]) -> UcsStatus:
+    """The first error on these lanes, which nobody is told again."""
+    told = _OK
+    for lane in lanes:
+        if lane.error is not None:
+            told = lane.error if told is _OK else told
+            lane.error = None
+    return told

@@ -67,8 +67,10 @@ class IdleLanes:
         """Half of what the target has, as others have PDCs there, too; it is taken for a NIC like this one."""
 
     def open(self, lane: OpenLane) -> None:
-        """Store an entry for it. Raises FI_ENOSPC if there is none now; it is to be tried again then."""
-        assert lane.address is not None
+        """Store an entry for it. Raises FI_ENOSPC if there is none now, FI_EAGAIN if it is not known where it goes;
+        it is to be tried again then."""
+        if lane.address is None:
+            raise fabric_error(Errno.FI_EAGAIN, "the endpoint is not connected yet")
         target = lane.address.ip
         crowded = self._by_target[target] >= self._most_per_target
         if crowded or len(self._nic.peers.free) <= min(_SPARE, self._nic.parameters.peers // 4):
@@ -80,9 +82,8 @@ class IdleLanes:
             closing = self._closing[target] if crowded else self._closing.total()
             if closing < wanted:
                 self._close_oldest(target if crowded else None)
-            raise fabric_error(
-                Errno.FI_ENOSPC, "no entry of the peer table is free until an idle lane is closed"
-            )
+            raise fabric_error(Errno.FI_ENOSPC, "no entry of the peer table is free until an idle lane is closed")
+        self._look()
         self._peers.add(lane.number, lane.address)
         self.forget(lane)
         self._by_target[target] += 1
@@ -119,24 +120,17 @@ class IdleLanes:
 
     def _close_oldest(self, target: int | None) -> int:
         """Close the lane that was not used for longest, to this target if one is named; how many."""
-        idle = None
-        for lane in list(self._open):
-            if target is not None and (lane.address is None or lane.address.ip != target):
-                continue
-            if lane.noted != lane.posted:  # used since somebody looked: it is among the youngest
-                lane.noted = lane.posted
-                del self._open[lane]
-                self._open[lane] = None
-            elif lane.idle:
-                idle = lane
-                break
-        if idle is None:
-            idle = next((lane for lane in self._open if lane.idle and self._is_of(lane, target)), None)
-        if idle is None:
-            return 0
-        self.close(idle)
-        return 1
+        self._look()
+        for lane in self._open:
+            assert lane.address is not None
+            if lane.idle and target in (None, lane.address.ip):
+                self.close(lane)
+                return 1
+        return 0
 
-    @staticmethod
-    def _is_of(lane: OpenLane, target: int | None) -> bool:
-        return target is None or (lane.address is not None and lane.address.ip == target)
+    def _look(self) -> None:
+        """Put those that were used since somebody looked behind the others. Nobody is told of each use."""
+        for lane in [lane for lane in self._open if lane.noted != lane.posted]:
+            lane.noted = lane.posted
+            del self._open[lane]
+            self._open[lane] = None

@@ -28,13 +28,15 @@ _CROWD = 32
 class _Buffer:
     """Memory for messages. ``held``: how many of them somebody uses."""
 
-    __slots__ = ("address", "held", "posted", "view")
+    __slots__ = ("address", "held", "posted", "spent", "view")
 
     def __init__(self, size: int) -> None:
         self.view = allocate(size)
         self.address = address_of(self.view)
         self.held = 0
         self.posted = False
+        self.spent = False
+        """Somebody may look at it for as long as he likes: it is not used again."""
 
 
 class Chunk:
@@ -54,6 +56,12 @@ class Chunk:
         if buffer is not None:
             self._buffer = None  # type: ignore[assignment]  # so that a second call does nothing
             self._inbox.let_go(buffer)
+
+    def abandon(self) -> None:
+        """The application has it, and will not say when it does not need it any more. Idempotent."""
+        if self._buffer is not None:
+            self._buffer.spent = True
+            self.release()
 
 
 class Letter(NamedTuple):
@@ -131,7 +139,7 @@ class Inbox:
         return self._out >= _CROWD
 
     def _keep(self, buffer: _Buffer) -> None:
-        if len(self._spare) < _MOST_SPARE:
+        if len(self._spare) < _MOST_SPARE and not buffer.spent:
             self._spare.append(buffer)
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class Lane:
 
     __slots__ = (
         "_open",
-        "_rings",
+        "_plenty",
         "address",
         "done",
         "endpoint",
@@ -53,6 +53,7 @@ class Lane:
         "noted",
         "number",
         "posted",
+        "rings",
         "share",
         "waiting",
         "worker",
@@ -69,12 +70,14 @@ class Lane:
         self.number = self.worker.number_lane(self)
         self.posted = 0
         self.done = 0
-        self._rings = worker.rings
+        self.rings = worker.rings
         self._open = worker.peers.open
         self.noted = 0
         """``posted`` when somebody last looked for lanes that nobody uses."""
         self.share = 0
-        """Most of its operations in the ring; messages may stay there for as long as nobody reads them."""
+        """Operations that it may have in the ring however full that is; messages may stay there for as long as nobody
+        reads them."""
+        self._plenty = 0
         self.waiting: deque[tuple[Callable[[], None], int, Waiting | None]] = deque()
         """What is to be posted, with the descriptors that it takes, and who is to hear if it cannot be."""
         self.error: UcsStatus | None = None
@@ -87,6 +90,7 @@ class Lane:
         entries = self.worker.rings.entries
         self.address = address
         self.share = entries // 2 if self.kind is LaneKind.MEMORY else entries // 16
+        self._plenty = entries // 2
 
     @property
     def idle(self) -> bool:
@@ -123,8 +127,8 @@ class Lane:
         under_way = self.posted - self.done
         if (
             self.waiting
-            or under_way >= self.share
-            or under_way >= self._rings.room
+            or under_way >= (room := self.rings.room)
+            or (under_way >= self.share and room <= self._plenty)
             or (self.worker.fences is not None and not self.worker.may_begin(self))
         ):
             return None
@@ -133,10 +137,11 @@ class Lane:
     def _has_room(self, in_ring: int, descriptors: int) -> bool:
         """Whether so many descriptors more can be posted.
 
-        A lane may have at most half of what the others leave, so that one whose peer is dead does not stop them.
+        A lane may have at most half of what the others leave, so that one whose peer is dead does not stop them; and
+        more than its share only while plenty is free.
         """
-        room = self._rings.room
-        return in_ring < self.share and in_ring < room and descriptors <= room
+        room = self.rings.room
+        return in_ring < room and descriptors <= room and (in_ring < self.share or room > self._plenty)
 
     def submit(self, post: Callable[[], None], descriptors: int = 1, request: Waiting | None = None) -> None:
         """Call ``post``, which posts ``request`` into the ring, now or when it is this operation's turn.

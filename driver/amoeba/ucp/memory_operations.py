@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Segment, address_of
 from amoeba.transport.posting import INLINE_SIZE, Local, PostFlags, post_vector
@@ -16,9 +17,9 @@ from amoeba.transport.rings import INJECT_SIZE
 from amoeba.ucp.lanes import Lane
 from amoeba.ucp.request_params import ReadParam
 from amoeba.ucp.requests import Quiet, Request
-from amoeba.ucp.status import UcsStatus, status_of_completion, ucs_error
+from amoeba.ucp.status import UcsStatus, ucs_error
 
-__all__ = ["MOST_COPIED", "at_once", "get", "post", "put", "request_of"]
+__all__ = ["MOST_COPIED", "at_once", "get", "operation_request", "post", "put"]
 
 MOST_COPIED = 1 << 16
 """Bytes of the longest put that UCP_OP_ATTR_FLAG_FAST_CMPL has copied."""
@@ -32,20 +33,19 @@ _INLINE = int(DescriptorFlags.INLINE)
 _WRITES = int(Kind.WRITE)
 _READS = int(Kind.READ)
 _OK = UcsStatus.UCS_OK
+_DONE = int(ReturnCode.OK)
 _U64 = 2**64 - 1
 
 
 class _Whole(Request):
-    """An operation of several requests, of which this is the last: it knows how the others ended."""
+    """An operation of several requests, of which this is the last: its ``trouble`` says how the others ended."""
 
-    __slots__ = ("parts_error",)
+    __slots__ = ()
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self.parts_error = _OK
-
-    def complete(self, status: UcsStatus) -> None:
-        super().complete(status if self.parts_error is _OK else self.parts_error)
+    def over(self) -> None:
+        if self.status == _DONE:
+            self.status = self.trouble
+        super().over()
 
 
 class _Part(Quiet):
@@ -62,22 +62,29 @@ class _Part(Quiet):
             super().over()
             return
         self.lane.done += 1
-        if self.status and whole.parts_error is _OK:
-            whole.parts_error = status_of_completion(self.status)
+        if self.status != _DONE and whole.trouble == _DONE:
+            whole.trouble = self.status
+
+    def abandoned(self, status: UcsStatus) -> None:
+        if self.whole is None:  # else that one, behind it on the lane, is abandoned as well
+            super().abandoned(status)
 
 
-def request_of(
+def operation_request(
     lane: Lane, kind: int, length: int, read: ReadParam, buffers: Any = None, grants: tuple[Grant, ...] = ()
 ) -> Request:
-    """The application's request of an operation."""
-    return Request(lane.worker, lane, kind, length, buffers, grants, read.callback, read.user_data)
+    """The application's request of an operation. Raises INVALID_PARAM if it cannot be what the application says."""
+    request = Request(lane.worker, lane, kind, length, buffers, grants, read.callback, read.user_data)
+    if read.request is not None:
+        request.use(read.request)
+    return request
 
 
 def at_once(lane: Lane, read: ReadParam) -> Request | None:
     """What a call returns of an operation that has nothing to do; if it must be a request, it is over."""
     if read.immediate:
         return None
-    request = request_of(lane, Kind.OWN, 0, read)
+    request = operation_request(lane, Kind.OWN, 0, read)
     request.complete(_OK)
     return request
 
@@ -99,7 +106,7 @@ def post(
 ) -> None:
     """Post a request of one descriptor, now or when it is its turn."""
     entry = lane.entry_now()
-    rings = lane.worker.rings
+    rings = lane.rings
     if entry is not None:
         rings.post(request, more, entry, opcode, flags, op, datatype, length, address, key, local, result, compare)
         lane.posted += 1
@@ -128,7 +135,7 @@ def put(
     if copied:
         if len(views) > 1:
             views = [memoryview(b"".join(views))]
-        request = None if quiet or read.immediate else request_of(lane, _WRITES, length, read)
+        request = None if quiet or read.immediate else operation_request(lane, _WRITES, length, read)
         _post_copy(lane, request, views[0], length, address, key, read.many)
         return request
     if read.forced and not quiet:
@@ -166,7 +173,7 @@ def _post_copy(
         posted.grants = ((start, length, False),)
         post(lane, posted, more, _WRITE, 0, 0, 0, length, address, key, start, 0, 0)
         return
-    rings = lane.worker.rings
+    rings = lane.rings
     entry = lane.entry_now()
     if entry is not None:
         rings.post(posted, more, entry, _WRITE, 0, 0, 0, length, address, key, rings.stash((view,)), 0, 0)
@@ -201,13 +208,14 @@ def _transfer(
         if quiet:
             request = Quiet(lane, kind, length, views[0], grants)
         else:
-            request = request_of(lane, kind, length, read, views[0], grants)
+            request = operation_request(lane, kind, length, read, views[0], grants)
         local, result = (0, start) if writable else (start, 0)
         post(lane, request, read.many, opcode, 0, 0, 0, length, address, key, local, result, 0)
     else:
         whole = None
         if not quiet:
             whole = _Whole(lane.worker, lane, kind, length, None, (), read.callback, read.user_data)
+            whole.use(read.request)
         parts = list(_parts(views))
         for pieces in parts[:-1]:
             part = _Part(lane, kind, 0)
@@ -241,7 +249,7 @@ def _post_pieces(
     request.length = sum(buffer.length for buffer in buffers)
     remote = [Segment(address, request.length, key)]
     flags = PostFlags.MORE if more else PostFlags.NONE
-    rings = lane.worker.rings
+    rings = lane.rings
     lane.submit(
         lambda: post_vector(rings, request, flags, lane.entry(), opcode, 0, 0, operands, [], results, remote),
         len(pieces),

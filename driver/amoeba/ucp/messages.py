@@ -5,6 +5,7 @@ are made only for what goes into the ring at once, of which a lane has a share; 
 """
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.ucp import MessageKind
@@ -14,15 +15,39 @@ from amoeba.core.errors import ResourceError, TryAgainError
 from amoeba.transport.requests import Kind
 from amoeba.transport.rings import INJECT_SIZE
 from amoeba.ucp.endpoint import Endpoint
+from amoeba.ucp.lanes import Lane
 from amoeba.ucp.message_headers import message_header
 from amoeba.ucp.request_params import ReadParam
-from amoeba.ucp.requests import Quiet
+from amoeba.ucp.requests import Quiet, Request
+from amoeba.ucp.status import UcsStatus
+from amoeba.ucp.worker_base import RequestMemory, WorkerBase
 
-__all__ = ["send_copy", "will_copy"]
+__all__ = ["Handle", "over", "requested", "send_copy", "will_copy"]
 
 _SEND = int(DescriptorOpcode.SEND)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _SENDS = int(Kind.SEND)
+
+
+Handle: TypeAlias = Request | RequestMemory
+"""By what the application knows a request."""
+
+
+def requested(
+    worker: WorkerBase, lane: Lane | None, kind: int, length: int, buffers: Any, read: ReadParam
+) -> Request:
+    """A request as the application has asked for it. Raises INVALID_PARAM if it cannot have the memory named."""
+    request = Request(worker, lane, kind, length, buffers, (), read.callback, read.user_data)
+    request.use(read.request)
+    return request
+
+
+def over(request: Request | None) -> Handle | None:
+    """What a call returns that is over: nothing, or the request if there has to be one."""
+    if request is None:
+        return None
+    request.complete(UcsStatus.UCS_OK)
+    return request.answer(immediate=False)
 
 
 def will_copy(length: int, read: ReadParam, payload: int, *, scattered: bool) -> bool:

@@ -28,6 +28,9 @@ _FAST = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FAST_CMPL)
 _FORCED = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
 _MANY = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_MULTI_SEND)
 _MASK_BITS = 32
+_FLAGS_BIT = 16
+"""Where flags begin, above the fields."""
+_MASKS = (int, ucp_op_attr_t)
 _check_mask = unsigned(_MASK_BITS)
 _check_flags = unsigned(32)
 _check_datatype = unsigned(64)
@@ -37,43 +40,31 @@ _UNKNOWN = ucs_memory_type_t.UCS_MEMORY_TYPE_UNKNOWN
 
 
 class ReadParam:
-    """What counts of a :class:`ucp_request_param_t`, checked. Nobody changes it: :data:`DEFAULTS` is everybody's."""
+    """What counts of a :class:`ucp_request_param_t`, checked. Nobody changes it: :data:`DEFAULTS` is everybody's.
 
-    __slots__ = (
-        "callback",
-        "datatype",
-        "fast",
-        "flags",
-        "forced",
-        "immediate",
-        "many",
-        "recv_info",
-        "reply_buffer",
-        "request",
-        "user_data",
-    )
+    What is not set is the class's, so that making one costs little.
+    """
 
-    def __init__(self) -> None:
-        self.callback: Callable[..., Any] | None = None
-        """Called with request, status, what the kind of operation tells, and ``user_data``."""
-        self.user_data: Any = None
-        self.datatype: int = BYTES
-        self.flags = 0
-        """Of the operation; 0 if absent."""
-        self.immediate = True
-        """The call may say at once that it is over: no UCP_OP_ATTR_FLAG_NO_IMM_CMPL."""
-        self.forced = False
-        """UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: at once or not at all."""
-        self.fast = False
-        """UCP_OP_ATTR_FLAG_FAST_CMPL: rather copied than waited for."""
-        self.many = False
-        """UCP_OP_ATTR_FLAG_MULTI_SEND: others follow, so the NIC may be told of all at once."""
-        self.request: Any = None
-        """What the application calls its request."""
-        self.reply_buffer: Any = None
-        """Of an atomic; not checked."""
-        self.recv_info: ucp_tag_recv_info | None = None
-        """To be filled when a receive ends at once."""
+    callback: Callable[..., Any] | None = None
+    """Called with request, status, what the kind of operation tells, and ``user_data``."""
+    user_data: Any = None
+    datatype: int = BYTES
+    flags: int = 0
+    """Of the operation; 0 if absent."""
+    immediate: bool = True
+    """The call may say at once that it is over: no UCP_OP_ATTR_FLAG_NO_IMM_CMPL."""
+    forced: bool = False
+    """UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL: at once or not at all."""
+    fast: bool = False
+    """UCP_OP_ATTR_FLAG_FAST_CMPL: rather copied than waited for."""
+    many: bool = False
+    """UCP_OP_ATTR_FLAG_MULTI_SEND: others follow, so the NIC may be told of all at once."""
+    request: Any = None
+    """What the application calls its request."""
+    reply_buffer: Any = None
+    """Of an atomic; not checked."""
+    recv_info: ucp_tag_recv_info | None = None
+    """To be filled when a receive ends at once."""
 
 
 DEFAULTS = ReadParam()
@@ -87,37 +78,42 @@ def read_param(param: ucp_request_param_t | None) -> ReadParam:
     """
     if param is None:
         return DEFAULTS
-    if not isinstance(param, ucp_request_param_t):
+    if param.__class__ is not ucp_request_param_t and not isinstance(param, ucp_request_param_t):
         raise wrong_type("param", "a ucp_request_param_t or None", param)
     read = ReadParam()
     mask, counted = param.op_attr_mask, _FIELDS
     if mask is not None:
-        if mask.__class__ is not int or mask < 0 or mask >> _MASK_BITS:
+        if mask < 0 or mask >> _MASK_BITS if mask.__class__ in _MASKS else True:
             mask = _check_mask("param.op_attr_mask", mask)
+        mask = int(mask)
         if not mask or mask & _FIELDS:
             counted = mask & _FIELDS
             _check_numbers_there(param, counted)
-        if mask != counted:
-            read.immediate = not mask & _NO_IMMEDIATE
-            read.forced = mask & _FORCED != 0
-            read.fast = mask & _FAST != 0
-            read.many = mask & _MANY != 0
+        if mask >> _FLAGS_BIT:
+            if mask & _NO_IMMEDIATE:
+                read.immediate = False
+            if mask & _FORCED:
+                read.forced = True
+            if mask & _FAST:
+                read.fast = True
+            if mask & _MANY:
+                read.many = True
     if counted & _CALLBACK and (callback := param.cb) is not None:
         if not callable(callback):
             raise wrong_type("param.cb", "a function or None", callback)
         read.callback = callback
-    if counted & _USER_DATA:
-        read.user_data = param.user_data
+    if counted & _USER_DATA and (user_data := param.user_data) is not None:
+        read.user_data = user_data
     if counted & _DATATYPE and (datatype := param.datatype) is not None:
         if datatype.__class__ is not int or datatype < 0 or datatype >> 64:
             datatype = _check_datatype("param.datatype", datatype)
         read.datatype = datatype
     if counted & _FLAGS and (flags := param.flags) is not None:
         read.flags = flags if flags.__class__ is int and not flags >> 32 else int(_check_flags("param.flags", flags))
-    if counted & _REPLY_BUFFER:
-        read.reply_buffer = param.reply_buffer
-    if counted & _REQUEST:
-        read.request = param.request
+    if counted & _REPLY_BUFFER and (reply_buffer := param.reply_buffer) is not None:
+        read.reply_buffer = reply_buffer
+    if counted & _REQUEST and (request := param.request) is not None:
+        read.request = request
     if counted & _RECV_INFO and (info := param.recv_info) is not None:
         if not isinstance(info, ucp_tag_recv_info):
             raise wrong_type("param.recv_info", "a ucp_tag_recv_info_t or None", info)

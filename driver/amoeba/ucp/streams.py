@@ -18,7 +18,7 @@ from amoeba.ucp.datatypes import GenericLayout, Layout
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.inbox import Chunk, Letter
 from amoeba.ucp.message_headers import Header
-from amoeba.ucp.messages import send_copy, will_copy
+from amoeba.ucp.messages import Handle, over, requested, send_copy, will_copy
 from amoeba.ucp.request_params import ReadParam
 from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error
@@ -44,6 +44,7 @@ class StreamReceive(Request):
 
     def __init__(self, worker: WorkerBase, layout: Layout, element: int, read: ReadParam, *, whole: bool) -> None:
         super().__init__(worker, None, _RECEIVES, layout.length, None, (), read.callback, read.user_data)
+        self.use(read.request)
         self.layout = layout
         self.element = element
         """Bytes of which a multiple is received."""
@@ -141,7 +142,7 @@ class Streams:
 
     # Sending
 
-    def send(self, endpoint: Endpoint, layout: Layout, read: ReadParam) -> Request | None:
+    def send(self, endpoint: Endpoint, layout: Layout, read: ReadParam) -> Handle | None:
         """Send what a layout has, which is used up; a request if it is not over at once.
 
         Raises NO_RESOURCE if it has to be over at once, and cannot be.
@@ -150,7 +151,7 @@ class Streams:
         stream = self._of(endpoint)
         views = layout.views
         if not length:
-            request = Request(self._worker, None, _SENDS, 0, None, (), read.callback, read.user_data)
+            request = requested(self._worker, None, _SENDS, 0, None, read)
             request.complete(_OK)
             return request.answer(immediate=read.immediate)
         scattered = len(views) != 1
@@ -161,23 +162,20 @@ class Streams:
             will_copy(length, read, payload, scattered=scattered)
             and not stream.held
             and stream.sent + cost <= stream.allowed
-            and send_copy(endpoint, MessageKind.STREAM, views, length)
         ):
-            stream.sent += cost
-            if read.immediate:
-                return None
-            request = Request(self._worker, None, _SENDS, length, None, (), read.callback, read.user_data)
-            request.complete(_OK)
-            return request
+            done = None if read.immediate else requested(self._worker, None, _SENDS, length, None, read)
+            if send_copy(endpoint, MessageKind.STREAM, views, length):
+                stream.sent += cost
+                return over(done)
         if read.forced:
             raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"{length} bytes of a stream cannot be sent at once")
         view = views[0] if len(views) == 1 else layout.packed()
-        request = Request(self._worker, endpoint.messages, _SENDS, length, view, (), read.callback, read.user_data)
+        request = requested(self._worker, endpoint.messages, _SENDS, length, view, read)
         last = (length - 1) // payload * payload
         for start in range(0, last, payload):
             self._send_packet(endpoint, stream, view[start : start + payload], None)
         self._send_packet(endpoint, stream, view[last:], request)
-        return request
+        return request.answer(immediate=False)
 
     def _send_packet(self, endpoint: Endpoint, stream: _Stream, view: memoryview, request: Request | None) -> None:
         if stream.held or stream.sent + view.nbytes + STREAM_OVERHEAD > stream.allowed:
@@ -266,7 +264,7 @@ class Streams:
 
     # Receiving
 
-    def receive(self, endpoint: Endpoint, receive: StreamReceive, read: ReadParam) -> Request | None:
+    def receive(self, endpoint: Endpoint, receive: StreamReceive, read: ReadParam) -> Handle | None:
         """Receive into the layout of a request; the request if it is not over at once.
 
         Raises NO_RESOURCE if it has to be over at once, and cannot be: then nothing is received.
@@ -284,7 +282,7 @@ class Streams:
                 receive.end(_OK)
                 return receive.answer(immediate=read.immediate)
         stream.posted.append(receive)
-        return receive
+        return receive.answer(immediate=False)
 
     @staticmethod
     def _suffices(stream: _Stream, receive: StreamReceive) -> bool:
@@ -355,6 +353,10 @@ class Streams:
             for message in stream.unread:
                 if message.chunk is not None:
                     message.chunk.release()
+            for _, chunk in stream.given.values():
+                if chunk is not None:
+                    chunk.abandon()
+            stream.given.clear()
             stream.unread.clear()
             stream.unread_bytes = 0
         posted, held = list(stream.posted), list(stream.held)

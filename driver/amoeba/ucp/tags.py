@@ -26,6 +26,7 @@ from amoeba.transport.receives import Claim
 from amoeba.transport.requests import Arrival, Grant, Kind
 from amoeba.transport.rings import INJECT_SIZE
 from amoeba.transport.transmit_rings import DRAIN_TIME
+from amoeba.ucp.config_keys import AUTO
 from amoeba.ucp.datatypes import GenericLayout, Layout
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.handles import ucp_tag_message_h
@@ -259,6 +260,9 @@ class Tags:
     def __init__(self, worker: WorkerBase) -> None:
         self._worker = worker
         self._payload = worker.nic.parameters.payload
+        threshold = worker.context.config.value("RNDV_THRESH")
+        self._most = self._payload if threshold is AUTO else min(max(threshold - 1, 0), self._payload)
+        """Bytes of the longest message that travels in a packet."""
         self._copies = Packets(worker.nic, self._payload, writable=False, most=_MOST_COPIES)
         self.places = Packets(worker.nic, self._payload, writable=True)
         """Where short messages land."""
@@ -274,7 +278,7 @@ class Tags:
         then nothing is sent. The layout has been read, or is kept alive.
         """
         length = layout.length
-        if sync or length > self._payload:
+        if sync or length > self._most:
             if read.forced:
                 raise ucs_error(
                     UcsStatus.UCS_ERR_NO_RESOURCE, f"a message of {length} bytes that is read is not over at once"

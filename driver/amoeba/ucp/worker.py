@@ -29,6 +29,7 @@ from amoeba.ucp.idle_lanes import IdleLanes
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.keepalive import Keepalive
 from amoeba.ucp.objects import call_all
+from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
 from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
@@ -49,6 +50,7 @@ _SELDOM = 63
 """Of so many calls of progress and one, all that find much to do, one looks at what needs no haste, too."""
 _KEEPALIVE = 20.0
 """Seconds between looks for dead peers if nobody says otherwise."""
+_CANCELED = UcsStatus.UCS_ERR_CANCELED
 _BATCH = 256
 """Completions, and messages of each kind, that one call of progress takes at most."""
 _TAGGED = ucp_feature.UCP_FEATURE_TAG
@@ -74,6 +76,8 @@ class Worker(WorkerBase):
         self._taken: deque[Any] = deque()
         self.sources: Sources | None = None
         """TCP connections and sockets that progress lets go on, from the first one on."""
+        self.wakeup: Wakeup | None = None
+        """Only with that feature."""
         self._passes = 0
         self._keepalive = Keepalive(self.endpoints, _seconds(context, "KEEPALIVE_INTERVAL"))
         self._failed_lanes: deque[int] = deque()
@@ -83,7 +87,6 @@ class Worker(WorkerBase):
         except FabricError as error:
             self._closed = True
             raise ucs_error_of(error) from error
-        self.wakeup = Wakeup(self, params) if context.features & ucp_feature.UCP_FEATURE_WAKEUP else None
         self.wireup = Wireup(self)
         self.streams = Streams(self, self.wireup)
         self.active_messages = ActiveMessages(self, self.wireup, params.am_alignment or 1)
@@ -91,6 +94,12 @@ class Worker(WorkerBase):
         if context.features & _TAGGED:
             self.tags = Tags(self)
             self.followers.append(self.tags)
+        if context.features & ucp_feature.UCP_FEATURE_WAKEUP:
+            try:
+                self.wakeup = Wakeup(self, params)
+            except BaseException:
+                self.close()
+                raise
 
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)
@@ -333,8 +342,11 @@ class Worker(WorkerBase):
         self.ending = self.progressing = True
         calls: list[Callable[[], object]] = [endpoint.close for endpoint in list(self.endpoints.values())]
         for endpoint, request in list(self.closing.items()):
-            calls += [endpoint.cut_short, functools.partial(request.complete, UcsStatus.UCS_ERR_CANCELED)]
+            calls += [endpoint.cut_short, functools.partial(request.complete, _CANCELED)]
         calls += [follower.cancel_all for follower in self.followers]
+        # flushes wait for what will not be looked at any more
+        flushes = [getattr(waiter, "__self__", None) for waiter in self.waiters]
+        calls += [functools.partial(each.complete, _CANCELED) for each in flushes if isinstance(each, Request)]
         call_all([*calls, self._run_soon, super().close])
 
     def _run_soon(self) -> None:

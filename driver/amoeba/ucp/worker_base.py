@@ -24,6 +24,9 @@ from amoeba.ucp.structures import ucp_worker_params_t
 
 __all__ = ["FailingEndpoint", "Follower", "RequestMemory", "RequestPool", "WorkerBase", "WorkerLane"]
 
+_FENCE_AND_MORE = 2
+"""Descriptors."""
+
 
 class FailingEndpoint(Protocol):
     """Whose lanes they are."""
@@ -215,10 +218,21 @@ class WorkerBase(UcpObject, ucp_worker_h):
         fences = self.fences
         if fences is None:
             return True
-        begins = fences.may_begin(lane)
+        begins = fences.may_begin(lane) or self._fenced_by_nic(fences)
         if fences.over:
             self.fences = None
         return begins
+
+    def _fenced_by_nic(self, fences: Fences) -> bool:
+        """Post a fence of the NIC's in place of the driver's, if all that it would wait for are memory operations;
+        whether it has been."""
+        if self.rings.room < _FENCE_AND_MORE or not fences.all_begun(self.held_lanes):
+            return False
+        if any(lane.begun != lane.done for lane in self.lanes.values() if not lane.for_memory):
+            return False
+        self.rings.post_fence(lambda status: None, more=True)
+        self.fences = None
+        return True
 
     def fence(self) -> None:
         """What is posted from now on begins when all memory operations before are over."""

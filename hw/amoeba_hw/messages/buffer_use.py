@@ -3,8 +3,11 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.descriptors import MULTI_ALIGNMENT
 
 __all__ = ["BufferUse"]
+
+_ALIGNMENT_BITS = MULTI_ALIGNMENT.bit_length() - 1
 
 
 class BufferUse(wiring.Component):
@@ -12,37 +15,48 @@ class BufferUse(wiring.Component):
 
     Members
     -------
+    address : In(64)
+        Where the message's place begins.
     room, length : In(32)
-        Bytes left in the buffer; of the message.
+        Bytes left in the buffer, from there on; of the message.
     multi, least_room : In(1), In(32)
         Of the receive.
     size : Out(32)
         Bytes of the message that fit.
-    left : Out(32)
-        Bytes that are then left.
+    used, left : Out(32)
+        Bytes up to the place of the next message, whose address is a multiple of ``MULTI_ALIGNMENT``, and from there
+        on, if there is a next place.
     cut : Out(1)
         Not all of the message fits.
     used_up : Out(1)
         The receive takes no other message: it is not MULTI, or has neither ``least_room`` bytes left nor one.
     """
 
+    address: In(64)
     room: In(32)
     length: In(32)
     multi: In(1)
     least_room: In(32)
     size: Out(32)
+    used: Out(32)
     left: Out(32)
     cut: Out(1)
     used_up: Out(1)
 
     def elaborate(self, platform):
         m = Module()
-        difference = Signal(33)
+        end = Signal(_ALIGNMENT_BITS)
+        used = Signal(33)
+        left = Signal(34)
         m.d.comb += [
-            difference.eq(self.room - self.length),
-            self.cut.eq(difference[32]),
+            end.eq(self.address[:_ALIGNMENT_BITS] + self.length[:_ALIGNMENT_BITS]),
+            used.eq(self.length + (-end)[:_ALIGNMENT_BITS]),
+            left.eq(self.room - used),
+            self.cut.eq(self.room < self.length),
             self.size.eq(Mux(self.cut, self.room, self.length)),
-            self.left.eq(Mux(self.cut, 0, difference[:32])),
-            self.used_up.eq(~self.multi | self.cut | (self.left == 0) | (difference[:32] < self.least_room)),
+            self.used.eq(used),
+            self.left.eq(left),
+            # Where the next place would begin behind the buffer's end there is none.
+            self.used_up.eq(~self.multi | left[-1] | (left == 0) | (left[:32] < self.least_room)),
         ]
         return m

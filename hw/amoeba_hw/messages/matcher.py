@@ -38,6 +38,7 @@ class Matcher(wiring.Component):
                                      event_promise  messages |     | decided
                          checked ----------------------------+-----+--> matched
                                                   others, past it
+                              receive_question -> KeptReceives -- searches --> MatchUnit
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class MessageVerdict(wiring.Component):
     meets : Out(1)
         It meets the receive.
     rest, used_up : POSTED_RECEIVE, Out(1)
-        What the receive then is, or that it is no more.
+        What the receive then is, unless it is no more.
     waits, into_slot : Out(1)
         It joins the unexpected messages; it takes a slot, be it for that or because it is a rendezvous.
     decided : CHECKED_REQUEST, Out
@@ -72,6 +72,7 @@ class MessageVerdict(wiring.Component):
         request, receive, kind = self.request, self.receive, self.request.message
         outside = Signal()
         m.d.comb += [
+            use.address.eq(receive.address),
             use.room.eq(receive.room),
             use.length.eq(self.message.length),
             use.multi.eq(receive.multi & ~kind.atomic),
@@ -82,7 +83,7 @@ class MessageVerdict(wiring.Component):
             self.into_slot.eq(self.waits | (self.meets & kind.rendezvous)),
             self.used_up.eq(use.used_up),
             self.rest.eq(receive),
-            self.rest.address.eq(receive.address + use.size),
+            self.rest.address.eq(receive.address + use.used),
             self.rest.room.eq(use.left),
         ]
         self._elaborate_message(m)

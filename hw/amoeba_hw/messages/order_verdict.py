@@ -64,6 +64,7 @@ class OrderVerdict(wiring.Component):
         fields, receives = self.order.fields, self._is[ReceiveOpcode.RECEIVE]
         m.d.comb += [
             *(signal.eq(asks_for(opcode, self.order)) for opcode, signal in self._is.items()),
+            use.address.eq(fields.address),
             use.room.eq(fields.length),
             use.length.eq(self.message.length),
             use.multi.eq(self.receive.multi),
@@ -73,7 +74,7 @@ class OrderVerdict(wiring.Component):
             self.posts.eq(receives & ~self.found),
             self.takes.eq(self.found & (receives | self._is[ReceiveOpcode.TAKE])),
             self.again.eq(receives & self.found & ~use.used_up),
-            self.used.eq(use.size),
+            self.used.eq(use.used),
         ]
         self._elaborate_receive(m)
         self._elaborate_entry(m)

@@ -6,6 +6,8 @@ the answers say.
 
 from dataclasses import dataclass
 
+from amoeba_model.descriptors import MULTI_ALIGNMENT
+
 __all__ = ["MatchLists", "Message", "Place", "Receive"]
 
 _ADDRESS_MASK = (1 << 64) - 1
@@ -42,12 +44,14 @@ class Receive:
         )
 
     def use(self, length: int) -> "Place":
-        """Give the next ``length`` bytes of the buffer, or what is left, to a message."""
+        """Give the next ``length`` bytes of the buffer, or what is left, to a message; the next one's place is
+        aligned, and there is none in the bytes before it."""
         size = min(length, self.room)
-        released = not self.multi or self.room - size < max(self.least_room, 1)
+        taken = min(size + -(self.address + size) % MULTI_ALIGNMENT, self.room)
+        released = not self.multi or self.room - taken < max(self.least_room, 1)
         place = Place(self.address, size, released)
-        self.address = (self.address + size) & _ADDRESS_MASK
-        self.room -= size
+        self.address = (self.address + taken) & _ADDRESS_MASK
+        self.room -= taken
         return place
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 
+from amoeba.core.buffers import allocate
 from amoeba.core.errno import Errno
 from amoeba.fabric.constants import Caps, MsgOrder, OpFlags
 from amoeba.fabric.operations.vectors import Msg
@@ -26,6 +27,11 @@ def scattered(content: bytes | bytearray, *ends: int) -> list[memoryview]:
     """The pieces of a buffer that end at these places, and the rest."""
     bounds = (0, *ends, len(content))
     return [memoryview(content)[begin:end] for begin, end in itertools.pairwise(bounds)]
+
+
+def aligned(size: int) -> memoryview:
+    """So many zeroed bytes, at an address that is a multiple of 64."""
+    return allocate(size)[:size]
 
 
 def told(pair: Pair, count: int = 1) -> list[int]:

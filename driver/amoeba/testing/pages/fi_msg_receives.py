@@ -12,6 +12,7 @@ from amoeba.testing.pages.fi_msg import (
     MULTI,
     RECEIVED,
     SENT,
+    aligned,
     page,
 )
 from amoeba.testing.pages.fi_rma import pattern
@@ -19,6 +20,8 @@ from amoeba.testing.pair import Pair, Talker
 
 _MANY_RECEIVES = 80
 """More than a NIC keeps."""
+_ALIGNMENT = 64
+"""Of messages behind the first in a buffer for several."""
 
 # Messages that do not fit
 
@@ -82,25 +85,45 @@ def a_receive_of_no_bytes_cuts_everything_off(pair: Pair) -> None:
 @page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_packs_messages_until_it_is_full(pair: Pair) -> None:
     """The last entry, and no other, has the flag: the buffer has been given back."""
-    near, buffer = pair.talker(), bytearray(16)
+    near, buffer = pair.talker(), aligned(3 * _ALIGNMENT + 3)
     words = (b"the", b"quick", b"", b"brown", b"fox")
-    start = address_of(memoryview(buffer))
+    start = address_of(buffer)
     near.endpoint.recv(buffer, context="pool", flags=MULTI)
     near.get(*words)
     entries = near.finish_all(len(words))
-    places = [start + place for place in itertools.accumulate(map(len, words[:-1]), initial=0)]
-    expect_equal("buf", [entry.buf for entry in entries], places)
+    steps = (_ALIGNMENT if word else 0 for word in words[:-1])
+    places = list(itertools.accumulate(steps, initial=0))
+    expect_equal("buf", [entry.buf - start for entry in entries], places)
     expect_equal("len", [entry.len for entry in entries], [len(word) for word in words])
     expect_equal("flags", [entry.flags for entry in entries], [RECEIVED] * 4 + [RECEIVED | MULTI])
-    expect_equal("buffer", bytes(buffer), b"".join(words))
+    received = [bytes(buffer[place : place + len(word)]) for place, word in zip(places, words, strict=True)]
+    expect_equal("buffer", received, list(words))
+
+
+@page("FLAGS: FI_MULTI_RECV", "Providers may align what is received.")
+def a_multi_receive_aligns_all_messages_but_the_first(pair: Pair) -> None:
+    """The first begins where the buffer does, the others where the address is a multiple of 64. All else stays."""
+    near, whole = pair.talker(), aligned(256)
+    whole[:] = b"\xee" * len(whole)
+    start, buffer = address_of(whole), whole[29:135]
+    near.endpoint.recv(buffer, context="pool", flags=MULTI)
+    near.get(b"one", b"two", b"the end")
+    entries = near.finish_all(3)
+    expect_equal("buf", [entry.buf - start for entry in entries], [29, _ALIGNMENT, 2 * _ALIGNMENT])
+    expect_equal("the last: flags", entries[-1].flags, RECEIVED | MULTI)
+    words = {29: b"one", _ALIGNMENT: b"two", 2 * _ALIGNMENT: b"the end"}
+    expected = bytearray(b"\xee" * len(whole))
+    for place, word in words.items():
+        expected[place : place + len(word)] = word
+    expect_equal("memory", bytes(whole), bytes(expected))
 
 
 @page("FLAGS: FI_MULTI_RECV", "The buffer is released when less than FI_OPT_MIN_MULTI_RECV of it is left.")
 def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
-    """Of 32 bytes, messages of 8 leave 24, then 16, which is less than 17; the next receive gets the third."""
+    """Of 144 bytes, messages of 8 leave 80, then 16, which is less than 17; the next receive gets the third."""
     near = pair.talker()
     near.endpoint.setopt(OptionLevel.FI_OPT_ENDPOINT, EndpointOption.FI_OPT_MIN_MULTI_RECV, 17)
-    near.endpoint.recv(bytearray(32), context="pool", flags=MULTI)
+    near.endpoint.recv(aligned(2 * _ALIGNMENT + 16), context="pool", flags=MULTI)
     near.endpoint.recv(bytearray(8), context="next")
     near.get(*[bytes(8)] * 3)
     ends = [(entry.op_context, entry.flags) for entry in near.finish_all(3)]
@@ -110,8 +133,9 @@ def a_multi_receive_ends_when_too_little_room_is_left(pair: Pair) -> None:
 @page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_takes_long_messages(pair: Pair) -> None:
     """Between two short ones, each where its entry says."""
-    near, buffer = pair.talker(), bytearray(LONG + 8)
-    start = address_of(memoryview(buffer))
+    last = 2 * _ALIGNMENT + -(-LONG // _ALIGNMENT) * _ALIGNMENT
+    near, buffer = pair.talker(), aligned(last + 1)
+    start = address_of(buffer)
     near.endpoint.recv(buffer, context="pool", flags=MULTI)
     messages = {4: b"less", LONG: pattern(LONG), 3: b"end"}
     for message in messages.values():
@@ -122,19 +146,20 @@ def a_multi_receive_takes_long_messages(pair: Pair) -> None:
     pair.target.hear(3, pair.patience)
     near.get(b"!")
     entry = near.finish()
-    expect_equal("the last: flags, place", (entry.flags, entry.buf - start), (RECEIVED | MULTI, LONG + 7))
+    expect_equal("the last: flags, place", (entry.flags, entry.buf - start), (RECEIVED | MULTI, last))
 
 
 @page("FLAGS: FI_MULTI_RECV", "Messages are packed into the buffer until it is consumed, each with an entry.")
 def a_multi_receive_takes_what_waits(pair: Pair) -> None:
     """Two that came before it, one behind it."""
-    near, buffer = pair.talker(), bytearray(6)
+    near, buffer = pair.talker(), aligned(2 * _ALIGNMENT + 2)
     near.get(b"ab", b"cd")
     near.endpoint.recv(buffer, context="pool", flags=MULTI)
     near.get(b"ef")
     flags = [entry.flags for entry in near.finish_all(3)]
     expect_equal("flags", flags, [RECEIVED, RECEIVED, RECEIVED | MULTI])
-    expect_equal("buffer", bytes(buffer), b"abcdef")
+    received = [bytes(buffer[place : place + 2]) for place in range(0, 3 * _ALIGNMENT, _ALIGNMENT)]
+    expect_equal("buffer", received, [b"ab", b"cd", b"ef"])
 
 
 # Directed receives

@@ -10,8 +10,8 @@ from amoeba.ucp.datatypes import bytes_of, destination, source
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.handles import ucp_am_callback_t, ucp_datatype_t
 from amoeba.ucp.kinds import SIZE, callback, unsigned
+from amoeba.ucp.messages import Handle
 from amoeba.ucp.request_params import ReadParam, old_param, read_param
-from amoeba.ucp.requests import Request
 from amoeba.ucp.status import invalid_param
 from amoeba.ucp.structures import ucp_am_handler_param_t, ucp_request_param_t
 from amoeba.ucp.worker import Worker
@@ -76,7 +76,7 @@ def ucp_worker_set_am_recv_handler(worker: Worker, param: ucp_am_handler_param_t
 
 def ucp_am_send_nb(
     ep: Endpoint, id: int, buffer: Any, count: int, datatype: ucp_datatype_t, cb: Any, flags: int
-) -> Request | None:
+) -> Handle | None:
     """Send a message to a handler of ``ucp_worker_set_am_handler``. Of the ``flags`` REPLY alone counts.
 
     None: the buffer can be used again; else so when the request ends. Raises INVALID_PARAM, EXCEEDS_LIMIT above 16
@@ -94,7 +94,7 @@ def ucp_am_send_nbx(
     buffer: Any,
     count: int,
     param: ucp_request_param_t | None,
-) -> Request | None:
+) -> Handle | None:
     """Send a message to a handler of ``ucp_worker_set_am_recv_handler``. ``param.flags``: ucp_send_am_flags.
 
     None: buffer and header can be used again; else so when the request ends: when the receiver's NIC has the message,
@@ -118,7 +118,7 @@ def _send(
     read: ReadParam,
     *,
     old: bool,
-) -> Request | None:
+) -> Handle | None:
     worker = checked_endpoint(ep).worker
     assert isinstance(worker, Worker)
     if not worker.context.features & _AM:
@@ -136,7 +136,7 @@ def _send(
 
 def ucp_am_recv_data_nbx(
     worker: Worker, data_desc: Any, buffer: Any, count: int, param: ucp_request_param_t | None
-) -> Request | None:
+) -> Handle | None:
     """Receive what a handler was given with UCP_AM_RECV_ATTR_FLAG_RNDV or FLAG_DATA, once, in it or later.
 
     With a count of 0 the data is given up. Raises INVALID_PARAM, MESSAGE_TRUNCATED if it does not fit, and

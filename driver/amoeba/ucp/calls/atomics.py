@@ -4,9 +4,11 @@ All are executed by the peer's NIC, one after the other with those of all other 
 same memory through it. Numbers are unsigned, and wrap.
 """
 
+import enum
 from typing import Any
 
-from amoeba.core.buffers import Buffer
+from amoeba.core.buffers import Buffer, view_of
+from amoeba.core.errors import FabricError
 from amoeba.ucp.atomic_operations import (
     CSWAP,
     FETCH_OPS,
@@ -20,7 +22,7 @@ from amoeba.ucp.atomic_operations import (
     update_with_request,
 )
 from amoeba.ucp.calls.arguments import U32, U64, checked_target, outside_callbacks
-from amoeba.ucp.calls.blocking import until_over
+from amoeba.ucp.calls.blocking import handed_out, until_over
 from amoeba.ucp.constants import ucp_atomic_fetch_op_t, ucp_atomic_op_t, ucp_atomic_post_op_t, ucp_feature
 from amoeba.ucp.datatypes import BYTES, bytes_of, ucp_dt_make_contig
 from amoeba.ucp.endpoint import Endpoint
@@ -96,10 +98,10 @@ def ucp_atomic_fetch_nb(
     key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_fetch_nb")
     op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
     value = _truncated("value", value, place.size)
-    reply = bytes_of(result, place.size, writable=True, name="result")
+    reply = _bytes(result, place.size, True, "result")
     if op == CSWAP:
-        return compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read)
-    return fetch(key.lane, op, value, reply, place, read)
+        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
+    return handed_out(fetch(key.lane, op, value, reply, place, read))
 
 
 def ucp_atomic_op_nbx(
@@ -124,17 +126,19 @@ def ucp_atomic_op_nbx(
         raise invalid_param(f"param.datatype: expected ucp_dt_make_contig(4) or (8), got {given}")
     key, place = _target(ep, size, remote_addr, rkey, "ucp_atomic_op_nbx")
     op = _op_of(opcode, OPS, ucp_atomic_op_t)
-    if U64("count", count) != 1:
+    if count.__class__ is not int or count != 1:
+        U64("count", count)
+    if count != 1:
         raise invalid_param(f"count: an atomic has 1 element, got {count}")
-    value = _number(bytes_of(buffer, size), "little")
+    value = _number(_bytes(buffer, size, False, "buffer"), "little")
     if read.reply_buffer is None:
         return _update(key, op, value, place, read)
-    reply = bytes_of(read.reply_buffer, size, writable=True, name="param.reply_buffer")
+    reply = _bytes(read.reply_buffer, size, True, "param.reply_buffer")
     if read.forced:
         raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, "an atomic that fetches is not over at once")
     if op == CSWAP:
-        return compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read)
-    return fetch(key.lane, op, value, reply, place, read)
+        return handed_out(compare_and_swap(key.lane, value, _number(reply, "little"), reply, place, read))
+    return handed_out(fetch(key.lane, op, value, reply, place, read))
 
 
 def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) -> Request | None:
@@ -143,7 +147,7 @@ def _update(key: RemoteKey, op: int, value: int, place: Place, read: ReadParam) 
     if read.immediate:
         update(key.lane, op, value, place.size, place.address, place.key, read.many)
         return None
-    return update_with_request(key.lane, op, value, place, read)
+    return handed_out(update_with_request(key.lane, op, value, place, read))
 
 
 def ucp_atomic_add32(ep: Endpoint, add: int, remote_addr: int, rkey: RemoteKey) -> None:
@@ -226,9 +230,21 @@ def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tu
     return key, Place(address, key.key, size)
 
 
-def _op_of(opcode: Any, table: dict[int, int], kind: type) -> int:
-    number = integer("opcode", opcode)
-    op = table.get(number)
+def _bytes(buffer: Buffer, size: int, writable: bool, name: str) -> memoryview:
+    """The first ``size`` bytes of a buffer; of one that has no more, in whatever format it is."""
+    try:
+        view = view_of(buffer, writable=writable, name=name)
+        if view.nbytes == size:
+            return view
+    except FabricError:
+        pass  # which says it in its own words
+    return bytes_of(buffer, size, writable=writable, name=name)
+
+
+def _op_of(opcode: Any, table: dict[int, int], kind: type[enum.IntEnum]) -> int:
+    op: int | None = table.get(opcode) if opcode.__class__ is kind else None
+    if op is None:
+        op = table.get(number := integer("opcode", opcode))
     if op is None:
         raise invalid_param(f"opcode: expected a {kind.__name__}, got {number}")
     return op

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amoeba.ucp.calls.arguments import U32, checked_endpoint, outside_callbacks
-from amoeba.ucp.calls.blocking import until_over
+from amoeba.ucp.calls.blocking import handed_out, until_over
 from amoeba.ucp.calls.workers import checked_worker
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.flushes import flush
@@ -32,31 +32,32 @@ def ucp_ep_flush_nb(ep: Endpoint, flags: int, cb: Any) -> Request | None:
     """
     endpoint = checked_endpoint(ep)
     U32("flags", flags)
-    return flush(endpoint.worker, endpoint.lanes, old_param(cb))
+    return handed_out(flush(endpoint.worker, endpoint.lanes, old_param(cb)))
 
 
 def ucp_ep_flush_nbx(ep: Endpoint, param: ucp_request_param_t | None = None) -> Request | None:
     """:func:`ucp_ep_flush_nb` with what ``param`` says."""
     endpoint = checked_endpoint(ep)
-    return flush(endpoint.worker, endpoint.lanes, read_param(param))
+    return handed_out(flush(endpoint.worker, endpoint.lanes, read_param(param)))
 
 
 def ucp_ep_flush(ep: Endpoint) -> None:
     """:func:`ucp_ep_flush_nb`, and progress until it is over. Not inside a callback."""
     outside_callbacks(ep)
-    until_over(ucp_ep_flush_nbx(ep))
+    endpoint = checked_endpoint(ep)
+    until_over(flush(endpoint.worker, endpoint.lanes, DEFAULTS))
 
 
 def ucp_worker_flush_nb(worker: Worker, flags: int, cb: Any) -> Request | None:
     """Wait until memory operations on all endpoints are done at their targets; as :func:`ucp_ep_flush_nb`."""
     checked_worker(worker)
     U32("flags", flags)
-    return flush(worker, worker.lanes.values(), old_param(cb))
+    return handed_out(flush(worker, worker.lanes.values(), old_param(cb)))
 
 
 def ucp_worker_flush_nbx(worker: Worker, param: ucp_request_param_t | None = None) -> Request | None:
     """:func:`ucp_worker_flush_nb` with what ``param`` says."""
-    return flush(checked_worker(worker), worker.lanes.values(), read_param(param))
+    return handed_out(flush(checked_worker(worker), worker.lanes.values(), read_param(param)))
 
 
 def ucp_worker_flush(worker: Worker) -> None:

@@ -13,7 +13,7 @@ from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import Kind
 from amoeba.transport.rings import INJECT_SIZE
 from amoeba.ucp.calls.arguments import U64, checked_target, outside_callbacks
-from amoeba.ucp.calls.blocking import until_over
+from amoeba.ucp.calls.blocking import handed_out, until_over
 from amoeba.ucp.constants import ucp_dt_type, ucp_feature
 from amoeba.ucp.datatypes import BYTES, bytes_of, destination, source
 from amoeba.ucp.endpoint import Endpoint
@@ -77,7 +77,7 @@ def ucp_put_nb(
 ) -> Request | None:
     """Write ``length`` bytes. ``cb``: called with the request and the status when ``buffer`` may be changed, if that
     is not so at once."""
-    return _put(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_put_nb")
+    return handed_out(_put(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_put_nb"))
 
 
 def ucp_put_nbx(
@@ -89,7 +89,27 @@ def ucp_put_nbx(
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
     """Write ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
-    return _put(ep, buffer, count, remote_addr, rkey, read_param(param), "ucp_put_nbx")
+    read = read_param(param)
+    if (
+        rkey.__class__ is RemoteKey
+        and rkey.rma is ep
+        and ep.failure is None
+        and buffer.__class__ is bytes
+        and count.__class__ is int
+        and 0 < count <= INLINE_SIZE
+        and count == len(buffer)
+        and remote_addr.__class__ is int
+        and not remote_addr >> 64
+        and read.immediate
+        and read.datatype == BYTES
+    ):
+        lane = rkey.lane
+        post(
+            lane, Quiet(lane, _WRITES, count), read.many, _WRITE, _INLINE, 0, 0, count, remote_addr, rkey.key,
+            _number(buffer, "little"), 0, 0,
+        )  # fmt: skip
+        return None
+    return handed_out(_put(ep, buffer, count, remote_addr, rkey, read, "ucp_put_nbx"))
 
 
 def ucp_get_nbi(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> UcsStatus:
@@ -104,7 +124,7 @@ def ucp_get_nb(
     ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey, cb: Any
 ) -> Request | None:
     """Read ``length`` bytes. ``cb``: called with the request and the status when they are in ``buffer``."""
-    return _get(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_get_nb")
+    return handed_out(_get(ep, buffer, length, remote_addr, rkey, old_param(cb), "ucp_get_nb"))
 
 
 def ucp_get_nbx(
@@ -116,7 +136,7 @@ def ucp_get_nbx(
     param: ucp_request_param_t | None = None,
 ) -> Request | None:
     """Read ``count`` elements of a datatype, which is contiguous or IOV; UNSUPPORTED for a generic one."""
-    return _get(ep, buffer, count, remote_addr, rkey, read_param(param), "ucp_get_nbx")
+    return handed_out(_get(ep, buffer, count, remote_addr, rkey, read_param(param), "ucp_get_nbx"))
 
 
 def ucp_put(ep: Endpoint, buffer: Buffer, length: int, remote_addr: int, rkey: RemoteKey) -> None:

@@ -9,9 +9,10 @@ from amoeba.ucp.datatypes import destination, source
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.handles import ucp_datatype_t
 from amoeba.ucp.kinds import SIZE, unsigned
+from amoeba.ucp.messages import Handle
 from amoeba.ucp.request_params import ReadParam, old_param, read_param
-from amoeba.ucp.requests import Request
-from amoeba.ucp.status import UcsStatus, invalid_param, wrong_type
+from amoeba.ucp.requests import request_of
+from amoeba.ucp.status import UcsStatus, wrong_type
 from amoeba.ucp.streams import StreamReceive
 from amoeba.ucp.structures import ucp_request_param_t, ucp_stream_poll_ep_t
 from amoeba.ucp.worker import Worker
@@ -44,14 +45,14 @@ def _checked(ep: Endpoint, call: str) -> Worker:
 
 def ucp_stream_send_nb(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, cb: Any, flags: int
-) -> Request | None:
+) -> Handle | None:
     """:func:`ucp_stream_send_nbx` with its parameters as arguments. ``flags`` are reserved."""
     _unsigned("flags", flags)
     read = old_param(cb)
     return _send(ep, buffer, count, datatype, read)
 
 
-def ucp_stream_send_nbx(ep: Endpoint, buffer: Any, count: int, param: ucp_request_param_t | None) -> Request | None:
+def ucp_stream_send_nbx(ep: Endpoint, buffer: Any, count: int, param: ucp_request_param_t | None) -> Handle | None:
     """Send elements behind what was sent before. None: the buffer can be used again; else so when the request ends.
 
     It is over when the receiver's NIC has it, not when it has been read; 0 bytes are over at once. What exceeds what
@@ -62,7 +63,7 @@ def ucp_stream_send_nbx(ep: Endpoint, buffer: Any, count: int, param: ucp_reques
     return _send(ep, buffer, count, read.datatype, read)
 
 
-def _send(ep: Endpoint, buffer: Any, count: int, datatype: int, read: ReadParam) -> Request | None:
+def _send(ep: Endpoint, buffer: Any, count: int, datatype: int, read: ReadParam) -> Handle | None:
     worker = _checked(ep, "a stream")
     ep.check()
     ep.messages  # noqa: B018  the peer takes such messages
@@ -72,14 +73,14 @@ def _send(ep: Endpoint, buffer: Any, count: int, datatype: int, read: ReadParam)
 
 def ucp_stream_recv_nb(
     ep: Endpoint, buffer: Any, count: int, datatype: ucp_datatype_t, cb: Any, flags: int
-) -> tuple[Request | None, int]:
+) -> tuple[Handle | None, int]:
     """:func:`ucp_stream_recv_nbx` with its parameters as arguments."""
     return _receive(ep, buffer, count, datatype, int(_unsigned("flags", flags)), old_param(cb))
 
 
 def ucp_stream_recv_nbx(
     ep: Endpoint, buffer: Any, count: int, param: ucp_request_param_t | None
-) -> tuple[Request | None, int]:
+) -> tuple[Handle | None, int]:
     """Receive a multiple of an element, at least one and at most ``count``; with WAITALL in ``param.flags`` all.
 
     (None, bytes received), or (request, 0): then its callback is told them, and
@@ -92,7 +93,7 @@ def ucp_stream_recv_nbx(
 
 def _receive(
     ep: Endpoint, buffer: Any, count: int, datatype: int, flags: int, read: ReadParam
-) -> tuple[Request | None, int]:
+) -> tuple[Handle | None, int]:
     worker = _checked(ep, "a stream")
     if ep.stream is None or not ep.stream.unread_bytes:
         ep.check()
@@ -103,8 +104,8 @@ def _receive(
     return (None, receive.received) if request is None else (request, 0)
 
 
-def ucp_stream_recv_data_nb(ep: Endpoint) -> tuple[memoryview | None, int]:
-    """(what has come, by reference, and its length), until it is released; (None, 0): nothing has come.
+def ucp_stream_recv_data_nb(ep: Endpoint) -> memoryview | None:
+    """What has come, by reference, until it is released; None: nothing has come.
 
     Raises with what the endpoint has failed if nothing is unread.
     """
@@ -112,8 +113,7 @@ def ucp_stream_recv_data_nb(ep: Endpoint) -> tuple[memoryview | None, int]:
     data = worker.streams.take_data(ep)
     if data is None:
         ep.check()
-        return None, 0
-    return data, data.nbytes
+    return data
 
 
 def ucp_stream_data_release(ep: Endpoint, data: memoryview) -> None:
@@ -124,13 +124,12 @@ def ucp_stream_data_release(ep: Endpoint, data: memoryview) -> None:
     worker.streams.release(ep, data)
 
 
-def ucp_stream_recv_request_test(request: Request) -> tuple[UcsStatus, int]:
+def ucp_stream_recv_request_test(request: Handle) -> tuple[UcsStatus, int]:
     """(status of a receive, bytes received); 0 bytes while it is UCS_INPROGRESS."""
-    if not isinstance(request, StreamReceive):
+    found = request_of(request)
+    if not isinstance(found, StreamReceive):
         raise wrong_type("request", "a request of ucp_stream_recv_nb() or ucp_stream_recv_nbx()", request)
-    if request.freed:
-        raise invalid_param("request: it was freed")
-    return request.code, request.received if request.done else 0
+    return found.code, found.received if found.done else 0
 
 
 def ucp_stream_worker_poll(worker: Worker, max_eps: int, flags: int) -> list[ucp_stream_poll_ep_t]:

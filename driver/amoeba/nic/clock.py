@@ -1,0 +1,23 @@
+"""The clock of a NIC, in its registers."""
+
+from amoeba_model.device import Device
+
+from amoeba.nic.registers import Registers
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """Reads a NIC's clock. Raises as :class:`Registers` if the device is no Amoeba."""
+
+    def __init__(self, device: Device) -> None:
+        self._registers = Registers(device)
+
+    def read(self) -> int:
+        """Cycles since reset: the high half is read until it is the same before and after the low one."""
+        high = self._registers.read("device", "cycles_high")
+        while True:
+            low = self._registers.read("device", "cycles_low")
+            before, high = high, self._registers.read("device", "cycles_high")
+            if high == before:
+                return high << 32 | low
