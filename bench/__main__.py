@@ -210,7 +210,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "memory": memory,
     "nic": whole_nic,
     "messages": messages,
-    "ucp-messages": ucp_messages,
+    "ucp": ucp_messages,
     "latency": latency,
     "simulation": simulation,
     "model": model_speed,
