@@ -25,7 +25,7 @@ from amoeba.nic.nic import Nic, Retransmission
 from amoeba.ucp.idle_lanes import Shortage
 from amoeba.ucp.objects import UcpObject
 
-__all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters", "open_linked_adapter"]
+__all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters"]
 
 _OUR_MACS = 0x06 << 40
 """Locally administered, and not those of a cluster."""

@@ -29,7 +29,6 @@ from amoeba.ucp.idle_lanes import IdleLanes
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.keepalive import Keepalive
 from amoeba.ucp.objects import call_all
-from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
 from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
@@ -341,9 +340,6 @@ class Worker(WorkerBase):
         for endpoint, request in list(self.closing.items()):
             calls += [endpoint.cut_short, functools.partial(request.complete, _CANCELED)]
         calls += [follower.cancel_all for follower in self.followers]
-        # flushes wait for what will not be looked at any more
-        flushes = [getattr(waiter, "__self__", None) for waiter in self.waiters]
-        calls += [functools.partial(each.complete, _CANCELED) for each in flushes if isinstance(each, Request)]
         call_all([*calls, self._run_soon, super().close])
 
     def _run_soon(self) -> None:
