@@ -95,7 +95,7 @@ def test_a_forced_close_ends_every_request_at_once_and_nothing_is_touched_afterw
     ep = sender.connect(receiver, **handler.params())
     target = np.zeros(1 << 16, np.uint8)
     memory = ucp.ucp_mem_map(receiver.context, ucp.ucp_mem_map_params_t(address=target, length=target.nbytes))
-    rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, memory))
+    rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, memory)[0])
     results = [np.full(4096, 7, np.uint8) for _ in range(400)]
     ended = {}
 

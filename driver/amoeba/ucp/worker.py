@@ -64,9 +64,6 @@ def _seconds(context: Context, name: str) -> float:
 class Worker(WorkerBase):
     """Where operations are posted and progress is made. Not safe for several threads at a time."""
 
-    tags: Tags
-    """Of tagged messages; only with that feature."""
-
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
         self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
         self.thread_mode = ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
@@ -361,7 +358,7 @@ class Worker(WorkerBase):
         if self.messages is not None:
             self.messages.close()
         self.main.close()
-        if self.context.features & _TAGGED:
+        if self.tags is not None:
             self.tags.release()
         if self.request_pool is not None:
             self.request_pool.clean()

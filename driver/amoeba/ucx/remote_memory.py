@@ -74,7 +74,7 @@ class RemoteMemory(Closable):
         """
         self.endpoint.check()
         view = bytes_view(buffer)
-        request = Request(self.endpoint.worker)
+        request = Request(self.endpoint.worker, self)
         param = self._param
         param.user_data = request
         where = self.address + offset if address is None else address
@@ -85,7 +85,7 @@ class RemoteMemory(Closable):
         """Read from an offset, or an address, into a buffer, which :meth:`Request.result` returns."""
         self.endpoint.check()
         view = bytes_view(buffer, writable=True)
-        request = Request(self.endpoint.worker)
+        request = Request(self.endpoint.worker, self)
         request.recv_buffer = buffer
         param = self._param
         param.user_data = request
@@ -133,7 +133,7 @@ class RemoteMemory(Closable):
         where = self.address + offset if address is None else address
         requests = []
         for index in range(operand.size):
-            request = Request(self.endpoint.worker)
+            request = Request(self.endpoint.worker, self)
             param = self._atomic_params[width]
             param.user_data = request
             sent = operand[index : index + 1]

@@ -169,8 +169,8 @@ class Worker(Closable, Home):
 
     def init_blocking_progress_mode(self) -> None:
         """Check that it can be slept for. Raises INVALID_PARAM without Feature.WAKEUP."""
-        self.polling = False
         self.fileno()
+        self.polling = False
 
     def progress_worker_event(self, epoll_timeout: int = -1) -> bool:
         """Sleep until there is something to do, at most so many milliseconds, and do it; whether anything was done.
@@ -250,7 +250,7 @@ class Worker(Closable, Home):
     def receive(self, buffer: Any, tag: int, tag_mask: int, by: Any) -> Request:
         """The same for an endpoint."""
         view = bytes_view(buffer, writable=True)
-        request = Request(self)
+        request = Request(self, by)
         request.recv_buffer = buffer
         param = self._receive_param
         param.user_data = request
