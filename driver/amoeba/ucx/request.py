@@ -11,6 +11,7 @@ from amoeba.ucp.requests import Request as UcpRequest
 from amoeba.ucp.status import UcsError, UcsStatus, ucs_error
 from amoeba.ucp.structures import ucp_request_param_t
 from amoeba.ucp.worker import Worker as UcpWorker
+from amoeba.ucp.worker_base import RequestMemory
 from amoeba.ucx.loops import LoopProgress
 from amoeba.ucx.progress import Attended, Progress
 
@@ -49,7 +50,7 @@ class Request:
         self._home = home
         self._owner = owner
         """What is not closed before it has ended, as somebody knows it."""
-        self._handle: UcpRequest | None = None
+        self._handle: UcpRequest | RequestMemory | None = None
         self._status: UcsStatus = _IN_PROGRESS
         self._value: Any = None
         self.recv_buffer: Any = None
@@ -76,8 +77,9 @@ class Request:
             for loop, future in loops:
                 _tell(loop, future)
 
-    def follow(self, handle: UcpRequest | None) -> "Request":
-        """What an ``_nbx`` call has returned of it; returns this."""
+    def follow(self, handle: UcpRequest | RequestMemory | None, param: ucp_request_param_t) -> "Request":
+        """What an ``_nbx`` call has returned of it, which was given ``param`` with this; returns this."""
+        param.user_data = None
         if handle is None:
             self.finish(_OK)
         elif self._status is _IN_PROGRESS:
