@@ -324,7 +324,7 @@ def test_an_operation_on_a_registered_buffer_does_not_end_the_registration(fabri
 @pytest.mark.parametrize("uses", list(itertools.product([False, True], repeat=3)), ids=str)
 def test_a_range_is_accessible_as_long_as_somebody_uses_it(uses):
     with ModelDevice() as device:
-        dma, allows = DmaMap(device), device._host._grants.allows
+        dma, allows = DmaMap(device), device._host.grants.allows
         for count, writable in enumerate(uses, 1):
             dma.grant(4096, 64, writable=writable)
             assert allows(4096, 64, False)

@@ -118,7 +118,7 @@ def use_all_lanes(sender, receiver, eps, rounds):
     memory = ucp.ucp_mem_map(
         receiver.context, ucp.ucp_mem_map_params_t(address=buffer, length=len(buffer))
     )
-    packed = ucp.ucp_rkey_pack(receiver.context, memory)
+    packed = ucp.ucp_rkey_pack(receiver.context, memory)[0]
     keys = [ucp.ucp_ep_rkey_unpack(ep, packed) for ep in eps]
     start = ucp.ucp_mem_query(memory, ucp.ucp_mem_attr_t()).address
     texts = [bytearray(8) for _ in range(len(eps) * rounds)]

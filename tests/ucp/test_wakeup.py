@@ -237,7 +237,7 @@ def test_memory_is_waited_for(models):
     memory = bytearray(64)
     mapped = ucp.ucp_mem_map(receiver.context, ucp.ucp_mem_map_params_t(address=memory, length=64))
     start = ucp.ucp_mem_query(mapped, ucp.ucp_mem_attr_t()).address
-    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, mapped)[0])
+    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, mapped))
     ucp.ucp_put_nbi(ep, b"12345678", 8, start, key)
     deadline = time.monotonic() + 60
     while not memory[0]:

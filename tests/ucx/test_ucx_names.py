@@ -17,8 +17,8 @@ FUNCTIONS = (
 )
 MEMBERS = {
     "UCXContext": "config handle info cuda_support map alloc",
-    "UCXWorker": "address cancel_inflight_requests arm create_endpoint_from_hostname epoll_file_descriptor handle info "
-    "create_endpoint_from_worker_address init_blocking_progress_mode progress progress_once progress_worker_event "
+    "UCXWorker": "address cancel_inflight_requests arm create_endpoint_from_hostname epoll_file_descriptor handle "
+    "info create_endpoint_from_worker_address init_blocking_progress_mode progress progress_once progress_worker_event "
     "set_progress_thread_start_callback start_progress_thread stop_progress_thread tag_probe tag_recv "
     "tag_recv_with_handle is_python_future_enabled",
     "UCXEndpoint": "am_probe am_recv am_send close close_blocking create create_from_conn_request handle "
@@ -27,7 +27,7 @@ MEMBERS = {
     "recv_multi send_obj recv_obj recv_with_handle abort closed uid close_after_n_recv put get atomic flush fence "
     "unpack_rkey",
     "UCXListener": "create create_endpoint_from_conn_request ip port",
-    "UCXRequest": "check_error completed is_completed future get_future get_recv_buffer status wait wait_yield cancel",
+    "UCXRequest": "check_error completed is_completed future get_future get_recv_buffer status wait wait_yield",
     "UCXBufferRequests": "all_completed is_completed get_requests py_buffers get_py_buffers",
     "UCXAddress": "address create_from_buffer create_from_worker length tobytes",
 }
