@@ -18,9 +18,9 @@ FUNCTIONS = (
 MEMBERS = {
     "UCXContext": "config handle info cuda_support map alloc",
     "UCXWorker": "address cancel_inflight_requests arm create_endpoint_from_hostname epoll_file_descriptor handle "
-    "info create_endpoint_from_worker_address init_blocking_progress_mode progress progress_once progress_worker_event "
-    "set_progress_thread_start_callback start_progress_thread stop_progress_thread tag_probe tag_recv "
-    "tag_recv_with_handle is_python_future_enabled",
+    "info create_endpoint_from_worker_address init_blocking_progress_mode progress progress_once "
+    "progress_worker_event set_progress_thread_start_callback start_progress_thread stop_progress_thread tag_probe "
+    "tag_recv tag_recv_with_handle is_python_future_enabled",
     "UCXEndpoint": "am_probe am_recv am_send close close_blocking create create_from_conn_request handle "
     "create_from_worker_address raise_on_error remove_close_callback set_close_callback stream_recv stream_send "
     "tag_recv tag_recv_multi tag_recv_with_handle tag_send tag_send_multi worker_handle send recv send_multi "
