@@ -78,7 +78,7 @@ class RemoteMemory(Closable):
         param = self._param
         param.user_data = request
         where = self.address + offset if address is None else address
-        return request.follow(ucp_put_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param))
+        return request.follow(ucp_put_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param), param)
 
     @in_turn
     def get(self, buffer: Any, offset: int = 0, address: int | None = None) -> Request:
@@ -90,7 +90,7 @@ class RemoteMemory(Closable):
         param = self._param
         param.user_data = request
         where = self.address + offset if address is None else address
-        return request.follow(ucp_get_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param))
+        return request.follow(ucp_get_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param), param)
 
     @in_turn
     def atomic(
@@ -145,7 +145,7 @@ class RemoteMemory(Closable):
             param.op_attr_mask = _ATOMIC_MASK if before is None else _FETCH_MASK
             place = where + index * width
             handle = ucp_atomic_op_nbx(self.endpoint.ucp, _UCP_OPS[code], sent, 1, place, self.ucp, param)
-            requests.append(request.follow(handle))
+            requests.append(request.follow(handle, param))
         if len(requests) == 1:
             requests[0].recv_buffer = answer
             return requests[0]
