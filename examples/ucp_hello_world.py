@@ -143,6 +143,7 @@ def run_client(end: HelloWorld, connection: socket.socket) -> None:
     try:
         end.send(ep, LENGTH.pack(len(end.address)) + end.address)
         if end.options.e == "recv":
+            end.flush(ep)  # a simulated NIC dies with its process: the server is to have the address
             print("emulating a failure before the message is received", flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
         text = end.receive().decode()
@@ -172,6 +173,8 @@ def run_server(end: HelloWorld, connection: socket.socket) -> None:
             end.expect_failure()
         status = end.flush(ep)
         print(f"flush_ep completed with status {int(status)} ({ucp.ucs_status_string(status)})")
+        if status is not ucp.UcsStatus.UCS_OK:
+            end.expect_failure()
     finally:
         end.close(ep)
 
