@@ -1,6 +1,5 @@
 """One side of a test of UCP: a context with a worker, an endpoint to the other side, and memory that it may use."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,14 +7,12 @@ import numpy as np
 import amoeba.ucp as ucp
 from amoeba.apps.perf.payloads import Findings, Payloads
 from amoeba.apps.perf.plan import PerfPlan
+from amoeba.apps.perf.sides import Steps
 from amoeba.core.buffers import allocate
 from amoeba.ucp.adapter import Adapter
 from amoeba.ucp.status import ucs_error
 
-__all__ = ["RING", "Side", "Steps", "check"]
-
-Steps = Iterator[None]
-"""What a side does: it yields where somebody has to make progress before it can go on."""
+__all__ = ["RING", "UcpSide", "check"]
 
 RING = 512
 """Memory operations under way of those that are over for their caller at once, whatever the window is."""
@@ -37,7 +34,7 @@ _THREAD_MODES = {
 }
 
 
-class Side:
+class UcpSide:
     """One side; :meth:`connect` gives it the other. Closing it closes everything that it has opened."""
 
     def __init__(self, adapter: Adapter, plan: PerfPlan) -> None:
