@@ -6,7 +6,7 @@ from typing import Any
 import amoeba.ucp as ucp
 from amoeba.apps.perf.meter import Meter
 from amoeba.apps.perf.sides import Steps
-from amoeba.apps.perf.ucp_side import RING, UcpSide, check
+from amoeba.apps.perf.ucp_side import RING, UcpSide
 
 __all__ = ["OPERATIONS", "Operations", "PutPingPong"]
 
@@ -41,7 +41,7 @@ class PutPingPong:
 
     def _over(self, request: Any, status: Any, user_data: Any) -> None:
         self._under_way -= 1
-        check(status, "a put")
+        self._side.check(status, "a put")
 
 
 class Operations:
@@ -107,7 +107,7 @@ class _Put(Operations):
 
     def _over(self, request: Any, status: Any, user_data: Any) -> None:
         self.free.append(0)
-        check(status, "a put")
+        self.side.check(status, "a put")
 
     def verify_target(self) -> None:
         size = self.plan.size
@@ -141,7 +141,7 @@ class _Get(Operations):
         ucp.ucp_get_nbx(side.ep, buffer, count, address, side.rkey, self._params[place])
 
     def _over(self, request: Any, status: Any, place: int) -> None:
-        check(status, "a get")
+        self.side.check(status, "a get")
         if self.verify:
             source = self._numbers[place]
             if self._buffers[place] != (content := self.side.payloads.of(source)):
@@ -217,7 +217,7 @@ class _Fetching(_Atomics):
         self.side.findings.expect(self.found, expected, f"the sum of what {self.total} operations found")
 
     def _over(self, request: Any, status: Any, place: int) -> None:
-        check(status, "an atomic")
+        self.side.check(status, "an atomic")
         if self.verify:
             self.take(self.numbers[place], int.from_bytes(self.replies[place], "little"))
         self.free.append(place)

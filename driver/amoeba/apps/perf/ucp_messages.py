@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import amoeba.ucp as ucp
 from amoeba.apps.perf.meter import Meter
 from amoeba.apps.perf.sides import Steps
-from amoeba.apps.perf.ucp_side import UcpSide, check
+from amoeba.apps.perf.ucp_side import UcpSide
 
 __all__ = ["CHANNELS", "Channel", "PingPong", "both_ways", "one_way"]
 
@@ -90,7 +90,7 @@ class Channel:
 
     def _sent(self, request: Any, status: Any, user_data: Any) -> None:
         self.sending -= 1
-        check(status, "a send")
+        self.side.check(status, "a send")
 
 
 class _Tagged(Channel):
@@ -130,7 +130,7 @@ class _Tagged(Channel):
             yield
 
     def _came(self, request: Any, status: Any, info: Any, place: int) -> None:
-        check(status, "a tagged receive")
+        self.side.check(status, "a tagged receive")
         self._over(place)
 
     def _over(self, place: int) -> None:
@@ -187,7 +187,7 @@ class _ActiveMessages(Channel):
         return ucp.UCS_INPROGRESS
 
     def _read(self, request: Any, status: Any, length: int, place: int) -> None:
-        check(status, "an active message")
+        self.side.check(status, "an active message")
         self._taken(place)
 
     def _taken(self, place: int) -> None:
@@ -232,7 +232,7 @@ class _Stream(Channel):
                 while not ucp.ucp_request_is_completed(request):
                     yield
                 status, length = ucp.ucp_stream_recv_request_test(request)
-                check(status, "a stream")
+                self.side.check(status, "a stream")
             got += length
         self.expect(number, self.buffers[place])
 

@@ -12,7 +12,7 @@ from amoeba.core.buffers import allocate
 from amoeba.ucp.adapter import Adapter
 from amoeba.ucp.status import ucs_error
 
-__all__ = ["RING", "UcpSide", "check"]
+__all__ = ["RING", "UcpSide"]
 
 RING = 512
 """Memory operations under way of those that are over for their caller at once, whatever the window is."""
@@ -40,6 +40,7 @@ class UcpSide:
     def __init__(self, adapter: Adapter, plan: PerfPlan) -> None:
         self.plan = plan
         self.findings = Findings()
+        self._closing = False
         self.places = RING if plan.command == "put" and plan.size <= _COPIED else plan.window
         """Messages that lie in memory side by side."""
         self.payloads = Payloads(plan.size, self.places)
@@ -89,7 +90,7 @@ class UcpSide:
         while request is not None and not ucp.ucp_request_is_completed(request):
             yield
         if request is not None:
-            check(ucp.ucp_request_check_status(request), "a flush")
+            self.check(ucp.ucp_request_check_status(request), "a flush")
 
     def pieces(self, buffer: Any, layout: str) -> tuple[Any, int, int | None]:
         """(buffer, count, datatype or None for bytes) that mean these bytes in a layout."""
@@ -101,11 +102,11 @@ class UcpSide:
             begin += size
         return pieces, len(pieces), ucp.ucp_dt_make_iov()
 
+    def check(self, status: Any, what: str) -> None:
+        """Raise the error that something has ended with, if it has. What closing cancels is none."""
+        if status != ucp.UCS_OK and not self._closing:
+            raise ucs_error(status, f"{what} has failed")
+
     def close(self) -> None:
+        self._closing = True
         self.context.close()
-
-
-def check(status: Any, what: str) -> None:
-    """Raise the error that something has ended with, if it has."""
-    if status != ucp.UCS_OK:
-        raise ucs_error(status, f"{what} has failed")
