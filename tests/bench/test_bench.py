@@ -7,7 +7,7 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_messages
+from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_memory, ucp_messages
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, UCP_MESSAGE_LIMIT, Limit, limit_of, match_limit, search_limit
 from bench.peer import Call, request_response_rate
@@ -292,3 +292,11 @@ def test_integer_cells_take_one_cycle_per_beat():
     measured = measure_cells(cells, NicParameters(data_width=256, lines=64, datatypes=integers))
     assert [(cell.cell, cell.independent, cell.chain) for cell in measured] == [(cell, 1, 1) for cell in cells]
     assert all(not cell.misses and cell.latency == 0 for cell in measured)
+
+
+def test_ucp_s_memory_operations_take_what_the_link_takes_on_the_model():
+    figures = ucp_memory.cycles(count=600, kind="model")
+    assert figures["8-byte put"] <= 2 * nic.link_cycles("write")
+    assert figures["8-byte fetching atomic"] <= 2 * nic.link_cycles("fetching atomic")
+    assert figures["64 KiB put"] >= 0.9 * nic.link_rate("write")
+    assert figures["64 KiB get"] >= 0.9 * nic.link_rate("read")

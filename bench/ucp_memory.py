@@ -93,7 +93,7 @@ def _ucp(windows: int) -> Times:
         memh = ucp.ucp_mem_map(contexts[1], ucp.ucp_mem_map_params_t(address=memory, length=memory.nbytes))
         address = ucp.ucp_worker_get_address(other)[0]
         ep = ucp.ucp_ep_create(worker, ucp.ucp_ep_params_t(address=address))
-        rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(contexts[1], memh))
+        rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(contexts[1], memh)[0])
         place, data = memh.address, bytes(operand)
         many = ucp.ucp_request_param_t(op_attr_mask=ucp.UCP_OP_ATTR_FLAG_MULTI_SEND)
         fetch = ucp.ucp_request_param_t(
@@ -166,7 +166,7 @@ def cycles(count: int = 4096, size: int = 1 << 16, kind: str = "rtl") -> dict[st
         memh = ucp.ucp_mem_map(contexts[1], ucp.ucp_mem_map_params_t(address=memory, length=memory.nbytes))
         address = ucp.ucp_worker_get_address(other)[0]
         ep = ucp.ucp_ep_create(worker, ucp.ucp_ep_params_t(address=address))
-        rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(contexts[1], memh))
+        rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(contexts[1], memh)[0])
         one, lane = (1).to_bytes(8, "little"), ep.memory
         device = cast(SimulatedDevice, worker.nic.device)
         device.tracing = True
