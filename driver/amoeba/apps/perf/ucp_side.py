@@ -69,7 +69,7 @@ class UcpSide:
             flags = ucp.UCP_MEM_MAP_NONBLOCK if self.plan.nonblocking else None
             params = ucp.ucp_mem_map_params_t(address=self.memory, length=len(self.memory), flags=flags)
             self._memh = ucp.ucp_mem_map(self.context, params)
-            told |= {"rkey": ucp.ucp_rkey_pack(self.context, self._memh).hex(), "address": self._memh.address}
+            told |= {"rkey": ucp.ucp_rkey_pack(self.context, self._memh)[0].hex(), "address": self._memh.address}
         return told
 
     def connect(self, told: dict[str, Any]) -> None:
