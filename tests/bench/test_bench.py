@@ -188,6 +188,14 @@ def test_ucp_s_messages_take_what_the_link_takes_on_the_model():
     assert all(rate >= 0.9 * nic.link_rate("write") for rate in ucp_messages.ucp_transfers(4, "model").values())
 
 
+def test_ucp_s_messages_are_timed_beside_the_endpoint_s():
+    ours, libfabrics = ucp_message_times.measure(windows=2)
+    assert len(ours) == 6
+    assert set(libfabrics) == {"tagged send", "tagged receive", "send", "receive"}
+    assert all(spent > 0 for spent in (*ours.values(), *libfabrics.values()))
+    assert len(ucp_message_times.times_grid(ours, libfabrics).rows) == 6
+
+
 def test_driver_and_peer_report_positive_rates():
     measured = driver_rate.measure(operations=128)
     assert {"atomic", "fetch_atomic", "write, 8 bytes", "tagged send, 8 bytes"} <= set(measured["calls"])
