@@ -7,7 +7,18 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_memory, ucp_messages
+from bench import (
+    batches,
+    driver_rate,
+    libfabric,
+    messages,
+    mpi,
+    nic,
+    others,
+    ucp_memory,
+    ucp_message_times,
+    ucp_messages,
+)
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, UCP_MESSAGE_LIMIT, Limit, limit_of, match_limit, search_limit
 from bench.peer import Call, request_response_rate
