@@ -20,7 +20,7 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import batches, calls, driver_rate, history, limits, model, nic, others, ucp_memory
+from bench import batches, calls, driver_rate, history, limits, model, nic, others, ucp_memory, ucp_message_times
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -205,6 +205,14 @@ def ucp_on_memory(progress: Progress) -> Outcome:
     return Outcome(figures, [grid, ucp_memory.host_grid(ours, libfabrics)], kept)
 
 
+def ucp_times(progress: Progress) -> Outcome:
+    """What UCP's messages take of the host, beside those of libfabric's endpoint."""
+    progress.add_task("UCP's messages on the host", total=None)
+    ours, libfabrics = ucp_message_times.measure()
+    grid = ucp_message_times.times_grid(ours, libfabrics)
+    return Outcome({"host": ours, "endpoint": libfabrics}, [grid])
+
+
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
@@ -218,6 +226,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "driver": driver,
     "batches": in_batches,
     "ucp_memory": ucp_on_memory,
+    "ucp_times": ucp_times,
 }
 
 

@@ -7,7 +7,18 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_memory, ucp_messages
+from bench import (
+    batches,
+    driver_rate,
+    libfabric,
+    messages,
+    mpi,
+    nic,
+    others,
+    ucp_memory,
+    ucp_message_times,
+    ucp_messages,
+)
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, UCP_MESSAGE_LIMIT, Limit, limit_of, match_limit, search_limit
 from bench.peer import Call, request_response_rate
@@ -186,6 +197,14 @@ def test_ucp_s_messages_take_what_the_link_takes_on_the_model():
     small = ucp_messages.ucp_message_rates(count=256, kind="model")
     assert all(cycles <= UCP_MESSAGE_LIMIT for cycles in small.values()), small
     assert all(rate >= 0.9 * nic.link_rate("write") for rate in ucp_messages.ucp_transfers(4, "model").values())
+
+
+def test_ucp_s_messages_are_timed_beside_the_endpoint_s():
+    ours, libfabrics = ucp_message_times.measure(windows=2)
+    assert len(ours) == 6
+    assert set(libfabrics) == {"tagged send", "tagged receive", "send", "receive"}
+    assert all(spent > 0 for spent in (*ours.values(), *libfabrics.values()))
+    assert len(ucp_message_times.times_grid(ours, libfabrics).rows) == 6
 
 
 def test_driver_and_peer_report_positive_rates():
