@@ -363,7 +363,7 @@ def test_all_operations_work_on_such_endpoints(models):
     mapped = ucp.ucp_mem_map(server.context, ucp.ucp_mem_map_params_t(address=memory, length=64))
     start = ucp.ucp_mem_query(mapped, ucp.ucp_mem_attr_t()).address
     exchange(client, server)
-    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(server.context, mapped))
+    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(server.context, mapped)[0])
     finish(ucp.ucp_put_nbx(ep, b"12345678", 8, start, key, None), client, server)
     finish(ucp.ucp_ep_flush_nbx(ep, None), client, server)
     assert memory[:8] == b"12345678"

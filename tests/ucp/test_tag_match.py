@@ -183,7 +183,7 @@ def test_messages_that_nobody_receives_stop_nothing_else(models):
         sender.progress()  # the receiver does nothing: its slots fill
     memory = bytearray(8)
     memh = ucp.ucp_mem_map(receiver.context, ucp.ucp_mem_map_params_t(address=memory, length=8))
-    rkey = ucp.ucp_ep_rkey_unpack(sender.ep, ucp.ucp_rkey_pack(receiver.context, memh))
+    rkey = ucp.ucp_ep_rkey_unpack(sender.ep, ucp.ucp_rkey_pack(receiver.context, memh)[0])
     attr = ucp.ucp_mem_query(memh, ucp.ucp_mem_attr_t())
     put = ucp.ucp_put_nbx(sender.ep, b"put here", 8, attr.address, rkey, None)
     wait_for(lambda: memory == b"put here", sender)

@@ -83,9 +83,11 @@ def test_without_the_feature_nobody_is_woken(models, call):
         ucp.ucp_worker_wait_mem(entity.worker, bytearray(8))
 
 
-def test_the_descriptor_tells_of_what_has_come_and_arming_is_busy_once_afterwards(pair):
+def test_the_descriptor_tells_of_what_has_come_and_arming_is_busy_once_afterwards(adapters):
     # UCX: efd
-    sender, receiver = pair
+    sender, receiver = (Entity(adapter, FEATURES) for adapter in adapters)
+    sender.connect(receiver)
+    receiver.connect(sender)
     efd = ucp.ucp_worker_get_efd(receiver.worker)
     place = bytearray(8)
     request, _ = ucp.ucp_stream_recv_nbx(receiver.ep, place, 8, None)
@@ -237,7 +239,7 @@ def test_memory_is_waited_for(models):
     memory = bytearray(64)
     mapped = ucp.ucp_mem_map(receiver.context, ucp.ucp_mem_map_params_t(address=memory, length=64))
     start = ucp.ucp_mem_query(mapped, ucp.ucp_mem_attr_t()).address
-    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, mapped))
+    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, mapped)[0])
     ucp.ucp_put_nbi(ep, b"12345678", 8, start, key)
     deadline = time.monotonic() + 60
     while not memory[0]:

@@ -16,7 +16,7 @@ def test_destroying_a_worker_ends_all_its_requests_with_callbacks(models):
     closing = sender.connect(receiver)
     memory = bytearray(64)
     mapped = ucp.ucp_mem_map(receiver.context, ucp.ucp_mem_map_params_t(address=memory, length=64))
-    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, mapped))
+    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, mapped)[0])
     start = ucp.ucp_mem_query(mapped, ucp.ucp_mem_attr_t()).address
     models.network.cut(models.nics[1].device)
     told = {}

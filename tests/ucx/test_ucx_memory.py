@@ -93,6 +93,34 @@ def test_compare_and_swap_of_arrays_compares_each(parties):
     assert numbers.tolist() == [10, 2, 30, 40]
 
 
+def test_batches_have_one_request_for_a_thousand_operations(parties):
+    random = np.random.default_rng(3)
+    numbers = random.integers(0, 1 << 60, 4000, np.uint64)
+    expected = numbers.copy()
+    memory = parties.contexts[1].map(numbers)
+    remote = parties.ab.unpack_rkey(memory.pack())
+    places = random.permutation(4000)[:1000]
+    values = random.integers(0, 1 << 60, 1000, np.uint64)
+    remote.put_batch(values, 8 * places).result(PATIENCE)
+    expected[places] = values
+    assert (numbers == expected).all()
+    into = np.zeros(1000, np.uint64)
+    assert remote.get_batch(into, 8 * places).result(PATIENCE) is into
+    assert (into == values).all()
+    with_repeats = random.integers(0, 4000, 1000)
+    remote.atomic_batch("add", values, 8 * with_repeats).result(PATIENCE)
+    np.add.at(expected, with_repeats, values)
+    assert (numbers == expected).all()
+    before = remote.atomic_batch("swap", into, 8 * places, reply=True).result(PATIENCE)
+    assert (before == expected[places]).all()
+    assert (numbers[places] == into).all()
+    for wrong in (-1 * places - 1, 8.0 * places, places[:5]):
+        with pytest.raises(ucxx.UCXInvalidParamError):
+            remote.put_batch(values, wrong)
+    with pytest.raises(ucxx.UCXError):
+        remote.get_batch(into[:2], [0, 8 * 4000]).result(PATIENCE)
+
+
 def test_counts_of_many_adders_are_exact(parties):
     counter = np.zeros(1, np.uint64)
     memory = parties.contexts[1].map(counter)

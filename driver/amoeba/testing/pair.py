@@ -241,6 +241,11 @@ class Pair:
         self.offers = frozenset(self._offers())
         """Names in :data:`~amoeba.testing.registry.NEEDS`."""
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices of this process."""
+        return tuple(device.name for device in self.fabric.devices)
+
     def _offers(self) -> Iterator[str]:
         yield from (name for name, cap in _CAPABILITIES.items() if cap in self.info.caps)
         for name, datatype, size in (

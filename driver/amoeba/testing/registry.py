@@ -2,17 +2,15 @@
 
 import fnmatch
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from amoeba.testing.pages import MODULES
 
-if TYPE_CHECKING:
-    from amoeba.testing.pair import Pair
-
-__all__ = ["NEEDS", "Check", "Page", "Unchecked", "checks", "select", "unchecked"]
+__all__ = ["NEEDS", "Check", "Page", "Subject", "Unchecked", "checks", "select", "select_from", "unchecked"]
 
 NEEDS = {
     "rma": "FI_RMA",
@@ -34,7 +32,26 @@ NEEDS = {
 }
 """What a check may need of a pair, and what that is; :attr:`Pair.offers` says what there is."""
 
-Function = Callable[["Pair"], None]
+Function = Callable[[Any], None]
+"""Given the pair that its kit opens."""
+
+
+class Subject(Protocol):
+    """What checks run on: the pair of this kit, or of UCP's."""
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Names in :data:`NEEDS`."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Names of the devices of this process."""
+
+    def check(self) -> AbstractContextManager[None]:
+        """Closes what a check opens."""
+
+    def probe(self) -> None:
+        """See that it still works."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +73,11 @@ class Check:
     def id(self) -> str:
         return f"{self.page}.{self.function.__name__}"
 
-    def missing(self, pair: "Pair") -> frozenset[str]:
+    def missing(self, pair: Subject) -> frozenset[str]:
         """What this needs and the pair does not offer."""
         return self.needs - pair.offers
 
-    def run(self, pair: "Pair") -> None:
+    def run(self, pair: Subject) -> None:
         """Do it, close what it opened, and see that the pair still works.
 
         Raises CheckFailedError or FabricError if anything of this fails.
@@ -141,10 +158,15 @@ def select(*patterns: str) -> tuple[Check, ...]:
 
     Raises ValueError for a pattern that matches none.
     """
+    return select_from(checks(), *patterns)
+
+
+def select_from(offered: tuple[Check, ...], *patterns: str) -> tuple[Check, ...]:
+    """Those of these checks that match any pattern, as :func:`select` has it."""
     chosen: set[str] = set()
     for pattern in patterns:
-        found = {check.id for check in checks() if check.page == pattern or fnmatch.fnmatchcase(check.id, pattern)}
+        found = {check.id for check in offered if check.page == pattern or fnmatch.fnmatchcase(check.id, pattern)}
         if not found:
-            raise ValueError(f"expected a page or a pattern for ids such as {checks()[0].id}, got {pattern!r}")
+            raise ValueError(f"expected a page or a pattern for ids such as {offered[0].id}, got {pattern!r}")
         chosen |= found
-    return tuple(check for check in checks() if check.id in chosen)
+    return tuple(check for check in offered if check.id in chosen)

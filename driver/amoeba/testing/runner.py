@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from amoeba.testing.pair import Pair
-from amoeba.testing.registry import Check, checks
+from amoeba.testing.registry import Check, Subject, checks
 
 __all__ = ["Outcome", "Report", "run"]
 
-Fixture = Callable[[], AbstractContextManager[Pair]]
+Fixture = Callable[[], AbstractContextManager[Subject]]
 """Opens a pair anew."""
 
 
@@ -60,7 +59,7 @@ class Report:
 
 
 def run(
-    subject: Pair | Fixture,
+    subject: Subject | Fixture,
     select: Iterable[Check] | None = None,
     *,
     progress: Callable[[Outcome], object] | None = None,
@@ -84,18 +83,18 @@ def run(
     outcomes: list[Outcome] = []
     devices: tuple[str, ...] = ()
     while len(outcomes) < len(chosen):
-        with contextlib.nullcontext(subject) if isinstance(subject, Pair) else subject() as pair:
-            devices = tuple(device.name for device in pair.fabric.devices)
+        with subject() if callable(subject) else contextlib.nullcontext(subject) as pair:
+            devices = pair.devices
             for check in chosen[len(outcomes) :]:
                 outcomes.append(_outcome(check, pair))
                 if progress is not None:
                     progress(outcomes[-1])
-                if outcomes[-1].failure and not isinstance(subject, Pair):
+                if outcomes[-1].failure and callable(subject):
                     break
     return Report(devices, tuple(outcomes))
 
 
-def _outcome(check: Check, pair: Pair) -> Outcome:
+def _outcome(check: Check, pair: Subject) -> Outcome:
     if missing := check.missing(pair):
         return Outcome(check, "", missing, 0.0)
     begin, failure = time.monotonic(), ""

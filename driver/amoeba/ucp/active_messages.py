@@ -170,6 +170,12 @@ class AmReceive(Request):
         self.layout.finish()
         self.complete(status)
 
+    def end_at_once(self, status: UcsStatus, read: ReadParam) -> None:
+        """It is over inside the call, which says so itself unless a request was asked for."""
+        if read.immediate:
+            self.callback = None
+        self.end(status)
+
 
 class ActiveMessages:
     """The handlers of a worker, what it sends, and what of its messages the application keeps."""
@@ -593,7 +599,7 @@ class ActiveMessages:
                 self._discard(data)
             elif chunk is not None:
                 chunk.release()
-            request.end(UcsStatus.UCS_ERR_MESSAGE_TRUNCATED if layout.length else _OK)
+            request.end_at_once(UcsStatus.UCS_ERR_MESSAGE_TRUNCATED if layout.length else _OK, read)
         elif long and length:
             self._read(data, layout, request)
         else:
@@ -604,7 +610,7 @@ class ActiveMessages:
                 status = layout.write(0, data)
                 if chunk is not None:
                     chunk.release()
-            request.end(status)
+            request.end_at_once(status, read)
         if read.recv_info is not None and request.done:
             read.recv_info.length = length
         return request.answer(immediate=read.immediate)

@@ -347,6 +347,7 @@ class Worker(WorkerBase):
             self.soon.popleft()()
 
     def _release(self) -> None:
+        self.idle_lanes.release()
         for lane in list(self.held_lanes):
             lane.abandon(UcsStatus.UCS_ERR_CANCELED)
         if self.sources is not None:

@@ -22,7 +22,7 @@ from amoeba.ucx.errors import UCXConfigError
 from amoeba.ucx.lifetime import Closable
 from amoeba.ucx.names import ALL_FEATURES, Feature
 from amoeba.ucx.packed import RemoteKey
-from amoeba.ucx.progress import in_turn, progress_of
+from amoeba.ucx.progress import expect_exit, in_turn, progress_of
 
 __all__ = ["Context", "Memory", "read_config", "texts"]
 
@@ -79,6 +79,7 @@ class Context(Closable):
         """The context of ``amoeba.ucp``."""
         self._progress = progress_of(self.ucp.adapter)
         self._finalizer = weakref.finalize(self, self._progress.abandon, self.ucp.close)
+        expect_exit()
 
     @property
     def adapter(self) -> Adapter:

@@ -205,7 +205,7 @@ class Endpoint(Closable):
         request = Request(self.worker, self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_tag_send_nbx(self.ucp, view, view.nbytes, int(tag), param))
+        return request.follow(ucp_tag_send_nbx(self.ucp, view, view.nbytes, int(tag), param), param)
 
     @in_turn
     def tag_recv(self, buffer: Any, tag: int, tag_mask: int = _FULL) -> Request:
@@ -261,7 +261,7 @@ class Endpoint(Closable):
         request = Request(self.worker, self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_stream_send_nbx(self.ucp, view, view.nbytes, param))
+        return request.follow(ucp_stream_send_nbx(self.ucp, view, view.nbytes, param), param)
 
     @in_turn
     def stream_recv(self, buffer: Any) -> Request:
@@ -276,7 +276,7 @@ class Endpoint(Closable):
             return request
         param = self._stream_param
         param.user_data = request
-        return request.follow(ucp_stream_recv_nbx(self.ucp, view, view.nbytes, param)[0])
+        return request.follow(ucp_stream_recv_nbx(self.ucp, view, view.nbytes, param)[0], param)
 
     # Active messages
 
@@ -288,7 +288,7 @@ class Endpoint(Closable):
         request = Request(self.worker, self)
         param = self._am_param
         param.user_data = request
-        return request.follow(ucp_am_send_nbx(self.ucp, AM_ID, b"", 0, view, view.nbytes, param))
+        return request.follow(ucp_am_send_nbx(self.ucp, AM_ID, b"", 0, view, view.nbytes, param), param)
 
     @in_turn
     def am_recv(self) -> Request:
@@ -360,7 +360,7 @@ class Endpoint(Closable):
         request = Request(self.worker, self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_ep_flush_nbx(self.ucp, param))
+        return request.follow(ucp_ep_flush_nbx(self.ucp, param), param)
 
     def fence(self) -> None:
         """As :meth:`Worker.fence`, which is of the whole worker."""
@@ -511,7 +511,7 @@ class Endpoint(Closable):
             param = new_param(flags=int(ucp_ep_close_flags_t.UCP_EP_CLOSE_FLAG_FORCE) if force else 0)
             param.user_data = request
             try:
-                request.follow(ucp_ep_close_nbx(self.ucp, param))
+                request.follow(ucp_ep_close_nbx(self.ucp, param), param)
             except UcsError as error:
                 request.finish(error.status)
         self._keys.clear()

@@ -77,8 +77,9 @@ class Request:
             for loop, future in loops:
                 _tell(loop, future)
 
-    def follow(self, handle: UcpRequest | RequestMemory | None) -> "Request":
-        """What an ``_nbx`` call has returned of it; returns this."""
+    def follow(self, handle: UcpRequest | RequestMemory | None, param: ucp_request_param_t) -> "Request":
+        """What an ``_nbx`` call has returned of it, which was given ``param`` with this; returns this."""
+        param.user_data = None
         if handle is None:
             self.finish(_OK)
         elif self._status is _IN_PROGRESS:

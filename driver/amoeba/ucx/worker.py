@@ -254,7 +254,7 @@ class Worker(Closable, Home):
         request.recv_buffer = buffer
         param = self._receive_param
         param.user_data = request
-        request.follow(ucp_tag_recv_nbx(self.ucp, view, view.nbytes, int(tag), int(tag_mask), param))
+        request.follow(ucp_tag_recv_nbx(self.ucp, view, view.nbytes, int(tag), int(tag_mask), param), param)
         if not request.completed:
             self.receives[request] = by
             request.then(self.receives.pop)
@@ -283,7 +283,7 @@ class Worker(Closable, Home):
         request.recv_buffer = buffer
         param = self._receive_param
         param.user_data = request
-        return request.follow(ucp_tag_msg_recv_nbx(self.ucp, view, view.nbytes, probe_result.handle, param))
+        return request.follow(ucp_tag_msg_recv_nbx(self.ucp, view, view.nbytes, probe_result.handle, param), param)
 
     @in_turn
     def cancel_inflight_requests(self) -> int:
@@ -303,7 +303,7 @@ class Worker(Closable, Home):
         request = Request(self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_worker_flush_nbx(self.ucp, param))
+        return request.follow(ucp_worker_flush_nbx(self.ucp, param), param)
 
     @in_turn
     def fence(self) -> None:

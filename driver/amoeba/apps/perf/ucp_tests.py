@@ -1,0 +1,48 @@
+"""UCP's tests: what each side of one does."""
+
+from amoeba.apps.perf.meter import Meter
+from amoeba.apps.perf.plan import PerfPlan
+from amoeba.apps.perf.ucp_memory import OPERATIONS, Operations, PutPingPong
+from amoeba.apps.perf.ucp_messages import CHANNELS, both_ways, one_way
+from amoeba.apps.perf.ucp_side import Side, Steps
+from amoeba.ucp.adapter import Adapter
+
+__all__ = ["UcpClient", "UcpServer"]
+
+
+class UcpServer(Side):
+    """The side that answers. ``role``: what it does, None of nothing but making progress."""
+
+    def __init__(self, adapter: Adapter, plan: PerfPlan) -> None:
+        super().__init__(adapter, plan)
+        self._operations: Operations | None = None
+        if self.one_sided and not plan.ping_pong:
+            self._operations = OPERATIONS[plan.command](self)
+            self._operations.prepare_target()
+
+    def role(self) -> Steps | None:
+        return _role(self, None)
+
+    def verify(self) -> None:
+        """Note what is wrong in its memory, when the client has done everything."""
+        if self._operations is not None and self.plan.verify:
+            self._operations.verify_target()
+
+
+class UcpClient(Side):
+    """The side that measures."""
+
+    def role(self, meter: Meter) -> Steps:
+        if self.one_sided and not self.plan.ping_pong:
+            return OPERATIONS[self.plan.command](self).run(meter)
+        role = _role(self, meter)
+        assert role is not None
+        return role
+
+
+def _role(side: Side, meter: Meter | None) -> Steps | None:
+    plan = side.plan
+    if side.one_sided:
+        return both_ways(PutPingPong(side), plan, meter) if plan.ping_pong else None
+    channel = CHANNELS[plan.command](side)
+    return both_ways(channel, plan, meter) if plan.ping_pong else one_way(channel, plan, meter)
