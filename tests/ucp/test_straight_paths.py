@@ -196,6 +196,7 @@ def test_every_sort_of_buffer_serves_both_paths_or_none(arena, name):
         both(operand, usual)
         both(reply, BUFFERS[name])
         both(result, BUFFERS[name])
+    for size in (4, 8, 16):
         both(
             lambda straight, place: ucp.ucp_get_nbx(
                 ep, place, size if straight else np.int64(size), address, rkey, None  # noqa: B023
@@ -209,8 +210,8 @@ def test_atomics_of_older_calls_do_and_refuse_the_same_on_both_paths(arena, seed
     chance = random.Random(seed)
     ep, heap = arena.sender.ep, arena.heap
     for number in range(120):
-        target = either(chance, chance.choice(("one uint64", "bytearray")), *BUFFERS)
-        size = either(chance, 8, 4, 4, 2, 16, "8", True)
+        usual, target = chance.choice(((8, "one uint64"), (8, "bytearray"), (4, "one uint32")))
+        target, size = either(chance, target, *BUFFERS), either(chance, usual, 4, 2, 16, "8", True)
         value = either(chance, chance.getrandbits(64), -1, 2**64, 1.5, None)
         address = either(chance, heap.address, heap.address + 2, 2**64, None)
         rkey, cb = either(chance, heap.rkey, None), either(chance, None, None, 5)
