@@ -363,3 +363,28 @@ def test_masks_of_straight_paths_are_those_that_the_checked_path_reads_alike():
             many, replies, calls, knows,
         )  # fmt: skip
         assert (read.immediate, read.forced, read.fast, read.datatype) == (True, False, False, CONTIG[8])
+
+
+def test_what_takes_the_straight_path_arrives(pair):
+    sender, receiver = pair
+    heap, came = memheap(receiver, sender, 64), []
+
+    def handler(arg, header, header_length, data, length, param):
+        came.append(bytes(data))
+
+    ucp.ucp_worker_set_am_recv_handler(receiver.worker, ucp.ucp_am_handler_param_t(id=65535, cb=handler))
+    sent = [bytes(range(start, start + size)) for start, size in ((1, 8), (11, 1), (21, 3), (31, 8))]
+    for data in sent:
+        assert ucp.ucp_am_send_nbx(sender.ep, 65535, None, 0, data, len(data), None) is None
+        wait_for(lambda: len(came) == sent.index(data) + 1, sender, receiver)  # noqa: B023
+    assert came == sent
+    heap.bytes[:8] = np.arange(8)
+    was = int.from_bytes(bytes(range(8)), "little")
+    reply, read = np.zeros(1, np.uint64), bytearray(8)
+    param = ucp.ucp_request_param_t(datatype=CONTIG[8], reply_buffer=reply)
+    request = ucp.ucp_atomic_op_nbx(sender.ep, OPS[0], np.full(1, 5, np.uint64), 1, heap.address, heap.rkey, param)
+    assert finish(request, sender, receiver) == ucp.UcsStatus.UCS_OK
+    assert int(reply[0]) == was
+    request = ucp.ucp_get_nbx(sender.ep, read, 8, heap.address, heap.rkey, None)
+    assert finish(request, sender, receiver) == ucp.UcsStatus.UCS_OK
+    assert int.from_bytes(read, "little") == was + 5
