@@ -308,3 +308,9 @@ def test_what_takes_ucp_too_long_is_a_miss():
     assert ucp_host.misses(ours, libfabrics) == ["put"]
     grid = ucp_host.host_grid(ours, libfabrics)
     assert [row[3] for row in grid.rows] == [1.3, 1.25]
+
+
+def test_ucp_s_messages_take_what_the_link_takes_on_the_model():
+    small = ucp_messages.ucp_message_rates(count=256, kind="model")
+    assert all(cycles <= UCP_MESSAGE_LIMIT for cycles in small.values()), small
+    assert all(rate >= 0.9 * nic.link_rate("write") for rate in ucp_messages.ucp_transfers(4, "model").values())
