@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help demo test test-long lint rtl generated bench synth clean tools
+.PHONY: help demo test test-long vm-test lint rtl generated bench synth clean tools
 
 help:
 	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic"
 	@echo "make test    all tests but the long ones: 20 minutes at most"
 	@echo "make test-long  the long ones: 25 minutes at most"
+	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
 	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
@@ -44,6 +45,9 @@ test: $(VENV)/dev.stamp
 
 test-long: $(VENV)/dev.stamp
 	$(PYTEST) -m long $(ARGS)
+
+vm-test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 0 tests/system/test_virtual_machine.py $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The README's program runs as it stands there, and what it names exists."""
+"""The README's programs run as they stand there, and what it names exists."""
 
 import re
 from pathlib import Path
@@ -9,10 +9,19 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_program_in_the_readme_runs():
-    programs = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len(programs) == 1
-    exec(compile(programs[0], "README.md", "exec"), {})
+PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+def test_both_apis_have_a_program_in_the_readme():
+    assert [re.findall(r"^import (amoeba[.\w]*)", program, re.M) for program in PROGRAMS] == [
+        ["amoeba"],
+        ["amoeba.ucx"],
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=["libfabric's", "UCX's"])
+def test_the_programs_in_the_readme_run(program):
+    exec(compile(program, "README.md", "exec"), {})
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))])

@@ -29,6 +29,7 @@ _SHOW = {
     "driver": {"model", "rtl", "driver"},
     "conformance": {"model", "rtl", "driver"},
     "ucp": {"model", "rtl", "driver"},
+    "ucx": {"model", "rtl", "driver"},
 }
 """The devices on which the tests of a group run."""
 
@@ -177,6 +178,7 @@ _TITLES = {
     "check": "Checks and keys",
     "loss": "Loss and failure",
     "ucp": "UCX's UCP",
+    "ucx": "UCX for Python",
 }
 _STATES = {
     "shown": "by the tests named",

@@ -46,7 +46,7 @@ class MemoryGrants:
         host = iova if host_address is None else host_address
         if length <= 0:
             raise DeviceError(f"a grant needs a positive length, got {length}")
-        if min(iova, host) < 0 or max(iova, host) + length > _ADDRESSES:
+        if iova < 0 or host < 0 or iova + length > _ADDRESSES or host + length > _ADDRESSES:
             raise DeviceError(f"expected addresses of 64 bits, got {length} bytes at {iova:#x}, host {host:#x}")
         try:
             self._readable.add(iova, iova + length, host - iova)
@@ -57,14 +57,20 @@ class MemoryGrants:
             ) from None
         if writable:
             self._writable.add(iova, iova + length, host - iova)
-        self._grants.setdefault((iova, length), []).append((writable, host, context))
+        alike = self._grants.get((iova, length))
+        if alike is None:
+            self._grants[iova, length] = [(writable, host, context)]
+        else:
+            alike.append((writable, host, context))
 
     def remove(self, iova: int, length: int) -> None:
         alike = self._grants.get((iova, length))
         if alike is None:
             raise DeviceError(f"expected a granted range, got {length} bytes at {iova:#x}, which was never granted")
-        writable, _, _ = alike.pop(0)
-        if not alike:
+        if len(alike) > 1:
+            writable = alike.pop(0)[0]
+        else:
+            writable = alike[0][0]
             del self._grants[iova, length]
         self._readable.remove(iova, iova + length)
         if writable:

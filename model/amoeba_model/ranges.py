@@ -48,14 +48,15 @@ class CountedRanges:
 
     def add(self, start: int, end: int, shift: int = 0) -> None:
         """Raises ShiftError, and adds nothing, if an address of it has another shift."""
-        index = bisect_right(self._starts, start) - 1
-        if index < 0 or self._segments[index].end <= start:
-            index += 1
-            if index == len(self._starts) or end <= self._starts[index]:
-                # Nothing of it is held yet: so it is with most.
-                self._insert(index, _Segment(start, end, shift, 1))
-                self._join(index, index + 1)
-                return
+        starts, segments = self._starts, self._segments
+        index = bisect_right(starts, start)
+        # Nothing of it is held yet, nor what touches it: so it is with most.
+        before = index == 0 or segments[index - 1].end < start
+        if before and (index == len(starts) or end < starts[index]):
+            segments.insert(index, _Segment(start, end, shift, 1))
+            starts.insert(index, start)
+            return
+        index -= index > 0
         self._check_shift(index, start, end, shift)
         first = index = self._split(start)
         self._split(end)
@@ -72,6 +73,13 @@ class CountedRanges:
 
     def remove(self, start: int, end: int) -> None:
         """Undo :meth:`add`. Addresses that nothing else holds are held no more."""
+        starts, segments = self._starts, self._segments
+        index = bisect_right(starts, start) - 1
+        if index >= 0:
+            segment = segments[index]
+            if segment.start == start and segment.end == end and segment.count == 1:
+                del segments[index], starts[index]  # those beside it do not touch each other
+                return
         first = index = self._split(start)
         last = self._split(end)
         while index < last:

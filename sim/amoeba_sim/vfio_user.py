@@ -43,7 +43,6 @@ from amoeba_sim.vfio_user_function import PciFunction
 from amoeba_sim.vfio_user_memory import MOST_MAPS, PAGE
 from amoeba_sim.vfio_user_protocol import (
     MOST_DATA,
-    MOST_DESCRIPTORS,
     REGION_ACCESS,
     VERSION,
     Channel,
@@ -68,9 +67,11 @@ _MOST_REPORTED = 100
 """Refused accesses of the NIC of one client that are printed."""
 _MOST_ROUNDS = 16
 """Rounds between steps, whatever clients have to say: their NICs' time has to pass."""
+_ANNOUNCED_DESCRIPTORS = 16
+"""QEMU takes no larger number."""
 _CAPABILITIES = {
     "capabilities": {
-        "max_msg_fds": MOST_DESCRIPTORS,
+        "max_msg_fds": _ANNOUNCED_DESCRIPTORS,
         "max_data_xfer_size": MOST_DATA,
         "max_dma_maps": MOST_MAPS,
         "pgsizes": PAGE,

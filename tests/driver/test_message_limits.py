@@ -71,6 +71,22 @@ def test_messages_that_nobody_receives_hold_up_nobody_whose_receives_are_posted(
 
 
 @ON_MODEL
+def test_long_messages_that_were_taken_over_are_refused_when_their_receiver_closes(fabric, keep):
+    one, other = keep(make_talker(fabric.domain(0))), keep(make_talker(fabric.domain(1)))
+    connect(one, other)
+    for number in range(60):
+        one.endpoint.tsend(bytes(6000), one.peer, number, context=number)
+    for _ in range(400):
+        idle(one, 1)
+        assert other.queue.read() == []
+    for number in range(100):  # held, some of them
+        other.endpoint.trecv(bytearray(8), 1000 + number)
+    other.endpoint.close()
+    refusals = {one.failure().op_context for _ in range(60)}
+    assert refusals == set(range(60))
+
+
+@ON_MODEL
 def test_searches_find_what_was_taken_over(fabric, keep):
     one, other = keep(make_talker(fabric.domain(0))), keep(make_talker(fabric.domain(1)))
     connect(one, other)

@@ -14,10 +14,12 @@ from amoeba.core.errors import FabricError
 from amoeba.devices.pcie import binding
 from amoeba.devices.pcie.binding import bind, list_devices, unbind
 from amoeba.devices.pcie.device import PcieDevice
+from amoeba.devices.pcie.vfio import VfioFunction
 from amoeba.fabric.fabric import Fabric
 from amoeba_model.device import DeviceClosedError, DeviceError
 from amoeba_model.pci import Command
 from support.fake_vfio import FakeKernel, PlainPages
+from support.type1_rules import ANSWERS, ask
 from support.vfio_client import serving
 from typer.testing import CliRunner
 
@@ -59,6 +61,16 @@ def refuses(call):
     with pytest.raises(FabricError) as refused:
         call()
     return refused.value.fi_errno, str(refused.value)
+
+
+# The fake
+
+
+def test_the_fake_kernel_answers_as_linux_does_in_a_virtual_machine(kernel, tmp_path):
+    (tmp_path / "page").write_bytes(bytes(PAGE))
+    function = VfioFunction(ADDRESS, kernel)
+    assert ask(function, tmp_path / "page") == ANSWERS
+    function.close()
 
 
 # Opening

@@ -15,7 +15,7 @@ from amoeba import (
     TaggedMsg,
     rx_addr,
 )
-from sides import ALL_ACCESS, ON_MODEL, make_talker, refused
+from sides import ALL_ACCESS, ON_MODEL, aligned, make_talker, refused
 
 BITS = 2
 TAG = 0x5EED
@@ -263,7 +263,7 @@ def test_a_buffer_for_several_messages_is_given_back_as_the_context_s_option_say
     context.setopt(*LEAST, 60)
     assert (context.getopt(*LEAST), other.getopt(*LEAST)) == (60, 0)
     for receiver in (context, other):
-        receiver.recv(bytearray(100), context="buffer", flags=OpFlags.FI_MULTI_RECV)
+        receiver.recv(aligned(160), context="buffer", flags=OpFlags.FI_MULTI_RECV)
     for receiver, released in ((1, [0, 1]), (0, [0, 0])):
         for last in released:
             client.tx[0].send(bytes(30), rx_addr(0, receiver, BITS))

@@ -106,3 +106,23 @@ def test_a_context_says_what_it_is_and_that_it_was_left_open(fabric, keep):
     closed = keep(domain.srx_context())
     closed.close()
     assert repr(closed) == f"<SharedReceiveContext {closed._shared.context.number} closed>"
+
+
+@ON_MODEL
+def test_of_messages_that_were_taken_over_those_of_an_endpoint_that_is_closed_are_dropped(office):
+    for number in range(100):
+        office.tsend(bytes([number]) * (8 if number % 4 else 6000), number % 2, tag=number)
+        while office.sender.endpoint.tx_size_left < 8:
+            office.sender.queue.read()
+            office.sides[0].queue.read()
+    for _ in range(200):
+        office.sender.queue.read()
+        assert office.sides[0].queue.read() == []
+    office.sides[1].endpoint.close()
+    for number in range(98, -1, -2):
+        office.context.trecv(buffer := bytearray(6000), number, context=number)
+        entry = entries(office.sides[0].queue, 1)[0]
+        assert (entry.op_context, entry.len) == (number, 8 if number % 4 else 6000)
+        assert buffer[: entry.len] == bytes([number]) * entry.len
+    office.context.trecv(bytearray(8), 0, (1 << 64) - 1, context="waits")
+    assert idle(office.sides[0]) == []

@@ -1,7 +1,7 @@
 """What tests of tagged messages share."""
 
 import amoeba.ucp as ucp
-from entities import Entity
+from entities import Entity, wait_for
 
 ALL = 2**64 - 1
 OK, IN_PROGRESS = ucp.UcsStatus.UCS_OK, ucp.UcsStatus.UCS_INPROGRESS
@@ -34,6 +34,7 @@ def settle(*entities):
 def arrive(sender, receiver, messages):
     """Send messages that nobody receives, and let them come; what the calls returned."""
     requests = [send(sender, tag, data) for tag, data in messages]
+    wait_for(lambda: sender.ep.tagged.idle, sender, receiver)  # all have been delivered
     settle(sender, receiver)
     return requests
 

@@ -321,6 +321,7 @@ def test_send_eager_flag_and_just_header_rndv(two):
     ucp.ucp_config_modify(config, "RNDV_THRESH", "1")
     context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_AM), config, adapter=receiver.adapter)
     sender = Entity(receiver.adapter)
+    ucp.ucp_worker_destroy(sender.worker)
     sender.worker = ucp.ucp_worker_create(context, ucp.ucp_worker_params_t())
     sender.connect(receiver)
     came = Messages(receiver, lambda came: IN_PROGRESS if came.attr & IS_RNDV else OK)

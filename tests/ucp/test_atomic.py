@@ -228,7 +228,7 @@ def test_two_workers_that_count_the_same_number_lose_nothing(near):
     sender, receiver = near
     heap, other = memheap(receiver, sender, 64), Entity(sender.adapter)
     other.connect(receiver)
-    key = ucp.ucp_ep_rkey_unpack(other.ep, ucp.ucp_rkey_pack(receiver.context, heap.memh))
+    key = ucp.ucp_ep_rkey_unpack(other.ep, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
     put_number(heap, 0, 8, 0)
     seen = []
     for _ in range(100):

@@ -118,7 +118,7 @@ def use_all_lanes(sender, receiver, eps, rounds):
     memory = ucp.ucp_mem_map(
         receiver.context, ucp.ucp_mem_map_params_t(address=buffer, length=len(buffer))
     )
-    packed = ucp.ucp_rkey_pack(receiver.context, memory)
+    packed = ucp.ucp_rkey_pack(receiver.context, memory)[0]
     keys = [ucp.ucp_ep_rkey_unpack(ep, packed) for ep in eps]
     start = ucp.ucp_mem_query(memory, ucp.ucp_mem_attr_t()).address
     texts = [bytearray(8) for _ in range(len(eps) * rounds)]
@@ -176,6 +176,17 @@ def test_the_lane_that_was_not_used_for_longest_is_closed_for_another():
         assert closed == {eps[2].messages.number}
         use(eps[2])
         assert eps[2].messages.number in sender.worker.peers.open
+
+
+def test_a_worker_that_is_destroyed_while_its_lanes_wait_for_room_wants_none_any_more():
+    with open_adapters(parameters=NicParameters(peers=8)) as models:
+        sender, receiver = Entity(models[0]), Entity(models[1])
+        models.network.cut(models.nics[1].device)
+        for _ in range(20):
+            ucp.ucp_stream_send_nbx(sender.connect(receiver), bytearray(160), 160, None)
+        assert models[0].shortage.waiting
+        ucp.ucp_worker_destroy(sender.worker)
+        assert not models[0].shortage.waiting
 
 
 def test_workers_on_one_nic_give_each_other_room():

@@ -89,13 +89,13 @@ def test_closing_by_force_needs_an_endpoint_that_expects_failing_peers(models):
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-def test_a_forced_close_ends_every_request_at_once_and_nothing_is_touched_afterwards(models, immediate):
-    sender, receiver = Entity(models[0]), Entity(models[1])
+def test_a_forced_close_ends_every_request_at_once_and_nothing_is_touched_afterwards(adapters, immediate):
+    sender, receiver = Entity(adapters[0]), Entity(adapters[1])
     handler = Handler()
     ep = sender.connect(receiver, **handler.params())
     target = np.zeros(1 << 16, np.uint8)
     memory = ucp.ucp_mem_map(receiver.context, ucp.ucp_mem_map_params_t(address=target, length=target.nbytes))
-    rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, memory))
+    rkey = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(receiver.context, memory)[0])
     results = [np.full(4096, 7, np.uint8) for _ in range(400)]
     ended = {}
 
@@ -220,3 +220,43 @@ def test_the_older_calls_close_as_well(models, close):
     finish(request, sender, receiver)
     wait_for(lambda: handler.heard, sender, receiver)
     assert handler.statuses == [ucp.UCS_ERR_CONNECTION_RESET]
+
+
+def test_a_long_message_that_is_given_up_ends_at_both_ends_and_its_memory_is_read_no_more(models):
+    sender, receiver = Entity(models[0]), Entity(models[1])
+    ep = sender.connect(receiver, err_mode=PEER)
+    receiver.connect(sender)
+    data = bytearray(b"x" * 100_000)
+    sent = ucp.ucp_tag_send_nbx(ep, data, len(data), 1, None)
+    for _ in range(100):
+        sender.progress()
+        receiver.progress()
+    assert not sent.done
+    assert ucp.ucp_ep_close_nbx(ep, FORCE) is None
+    assert sent.code is ucp.UCS_ERR_CANCELED
+    place = bytearray(len(data))
+    received = ucp.ucp_tag_recv_nbx(receiver.worker, place, len(place), 1, 1, None)
+    received = received[0] if isinstance(received, tuple) else received
+    assert finish(received, sender, receiver) < 0
+    assert not any(place)
+
+
+def test_connecting_and_closing_again_and_again_leaves_nothing_behind(models):
+    # UCX: stress_connect, connect_disconnect
+    sender, receiver = Entity(models[0]), Entity(models[1])
+    free = [len(nic.peers.free) for nic in models.nics]
+    for number in range(60):
+        ep = sender.connect(receiver, err_mode=PEER if number % 2 else ucp.UCP_ERR_HANDLING_MODE_NONE)
+        back = receiver.connect(sender) if number % 3 else None
+        ucp.ucp_stream_send_nbx(ep, b"data", 4, None)
+        requests = [ucp.ucp_ep_close_nbx(ep, FORCE if number % 4 == 1 else None)]
+        if back is not None:
+            requests.append(ucp.ucp_ep_close_nbx(back, None))
+        for request in requests:
+            assert finish(request, sender, receiver) is ucp.UCS_OK
+    for entity in (sender, receiver):
+        for ep in list(entity.worker.endpoints.values()):
+            finish(ucp.ucp_ep_close_nbx(ep, None), sender, receiver)
+    wait_for(lambda: [len(nic.peers.free) for nic in models.nics] == free, sender, receiver)
+    assert not sender.worker.lanes
+    assert not receiver.worker.lanes

@@ -64,7 +64,7 @@ def test_reg0_and_alloc0(near, flags, address):
     sender, receiver = near
     memh = mapped(receiver, address=address, length=0, flags=flags)
     assert query(memh).length == 0
-    packed = ucp.ucp_rkey_pack(receiver.context, memh)
+    packed = ucp.ucp_rkey_pack(receiver.context, memh)[0]
     rkey = ucp.ucp_ep_rkey_unpack(sender.ep, packed)
     keep(sender.adapter, rkey)
     assert ucp.ucp_put_nbi(sender.ep, b"", 0, 0, rkey) == OK
@@ -180,7 +180,7 @@ def test_a_read_only_buffer_can_be_read_by_peers(near):
     sender, receiver = near
     data = noise(100).tobytes()
     memh = mapped(receiver, address=data, length=100, prot=ucp.UCP_MEM_MAP_PROT_REMOTE_READ)
-    rkey = ucp.ucp_ep_rkey_unpack(sender.ep, ucp.ucp_rkey_pack(receiver.context, memh))
+    rkey = ucp.ucp_ep_rkey_unpack(sender.ep, ucp.ucp_rkey_pack(receiver.context, memh)[0])
     keep(sender.adapter, rkey)
     got = bytearray(100)
     ucp.ucp_get(sender.ep, got, 100, query(memh).address, rkey)
@@ -231,7 +231,7 @@ def test_a_full_key_table_is_no_resource(near):
 def test_keys_are_bound_to_their_endpoint_and_closed_with_it(near):
     sender, receiver = near
     heap = memheap(receiver, sender, 64)
-    packed = ucp.ucp_rkey_pack(receiver.context, heap.memh)
+    packed = ucp.ucp_rkey_pack(receiver.context, heap.memh)[0]
     other = sender.connect(receiver)
     keys = [ucp.ucp_ep_rkey_unpack(other, packed) for _ in range(3)]
     assert ucp.ucp_put_nbi(other, bytes(8), 8, heap.address, keys[2]) == OK
@@ -257,7 +257,7 @@ def test_a_pointer_is_within_bounds_and_only_to_memory_of_this_process(near):
     for wrong in (-1, 2**64, None):
         with pytest.raises(ucp.UcsInvalidParamError):
             ucp.ucp_rkey_ptr(heap.rkey, wrong)
-    packed = bytearray(ucp.ucp_rkey_pack(receiver.context, heap.memh))
+    packed = bytearray(ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
     packed[8] ^= 1  # the uid: another process's
     rkey = ucp.ucp_ep_rkey_unpack(sender.ep, bytes(packed))
     keep(sender.adapter, rkey)
@@ -269,7 +269,7 @@ def test_a_pointer_is_within_bounds_and_only_to_memory_of_this_process(near):
 def test_what_is_no_packed_key_is_refused(near, seed):
     sender, receiver = near
     heap, chance = memheap(receiver, sender, 100), random.Random(seed)
-    packed = ucp.ucp_rkey_pack(receiver.context, heap.memh)
+    packed = ucp.ucp_rkey_pack(receiver.context, heap.memh)[0]
     for wrong in (None, 5, "key", b"", packed[:-1], packed + b"x", bytes(len(packed)), np.array([None])):
         with pytest.raises(ucp.UcsInvalidParamError):
             ucp.ucp_ep_rkey_unpack(sender.ep, wrong)

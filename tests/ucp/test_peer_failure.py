@@ -57,7 +57,7 @@ def test_what_waits_in_other_lanes_ends_with_the_same_status(trio):
     ep = sender.connect(dying, **handler.params())
     memory = bytearray(4096)
     mapped = ucp.ucp_mem_map(dying.context, ucp.ucp_mem_map_params_t(address=memory, length=4096))
-    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(dying.context, mapped))
+    key = ucp.ucp_ep_rkey_unpack(ep, ucp.ucp_rkey_pack(dying.context, mapped)[0])
     start = ucp.ucp_mem_query(mapped, ucp.ucp_mem_attr_t()).address
     trio.network.cut(trio.nics[1].device)
     places = [bytearray(64) for _ in range(1000)]

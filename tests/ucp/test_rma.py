@@ -348,7 +348,7 @@ def test_a_worker_flush_tells_of_every_endpoint_and_an_endpoint_s_of_its_own(mod
     sender, receiver = Entity(models[0]), Entity(models[1])
     first, second = sender.connect(receiver), sender.connect(receiver)
     heap = memheap(receiver, sender, 64)
-    other = ucp.ucp_ep_rkey_unpack(second, ucp.ucp_rkey_pack(receiver.context, heap.memh))
+    other = ucp.ucp_ep_rkey_unpack(second, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
     keep(models[0], other)
     ucp.ucp_put_nbi(second, bytes(8), 8, heap.address + 64, other)
     assert finish(ucp.ucp_ep_flush_nbx(first), sender) == OK
@@ -376,10 +376,10 @@ def test_a_wrong_argument_is_refused_and_nothing_is_sent(models):
     sender, receiver = Entity(models[0]), Entity(models[1])
     first, second = sender.connect(receiver), sender.connect(receiver)
     heap = memheap(receiver, sender, 4096)
-    gone = ucp.ucp_ep_rkey_unpack(first, ucp.ucp_rkey_pack(receiver.context, heap.memh))
+    gone = ucp.ucp_ep_rkey_unpack(first, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
     ucp.ucp_rkey_destroy(gone)
     closed = sender.connect(receiver)
-    of_closed = ucp.ucp_ep_rkey_unpack(closed, ucp.ucp_rkey_pack(receiver.context, heap.memh))
+    of_closed = ucp.ucp_ep_rkey_unpack(closed, ucp.ucp_rkey_pack(receiver.context, heap.memh)[0])
     closed.close()
     good = {"ep": first, "buffer": bytearray(100), "length": 100, "remote_addr": heap.address, "rkey": heap.rkey}
     wrong = [

@@ -1,12 +1,15 @@
 """UCX's test_ucp_tag_match: which message meets which receive, and what has to wait."""
 
 import contextlib
+import itertools
 
 import amoeba.ucp as ucp
 import pytest
 from amoeba.ucp.status import UcsError
 from entities import Entity, finish, wait_for
 from tagged import ALL, BYTE, IN_PROGRESS, OK, PAYLOAD, arrive, couple_of, receive, send, settle
+
+NO_IMMEDIATE = ucp.UCP_OP_ATTR_FLAG_NO_IMM_CMPL
 
 
 @pytest.fixture
@@ -67,8 +70,8 @@ def test_bits_of_the_tag_outside_the_mask_are_ignored(couple):
     assert info.sender_tag == 0xAA01
 
 
-def test_the_first_posted_wins_however_specific(pair):
-    sender, receiver = pair
+def test_the_first_posted_wins_however_specific(couple):
+    sender, receiver = couple
     buffers = [bytearray(1) for _ in range(3)]
     wanted = ((0, 0), (5, ALL), (0, 0))
     requests = [receive(receiver, buffer, *each) for buffer, each in zip(buffers, wanted, strict=True)]
@@ -95,9 +98,17 @@ def test_send_recv_exp_unexp(couple):
 
 @pytest.mark.parametrize("expected", [True, False])
 @pytest.mark.parametrize("length", [8, PAYLOAD, 20_000])
-def test_send_recv_truncated(pair, length, expected):
+def test_send_recv_truncated(couple, length, expected):
+    truncated(*couple, length, expected)
+
+
+def test_send_recv_truncated_on_every_pair(pair):
+    for length, expected in ((8, True), (8, False), (9000, True)):
+        truncated(*pair, length, expected)
+
+
+def truncated(sender, receiver, length, expected):
     """The buffer stays as it is, and the length is the message's."""
-    sender, receiver = pair
     buffer = bytearray(b"x" * (length - 1))
     request = receive(receiver, buffer, 1) if expected else None
     sent = send(sender, 1, bytes(length))
@@ -109,9 +120,9 @@ def test_send_recv_truncated(pair, length, expected):
         assert finish(request, sender, receiver) == ucp.UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
         info = request.info
     else:
-        with pytest.raises(UcsError) as truncated:
+        with pytest.raises(UcsError) as refused:
             receive(receiver, buffer, 1, recv_info=info)
-        assert truncated.value.status == ucp.UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
+        assert refused.value.status == ucp.UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
     assert info == ucp.ucp_tag_recv_info_t(1, length)
     assert finish(sent, sender, receiver) == OK
     assert set(buffer) == {ord("x")}
@@ -128,14 +139,22 @@ def test_send_recv_nb_partial_exp_medium_and_short_exp(couple):
 
 
 @pytest.mark.parametrize("length", [0, 8, PAYLOAD, 20_000])
-def test_sync_send_unexp(pair, length):
+def test_sync_send_unexp(couple, length):
+    unmatched(*couple, length)
+
+
+def test_sync_send_unexp_on_every_pair(pair):
+    unmatched(*pair, 8)
+
+
+def unmatched(sender, receiver, length):
     """Over when a receive has met it, and not when it has been probed, nor taken."""
-    sender, receiver = pair
     sent = ucp.ucp_tag_send_sync_nb(sender.ep, bytes(length), length, BYTE, 3, None)
     wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, 3, ALL, 0)[0], sender, receiver)
     message, info = ucp.ucp_tag_probe_nb(receiver.worker, 3, ALL, 1)
-    for _ in range(50):
-        sender.progress(), receiver.progress()
+    for _ in range(20):
+        sender.progress()
+        receiver.progress()
     assert (info.length, sent.code) == (length, IN_PROGRESS)
     buffer = bytearray(b"x" * length)
     finish(ucp.ucp_tag_msg_recv_nbx(receiver.worker, buffer, length, message, None), sender, receiver)
@@ -143,8 +162,8 @@ def test_sync_send_unexp(pair, length):
     assert buffer == bytes(length)
 
 
-def test_sync_send_exp(pair):
-    sender, receiver = pair
+def test_sync_send_exp(couple):
+    sender, receiver = couple
     buffer = bytearray(8)
     request = receive(receiver, buffer, 3)
     sent = ucp.ucp_tag_send_sync_nbx(sender.ep, b"matched!", 8, 3, None)
@@ -199,6 +218,26 @@ def test_a_hundred_messages_are_received_from_the_last_to_the_first(couple, leng
         assert finish(request, sender, receiver) == OK
 
 
+def test_more_than_the_nic_keeps_on_every_pair(pair):
+    """Messages that come too early, and receives that wait, from the last to the first."""
+    sender, receiver = pair
+    count = receiver.worker.nic.parameters.receives + 8
+    for tag in range(count):
+        send(sender, tag, bytes([tag]))
+    wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, count - 1, ALL, 0)[0], sender, receiver)
+    for tag in range(count - 1, -1, -1):
+        buffer = bytearray(1)
+        assert receive(receiver, buffer, tag) is None
+        assert buffer[0] == tag
+    buffers = [bytearray(1) for _ in range(count)]
+    requests = [receive(receiver, buffer, tag) for tag, buffer in enumerate(buffers)]
+    for tag in range(count - 1, -1, -1):
+        send(sender, tag, bytes([tag]))
+    for request in requests:
+        assert finish(request, sender, receiver) == OK
+    assert b"".join(buffers) == bytes(range(count))
+
+
 def test_a_thousand_receives_wait_and_the_last_is_met_first(couple):
     sender, receiver = couple
     buffers = [bytearray(2) for _ in range(1000)]
@@ -209,8 +248,8 @@ def test_a_thousand_receives_wait_and_the_last_is_met_first(couple):
     assert [int.from_bytes(buffer, "big") for buffer in buffers] == list(range(1000))
 
 
-def test_a_freed_request_receives_and_tells_nobody(pair):
-    sender, receiver = pair
+def test_a_freed_request_receives_and_tells_nobody(couple):
+    sender, receiver = couple
     told = []
     buffer = bytearray(4)
     request = receive(receiver, buffer, 1, cb=lambda *args: told.append(args))
@@ -359,3 +398,118 @@ def test_shorter_messages_are_read_if_the_threshold_says_so(models):
         assert finish(receive(receiver, buffer, 1), sender, receiver) == OK
     assert finish(sent, sender, receiver) == OK
     assert buffers == [bytes(100), b"l" * 100]
+
+
+@pytest.mark.parametrize("length", range(10))
+def test_a_few_bytes_are_sent_as_they_are(couple, length):
+    """Without a structure, which is the shortest way; also fewer than the buffer has."""
+    sender, receiver = couple
+    for buffer in (b"0123456789", bytearray(b"0123456789"), memoryview(b"0123456789")):
+        finish(send(sender, 1, b"opens the lane"), sender, receiver)
+        assert ucp.ucp_tag_send_nbx(sender.ep, buffer, length, 2, None) is None
+        got, info = bytearray(10), ucp.ucp_tag_recv_info_t()
+        finish(receive(receiver, bytearray(14), 1), sender, receiver)
+        wait_for(lambda: ucp.ucp_tag_probe_nb(receiver.worker, 2, ALL, 0)[0], sender, receiver)
+        assert receive(receiver, got, 2, recv_info=info) is None
+        assert (got[:length], info.length) == (b"0123456789"[:length], length)
+
+
+@pytest.mark.parametrize("threshold", ["auto", "0"])
+def test_length0(models, threshold):
+    """No bytes need no buffer, and whatever is there is not looked at."""
+    config = ucp.ucp_config_read(None, None)
+    ucp.ucp_config_modify(config, "RNDV_THRESH", threshold)
+    sender, receiver = Entity(models[0]), Entity(models[1])
+    sender.context = ucp.ucp_init(ucp.ucp_params_t(features=ucp.UCP_FEATURE_TAG), config, adapter=models[0])
+    sender.worker = ucp.ucp_worker_create(sender.context, ucp.ucp_worker_params_t())
+    sender.connect(receiver)
+    for expected, garbage in itertools.product((True, False), (None, object())):
+        request = ucp.ucp_tag_recv_nb(receiver.worker, garbage, 0, BYTE, 1, ALL, None) if expected else None
+        sent = ucp.ucp_tag_send_nbx(sender.ep, garbage, 0, 1, None)
+        if request is None:
+            settle(sender, receiver)
+            request = ucp.ucp_tag_recv_nb(receiver.worker, garbage, 0, BYTE, 1, ALL, None)
+        assert finish(request, sender, receiver) == OK
+        assert finish(sent, sender, receiver) == OK
+        assert request.info == ucp.ucp_tag_recv_info_t(1, 0)
+
+
+@pytest.mark.parametrize("let_go", [ucp.ucp_request_free, ucp.ucp_request_release])
+def test_send_recv_cb_release(couple, let_go):
+    """A request may be given up in its own callback."""
+    sender, receiver = couple
+    told = []
+
+    def over(request, *args):
+        let_go(request)
+        told.append(args[0])
+
+    for length in (8, 9000):
+        receive(receiver, bytearray(length), 1, cb=over)
+        send(sender, 1, bytes(length), cb=over, op_attr_mask=ucp.UCP_OP_ATTR_FIELD_CALLBACK | NO_IMMEDIATE)
+    wait_for(lambda: len(told) == 4, sender, receiver)
+    assert told == [OK] * 4
+
+
+def test_external_request_free(couple):
+    """Requests of the application's own, which their callbacks free."""
+    sender, receiver = couple
+    told = []
+
+    def over(request, *args):
+        told.append(request)
+        ucp.ucp_request_free(request)
+
+    mask = ucp.UCP_OP_ATTR_FIELD_REQUEST | ucp.UCP_OP_ATTR_FIELD_CALLBACK | NO_IMMEDIATE
+    own = [ucp.ucp_request_alloc(entity.worker) for entity in couple]
+    buffer = bytearray(9000)
+    assert receive(receiver, buffer, 1, request=own[1], cb=over, op_attr_mask=mask) is own[1]
+    assert send(sender, 1, b"e" * 9000, request=own[0], cb=over, op_attr_mask=mask) is own[0]
+    wait_for(lambda: len(told) == 2, sender, receiver)
+    assert sorted(map(id, told)) == sorted(map(id, own))
+    assert buffer == b"e" * 9000
+
+
+def test_fallback(couple):
+    """A mask of 0: bytes, also from memory that cannot be written."""
+    sender, receiver = couple
+    data = bytes(index * 7 % 251 for index in range(1 << 20))
+    buffer = bytearray(len(data))
+    request = receive(receiver, buffer, 1, op_attr_mask=0)
+    sent = send(sender, 1, data, op_attr_mask=0, datatype=3)
+    assert finish(request, sender, receiver) == OK
+    assert finish(sent, sender, receiver) == OK
+    assert buffer == data
+
+
+def test_bidir_multi_exp_post(couple):
+    sizes = [0, 8, 100, PAYLOAD, PAYLOAD + 1, 30_000]
+    buffers = [[bytearray(size) for size in sizes] for _ in couple]
+    requests = [
+        receive(entity, buffer, tag)
+        for entity, own in zip(couple, buffers, strict=True)
+        for tag, buffer in enumerate(own)
+    ]
+    for entity in couple:
+        requests += [send(entity, tag, bytes([tag]) * size) for tag, size in enumerate(sizes)]
+    for request in requests:
+        assert finish(request, *couple) == OK
+    for own in buffers:
+        assert own == [bytes([tag]) * size for tag, size in enumerate(sizes)]
+
+
+def test_send2_nb_recv_medium_wildcard(models):
+    """Two senders at once: each receive gets one message, whole."""
+    receiver = Entity(models[1])
+    senders = [Entity(models[0]) for _ in range(2)]
+    for sender in senders:
+        sender.connect(receiver)
+    for expected in (True, False):
+        buffers = [bytearray(50_000) for _ in senders]
+        requests = [receive(receiver, buffer, 0, 0) for buffer in buffers] if expected else []
+        sent = [send(sender, tag + 1, bytes([tag + 1]) * 50_000) for tag, sender in enumerate(senders)]
+        settle(receiver, *senders)
+        requests = requests or [receive(receiver, buffer, 0, 0) for buffer in buffers]
+        for request in requests + sent:
+            assert finish(request, receiver, *senders) == OK
+        assert sorted((min(buffer), max(buffer)) for buffer in buffers) == [(1, 1), (2, 2)]

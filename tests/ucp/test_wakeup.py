@@ -83,9 +83,11 @@ def test_without_the_feature_nobody_is_woken(models, call):
         ucp.ucp_worker_wait_mem(entity.worker, bytearray(8))
 
 
-def test_the_descriptor_tells_of_what_has_come_and_arming_is_busy_once_afterwards(pair):
+def test_the_descriptor_tells_of_what_has_come_and_arming_is_busy_once_afterwards(adapters):
     # UCX: efd
-    sender, receiver = pair
+    sender, receiver = (Entity(adapter, FEATURES) for adapter in adapters)
+    sender.connect(receiver)
+    receiver.connect(sender)
     efd = ucp.ucp_worker_get_efd(receiver.worker)
     place = bytearray(8)
     request, _ = ucp.ucp_stream_recv_nbx(receiver.ep, place, 8, None)

@@ -10,6 +10,7 @@ from amoeba.cli.gups import gups
 from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
 from amoeba.cli.pcie import pcie
+from amoeba.cli.perf import perf
 from amoeba.cli.replay import replay
 from amoeba.cli.soak import soak
 from amoeba.cli.trace import trace
@@ -41,6 +42,7 @@ def _amoeba(
 
 
 app.command()(gups)
+app.command()(perf)
 app.command()(trace)
 app.command()(info)
 app.command()(matrix)

@@ -14,6 +14,7 @@ from rich.table import Table
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import DEVICE_KINDS, is_kind
+from amoeba.ucp.status import UcsError
 
 __all__ = [
     "ConnectOption",
@@ -127,9 +128,9 @@ def progress_bar(console: Console) -> Progress:
 
 @contextlib.contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turn failures of devices and fabric into one line on stderr and exit status 1."""
+    """Turn failures of devices, fabric and UCP into one line on stderr and exit status 1."""
     try:
         yield
-    except (FabricError, DeviceError, OSError) as error:
+    except (FabricError, UcsError, DeviceError, OSError) as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}")
         raise typer.Exit(1) from None

@@ -151,6 +151,13 @@ class Receive:
             length -= size
         return parts
 
+    def land(self, address: int, length: int) -> int:
+        """A message has come to the memory of the driver's; how much of it there is room for."""
+        assert self.whole is not None
+        fits = sum(segment.length for segment in self.segments(address, length))
+        self.fill(self.whole[:fits])
+        return fits
+
     def fill(self, data: memoryview, offset: int = 0) -> int:
         """Copy as much of ``data`` as fits into the buffers, ``offset`` bytes behind their start; how much it was."""
         copied = 0

@@ -324,8 +324,7 @@ class Receives:
             fits = event.length if status == _OK else receive.room(event.address, event.length)
             told = status if self._counter and receive.counted else None
         else:
-            fits = sum(segment.length for segment in receive.segments(event.address, event.length))
-            receive.fill(receive.whole[:fits])
+            fits = receive.land(event.address, event.length)
             told = None
         self._complete(receive, event, status, fits if status in (_OK, _TOO_LONG) else 0, told)
 

@@ -19,15 +19,14 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.lifetime import FabricObject
-from amoeba.devices.devices import open_device
+from amoeba.devices.addresses import ip_of, mac_of
+from amoeba.devices.devices import attach, open_device
 from amoeba.nic.nic import Nic, Retransmission
 from amoeba.ucp.idle_lanes import Shortage
 from amoeba.ucp.objects import UcpObject
 
-__all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters", "open_linked_adapter"]
+__all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters"]
 
-_FIRST_MAC = 0x0200_0000_0001
-_FIRST_IP = 0x0A00_0001
 _OUR_MACS = 0x06 << 40
 """Locally administered, and not those of a cluster."""
 _OUR_NETWORK = 0x0B00_0000
@@ -135,9 +134,8 @@ def open_adapters(
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
         adapters = Adapters(devices, network, retransmission=retransmission)
         for index, (device, nic) in enumerate(zip(devices, adapters.nics, strict=True)):
-            mac = (_FIRST_MAC + index).to_bytes(6, "big")
-            nic.set_address(mac, _FIRST_IP + index)
-            network.attach(device, mac)
+            if attach(device, network, mac_of(index)) or not any(nic.mac):
+                nic.set_address(mac_of(index), ip_of(index))
         opened.pop_all()
     return adapters
 
@@ -164,8 +162,8 @@ def open_linked_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: i
         adapters = Adapters([device], network, retransmission=None)
         number = secrets.randbelow((1 << _HOST_BITS) - 2) + 1
         mac = (_OUR_MACS | secrets.randbits(40)).to_bytes(6, "big")
-        adapters.nics[0].set_address(mac, _OUR_NETWORK | number)
-        network.attach(device, mac)
+        if attach(device, network, mac) or not any(adapters.nics[0].mac):
+            adapters.nics[0].set_address(mac, _OUR_NETWORK | number)
         opened.pop_all()
     return adapters
 

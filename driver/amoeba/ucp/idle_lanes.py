@@ -113,6 +113,11 @@ class IdleLanes:
             self._wanted[target] -= 1
             self._shortage.waiting.discard(lane)
 
+    def release(self) -> None:
+        """The worker is closed: its lanes wait for nothing any more."""
+        for lane in list(self._waiting):
+            self.forget(lane)
+
     def help(self) -> int:
         """Close a lane if other workers on the NIC need entries; how many."""
         others = len(self._shortage.waiting) - len(self._waiting)

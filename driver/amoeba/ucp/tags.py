@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from amoeba_model.descriptors import DescriptorOpcode, EventFlags
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventFlags
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Segment, address_of
@@ -41,6 +41,7 @@ from amoeba.ucp.worker_base import WorkerBase
 __all__ = ["TagMessage", "TagReceive", "TagSend", "Tags"]
 
 _SEND = int(DescriptorOpcode.TAGGED_SEND)
+_INLINE = int(DescriptorFlags.INLINE)
 _SEND_RECORD = int(DescriptorOpcode.RENDEZVOUS_TAGGED_SEND)
 _LONG = int(EventFlags.LONG)
 _DONE, _TOO_LONG, _CANCELLED = int(ReturnCode.OK), int(ReturnCode.TOO_LONG), int(ReturnCode.CANCELLED)
@@ -54,6 +55,8 @@ _MOST_COPIES = 256
 _MOST_SEGMENTS = 16
 """Pieces of memory that one message is read to: more are read to one place, and copied."""
 _NOWHERE = memoryview(bytearray(1))
+_UNKNOWN = ucp_tag_recv_info(0, 0)
+"""Of a message that has not come."""
 
 
 class _Copy(Quiet):
@@ -130,7 +133,7 @@ class _Place(engine.Receive):
         if not length:
             self.whole = memoryview(b"")
             return
-        packet = packets.take()
+        packet = packets.free.pop() if packets.free else packets.take()
         assert packet is not None  # there is no limit
         self.packet = packet
         self.address = packet.address
@@ -168,6 +171,14 @@ class _Place(engine.Receive):
             request.worker.nic.dma.grant(address, length, writable=True)
         self.grants = (*self.grants, *grants)
 
+    def land(self, address: int, length: int) -> int:
+        """The message is in its packet."""
+        if length > self.layout.length:
+            return 0
+        assert self.whole is not None
+        self.landed = self.whole[:length]
+        return length
+
     def fill(self, data: memoryview, offset: int = 0) -> int:
         """The message is there."""
         whole = self.whole
@@ -188,7 +199,7 @@ class TagReceive(Request):
     def __init__(self, worker: WorkerBase, layout: Layout, tag: int, mask: int, read: ReadParam) -> None:
         super().__init__(worker, None, _RECEIVES, layout.length, None, (), read.callback, read.user_data)
         self.layout = layout
-        self.info = ucp_tag_recv_info(0, 0)
+        self.info = _UNKNOWN
         self.place = _Place(self, tag, mask)
 
     def told(self) -> tuple[Any, ...]:
@@ -205,14 +216,17 @@ class TagReceive(Request):
         place, layout, code = self.place, self.layout, arrival.status
         status = _OK
         if code == _DONE:
-            if place.landed is not None:
-                status = layout.write(0, place.landed)
+            landed = place.landed
+            if landed is not None:
+                if layout.views and landed.nbytes <= layout.views[0].nbytes:
+                    layout.views[0][: landed.nbytes] = landed
+                else:
+                    status = layout.write(0, landed)
         elif code == _TOO_LONG:
             status = UcsStatus.UCS_ERR_MESSAGE_TRUNCATED
         else:
             status = status_of_completion(code)
-        self.info.sender_tag = arrival.tag
-        self.info.length = arrival.length + arrival.olen
+        self.info = ucp_tag_recv_info(arrival.tag, arrival.length + arrival.olen)
         self.drop()
         return status
 
@@ -270,6 +284,13 @@ class Tags:
         """Those that receivers are to read."""
 
     # Sending
+
+    def send_number(self, lane: Lane, entry: int, length: int, number: int, tag: int) -> None:
+        """Send up to 8 bytes, which the descriptor has room for. ``entry``: of the peer table, and there is room."""
+        self._worker.rings.post(
+            Quiet(lane, _SENDS, length), False, entry, _SEND, _INLINE, 0, 0, length, 0, tag, number, 0, 0
+        )
+        lane.posted += 1
 
     def send(self, endpoint: Endpoint, layout: Layout, tag: int, read: ReadParam, *, sync: bool) -> Request | None:
         """Send what a layout says; the request if it is not over at once.
@@ -379,7 +400,8 @@ class Tags:
         worker = self._worker
         request = TagReceive(worker, layout, tag, mask, read)
         try:
-            request.use(read.request)
+            if read.request is not None:
+                request.use(read.request)
             if read.forced:
                 self._check_waiting(worker.receives.oldest(request.place))
             request.place.prepare(self.places, self._payload)

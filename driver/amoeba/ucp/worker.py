@@ -29,7 +29,6 @@ from amoeba.ucp.idle_lanes import IdleLanes
 from amoeba.ucp.inbox import Inbox
 from amoeba.ucp.keepalive import Keepalive
 from amoeba.ucp.objects import call_all
-from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error_of
 from amoeba.ucp.streams import Streams
 from amoeba.ucp.structures import ucp_worker_params_t
@@ -64,9 +63,6 @@ def _seconds(context: Context, name: str) -> float:
 
 class Worker(WorkerBase):
     """Where operations are posted and progress is made. Not safe for several threads at a time."""
-
-    tags: Tags
-    """Of tagged messages; only with that feature."""
 
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
         self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
@@ -242,7 +238,10 @@ class Worker(WorkerBase):
         while ready and count < most:  # a callback may take some out
             arrival = ready.popleft()
             count += 1
-            arrival.context.arrived(arrival)
+            if arrival.context is None:
+                self.wireup.malformed += 1  # immediate data, which nobody here asks for
+            else:
+                arrival.context.arrived(arrival)
         if self.inbox is not None:
             count += self._read_inbox(self.inbox)
         while self.soon:
@@ -344,9 +343,6 @@ class Worker(WorkerBase):
         for endpoint, request in list(self.closing.items()):
             calls += [endpoint.cut_short, functools.partial(request.complete, _CANCELED)]
         calls += [follower.cancel_all for follower in self.followers]
-        # flushes wait for what will not be looked at any more
-        flushes = [getattr(waiter, "__self__", None) for waiter in self.waiters]
-        calls += [functools.partial(each.complete, _CANCELED) for each in flushes if isinstance(each, Request)]
         call_all([*calls, self._run_soon, super().close])
 
     def _run_soon(self) -> None:
@@ -354,6 +350,7 @@ class Worker(WorkerBase):
             self.soon.popleft()()
 
     def _release(self) -> None:
+        self.idle_lanes.release()
         for lane in list(self.held_lanes):
             lane.abandon(UcsStatus.UCS_ERR_CANCELED)
         if self.sources is not None:
@@ -365,7 +362,7 @@ class Worker(WorkerBase):
         if self.messages is not None:
             self.messages.close()
         self.main.close()
-        if self.context.features & _TAGGED:
+        if self.tags is not None:
             self.tags.release()
         if self.request_pool is not None:
             self.request_pool.clean()

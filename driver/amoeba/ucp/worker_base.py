@@ -150,6 +150,8 @@ class WorkerBase(UcpObject, ucp_worker_h):
     """For streams and active messages; None without those features."""
     inbox: Inbox | None = None
     """Where these land."""
+    tags: Any = None
+    """Its :class:`amoeba.ucp.tags.Tags`; None without that feature."""
     long_receives: LongReceives
     """Reads those that are too long for that; only with those features."""
 

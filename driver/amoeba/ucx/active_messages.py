@@ -105,7 +105,9 @@ class ActiveMessages:
         param = self._param
         param.user_data = request
         try:
-            request.follow(ucp_am_recv_data_nbx(self._worker, message.descriptor, buffer, message.length, param))
+            request.follow(
+                ucp_am_recv_data_nbx(self._worker, message.descriptor, buffer, message.length, param), param
+            )
         except UcsError as error:
             request.finish(error.status)
 

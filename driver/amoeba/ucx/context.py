@@ -5,13 +5,15 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from amoeba.core.buffers import allocate
 from amoeba.ucp.adapter import Adapter
 from amoeba.ucp.calls.contexts import ucp_context_print_info, ucp_init
 from amoeba.ucp.calls.memory import ucp_mem_map
 from amoeba.ucp.config import ucp_config_modify, ucp_config_read, ucp_config_t
 from amoeba.ucp.config_keys import KEYS
-from amoeba.ucp.constants import ucp_feature, ucp_mem_map_flags, ucp_mem_map_prot
+from amoeba.ucp.constants import ucp_feature, ucp_mem_map_prot
 from amoeba.ucp.context import Context as UcpContext
+from amoeba.ucp.kinds import SIZE
 from amoeba.ucp.memory import Memory as UcpMemory
 from amoeba.ucp.status import UcsError
 from amoeba.ucp.structures import ucp_mem_map_params_t, ucp_params_t
@@ -20,12 +22,11 @@ from amoeba.ucx.errors import UCXConfigError
 from amoeba.ucx.lifetime import Closable
 from amoeba.ucx.names import ALL_FEATURES, Feature
 from amoeba.ucx.packed import RemoteKey
-from amoeba.ucx.progress import in_turn, progress_of
+from amoeba.ucx.progress import expect_exit, in_turn, progress_of
 
 __all__ = ["Context", "Memory", "read_config", "texts"]
 
 _PREFIX = "UCX_"
-_ALLOCATE = ucp_mem_map_flags.UCP_MEM_MAP_ALLOCATE
 _READ_ONLY = ucp_mem_map_prot.UCP_MEM_MAP_PROT_LOCAL_READ | ucp_mem_map_prot.UCP_MEM_MAP_PROT_REMOTE_READ
 
 
@@ -78,6 +79,7 @@ class Context(Closable):
         """The context of ``amoeba.ucp``."""
         self._progress = progress_of(self.ucp.adapter)
         self._finalizer = weakref.finalize(self, self._progress.abandon, self.ucp.close)
+        expect_exit()
 
     @property
     def adapter(self) -> Adapter:
@@ -124,9 +126,11 @@ class Context(Closable):
 
     @in_turn
     def alloc(self, size: int) -> "Memory":
-        """Zeroed memory that peers may use. Raises as :meth:`map`."""
+        """So many zeroed bytes that peers may use, at the start of a page. Raises as :meth:`map`."""
         self._progress.tidy()
-        return Memory(self, ucp_mem_map(self.ucp, ucp_mem_map_params_t(length=size, flags=_ALLOCATE)))
+        number = int(SIZE("size", size))
+        view = allocate(number)[:number] if number else memoryview(bytearray())
+        return Memory(self, ucp_mem_map(self.ucp, ucp_mem_map_params_t(address=view, length=number)))
 
     @property
     def closed(self) -> bool:

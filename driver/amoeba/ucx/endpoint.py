@@ -1,6 +1,7 @@
 """Endpoints: the way to one other worker, for programs that poll, that wait and that await."""
 
 import contextlib
+import functools
 import hashlib
 import weakref
 from collections.abc import Callable, Sequence
@@ -51,6 +52,12 @@ def _hash64(*parts: int) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
+def _let_go(endpoint: UcpEndpoint) -> None:
+    """Close an endpoint that nobody knows any more, behind what was sent."""
+    if not (endpoint.closed or endpoint.worker.closed):
+        ucp_ep_close_nbx(endpoint, None)
+
+
 class Endpoint(Closable):
     """One end of a connection. Made by :meth:`create` and its kin, by workers, listeners and :func:`create_endpoint`.
 
@@ -79,7 +86,7 @@ class Endpoint(Closable):
         self.ucp: UcpEndpoint = ucp_ep_create(worker.ucp, params)
         """The endpoint of ``amoeba.ucp``."""
         self._force = endpoint_error_handling
-        self._finalizer = weakref.finalize(self, self._progress.abandon, self.ucp.close)
+        self._finalizer = weakref.finalize(self, self._progress.abandon, functools.partial(_let_go, self.ucp))
         self._send_param = worker._send_param
         self._am_param = new_param(flags=int(ucp_send_am_flags.UCP_AM_SEND_FLAG_REPLY))
         self._stream_param = new_param(always=True, flags=int(ucp_stream_recv_flags_t.UCP_STREAM_RECV_FLAG_WAITALL))
@@ -195,10 +202,10 @@ class Endpoint(Closable):
         """Send a buffer as a message. Ends when the buffer may be changed."""
         self.check()
         view = bytes_view(buffer)
-        request = Request(self.worker)
+        request = Request(self.worker, self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_tag_send_nbx(self.ucp, view, view.nbytes, int(tag), param))
+        return request.follow(ucp_tag_send_nbx(self.ucp, view, view.nbytes, int(tag), param), param)
 
     @in_turn
     def tag_recv(self, buffer: Any, tag: int, tag_mask: int = _FULL) -> Request:
@@ -251,10 +258,10 @@ class Endpoint(Closable):
         """Send bytes behind those that were sent before."""
         self.check()
         view = bytes_view(buffer)
-        request = Request(self.worker)
+        request = Request(self.worker, self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_stream_send_nbx(self.ucp, view, view.nbytes, param))
+        return request.follow(ucp_stream_send_nbx(self.ucp, view, view.nbytes, param), param)
 
     @in_turn
     def stream_recv(self, buffer: Any) -> Request:
@@ -262,14 +269,14 @@ class Endpoint(Closable):
         if self.ucp.closed or self._closing is not None:
             self.check()
         view = bytes_view(buffer, writable=True)
-        request = Request(self.worker)
+        request = Request(self.worker, self)
         request.recv_buffer = buffer
         if not view.nbytes:
             request.finish(_OK)
             return request
         param = self._stream_param
         param.user_data = request
-        return request.follow(ucp_stream_recv_nbx(self.ucp, view, view.nbytes, param)[0])
+        return request.follow(ucp_stream_recv_nbx(self.ucp, view, view.nbytes, param)[0], param)
 
     # Active messages
 
@@ -278,10 +285,10 @@ class Endpoint(Closable):
         """Send a buffer to who calls :meth:`am_recv` at the other end."""
         self.check()
         view = bytes_view(buffer)
-        request = Request(self.worker)
+        request = Request(self.worker, self)
         param = self._am_param
         param.user_data = request
-        return request.follow(ucp_am_send_nbx(self.ucp, AM_ID, b"", 0, view, view.nbytes, param))
+        return request.follow(ucp_am_send_nbx(self.ucp, AM_ID, b"", 0, view, view.nbytes, param), param)
 
     @in_turn
     def am_recv(self) -> Request:
@@ -350,10 +357,10 @@ class Endpoint(Closable):
     def flush(self) -> Request:
         """Ends when all memory operations on this endpoint are done at the target."""
         self.check()
-        request = Request(self.worker)
+        request = Request(self.worker, self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_ep_flush_nbx(self.ucp, param))
+        return request.follow(ucp_ep_flush_nbx(self.ucp, param), param)
 
     def fence(self) -> None:
         """As :meth:`Worker.fence`, which is of the whole worker."""
@@ -504,7 +511,7 @@ class Endpoint(Closable):
             param = new_param(flags=int(ucp_ep_close_flags_t.UCP_EP_CLOSE_FLAG_FORCE) if force else 0)
             param.user_data = request
             try:
-                request.follow(ucp_ep_close_nbx(self.ucp, param))
+                request.follow(ucp_ep_close_nbx(self.ucp, param), param)
             except UcsError as error:
                 request.finish(error.status)
         self._keys.clear()
@@ -553,7 +560,7 @@ class _MessageReceive(Request):
     __slots__ = ("_endpoint",)
 
     def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint.worker)
+        super().__init__(endpoint.worker, endpoint)
         self._endpoint = endpoint
 
     def _cancel(self) -> None:

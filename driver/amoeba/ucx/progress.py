@@ -26,7 +26,7 @@ from amoeba.ucp.adapter import Adapter
 from amoeba.ucp.status import UcsError, UcsStatus, invalid_param, ucs_error
 from amoeba.ucx.loops import LoopProgress
 
-__all__ = ["Attended", "Progress", "in_turn", "progress_of"]
+__all__ = ["Attended", "Progress", "expect_exit", "in_turn", "progress_of"]
 
 _COURTESY = 5e-5
 """Seconds that those who have been woken get to begin: a thread that computes gives others a turn every 5 ms only."""
@@ -325,6 +325,7 @@ _networks: weakref.WeakKeyDictionary[Any, Progress] = weakref.WeakKeyDictionary(
 _running: set[Progress] = set()
 """Those with a thread."""
 _exiting: list[bool] = []
+"""Whether the process ends: once it is, something is in it."""
 
 
 def progress_of(adapter: Adapter) -> Progress:
@@ -333,6 +334,12 @@ def progress_of(adapter: Adapter) -> Progress:
     if progress is None:
         progress = _networks[adapter.wire] = Progress()
     return progress
+
+
+@functools.cache
+def expect_exit() -> None:
+    """Have threads end before finalizers are called, which exit does in the opposite order of their first uses."""
+    atexit.register(_at_exit)
 
 
 def _at_exit() -> None:
@@ -363,7 +370,6 @@ def _after_fork(forked: bool) -> None:
             progress.forked()
 
 
-atexit.register(_at_exit)
 os.register_at_fork(
     before=_before_fork,
     after_in_parent=functools.partial(_after_fork, False),

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from amoeba.ucp.batches import atomic_batch, get_batch, put_batch
 from amoeba.ucp.calls.atomics import ucp_atomic_op_nbx
 from amoeba.ucp.calls.memory import ucp_ep_rkey_unpack
 from amoeba.ucp.calls.rma import ucp_get_nbx, ucp_put_nbx
@@ -14,13 +15,14 @@ from amoeba.ucp.datatypes import ucp_dt_make_contig
 from amoeba.ucp.endpoint import Endpoint as UcpEndpoint
 from amoeba.ucp.kinds import one_of
 from amoeba.ucp.remote_key import RemoteKey as UcpKey
+from amoeba.ucp.requests import Request as UcpRequest
 from amoeba.ucp.status import invalid_param, wrong_type
 from amoeba.ucx.buffers import bytes_view
 from amoeba.ucx.lifetime import Closable
 from amoeba.ucx.names import AtomicOp
 from amoeba.ucx.packed import RemoteKey
 from amoeba.ucx.progress import in_turn
-from amoeba.ucx.request import BufferRequests, Home, Request, new_param
+from amoeba.ucx.request import BufferRequests, Home, Request, ended, new_param
 
 __all__ = ["RemoteFile", "RemoteMemory"]
 
@@ -74,23 +76,23 @@ class RemoteMemory(Closable):
         """
         self.endpoint.check()
         view = bytes_view(buffer)
-        request = Request(self.endpoint.worker)
+        request = Request(self.endpoint.worker, self)
         param = self._param
         param.user_data = request
         where = self.address + offset if address is None else address
-        return request.follow(ucp_put_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param))
+        return request.follow(ucp_put_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param), param)
 
     @in_turn
     def get(self, buffer: Any, offset: int = 0, address: int | None = None) -> Request:
         """Read from an offset, or an address, into a buffer, which :meth:`Request.result` returns."""
         self.endpoint.check()
         view = bytes_view(buffer, writable=True)
-        request = Request(self.endpoint.worker)
+        request = Request(self.endpoint.worker, self)
         request.recv_buffer = buffer
         param = self._param
         param.user_data = request
         where = self.address + offset if address is None else address
-        return request.follow(ucp_get_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param))
+        return request.follow(ucp_get_nbx(self.endpoint.ucp, view, view.nbytes, where, self.ucp, param), param)
 
     @in_turn
     def atomic(
@@ -133,7 +135,7 @@ class RemoteMemory(Closable):
         where = self.address + offset if address is None else address
         requests = []
         for index in range(operand.size):
-            request = Request(self.endpoint.worker)
+            request = Request(self.endpoint.worker, self)
             param = self._atomic_params[width]
             param.user_data = request
             sent = operand[index : index + 1]
@@ -145,13 +147,55 @@ class RemoteMemory(Closable):
             param.op_attr_mask = _ATOMIC_MASK if before is None else _FETCH_MASK
             place = where + index * width
             handle = ucp_atomic_op_nbx(self.endpoint.ucp, _UCP_OPS[code], sent, 1, place, self.ucp, param)
-            requests.append(request.follow(handle))
+            requests.append(request.follow(handle, param))
         if len(requests) == 1:
             requests[0].recv_buffer = answer
             return requests[0]
         whole = BufferRequests(self.endpoint.worker, requests)
         whole.recv_buffer = answer
         return whole
+
+    @in_turn
+    def put_batch(self, values: Any, offsets: Any) -> Request:
+        """Write each row of an array to its offset. Ends when all are in the peer's memory."""
+        self.endpoint.check()
+        return self._batch(put_batch(self.ucp, values, self._places(offsets)), None)
+
+    @in_turn
+    def get_batch(self, into: Any, offsets: Any) -> Request:
+        """Read what is at each offset into a row of an array, which is the result."""
+        self.endpoint.check()
+        return self._batch(get_batch(self.ucp, into, self._places(offsets)), into)
+
+    @in_turn
+    def atomic_batch(
+        self, op: AtomicOp | str | int, values: Any, offsets: Any, *, reply: Any = None, compare: Any = None
+    ) -> Request:
+        """Change the number at each offset by its value: an array of 4 or 8 bytes each, as ``reply`` and ``compare``.
+
+        ``reply``: where what was there before is written; True: an array of the request's own. "swap" and "cswap"
+        need one. Ends when all have been changed.
+        """
+        self.endpoint.check()
+        code = _op_of(op)
+        before = np.empty_like(values) if reply is True else reply
+        handle = atomic_batch(self.ucp, int(_UCP_OPS[code]), values, self._places(offsets), before, compare)
+        return self._batch(handle, before)
+
+    def _places(self, offsets: Any) -> Any:
+        given = np.asarray(offsets)
+        if given.dtype.kind not in "iu" or given.ndim != 1 or (given.dtype.kind == "i" and (given < 0).any()):
+            raise wrong_type("offsets", "one dimension of integers from 0 on", offsets)
+        return given.astype(np.uint64) + np.uint64(self.address)
+
+    def _batch(self, handle: UcpRequest, result: Any) -> Request:
+        request = Request(self.endpoint.worker, self)
+        request.recv_buffer = result
+        if handle.done:
+            request.finish(handle.code)
+        else:
+            handle.callback, handle.user_data = ended, request
+        return request
 
     def open(self) -> "RemoteFile":
         """The memory as a file."""

@@ -11,6 +11,7 @@ from amoeba.ucp.requests import Request as UcpRequest
 from amoeba.ucp.status import UcsError, UcsStatus, ucs_error
 from amoeba.ucp.structures import ucp_request_param_t
 from amoeba.ucp.worker import Worker as UcpWorker
+from amoeba.ucp.worker_base import RequestMemory
 from amoeba.ucx.loops import LoopProgress
 from amoeba.ucx.progress import Attended, Progress
 
@@ -43,13 +44,15 @@ class Request:
     which it has ended, and make progress where nobody else does.
     """
 
-    __slots__ = ("_handle", "_home", "_later", "_loops", "_status", "_value", "info", "recv_buffer")
+    __slots__ = ("_handle", "_home", "_later", "_loops", "_owner", "_status", "_value", "info", "recv_buffer")
 
-    def __init__(self, home: Home, value: Any = None) -> None:
+    def __init__(self, home: Home, owner: Any = None) -> None:
         self._home = home
-        self._handle: UcpRequest | None = None
+        self._owner = owner
+        """What is not closed before it has ended, as somebody knows it."""
+        self._handle: UcpRequest | RequestMemory | None = None
         self._status: UcsStatus = _IN_PROGRESS
-        self._value = value
+        self._value: Any = None
         self.recv_buffer: Any = None
         """Of a receive: what it receives into, or, of one that brings its own, what has come."""
         self.info: Any = None
@@ -64,7 +67,7 @@ class Request:
         if self._status is not _IN_PROGRESS:
             return
         self._status = status
-        self._handle = None
+        self._handle = self._owner = None
         if self._later is not None:
             later, self._later = self._later, None
             for call in later:
@@ -74,8 +77,9 @@ class Request:
             for loop, future in loops:
                 _tell(loop, future)
 
-    def follow(self, handle: UcpRequest | None) -> "Request":
-        """What an ``_nbx`` call has returned of it; returns this."""
+    def follow(self, handle: UcpRequest | RequestMemory | None, param: ucp_request_param_t) -> "Request":
+        """What an ``_nbx`` call has returned of it, which was given ``param`` with this; returns this."""
+        param.user_data = None
         if handle is None:
             self.finish(_OK)
         elif self._status is _IN_PROGRESS:
@@ -311,8 +315,8 @@ class BufferRequests(Request):
 
     __slots__ = ("_left", "_parts")
 
-    def __init__(self, home: Home, requests: Sequence[Request] = (), value: Any = None) -> None:
-        super().__init__(home, value)
+    def __init__(self, home: Home, requests: Sequence[Request] = ()) -> None:
+        super().__init__(home)
         self._parts: list[Request] = []
         self._left = 1
         """How many have not ended, and 1 until it is known how many there are."""

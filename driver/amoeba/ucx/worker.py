@@ -169,8 +169,8 @@ class Worker(Closable, Home):
 
     def init_blocking_progress_mode(self) -> None:
         """Check that it can be slept for. Raises INVALID_PARAM without Feature.WAKEUP."""
-        self.polling = False
         self.fileno()
+        self.polling = False
 
     def progress_worker_event(self, epoll_timeout: int = -1) -> bool:
         """Sleep until there is something to do, at most so many milliseconds, and do it; whether anything was done.
@@ -250,11 +250,11 @@ class Worker(Closable, Home):
     def receive(self, buffer: Any, tag: int, tag_mask: int, by: Any) -> Request:
         """The same for an endpoint."""
         view = bytes_view(buffer, writable=True)
-        request = Request(self)
+        request = Request(self, by)
         request.recv_buffer = buffer
         param = self._receive_param
         param.user_data = request
-        request.follow(ucp_tag_recv_nbx(self.ucp, view, view.nbytes, int(tag), int(tag_mask), param))
+        request.follow(ucp_tag_recv_nbx(self.ucp, view, view.nbytes, int(tag), int(tag_mask), param), param)
         if not request.completed:
             self.receives[request] = by
             request.then(self.receives.pop)
@@ -283,7 +283,7 @@ class Worker(Closable, Home):
         request.recv_buffer = buffer
         param = self._receive_param
         param.user_data = request
-        return request.follow(ucp_tag_msg_recv_nbx(self.ucp, view, view.nbytes, probe_result.handle, param))
+        return request.follow(ucp_tag_msg_recv_nbx(self.ucp, view, view.nbytes, probe_result.handle, param), param)
 
     @in_turn
     def cancel_inflight_requests(self) -> int:
@@ -303,7 +303,7 @@ class Worker(Closable, Home):
         request = Request(self)
         param = self._send_param
         param.user_data = request
-        return request.follow(ucp_worker_flush_nbx(self.ucp, param))
+        return request.follow(ucp_worker_flush_nbx(self.ucp, param), param)
 
     @in_turn
     def fence(self) -> None:

@@ -11,6 +11,7 @@ from amoeba.fabric.queues.counters import Counter
 from amoeba.testing.expectations import expect_equal, expect_error
 from amoeba.testing.pages.fi_cntr import becomes
 from amoeba.testing.pages.fi_endpoint import page
+from amoeba.testing.pages.fi_msg import aligned
 from amoeba.testing.pages.fi_rma import pattern
 from amoeba.testing.pair import Initiator, Listener, Pair
 
@@ -120,15 +121,16 @@ def long_messages_meet_shared_receives(pair: Pair) -> None:
 
 @page("SHARED CONTEXTS", "One buffer may take messages for several endpoints.", needs=_NEEDS)
 def a_multi_receive_takes_messages_for_all_endpoints(pair: Pair) -> None:
-    """Three messages side by side; all of the buffer is then used up, which the last one says."""
-    shared, buffer = _shared(pair), bytearray(24)
+    """Three messages 64 bytes apart; all of the buffer is then used up, which the last one says."""
+    shared, buffer = _shared(pair), aligned(2 * 64 + 8)
     shared.context.recv(buffer, context="pool", flags=OpFlags.FI_MULTI_RECV)
     shared.get(pair, *((index % 2, pattern(8, index)) for index in range(3)))
     first, last = shared.sides[0].finish_all(2)
     (second,) = shared.sides[1].finish_all(1)
     given_back = [bool(entry.flags & Caps.FI_MULTI_RECV) for entry in (first, second, last)]
     expect_equal("FI_MULTI_RECV", given_back, [False, False, True])
-    expect_equal("buffer", bytes(buffer), b"".join(pattern(8, index) for index in range(3)))
+    received = [bytes(buffer[64 * index : 64 * index + 8]) for index in range(3)]
+    expect_equal("buffer", received, [pattern(8, index) for index in range(3)])
 
 
 @page("SHARED CONTEXTS", "Counters are those of the endpoint.", needs=_NEEDS)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from amoeba.transport.posting import INLINE_SIZE
 from amoeba.ucp.active_messages import Handler
 from amoeba.ucp.calls.endpoints import checked_endpoint
 from amoeba.ucp.calls.workers import checked_worker
@@ -32,6 +33,7 @@ _NUMBERS = 1 << 16
 _number = unsigned(16)
 _unsigned = unsigned(32)
 _NO_HEADER = memoryview(b"")
+_BYTES = (bytes, bytearray)
 
 
 def _checked(worker: Worker) -> Worker:
@@ -102,6 +104,25 @@ def ucp_am_send_nbx(
     NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, EXCEEDS_LIMIT with UCP_AM_SEND_FLAG_EAGER above 16 MiB, and with
     what the endpoint has failed.
     """
+    if (
+        param is None
+        and ep.__class__ is Endpoint
+        and buffer.__class__ in _BYTES
+        and id.__class__ is header_length.__class__ is count.__class__ is int
+        and not header_length
+        and 0 <= id < _NUMBERS
+        and 0 < count <= INLINE_SIZE
+        and count == len(buffer)
+        and ep.failure is None
+        and not ep.closed
+        and ep.wired
+        and isinstance(worker := ep.worker, Worker)
+        and count <= (messages := worker.active_messages).most_inline
+        and (entry := ep.messages.entry_now()) is not None
+    ):
+        # one number without a header, to a peer that knows who sends
+        messages.send_number(ep, entry, id, int.from_bytes(buffer, "little"), count)
+        return None
     read = read_param(param)
     view = bytes_of(header, SIZE("header_length", header_length), name="header") if header_length else _NO_HEADER
     return _send(ep, id, view, buffer, count, read.datatype, read.flags, read, old=False)
@@ -121,11 +142,11 @@ def _send(
 ) -> Handle | None:
     worker = checked_endpoint(ep).worker
     assert isinstance(worker, Worker)
-    if not worker.context.features & _AM:
+    messages = worker.active_messages
+    if not messages.allowed:
         worker.context.need(_AM, "an active message")
     if id.__class__ is not int or not 0 <= id < _NUMBERS:
         id = int(_number("id", id))
-    messages = worker.active_messages
     if header.nbytes > messages.most_header:
         raise invalid_param(f"header_length: expected at most {messages.most_header}, got {header.nbytes}")
     ep.check()

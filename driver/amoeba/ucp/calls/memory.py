@@ -100,9 +100,10 @@ def ucp_mem_advise(context: Context, memh: Memory, params: ucp_mem_advise_params
         raise invalid_param(f"params: {taken.length} bytes at {start:#x} are not all in {memory!r}")
 
 
-def ucp_rkey_pack(context: Context, memh: Memory) -> bytes:
-    """The key of mapped memory, packed: what peers need beside the address."""
-    return checked_memory(context, memh).pack()
+def ucp_rkey_pack(context: Context, memh: Memory) -> tuple[bytes, int]:
+    """(the key of mapped memory, packed, its length): what peers need beside the address."""
+    packed = checked_memory(context, memh).pack()
+    return packed, len(packed)
 
 
 def ucp_rkey_buffer_release(rkey_buffer: bytes) -> None:

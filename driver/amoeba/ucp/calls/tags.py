@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from amoeba.transport.posting import INLINE_SIZE
 from amoeba.ucp.calls.arguments import U64, checked_endpoint
 from amoeba.ucp.calls.workers import checked_worker
 from amoeba.ucp.constants import ucp_feature
@@ -12,7 +13,7 @@ from amoeba.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
 from amoeba.ucp.requests import Request, request_of
 from amoeba.ucp.status import UcsStatus, invalid_param, wrong_type
 from amoeba.ucp.structures import ucp_request_param_t, ucp_tag_recv_info
-from amoeba.ucp.tags import TagMessage, TagReceive
+from amoeba.ucp.tags import TagMessage, TagReceive, Tags
 from amoeba.ucp.worker import Worker
 
 __all__ = [
@@ -31,31 +32,35 @@ __all__ = [
     "ucp_tag_send_sync_nbx",
 ]
 
+_BYTES = (bytes, bytearray)
+_number = int.from_bytes
 _TAG = ucp_feature.UCP_FEATURE_TAG
 
 
-def _sender(ep: Any, tag: Any) -> tuple[Worker, int]:
-    """The worker of an endpoint that can send, and the tag."""
+def _sender(ep: Any, tag: Any) -> tuple[Tags, int]:
+    """The tagged messages of an endpoint's worker, and the tag."""
     worker = checked_endpoint(ep).worker
     worker.context.need(_TAG, "a tagged message")
-    assert isinstance(worker, Worker)
-    return worker, tag if tag.__class__ is int and not tag >> 64 else U64("tag", tag)
+    tags: Tags = worker.tags
+    return tags, tag if tag.__class__ is int and not tag >> 64 else U64("tag", tag)
 
 
-def _receiver(worker: Any) -> Worker:
-    if worker.__class__ is not Worker or worker.closed:
+def _receiver(worker: Any) -> Tags:
+    """The tagged messages of a worker that can be used."""
+    if worker.__class__ is not Worker or worker.closed or worker.tags is None:
         checked_worker(worker)
-    worker.context.need(_TAG, "a tagged message")
-    return worker  # type: ignore[no-any-return]
+        worker.context.need(_TAG, "a tagged message")
+    tags: Tags = worker.tags
+    return tags
 
 
 def _send(
     ep: Endpoint, buffer: Any, count: int, datatype: int, tag: int, read: ReadParam, *, sync: bool = False
 ) -> Request | None:
-    worker, tag = _sender(ep, tag)
+    tags, tag = _sender(ep, tag)
     layout = source(buffer, count, datatype)
     try:
-        return worker.tags.send(ep, layout, tag, read, sync=sync)
+        return tags.send(ep, layout, tag, read, sync=sync)
     finally:
         layout.finish()
 
@@ -82,6 +87,24 @@ def ucp_tag_send_nbx(
     A message of up to a packet is over when it has been copied, or is delivered; a longer one when it has been read.
     Raises INVALID_PARAM, NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, and with what the endpoint has failed.
     """
+    if (
+        param is None
+        and ep.__class__ is Endpoint
+        and buffer.__class__ in _BYTES
+        and count.__class__ is int
+        and 0 < count <= INLINE_SIZE
+        and count <= len(buffer)
+        and tag.__class__ is int
+        and not tag >> 64
+        and ep.failure is None
+        and not ep.closed
+        and (tags := ep.worker.tags) is not None
+        and (entry := (lane := ep.tagged).entry_now()) is not None
+    ):
+        # one number, to a peer that is known
+        number = _number(buffer if count == len(buffer) else buffer[:count], "little")
+        tags.send_number(lane, entry, count, number, tag)
+        return None
     read = DEFAULTS if param is None else read_param(param)
     return _send(ep, buffer, count, read.datatype, tag, read)
 
@@ -104,10 +127,10 @@ def ucp_tag_send_sync_nbx(
 def _receive(
     worker: Worker, buffer: Any, count: int, datatype: int, tag: int, tag_mask: int, read: ReadParam
 ) -> Request | None:
-    worker = _receiver(worker)
+    tags = _receiver(worker)
     if tag.__class__ is not int or tag_mask.__class__ is not int or (tag | tag_mask) >> 64:
         tag, tag_mask = U64("tag", tag), U64("tag_mask", tag_mask)
-    return worker.tags.receive(destination(buffer, count, datatype), tag, tag_mask, read)
+    return tags.receive(destination(buffer, count, datatype), tag, tag_mask, read)
 
 
 def ucp_tag_recv_nb(
@@ -169,7 +192,7 @@ def ucp_tag_probe_nb(
     Makes no progress. With ``remove`` it is for :func:`ucp_tag_msg_recv_nbx` alone from now on; else what is returned
     says only that it is there.
     """
-    found = _receiver(worker).tags.probe(U64("tag", tag), U64("tag_mask", tag_mask), remove=bool(remove))
+    found = _receiver(worker).probe(U64("tag", tag), U64("tag_mask", tag_mask), remove=bool(remove))
     return (None, None) if found is None else found
 
 
@@ -193,12 +216,12 @@ def ucp_tag_msg_recv_nbx(
 def _receive_message(
     worker: Worker, buffer: Any, count: int, datatype: int, message: TagMessage, read: ReadParam
 ) -> Request | None:
-    worker = _receiver(worker)
+    tags = _receiver(worker)
     if not isinstance(message, TagMessage):
         raise wrong_type("message", "what ucp_tag_probe_nb() has removed", message)
     if message.worker is not worker or message.claim is None:
         raise invalid_param("message: expected what a probe of this worker has removed, and nobody has received")
-    return worker.tags.receive_message(message, destination(buffer, count, datatype), read)
+    return tags.receive_message(message, destination(buffer, count, datatype), read)
 
 
 def ucp_tag_recv_request_test(request: Any) -> tuple[UcsStatus, ucp_tag_recv_info]:
@@ -206,13 +229,15 @@ def ucp_tag_recv_request_test(request: Any) -> tuple[UcsStatus, ucp_tag_recv_inf
     found = request_of(request)
     if not isinstance(found, TagReceive):
         raise wrong_type("request", "a request of a tagged receive", request)
-    return found.code, found.info
+    return found.code, found.info if found.done else ucp_tag_recv_info(0, 0)
 
 
 def ucp_request_test(request: Any) -> tuple[UcsStatus, ucp_tag_recv_info]:
     """(status of any request, what is known of its message if it is a tagged receive). Deprecated."""
     found = request_of(request)
-    return found.code, found.info if isinstance(found, TagReceive) else ucp_tag_recv_info(0, 0)
+    if isinstance(found, TagReceive) and found.done:
+        return found.code, found.info
+    return found.code, ucp_tag_recv_info(0, 0)
 
 
 def _of_own(req: Any) -> ReadParam:

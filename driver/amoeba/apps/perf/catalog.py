@@ -1,0 +1,70 @@
+"""The tests by their names: UCP's are those of ``ucx_perftest`` (``src/tools/perf/perftest.c`` of UCX 1.12.1)."""
+
+import enum
+from dataclasses import dataclass
+
+__all__ = ["APIS", "PerfTest", "TestKind", "tests_of"]
+
+APIS = ("ucp",)
+"""Whose tests there are."""
+
+
+class TestKind(enum.Enum):
+    """Who sends to whom. What is told of a ping-pong is half a round trip."""
+
+    __test__ = False
+
+    PING_PONG = enum.auto()
+    """Both sides in turns: UCX_PERF_TEST_TYPE_PINGPONG."""
+    ONE_WAY = enum.auto()
+    """The client alone, with several under way: UCX_PERF_TEST_TYPE_STREAM_UNI."""
+
+
+@dataclass(frozen=True)
+class PerfTest:
+    """A test of an API."""
+
+    api: str
+    name: str
+    command: str
+    """What it does: ``tag``, ``put``, ``fadd`` ..."""
+    kind: TestKind
+    description: str
+    time: str
+    """What the time of an iteration is called: ``latency`` or ``overhead``."""
+    window: int
+    """Operations under way unless it is told otherwise."""
+
+    @property
+    def factor(self) -> int:
+        """Operations of an iteration, one behind the other."""
+        return 2 if self.kind is TestKind.PING_PONG else 1
+
+
+def _ucp(name: str, command: str, description: str, time: str, window: int = 1) -> PerfTest:
+    kind = TestKind.PING_PONG if name.endswith("_lat") else TestKind.ONE_WAY
+    return PerfTest("ucp", name, command, kind, description, time, window)
+
+
+_TESTS = (
+    _ucp("tag_lat", "tag", "tag match latency", "latency"),
+    _ucp("tag_bw", "tag", "tag match bandwidth", "overhead", 32),
+    _ucp("tag_sync_lat", "tag_sync", "tag sync match latency", "latency"),
+    _ucp("tag_sync_bw", "tag_sync", "tag sync match bandwidth", "overhead", 32),
+    _ucp("ucp_put_lat", "put", "put latency", "latency"),
+    _ucp("ucp_put_bw", "put", "put bandwidth", "overhead", 32),
+    _ucp("ucp_get", "get", "get latency / bandwidth / message rate", "latency"),
+    _ucp("ucp_add", "add", "atomic add bandwidth / message rate", "overhead"),
+    _ucp("ucp_fadd", "fadd", "atomic fetch-and-add latency / bandwidth / rate", "latency"),
+    _ucp("ucp_swap", "swap", "atomic swap latency / bandwidth / rate", "latency"),
+    _ucp("ucp_cswap", "cswap", "atomic compare-and-swap latency / bandwidth / rate", "latency"),
+    _ucp("stream_bw", "stream", "stream bandwidth", "overhead"),
+    _ucp("stream_lat", "stream", "stream latency", "latency"),
+    _ucp("ucp_am_lat", "am", "am latency", "latency"),
+    _ucp("ucp_am_bw", "am", "am bandwidth / message rate", "overhead", 32),
+)
+
+
+def tests_of(api: str) -> dict[str, PerfTest]:
+    """The tests of an API by name, in the order in which its own program lists them."""
+    return {test.name: test for test in _TESTS if test.api == api}

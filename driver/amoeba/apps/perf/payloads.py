@@ -1,0 +1,59 @@
+"""What messages hold, so that it can be checked which one has come."""
+
+import functools
+
+import numpy as np
+
+__all__ = ["Findings", "Payloads"]
+
+_FEW = 8
+_PERIODS = (7, 11, 13)
+
+
+class Payloads:
+    """The contents of messages by their number: random bytes that come again after a few messages.
+
+    Those that lie in the same place one after the other, ``places`` messages apart, are different, and none begins
+    as memory does that nobody has written: their last byte is never 0.
+    """
+
+    def __init__(self, size: int, places: int) -> None:
+        self.size = size
+        self.period = next((period for period in _PERIODS if places % period), _PERIODS[0])
+        self.contents = [_content(size, index) for index in range(self.period)]
+
+    def of(self, number: int) -> bytes:
+        return self.contents[number % self.period]
+
+
+@functools.cache
+def _content(size: int, index: int) -> bytes:
+    if not size:
+        return b""
+    drawn: bytes = np.random.default_rng(index).bytes(size - 1)
+    return drawn + bytes([index + 1])
+
+
+class Findings:
+    """What a check has found wrong: the first few of it, and how much there was."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []
+
+    def add(self, what: str) -> None:
+        self.count += 1
+        if len(self.first) < _FEW:
+            self.first.append(what)
+
+    def expect(self, found: object, expected: object, what: str) -> None:
+        """Note it if two things are not the same; long ones are not shown."""
+        if found != expected:
+            self.add(f"{what}: expected {_shown(expected)}, got {_shown(found)}")
+
+
+def _shown(thing: object) -> str:
+    if isinstance(thing, bytes | bytearray | memoryview):
+        data = bytes(thing)
+        return f"{data[:8].hex()}{'...' if len(data) > 8 else ''} ({len(data)} bytes)"
+    return repr(thing)

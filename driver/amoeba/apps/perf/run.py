@@ -1,0 +1,184 @@
+"""Runs of tests: both sides in this process, or one here and the other in another process."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from amoeba.apps.perf.meter import Clock, Meter, PerfResult
+from amoeba.apps.perf.plan import PerfPlan
+from amoeba.apps.perf.sides import Bench, Side, Steps
+from amoeba.apps.perf.ucp_tests import UcpBench
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.devices.bootstrap import Rendezvous
+from amoeba.nic.nic import Nic
+
+__all__ = ["BENCHES", "PATIENCE", "answer_plans", "run_plans"]
+
+BENCHES: dict[str, type[Bench]] = {"ucp": UcpBench}
+"""Of each API."""
+PATIENCE = 60.0
+"""Seconds without any progress until a run is given up."""
+_OFTEN = 256
+"""Turns without progress between looks at the clock and at the other process."""
+_CYCLE_ACCURATE = "rtl"
+
+Report = Callable[[PerfPlan, PerfResult], object]
+Progress = Callable[[PerfPlan, int], object]
+
+
+def run_plans(
+    plans: Sequence[PerfPlan],
+    kinds: Sequence[str],
+    *,
+    rendezvous: Rendezvous | None = None,
+    begin: Callable[[PerfPlan, tuple[str, ...]], object] | None = None,
+    report: Report | None = None,
+    progress: Progress | None = None,
+) -> Iterator[PerfResult]:
+    """Measure one plan after the other, all of one API, as their client; a generator of what each comes to.
+
+    Parameters
+    ----------
+    kinds : sequence of str
+        What kinds of NIC: two, the client's first; with a rendezvous this process' own alone.
+    rendezvous : Rendezvous, optional
+        The process that answers, in :func:`answer_plans`; without one this process has both sides.
+    begin : callable, optional
+        Told each plan, and the names of the NICs, before it is run.
+    report : callable, optional
+        Told the plan and its result so far each second.
+    progress : callable, optional
+        Told the plan and the number of iterations that are over since its last call.
+
+    KeyboardInterrupt ends the run that it comes into: its result is the last one, and says so. Raises the error of
+    any operation that fails, FI_ETIMEDOUT when nothing happens for a minute, FI_ECONNABORTED when the other process
+    is gone.
+    """
+    accurate = rendezvous is None and all(kind == _CYCLE_ACCURATE for kind in kinds)
+    with _opened(plans[0].api, kinds, rendezvous) as bench:
+        names = tuple(nic.device.name for nic in bench.nics)
+        for plan in plans:
+            if begin is not None:
+                begin(plan, names)
+            meter = Meter(
+                plan,
+                _clock(bench.nics[0]) if accurate else None,
+                None if report is None else lambda result, plan=plan: report(plan, result),  # type: ignore[misc]
+                None if progress is None else lambda done, plan=plan: progress(plan, done),  # type: ignore[misc]
+            )
+            try:
+                if rendezvous is None:
+                    errors = _run_both(bench, plan, meter)
+                else:
+                    errors = _run_client(bench, plan, meter, rendezvous)
+            except KeyboardInterrupt:
+                meter.stop()
+                yield dataclasses.replace(meter.result(), interrupted=True)
+                return
+            yield dataclasses.replace(meter.result(), verified=plan.verify and not errors, errors=tuple(errors))
+        if rendezvous is not None:
+            rendezvous.exchange(None)
+
+
+def answer_plans(
+    kind: str, rendezvous: Rendezvous, begin: Callable[[PerfPlan, tuple[str, ...]], object] | None = None
+) -> int:
+    """Be the server of the client at a rendezvous until that has no more plans; how many there were.
+
+    Raises as :func:`run_plans`, and FI_EINVAL for a plan that makes no sense.
+    """
+    count = 0
+    with contextlib.ExitStack() as exits:
+        benches: dict[str, Bench] = {}
+        while (told := rendezvous.exchange(None)[1]) is not None:
+            plan = PerfPlan.from_told(told)
+            if plan.api not in benches:
+                benches[plan.api] = exits.enter_context(_opened(plan.api, [kind], rendezvous))
+            bench = benches[plan.api]
+            if begin is not None:
+                begin(plan, (bench.nics[0].device.name,))
+            _run_server(bench, plan, rendezvous)
+            count += 1
+    return count
+
+
+@contextlib.contextmanager
+def _opened(api: str, kinds: Sequence[str], rendezvous: Rendezvous | None) -> Iterator[Bench]:
+    with contextlib.closing(BENCHES[api].open(kinds, None if rendezvous is None else rendezvous.host)) as bench:
+        yield bench
+
+
+def _clock(nic: Nic) -> Clock:
+    device: Any = nic.device
+    return Clock(lambda: device.cycles, nic.parameters.clock_hz)
+
+
+def _run_both(bench: Bench, plan: PerfPlan, meter: Meter) -> list[str]:
+    """Both sides in turns; what was found wrong."""
+    with contextlib.ExitStack() as exits:
+        client = exits.enter_context(contextlib.closing(bench.client(plan)))
+        server = exits.enter_context(contextlib.closing(bench.server(plan)))
+        told = client.greeting(), server.greeting()
+        client.connect(told[1])
+        server.connect(told[0])
+        roles = [client.role(meter)]
+        if (answering := server.role()) is not None:
+            roles.append(answering)
+        _run([client, server], roles)
+        server.verify()
+        return client.findings.first + server.findings.first
+
+
+def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvous) -> list[str]:
+    """The client's side; what was found wrong by both."""
+    rendezvous.exchange(plan.told())
+    with contextlib.closing(bench.client(plan)) as client:
+        client.connect(rendezvous.exchange(client.greeting())[0])
+        role = client.role(meter)
+        rendezvous.exchange("ready")
+        _run([client], [role], rendezvous)
+        rendezvous.exchange("over", idle=client.progress)
+        found: list[str] = rendezvous.exchange([], idle=client.progress)[0]
+        return client.findings.first + found
+
+
+def _run_server(bench: Bench, plan: PerfPlan, rendezvous: Rendezvous) -> None:
+    """The server's side."""
+    with contextlib.closing(bench.server(plan)) as server:
+        server.connect(rendezvous.exchange(server.greeting())[1])
+        role = server.role()
+        rendezvous.exchange("ready")
+        if role is not None:
+            _run([server], [role], rendezvous)
+        rendezvous.exchange("over", idle=server.progress)
+        server.verify()
+        rendezvous.exchange(server.findings.first, idle=server.progress)
+
+
+def _run(sides: Sequence[Side], roles: Iterable[Steps], rendezvous: Rendezvous | None = None) -> None:
+    """Let all roles come to their ends, while all sides make progress."""
+    waiting = list(roles)
+    over = object()
+    turns, since = 0, time.monotonic()
+    while waiting:
+        moved = 0
+        for side in sides:
+            moved += side.progress()
+        for role in tuple(waiting):
+            if next(role, over) is over:
+                waiting.remove(role)
+                moved += 1
+        if moved:
+            turns = 0
+            continue
+        turns += 1
+        if turns == 1:
+            since = time.monotonic()
+        elif not turns % _OFTEN:
+            if rendezvous is not None:
+                rendezvous.check()
+            if time.monotonic() - since > PATIENCE:
+                raise fabric_error(Errno.FI_ETIMEDOUT, f"nothing has happened for {PATIENCE:g} s")
