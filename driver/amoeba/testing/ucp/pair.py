@@ -129,7 +129,7 @@ class Pair:
         held = bytearray(content)
         memh = ucp.ucp_mem_map(owner.context, ucp.ucp_mem_map_params_t(address=held, length=len(held), **params))
         self.keep(lambda: None if memh.closed else ucp.ucp_mem_unmap(owner.context, memh))
-        rkey = ucp.ucp_ep_rkey_unpack(self.near.ep if ep is None else ep, ucp.ucp_rkey_pack(owner.context, memh))
+        rkey = ucp.ucp_ep_rkey_unpack(self.near.ep if ep is None else ep, ucp.ucp_rkey_pack(owner.context, memh)[0])
         self.keep(lambda: None if rkey.closed else ucp.ucp_rkey_destroy(rkey))
         address = ucp.ucp_mem_query(memh, ucp.ucp_mem_attr_t()).address
         assert address is not None

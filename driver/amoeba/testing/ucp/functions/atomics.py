@@ -186,7 +186,7 @@ def fetch_calls_back_when_the_result_is_there(pair: Pair) -> None:
 def fetches_are_one_after_the_other(pair: Pair) -> None:
     """Those of two workers on two NICs on one number: every value is fetched once."""
     region = number(pair, 0, 8)
-    other = ucp.ucp_ep_rkey_unpack(pair.far.connect(pair.far), ucp.ucp_rkey_pack(pair.far.context, region.memh))
+    other = ucp.ucp_ep_rkey_unpack(pair.far.connect(pair.far), ucp.ucp_rkey_pack(pair.far.context, region.memh)[0])
     pair.keep(lambda: ucp.ucp_ep_close_nb(other.endpoint, int(ucp.UCP_EP_CLOSE_MODE_FLUSH)))
     results, requests = [bytearray(8) for _ in range(12)], []
     for index, result in enumerate(results):

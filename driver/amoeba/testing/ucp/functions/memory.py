@@ -40,7 +40,7 @@ def memory_is_allocated(pair: Pair) -> None:
     assert found.address is not None
     assert found.length is not None
     expect(found.length >= 100, f"expected at least 100 bytes, got {found.length}")
-    rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, memh))
+    rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, memh)[0])
     pair.keep(lambda: ucp.ucp_rkey_destroy(rkey))
     expect_equal("put", outcome(pair, by_put_nb, pair.near.ep, b"allocated", 9, found.address, rkey), OK)
     back = bytearray(9)
@@ -57,7 +57,7 @@ def memory_is_registered_where_it_is(pair: Pair) -> None:
     held = bytearray(20)
     memh = ucp.ucp_mem_map(pair.far.context, Params(address=held, length=16))
     pair.keep(lambda: ucp.ucp_mem_unmap(pair.far.context, memh))
-    rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, memh))
+    rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, memh)[0])
     pair.keep(lambda: ucp.ucp_rkey_destroy(rkey))
     start = address_of(view_of(held))
     expect_equal("put", outcome(pair, by_put_nb, pair.near.ep, b"here", 4, start + 12, rkey), OK)
@@ -105,7 +105,7 @@ def memory_can_be_mapped_twice(pair: Pair) -> None:
     """Each mapping has a key of its own; one is unmapped, the other goes on."""
     held = bytearray(16)
     one, other = (ucp.ucp_mem_map(pair.far.context, Params(address=held, length=16)) for _ in range(2))
-    rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, other))
+    rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, other)[0])
     pair.keep(lambda: ucp.ucp_rkey_destroy(rkey))
     ucp.ucp_mem_unmap(pair.far.context, one)
     start = address_of(view_of(held))
@@ -198,8 +198,8 @@ def advice_is_about_mapped_memory(pair: Pair) -> None:
 def a_packed_key_is_enough(pair: Pair) -> None:
     """As bytes, of another buffer, twice; each memory has its own."""
     region, other = pair.memory(8), pair.memory(8)
-    packed = ucp.ucp_rkey_pack(pair.far.context, region.memh)
-    expect(packed != ucp.ucp_rkey_pack(pair.far.context, other.memh), "two memories have one key")
+    packed = ucp.ucp_rkey_pack(pair.far.context, region.memh)[0]
+    expect(packed != ucp.ucp_rkey_pack(pair.far.context, other.memh)[0], "two memories have one key")
     for _ in range(2):
         rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, bytes(bytearray(packed)))
         expect_equal("put", outcome(pair, by_put_nb, pair.near.ep, b"12345678", 8, region.address, rkey), OK)
@@ -213,14 +213,14 @@ def a_key_is_packed_by_its_context(pair: Pair) -> None:
     region = pair.memory(8)
     for context, memh in ((pair.near.context, region.memh), (pair.far.context, None)):
         with expect_status(f"{memh!r}", INVALID):
-            ucp.ucp_rkey_pack(context, memh)  # type: ignore[arg-type]  # that is what is tried
+            ucp.ucp_rkey_pack(context, memh)[0]  # type: ignore[arg-type]  # that is what is tried
 
 
 @buffer_release.says(2960, "This routine releases the buffer that was allocated using ucp_rkey_pack().")
 def a_packed_key_is_released(pair: Pair) -> None:
     """What was unpacked goes on; what is no packed key is INVALID_PARAM."""
     region = pair.memory(8)
-    packed = ucp.ucp_rkey_pack(pair.far.context, region.memh)
+    packed = ucp.ucp_rkey_pack(pair.far.context, region.memh)[0]
     rkey = ucp.ucp_ep_rkey_unpack(pair.near.ep, packed)
     ucp.ucp_rkey_buffer_release(packed)
     expect_equal("put", outcome(pair, by_put_nb, pair.near.ep, b"12345678", 8, region.address, rkey), OK)
@@ -236,7 +236,7 @@ def a_packed_key_is_released(pair: Pair) -> None:
 )
 def only_packed_keys_are_unpacked(pair: Pair) -> None:
     """Bytes that are none, or too few: INVALID_PARAM."""
-    packed = ucp.ucp_rkey_pack(pair.far.context, pair.memory(8).memh)
+    packed = ucp.ucp_rkey_pack(pair.far.context, pair.memory(8).memh)[0]
     for what in (b"", packed[:-1], bytes(len(packed))):
         with expect_status(f"{what!r}", INVALID):
             ucp.ucp_ep_rkey_unpack(pair.near.ep, what)
@@ -288,7 +288,7 @@ def addresses_outside_are_invalid(pair: Pair) -> None:
 def a_destroyed_key_cannot_be_used(pair: Pair) -> None:
     """Nor destroyed again; another of the same memory goes on."""
     region = pair.memory(8)
-    other = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, region.memh))
+    other = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, region.memh)[0])
     ucp.ucp_rkey_destroy(other)
     with expect_status("destroying it again", INVALID):
         ucp.ucp_rkey_destroy(other)

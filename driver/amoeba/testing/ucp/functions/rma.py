@@ -421,7 +421,7 @@ def data_is_there_when_it_is_said(pair: Pair, call: Call) -> None:
 def what_cannot_be_meant_does_nothing(pair: Pair, call: Call) -> None:
     """A short buffer, an address of more than 64 bits, no key, a destroyed one, no endpoint."""
     region = pair.memory(b"untouched" + bytes(7))
-    gone = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, region.memh))
+    gone = ucp.ucp_ep_rkey_unpack(pair.near.ep, ucp.ucp_rkey_pack(pair.far.context, region.memh)[0])
     ucp.ucp_rkey_destroy(gone)
     near, place, key = pair.near.ep, region.address, region.rkey
     for what, arguments in (
