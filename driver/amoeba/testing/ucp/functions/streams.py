@@ -576,7 +576,12 @@ def endpoints_with_data_are_told(pair: Pair) -> None:
     expect_equal("before", ucp.ucp_stream_worker_poll(far.worker, 4, 0), [])
     pair.finish(by_nbx(near.ep, b"data", 4))
     found: list[Any] = []
-    pair.wait(lambda: found.extend(ucp.ucp_stream_worker_poll(far.worker, 4, 0)) or found, "an endpoint")
+
+    def look() -> bool:
+        found.extend(ucp.ucp_stream_worker_poll(far.worker, 4, 0))
+        return bool(found)
+
+    pair.wait(look, "an endpoint")
     expect_equal("endpoints", [(each.ep is far.ep, each.user_data) for each in found], [(True, "mine")])
     expect_equal("data", received(pair, 4, far.ep), b"data")
     expect_equal("when all was read", ucp.ucp_stream_worker_poll(far.worker, 4, 0), [])
