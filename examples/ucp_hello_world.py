@@ -73,8 +73,10 @@ class HelloWorld:
     def send(self, ep: Any, data: bytes) -> None:
         """Send a message. Raises Failure if the other end is gone."""
         memory = ucp.ucp_request_param_t(memory_type=self.options.m)
+        # A simulated NIC dies with its process: a failure that is emulated next must not take the message with it.
+        post = ucp.ucp_tag_send_sync_nbx if self.options.e == "recv" else ucp.ucp_tag_send_nbx
         try:
-            status = self.wait(ucp.ucp_tag_send_nbx(ep, data, len(data), TAG, memory))
+            status = self.wait(post(ep, data, len(data), TAG, memory))
         except ucp.UcsError as error:
             status = error.status
         if status is not ucp.UcsStatus.UCS_OK:
@@ -143,7 +145,6 @@ def run_client(end: HelloWorld, connection: socket.socket) -> None:
     try:
         end.send(ep, LENGTH.pack(len(end.address)) + end.address)
         if end.options.e == "recv":
-            end.flush(ep)  # a simulated NIC dies with its process: the server is to have the address
             print("emulating a failure before the message is received", flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
         text = end.receive().decode()

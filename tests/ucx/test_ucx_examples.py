@@ -10,18 +10,22 @@ import pytest
 from ucx_parties import PATIENCE
 
 _ROOT = Path(__file__).resolve().parents[2]
+_started: "list[subprocess.Popen[str]]" = []
+"""Examples of the test that runs."""
 
 
 def start(name: str, *options: str, **variables: str) -> "subprocess.Popen[str]":
     """An example in a process of its own."""
     folders = os.pathsep.join(str(_ROOT / each) for each in ("model", "hw", "sim", "driver"))
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-u", str(_ROOT / "examples" / name), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "PYTHONPATH": folders, **variables},
     )
+    _started.append(process)
+    return process
 
 
 def over(process: "subprocess.Popen[str]") -> tuple[str, int]:
@@ -55,6 +59,16 @@ def hello(*options: str, **variables: str) -> tuple[tuple[str, int], tuple[str, 
     line_with(server, "waiting for a client")
     client = start("ucp_hello_world.py", "-n", "127.0.0.1", "-p", port, *options, **variables)
     return over(server), over(client)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """A test that fails leaves no process behind."""
+    yield
+    while _started:
+        process = _started.pop()
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("options", [(), ("-w", "-s", "100"), ("-f", "-s", "5000"), ("-b", "-c", "-m", "host")])
