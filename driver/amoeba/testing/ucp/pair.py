@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from amoeba_model.impairments import PERFECT, Impairments
+
 import amoeba.ucp as ucp
 from amoeba.nic.nic import Retransmission
 from amoeba.testing.expectations import expect_equal
 from amoeba.ucp.adapter import Adapter, Adapters, open_adapters
-from amoeba_model.impairments import PERFECT, Impairments
 
 __all__ = ["ALL_FEATURES", "Entity", "Pair", "Region", "open_pair"]
 
