@@ -131,7 +131,8 @@ def _libfabric() -> Iterator[_Side]:
             _repeated(lambda: endpoint.tsend(data, peer, _TAG)), taken, before=receive, after=received
         )
         works["tagged receive"] = _Work(receive, received, between=send, after=taken)
-        works["active message"] = _Work(
+        works["tagged send, with a structure"] = works["tagged send"]
+        works["active message"] = works["active message, with a structure"] = _Work(
             _repeated(lambda: endpoint.send(data, peer)), taken, before=receive_untagged, after=received
         )
         yield _Side(works, settle)
@@ -191,9 +192,13 @@ def _ucp() -> Iterator[_Side]:
         works = {name: _Work(_repeated(call), taken, before=flush) for name, call in calls.items()}
         works["tagged send"] = _Work(send, taken, before=receive, after=received)
         works["tagged receive"] = _Work(receive, received, between=send, after=taken)
-        works["active message"] = _Work(
-            _repeated(lambda: ucp.ucp_am_send_nbx(ep, _AM_ID, None, 0, data, 8, None)), taken, after=received
+        told = ucp.ucp_request_param_t(cb=lambda *_: None, user_data=ep, flags=0)
+        works["tagged send, with a structure"] = works["tagged send"]._replace(
+            post=_repeated(lambda: ucp.ucp_tag_send_nbx(ep, data, 8, _TAG, told))
         )
+        for name, param in (("active message", None), ("active message, with a structure", told)):
+            call = functools.partial(ucp.ucp_am_send_nbx, ep, _AM_ID, None, 0, data, 8, param)
+            works[name] = _Work(_repeated(call), taken, after=received)
         yield _Side(works, settle)
 
 

@@ -250,38 +250,80 @@ def test_gets_do_and_refuse_the_same_on_both_paths(arena, seed):
         assert found[0] == found[1], (seed, number, target, size, address, rkey, param)
 
 
+class Number(int):
+    """A whole number that no straight path takes."""
+
+
+def both_ways(chance, lane, send):
+    """What ``send`` does or raises, of a count that a straight path takes and of one that it does not."""
+    data = either(chance, chance.randbytes(chance.randrange(1, 10)), None, "text")
+    data = bytearray(data) if isinstance(data, bytes) and chance.random() < 0.3 else data
+    size = either(chance, len(data) if data else 1, 0, 3, 2**65, -1)
+    found = []
+    for count in (size, Number(size)):
+        posted = lane.posted
+        try:
+            found.append(send(data, count))
+        except ucp.UcsError as error:
+            assert lane.posted == posted
+            found.append((type(error), str(error)))
+    assert found[0] == found[1], (data, size)
+    return found[0]
+
+
 @pytest.mark.parametrize("seed", range(2))
-def test_active_messages_do_and_refuse_the_same_on_both_paths(models, seed):
+def test_active_messages_do_and_refuse_the_same_on_both_paths(arena, seed):
     chance = random.Random(seed)
-    sender, receiver = Entity(models[0]), Entity(models[1])
-    sender.connect(receiver)
-    came = []
+    sender, receiver, came = arena.sender, arena.receiver, []
 
     def handler(arg, header, header_length, data, length, param):
         came.append((header_length, length, None if data is None else bytes(data), int(param.recv_attr)))
 
     ucp.ucp_worker_set_am_recv_handler(receiver.worker, ucp.ucp_am_handler_param_t(id=65535, cb=handler))
     for number in range(100):
-        data = either(chance, bytes(chance.randrange(256) for _ in range(chance.randrange(1, 10))), None, "text")
-        data = bytearray(data) if isinstance(data, bytes) and chance.random() < 0.3 else data
-        size = either(chance, len(data) if data else 1, 0, 3, 2**65, -1, 1.0)
         ident = either(chance, 65535, 65536, -1, None)
         header = either(chance, (None, 0), (b"head", 4), (None, 1), (None, -1))
-        found = []
-        for param in (None, ucp.ucp_request_param_t()):  # a structure is never taken by the straight path
+        param = chance.choice((None, param_of(chance, arena, CONTIG[1], None), "param"))
+        if isinstance(param, ucp.ucp_request_param_t):
+            param.flags = chance.choice((param.flags, ucp.UCP_AM_SEND_FLAG_EAGER, ucp.UCP_AM_SEND_FLAG_REPLY))
+
+        def send(data, count):
             came.clear()
-            lane = sender.ep.messages
-            posted = lane.posted
-            try:
-                request = ucp.ucp_am_send_nbx(sender.ep, ident, *header, data, size, param)
-            except ucp.UcsError as error:
-                assert lane.posted == posted
-                found.append((type(error), str(error)))
-                continue
-            assert request is None
+            arena.told.clear()
+            request = ucp.ucp_am_send_nbx(sender.ep, ident, *header, data, count, param)  # noqa: B023
             wait_for(lambda: came, sender, receiver)
-            found.append(list(came))
-        assert found[0] == found[1], (seed, number, data, size, ident, header)
+            status = finish(request, sender, receiver)
+            return request is None, status, list(came), [status for status, _ in arena.told]
+
+        try:
+            both_ways(chance, sender.ep.messages, send)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, message {number}: {ident} {header} {param}") from error
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_tagged_sends_do_and_refuse_the_same_on_both_paths(arena, seed):
+    chance = random.Random(seed)
+    sender, receiver = arena.sender, arena.receiver
+    for number in range(100):
+        tag = either(chance, chance.getrandbits(64), -1, 2**64, None)
+        param = chance.choice((None, param_of(chance, arena, CONTIG[1], None), "param"))
+
+        def send(data, count):
+            arena.told.clear()
+            request = ucp.ucp_tag_send_nbx(sender.ep, data, count, tag, param)  # noqa: B023
+            buffer, heard = bytearray(16), [ucp.ucp_tag_recv_info_t()]
+            told = ucp.ucp_request_param_t(recv_info=heard[0], cb=lambda *told: heard.append(told[2]))
+            received = ucp.ucp_tag_recv_nbx(receiver.worker, buffer, 16, 0, 0, told)
+            assert finish(received, sender, receiver) == ucp.UcsStatus.UCS_OK
+            status = finish(request, sender, receiver)
+            info = heard[-1].sender_tag, heard[-1].length
+            return request is None, status, bytes(buffer), info, [status for status, _ in arena.told]
+
+        try:
+            both_ways(chance, sender.ep.tagged, send)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, message {number}: {tag} {param}") from error
 
 
 @pytest.mark.parametrize("kind", ["endpoint", "key"])
