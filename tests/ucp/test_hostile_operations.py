@@ -69,8 +69,8 @@ def test_immediate_data_that_nobody_expects_is_dropped(pair, mapped, lane, what)
             post(sender, lane, DescriptorOpcode.READ, IMMEDIATE, key=key, at=address, result=place, compare=data)
         else:
             post(
-                sender, lane, DescriptorOpcode.ATOMIC, IMMEDIATE | INLINE, op=int(Op.FI_SUM), datatype=UINT64, key=key,
-                at=address, local=1, compare=data,
+                sender, lane, DescriptorOpcode.ATOMIC, IMMEDIATE | INLINE, op=int(Op.FI_SUM), datatype=UINT64,
+                key=key, at=address, local=1, compare=data,
             )  # fmt: skip
     wait_for(lambda: lane.idle, sender, receiver)
     for _ in range(20):
