@@ -109,8 +109,11 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         caps: Caps | None = None,
         shared: bool = False,
         shared_receives: bool = False,
+        lanes: bool = False,
     ) -> None:
         self.ep_type = ep_type
+        self._lanes = lanes
+        """Messages go beside RMA and atomics, without an order between them."""
         if ep_type is EpType.FI_EP_DGRAM:
             self.max_msg_size, self._max_rma_size = domain.nic.parameters.payload, -1
         self._receiver = Receiver(
@@ -212,7 +215,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         self._receiver.check_sharing(vector)
         context = Context(self.domain.protection)
         rings = context.open_rings(self.tx_size) if self._stx is None else self._stx._share_rings(context)
-        peers = context.open_peers()
+        peers = context.open_peers(lanes=self._lanes)
         try:
             vector._attach(peers)
         except BaseException:
