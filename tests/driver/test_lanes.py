@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from amoeba import (
+    INJECT_SIZE,
     BindFlags,
     CqFormat,
     EpAttr,
@@ -23,6 +24,7 @@ from amoeba import (
     TxAttr,
     open_cluster,
 )
+from amoeba_model.descriptors import TX_DESCRIPTOR
 from amoeba_model.impairments import Impairments
 from amoeba_model.parameters import NicParameters
 from sides import ALL_ACCESS, BOTH, Side, connect, entries, refused
@@ -371,13 +373,34 @@ def test_a_peer_that_fails_fails_both_and_is_opened_anew_when_all_has_ended(clus
     assert numbers == [*b"m", 0, 1, 2]
 
 
-def test_failure_of_one_kind_alone_ends_the_other_at_once(cluster, two):
-    """Messages wait for a receiver that lives but never reads: only the write's failure can end them."""
+@pytest.mark.parametrize("failing", ["memory", "messages"])
+def test_where_one_entry_alone_fails_the_other_fails_too(two, failing):
+    """Messages wait for a receiver that lives but never reads."""
+    two.endpoint.write(ONE, *two.there)
+    two.sender.finish()
     two.send_unread()
-    two.heard()
-    two.sender.endpoint._peer_map.fail(two.peer)
+    assert len(two.heard()) == 64
+    opened = two.endpoint._open_peers if failing == "memory" else two.endpoint._open_for_messages
+    two.nic.peers.fail(opened[two.peer])
+    two.endpoint.write(ONE, *two.there, context="write")
     failed = errors(two.sender, 1)
-    assert failed[0].err == Errno.FI_ECONNRESET
+    for call in (lambda: two.endpoint.write(ONE, *two.there), lambda: two.endpoint.inject(b"y", two.peer)):
+        with pytest.raises(FabricError, match=r"^FI_EAGAIN: .*was given up"):
+            call()
+    expected = set(range(64, UNREAD)) | {"write"}
+    came = []
+    while len(failed) + len(came) < len(expected):
+        try:
+            came += two.queue.read(8)
+        except ErrorAvailableError:
+            failed.append(two.queue.readerr())
+    assert {failure.op_context for failure in failed} | {entry.op_context for entry in came} == expected
+    assert {failure.err for failure in failed} == {Errno.FI_ECONNRESET}
+    # the write may have been answered before the messages were given up
+    assert len(came) <= (failing == "messages")
+    two.endpoint.write(np.uint64(5), *two.there, context="again")
+    assert two.sender.finish().op_context == "again"
+    assert two.memory[0] == 5
 
 
 # Fences
@@ -462,6 +485,22 @@ def test_a_fenced_message_comes_when_what_was_written_before_is_there(length, ke
     assert early[True] == 0
     if length == 1:
         assert early[False] > 0
+
+
+def test_what_a_fenced_operation_injects_lies_at_its_own_place_in_the_ring(two):
+    """Whoever posts next, while it is sent again, takes another place."""
+    two.endpoint.inject(b"m", two.peer)
+    for length in (16, 64):
+        operands = np.arange(length, dtype=np.uint8)
+        two.endpoint.write(np.uint64(0), *two.there)
+        two.endpoint.write(operands, *two.there, flags=OpFlags.FI_FENCE | OpFlags.FI_INJECT)
+        rings = two.endpoint._rings
+        at = (rings._tail - 1 & rings._mask) * TX_DESCRIPTOR.size
+        descriptor = TX_DESCRIPTOR.unpack(memoryview(rings._transmit)[at : at + TX_DESCRIPTOR.size])
+        place = rings._bounce_base + descriptor["context"] * (2 * INJECT_SIZE)
+        assert descriptor["local"] == place
+        two.heard(50)
+        assert two.memory.view(np.uint8)[:length].tolist() == operands.tolist()
 
 
 def test_a_fence_without_room_for_what_it_takes_is_refused_and_leaves_nothing(cluster, keep):
