@@ -388,8 +388,9 @@ def test_where_one_entry_alone_fails_the_other_fails_too(two, failing):
         with pytest.raises(FabricError, match=r"^FI_EAGAIN: .*was given up"):
             call()
     expected = set(range(64, UNREAD)) | {"write"}
-    came = []
+    came, deadline = [], time.monotonic() + 30
     while len(failed) + len(came) < len(expected):
+        assert time.monotonic() < deadline, f"{len(failed)} of {len(expected)} errors came"
         try:
             came += two.queue.read(8)
         except ErrorAvailableError:

@@ -97,6 +97,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     """
 
     _options = TRANSMIT_OPTIONS | RECEIVE_OPTIONS
+    _lanes = False
+    """Messages go beside RMA and atomics, without an order between them."""
 
     def __init__(
         self,
@@ -112,8 +114,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         lanes: bool = False,
     ) -> None:
         self.ep_type = ep_type
-        self._lanes = lanes
-        """Messages go beside RMA and atomics, without an order between them."""
+        if lanes:
+            self._lanes = True
         if ep_type is EpType.FI_EP_DGRAM:
             self.max_msg_size, self._max_rma_size = domain.nic.parameters.payload, -1
         self._receiver = Receiver(
