@@ -20,7 +20,7 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import batches, calls, driver_rate, history, limits, model, nic, others, ucp_memory
+from bench import batches, calls, driver_rate, history, limits, model, nic, others, ucp_host, ucp_memory
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -188,9 +188,9 @@ def in_batches(progress: Progress) -> Outcome:
 def ucp_on_memory(progress: Progress) -> Outcome:
     """What operations of UCX's API take, in cycles, and of the host beside libfabric's endpoint."""
     progress.add_task("UCP", total=None)
-    found, (ours, libfabrics) = ucp_memory.cycles(), ucp_memory.host_times()
+    found, (ours, libfabrics) = ucp_memory.cycles(), ucp_host.host_times()
     rows: list[tuple[str, float, str, str]] = []
-    kept = not ucp_memory.misses(ours, libfabrics)
+    kept = not ucp_host.misses(ours, libfabrics)
     for name, figure in found.items():
         if name.startswith("8-byte"):
             limit = 2 * nic.link_cycles("write" if name.endswith("put") else "fetching atomic")
@@ -202,7 +202,7 @@ def ucp_on_memory(progress: Progress) -> Outcome:
             kept &= figure >= floor
     grid = Grid("UCX's API on two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
     figures = {"cycles": found, "host": ours, "endpoint": libfabrics}
-    return Outcome(figures, [grid, ucp_memory.host_grid(ours, libfabrics)], kept)
+    return Outcome(figures, [grid, ucp_host.host_grid(ours, libfabrics)], kept)
 
 
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from amoeba.testing import NEEDS, catalogue, checks, unchecked
+from amoeba.testing import ucp as ucp_kit
 
 __all__ = ["PAGE", "RESULTS", "main", "page", "recorded", "table"]
 
@@ -47,6 +48,22 @@ _REPORT = """\
 
 How many checks have passed on which pair of NICs (initiator to target); where one has failed, of how many. Written by
 `python tests/conformance_report.py`, which runs them all.
+
+"""
+
+_UCP = """\
+# Conformance to UCX's UCP
+
+`amoeba conformance --api ucp` does the same for UCX's API: [`amoeba.testing.ucp`](../driver/amoeba/testing/ucp/) has
+checks for all 93 functions of `ucp.h`. Here a sentence is quoted, from the comment above the function, or above what
+it takes; the section is the line in release 1.12.1 where it begins. The structures and enumerations, their sizes,
+alignment and the memory that C allocates promise nothing that Python shows; tests/ucp/test_names.py compares their
+names, fields and numbers.
+
+```
+$ amoeba conformance --api ucp --device model,rtl
+$ amoeba conformance --api ucp --page 'ucp_tag_*' --loss 0.01 --output results.md
+```
 
 """
 
@@ -92,7 +109,9 @@ def page() -> str:
     needs = "".join(f"| {name} | {meaning} |\n" for name, meaning in NEEDS.items())
     results = recorded()
     report = f"{_REPORT}{table(results)}\n" if results else ""
-    return f"{_INTRODUCTION}{needs}\n{report}## Sentences\n\n{catalogue(checks(), unchecked())}"
+    sentences = f"## Sentences\n\n{catalogue(checks(), unchecked())}"
+    of_ucp = catalogue(ucp_kit.checks(), ucp_kit.unchecked())
+    return f"{_INTRODUCTION}{needs}\n{report}{sentences}\n{_UCP}{of_ucp}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_memory, ucp_messages
+from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_host, ucp_memory, ucp_messages
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, UCP_MESSAGE_LIMIT, Limit, limit_of, match_limit, search_limit
 from bench.peer import Call, request_response_rate
@@ -182,12 +182,6 @@ def test_ucp_s_messages_keep_their_pace():
     assert all(rate >= 0.9 * nic.link_rate("write") for rate in long.values()), long
 
 
-def test_ucp_s_messages_take_what_the_link_takes_on_the_model():
-    small = ucp_messages.ucp_message_rates(count=256, kind="model")
-    assert all(cycles <= UCP_MESSAGE_LIMIT for cycles in small.values()), small
-    assert all(rate >= 0.9 * nic.link_rate("write") for rate in ucp_messages.ucp_transfers(4, "model").values())
-
-
 def test_driver_and_peer_report_positive_rates():
     measured = driver_rate.measure(operations=128)
     assert {"atomic", "fetch_atomic", "write, 8 bytes", "tagged send, 8 bytes"} <= set(measured["calls"])
@@ -300,3 +294,23 @@ def test_ucp_s_memory_operations_take_what_the_link_takes_on_the_model():
     assert figures["8-byte fetching atomic"] <= 2 * nic.link_cycles("fetching atomic")
     assert figures["64 KiB put"] >= 0.9 * nic.link_rate("write")
     assert figures["64 KiB get"] >= 0.9 * nic.link_rate("read")
+
+
+def test_ucp_s_host_time_is_measured_beside_libfabric_s_of_the_same_operations():
+    ours, libfabrics = ucp_host.host_times(windows=2, rounds=1)
+    assert list(ours) == list(libfabrics)
+    assert {"put", "get", "fetching atomic", "tagged send", "tagged receive", "active message"} <= set(ours)
+    assert min(*ours.values(), *libfabrics.values()) > 0
+
+
+def test_what_takes_ucp_too_long_is_a_miss():
+    ours, libfabrics = {"put": 2.6, "get": 2.5}, {"put": 2.0, "get": 2.0}
+    assert ucp_host.misses(ours, libfabrics) == ["put"]
+    grid = ucp_host.host_grid(ours, libfabrics)
+    assert [row[3] for row in grid.rows] == [1.3, 1.25]
+
+
+def test_ucp_s_messages_take_what_the_link_takes_on_the_model():
+    small = ucp_messages.ucp_message_rates(count=256, kind="model")
+    assert all(cycles <= UCP_MESSAGE_LIMIT for cycles in small.values()), small
+    assert all(rate >= 0.9 * nic.link_rate("write") for rate in ucp_messages.ucp_transfers(4, "model").values())

@@ -1,6 +1,5 @@
 """A driver broken anywhere but where it sends and receives."""
 
-
 from dataclasses import replace
 
 import numpy as np

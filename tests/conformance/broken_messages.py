@@ -1,6 +1,5 @@
 """A driver broken where it sends and receives."""
 
-
 from dataclasses import replace
 
 from amoeba import BindFlags, CompletionQueue, CqErrEntry, OpFlags

@@ -8,22 +8,8 @@ import sys
 import pytest
 from amoeba import Rendezvous, join_cluster
 from amoeba.apps.random_access import run_gups
+from support.commands import AMOEBA, LONG, ended, process
 from support.pairs import PAIRS
-
-AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()"]
-LONG = 300
-"""Seconds in which anything ends."""
-
-
-@contextlib.contextmanager
-def process(*arguments):
-    """The ``amoeba`` command in a process of its own, which is gone afterwards."""
-    command = [*AMOEBA, *(str(argument) for argument in arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
 
 
 @contextlib.contextmanager
@@ -33,12 +19,6 @@ def listener(*arguments):
         line = started.stderr.readline()
         assert line.startswith("waiting at 127.0.0.1:"), line
         yield started, line.split()[-1]
-
-
-def ended(started):
-    """Exit status, output and errors."""
-    output, errors = started.communicate(timeout=LONG)
-    return started.returncode, output, errors
 
 
 @pytest.mark.parametrize("kinds", PAIRS)

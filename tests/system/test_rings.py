@@ -39,7 +39,7 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
     assert found == [
         (0x0000, 0x414D0001, 1, 0x100),
         (0x1000, 0x414D0002, 1, 0x200),
-        (0x2000, 0x414D0003, 1, 0x240),
+        (0x2000, 0x414D0003, 1, 0x440),
         (0x3000, 0x414D0004, 1, 0x40),
         (0x4000, 0x414D0005, 1, 0x50),
         (0x5000, 0x414D0006, 1, 0x100),
@@ -49,7 +49,7 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
 def test_a_nic_says_what_it_is(device_pair: Pair) -> None:
     nic = device_pair.initiator
     assert [device_pair.initiator.device.read(0x10 + 4 * word) for word in range(8)] == [
-        6, 256, 4, 1024, 32, 256, 4096, 250_000_000
+        6, 256, 8, 1024, 128, 256, 4096, 250_000_000
     ]  # fmt: skip
     assert (nic.get("device", "mac_low"), nic.get("device", "mac_high")) == (1, 0x0200)
     assert nic.get("device", "target_pdcs") == 64

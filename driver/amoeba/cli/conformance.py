@@ -1,4 +1,4 @@
-"""``amoeba conformance``: the manual pages, sentence by sentence, on a pair of NICs."""
+"""``amoeba conformance``: libfabric's manual pages, or UCX's header, sentence by sentence, on a pair of NICs."""
 
 import enum
 import functools
@@ -25,10 +25,20 @@ from amoeba.cli.common import (
 )
 from amoeba.fabric.constants import Progress
 from amoeba.nic.nic import Retransmission
-from amoeba.testing import Check, Pair, Report, checks, join_pair, open_pair, results, run, select
+from amoeba.testing import Check, Report, checks, join_pair, open_pair, results, run, select
+from amoeba.testing import ucp as ucp_kit
+from amoeba.testing.registry import Subject
+from amoeba.testing.report import manual_page
 from amoeba.testing.runner import Fixture
 
 __all__ = ["conformance"]
+
+
+class Api(enum.StrEnum):
+    """Whose promises are checked."""
+
+    LIBFABRIC = "libfabric"
+    UCP = "ucp"
 
 
 class ProgressModel(enum.StrEnum):
@@ -46,8 +56,13 @@ def conformance(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     page: Annotated[
         list[str] | None,
-        typer.Option(metavar="PAGE", help="A manual page, or a pattern for ids; repeatable. [default: all]"),
+        typer.Option(
+            metavar="PAGE", help="A manual page, a function of UCP, or a pattern for ids; repeatable. [default: all]"
+        ),
     ] = None,
+    api: Annotated[
+        Api, typer.Option(help="Whose promises are checked: libfabric's manual pages', or UCX's ucp.h's.")
+    ] = Api.LIBFABRIC,
     loss: LossOption = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of which frames are lost.")] = 0,
     retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
@@ -61,7 +76,7 @@ def conformance(
     connect: ConnectOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """See whether two NICs do what libfabric's manual pages say. Exit status 1 if they do not.
+    """See whether two NICs do what libfabric's manual pages, or UCX's header, say. Exit status 1 if they do not.
 
     The first device is the initiator's, the second the target's. With --listen the target is another process, on this
     host or another, that is started with --connect and serves until all is done.
@@ -69,11 +84,23 @@ def conformance(
     kinds = kinds_of_ranks(device, None, listen, connect)
     if len(kinds) > 2:
         raise typer.BadParameter(f"a pair is an initiator and a target, got {kinds}", param_hint="--device")
-    chosen = _chosen(page)
+    of_ucp = api is Api.UCP
+    if of_ucp and (listen or connect or progress is ProgressModel.AUTO):
+        raise typer.BadParameter(
+            "UCP's checks run in one process, and make progress themselves",
+            param_hint="--listen, --connect, --progress",
+        )
+    chosen = _chosen(page, of_ucp)
     links, patient = Impairments(seed, loss=loss), Retransmission(retransmit_timeout)
     console = Console(stderr=as_json)
     with readable_errors(), meeting(listen, connect, 2) as rendezvous:
-        if rendezvous is None:
+        if of_ucp:
+            report = _run(
+                functools.partial(ucp_kit.open_pair, kinds, impairments=links, retransmission=patient),
+                chosen,
+                console,
+            )
+        elif rendezvous is None:
             fixture = functools.partial(
                 open_pair, kinds, impairments=links, retransmission=patient, progress=progress.number
             )
@@ -86,6 +113,8 @@ def conformance(
                     return
                 report = _run(pair, chosen, console)
     title = f"Conformance of {','.join(kinds)}"
+    if of_ucp:
+        title += " to ucp.h"
     if rendezvous is not None:
         title += " with a target in another process"
     if loss:
@@ -104,15 +133,17 @@ def conformance(
         raise typer.Exit(1)
 
 
-def _chosen(pages: list[str] | None) -> tuple[Check, ...]:
+def _chosen(pages: list[str] | None, of_ucp: bool) -> tuple[Check, ...]:
     """The checks of these pages and patterns, all if there are none. Exits with a usage error for unknown ones."""
     try:
+        if of_ucp:
+            return ucp_kit.select(*pages) if pages else ucp_kit.checks()
         return select(*pages) if pages else checks()
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--page") from None
 
 
-def _run(subject: Pair | Fixture, chosen: tuple[Check, ...], console: Console) -> Report:
+def _run(subject: Subject | Fixture, chosen: tuple[Check, ...], console: Console) -> Report:
     with progress_bar(console) as live:
         task = live.add_task("checking", total=len(chosen))
         return run(subject, chosen, progress=lambda _: live.advance(task))
@@ -141,7 +172,7 @@ def _table(report: Report, title: str) -> Table:
         states = [outcome.state for outcome in outcomes]
         failed = states.count("failed")
         table.add_row(
-            f"{page}(3)",
+            manual_page(page),
             str(len(states)),
             f"[green]{states.count('passed')}[/]",
             f"[bold red]{failed}[/]" if failed else "0",

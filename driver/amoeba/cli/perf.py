@@ -21,7 +21,7 @@ _INTERRUPTED = 130
 
 def perf(
     server: Annotated[
-        str | None, typer.Argument(metavar="[SERVER]", help="Host of the process that answers.", show_default=False)
+        str | None, typer.Argument(metavar="SERVER", help="Host of the process that answers.", show_default=False)
     ] = None,
     api: Annotated[str, typer.Option(help=f"Whose tests: {', '.join(APIS)}.")] = "ucp",
     test: Annotated[
@@ -34,16 +34,16 @@ def perf(
             "--size",
             "-s",
             metavar="SIZE[,SIZE...]",
-            help="Bytes of a message, or of its pieces; may be given again: a run of each. [default: 8]",
+            help="Bytes of a message, or of its pieces; may be given again: a run of each; 8 if absent.",
         ),
     ] = None,
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Iterations.")] = 1000,
     warmup: Annotated[
-        int | None, typer.Option("--warmup", "-w", min=0, help="Iterations before. [default: a tenth of -n]")
+        int | None, typer.Option("--warmup", "-w", min=0, help="Iterations before; a tenth of -n if absent.")
     ] = None,
     outstanding: Annotated[
         int | None,
-        typer.Option("--outstanding", "-O", min=1, help="Operations under way. [default: 1, of most _bw tests 32]"),
+        typer.Option("--outstanding", "-O", min=1, help="Operations under way; if absent 1, of most _bw tests 32."),
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     layout: Annotated[
@@ -77,8 +77,10 @@ def perf(
 ) -> None:
     """Measure with the tests of ucx_perftest: its names, options and columns. Exit status 1 on any error.
 
-    With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first. With
-    a SERVER it is the client of a process there, which was started without test and SERVER, and does as it is told.
+    With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first.
+
+    With a SERVER it is the client of a process there, which was started without both, and does as it is told.
+
     Times are the host's; RTL in one process also has cycles, and the time that they take at the NIC's clock.
     """
     if api not in APIS:

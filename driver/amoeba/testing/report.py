@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from amoeba.testing.registry import NEEDS, Check, Unchecked
 from amoeba.testing.runner import Report
 
-__all__ = ["catalogue", "results"]
+__all__ = ["catalogue", "manual_page", "results"]
 
 
 def catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked] = ()) -> str:
@@ -16,6 +16,11 @@ def catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked] = ()) -> s
 def results(report: Report, title: str) -> str:
     """What a run found out: a table of pages, every failure, and the state of every sentence."""
     return _text(_results(report, title))
+
+
+def manual_page(name: str) -> str:
+    """What a page is called: libfabric's are of section 3; UCP's functions have no section."""
+    return name if name.startswith("ucp_") else f"{name}(3)"
 
 
 def _text(lines: Iterator[str]) -> str:
@@ -30,12 +35,13 @@ def _catalogue(checks: Sequence[Check], unchecked: Sequence[Unchecked]) -> Itera
     yield from ("| page | release | sentences | checks | without |", "|---|---|---:|---:|---:|")
     for page, of_page in pages.items():
         counts = f"{_sentences(of_page)} | {len(of_page)} | {len(left[page])}"
-        yield f"| [{page}(3)](#{page}3) | {of_page[0].version} | {counts} |"
+        title = manual_page(page)
+        yield f"| [{title}](#{title.replace('(', '').replace(')', '')}) | {of_page[0].version} | {counts} |"
     yield f"| all | | {_sentences(checks)} | {len(checks)} | {len(unchecked)} |"
     yield ""
     for page, of_page in pages.items():
         common = frozenset.intersection(*(check.needs for check in of_page))
-        yield from (f"## {page}(3)", "")
+        yield from (f"## {manual_page(page)}", "")
         if common:
             yield from (f"All of them need {_names(common)}.", "")
         yield from ("| section | what it says | check | needs |", "|---|---|---|---|")
@@ -63,14 +69,14 @@ def _results(report: Report, title: str) -> Iterator[str]:
     for page in report.pages:
         states = [outcome.state for outcome in report.of_page(page)]
         counts = (states.count(state) for state in ("passed", "failed", "not offered"))
-        yield _row(f"{page}(3)", str(len(states)), *map(str, counts))
+        yield _row(manual_page(page), str(len(states)), *map(str, counts))
     yield ""
     for outcome in report.failures:
         yield f"- **{outcome.check.id}**: {outcome.failure}"
     if report.failures:
         yield ""
     for page in report.pages:
-        yield from (f"## {page}(3)", "", "| section | what it says | check | result |", "|---|---|---|---|")
+        yield from (f"## {manual_page(page)}", "", "| section | what it says | check | result |", "|---|---|---|---|")
         for outcome in report.of_page(page):
             check = outcome.check
             state = f"{outcome.state}: {', '.join(sorted(outcome.missing))}" if outcome.missing else outcome.state

@@ -20,12 +20,14 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Segment, address_of, allocate
 from amoeba.core.errors import ResourceError, TryAgainError
+from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.rendezvous import Record
 from amoeba.transport.requests import Grant, Kind
 from amoeba.ucp.constants import (
     ucp_am_cb_flags,
     ucp_am_recv_attr_t,
     ucp_cb_param_flags,
+    ucp_feature,
     ucp_send_am_flags,
 )
 from amoeba.ucp.datatypes import Layout
@@ -59,6 +61,7 @@ _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
 _CANCELED = UcsStatus.UCS_ERR_CANCELED
 _SEND = int(DescriptorOpcode.SEND)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
+_INLINE_IMMEDIATE = int(DescriptorFlags.INLINE | DescriptorFlags.IMMEDIATE)
 _SENDS, _RECEIVES, _OWN = int(Kind.SEND), int(Kind.RECEIVE), int(Kind.OWN)
 _EAGER = int(ucp_send_am_flags.UCP_AM_SEND_FLAG_EAGER)
 _RNDV = int(ucp_send_am_flags.UCP_AM_SEND_FLAG_RNDV)
@@ -194,6 +197,10 @@ class ActiveMessages:
         threshold = worker.context.config.value("RNDV_THRESH")
         self._rendezvous_above = _RENDEZVOUS_ABOVE if threshold is None else max(0, threshold - 1)
         """Longer messages than this are left for the receiver to read, unless their sender says otherwise."""
+        self.allowed = bool(worker.context.features & ucp_feature.UCP_FEATURE_AM)
+        """The application has asked for them."""
+        self.most_inline = min(INLINE_SIZE, self._rendezvous_above) if self.allowed else 0
+        """Bytes of the longest message that :meth:`send_number` may send."""
         self._endings = 0
         """Reads of no bytes under way, which tell a sender that a message is over."""
         self.unhandled = 0
@@ -215,6 +222,18 @@ class ActiveMessages:
             self._handlers[number] = handler
 
     # Sending
+
+    def send_number(self, endpoint: Endpoint, entry: int, number: int, data: int, length: int) -> None:
+        """Send up to ``most_inline`` bytes, which the descriptor has room for, without a header.
+
+        ``entry``: of the peer table, and there is room; the other end has been told who sends.
+        """
+        lane = endpoint.messages
+        told = message_header(_AM, endpoint.remote_number, 0, number)
+        self._worker.rings.post(
+            Quiet(lane, _SENDS, length), False, entry, _SEND, _INLINE_IMMEDIATE, 0, 0, length, 0, 0, data, 0, told
+        )
+        lane.posted += 1
 
     def send(
         self,

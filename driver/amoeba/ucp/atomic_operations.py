@@ -5,7 +5,8 @@ in the descriptor: they may be changed at once, and a reply may overwrite one of
 fetches.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
@@ -27,6 +28,7 @@ __all__ = [
     "Place",
     "compare_and_swap",
     "fetch",
+    "fetch_into",
     "update",
     "update_with_request",
 ]
@@ -81,21 +83,15 @@ class Place(NamedTuple):
 
 def update(lane: Lane, op: int, value: int, size: int, address: int, key: int, more: bool) -> None:
     """Change a number; nobody hears of it before a flush."""
-    post(
-        lane,
-        Quiet(lane, _UPDATES, size),
-        more,
-        _ATOMIC,
-        _INLINE,
-        op,
-        _DATATYPES[size],
-        size,
-        address,
-        key,
-        value,
-        0,
-        0,
-    )
+    changed = Quiet(lane, _UPDATES, size)
+    entry = lane.entry_now()
+    if entry is None:
+        post(lane, changed, more, _ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, 0, 0)
+    else:
+        lane.rings.post(
+            changed, more, entry, _ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, 0, 0
+        )
+        lane.posted += 1
 
 
 def update_with_request(lane: Lane, op: int, value: int, place: Place, read: ReadParam) -> Request:
@@ -113,6 +109,35 @@ def fetch(lane: Lane, op: int, value: int, reply: memoryview, place: Place, read
     request = operation_request(lane, _FETCHES, size, read, reply, ((result, size, True),))
     post(lane, request, read.many, _FETCH_ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, result, 0)
     return request
+
+
+def fetch_into(
+    lane: Lane,
+    op: int,
+    value: int,
+    reply: memoryview,
+    at: int,
+    size: int,
+    address: int,
+    key: int,
+    more: bool,
+    callback: Callable[..., Any] | None,
+    user_data: Any,
+) -> Request | None:
+    """:func:`fetch`, in few steps. ``at``: the address of ``reply``. Returns what the call returns."""
+    worker = lane.worker
+    request = Request(worker, lane, _FETCHES, size, reply, ((at, size, True),), callback, user_data)
+    entry = lane.entry_now()
+    if entry is None:
+        post(
+            lane, request, more, _FETCH_ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, at, 0
+        )
+    else:
+        lane.rings.post(
+            request, more, entry, _FETCH_ATOMIC, _INLINE, op, _DATATYPES[size], size, address, key, value, at, 0
+        )
+        lane.posted += 1
+    return request if worker.request_pool is None else request.answer(immediate=False)
 
 
 def compare_and_swap(

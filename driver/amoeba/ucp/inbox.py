@@ -107,6 +107,9 @@ class Inbox:
         while ready:
             arrival = ready.popleft()
             buffer = arrival.context
+            if buffer is None:  # immediate data of a memory operation, which nobody here asks for
+                self.malformed += 1
+                continue
             letter = None
             start = arrival.buf - buffer.address
             if arrival.kind & DATA and arrival.status == _DONE and not arrival.olen:

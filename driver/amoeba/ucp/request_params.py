@@ -12,7 +12,7 @@ from amoeba.ucp.kinds import one_of, unsigned
 from amoeba.ucp.status import invalid_param, wrong_type
 from amoeba.ucp.structures import ucp_request_param_t, ucp_tag_recv_info
 
-__all__ = ["DEFAULTS", "ReadParam", "old_param", "read_param"]
+__all__ = ["DEFAULTS", "MASKS", "PLAIN_MASKS", "ReadParam", "old_param", "read_param"]
 
 _REQUEST = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_REQUEST)
 _CALLBACK = int(ucp_op_attr_t.UCP_OP_ATTR_FIELD_CALLBACK)
@@ -30,13 +30,28 @@ _MANY = int(ucp_op_attr_t.UCP_OP_ATTR_FLAG_MULTI_SEND)
 _MASK_BITS = 32
 _FLAGS_BIT = 16
 """Where flags begin, above the fields."""
-_MASKS = (int, ucp_op_attr_t)
+MASKS = (int, ucp_op_attr_t)
+"""What a mask is, as a rule."""
 _check_mask = unsigned(_MASK_BITS)
 _check_flags = unsigned(32)
 _check_datatype = unsigned(64)
 _check_memory_type = one_of(ucs_memory_type_t)
 _HOST = ucs_memory_type_t.UCS_MEMORY_TYPE_HOST
 _UNKNOWN = ucs_memory_type_t.UCS_MEMORY_TYPE_UNKNOWN
+
+_ALL_PLAIN = (_DATATYPE, _REPLY_BUFFER, _CALLBACK, _USER_DATA)
+PLAIN_MASKS: dict[int | None, tuple[bool, bool, bool, bool]] = {
+    None: (False, True, True, True),
+    _MANY: (True, True, True, True),
+}
+"""Masks with no flag but UCP_OP_ATTR_FLAG_MULTI_SEND and no field but datatype, reply buffer, callback and user data,
+of which, if there are any, the datatype is one: (that flag, whether the reply buffer, the callback, the user data
+count). For straight paths, which take nothing else; a datatype has to be there."""
+for _fields in range(1, 1 << len(_ALL_PLAIN), 2):
+    _reply, _called, _data = (bool(_fields >> bit & 1) for bit in (1, 2, 3))
+    _mask = sum(field for bit, field in enumerate(_ALL_PLAIN) if _fields >> bit & 1)
+    PLAIN_MASKS[_mask] = (False, _reply, _called, _data)
+    PLAIN_MASKS[_mask | _MANY] = (True, _reply, _called, _data)
 
 
 class ReadParam:
@@ -83,7 +98,7 @@ def read_param(param: ucp_request_param_t | None) -> ReadParam:
     read = ReadParam()
     mask, counted = param.op_attr_mask, _FIELDS
     if mask is not None:
-        if mask < 0 or mask >> _MASK_BITS if mask.__class__ in _MASKS else True:
+        if mask < 0 or mask >> _MASK_BITS if mask.__class__ in MASKS else True:
             mask = _check_mask("param.op_attr_mask", mask)
         mask = int(mask)
         if not mask or mask & _FIELDS:

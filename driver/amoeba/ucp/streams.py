@@ -151,9 +151,7 @@ class Streams:
         stream = self._of(endpoint)
         views = layout.views
         if not length:
-            request = requested(self._worker, None, _SENDS, 0, None, read)
-            request.complete(_OK)
-            return request.answer(immediate=read.immediate)
+            return over(None if read.immediate else requested(self._worker, None, _SENDS, 0, None, read))
         scattered = len(views) != 1
         if isinstance(layout, GenericLayout):
             views = (layout.packed(),)
@@ -279,6 +277,8 @@ class Streams:
         if not stream.posted:
             self._take(endpoint, stream, receive)
             if receive.satisfied:
+                if read.immediate:  # the call itself says that it is over
+                    receive.callback = None
                 receive.end(_OK)
                 return receive.answer(immediate=read.immediate)
         stream.posted.append(receive)

@@ -21,6 +21,7 @@ from amoeba.core.buffers import Segment, address_of
 from amoeba.core.errors import ResourceError, TryAgainError
 from amoeba.nic.event_ring import Event
 from amoeba.transport import receive as engine
+from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.receive import ANYBODY
 from amoeba.transport.receives import Claim
 from amoeba.transport.requests import Arrival, Grant, Kind
@@ -277,6 +278,8 @@ class Tags:
         threshold = worker.context.config.value("RNDV_THRESH")
         self._most = self._payload if threshold is AUTO else min(max(threshold - 1, 0), self._payload)
         """Bytes of the longest message that travels in a packet."""
+        self.most_inline = min(INLINE_SIZE, self._most)
+        """Bytes of the longest message that :meth:`send_number` may send."""
         self._copies = Packets(worker.nic, self._payload, writable=False, most=_MOST_COPIES)
         self.places = Packets(worker.nic, self._payload, writable=True)
         """Where short messages land."""
@@ -285,10 +288,13 @@ class Tags:
 
     # Sending
 
-    def send_number(self, lane: Lane, entry: int, length: int, number: int, tag: int) -> None:
-        """Send up to 8 bytes, which the descriptor has room for. ``entry``: of the peer table, and there is room."""
+    def send_number(self, lane: Lane, entry: int, length: int, number: int, tag: int, more: bool) -> None:
+        """Send up to ``most_inline`` bytes, which the descriptor has room for.
+
+        ``entry``: of the peer table, and there is room. ``more`` follow at once.
+        """
         self._worker.rings.post(
-            Quiet(lane, _SENDS, length), False, entry, _SEND, _INLINE, 0, 0, length, 0, tag, number, 0, 0
+            Quiet(lane, _SENDS, length), more, entry, _SEND, _INLINE, 0, 0, length, 0, tag, number, 0, 0
         )
         lane.posted += 1
 

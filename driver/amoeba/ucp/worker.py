@@ -238,7 +238,10 @@ class Worker(WorkerBase):
         while ready and count < most:  # a callback may take some out
             arrival = ready.popleft()
             count += 1
-            arrival.context.arrived(arrival)
+            if arrival.context is None:
+                self.wireup.malformed += 1  # immediate data, which nobody here asks for
+            else:
+                arrival.context.arrived(arrival)
         if self.inbox is not None:
             count += self._read_inbox(self.inbox)
         while self.soon:

@@ -1,8 +1,8 @@
 """Performance tests with the names, options and columns that people know from each API's own program.
 
 ``catalog`` names the tests, ``plan`` says what is to be measured, ``meter`` measures, ``report`` prints; ``run`` runs
-plans in one process or in two. What an API does for its tests is in files of its own: ``ucp_side``, ``ucp_messages``,
-``ucp_memory``.
+plans in one process or in two. What an API brings for its tests, as ``sides`` says, is in files of its own: UCP's are
+``ucp_tests``, ``ucp_side``, ``ucp_messages`` and ``ucp_memory``.
 """
 
 from amoeba.apps.perf.catalog import APIS, PerfTest, TestKind, tests_of

@@ -91,6 +91,11 @@ class Meter:
         self._take_cycles()
         self._tell()
 
+    def stop(self) -> None:
+        """The run ends here, after the last iteration that is over."""
+        self._take_cycles()
+        self._tell()
+
     def _take_cycles(self) -> None:
         if self._clock is not None:
             self._cycles = self._clock.cycles()

@@ -32,7 +32,7 @@ def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only
     line = _LINE + (_CYCLES_LINE if cycles else "")
     stage = "Test" if final_only else "Stage"
     rank = f"{plan.percentile:4.1f}%ile"
-    above = "|              |              |" + f"{test.time:>14} (usec)        |" + "   bandwidth (MB/s)  |"
+    above = "|              |              |" + f"{test.time:>15} (usec)        |" + "   bandwidth (MB/s)  |"
     above += "  message rate (msg/s) |"
     below = f"|    {stage:5}     | # iterations | {rank:8} | average | overall |  average |  overall |"
     below += "  average  |  overall  |"

@@ -8,15 +8,17 @@ from typing import Any
 
 from amoeba.apps.perf.meter import Clock, Meter, PerfResult
 from amoeba.apps.perf.plan import PerfPlan
-from amoeba.apps.perf.ucp_side import Side, Steps
-from amoeba.apps.perf.ucp_tests import UcpClient, UcpServer
+from amoeba.apps.perf.sides import Bench, Side, Steps
+from amoeba.apps.perf.ucp_tests import UcpBench
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.bootstrap import Rendezvous
-from amoeba.ucp.adapter import Adapter, open_adapters, open_linked_adapter
+from amoeba.nic.nic import Nic
 
-__all__ = ["PATIENCE", "answer_plans", "run_plans"]
+__all__ = ["BENCHES", "PATIENCE", "answer_plans", "run_plans"]
 
+BENCHES: dict[str, type[Bench]] = {"ucp": UcpBench}
+"""Of each API."""
 PATIENCE = 60.0
 """Seconds without any progress until a run is given up."""
 _OFTEN = 256
@@ -36,7 +38,7 @@ def run_plans(
     report: Report | None = None,
     progress: Progress | None = None,
 ) -> Iterator[PerfResult]:
-    """Measure one plan after the other, as their client; a generator of what each comes to.
+    """Measure one plan after the other, all of one API, as their client; a generator of what each comes to.
 
     Parameters
     ----------
@@ -56,23 +58,24 @@ def run_plans(
     is gone.
     """
     accurate = rendezvous is None and all(kind == _CYCLE_ACCURATE for kind in kinds)
-    with _adapters(kinds, rendezvous) as adapters:
-        names = tuple(adapter.nic.device.name for adapter in adapters)
+    with _opened(plans[0].api, kinds, rendezvous) as bench:
+        names = tuple(nic.device.name for nic in bench.nics)
         for plan in plans:
             if begin is not None:
                 begin(plan, names)
             meter = Meter(
                 plan,
-                _clock(adapters[0]) if accurate else None,
+                _clock(bench.nics[0]) if accurate else None,
                 None if report is None else lambda result, plan=plan: report(plan, result),  # type: ignore[misc]
                 None if progress is None else lambda done, plan=plan: progress(plan, done),  # type: ignore[misc]
             )
             try:
                 if rendezvous is None:
-                    errors = _run_both(adapters, plan, meter)
+                    errors = _run_both(bench, plan, meter)
                 else:
-                    errors = _run_client(adapters[0], plan, meter, rendezvous)
+                    errors = _run_client(bench, plan, meter, rendezvous)
             except KeyboardInterrupt:
+                meter.stop()
                 yield dataclasses.replace(meter.result(), interrupted=True)
                 return
             yield dataclasses.replace(meter.result(), verified=plan.verify and not errors, errors=tuple(errors))
@@ -87,42 +90,37 @@ def answer_plans(
 
     Raises as :func:`run_plans`, and FI_EINVAL for a plan that makes no sense.
     """
-    with _adapters([kind], rendezvous) as adapters:
-        count = 0
+    count = 0
+    with contextlib.ExitStack() as exits:
+        benches: dict[str, Bench] = {}
         while (told := rendezvous.exchange(None)[1]) is not None:
             plan = PerfPlan.from_told(told)
-            count += 1
+            if plan.api not in benches:
+                benches[plan.api] = exits.enter_context(_opened(plan.api, [kind], rendezvous))
+            bench = benches[plan.api]
             if begin is not None:
-                begin(plan, (adapters[0].nic.device.name,))
-            with contextlib.closing(UcpServer(adapters[0], plan)) as server:
-                server.connect(rendezvous.exchange(server.greeting())[1])
-                role = server.role()
-                rendezvous.exchange("ready")
-                if role is not None:
-                    _run([server], [role], rendezvous)
-                rendezvous.exchange("over", idle=server.progress)
-                server.verify()
-                rendezvous.exchange(server.findings.first, idle=server.progress)
-        return count
+                begin(plan, (bench.nics[0].device.name,))
+            _run_server(bench, plan, rendezvous)
+            count += 1
+    return count
 
 
 @contextlib.contextmanager
-def _adapters(kinds: Sequence[str], rendezvous: Rendezvous | None) -> Iterator[Sequence[Adapter]]:
-    opened = open_adapters(kinds) if rendezvous is None else open_linked_adapter(kinds[0], host=rendezvous.host)
-    with contextlib.closing(opened):
-        yield opened
+def _opened(api: str, kinds: Sequence[str], rendezvous: Rendezvous | None) -> Iterator[Bench]:
+    with contextlib.closing(BENCHES[api].open(kinds, None if rendezvous is None else rendezvous.host)) as bench:
+        yield bench
 
 
-def _clock(adapter: Adapter) -> Clock:
-    device: Any = adapter.nic.device
-    return Clock(lambda: device.cycles, adapter.nic.parameters.clock_hz)
+def _clock(nic: Nic) -> Clock:
+    device: Any = nic.device
+    return Clock(lambda: device.cycles, nic.parameters.clock_hz)
 
 
-def _run_both(adapters: Sequence[Adapter], plan: PerfPlan, meter: Meter) -> list[str]:
+def _run_both(bench: Bench, plan: PerfPlan, meter: Meter) -> list[str]:
     """Both sides in turns; what was found wrong."""
     with contextlib.ExitStack() as exits:
-        client = exits.enter_context(contextlib.closing(UcpClient(adapters[0], plan)))
-        server = exits.enter_context(contextlib.closing(UcpServer(adapters[1], plan)))
+        client = exits.enter_context(contextlib.closing(bench.client(plan)))
+        server = exits.enter_context(contextlib.closing(bench.server(plan)))
         told = client.greeting(), server.greeting()
         client.connect(told[1])
         server.connect(told[0])
@@ -134,10 +132,10 @@ def _run_both(adapters: Sequence[Adapter], plan: PerfPlan, meter: Meter) -> list
         return client.findings.first + server.findings.first
 
 
-def _run_client(adapter: Adapter, plan: PerfPlan, meter: Meter, rendezvous: Rendezvous) -> list[str]:
+def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvous) -> list[str]:
     """The client's side; what was found wrong by both."""
     rendezvous.exchange(plan.told())
-    with contextlib.closing(UcpClient(adapter, plan)) as client:
+    with contextlib.closing(bench.client(plan)) as client:
         client.connect(rendezvous.exchange(client.greeting())[0])
         role = client.role(meter)
         rendezvous.exchange("ready")
@@ -145,6 +143,19 @@ def _run_client(adapter: Adapter, plan: PerfPlan, meter: Meter, rendezvous: Rend
         rendezvous.exchange("over", idle=client.progress)
         found: list[str] = rendezvous.exchange([], idle=client.progress)[0]
         return client.findings.first + found
+
+
+def _run_server(bench: Bench, plan: PerfPlan, rendezvous: Rendezvous) -> None:
+    """The server's side."""
+    with contextlib.closing(bench.server(plan)) as server:
+        server.connect(rendezvous.exchange(server.greeting())[1])
+        role = server.role()
+        rendezvous.exchange("ready")
+        if role is not None:
+            _run([server], [role], rendezvous)
+        rendezvous.exchange("over", idle=server.progress)
+        server.verify()
+        rendezvous.exchange(server.findings.first, idle=server.progress)
 
 
 def _run(sides: Sequence[Side], roles: Iterable[Steps], rendezvous: Rendezvous | None = None) -> None:

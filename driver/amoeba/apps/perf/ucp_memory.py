@@ -5,7 +5,8 @@ from typing import Any
 
 import amoeba.ucp as ucp
 from amoeba.apps.perf.meter import Meter
-from amoeba.apps.perf.ucp_side import RING, Side, Steps, check
+from amoeba.apps.perf.sides import Steps
+from amoeba.apps.perf.ucp_side import RING, UcpSide
 
 __all__ = ["OPERATIONS", "Operations", "PutPingPong"]
 
@@ -13,7 +14,7 @@ __all__ = ["OPERATIONS", "Operations", "PutPingPong"]
 class PutPingPong:
     """Messages that are put where the other side looks for them."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         self._side = side
         self._contents = [side.pieces(content, side.plan.layouts[0]) for content in side.payloads.contents]
         self._param = _param(side, self._contents[0][2], cb=self._over)
@@ -40,13 +41,13 @@ class PutPingPong:
 
     def _over(self, request: Any, status: Any, user_data: Any) -> None:
         self._under_way -= 1
-        check(status, "a put")
+        self._side.check(status, "a put")
 
 
 class Operations:
     """Operations of the client, of which a window is under way; the server does nothing."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         self.side = side
         self.plan = side.plan
         self.verify = side.plan.verify
@@ -91,7 +92,7 @@ class Operations:
 
 
 class _Put(Operations):
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self.limit = side.places
         self._contents = [side.pieces(content, side.plan.layouts[0]) for content in side.payloads.contents]
@@ -106,7 +107,7 @@ class _Put(Operations):
 
     def _over(self, request: Any, status: Any, user_data: Any) -> None:
         self.free.append(0)
-        check(status, "a put")
+        self.side.check(status, "a put")
 
     def verify_target(self) -> None:
         size = self.plan.size
@@ -117,7 +118,7 @@ class _Put(Operations):
 
 
 class _Get(Operations):
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self._buffers = [bytearray(self.plan.size) for _ in range(self.plan.window)]
         self._pieces = [side.pieces(buffer, side.plan.layouts[0]) for buffer in self._buffers]
@@ -140,7 +141,7 @@ class _Get(Operations):
         ucp.ucp_get_nbx(side.ep, buffer, count, address, side.rkey, self._params[place])
 
     def _over(self, request: Any, status: Any, place: int) -> None:
-        check(status, "a get")
+        self.side.check(status, "a get")
         if self.verify:
             source = self._numbers[place]
             if self._buffers[place] != (content := self.side.payloads.of(source)):
@@ -154,7 +155,7 @@ class _Atomics(Operations):
 
     OP = ucp.UCP_ATOMIC_OP_ADD
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self.mask = (1 << 8 * self.plan.size) - 1
         self.datatype = ucp.ucp_dt_make_contig(self.plan.size)
@@ -171,7 +172,7 @@ class _Atomics(Operations):
 
 
 class _Add(_Atomics):
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self.limit = RING  # each is over for its caller at once, and outside the window
         self._param = _param(side, self.datatype)
@@ -185,7 +186,7 @@ class _Add(_Atomics):
 class _Fetching(_Atomics):
     """Those that fetch: what they found is added up, which tells of each that was lost or happened twice."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self.replies = [bytearray(self.plan.size) for _ in range(self.plan.window)]
         self._params = [
@@ -216,7 +217,7 @@ class _Fetching(_Atomics):
         self.side.findings.expect(self.found, expected, f"the sum of what {self.total} operations found")
 
     def _over(self, request: Any, status: Any, place: int) -> None:
-        check(status, "an atomic")
+        self.side.check(status, "an atomic")
         if self.verify:
             self.take(self.numbers[place], int.from_bytes(self.replies[place], "little"))
         self.free.append(place)
@@ -258,7 +259,7 @@ OPERATIONS: dict[str, type[Operations]] = {
 }
 
 
-def _param(side: Side, datatype: int | None, **fields: Any) -> Any:
+def _param(side: UcpSide, datatype: int | None, **fields: Any) -> Any:
     """Parameters of operations that come one behind the other, if there is a window."""
     param = (
         ucp.ucp_request_param_t(**fields)

@@ -5,7 +5,8 @@ from typing import Any, Protocol
 
 import amoeba.ucp as ucp
 from amoeba.apps.perf.meter import Meter
-from amoeba.apps.perf.ucp_side import Side, Steps, check
+from amoeba.apps.perf.sides import Steps
+from amoeba.apps.perf.ucp_side import UcpSide
 
 __all__ = ["CHANNELS", "Channel", "PingPong", "both_ways", "one_way"]
 
@@ -30,7 +31,7 @@ class PingPong(Protocol):
 class Channel:
     """Sends and receives by number; at most a window of each is under way."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         self.side = side
         self.window = side.plan.window
         self.verify = side.plan.verify
@@ -89,11 +90,11 @@ class Channel:
 
     def _sent(self, request: Any, status: Any, user_data: Any) -> None:
         self.sending -= 1
-        check(status, "a send")
+        self.side.check(status, "a send")
 
 
 class _Tagged(Channel):
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self._call = ucp.ucp_tag_send_sync_nbx if side.plan.command == "tag_sync" else ucp.ucp_tag_send_nbx
         self._mask = 0 if side.plan.wildcard else _EVERY_BIT
@@ -129,7 +130,7 @@ class _Tagged(Channel):
             yield
 
     def _came(self, request: Any, status: Any, info: Any, place: int) -> None:
-        check(status, "a tagged receive")
+        self.side.check(status, "a tagged receive")
         self._over(place)
 
     def _over(self, place: int) -> None:
@@ -138,7 +139,7 @@ class _Tagged(Channel):
 
 
 class _ActiveMessages(Channel):
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self._header = bytes(range(256)) * (side.plan.header // 256 + 1)
         self._header = self._header[: side.plan.header]
@@ -186,7 +187,7 @@ class _ActiveMessages(Channel):
         return ucp.UCS_INPROGRESS
 
     def _read(self, request: Any, status: Any, length: int, place: int) -> None:
-        check(status, "an active message")
+        self.side.check(status, "an active message")
         self._taken(place)
 
     def _taken(self, place: int) -> None:
@@ -196,7 +197,7 @@ class _ActiveMessages(Channel):
 
 
 class _Stream(Channel):
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: UcpSide) -> None:
         super().__init__(side)
         self._views = [memoryview(buffer) for buffer in self.buffers]
         self._by_reference = side.plan.receive_mode == "recv_data"
@@ -231,7 +232,7 @@ class _Stream(Channel):
                 while not ucp.ucp_request_is_completed(request):
                     yield
                 status, length = ucp.ucp_stream_recv_request_test(request)
-                check(status, "a stream")
+                self.side.check(status, "a stream")
             got += length
         self.expect(number, self.buffers[place])
 

@@ -1,6 +1,5 @@
 """One side of a test of UCP: a context with a worker, an endpoint to the other side, and memory that it may use."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,14 +7,12 @@ import numpy as np
 import amoeba.ucp as ucp
 from amoeba.apps.perf.payloads import Findings, Payloads
 from amoeba.apps.perf.plan import PerfPlan
+from amoeba.apps.perf.sides import Steps
 from amoeba.core.buffers import allocate
 from amoeba.ucp.adapter import Adapter
 from amoeba.ucp.status import ucs_error
 
-__all__ = ["RING", "Side", "Steps", "check"]
-
-Steps = Iterator[None]
-"""What a side does: it yields where somebody has to make progress before it can go on."""
+__all__ = ["RING", "UcpSide"]
 
 RING = 512
 """Memory operations under way of those that are over for their caller at once, whatever the window is."""
@@ -37,12 +34,13 @@ _THREAD_MODES = {
 }
 
 
-class Side:
+class UcpSide:
     """One side; :meth:`connect` gives it the other. Closing it closes everything that it has opened."""
 
     def __init__(self, adapter: Adapter, plan: PerfPlan) -> None:
         self.plan = plan
         self.findings = Findings()
+        self._closing = False
         self.places = RING if plan.command == "put" and plan.size <= _COPIED else plan.window
         """Messages that lie in memory side by side."""
         self.payloads = Payloads(plan.size, self.places)
@@ -71,7 +69,7 @@ class Side:
             flags = ucp.UCP_MEM_MAP_NONBLOCK if self.plan.nonblocking else None
             params = ucp.ucp_mem_map_params_t(address=self.memory, length=len(self.memory), flags=flags)
             self._memh = ucp.ucp_mem_map(self.context, params)
-            told |= {"rkey": ucp.ucp_rkey_pack(self.context, self._memh).hex(), "address": self._memh.address}
+            told |= {"rkey": ucp.ucp_rkey_pack(self.context, self._memh)[0].hex(), "address": self._memh.address}
         return told
 
     def connect(self, told: dict[str, Any]) -> None:
@@ -92,7 +90,7 @@ class Side:
         while request is not None and not ucp.ucp_request_is_completed(request):
             yield
         if request is not None:
-            check(ucp.ucp_request_check_status(request), "a flush")
+            self.check(ucp.ucp_request_check_status(request), "a flush")
 
     def pieces(self, buffer: Any, layout: str) -> tuple[Any, int, int | None]:
         """(buffer, count, datatype or None for bytes) that mean these bytes in a layout."""
@@ -104,11 +102,11 @@ class Side:
             begin += size
         return pieces, len(pieces), ucp.ucp_dt_make_iov()
 
+    def check(self, status: Any, what: str) -> None:
+        """Raise the error that something has ended with, if it has. What closing cancels is none."""
+        if status != ucp.UCS_OK and not self._closing:
+            raise ucs_error(status, f"{what} has failed")
+
     def close(self) -> None:
+        self._closing = True
         self.context.close()
-
-
-def check(status: Any, what: str) -> None:
-    """Raise the error that something has ended with, if it has."""
-    if status != ucp.UCS_OK:
-        raise ucs_error(status, f"{what} has failed")

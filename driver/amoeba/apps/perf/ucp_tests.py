@@ -1,16 +1,21 @@
 """UCP's tests: what each side of one does."""
 
+from collections.abc import Sequence
+from typing import Self
+
 from amoeba.apps.perf.meter import Meter
 from amoeba.apps.perf.plan import PerfPlan
+from amoeba.apps.perf.sides import Steps
 from amoeba.apps.perf.ucp_memory import OPERATIONS, Operations, PutPingPong
 from amoeba.apps.perf.ucp_messages import CHANNELS, both_ways, one_way
-from amoeba.apps.perf.ucp_side import Side, Steps
-from amoeba.ucp.adapter import Adapter
+from amoeba.apps.perf.ucp_side import UcpSide
+from amoeba.nic.nic import Nic
+from amoeba.ucp.adapter import Adapter, Adapters, open_adapters, open_linked_adapter
 
-__all__ = ["UcpClient", "UcpServer"]
+__all__ = ["UcpBench"]
 
 
-class UcpServer(Side):
+class _Server(UcpSide):
     """The side that answers. ``role``: what it does, None of nothing but making progress."""
 
     def __init__(self, adapter: Adapter, plan: PerfPlan) -> None:
@@ -29,7 +34,7 @@ class UcpServer(Side):
             self._operations.verify_target()
 
 
-class UcpClient(Side):
+class _Client(UcpSide):
     """The side that measures."""
 
     def role(self, meter: Meter) -> Steps:
@@ -40,7 +45,28 @@ class UcpClient(Side):
         return role
 
 
-def _role(side: Side, meter: Meter | None) -> Steps | None:
+class UcpBench:
+    """NICs for tests of UCP."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._adapters = adapters
+        self.nics: Sequence[Nic] = adapters.nics
+
+    @classmethod
+    def open(cls, kinds: Sequence[str], host: str | None) -> Self:
+        return cls(open_adapters(kinds) if host is None else open_linked_adapter(kinds[0], host=host))
+
+    def client(self, plan: PerfPlan) -> _Client:
+        return _Client(self._adapters[0], plan)
+
+    def server(self, plan: PerfPlan) -> _Server:
+        return _Server(self._adapters[-1], plan)
+
+    def close(self) -> None:
+        self._adapters.close()
+
+
+def _role(side: UcpSide, meter: Meter | None) -> Steps | None:
     plan = side.plan
     if side.one_sided:
         return both_ways(PutPingPong(side), plan, meter) if plan.ping_pong else None

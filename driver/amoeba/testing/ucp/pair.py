@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from amoeba_model.impairments import PERFECT, Impairments
+
 import amoeba.ucp as ucp
 from amoeba.nic.nic import Retransmission
 from amoeba.testing.expectations import expect_equal
 from amoeba.ucp.adapter import Adapter, Adapters, open_adapters
-from amoeba_model.impairments import PERFECT, Impairments
 
 __all__ = ["ALL_FEATURES", "Entity", "Pair", "Region", "open_pair"]
 
@@ -127,9 +128,9 @@ class Pair:
         owner = self.far if owner is None else owner
         held = bytearray(content)
         memh = ucp.ucp_mem_map(owner.context, ucp.ucp_mem_map_params_t(address=held, length=len(held), **params))
-        self.keep(lambda: memh.closed or ucp.ucp_mem_unmap(owner.context, memh))
-        rkey = ucp.ucp_ep_rkey_unpack(self.near.ep if ep is None else ep, ucp.ucp_rkey_pack(owner.context, memh))
-        self.keep(lambda: rkey.closed or ucp.ucp_rkey_destroy(rkey))
+        self.keep(lambda: None if memh.closed else ucp.ucp_mem_unmap(owner.context, memh))
+        rkey = ucp.ucp_ep_rkey_unpack(self.near.ep if ep is None else ep, ucp.ucp_rkey_pack(owner.context, memh)[0])
+        self.keep(lambda: None if rkey.closed else ucp.ucp_rkey_destroy(rkey))
         address = ucp.ucp_mem_query(memh, ucp.ucp_mem_attr_t()).address
         assert address is not None
         return Region(memh, rkey, address, memoryview(held))
@@ -158,10 +159,12 @@ class Pair:
         return status
 
     def settle(self) -> None:
-        """Make progress until nothing is under way any more."""
-        quiet = 0
+        """Make progress until nothing is under way any more. Raises TimeoutError after a while."""
+        quiet, deadline = 0, time.monotonic() + self.patience
         while quiet < _QUIET:
             quiet = 0 if self.progress() else quiet + 1
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {self.patience} s there is still progress")
 
     # Afterwards
 

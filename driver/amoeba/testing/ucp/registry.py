@@ -39,7 +39,7 @@ class Function(Page):
 def across(
     *cases: tuple[Function, int, str, Any],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register one check for each of several functions that promise the same: (function, line, sentence, how to call).
+    """Register a check for each of several functions that promise it: (function, line, sentence, how to call).
 
     What is registered is given the pair and the last of the four.
     """

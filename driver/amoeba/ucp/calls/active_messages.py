@@ -5,13 +5,18 @@ from typing import Any
 from amoeba.ucp.active_messages import Handler
 from amoeba.ucp.calls.endpoints import checked_endpoint
 from amoeba.ucp.calls.workers import checked_worker
-from amoeba.ucp.constants import ucp_am_cb_flags, ucp_am_handler_param_field, ucp_feature
-from amoeba.ucp.datatypes import bytes_of, destination, source
+from amoeba.ucp.constants import (
+    ucp_am_cb_flags,
+    ucp_am_handler_param_field,
+    ucp_feature,
+    ucp_send_am_flags,
+)
+from amoeba.ucp.datatypes import BYTES, bytes_of, destination, source
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.handles import ucp_am_callback_t, ucp_datatype_t
 from amoeba.ucp.kinds import SIZE, callback, unsigned
 from amoeba.ucp.messages import Handle
-from amoeba.ucp.request_params import ReadParam, old_param, read_param
+from amoeba.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
 from amoeba.ucp.status import invalid_param
 from amoeba.ucp.structures import ucp_am_handler_param_t, ucp_request_param_t
 from amoeba.ucp.worker import Worker
@@ -28,10 +33,12 @@ __all__ = [
 _AM = ucp_feature.UCP_FEATURE_AM
 _CB = int(ucp_am_handler_param_field.UCP_AM_HANDLER_PARAM_FIELD_CB)
 _KNOWN = int(ucp_am_cb_flags.UCP_AM_FLAG_WHOLE_MSG | ucp_am_cb_flags.UCP_AM_FLAG_PERSISTENT_DATA)
+_EAGER = int(ucp_send_am_flags.UCP_AM_SEND_FLAG_EAGER)
 _NUMBERS = 1 << 16
 _number = unsigned(16)
 _unsigned = unsigned(32)
 _NO_HEADER = memoryview(b"")
+_BYTES = (bytes, bytearray)
 
 
 def _checked(worker: Worker) -> Worker:
@@ -102,7 +109,27 @@ def ucp_am_send_nbx(
     NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, EXCEEDS_LIMIT with UCP_AM_SEND_FLAG_EAGER above 16 MiB, and with
     what the endpoint has failed.
     """
-    read = read_param(param)
+    read = DEFAULTS if param is None else read_param(param)
+    if (
+        ep.__class__ is Endpoint
+        and buffer.__class__ in _BYTES
+        and id.__class__ is header_length.__class__ is count.__class__ is int
+        and not header_length
+        and 0 <= id < _NUMBERS
+        and 0 < count == len(buffer)
+        and ep.failure is None
+        and not ep.closed
+        and ep.wired
+        and read.immediate
+        and read.datatype == BYTES
+        and (not read.flags or read.flags == _EAGER)
+        and isinstance(worker := ep.worker, Worker)
+        and count <= (messages := worker.active_messages).most_inline
+        and (entry := ep.messages.entry_now()) is not None
+    ):
+        # one number without a header, to a peer that knows who sends
+        messages.send_number(ep, entry, id, int.from_bytes(buffer, "little"), count)
+        return None
     view = bytes_of(header, SIZE("header_length", header_length), name="header") if header_length else _NO_HEADER
     return _send(ep, id, view, buffer, count, read.datatype, read.flags, read, old=False)
 
@@ -121,11 +148,11 @@ def _send(
 ) -> Handle | None:
     worker = checked_endpoint(ep).worker
     assert isinstance(worker, Worker)
-    if not worker.context.features & _AM:
+    messages = worker.active_messages
+    if not messages.allowed:
         worker.context.need(_AM, "an active message")
     if id.__class__ is not int or not 0 <= id < _NUMBERS:
         id = int(_number("id", id))
-    messages = worker.active_messages
     if header.nbytes > messages.most_header:
         raise invalid_param(f"header_length: expected at most {messages.most_header}, got {header.nbytes}")
     ep.check()

@@ -5,9 +5,12 @@ same memory through it. Numbers are unsigned, and wrap.
 """
 
 import enum
+from ctypes import addressof, c_char
 from typing import Any
 
-from amoeba.core.buffers import Buffer, view_of
+from numpy import ndarray
+
+from amoeba.core.buffers import DATATYPES, Buffer, view_of
 from amoeba.core.errors import FabricError
 from amoeba.ucp.atomic_operations import (
     CSWAP,
@@ -18,6 +21,7 @@ from amoeba.ucp.atomic_operations import (
     Place,
     compare_and_swap,
     fetch,
+    fetch_into,
     update,
     update_with_request,
 )
@@ -28,7 +32,7 @@ from amoeba.ucp.datatypes import BYTES, bytes_of, ucp_dt_make_contig
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.kinds import integer
 from amoeba.ucp.remote_key import RemoteKey
-from amoeba.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
+from amoeba.ucp.request_params import DEFAULTS, MASKS, PLAIN_MASKS, ReadParam, old_param, read_param
 from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, ucs_error
 from amoeba.ucp.structures import ucp_request_param_t
@@ -52,6 +56,8 @@ _SIZES = {ucp_dt_make_contig(size): size for size in _FEATURES}
 _ADD = POST_OPS[ucp_atomic_post_op_t.UCP_ATOMIC_POST_OP_ADD]
 _OK = UcsStatus.UCS_OK
 _number = int.from_bytes
+_in_memory = c_char.from_buffer
+_BYTES = (bytes, bytearray)
 
 
 def ucp_atomic_post(
@@ -94,6 +100,24 @@ def ucp_atomic_fetch_nb(
     ``value``: the operand; of CSWAP what the number is compared with, and ``result`` holds what it becomes if they
     are equal. ``cb``: called with the request and the status when ``result`` is written.
     """
+    if (
+        rkey.__class__ is RemoteKey
+        and op_size.__class__ is int
+        and ((op_size == 8 and rkey.amo64 is ep) or (op_size == 4 and rkey.amo32 is ep))
+        and ep.failure is None
+        and remote_addr.__class__ is value.__class__ is int
+        and not (remote_addr | value) >> 64
+        and not remote_addr & op_size - 1
+        and cb is None
+        and opcode.__class__ is ucp_atomic_fetch_op_t
+        and (op := FETCH_OPS.get(opcode)) is not None
+        and op != CSWAP
+        and (reply := _plain_reply(result, op_size)) is not None
+    ):
+        if op_size == 4:
+            value &= 0xFFFF_FFFF
+        at = addressof(_in_memory(reply))
+        return fetch_into(rkey.lane, op, value, reply, at, op_size, remote_addr, rkey.key, False, None, None)
     read = old_param(cb)
     key, place = _target(ep, op_size, remote_addr, rkey, "ucp_atomic_fetch_nb")
     op = _op_of(opcode, FETCH_OPS, ucp_atomic_fetch_op_t)
@@ -119,6 +143,48 @@ def ucp_atomic_op_nbx(
     ``reply_buffer`` holds if it is what ``buffer`` holds. SWAP and CSWAP need a reply buffer. Without one the call is
     over at once, as ``buffer`` is copied, unless UCP_OP_ATTR_FLAG_NO_IMM_CMPL asks for a request.
     """
+    if (
+        param is not None
+        and param.__class__ is ucp_request_param_t
+        and param.datatype.__class__ is int
+        and (size := _SIZES.get(param.datatype)) is not None
+        and rkey.__class__ is RemoteKey
+        and (rkey.amo64 if size == 8 else rkey.amo32) is ep
+        and ep.failure is None
+        and count.__class__ is remote_addr.__class__ is int
+        and count == 1
+        and not remote_addr >> 64
+        and not remote_addr & size - 1
+        and opcode.__class__ is ucp_atomic_op_t
+        and (op := OPS.get(opcode)) is not None
+        and op != CSWAP
+        and (
+            (
+                buffer.__class__ is ndarray
+                and buffer.size == 1
+                and buffer.nbytes == size
+                and buffer.dtype in DATATYPES
+            )
+            or (buffer.__class__ in _BYTES and len(buffer) == size)
+        )
+        and ((mask := param.op_attr_mask) is None or mask.__class__ in MASKS)
+        and (counted := PLAIN_MASKS.get(mask)) is not None
+        and param.request is param.flags is param.memory_type is None
+        and param.recv_info is None
+    ):
+        # one number, as most programs give it: the same as below, in few steps
+        many, replies, calls, knows = counted
+        call = param.cb if calls else None
+        if call is None or callable(call):
+            if not replies or param.reply_buffer is None:
+                if op != SWAP:
+                    update(rkey.lane, op, _number(buffer, "little"), size, remote_addr, rkey.key, many)
+                    return None
+            elif (reply := _plain_reply(param.reply_buffer, size)) is not None:
+                return fetch_into(
+                    rkey.lane, op, _number(buffer, "little"), reply, addressof(_in_memory(reply)), size, remote_addr,
+                    rkey.key, many, call, param.user_data if knows else None,
+                )  # fmt: skip
     read = read_param(param)
     size = _SIZES.get(read.datatype)
     if size is None:
@@ -228,6 +294,17 @@ def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tu
     if address % size:
         raise invalid_param(f"remote_addr: expected a multiple of {size}, got {address:#x}")
     return key, Place(address, key.key, size)
+
+
+def _plain_reply(buffer: Any, size: int) -> memoryview | None:
+    """A view of a number's place that can be written: of an array of one, or of bytes; None: it has to be checked."""
+    if buffer.__class__ is ndarray:
+        if buffer.size != 1 or buffer.nbytes != size or buffer.dtype not in DATATYPES:
+            return None
+    elif buffer.__class__ is not bytearray or len(buffer) != size:
+        return None
+    view = memoryview(buffer)
+    return None if view.readonly else view
 
 
 def _bytes(buffer: Buffer, size: int, writable: bool, name: str) -> memoryview:

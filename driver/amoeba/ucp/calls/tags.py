@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from amoeba.transport.posting import INLINE_SIZE
 from amoeba.ucp.calls.arguments import U64, checked_endpoint
 from amoeba.ucp.calls.workers import checked_worker
 from amoeba.ucp.constants import ucp_feature
-from amoeba.ucp.datatypes import destination, source
+from amoeba.ucp.datatypes import BYTES, destination, source
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.handles import ucp_datatype_t, ucp_tag_t
 from amoeba.ucp.request_params import DEFAULTS, ReadParam, old_param, read_param
@@ -87,25 +86,26 @@ def ucp_tag_send_nbx(
     A message of up to a packet is over when it has been copied, or is delivered; a longer one when it has been read.
     Raises INVALID_PARAM, NO_RESOURCE with UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, and with what the endpoint has failed.
     """
+    read = DEFAULTS if param is None else read_param(param)
     if (
-        param is None
-        and ep.__class__ is Endpoint
+        ep.__class__ is Endpoint
         and buffer.__class__ in _BYTES
         and count.__class__ is int
-        and 0 < count <= INLINE_SIZE
-        and count <= len(buffer)
+        and 0 < count <= len(buffer)
         and tag.__class__ is int
         and not tag >> 64
         and ep.failure is None
         and not ep.closed
+        and read.immediate
+        and read.datatype == BYTES
         and (tags := ep.worker.tags) is not None
+        and count <= tags.most_inline
         and (entry := (lane := ep.tagged).entry_now()) is not None
     ):
         # one number, to a peer that is known
         number = _number(buffer if count == len(buffer) else buffer[:count], "little")
-        tags.send_number(lane, entry, count, number, tag)
+        tags.send_number(lane, entry, count, number, tag, read.many)
         return None
-    read = DEFAULTS if param is None else read_param(param)
     return _send(ep, buffer, count, read.datatype, tag, read)
 
 

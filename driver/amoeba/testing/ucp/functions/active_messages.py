@@ -1,4 +1,4 @@
-"""Active messages: ucp_worker_set_am_handler, _recv_handler, ucp_am_send_nb, _nbx, ucp_am_recv_data_nbx, _data_release."""
+"""Active messages: their handlers, sends, and what is received of them (groups WORKER and COMM)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,6 @@ from amoeba.testing.ucp.functions.common import (
 )
 from amoeba.testing.ucp.pair import Entity, Pair
 from amoeba.testing.ucp.registry import Function, across
-
 
 set_handler = Function("ucp_worker_set_am_handler", 3072)
 set_recv_handler = Function("ucp_worker_set_am_recv_handler", 3097)
@@ -45,7 +44,14 @@ class Heard:
     """A handler that notes what comes: (header, data, length), and how; ``verdict`` says what it returns."""
 
     def __init__(
-        self, pair: Pair, *, number: int = ID, old: bool = False, verdict: Any = OK, at: Entity | None = None, flags: int = 0
+        self,
+        pair: Pair,
+        *,
+        number: int = ID,
+        old: bool = False,
+        verdict: Any = OK,
+        at: Entity | None = None,
+        flags: int = 0,
     ) -> None:
         self.came: list[tuple[bytes | None, bytes | None, int]] = []
         self.args: list[Any] = []
@@ -56,13 +62,13 @@ class Heard:
         worker = (pair.far if at is None else at).worker
         if old:
             ucp.ucp_worker_set_am_handler(worker, number, self._old, self, flags)
-            pair.keep(lambda: worker.closed or ucp.ucp_worker_set_am_handler(worker, number, None, None, 0))
+            pair.keep(lambda: None if worker.closed else ucp.ucp_worker_set_am_handler(worker, number, None, None, 0))
             return
         handler = ucp.ucp_am_handler_param_t(id=number, cb=self._new, arg=self, flags=ucp.ucp_am_cb_flags(flags))
         ucp.ucp_worker_set_am_recv_handler(worker, handler)
         mask = ucp.UCP_AM_HANDLER_PARAM_FIELD_ID | ucp.UCP_AM_HANDLER_PARAM_FIELD_CB
         cleared = ucp.ucp_am_handler_param_t(field_mask=mask, id=number)
-        pair.keep(lambda: worker.closed or ucp.ucp_worker_set_am_recv_handler(worker, cleared))
+        pair.keep(lambda: None if worker.closed else ucp.ucp_worker_set_am_recv_handler(worker, cleared))
 
     def _new(self, arg: Any, header: Any, header_length: int, data: Any, length: int, recv: Any) -> Any:
         self.args.append(arg)
@@ -83,11 +89,15 @@ class Heard:
         return self.verdict
 
 
-def by_nb(ep: Any, data: Any, count: int, number: int = ID, cb: Any = None, flags: int = 0, datatype: int = BYTE) -> Any:
+def by_nb(
+    ep: Any, data: Any, count: int, number: int = ID, cb: Any = None, flags: int = 0, datatype: int = BYTE
+) -> Any:
     return ucp.ucp_am_send_nb(ep, number, data, count, datatype, cb, flags)
 
 
-def by_nbx(ep: Any, data: Any, count: int, number: int = ID, cb: Any = None, flags: int = 0, datatype: int = BYTE) -> Any:
+def by_nbx(
+    ep: Any, data: Any, count: int, number: int = ID, cb: Any = None, flags: int = 0, datatype: int = BYTE
+) -> Any:
     told = None if cb is None else lambda request, status, user_data: cb(request, status)
     return ucp.ucp_am_send_nbx(ep, number, None, 0, data, count, param(cb=told, flags=flags, datatype=datatype))
 
@@ -107,8 +117,20 @@ NEW: Call = (by_nbx, False)
 
 
 @across(
-    (set_handler, 3052, "This callback is called whenever an Active Message that was sent from the remote peer by ucp_am_send_nb is received on this worker.", OLD),
-    (set_recv_handler, 3082, "This callback is called whenever an Active Message that was sent from the remote peer by ucp_am_send_nbx is received on this worker.", NEW),
+    (
+        set_handler,
+        3052,
+        "This callback is called whenever an Active Message that was sent from the remote peer by "
+        "ucp_am_send_nb is received on this worker.",
+        OLD,
+    ),
+    (
+        set_recv_handler,
+        3082,
+        "This callback is called whenever an Active Message that was sent from the remote peer by "
+        "ucp_am_send_nbx is received on this worker.",
+        NEW,
+    ),
 )
 def the_handler_is_called_for_every_message(pair: Pair, call: Call) -> None:
     """Once each, in the order of sending, with what was sent; also of no bytes, and of more than a packet."""
@@ -124,8 +146,18 @@ def the_handler_is_called_for_every_message(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (set_handler, 3051, "This routine installs a user defined callback to handle incoming Active Messages with a specific id.", OLD),
-    (set_recv_handler, 3081, "This routine installs a user defined callback to handle incoming Active Messages with a specific id.", NEW),
+    (
+        set_handler,
+        3051,
+        "This routine installs a user defined callback to handle incoming Active Messages with a specific id.",
+        OLD,
+    ),
+    (
+        set_recv_handler,
+        3081,
+        "This routine installs a user defined callback to handle incoming Active Messages with a specific id.",
+        NEW,
+    ),
 )
 def the_id_decides_which_handler_is_called(pair: Pair, call: Call) -> None:
     """Two handlers, with the lowest and the highest number; a message for neither reaches none."""
@@ -139,7 +171,12 @@ def the_id_decides_which_handler_is_called(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (set_handler, 3060, "Active Message argument, which will be passed in to every invocation of the callback as the arg argument.", OLD),
+    (
+        set_handler,
+        3060,
+        "Active Message argument, which will be passed in to every invocation of the callback as the arg argument.",
+        OLD,
+    ),
     (set_recv_handler, 3091, "Active Message handler parameters, as defined by ucp_am_handler_param_t.", NEW),
 )
 def the_handler_gets_its_argument(pair: Pair, call: Call) -> None:
@@ -178,7 +215,13 @@ def none_removes_a_handler(pair: Pair) -> None:
 
 
 @across(
-    (set_handler, 3064, "Currently only UCP_AM_FLAG_WHOLE_MSG is supported, which indicates the callback will not be invoked until all data has arrived.", OLD),
+    (
+        set_handler,
+        3064,
+        "Currently only UCP_AM_FLAG_WHOLE_MSG is supported, which indicates the callback will not be "
+        "invoked until all data has arrived.",
+        OLD,
+    ),
     (set_recv_handler, 558, "Flags that indicate how to handle UCP Active Messages.", NEW),
 )
 def whole_messages_come_in_one_call(pair: Pair, call: Call) -> None:
@@ -193,8 +236,18 @@ def whole_messages_come_in_one_call(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (set_handler, 3069, "error code if the worker does not support Active Messages or requested callback flags.", True),
-    (set_recv_handler, 3094, "error code if the worker does not support Active Messages or requested callback flags.", False),
+    (
+        set_handler,
+        3069,
+        "error code if the worker does not support Active Messages or requested callback flags.",
+        True,
+    ),
+    (
+        set_recv_handler,
+        3094,
+        "error code if the worker does not support Active Messages or requested callback flags.",
+        False,
+    ),
 )
 def a_handler_needs_the_feature(pair: Pair, call: bool) -> None:
     """A context without UCP_FEATURE_AM, an id of more than 16 bits, what is no function: INVALID_PARAM."""
@@ -261,7 +314,13 @@ def elements_and_pieces_are_counted(pair: Pair, call: Call) -> None:
 
 @across(
     (send_nb, 3119, "NULL Active Message was sent immediately.", OLD),
-    (send_nbx, 3134, "If the operation completes immediately, then the routine returns NULL and the callback function is ignored, even if specified.", NEW),
+    (
+        send_nbx,
+        3134,
+        "If the operation completes immediately, then the routine returns NULL and the callback function "
+        "is ignored, even if specified.",
+        NEW,
+    ),
 )
 def a_message_sent_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
     """A few bytes."""
@@ -274,8 +333,19 @@ def a_message_sent_at_once_calls_nobody_back(pair: Pair, call: Call) -> None:
 
 
 @across(
-    (send_nb, 3121, "otherwise Pointer to request, and Active Message is known to be completed after cb is run.", OLD),
-    (send_nbx, 3136, "Otherwise, if no error is reported and a callback is requested ... then the UCP library will schedule invocation of the callback routine param->cb.send upon completion of the operation.", NEW),
+    (
+        send_nb,
+        3121,
+        "otherwise Pointer to request, and Active Message is known to be completed after cb is run.",
+        OLD,
+    ),
+    (
+        send_nbx,
+        3136,
+        "Otherwise, if no error is reported and a callback is requested ... then the UCP library will "
+        "schedule invocation of the callback routine param->cb.send upon completion of the operation.",
+        NEW,
+    ),
 )
 def a_message_under_way_calls_back_once(pair: Pair, call: Call) -> None:
     """With its request and UCS_OK, not inside the call."""
@@ -311,7 +381,12 @@ def a_message_that_cannot_be_meant_is_not_sent(pair: Pair, call: Call) -> None:
 
 @across(
     (send_nb, 3117, "Operation flags as defined by ucp_send_am_flags.", OLD),
-    (send_nbx, 3145, "This operation supports specific flags, which can be passed in param by ucp_request_param_t.flags.", NEW),
+    (
+        send_nbx,
+        3145,
+        "This operation supports specific flags, which can be passed in param by ucp_request_param_t.flags.",
+        NEW,
+    ),
 )
 def a_reply_endpoint_is_given_if_asked_for(pair: Pair, call: Call) -> None:
     """With UCP_AM_SEND_FLAG_REPLY the handler gets an endpoint by which the sender is reached; else None."""
@@ -354,7 +429,11 @@ def no_header_is_none(pair: Pair) -> None:
     expect_equal("calls", len(heard.came), 1)
 
 
-@send_nbx.says(3161, "Sending only header without actual data is allowed and is recommended for transferring a latency-critical amount of data.")
+@send_nbx.says(
+    3161,
+    "Sending only header without actual data is allowed and is recommended for transferring a "
+    "latency-critical amount of data.",
+)
 def a_header_may_come_alone(pair: Pair) -> None:
     """The handler gets no data then."""
     heard = Heard(pair)
@@ -365,7 +444,10 @@ def a_header_may_come_alone(pair: Pair) -> None:
     expect_equal("status", pair.finish(request), OK)
 
 
-@send_nbx.says(3163, "The maximum allowed header size can be obtained by querying worker attributes by the ucp_worker_query routine.")
+@send_nbx.says(
+    3163,
+    "The maximum allowed header size can be obtained by querying worker attributes by the ucp_worker_query routine.",
+)
 def headers_of_max_am_header_bytes_are_taken(pair: Pair) -> None:
     """With and without data; one byte more is INVALID_PARAM."""
     heard = Heard(pair)
@@ -382,11 +464,15 @@ def headers_of_max_am_header_bytes_are_taken(pair: Pair) -> None:
         send(pair.near.ep, b"", pattern(most + 1))
 
 
-@send_nbx.says(3142, "If UCP_OP_ATTR_FLAG_NO_IMM_CMPL flag is set in the op_attr_mask field of param, then the operation will return a request handle, even if it completes immediately.")
+@send_nbx.says(
+    3142,
+    "If UCP_OP_ATTR_FLAG_NO_IMM_CMPL flag is set in the op_attr_mask field of param, then the operation "
+    "will return a request handle, even if it completes immediately.",
+)
 def a_request_can_be_demanded(pair: Pair) -> None:
     """Of a few bytes; with callback and user data, and a request of the user's."""
     heard, calls, memory = Heard(pair), Calls(), ucp.ucp_request_alloc(pair.near.worker)
-    asked = {"op_attr_mask": NO_IMMEDIATE, "cb": calls, "user_data": "mine", "request": memory}
+    asked: dict[str, Any] = {"op_attr_mask": NO_IMMEDIATE, "cb": calls, "user_data": "mine", "request": memory}
     request = send(pair.near.ep, b"few", **asked)
     expect(request is memory, f"expected the user's request, got {request!r}")
     pair.wait(lambda: heard.came and calls.told, "message and callback")
@@ -424,7 +510,11 @@ def a_rendezvous_ends_with_its_receiver(pair: Pair) -> None:
 # Receiving data
 
 
-@recv_data_nbx.says(3187, "This routine receives a message that is described by the data descriptor data_desc, local address buffer, size count and param parameters on the worker.")
+@recv_data_nbx.says(
+    3187,
+    "This routine receives a message that is described by the data descriptor data_desc, local address "
+    "buffer, size count and param parameters on the worker.",
+)
 def a_rendezvous_is_received_into_the_buffer(pair: Pair) -> None:
     """After the handler has kept it; of a few bytes, and of many; the sender's request ends."""
     heard = Heard(pair, verdict=IN_PROGRESS)
@@ -438,7 +528,10 @@ def a_rendezvous_is_received_into_the_buffer(pair: Pair) -> None:
         expect_equal(f"{size} bytes", bytes(buffer), pattern(size))
 
 
-@recv_data_nbx.says(3199, "It is a persistent data pointer (UCP_AM_RECV_ATTR_FLAG_DATA is set in ucp_am_recv_param_t.recv_attr).")
+@recv_data_nbx.says(
+    3199,
+    "It is a persistent data pointer (UCP_AM_RECV_ATTR_FLAG_DATA is set in ucp_am_recv_param_t.recv_attr).",
+)
 def persistent_data_is_received_into_the_buffer(pair: Pair) -> None:
     """By a list of two pieces; then the data is no descriptor any more."""
     heard = Heard(pair, verdict=IN_PROGRESS, flags=int(PERSISTENT))
@@ -455,7 +548,11 @@ def persistent_data_is_received_into_the_buffer(pair: Pair) -> None:
         ucp.ucp_am_recv_data_nbx(pair.far.worker, heard.data[0], bytearray(10), 10, None)
 
 
-@recv_data_nbx.says(3203, "After this call UCP takes ownership of data_desc descriptor, so there is no need to release it even if the operation fails.")
+@recv_data_nbx.says(
+    3203,
+    "After this call UCP takes ownership of data_desc descriptor, so there is no need to release it even "
+    "if the operation fails.",
+)
 def a_descriptor_is_received_once(pair: Pair) -> None:
     """Neither received nor released again; nor is what never was a descriptor."""
     heard = Heard(pair, verdict=IN_PROGRESS)
@@ -486,7 +583,12 @@ def receiving_calls_back_with_the_length(pair: Pair) -> None:
     expect_equal("statuses", (pair.finish(received), pair.finish(request)), (OK, OK))
 
 
-@recv_data_nbx.says(3215, "NULL - The receive operation was completed immediately. In this case, if param->recv_info.length is specified in the param, the value to which it points is updated with the size of the received message.")
+@recv_data_nbx.says(
+    3215,
+    "NULL - The receive operation was completed immediately. In this case, if param->recv_info.length is "
+    "specified in the param, the value to which it points is updated with the size of the received "
+    "message.",
+)
 def data_that_is_there_is_received_at_once(pair: Pair) -> None:
     """Persistent data; no callback."""
     heard, calls = Heard(pair, verdict=IN_PROGRESS, flags=int(PERSISTENT)), Calls()
@@ -543,9 +645,29 @@ def receiving_can_be_tried_inside_the_handler(pair: Pair) -> None:
 
 
 @across(
-    (data_release, 3238, "This routine releases data that persisted through an Active Message callback because that callback returned UCS_INPROGRESS.", True),
-    (set_handler, 601, "... in a callback then data was allocated, so if UCS_INPROGRESS is returned from the callback, the data parameter will persist and the user has to call ucp_am_data_release when data is no longer needed.", True),
-    (set_recv_handler, 601, "... in a callback then data was allocated, so if UCS_INPROGRESS is returned from the callback, the data parameter will persist and the user has to call ucp_am_data_release when data is no longer needed.", False),
+    (
+        data_release,
+        3238,
+        "This routine releases data that persisted through an Active Message callback because that "
+        "callback returned UCS_INPROGRESS.",
+        True,
+    ),
+    (
+        set_handler,
+        601,
+        "... in a callback then data was allocated, so if UCS_INPROGRESS is returned from the callback, "
+        "the data parameter will persist and the user has to call ucp_am_data_release when data is no "
+        "longer needed.",
+        True,
+    ),
+    (
+        set_recv_handler,
+        601,
+        "... in a callback then data was allocated, so if UCS_INPROGRESS is returned from the callback, "
+        "the data parameter will persist and the user has to call ucp_am_data_release when data is no "
+        "longer needed.",
+        False,
+    ),
 )
 def kept_data_stays_until_it_is_released(pair: Pair, call: bool) -> None:
     """Further messages do not touch it; it is released once."""

@@ -9,8 +9,8 @@ from amoeba.testing.ucp.expectations import expect_status
 from amoeba.testing.ucp.functions.common import (
     ALL,
     BYTE,
-    INVALID,
     IN_PROGRESS,
+    INVALID,
     LONG,
     NO_IMMEDIATE,
     OK,
@@ -22,7 +22,6 @@ from amoeba.testing.ucp.functions.common import (
 from amoeba.testing.ucp.functions.tag_sends import received
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function, across
-
 
 probe = Function("ucp_tag_probe_nb", 3839)
 msg_recv_nb = Function("ucp_tag_msg_recv_nb", 3877)
@@ -51,7 +50,11 @@ def arrived(pair: Pair, data: bytes, tag: int, *, remove: bool = True) -> tuple[
     return sent, found[0], found[1]
 
 
-@probe.says(3803, "This routine probes (checks) if a messages described by the tag and tag_mask was received (fully or partially) on the worker.")
+@probe.says(
+    3803,
+    "This routine probes (checks) if a messages described by the tag and tag_mask was received (fully or "
+    "partially) on the worker.",
+)
 def a_message_that_has_come_is_found(pair: Pair) -> None:
     """Of no bytes, of a few, and of so many that they are still at the sender."""
     for length in (0, 5, LONG):
@@ -74,7 +77,11 @@ def without_a_match_there_is_nothing(pair: Pair) -> None:
     pair.finish(sent)
 
 
-@probe.says(3804, "The tag value of the received message has to match the tag and tag_mask values, where the tag_mask indicates what bits of the tag have to be matched.")
+@probe.says(
+    3804,
+    "The tag value of the received message has to match the tag and tag_mask values, where the tag_mask "
+    "indicates what bits of the tag have to be matched.",
+)
 def bits_of_the_mask_have_to_match(pair: Pair) -> None:
     """One bit differs: it is found without that bit in the mask alone."""
     arrived(pair, b"x", 0x34, remove=False)
@@ -101,7 +108,11 @@ def a_removed_message_is_for_nobody_else(pair: Pair) -> None:
     expect_equal("messages", (bytes(buffer), bytes(next_one)), (b"mine", b"next"))
 
 
-@probe.says(3823, "If false (0), the return value is merely an indication to whether a matching message is present, and it cannot be used in any other way, and in particular it cannot be passed to ucp_tag_msg_recv_nb().")
+@probe.says(
+    3823,
+    "If false (0), the return value is merely an indication to whether a matching message is present, and "
+    "it cannot be used in any other way, and in particular it cannot be passed to ucp_tag_msg_recv_nb().",
+)
 def what_was_not_removed_cannot_be_received_by_its_handle(pair: Pair) -> None:
     """Both calls refuse it; probes go on finding it, and a receive gets it."""
     _, message, _ = arrived(pair, b"stay", 0x36, remove=False)
@@ -142,8 +153,20 @@ Receive = Callable[..., Any]
 
 
 @across(
-    (msg_recv_nb, 3848, "This routine receives a message that is described by the local address buffer, size count, message handle, and datatype object on the worker.", by_nb),
-    (msg_recv_nbx, 3887, "This routine receives a message that is described by the local address buffer, size count, and message handle on the worker.", by_nbx),
+    (
+        msg_recv_nb,
+        3848,
+        "This routine receives a message that is described by the local address buffer, size count, "
+        "message handle, and datatype object on the worker.",
+        by_nb,
+    ),
+    (
+        msg_recv_nbx,
+        3887,
+        "This routine receives a message that is described by the local address buffer, size count, and "
+        "message handle on the worker.",
+        by_nbx,
+    ),
 )
 def a_probed_message_is_received(pair: Pair, call: Receive) -> None:
     """Of no bytes, of a few, and of those that are still at the sender, whose send ends then."""
@@ -173,8 +196,22 @@ def a_message_can_be_received_once(pair: Pair, call: Receive) -> None:
 
 
 @across(
-    (msg_recv_nb, 3854, "In order to notify the application about completion of the receive operation the UCP library will invoke the call-back cb when the received message is in the receive buffer and ready for application access.", by_nb),
-    (msg_recv_nbx, 3893, "In order to notify the application about completion of the receive operation the UCP library will invoke the call-back cb when the received message is in the receive buffer and ready for application access.", by_nbx),
+    (
+        msg_recv_nb,
+        3854,
+        "In order to notify the application about completion of the receive operation the UCP library will"
+        " invoke the call-back cb when the received message is in the receive buffer and ready for "
+        "application access.",
+        by_nb,
+    ),
+    (
+        msg_recv_nbx,
+        3893,
+        "In order to notify the application about completion of the receive operation the UCP library will"
+        " invoke the call-back cb when the received message is in the receive buffer and ready for "
+        "application access.",
+        by_nbx,
+    ),
 )
 def the_callback_runs_when_the_probed_message_is_there(pair: Pair, call: Receive) -> None:
     """Of a message that is still at its sender: once, with status, tag and length."""
@@ -203,7 +240,11 @@ def a_failed_receive_leaves_the_message(pair: Pair, call: Receive) -> None:
     expect_equal("message", bytes(buffer), b"left")
 
 
-@msg_recv_nb.says(3870, "otherwise - Operation was scheduled for receive. The request handle is returned to the application in order to track progress of the operation.")
+@msg_recv_nb.says(
+    3870,
+    "otherwise - Operation was scheduled for receive. The request handle is returned to the application in"
+    " order to track progress of the operation.",
+)
 def nb_of_a_message_always_has_a_request(pair: Pair) -> None:
     """Though the message is there; and its callback runs."""
     _, message, _ = arrived(pair, b"here", 0x3C)
@@ -215,7 +256,11 @@ def nb_of_a_message_always_has_a_request(pair: Pair) -> None:
     expect_equal("status", pair.finish(request), OK)
 
 
-@msg_recv_nbx.says(3906, "otherwise - Operation was scheduled for receive. The request handle is returned to the application in order to track progress of the operation.")
+@msg_recv_nbx.says(
+    3906,
+    "otherwise - Operation was scheduled for receive. The request handle is returned to the application in"
+    " order to track progress of the operation.",
+)
 def nbx_of_a_message_has_a_request_if_asked(pair: Pair) -> None:
     """With NO_IMM_CMPL, and user data; without it a short message is received at once, and recv_info filled."""
     _, message, _ = arrived(pair, b"here", 0x3D)

@@ -25,7 +25,6 @@ from amoeba.testing.ucp.functions.common import (
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function, across
 
-
 recv_nb = Function("ucp_tag_recv_nb", 3718)
 recv_nbr = Function("ucp_tag_recv_nbr", 3752)
 recv_nbx = Function("ucp_tag_recv_nbx", 3794)
@@ -56,9 +55,27 @@ def send(pair: Pair, data: bytes, tag: int) -> Any:
 
 
 @across(
-    (recv_nb, 3684, "This routine receives a message that is described by the local address buffer, size count, and datatype object on the worker.", by_nb),
-    (recv_nbr, 3727, "This routine receives a message that is described by the local address buffer, size count, and datatype object on the worker.", by_nbr),
-    (recv_nbx, 3761, "This routine receives a message that is described by the local address buffer, size count, and info object on the worker.", by_nbx),
+    (
+        recv_nb,
+        3684,
+        "This routine receives a message that is described by the local address buffer, size count, and "
+        "datatype object on the worker.",
+        by_nb,
+    ),
+    (
+        recv_nbr,
+        3727,
+        "This routine receives a message that is described by the local address buffer, size count, and "
+        "datatype object on the worker.",
+        by_nbr,
+    ),
+    (
+        recv_nbx,
+        3761,
+        "This routine receives a message that is described by the local address buffer, size count, and "
+        "info object on the worker.",
+        by_nbx,
+    ),
 )
 def a_message_is_received_early_and_late(pair: Pair, call: Receive) -> None:
     """Posted before the message is sent, and after it has come; bytes behind the message are left alone."""
@@ -98,9 +115,27 @@ def datatypes_say_where_it_goes(pair: Pair, call: Receive) -> None:
 
 
 @across(
-    (recv_nb, 3685, "The tag value of the receive message has to match the tag and tag_mask values, where the tag_mask indicates which bits of the tag have to be matched.", by_nb),
-    (recv_nbr, 3728, "The tag value of the receive message has to match the tag and tag_mask values, where the tag_mask indicates which bits of the tag have to be matched.", by_nbr),
-    (recv_nbx, 3762, "The tag value of the receive message has to match the tag and tag_mask values, where the tag_mask indicates what bits of the tag have to be matched.", by_nbx),
+    (
+        recv_nb,
+        3685,
+        "The tag value of the receive message has to match the tag and tag_mask values, where the tag_mask"
+        " indicates which bits of the tag have to be matched.",
+        by_nb,
+    ),
+    (
+        recv_nbr,
+        3728,
+        "The tag value of the receive message has to match the tag and tag_mask values, where the tag_mask"
+        " indicates which bits of the tag have to be matched.",
+        by_nbr,
+    ),
+    (
+        recv_nbx,
+        3762,
+        "The tag value of the receive message has to match the tag and tag_mask values, where the tag_mask"
+        " indicates what bits of the tag have to be matched.",
+        by_nbx,
+    ),
 )
 def only_bits_of_the_mask_count(pair: Pair, call: Receive) -> None:
     """One bit that differs, at both ends and between: with its bit in the mask it does not match, without it does."""
@@ -116,9 +151,27 @@ def only_bits_of_the_mask_count(pair: Pair, call: Receive) -> None:
 
 
 @across(
-    (recv_nb, 3703, "Bit mask that indicates the bits that are used for the matching of the incoming tag against the expected tag.", by_nb),
-    (recv_nbr, 3742, "Bit mask that indicates the bits that are used for the matching of the incoming tag against the expected tag.", by_nbr),
-    (recv_nbx, 3776, "Bit mask that indicates the bits that are used for the matching of the incoming tag against the expected tag.", by_nbx),
+    (
+        recv_nb,
+        3703,
+        "Bit mask that indicates the bits that are used for the matching of the incoming tag against the "
+        "expected tag.",
+        by_nb,
+    ),
+    (
+        recv_nbr,
+        3742,
+        "Bit mask that indicates the bits that are used for the matching of the incoming tag against the "
+        "expected tag.",
+        by_nbr,
+    ),
+    (
+        recv_nbx,
+        3776,
+        "Bit mask that indicates the bits that are used for the matching of the incoming tag against the "
+        "expected tag.",
+        by_nbx,
+    ),
 )
 def without_a_bit_of_the_mask_messages_come_in_order(pair: Pair, call: Receive) -> None:
     """Mask 0 takes any; the receive's own tag does not matter; what was sent first comes first."""
@@ -131,9 +184,24 @@ def without_a_bit_of_the_mask_messages_come_in_order(pair: Pair, call: Receive) 
 
 
 @across(
-    (recv_nb, 3688, "The receive operation is considered completed when the message is delivered to the buffer.", by_nb),
-    (recv_nbr, 3731, "The receive operation is considered completed when the message is delivered to the buffer.", by_nbr),
-    (recv_nbx, 3765, "The receive operation is considered completed when the message is delivered to the buffer.", by_nbx),
+    (
+        recv_nb,
+        3688,
+        "The receive operation is considered completed when the message is delivered to the buffer.",
+        by_nb,
+    ),
+    (
+        recv_nbr,
+        3731,
+        "The receive operation is considered completed when the message is delivered to the buffer.",
+        by_nbr,
+    ),
+    (
+        recv_nbx,
+        3765,
+        "The receive operation is considered completed when the message is delivered to the buffer.",
+        by_nbx,
+    ),
 )
 def receives_are_met_in_the_order_of_posting(pair: Pair, call: Receive) -> None:
     """Five receives with one tag; each is over when its message is in its buffer, the others go on."""
@@ -147,8 +215,22 @@ def receives_are_met_in_the_order_of_posting(pair: Pair, call: Receive) -> None:
 
 
 @across(
-    (recv_nb, 3690, "In order to notify the application about completion of the receive operation the UCP library will invoke the call-back cb when the received message is in the receive buffer and ready for application access.", by_nb),
-    (recv_nbx, 3767, "In order to notify the application about completion of the receive operation the UCP library will invoke the call-back cb when the received message is in the receive buffer and ready for application access.", by_nbx),
+    (
+        recv_nb,
+        3690,
+        "In order to notify the application about completion of the receive operation the UCP library will"
+        " invoke the call-back cb when the received message is in the receive buffer and ready for "
+        "application access.",
+        by_nb,
+    ),
+    (
+        recv_nbx,
+        3767,
+        "In order to notify the application about completion of the receive operation the UCP library will"
+        " invoke the call-back cb when the received message is in the receive buffer and ready for "
+        "application access.",
+        by_nbx,
+    ),
 )
 def the_callback_runs_when_the_message_is_there(pair: Pair, call: Receive) -> None:
     """Once, with request, status, and the message's tag and length; the buffer is filled then."""
@@ -221,7 +303,11 @@ def nb_always_has_a_request(pair: Pair) -> None:
     expect_equal("calls", calls.statuses, [OK])
 
 
-@recv_nbr.says(3733, "In order to monitor completion of the operation ucp_request_check_status or ucp_tag_recv_request_test should be used.")
+@recv_nbr.says(
+    3733,
+    "In order to monitor completion of the operation ucp_request_check_status or ucp_tag_recv_request_test"
+    " should be used.",
+)
 def both_calls_tell_of_a_request_of_the_callers(pair: Pair) -> None:
     """UCS_INPROGRESS before the message, UCS_OK with tag and length after it."""
     memory, buffer = ucp.ucp_request_alloc(pair.far.worker), bytearray(4)
@@ -251,7 +337,12 @@ def a_request_of_the_callers_serves_one_receive_at_a_time(pair: Pair) -> None:
     ucp.ucp_request_free(memory)
 
 
-@recv_nbx.says(3781, "NULL - The receive operation was completed immediately. In this case, if param->recv_info.tag_info is specified in the param, the value to which it points is updated with the information about the received message.")
+@recv_nbx.says(
+    3781,
+    "NULL - The receive operation was completed immediately. In this case, if param->recv_info.tag_info is"
+    " specified in the param, the value to which it points is updated with the information about the "
+    "received message.",
+)
 def a_message_that_is_there_is_received_at_once(pair: Pair) -> None:
     """None, the buffer and recv_info filled; no callback."""
     send(pair, b"there", 0x19)
@@ -266,7 +357,11 @@ def a_message_that_is_there_is_received_at_once(pair: Pair) -> None:
     expect_equal("calls", calls.told, [])
 
 
-@recv_nbx.says(3787, "otherwise - Operation was scheduled for receive. The request handle is returned to the application in order to track progress of the operation.")
+@recv_nbx.says(
+    3787,
+    "otherwise - Operation was scheduled for receive. The request handle is returned to the application in"
+    " order to track progress of the operation.",
+)
 def with_no_imm_cmpl_there_is_a_request(pair: Pair) -> None:
     """Though the message is there; the callback gets user_data."""
     send(pair, b"there", 0x1A)
@@ -315,7 +410,11 @@ def any_number_can_be_posted(pair: Pair, call: Receive) -> None:
 # ucp_tag_recv_request_test
 
 
-@request_test.says(4345, "This routine checks the state and returns current status of the request returned from ucp_tag_recv_nb routine or the user allocated request for ucp_tag_recv_nbr.")
+@request_test.says(
+    4345,
+    "This routine checks the state and returns current status of the request returned from ucp_tag_recv_nb"
+    " routine or the user allocated request for ucp_tag_recv_nbr.",
+)
 def test_tells_status_and_message(pair: Pair) -> None:
     """UCS_INPROGRESS until the message is there; then UCS_OK, again and again, until it is freed."""
     request = ucp.ucp_tag_recv_nb(pair.far.worker, bytearray(9), 9, BYTE, 0x20, 0xFF, nothing)

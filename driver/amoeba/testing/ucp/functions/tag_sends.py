@@ -23,7 +23,6 @@ from amoeba.testing.ucp.functions.common import (
 from amoeba.testing.ucp.pair import Pair
 from amoeba.testing.ucp.registry import Function, across
 
-
 send_nb = Function("ucp_tag_send_nb", 3362)
 send_nbr = Function("ucp_tag_send_nbr", 3444)
 send_sync_nb = Function("ucp_tag_send_sync_nb", 3478)
@@ -79,10 +78,28 @@ def received(pair: Pair, length: int, tag: int) -> bytes:
 
 
 @across(
-    (send_nb, 3326, "This routine sends a messages that is described by the local address buffer, size count, and datatype object to the destination endpoint ep.", by_nb),
-    (send_nbr, 3382, "This routine sends a messages that is described by the local address buffer, size count, and datatype object to the destination endpoint ep.", by_nbr),
+    (
+        send_nb,
+        3326,
+        "This routine sends a messages that is described by the local address buffer, size count, and "
+        "datatype object to the destination endpoint ep.",
+        by_nb,
+    ),
+    (
+        send_nbr,
+        3382,
+        "This routine sends a messages that is described by the local address buffer, size count, and "
+        "datatype object to the destination endpoint ep.",
+        by_nbr,
+    ),
     (send_sync_nb, 3451, "Same as ucp_tag_send_nb, ...", by_sync_nb),
-    (send_nbx, 3487, "This routine sends a messages that is described by the local address buffer, size count object to the destination endpoint ep.", by_nbx),
+    (
+        send_nbx,
+        3487,
+        "This routine sends a messages that is described by the local address buffer, size count object to"
+        " the destination endpoint ep.",
+        by_nbx,
+    ),
     (send_sync_nbx, 3529, "Same as ucp_tag_send_nbx, ...", by_sync_nbx),
 )
 def messages_arrive_as_they_were_sent(pair: Pair, call: Send) -> None:
@@ -115,10 +132,26 @@ def datatypes_say_what_the_buffer_is(pair: Pair, call: Send) -> None:
 
 
 @across(
-    (send_nb, 3328, "Each message is associated with a tag value that is used for message matching on the receiver.", by_nb),
-    (send_nbr, 3384, "Each message is associated with a tag value that is used for message matching on the receiver.", by_nbr),
+    (
+        send_nb,
+        3328,
+        "Each message is associated with a tag value that is used for message matching on the receiver.",
+        by_nb,
+    ),
+    (
+        send_nbr,
+        3384,
+        "Each message is associated with a tag value that is used for message matching on the receiver.",
+        by_nbr,
+    ),
     (send_sync_nb, 3466, "Message tag.", by_sync_nb),
-    (send_nbx, 3488, "Each message is associated with a tag value that is used for message matching on the ucp_tag_recv_nb or receiver.", by_nbx),
+    (
+        send_nbx,
+        3488,
+        "Each message is associated with a tag value that is used for message matching on the "
+        "ucp_tag_recv_nb or receiver.",
+        by_nbx,
+    ),
     (send_sync_nbx, 3543, "Message tag.", by_sync_nbx),
 )
 def the_tag_decides_which_receive_gets_it(pair: Pair, call: Send) -> None:
@@ -131,11 +164,21 @@ def the_tag_decides_which_receive_gets_it(pair: Pair, call: Send) -> None:
 
 @across(
     (send_nb, 3331, "The send operation is considered completed when it is safe to reuse the source buffer.", by_nb),
-    (send_nbr, 3388, "The send operation is considered completed when it is safe to reuse the source buffer.", by_nbr),
-    (send_nbx, 3492, "The send operation is considered completed when it is safe to reuse the source buffer.", by_nbx),
+    (
+        send_nbr,
+        3388,
+        "The send operation is considered completed when it is safe to reuse the source buffer.",
+        by_nbr,
+    ),
+    (
+        send_nbx,
+        3492,
+        "The send operation is considered completed when it is safe to reuse the source buffer.",
+        by_nbx,
+    ),
 )
 def a_completed_send_does_not_read_its_buffer(pair: Pair, call: Send) -> None:
-    """A message that waits for its receive, and one longer than a packet; what is written afterwards does not show."""
+    """A message that waits for its receive, and one longer than a packet; later writes do not show."""
     for length in (8, 3000):
         data = bytearray(pattern(length))
         expect_equal("status", pair.finish(call(pair, pair.near.ep, data, length, BYTE, 0x54)), OK)
@@ -144,8 +187,20 @@ def a_completed_send_does_not_read_its_buffer(pair: Pair, call: Send) -> None:
 
 
 @across(
-    (send_nb, 3332, "If the send operation is completed immediately the routine return UCS_OK and the call-back function cb is not invoked.", by_nb),
-    (send_nbx, 3493, "If the send operation is completed immediately the routine returns UCS_OK and the call-back function is not invoked.", by_nbx),
+    (
+        send_nb,
+        3332,
+        "If the send operation is completed immediately the routine return UCS_OK and the call-back "
+        "function cb is not invoked.",
+        by_nb,
+    ),
+    (
+        send_nbx,
+        3493,
+        "If the send operation is completed immediately the routine returns UCS_OK and the call-back "
+        "function is not invoked.",
+        by_nbx,
+    ),
 )
 def a_send_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Send) -> None:
     """Nor does a request come of it, nor does progress call back later."""
@@ -158,10 +213,27 @@ def a_send_that_is_over_at_once_calls_nobody_back(pair: Pair, call: Send) -> Non
 
 
 @across(
-    (send_nb, 3334, "If the operation is not completed immediately and no error reported then the UCP library will schedule to invoke the call-back cb whenever the send operation will be completed.", by_nb),
+    (
+        send_nb,
+        3334,
+        "If the operation is not completed immediately and no error reported then the UCP library will "
+        "schedule to invoke the call-back cb whenever the send operation will be completed.",
+        by_nb,
+    ),
     (send_sync_nb, 3467, "Callback function that is invoked whenever the send operation is completed.", by_sync_nb),
-    (send_nbx, 3495, "If the operation is not completed immediately and no error reported then the UCP library will schedule to invoke the call-back whenever the send operation is completed.", by_nbx),
-    (send_sync_nbx, 3549, "... The request handle is returned to the application in order to track progress of the message.", by_sync_nbx),
+    (
+        send_nbx,
+        3495,
+        "If the operation is not completed immediately and no error reported then the UCP library will "
+        "schedule to invoke the call-back whenever the send operation is completed.",
+        by_nbx,
+    ),
+    (
+        send_sync_nbx,
+        3549,
+        "... The request handle is returned to the application in order to track progress of the message.",
+        by_sync_nbx,
+    ),
 )
 def a_send_under_way_calls_back_once(pair: Pair, call: Send) -> None:
     """With its request and UCS_OK, from progress, not inside the call."""
@@ -177,9 +249,27 @@ def a_send_under_way_calls_back_once(pair: Pair, call: Send) -> None:
 
 
 @across(
-    (send_nb, 3329, "The routine is non-blocking and therefore returns immediately, however the actual send operation may be delayed.", by_nb),
-    (send_nbr, 3387, "The routine is non-blocking and therefore returns immediately, however the actual send operation may be delayed.", by_nbr),
-    (send_nbx, 3491, "The routine is non-blocking and therefore returns immediately, however the actual send operation may be delayed.", by_nbx),
+    (
+        send_nb,
+        3329,
+        "The routine is non-blocking and therefore returns immediately, however the actual send operation "
+        "may be delayed.",
+        by_nb,
+    ),
+    (
+        send_nbr,
+        3387,
+        "The routine is non-blocking and therefore returns immediately, however the actual send operation "
+        "may be delayed.",
+        by_nbr,
+    ),
+    (
+        send_nbx,
+        3491,
+        "The routine is non-blocking and therefore returns immediately, however the actual send operation "
+        "may be delayed.",
+        by_nbx,
+    ),
 )
 def many_sends_are_taken_without_progress(pair: Pair, call: Send) -> None:
     """More than a ring of the NIC and its copies hold, before anybody receives; they arrive in order."""
@@ -236,7 +326,11 @@ def nbr_says_ok_of_a_send_that_is_over(pair: Pair) -> None:
     expect_equal("message", received(pair, 3, 0x59), b"now")
 
 
-@send_nbr.says(3392, "If the operation is not completed immediately and no error reported then the UCP library will fill a user provided req and return UCS_INPROGRESS status.")
+@send_nbr.says(
+    3392,
+    "If the operation is not completed immediately and no error reported then the UCP library will fill a "
+    "user provided req and return UCS_INPROGRESS status.",
+)
 def nbr_says_in_progress_of_a_send_under_way(pair: Pair) -> None:
     """More than a packet; the request says the same until the message has been received."""
     memory = ucp.ucp_request_alloc(pair.near.worker)
@@ -248,8 +342,18 @@ def nbr_says_in_progress_of_a_send_under_way(pair: Pair) -> None:
 
 
 @across(
-    (send_sync_nb, 3451, "... the request completes only after there is a remote tag match on the message", by_sync_nb),
-    (send_sync_nbx, 3529, "... the request completes only after there is a remote tag match on the message", by_sync_nbx),
+    (
+        send_sync_nb,
+        3451,
+        "... the request completes only after there is a remote tag match on the message",
+        by_sync_nb,
+    ),
+    (
+        send_sync_nbx,
+        3529,
+        "... the request completes only after there is a remote tag match on the message",
+        by_sync_nbx,
+    ),
 )
 def a_synchronous_send_waits_for_its_match(pair: Pair, call: Send) -> None:
     """A receive with another tag does not end it, nor does a probe; one with its tag does."""
@@ -266,8 +370,18 @@ def a_synchronous_send_waits_for_its_match(pair: Pair, call: Send) -> None:
 
 
 @across(
-    (send_sync_nb, 3453, 'This function never completes "in-place", and always returns a request handle.', by_sync_nb),
-    (send_sync_nbx, 3531, 'This function never completes "in-place", and always returns a request handle.', by_sync_nbx),
+    (
+        send_sync_nb,
+        3453,
+        'This function never completes "in-place", and always returns a request handle.',
+        by_sync_nb,
+    ),
+    (
+        send_sync_nbx,
+        3531,
+        'This function never completes "in-place", and always returns a request handle.',
+        by_sync_nbx,
+    ),
 )
 def a_synchronous_send_always_has_a_request(pair: Pair, call: Send) -> None:
     """Though the receive is there already, and the message has no bytes."""
@@ -303,8 +417,18 @@ def completion_at_once_can_be_demanded(pair: Pair) -> None:
 
 
 @across(
-    (send_nbx, 3516, "otherwise - Operation was scheduled for send and can be completed in any point in time.", ucp.ucp_tag_send_nbx),
-    (send_sync_nbx, 3548, "otherwise - Operation was scheduled for send and can be completed in any point in time.", ucp.ucp_tag_send_sync_nbx),
+    (
+        send_nbx,
+        3516,
+        "otherwise - Operation was scheduled for send and can be completed in any point in time.",
+        ucp.ucp_tag_send_nbx,
+    ),
+    (
+        send_sync_nbx,
+        3548,
+        "otherwise - Operation was scheduled for send and can be completed in any point in time.",
+        ucp.ucp_tag_send_sync_nbx,
+    ),
 )
 def the_callback_gets_the_users_data_and_the_request_is_the_users(pair: Pair, call: Any) -> None:
     """param.user_data as it is; param.request, of ucp_request_alloc(), is what is returned and told."""
@@ -319,12 +443,14 @@ def the_callback_gets_the_users_data_and_the_request_is_the_users(pair: Pair, ca
 
 for _page in (send_nb, send_nbr, send_sync_nb, send_nbx, send_sync_nbx):
     _page.silent(
-        "The user should not modify any part of the buffer after this operation is called, until the operation completes.",
+        "The user should not modify any part of the buffer after this operation is called, until the "
+        "operation completes.",
         "asks something of the application",
     )
 for _page in (send_sync_nb, send_sync_nbx):
     _page.silent(
-        "Returns UCS_ERR_UNSUPPORTED if UCP_ERR_HANDLING_MODE_PEER is enabled. This is a temporary implementation-related constraint",
+        "Returns UCS_ERR_UNSUPPORTED if UCP_ERR_HANDLING_MODE_PEER is enabled. This is a temporary "
+        "implementation-related constraint",
         "a constraint of UCX's own: here synchronous sends work with every mode",
     )
 send_nbr.silent(
