@@ -37,7 +37,7 @@ from amoeba.fabric.endpoints.receiver import DEFAULT_RX_SIZE
 from amoeba.fabric.endpoints.scalable import ScalableEndpoint
 from amoeba.fabric.endpoints.shared_context import SharedTransmitContext
 from amoeba.fabric.endpoints.shared_receive import SharedReceiveContext
-from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, ring_size
+from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, has_lanes, ring_size
 from amoeba.fabric.memory_region import MemoryRegion, MrAttr, key_of
 from amoeba.fabric.operations.checks import check_enum, check_flags, check_instance, check_number
 from amoeba.fabric.queues.completion import CompletionQueue, CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry
@@ -296,6 +296,9 @@ class Domain(DomainBase):
         completion queue with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or
         ``rx_ctx_cnt`` makes one that must be bound to a shared transmit or receive context before.
 
+        With an Info of type FI_EP_RDM whose ``msg_order`` names orders, but none between messages and other
+        operations, messages go beside RMA and atomics, and hold them up no more.
+
         Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
         """
         self._check_open()
@@ -304,6 +307,7 @@ class Domain(DomainBase):
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
         shared_receives = isinstance(ep_type, Info) and ep_type.ep_attr.rx_ctx_cnt == FI_SHARED_CONTEXT
         request = ep_type.handle if isinstance(ep_type, Info) else None
+        lanes = isinstance(ep_type, Info) and has_lanes(ep_type.tx_attr.msg_order)
         if isinstance(ep_type, Info):
             wanted, receiving, ep_type = ep_type.tx_attr, ep_type.rx_attr, ep_type.ep_attr.type
             tx_size = wanted.size or None if tx_size is None else tx_size
@@ -318,7 +322,7 @@ class Domain(DomainBase):
         check_instance("cq", cq, CompletionQueue, NoneType)
         check_instance("av", av, AddressVector, NoneType)
         check_instance("eq", eq, EventQueue, NoneType)
-        kind = _endpoint_class(ep_type, request)
+        kind = _endpoint_class(ep_type, request, lanes=lanes)
         endpoint = kind(
             self,
             tx_size=DEFAULT_TX_SIZE if tx_size is None else check_number("tx_size", tx_size),
@@ -378,6 +382,7 @@ class Domain(DomainBase):
             op_flags=transmit.op_flags if op_flags is None else op_flags,
             caps=(transmit.caps | info.rx_attr.caps or None) if caps is None else caps,
             shared_receives=shared_receives,
+            lanes=has_lanes(transmit.msg_order),
         )
 
     def stx_context(self, attr: TxAttr | int = DEFAULT_TX_SIZE) -> SharedTransmitContext:
@@ -425,12 +430,14 @@ class Domain(DomainBase):
         return f"<Domain {self.number} on {self.nic.device.name}{' closed' if self.closed else ''}>"
 
 
-def _endpoint_class(ep_type: EpType, request: ConnectionRequest | None) -> Callable[..., Endpoint]:
+def _endpoint_class(
+    ep_type: EpType, request: ConnectionRequest | None, *, lanes: bool
+) -> Callable[..., Endpoint]:
     """What makes an endpoint of this type. Raises FI_EOPNOTSUPP if nothing does."""
     if ep_type is EpType.FI_EP_MSG:
         return functools.partial(ConnectedEndpoint, request=request)
     if ep_type in (EpType.FI_EP_RDM, EpType.FI_EP_DGRAM):
-        return functools.partial(Endpoint, ep_type=ep_type)
+        return functools.partial(Endpoint, ep_type=ep_type, lanes=lanes and ep_type is EpType.FI_EP_RDM)
     raise fabric_error(
         Errno.FI_EOPNOTSUPP, f"an endpoint is of type FI_EP_MSG, FI_EP_DGRAM or FI_EP_RDM, got {ep_type!r}"
     )

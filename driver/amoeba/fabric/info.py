@@ -24,7 +24,15 @@ from amoeba.fabric.constants import (
     Threading,
 )
 from amoeba.fabric.endpoints.receiver import DEFAULT_RX_SIZE, MAX_RECEIVE_SEGMENTS
-from amoeba.fabric.endpoints.transmit import DEFAULT_TX_SIZE, MAX_TX_SIZE, least_descriptors, most_segments, ring_size
+from amoeba.fabric.endpoints.transmit import (
+    BETWEEN_KINDS,
+    DEFAULT_TX_SIZE,
+    MAX_TX_SIZE,
+    has_lanes,
+    least_descriptors,
+    most_segments,
+    ring_size,
+)
 from amoeba.fabric.names import Service, find_node
 from amoeba.fabric.operations.operations import MAX_MESSAGE, TX_OP_FLAGS
 from amoeba.nic.address import EndpointAddress
@@ -253,6 +261,13 @@ def _all_of(wanted: int, offered: int) -> int:
     return offered
 
 
+def _message_order(wanted: MsgOrder, offered: MsgOrder) -> MsgOrder:
+    """More than is wanted, but who names orders, and none between messages and other operations, gets none of them:
+    so messages that nobody reads hold up nothing else."""
+    _all_of(wanted, offered)
+    return offered & ~BETWEEN_KINDS if has_lanes(wanted) else offered
+
+
 def _some_of(wanted: int, offered: int) -> int:
     """Flags that are offered and granted as wanted."""
     _all_of(wanted, offered)
@@ -371,7 +386,7 @@ _RULES: dict[type, dict[str, Rule]] = {
         "caps": _capabilities,
         "mode": _whatever,
         "op_flags": _some_of,
-        "msg_order": _all_of,
+        "msg_order": _message_order,
         "comp_order": _all_of,
         "inject_size": _at_most,
         "size": _transmit_size,

@@ -84,10 +84,13 @@ class Context:
         self.rings = share = RingShare(other.own_rings)
         return share
 
-    def open_peers(self, initiator: int | None = None) -> PeerMap:
-        """Let requests go somewhere. ``initiator``: the context by which peers know this one, if it is another."""
+    def open_peers(self, initiator: int | None = None, *, lanes: bool = False) -> PeerMap:
+        """Let requests go somewhere. ``initiator``: the context by which peers know this one, if it is another.
+
+        ``lanes``: messages and other operations go beside each other, as :class:`PeerMap` says.
+        """
         assert self.rings is not None  # there is something to post through
-        self.peers = PeerMap(self.rings, self.number if initiator is None else initiator)
+        self.peers = PeerMap(self.rings, self.number if initiator is None else initiator, lanes=lanes)
         return self.peers
 
     def open_events(

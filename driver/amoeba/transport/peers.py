@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import time
+from collections import Counter
 from collections.abc import Callable, Container
 
 from amoeba.core.errno import Errno
@@ -23,14 +24,20 @@ class PeerMap:
 
     An entry is idle until it is used first, then open, and failed from the moment an operation ends because the NIC
     has given the peer up. A failed one is opened anew for the first operation after all others have ended.
+
+    With ``lanes``, a peer has two entries as soon as both messages and other operations go to him, so that messages
+    which nobody reads hold up nothing else; there is then no order between the two. Where entries are scarce he keeps
+    one, for both. What concerns a peer concerns both: if one fails, so does the other.
     """
 
-    def __init__(self, rings: TransmitRings, initiator: int) -> None:
+    def __init__(self, rings: TransmitRings, initiator: int, *, lanes: bool = False) -> None:
         self._rings = rings
         self._initiator = initiator
         rings.peer_failed = self._fail
         self._entries: dict[int, tuple[int, EndpointAddress]] = {}
         """(entry of the peer table, address) by number in the address vector."""
+        self._seconds: dict[int, int] = {}
+        """Second entries of those that have two."""
         self._failed: set[int] = set()
         self._closing: set[int] = set()
         """Entries whose peers have been forgotten, and have not answered yet that they know."""
@@ -40,14 +47,20 @@ class PeerMap:
         """Bits of a number that say which address of the vector it is; those above choose a receive context of it."""
         self.open: dict[int, int] = {}
         """Entry of the peer table of those that can be sent to at once; the others take a :meth:`find`."""
+        self.open_for_messages: dict[int, int] = {} if lanes else self.open
+        """The same for messages, and whatever else meets a receive. Without lanes it is :attr:`open` itself."""
+        parameters = rings.nic.parameters
+        # A second entry takes a second PDC of the peer's NIC, too, where one that finds none is given up in the end.
+        # Where many talk to many, each NIC has about as many entries as others have PDCs on it.
+        self._plenty = min(parameters.peers, parameters.target_pdcs) // 2
 
     def add(self, number: int, address: EndpointAddress) -> None:
         """Store an entry for a peer. Raises FI_ENOSPC when the NIC's peer table is full."""
         rings = self._rings
         self._entries[number] = rings.nic.peers.open(rings.context, address, self._initiator), address
 
-    def find(self, number: int) -> int:
-        """The entry of a peer, ready to be used.
+    def find(self, number: int, among: dict[int, int] | None = None) -> int:
+        """The entry of a peer, ready to be used. ``among``: :attr:`open_for_messages`, or else :attr:`open`.
 
         Raises FI_EINVAL for an unknown one, FI_EAGAIN while operations to a failed one have not ended, FI_ENOSPC when
         the NIC's peer table has no room for a receive context that was named for the first time.
@@ -56,15 +69,47 @@ class PeerMap:
             self.add(number, self._receive_context(number))
         entry, address = self._entries[number]
         if number in self._failed:
-            if self._rings.busy_with(entry):
+            entries = self._entries_of(number)
+            if any(map(self._rings.busy_with, entries)):
                 raise fabric_error(
                     Errno.FI_EAGAIN,
                     f"{address} was given up, and operations to it are under way: read completions, then repeat",
                 )
-            self._rings.nic.peers.reopen(entry, self._rings.context, address, self._initiator)
+            for each in entries:
+                self._rings.nic.peers.reopen(each, self._rings.context, address, self._initiator)
             self._failed.discard(number)
-        self.open[number] = entry
+        if among is None:
+            among = self.open
+        other = self.open_for_messages if among is self.open else self.open
+        if among is not other and other.get(number) == entry:
+            entry = self._second(number, entry, address)
+        among[number] = entry
         return entry
+
+    def _second(self, number: int, first: int, address: EndpointAddress) -> int:
+        """Another entry of a peer than the one in use, or that one if there are too few."""
+        entry = self._seconds.get(number)
+        if entry is not None:
+            return entry
+        nic = self._rings.nic
+        if nic.parameters.peers - len(nic.peers.free) >= self._plenty:
+            return first
+        self._seconds[number] = entry = nic.peers.open(self._rings.context, address, self._initiator)
+        return entry
+
+    def _entries_of(self, number: int) -> list[int]:
+        """His one or two entries."""
+        second = self._seconds.get(number)
+        first, _ = self._entries[number]
+        return [first] if second is None else [first, second]
+
+    def beside(self, number: int, entry: int) -> int | None:
+        """The other entry of a peer to which this one belongs, if he has two and both are open."""
+        for opened in (self.open, self.open_for_messages):
+            other = opened.get(number)
+            if other is not None and other != entry:
+                return other
+        return None
 
     def meet(self, number: int, address: EndpointAddress) -> int:
         """What :meth:`find` calls ``address``: of the peer with this number if it is one of his, else of a stranger.
@@ -112,9 +157,9 @@ class PeerMap:
         """
         self.check(number)
         for each in self._entries.keys() & {number, *self._family(number)}:
-            entry, _ = self._entries[each]
-            self._rings.nic.peers.fail(entry)
-            self.open.pop(each, None)
+            for entry in self._entries_of(each):
+                self._rings.nic.peers.fail(entry)
+            self._forget_open(each)
             self._failed.add(each)
             self._rings.peer_failed(each)
 
@@ -140,12 +185,22 @@ class PeerMap:
         return [each for each in self._entries if each & (1 << self.number_bits) - 1 == number]
 
     def _fail(self, number: int) -> None:
-        if self.open.pop(number, None) is not None:
+        opened = self._forget_open(number)
+        if opened:
             self._failed.add(number)
+        if len(opened) > 1:
+            for entry in opened:
+                self._rings.nic.peers.fail(entry)
+
+    def _forget_open(self, number: int) -> set[int]:
+        """Let nothing be sent to a peer at once any more; his entries that were open."""
+        each = self.open.pop(number, None), self.open_for_messages.pop(number, None)
+        return {entry for entry in each if entry is not None}
 
     def busy(self, number: int) -> bool:
         """Whether operations to this peer are under way, or to a receive context of it."""
-        return any(self._rings.busy_with(self._entries[each][0]) for each in self._family(number))
+        family = self._family(number)
+        return any(self._rings.busy_with(entry) for each in family for entry in self._entries_of(each))
 
     def remove(self, number: int, deadline: float) -> None:
         """Close a peer, to which no operation is under way, and give its entry back."""
@@ -162,12 +217,15 @@ class PeerMap:
         Returns the entries that are to be closed, to which something may be under way; the others are given back.
         """
         used = list(self._closing)
-        for number, (entry, _) in self._entries.items():
-            if number in self.open or self._rings.busy_with(entry):
-                used.append(entry)
-            else:
-                self._rings.nic.peers.close(entry)
-        for forgotten in (self._entries, self._failed, self._closing, self.strangers, self.open):
+        for number in self._entries:
+            entries = self._entries_of(number)
+            opened = self._forget_open(number)
+            for entry in entries:
+                if entry in opened or self._rings.busy_with(entry):
+                    used.append(entry)
+                else:
+                    self._rings.nic.peers.close(entry)
+        for forgotten in (self._entries, self._seconds, self._failed, self._closing, self.strangers):
             forgotten.clear()
         return used
 
@@ -181,22 +239,31 @@ class PeerMap:
         """
         nic, rings = self._rings.nic, self._rings
         waiting: set[int] = set()
+        left = Counter[int]()
 
-        def done(entry: int, status: int) -> None:
+        def over(number: int, entry: int) -> None:
+            nic.peers.close(entry)
+            left[number] -= 1
+            if not left[number]:
+                gone()
+
+        def done(number: int, entry: int, status: int) -> None:
             waiting.discard(entry)
             self._closing.discard(entry)
-            nic.peers.close(entry)
-            gone()
+            over(number, entry)
 
         for number in numbers:
-            entry, _ = self._entries.pop(number)
+            entries = self._entries_of(number)
+            del self._entries[number]
+            self._seconds.pop(number, None)
             self._failed.discard(number)
-            is_open = self.open.pop(number, None) is not None
-            if is_open and rings.wait_until(rings.has_space, deadline, rounds):
-                waiting.add(entry)
-                self._closing.add(entry)
-                rings.post_close(entry, functools.partial(done, entry))
-            else:
-                nic.peers.close(entry)
-                gone()
+            opened = self._forget_open(number)
+            left[number] = len(entries)
+            for entry in entries:
+                if entry in opened and rings.wait_until(rings.has_space, deadline, rounds):
+                    waiting.add(entry)
+                    self._closing.add(entry)
+                    rings.post_close(entry, functools.partial(done, number, entry))
+                else:
+                    over(number, entry)
         rings.wait_until(lambda: not waiting, deadline, rounds)

@@ -97,6 +97,8 @@ class Endpoint(Receiving, Transmitter, HasOptions):
     """
 
     _options = TRANSMIT_OPTIONS | RECEIVE_OPTIONS
+    _lanes = False
+    """Messages go beside RMA and atomics, without an order between them."""
 
     def __init__(
         self,
@@ -109,8 +111,11 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         caps: Caps | None = None,
         shared: bool = False,
         shared_receives: bool = False,
+        lanes: bool = False,
     ) -> None:
         self.ep_type = ep_type
+        if lanes:
+            self._lanes = True
         if ep_type is EpType.FI_EP_DGRAM:
             self.max_msg_size, self._max_rma_size = domain.nic.parameters.payload, -1
         self._receiver = Receiver(
@@ -212,7 +217,7 @@ class Endpoint(Receiving, Transmitter, HasOptions):
         self._receiver.check_sharing(vector)
         context = Context(self.domain.protection)
         rings = context.open_rings(self.tx_size) if self._stx is None else self._stx._share_rings(context)
-        peers = context.open_peers()
+        peers = context.open_peers(lanes=self._lanes)
         try:
             vector._attach(peers)
         except BaseException:

@@ -56,6 +56,7 @@ class ScalableEndpoint(FabricObject):
         op_flags: OpFlags = NO_FLAGS,
         caps: Caps | None = None,
         shared_receives: bool = False,
+        lanes: bool = False,
     ) -> None:
         if tx_contexts < 1 or rx_contexts < 1:
             raise fabric_error(
@@ -68,6 +69,8 @@ class ScalableEndpoint(FabricObject):
         self._defaults = tx_size, rx_size, op_flags
         self._caps = caps
         self._shares_receives = shared_receives
+        self._lanes = lanes
+        """Messages of a transmit context go beside its RMA and atomics, without an order between them."""
         self._av: AddressVector | None = None
         nic = self._nic = domain.nic
         first = nic.contexts.take_block(rx_contexts + tx_contexts)
@@ -160,7 +163,7 @@ class ScalableEndpoint(FabricObject):
         vector = self._vector()
         context = Context(self.domain.protection, number)
         context.open_rings(entries)
-        peers = context.open_peers(self._name.resource_index)
+        peers = context.open_peers(self._name.resource_index, lanes=self._lanes)
         try:
             vector._attach(peers)
         except BaseException:

@@ -6,7 +6,7 @@ from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.address_vector import AddressVector
-from amoeba.fabric.constants import BindFlags, OpFlags
+from amoeba.fabric.constants import BindFlags, MsgOrder, OpFlags
 from amoeba.fabric.operations.batches import BatchOperations
 from amoeba.fabric.operations.checks import check_instance
 from amoeba.fabric.operations.messages import MessageOperations
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
 
 __all__ = [
+    "BETWEEN_KINDS",
     "DEFAULT_TX_SIZE",
     "MAX_TX_SIZE",
     "EndpointAlias",
     "Posting",
     "Transmitter",
+    "has_lanes",
     "least_descriptors",
     "most_segments",
     "ring_size",
@@ -35,6 +37,8 @@ __all__ = [
 DEFAULT_TX_SIZE = 256
 MAX_TX_SIZE = 1 << 15
 """Most descriptors under way at a time."""
+BETWEEN_KINDS = MsgOrder.FI_ORDER_RAS | MsgOrder.FI_ORDER_WAS | MsgOrder.FI_ORDER_SAR | MsgOrder.FI_ORDER_SAW
+"""Orders between messages and other operations."""
 _MIN_TX_SIZE = 16
 """So that an operation on four segments of everything fits."""
 
@@ -54,6 +58,11 @@ def least_descriptors(segments: int) -> int:
     # n segments each of operands, compare values, results and remote memory: 4n - 3 pieces; FI_COMMIT_COMPLETE makes
     # two more, which can carry data
     return 4 * segments - 1
+
+
+def has_lanes(msg_order: MsgOrder) -> bool:
+    """Whether messages may go beside RMA and atomics: an order is named, and none between the two."""
+    return bool(msg_order) and not msg_order & BETWEEN_KINDS
 
 
 def most_segments(descriptors: int) -> int:
@@ -117,6 +126,7 @@ class EndpointAlias(Posting):
         self._cq = original._cq
         self._use_queue(original._selective_queue)
         self._rings, self._peer_map, self._open_peers = rings, original._peer_map, original._open_peers
+        self._open_for_messages = original._open_for_messages
         self._receiver = original._receiver
         self._rights = original._rights
         self.max_msg_size, self._max_rma_size = original.max_msg_size, original._max_rma_size
@@ -173,6 +183,7 @@ class Transmitter(Posting):
         queue._attach(rings)
         self._counters.start(rings, queue, None if self._receiver is None else self._receiver.queue)
         self._peer_map, self._open_peers, self._rings = peers, peers.open, rings
+        self._open_for_messages = peers.open_for_messages
         if self._connection is None and self._rights == ALL_RIGHTS:
             self._near = peers.open
 

@@ -363,8 +363,8 @@ class AtomicOperations(Operations):
             flags, length, addr, key, silent, TRANSMIT_FLAGS if source is None else CHANGE_FLAGS
         )
         self._submit(
-            rings, _CHANGES if sink is None else _FETCHES, opcode, op, datatype, source, compared, sink, desc,
-            result_desc, _SOURCE, length, dest_addr, addr, key, context, bits, silent,
+            rings, self._open_peers, _CHANGES if sink is None else _FETCHES, opcode, op, datatype, source, compared,
+            sink, desc, result_desc, _SOURCE, length, dest_addr, addr, key, context, bits, silent,
         )  # fmt: skip
 
     def _atomic_vector(
@@ -425,15 +425,15 @@ class AtomicOperations(Operations):
             self._check_tagged(opcode, length, remote, results)
             one = None if reads_only else operands[0] if len(operands) == 1 else gathered(operands, length)
             self._submit(
-                rings, _FETCHES if results else _CHANGES, _TAGGED[opcode], op, datatype,
+                rings, self._open_for_messages, _FETCHES if results else _CHANGES, _TAGGED[opcode], op, datatype,
                 None if one is None else one.view, None, results[0].view if results else None,
                 None if one is None else one.keep, results[0].keep if results else None, _SOURCE, length, msg.addr,
                 remote[0].address, remote[0].key, msg.context, bits, silent, data,
             )  # fmt: skip
             return
         self._submit_vector(
-            rings, _FETCHES if results else _CHANGES, opcode, op, datatype, operands, compared, results, length,
-            remote, msg.addr, msg.context, bits, silent, data,
+            rings, self._open_peers, _FETCHES if results else _CHANGES, opcode, op, datatype, operands, compared,
+            results, length, remote, msg.addr, msg.context, bits, silent, data,
         )  # fmt: skip
 
     def _check_tagged(

@@ -1,6 +1,7 @@
 """Thousands of operations in one call: RMA and atomics on arrays of addresses, indices and peers."""
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ from amoeba.fabric.remote_array import RemoteArray, RemotePlace
 from amoeba.transport.batches import Batch, Descriptors, Numbers
 from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import NEVER, Kind
+from amoeba.transport.transmit_rings import TransmitRings
 
 __all__ = ["BatchOperations"]
 
@@ -347,6 +349,8 @@ class BatchOperations(AtomicOperations):
             report=status,
         )  # fmt: skip
         batch.ended = ended
+        if batch.unfenced:
+            self._await_beside(rings, destinations, wait)
         if count:
             rings.post_batch(batch, bits & _MORE, wait, lambda: self._reaches(destinations))
         return batch
@@ -382,7 +386,16 @@ class BatchOperations(AtomicOperations):
 
     def _entry(self, number: int) -> int:
         entry = self._open_peers.get(number)
-        return self._find_peer(number) if entry is None else entry
+        return self._find_peer(number, self._open_peers) if entry is None else entry
+
+    def _await_beside(self, rings: TransmitRings, destinations: dict[int, int], wait: bool) -> None:
+        """Let a fenced batch wait for messages to its peer, too; one to several peers for all before it.
+
+        Without room, which ``wait`` waits for, there is none for the batch either.
+        """
+        beside = {self._beside(number, entry) for entry, number in destinations.items()} - {None}
+        if beside and (rings.wait_until(rings.has_space, math.inf) if wait else rings.has_space()):
+            rings.post_fence(lambda status: None, beside.pop() if len(destinations) == 1 else None, more=True)
 
     def _reaches(self, destinations: dict[int, int]) -> bool:
         """Whether peers can be sent to as when they were looked up."""

@@ -13,7 +13,14 @@ from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
 from amoeba.fabric.operations.checks import check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import local_of, locals_of
-from amoeba.fabric.operations.operations import NO_FLAGS, TRANSMIT_FLAGS, Operations, deferred, without_data
+from amoeba.fabric.operations.operations import (
+    NO_FLAGS,
+    TRANSMIT_FLAGS,
+    Operations,
+    await_beside,
+    deferred,
+    without_data,
+)
 from amoeba.fabric.operations.receiving import ReceiveOperations
 from amoeba.fabric.operations.rights import MAY_SEND, MAY_TAGGED_SEND
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
@@ -187,8 +194,8 @@ class MessageOperations(Operations, ReceiveOperations):
             self._send_long(opcode, dest_addr, [local], length, tag, context, bits, silent, data)
             return
         self._submit(
-            rings, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0, source, None, None, desc,
-            None, _SEND, length, dest_addr, 0, tag, context, bits, silent, data,
+            rings, self._open_for_messages, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0,
+            source, None, None, desc, None, _SEND, length, dest_addr, 0, tag, context, bits, silent, data,
         )  # fmt: skip
 
     def _send(
@@ -209,8 +216,9 @@ class MessageOperations(Operations, ReceiveOperations):
             return
         source = buffers[0] if len(buffers) == 1 else gathered(buffers, length)
         self._submit(
-            rings, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0, source.view, None, None,
-            source.keep, None, _SEND, length, msg.addr, 0, tag, msg.context, bits, silent, data,
+            rings, self._open_for_messages, _TAGGED_SENDS if opcode == _TAGGED_SEND_OPCODE else _SENDS, opcode, 0, 0,
+            source.view, None, None, source.keep, None, _SEND, length, msg.addr, 0, tag, msg.context, bits, silent,
+            data,
         )  # fmt: skip
 
     def _checked_send(
@@ -251,12 +259,14 @@ class MessageOperations(Operations, ReceiveOperations):
             return
         if self._connection is not None:
             dest_addr = self._connection.destination()
-        peer = self._open_peers.get(dest_addr)
+        peer = self._open_for_messages.get(dest_addr)
         if peer is None:
-            peer = self._find_peer(dest_addr)
+            peer = self._find_peer(dest_addr, self._open_for_messages)
         whole = len(buffers) == 1 and length and not bits & _INJECT
         source = buffers[0] if whole else gathered(buffers, length)
         flags = int(DescriptorFlags.FENCE) if bits & _FENCE else 0
+        if flags and (beside := self._beside(dest_addr, peer)) is not None:
+            await_beside(rings, beside)
         if data is not None:
             flags |= DescriptorFlags.IMMEDIATE
         request = Request(context, kind, silent, dest_addr, length, keep_of([source]), grants_of([source]))

@@ -43,6 +43,7 @@ __all__ = [
     "TRANSMIT_FLAGS",
     "TX_OP_FLAGS",
     "Operations",
+    "await_beside",
     "deferred",
     "post_flags",
     "without_data",
@@ -139,6 +140,8 @@ class Operations(FabricObject):
         self._peer_map: PeerMap | None = None
         self._open_peers: dict[int, int] = {}
         """Entries of the peer table by ``dest_addr``, of those that can be sent to at once."""
+        self._open_for_messages: dict[int, int] = {}
+        """The same for messages; with lanes, theirs may be other entries."""
         self._near: dict[int, int] = {}
         """The same where RMA and atomics take no other way: none of connected and datagram endpoints."""
         super().__init__(domain if parent is None else parent)
@@ -248,15 +251,24 @@ class Operations(FabricObject):
         """Whether a success is not reported by default; ``overrides``: the endpoint's flags do not count."""
         return self._selective_queue if overrides else self._selective
 
-    def _find_peer(self, dest_addr: int) -> int:
-        """The peer table entry of a peer that cannot be sent to at once. Raises FI_EINVAL and FI_EAGAIN."""
+    def _find_peer(self, dest_addr: int, among: dict[int, int]) -> int:
+        """The peer table entry of a peer that cannot be sent to at once, for what ``among`` is for.
+
+        Raises FI_EINVAL and FI_EAGAIN.
+        """
         dest_addr = check_number("dest_addr", dest_addr)
         assert self._peer_map is not None  # the endpoint is enabled
-        return self._peer_map.find(dest_addr)
+        return self._peer_map.find(dest_addr, among)
+
+    def _beside(self, dest_addr: int, peer: int) -> int | None:
+        """What a fenced request to this entry of a peer must wait for besides: his other entry, if he has one."""
+        assert self._peer_map is not None  # the endpoint is enabled
+        return self._peer_map.beside(dest_addr, peer)
 
     def _submit(
         self,
         rings: TransmitRings,
+        peers: dict[int, int],
         kind: int,
         opcode: int,
         op: int,
@@ -279,14 +291,14 @@ class Operations(FabricObject):
     ) -> None:
         """Post a request whose numbers and buffers are right, in one descriptor if that will do.
 
-        ``source``: operands; ``sink``: results. ``access``: what the region in ``desc`` must allow. Raises what
-        :func:`check_region` does, FI_EINVAL for an unknown peer, FI_EAGAIN if the ring is full or the peer has just
-        been given up.
+        ``peers``: where entries of the peer table are looked for. ``source``: operands; ``sink``: results.
+        ``access``: what the region in ``desc`` must allow. Raises what :func:`check_region` does, FI_EINVAL for an
+        unknown peer, FI_EAGAIN if the ring is full or the peer has just been given up.
         """
         if bits & _INDIRECT:
             self._submit_indirectly(
-                rings, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc, access, length, dest_addr,
-                addr, key, context, bits, silent, data, deferral,
+                rings, peers, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc, access, length,
+                dest_addr, addr, key, context, bits, silent, data, deferral,
             )  # fmt: skip
             return
         flags = local = compare = result = 0
@@ -326,16 +338,23 @@ class Operations(FabricObject):
             elif length:
                 grants += ((result, length, True),)
             keep = keep or (sink, sink_desc)
-        if bits & _FENCED:
-            flags |= _FENCE
         if data is not None:
             flags |= _IMMEDIATE
             compare = data
         if self._connection is not None:
             dest_addr = self._connection.destination()
-        peer = self._open_peers.get(dest_addr) if dest_addr.__class__ is int else None
+        peer = peers.get(dest_addr) if dest_addr.__class__ is int else None
         if peer is None:
-            peer = self._find_peer(dest_addr)
+            peer = self._find_peer(dest_addr, peers)
+        if bits & _FENCED:
+            flags |= _FENCE
+            beside = self._beside(dest_addr, peer)
+            if beside is not None:
+                await_beside(rings, beside)
+                if source is not None and length > INLINE_SIZE and bits & _INJECT:
+                    # operands lie where the ring's next place is, which is another one now
+                    local = rings.stash([source])
+                    compare = compare if compared is None else rings.stash([compared], INJECT_SIZE)
         request = Request(context, kind, silent, dest_addr, length, keep, grants)
         if deferral is not None:
             deferred(request, deferral)
@@ -346,6 +365,7 @@ class Operations(FabricObject):
     def _submit_indirectly(
         self,
         rings: TransmitRings,
+        peers: dict[int, int],
         kind: int,
         opcode: int,
         op: int,
@@ -378,21 +398,22 @@ class Operations(FabricObject):
         ]
         if bits & _TRIGGER:
             post = functools.partial(
-                self._submit, rings, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc, access,
-                length, dest_addr, addr, key,
+                self._submit, rings, peers, kind, opcode, op, datatype, source, compared, sink, desc, sink_desc,
+                access, length, dest_addr, addr, key,
             )  # fmt: skip
             self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, used)
             return
         operands = used[: source is not None]
         results = used[len(used) - (sink is not None) :]
         self._submit_vector(
-            rings, kind, opcode, op, datatype, operands, used[len(operands) : len(used) - len(results)], results,
-            length, [Segment(addr, length, key)], dest_addr, context, bits, silent, data, deferral,
+            rings, peers, kind, opcode, op, datatype, operands, used[len(operands) : len(used) - len(results)],
+            results, length, [Segment(addr, length, key)], dest_addr, context, bits, silent, data, deferral,
         )  # fmt: skip
 
     def _submit_vector(
         self,
         rings: TransmitRings,
+        peers: dict[int, int],
         kind: int,
         opcode: int,
         op: int,
@@ -416,22 +437,28 @@ class Operations(FabricObject):
         """
         if bits & _TRIGGER:
             post = functools.partial(
-                self._submit_vector, rings, kind, opcode, op, datatype, operands, compared, results, length, remote,
-                dest_addr,
+                self._submit_vector, rings, peers, kind, opcode, op, datatype, operands, compared, results, length,
+                remote, dest_addr,
             )  # fmt: skip
             every = [*operands, *compared, *results]
             self._defer(rings, dest_addr, kind, context, bits, silent, length, data, post, every)
             return
         if self._connection is not None:
             dest_addr = self._connection.destination()
-        peer = self._open_peers.get(dest_addr) if dest_addr.__class__ is int else None
+        peer = peers.get(dest_addr) if dest_addr.__class__ is int else None
         if peer is None:
-            peer = self._find_peer(dest_addr)
+            peer = self._find_peer(dest_addr, peers)
+        flags = post_flags(bits)
+        if bits & _FENCED and (beside := self._beside(dest_addr, peer)) is not None:
+            # at most a descriptor per segment, and two to commit
+            pieces = len(operands) + len(compared) + len(results) + len(remote) + 2
+            if pieces < rings.entries:
+                await_beside(rings, beside, pieces)
+            else:
+                flags |= PostFlags.FENCE_ALL
         request = Request(context, kind, silent, dest_addr, length)
         deferred(request, deferral)
-        post_vector(
-            rings, request, post_flags(bits), peer, opcode, op, datatype, operands, compared, results, remote, data
-        )
+        post_vector(rings, request, flags, peer, opcode, op, datatype, operands, compared, results, remote, data)
 
     def _defer(
         self,
@@ -473,6 +500,15 @@ class Operations(FabricObject):
     def _not_enabled(self) -> TransmitRings:
         self._check_open()
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
+
+
+def await_beside(rings: TransmitRings, entry: int, descriptors: int = 1) -> None:
+    """Let the request of so many descriptors that follows at once begin when this entry's are answered, too.
+
+    Raises FI_EAGAIN if there is no room for both.
+    """
+    rings.check_space(descriptors + 1)
+    rings.post_fence(lambda status: None, entry, more=True)
 
 
 def deferred(request: Request, deferral: Deferral | None) -> None:

@@ -141,8 +141,8 @@ class RmaOperations(Operations):
             addr, key = check_number("addr", addr), check_number("key", key)
         bits, silent = self._check_request(flags, length, addr, key, self._selective, READ_FLAGS)
         self._submit(
-            rings, _READS, _READ, 0, 0, None, None, sink, None, desc, 0, length, dest_addr, addr, key, context, bits,
-            silent,
+            rings, self._open_peers, _READS, _READ, 0, 0, None, None, sink, None, desc, 0, length, dest_addr, addr,
+            key, context, bits, silent,
         )  # fmt: skip
 
     def readv(
@@ -184,8 +184,8 @@ class RmaOperations(Operations):
             addr, key = check_number("addr", addr), check_number("key", key)
         bits, silent = self._check_request(flags, length, addr, key, silent, CHANGE_FLAGS)
         self._submit(
-            rings, _WRITES, _WRITE, 0, 0, source, None, None, desc, None, _SOURCE, length, dest_addr, addr, key,
-            context, bits, silent, data,
+            rings, self._open_peers, _WRITES, _WRITE, 0, 0, source, None, None, desc, None, _SOURCE, length,
+            dest_addr, addr, key, context, bits, silent, data,
         )  # fmt: skip
 
     def _rma_vector(self, opcode: int, msg: RmaMsg, whole: tuple[int, int] | None, flags: OpFlags) -> None:
@@ -209,6 +209,6 @@ class RmaOperations(Operations):
             CHANGE_FLAGS if writes else READ_FLAGS,
         )
         self._submit_vector(
-            rings, _WRITES if writes else _READS, opcode, 0, 0, buffers if writes else (), (),
+            rings, self._open_peers, _WRITES if writes else _READS, opcode, 0, 0, buffers if writes else (), (),
             () if writes else buffers, length, remote, msg.addr, msg.context, bits, silent, data,
         )  # fmt: skip
