@@ -39,7 +39,7 @@ from amoeba.ucp.worker_base import WorkerBase
 
 __all__ = ["Worker"]
 
-_ENTRIES = 512
+_ENTRIES = 1024
 """Of the transmit ring."""
 _EVENTS = 512
 """Of peers, that may wait in either event ring."""
