@@ -162,12 +162,12 @@ async def bad_descriptors_complete_with_what_is_wrong(dut):
     await bench.store_peer(2, 1, 1, 0, context=1)
     good = {"length": 8, "local": LOCAL.start}
     cases = [
-        (0x30, descriptor(13, **good)),
+        (0x30, descriptor(14, **good)),
         (0x30, descriptor(D_SEND, local=LOCAL.start, length=PAYLOAD + 1)),
         (0x30, descriptor(D_RENDEZVOUS, **good)),
         (0x30, descriptor(D_TAGGED_FETCH, op=FI_SUM, datatype=FI_UINT64, length=PAYLOAD + 8)),
         (0xF, descriptor(D_TAGGED_ATOMIC, op=FI_CSWAP, datatype=FI_UINT64, **good)),
-        (0x30, descriptor(D_WRITE, **{**good, "flags": 0x21})),
+        (0x30, descriptor(D_WRITE, **{**good, "flags": 0x41})),
         (0x30, descriptor(D_COMPARE, op=FI_CSWAP, datatype=FI_UINT64, **{**good, "flags": 9})),
         (0x30, descriptor(D_WRITE, **{**good, "flags": 3, "length": 9})),
         (0x30, descriptor(D_ATOMIC, op=FI_SUM, datatype=FI_UINT64, length=0)),
