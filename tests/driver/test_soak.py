@@ -114,6 +114,12 @@ def word(at, delta):
     return change
 
 
+def scribble(ranks):
+    """Change words all over what rank 1 writes: later writes hide some of them."""
+    for part in range(8):
+        word(lambda layout, part=part: layout.slab_of(1) + part * layout.slab // 8, 1)(ranks)
+
+
 def forget(ranks):
     """Let rank 1 lose what it hears next."""
     ranks[1]._hear = lambda data, source: delattr(ranks[1], "_hear")
@@ -178,10 +184,7 @@ SABOTAGE = {
     "a sum that is wrong": (word(lambda layout: layout.added, 1), r"added\[0\] of rank 0 is"),
     "a swap too many": (word(lambda layout: layout.swapped, 1), r"swapped\[0\] of rank 0 is"),
     "an XOR too many": (word(lambda layout: layout.xored, 1), r"xored\[0\] of rank 0 is"),
-    "a byte that nobody wrote": (
-        word(lambda layout: layout.slab_of(1) + layout.slab // 2, 1),
-        r"slabs\[1\] of rank 0|byte \d+ of \d+ is",
-    ),
+    "bytes that nobody wrote": (scribble, r"slabs\[1\] of rank 0|byte \d+ of \d+ is"),
     "data that is lost": (forget, "heard data|heard"),
     "data that comes twice": (repeat, "heard data"),
 }
