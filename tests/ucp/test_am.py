@@ -11,7 +11,7 @@ from amoeba.ucp.adapter import open_adapters
 from amoeba_model.impairments import Impairments
 from amoeba_model.ucp import UCP_ANSWER, MessageFlags, MessageKind
 from entities import Entity, finish, wait_for
-from test_stream import Copying, bytes_of_seed, param
+from test_streams import Copying, bytes_of_seed, param
 
 OK, IN_PROGRESS = ucp.UcsStatus.UCS_OK, ucp.UcsStatus.UCS_INPROGRESS
 EAGER, RNDV, REPLY = ucp.UCP_AM_SEND_FLAG_EAGER, ucp.UCP_AM_SEND_FLAG_RNDV, ucp.UCP_AM_SEND_FLAG_REPLY
