@@ -57,7 +57,8 @@ class Client:
     def send_raw(self, data, descriptors=()):
         extra = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
         sent = self._socket.sendmsg([data], extra)
-        self._socket.sendall(data[sent:])
+        if sent < len(data):  # the server may have hung up by now
+            self._socket.sendall(data[sent:])
 
     def answer(self):
         """The body of the next answer. Raises RefusedError, and EOFError at the end."""
