@@ -1,6 +1,7 @@
 """Settings and fixtures every test shares. This folder joins the import path: ``from strategies import operands``."""
 
 import gc
+import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import cache
@@ -21,6 +22,9 @@ settings.load_profile("amoeba")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Budgets(read_budgets(BUDGETS.read_text())), "budgets")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So shells start what runs behind them, and tests' own processes would inherit it: Ctrl-C is to reach those.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @cache
