@@ -463,7 +463,6 @@ enum amoeba_message_kind { /* kind of a message between drivers. */
 
 enum amoeba_message_flags { /* flags of a message between drivers. */
     AMOEBA_MESSAGE_FLAGS_REPLY = 0x1,
-    AMOEBA_MESSAGE_FLAGS_FAILS = 0x2,
     AMOEBA_MESSAGE_FLAGS_OLD = 0x4,
 };
 

@@ -60,8 +60,6 @@ class MessageFlags(enum.IntFlag):
 
     REPLY = 1
     """The sender of an active message wants to be answered."""
-    FAILS = 2
-    """The sender's endpoint has an error handler, and wants to hear of the end of this one."""
     OLD = 4
     """A fragmented active message is for a handler of ucp_worker_set_am_handler."""
 

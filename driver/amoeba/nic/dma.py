@@ -1,11 +1,15 @@
 """Which memory a NIC may access on whose behalf."""
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from amoeba_model.device import Device
 
-__all__ = ["DmaMap", "Holder"]
+__all__ = ["DmaMap", "Grant", "Holder"]
+
+Grant = tuple[int, int, bool]
+"""Device access: address, length, writable."""
 
 
 class Holder(Protocol):
@@ -47,6 +51,22 @@ class DmaMap:
             self._users[address, length] = (users - 1, writable)
         else:
             self._device.revoke(address, length)
+
+    def grant_all(self, grants: Sequence[Grant]) -> None:
+        """Begin a use of each of these; if that fails, of none."""
+        granted = 0
+        try:
+            for address, length, writable in grants:
+                self.grant(address, length, writable=writable)
+                granted += 1
+        except BaseException:
+            self.revoke_all(grants[:granted])
+            raise
+
+    def revoke_all(self, grants: Sequence[Grant]) -> None:
+        """End one use of each that :meth:`grant_all` began."""
+        for address, length, _ in grants:
+            self.revoke(address, length)
 
     def hand_over(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> bool:
         """:meth:`revoke` of a grant of ``keeper``'s; operations under way that rely on it get it for themselves.

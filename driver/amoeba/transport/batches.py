@@ -18,6 +18,7 @@ from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import RETURN_CODE_ERRNO, fabric_error
+from amoeba.nic.nic import Nic
 from amoeba.transport.requests import Grant, Request, Tally
 
 __all__ = ["BATCH_FAILURE", "BATCH_STATUS", "Batch", "Batches", "Descriptors", "Numbers", "is_batched"]
@@ -169,6 +170,7 @@ class _Stretch:
 class Rings(Protocol):
     """The rings of a context, as far as batches need them."""
 
+    nic: Nic
     entries: int
     counters: list[int]
     tally: Tally | None
@@ -179,9 +181,6 @@ class Rings(Protocol):
     _free: list[int]
     _to_peer: list[int]
 
-    def _grant(self, request: Request) -> None: ...
-
-    def _revoke(self, request: Request) -> None: ...
 
 
 class Batches:
@@ -203,7 +202,7 @@ class Batches:
 
     def begin(self, batch: Batch) -> None:
         """Grant what a batch needs; raises what that raises, and then nothing is granted."""
-        self._rings._grant(batch)
+        self._rings.nic.dma.grant_all(batch.grants)
         self.live.add(batch)
 
     def post(self, batch: Batch) -> None:
@@ -331,7 +330,7 @@ class Batches:
 
     def _end(self, batch: Batch) -> None:
         self.live.discard(batch)
-        self._rings._revoke(batch)
+        self._rings.nic.dma.revoke_all(batch.grants)
         batch.over = True
         batch.status = batch.failures[min(batch.failures)] if batch.failures else _OK
         if batch.ended is not None:
@@ -340,7 +339,7 @@ class Batches:
     def release(self) -> None:
         """Withdraw the NIC's access to the buffers of batches that never ended."""
         for batch in self.live:
-            self._rings._revoke(batch)
+            self._rings.nic.dma.revoke_all(batch.grants)
         self.live.clear()
 
 

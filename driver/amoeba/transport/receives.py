@@ -171,7 +171,7 @@ class Receives:
         if self.crowded or (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
             self._post_crowded(receive, least_room, more)
             return
-        self._grant(receive)
+        self.nic.dma.grant_all(receive.grants)
         token = self._tail
         self._write(receive.opcode, receive, token, least_room)
         self._outstanding[token] = receive
@@ -192,22 +192,6 @@ class Receives:
         self._write(receive.opcode, receive, token, least_room)
         self._outstanding[token] = receive
         self._searches += receive.opcode != _RECEIVE
-
-    def _grant(self, receive: Receive) -> None:
-        """Let the NIC use the buffers of a receive; all of them, or, if that fails, none."""
-        granted = 0
-        try:
-            for address, length, writable in receive.grants:
-                self.nic.dma.grant(address, length, writable=writable)
-                granted += 1
-        except BaseException:
-            for address, length, _ in receive.grants[:granted]:
-                self.nic.dma.revoke(address, length)
-            raise
-
-    def _withdraw(self, receive: Receive) -> None:
-        for address, length, _ in receive.grants:
-            self.nic.dma.revoke(address, length)
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
         """As :class:`amoeba.nic.dma.Holder` says. Searches touch no buffer but when they are over."""
@@ -292,7 +276,7 @@ class Receives:
 
     def deliver(self, claim: Claim, receive: Receive) -> None:
         """Receive a claimed message."""
-        self._grant(receive)
+        self.nic.dma.grant_all(receive.grants)
         receive.released = True
         self._place(receive, claim.event, memoryview(claim.data), receive.address)
 
@@ -427,7 +411,7 @@ class Receives:
         kind = kind or receive.kind
         if receive.released and not receive.reading:
             if receive.grants:
-                self._withdraw(receive)
+                self.nic.dma.revoke_all(receive.grants)
             if receive.ended is not None:
                 receive.ended(status)
             if receive.multi:
@@ -488,7 +472,7 @@ class Receives:
         """Withdraw the NIC's access to ring, slots and the buffers of receives that met no message."""
         self.nic.dma.holders.discard(self)
         for receive in self._outstanding.values():
-            self._withdraw(receive)
+            self.nic.dma.revoke_all(receive.grants)
         self._outstanding.clear()
         self.nic.dma.revoke(self.base, self._ring.nbytes)
         self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes)

@@ -149,12 +149,11 @@ class LongSends:
     def _offer(self, request: Request, peer: int, source: Segment) -> tuple[int, bytes]:
         """Let a message be read; the token by which it is known from now on, and its record."""
         self._rings.check_space()
-        for address, length, writable in request.grants:
-            self._nic.dma.grant(address, length, writable=writable)
+        self._nic.dma.grant_all(request.grants)
         try:
             key = self._nic.keys.store(None, source.address, source.length, self._domain, _READABLE)
         except FabricError as error:
-            self._withdraw(request.grants)
+            self._nic.dma.revoke_all(request.grants)
             if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
                 raise fabric_error(
                     Errno.FI_EAGAIN, f"{len(self._under_way)} long messages wait to be read: {error.strerror}"
@@ -218,16 +217,12 @@ class LongSends:
         send = self._under_way.pop(token)
         del self._rings.held[token]
         self._nic.keys.remove(send.key)
-        self._withdraw(send.grants)
+        self._nic.dma.revoke_all(send.grants)
         return send
 
     def requests_to(self, number: int) -> list[Request]:
         """The messages to the peer with this number (their ``dest_addr``) that have not been read."""
         return [send.request for send in self._under_way.values() if send.request.dest_addr == number]
-
-    def _withdraw(self, grants: tuple[Grant, ...]) -> None:
-        for address, length, _ in grants:
-            self._nic.dma.revoke(address, length)
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
         """As :class:`amoeba.nic.dma.Holder` says."""

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 from amoeba_model.wire.uet import ReturnCode
 
+from amoeba.nic.dma import Grant
+
 __all__ = [
     "COUNTED_AS",
     "DATA",
@@ -101,8 +103,6 @@ COUNTED_AS = tuple(
 NEVER = 2
 """``silent`` of what is reported neither when it succeeds nor when it fails."""
 
-Grant = tuple[int, int, bool]
-"""Device access made for one request alone: address, length, writable."""
 
 
 class Completion(Protocol):

@@ -157,7 +157,7 @@ class ContextRings(TransmitRings):
         if not free:
             self.check_space()
         if request.grants:
-            self._grant(request)
+            self.nic.dma.grant_all(request.grants)
         token = free[-1]
         _pack_into(
             self._transmit,
@@ -196,7 +196,7 @@ class ContextRings(TransmitRings):
                 Errno.FI_EINVAL, f"this request needs {len(pieces)} ring entries, there are {self.entries}"
             )
         self.check_space(len(pieces))
-        self._grant(request)
+        self.nic.dma.grant_all(request.grants)
         free, count = self._free, len(pieces)
         token, tail = free[-1], self._tail
         places = tuple(free[-count:-1])
@@ -241,18 +241,6 @@ class ContextRings(TransmitRings):
             compare,
             token,
         )
-
-    def _grant(self, request: Request) -> None:
-        """Let the NIC use the buffers of a request; all of them, or, if that fails, none."""
-        dma, granted = self.nic.dma, 0
-        try:
-            for address, length, writable in request.grants:
-                dma.grant(address, length, writable=writable)
-                granted += 1
-        except BaseException:
-            for address, length, _ in request.grants[:granted]:
-                dma.revoke(address, length)
-            raise
 
     def count_by(self, kind: int, counter: int) -> None:
         self.counters[kind] = counter
@@ -328,7 +316,7 @@ class ContextRings(TransmitRings):
                 self._head = head
                 # ... to here
                 if request.grants:
-                    self._revoke(request)
+                    self.nic.dma.revoke_all(request.grants)
             limit -= 1
             if request.status != _OK:
                 break
@@ -349,7 +337,7 @@ class ContextRings(TransmitRings):
         self._free += (token, *request.places)
         self._head = head
         if request.grants:
-            self._revoke(request)
+            self.nic.dma.revoke_all(request.grants)
         if status == _PDC_FAILED:
             (request.owner or self).peer_failed(request.dest_addr)
         if request.ended is not None:
@@ -380,12 +368,6 @@ class ContextRings(TransmitRings):
                     break
         return over
 
-    def _revoke(self, request: Request) -> None:
-        """Withdraw what was granted for a request."""
-        revoke = self.nic.dma.revoke
-        for address, length, _ in request.grants:
-            revoke(address, length)
-
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
         """As :class:`amoeba.nic.dma.Holder` says."""
         if not (self.under_way or self.batches.live):
@@ -411,7 +393,7 @@ class ContextRings(TransmitRings):
         self.nic.dma.holders.discard(self)
         for request in self._pending:
             if request is not None:
-                self._revoke(request)
+                self.nic.dma.revoke_all(request.grants)
         self.batches.release()
         for address, length in self._grants:
             self.nic.dma.revoke(address, length)

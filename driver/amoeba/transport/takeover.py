@@ -95,7 +95,7 @@ class BoundlessReceives(Receives):
         message = self._oldest(receive)
         if message is not None and not (receive.multi or message.event.flags & _LONG):
             receive.grants = ()  # it is copied
-        self._grant(receive)
+        self.nic.dma.grant_all(receive.grants)
         receive.least_room = least_room
         while message is not None:
             self._use(message)
@@ -287,7 +287,7 @@ class BoundlessReceives(Receives):
         self._held.clear()
         self._settle()
         for receive in given_up:
-            self._withdraw(receive)
+            self.nic.dma.revoke_all(receive.grants)
         return given_up
 
     def release(self) -> None:

@@ -629,12 +629,11 @@ class ActiveMessages:
             if size:
                 segments.append(Segment(address_of(view), size))
             left -= size
-        for segment in segments:
-            dma.grant(segment.address, segment.length, writable=True)
+        grants: list[Grant] = [(segment.address, segment.length, True) for segment in segments]
+        dma.grant_all(grants)
 
         def done(code: int) -> None:
-            for segment in segments:
-                dma.revoke(segment.address, segment.length)
+            dma.revoke_all(grants)
             status = _OK if code == _DONE else status_of_completion(code)
             if status is _OK and bounce is not None and request.code is _IN_PROGRESS:
                 status = layout.write(0, bounce)

@@ -170,5 +170,5 @@ def open_linked_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: i
 
 def close_default(adapter: Adapter) -> None:
     """Close the process's own NIC if this is it, and no context is open on it any more."""
-    if _default and _default[0][0] is adapter and not any(not child.closed for child in adapter._children.values()):
+    if _default and _default[0][0] is adapter and all(child.closed for child in adapter._children.values()):
         _default.pop().close()

@@ -14,7 +14,7 @@ from amoeba.transport.requests import Kind
 from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.handles import ucp_ep_h
 from amoeba.ucp.lanes import Lane, LaneKind
-from amoeba.ucp.message_headers import Header, message_header
+from amoeba.ucp.message_headers import message_header
 from amoeba.ucp.objects import UcpObject, call_all
 from amoeba.ucp.requests import Quiet, Request
 from amoeba.ucp.status import UcsStatus, ucs_error
@@ -175,7 +175,7 @@ class Endpoint(UcpObject, ucp_ep_h):
             self.wired = True
             self.send_message(MessageKind.WIREUP_REQUEST, memoryview(self.worker.pack_address()))
 
-    def heard(self, header: Header) -> None:
+    def heard(self) -> None:
         """The other end has said who it is."""
         self._known = True
 

@@ -168,8 +168,7 @@ class _Place(engine.Receive):
         """Let the NIC write there until the receive is over."""
         request = self.context
         grants: list[Grant] = [(segment.address, segment.length, True) for segment in segments]
-        for address, length, _ in grants:
-            request.worker.nic.dma.grant(address, length, writable=True)
+        request.worker.nic.dma.grant_all(grants)
         self.grants = (*self.grants, *grants)
 
     def land(self, address: int, length: int) -> int:

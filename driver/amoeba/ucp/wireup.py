@@ -173,7 +173,7 @@ class Wireup:
             gone = next((source for source in self._remotes if source not in self._by_source), letter.source)
             self._remotes.pop(gone, None)
         self._remotes[letter.source] = remote
-        self._worker.endpoints[key].heard(header)
+        self._worker.endpoints[key].heard()
         return True
 
     def _gone(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:

@@ -62,7 +62,6 @@ class AsyncListener:
     def __init__(self, listener: Listener, clients: set[Any]) -> None:
         self._listener = listener
         self._clients = clients
-        self.low_level = listener
 
     @property
     def closed(self) -> bool:

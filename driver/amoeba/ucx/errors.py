@@ -1,6 +1,5 @@
 """Exceptions under ucxx's names: the classes of ``amoeba.ucp``, one for each status, which is their ``status``."""
 
-from amoeba.core.errors import FabricError
 from amoeba.ucp.status import (
     UcsAlreadyExistsError,
     UcsBufferTooSmallError,
@@ -30,7 +29,6 @@ from amoeba.ucp.status import (
     UcsTimedOutError,
     UcsUnreachableError,
     UcsUnsupportedError,
-    ucs_error_of,
 )
 
 __all__ = [
@@ -101,8 +99,3 @@ class UCXCloseError(UcsNotConnectedError):
 
 class UCXConfigError(UcsInvalidParamError):
     """A configuration has a key that is not known, or a value that its key cannot have."""
-
-
-def of_engine(error: FabricError) -> UcsError:
-    """What the engine raises, as an exception of this API."""
-    return ucs_error_of(error)

@@ -53,7 +53,6 @@ class Worker(Closable, Home):
         self.ucp: UcpWorker = ucp_worker_create(context.ucp, ucp_worker_params_t())
         """The worker of ``amoeba.ucp``."""
         self.polling = Feature.WAKEUP not in context.feature_flags
-        self._thread_polling = False
         self._efd = -1
         self._finalizer = weakref.finalize(self, self._progress.abandon, self.ucp.close)
         self.watchers: list[Callable[[], bool]] = []
