@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 
 __all__ = ["CountedRanges", "ShiftError"]
 
@@ -28,15 +29,19 @@ class _Segment:
         self.count = count
 
 
+_START = attrgetter("start")
+
+
 class CountedRanges:
     """Half-open ranges [start, end), each with a shift: what is added to its addresses. Found in O(log n).
 
     Any number may hold an address, all with the same shift. A range is removed by the bounds that it was added with.
+    A signal's handler that raises something in the midst of that takes nothing away from other ranges: at worst
+    something stays held. So what makes one segment of two, or two of one, has no call of Python's own in between.
     """
 
     def __init__(self) -> None:
         # Side by side, in the order of addresses. No two are empty or overlap, and no two that touch could be one.
-        self._starts: list[int] = []
         self._segments: list[_Segment] = []
 
     def __len__(self) -> int:
@@ -48,13 +53,12 @@ class CountedRanges:
 
     def add(self, start: int, end: int, shift: int = 0) -> None:
         """Raises ShiftError, and adds nothing, if an address of it has another shift."""
-        starts, segments = self._starts, self._segments
-        index = bisect_right(starts, start)
+        segments = self._segments
+        index = bisect_right(segments, start, key=_START)
         # Nothing of it is held yet, nor what touches it: so it is with most.
         before = index == 0 or segments[index - 1].end < start
-        if before and (index == len(starts) or end < starts[index]):
+        if before and (index == len(segments) or end < segments[index].start):
             segments.insert(index, _Segment(start, end, shift, 1))
-            starts.insert(index, start)
             return
         index -= index > 0
         self._check_shift(index, start, end, shift)
@@ -62,40 +66,40 @@ class CountedRanges:
         self._split(end)
         at = start
         while at < end:
-            if index < len(self._segments) and self._segments[index].start == at:
-                self._segments[index].count += 1
+            if index < len(segments) and segments[index].start == at:
+                segments[index].count += 1
             else:
-                following = self._starts[index] if index < len(self._starts) else end
-                self._insert(index, _Segment(at, min(following, end), shift, 1))
-            at = self._segments[index].end
+                following = segments[index].start if index < len(segments) else end
+                segments.insert(index, _Segment(at, min(following, end), shift, 1))
+            at = segments[index].end
             index += 1
         self._join(first, index)
 
     def remove(self, start: int, end: int) -> None:
         """Undo :meth:`add`. Addresses that nothing else holds are held no more."""
-        starts, segments = self._starts, self._segments
-        index = bisect_right(starts, start) - 1
+        segments = self._segments
+        index = bisect_right(segments, start, key=_START) - 1
         if index >= 0:
             segment = segments[index]
             if segment.start == start and segment.end == end and segment.count == 1:
-                del segments[index], starts[index]  # those beside it do not touch each other
+                del segments[index]  # those beside it do not touch each other
                 return
         first = index = self._split(start)
         last = self._split(end)
         while index < last:
-            segment = self._segments[index]
+            segment = segments[index]
             if segment.count > 1:
                 segment.count -= 1
                 index += 1
             else:
-                del self._segments[index], self._starts[index]
+                del segments[index]
                 last -= 1
         self._join(first, last)
 
     def held(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """(start, end, shift) of the parts of [start, end) that any range holds, in order; those that touch may be
         two parts."""
-        index = bisect_right(self._starts, start) - 1
+        index = bisect_right(self._segments, start, key=_START) - 1
         index += index < 0
         while index < len(self._segments):
             segment = self._segments[index]
@@ -118,7 +122,7 @@ class CountedRanges:
     def locate(self, start: int, end: int) -> list[tuple[int, int]] | None:
         """(shifted address, bytes) of the pieces of [start, end), as few as there can be; None if any address of it
         is not held, or there is none."""
-        index = bisect_right(self._starts, start) - 1
+        index = bisect_right(self._segments, start, key=_START) - 1
         if index < 0:
             return None
         segment = self._segments[index]
@@ -143,21 +147,18 @@ class CountedRanges:
                 raise ShiftError(max(segment.start, start), segment.shift)
             index += 1
 
-    def _insert(self, index: int, segment: _Segment) -> None:
-        self._segments.insert(index, segment)
-        self._starts.insert(index, segment.start)
-
     def _split(self, address: int) -> int:
         """Let no segment go across ``address``; the index of the first that does not begin before it."""
-        index = bisect_right(self._starts, address) - 1
+        index = bisect_right(self._segments, address, key=_START) - 1
         if index < 0:
             return 0
         segment = self._segments[index]
         if segment.start == address:
             return index
         if address < segment.end:
-            self._insert(index + 1, _Segment(address, segment.end, segment.shift, segment.count))
+            rest = _Segment(address, segment.end, segment.shift, segment.count)
             segment.end = address
+            self._segments.insert(index + 1, rest)
         return index + 1
 
     def _join(self, first: int, last: int) -> None:
@@ -167,7 +168,7 @@ class CountedRanges:
             before, segment = self._segments[index - 1], self._segments[index]
             if before.end == segment.start and (before.count, before.shift) == (segment.count, segment.shift):
                 before.end = segment.end
-                del self._segments[index], self._starts[index]
+                del self._segments[index]
                 last -= 1
             else:
                 index += 1

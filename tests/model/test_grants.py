@@ -1,6 +1,7 @@
 """Ranges that overlap and are counted, and the grants that are kept in them, against naive ones byte by byte."""
 
 import itertools
+import sys
 
 import pytest
 from amoeba_model.device import DeviceError
@@ -159,3 +160,42 @@ def test_contexts_are_those_of_grants_that_cover_the_access():
     assert grants.contexts(0x1020, 32) == {1, 2, None}
     assert grants.contexts(0x1020, 96) == {2, None}
     assert grants.contexts(0x1020, 512) == set()
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+@pytest.mark.parametrize(("start", "end"), [(0, 8), (8, 24), (12, 20), (30, 34), (0, 64), (40, 44)])
+def test_what_is_interrupted_takes_nothing_away_from_others(change, start, end):
+    """By what a signal's handler raises: where a function begins, and where one of C has ended."""
+    for place in itertools.count():
+        ranges, others = CountedRanges(), [(8, 16), (16, 24), (20, 40), (48, 56)]
+        for each in others:
+            ranges.add(*each)
+        if change == "remove":
+            ranges.add(start, end)
+        if not interrupted(lambda ranges=ranges: getattr(ranges, change)(start, end), place):
+            break
+        for first, last in others:
+            assert ranges.locate(first, last) == [(first, last - first)], f"interrupted at place {place}"
+    assert place > 2
+
+
+def interrupted(function, place):
+    """Call a function, and raise something at this place, counted from 0; whether it has such a place."""
+    passed = 0
+
+    def look(frame, event, _):
+        nonlocal passed
+        if event in ("call", "c_return"):
+            passed += 1
+            if passed > place:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    try:
+        sys.setprofile(look)
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return passed > place

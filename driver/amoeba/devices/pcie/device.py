@@ -6,6 +6,7 @@ import select
 
 from amoeba_model.device import Device, DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.forking import own
+from amoeba_model.interruptions import uninterrupted
 from amoeba_model.pci import Command
 
 from amoeba.core.errno import Errno
@@ -132,7 +133,7 @@ class PcieDevice(Device):
         self._check_open()
         address = iova if host_address is None else host_address
         try:
-            self._maps.grant(iova, length, writable=writable, address=address)
+            uninterrupted(self._maps.grant, iova, length, writable=writable, address=address)
         except FabricError:
             raise
         except OSError as error:
@@ -140,7 +141,7 @@ class PcieDevice(Device):
 
     def revoke(self, iova: int, length: int) -> None:
         self._check_open()
-        self._maps.revoke(iova, length)
+        uninterrupted(self._maps.revoke, iova, length)
 
     @property
     def pinned(self) -> int:
