@@ -51,7 +51,13 @@ class AsynchronousNic:
 
     def __init__(self, receives=2, unexpected=2):
         self.parameters = SimpleNamespace(receives=receives, unexpected=unexpected, payload=PAYLOAD)
-        self.dma = SimpleNamespace(grant_all=lambda grants: None, revoke_all=lambda grants: None, holders=set())
+        self.dma = SimpleNamespace(
+            grant=lambda *a, **k: None,
+            revoke=lambda *a: None,
+            grant_all=lambda grants: None,
+            revoke_all=lambda grants: None,
+            holders=set(),
+        )
         self.on_doorbell = None
         self.context = Context(CONTEXT)
         self.context.announces = True

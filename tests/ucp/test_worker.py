@@ -1,6 +1,11 @@
 """Workers: what becomes of everything when one is destroyed, and how it makes progress (UCX: test_ucp_worker)."""
 
+import gc
+import warnings
+import weakref
+
 import amoeba.ucp as ucp
+import numpy as np
 import pytest
 from amoeba.nic.nic import Retransmission
 from amoeba.ucp.adapter import open_adapters
@@ -126,3 +131,22 @@ def test_many_operations_of_one_endpoint_do_not_hold_up_anothers(models):
     assert not all(request.done for request in stuck)
     sender.context.close()
     assert {request.code for request in stuck} <= {ucp.UCS_OK, CANCELED}
+
+
+def test_what_a_program_forgets_ends_with_what_it_was_made_from():
+    """It knows itself, so that the collector would end it: in the middle of anything that its NIC does."""
+    models = open_adapters()
+    entity = Entity(models[0])
+    entity.connect(entity)
+    memory = np.zeros(8, np.uint8)
+    ucp.ucp_mem_map(entity.context, ucp.ucp_mem_map_params_t(address=memory, length=8))
+    made = [weakref.ref(each) for each in (entity.context, entity.worker, entity.ep)]
+    free = len(models[0].nic.contexts.free)
+    del entity
+    with warnings.catch_warnings(record=True) as told:
+        gc.collect()
+    assert not told
+    assert all(each() is not None and not each().closed for each in made)
+    assert len(models[0].nic.contexts.free) == free
+    models.close()
+    assert all(each() is None or each().closed for each in made)

@@ -43,6 +43,7 @@ class Context(UcpObject, ucp_context_h):
         except FabricError as error:
             self._closed = True
             raise ucs_error_of(error) from error
+        self._stay()
 
     @property
     def thread_mode(self) -> ucs_thread_mode_t:

@@ -65,6 +65,7 @@ class Memory(UcpObject, ucp_mem_h):
         super().__init__(context)
         if self.length:
             self._open_to_peers()
+        self._stay()
 
     def _open_to_peers(self) -> None:
         nic = self.context.nic

@@ -11,6 +11,26 @@ __all__ = ["UcpObject", "call_all"]
 class UcpObject(FabricObject):
     """Something that is closed before what it was made from; afterwards every call raises INVALID_PARAM."""
 
+    _keeps: "set[UcpObject] | None" = None
+
+    def _stay(self) -> None:
+        """Be kept by what this was made from until it is closed, whoever forgets it, as in C.
+
+        Objects that know each other end when the garbage collector comes by: that may be in the middle of what their
+        NIC does, when nothing can be withdrawn from it. Called when it is made.
+        """
+        parent = self._parent
+        assert isinstance(parent, UcpObject)
+        if parent._keeps is None:
+            parent._keeps = set()
+        parent._keeps.add(self)
+
+    def close(self) -> None:
+        super().close()
+        parent = self._parent
+        if isinstance(parent, UcpObject) and parent._keeps:
+            parent._keeps.discard(self)
+
     def forked(self) -> None:
         """This is a child of the process, and a copy: it is closed here, and nothing is done to what it speaks of."""
         if not self._closed:

@@ -96,6 +96,7 @@ class Worker(WorkerBase):
             except BaseException:
                 self.close()
                 raise
+        self._stay()
 
     def _open(self) -> None:
         self.main = main = NicContext(self.context.protection)
