@@ -6,8 +6,9 @@ import amoeba.ucp as ucp
 import pytest
 from amoeba.core.buffers import address_of
 from amoeba.transport.rendezvous import Record
-from amoeba.ucp.active_messages import MOST_EAGER, AmDescriptor
+from amoeba.ucp.active_messages import AmDescriptor
 from amoeba.ucp.adapter import open_adapters
+from amoeba.ucp.am_sends import MOST_EAGER
 from amoeba_model.impairments import Impairments
 from amoeba_model.ucp import UCP_ANSWER, MessageFlags, MessageKind
 from entities import Entity, finish, wait_for

@@ -3,6 +3,7 @@
 One packet holds the data, and behind it the header, so that the data begins where the NIC places the message. Longer
 data goes in fragments, which the receiver puts together before it calls the handler (eager), or stays where it is:
 then the handler gets a descriptor, and the receiver reads when the application has said where to (rendezvous).
+Sending is :mod:`amoeba.ucp.am_sends`.
 
 A handler is called as soon as its message is whole, so nothing is queued here, but a message of which fragments are
 to come: one for each endpoint, of at most MOST_EAGER bytes, and as much memory as has come of it. What the
@@ -10,48 +11,39 @@ application keeps is its own affair: the inbox grows with it.
 """
 
 import contextlib
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode
+from amoeba_model.descriptors import RENDEZVOUS
 from amoeba_model.ucp import UCP_ANSWER, UCP_LONG_MESSAGE, MessageFlags, MessageKind
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Segment, address_of, allocate
 from amoeba.core.errors import ResourceError, TryAgainError
-from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.rendezvous import Record
 from amoeba.transport.requests import Grant, Kind
+from amoeba.ucp.am_sends import LENGTH_SIZE, MOST_EAGER, AmSends, error_of
 from amoeba.ucp.constants import (
     ucp_am_cb_flags,
     ucp_am_recv_attr_t,
     ucp_cb_param_flags,
-    ucp_feature,
-    ucp_send_am_flags,
 )
 from amoeba.ucp.datatypes import Layout
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.inbox import Chunk, Letter
-from amoeba.ucp.message_headers import Header, message_header
-from amoeba.ucp.messages import Handle, over, requested, send_copy, will_copy
+from amoeba.ucp.message_headers import Header
+from amoeba.ucp.messages import Handle
 from amoeba.ucp.request_params import ReadParam
-from amoeba.ucp.requests import Quiet, Request
+from amoeba.ucp.requests import Request
 from amoeba.ucp.status import UcsStatus, invalid_param, status_of_completion, ucs_error
 from amoeba.ucp.structures import ucp_am_recv_param
 from amoeba.ucp.wireup import Wireup
 from amoeba.ucp.worker_base import WorkerBase
 
-__all__ = ["MOST_EAGER", "ActiveMessages", "AmDescriptor", "Handler"]
+__all__ = ["ActiveMessages", "AmDescriptor", "Handler"]
 
-MOST_EAGER = 1 << 24
-"""Bytes of the longest message that is sent in fragments."""
-_RENDEZVOUS_ABOVE = 1 << 16
-"""Bytes of the longest message that is sent in fragments where the sender leaves it open."""
-_MOST_HEADER = 1024
 _MOST_ENDINGS = 4096
 """Messages that nobody reads whose senders have still to be told; more than a sender has keys for."""
-_LENGTH_SIZE = 8
 _MOST_PIECES = 16
 """Pieces of a buffer that are read into one by one; more are copied to."""
 
@@ -59,19 +51,12 @@ _DONE = int(ReturnCode.OK)
 _OK = UcsStatus.UCS_OK
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
 _CANCELED = UcsStatus.UCS_ERR_CANCELED
-_SEND = int(DescriptorOpcode.SEND)
-_IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
-_INLINE_IMMEDIATE = int(DescriptorFlags.INLINE | DescriptorFlags.IMMEDIATE)
-_SENDS, _RECEIVES, _OWN = int(Kind.SEND), int(Kind.RECEIVE), int(Kind.OWN)
-_EAGER = int(ucp_send_am_flags.UCP_AM_SEND_FLAG_EAGER)
-_RNDV = int(ucp_send_am_flags.UCP_AM_SEND_FLAG_RNDV)
-_REPLY = int(ucp_send_am_flags.UCP_AM_SEND_FLAG_REPLY)
+_RECEIVES = int(Kind.RECEIVE)
 _PERSISTENT = int(ucp_am_cb_flags.UCP_AM_FLAG_PERSISTENT_DATA)
 _WANTS_REPLY = int(MessageFlags.REPLY)
 _OLD = int(MessageFlags.OLD)
-_AM_OLD, _AM = MessageKind.AM_OLD, MessageKind.AM
+_AM_OLD = MessageKind.AM_OLD
 _CALLBACK_DATA = int(ucp_cb_param_flags.UCP_CB_PARAM_FLAG_DATA)
-_NO_DATA = memoryview(b"")
 
 _HELD, _LONG = 1, 2
 _ATTRIBUTES = {
@@ -109,33 +94,6 @@ class AmDescriptor:
 
     def __repr__(self) -> str:
         return f"<AmDescriptor of {self.length} bytes from {self._endpoint.remote}>"
-
-
-class _LongSend(Request):
-    """A message that its receiver reads."""
-
-    __slots__ = ("endpoint", "token", "unread", "verdict")
-
-    def __init__(self, endpoint: Endpoint, length: int, data: memoryview, read: ReadParam) -> None:
-        grants: tuple[Grant, ...] = ((address_of(data), data.nbytes, False),)
-        super().__init__(endpoint.worker, None, _SENDS, length, data, grants, read.callback, read.user_data)
-        self.use(read.request)
-        self.dest_addr = endpoint.messages.number
-        self.endpoint = endpoint
-        self.token = 0
-        """By which the receiver knows it, from when it is posted."""
-        self.unread: dict[int, _LongSend] = {}
-        """Where it is filed under that until it is over."""
-        self.verdict: UcsStatus | None = None
-        """With what the receiver has ended it."""
-
-    def over(self) -> None:
-        """The receiver has read it, or has not and said so, or cannot be reached."""
-        self.unread.pop(self.token, None)
-        status = self.verdict
-        if status is None:
-            status = _OK if self.status == _DONE else status_of_completion(self.status)
-        self.complete(status)
 
 
 class _Incoming:
@@ -177,30 +135,15 @@ class AmReceive(Request):
         self.end(status)
 
 
-class ActiveMessages:
-    """The handlers of a worker, what it sends, and what of its messages the application keeps."""
+class ActiveMessages(AmSends):
+    """The handlers of a worker, and what of the messages to them the application keeps."""
 
     def __init__(self, worker: WorkerBase, wireup: Wireup, alignment: int) -> None:
-        self._worker = worker
-        self._wireup = wireup
-        self._payload: int = worker.nic.parameters.payload
+        super().__init__(worker, wireup)
         self._alignment = alignment
         self._handlers: dict[int, Handler] = {}
         self._kept: dict[int, tuple[Any, Chunk | None]] = {}
         """What handlers were given that can be kept, by its id, and where it lies in the inbox."""
-        self._unread: dict[int, _LongSend] = {}
-        """Messages that have not been read, by token."""
-        self._waiting: dict[_LongSend, None] = {}
-        """Those that are not posted yet."""
-        self.most_header = min(_MOST_HEADER, self._payload - UCP_LONG_MESSAGE.size)
-        """Bytes of the longest header."""
-        threshold = worker.context.config.value("RNDV_THRESH")
-        self._rendezvous_above = _RENDEZVOUS_ABOVE if threshold is None else max(0, threshold - 1)
-        """Longer messages than this are left for the receiver to read, unless their sender says otherwise."""
-        self.allowed = bool(worker.context.features & ucp_feature.UCP_FEATURE_AM)
-        """The application has asked for them."""
-        self.most_inline = min(INLINE_SIZE, self._rendezvous_above) if self.allowed else 0
-        """Bytes of the longest message that :meth:`send_number` may send."""
         self._endings = 0
         """Reads of no bytes under way, which tell a sender that a message is over."""
         self.unhandled = 0
@@ -210,7 +153,6 @@ class ActiveMessages:
         handlers[MessageKind.AM_FIRST] = self._first
         handlers[MessageKind.AM_MORE] = self._more
         handlers[MessageKind.AM_LONG] = self._long
-        handlers[MessageKind.ANSWER] = self._answered
         wireup.strangers[MessageKind.AM_OLD] = wireup.strangers[MessageKind.AM] = self._arrived_late
         wireup.strangers[MessageKind.AM_LONG] = self._refuse
 
@@ -220,126 +162,6 @@ class ActiveMessages:
             self._handlers.pop(number, None)
         else:
             self._handlers[number] = handler
-
-    # Sending
-
-    def send_number(self, endpoint: Endpoint, entry: int, number: int, data: int, length: int) -> None:
-        """Send up to ``most_inline`` bytes, which the descriptor has room for, without a header.
-
-        ``entry``: of the peer table, and there is room; the other end has been told who sends.
-        """
-        lane = endpoint.messages
-        told = message_header(_AM, endpoint.remote_number, 0, number)
-        self._worker.rings.post(
-            Quiet(lane, _SENDS, length), False, entry, _SEND, _INLINE_IMMEDIATE, 0, 0, length, 0, 0, data, 0, told
-        )
-        lane.posted += 1
-
-    def send(
-        self,
-        endpoint: Endpoint,
-        number: int,
-        header: memoryview,
-        layout: Layout,
-        flags: int,
-        read: ReadParam,
-        *,
-        old: bool,
-    ) -> Handle | None:
-        """Send a message; a request if it is not over at once. The layout is used up.
-
-        Raises NO_RESOURCE if it has to be over at once, and cannot be; EXCEEDS_LIMIT if it has to go in fragments,
-        and is too long for that.
-        """
-        length, headed = layout.length, header.nbytes
-        total = length + headed
-        long = not flags & _EAGER and not old and (length > self._rendezvous_above or flags & _RNDV)
-        told = _WANTS_REPLY if flags & _REPLY else 0
-        if not long and total <= self._payload:
-            kind = _AM_OLD if old else _AM
-            views = layout.views
-            if length and not views:
-                views = (layout.packed(),)
-            parts = (*views, header) if headed else views
-            scattered = len(parts) > 1
-            copied = will_copy(total, read, self._payload, scattered=scattered)
-            if copied:
-                done = None if read.immediate else requested(self._worker, None, _SENDS, length, None, read)
-                if send_copy(endpoint, kind, parts, total, flags=told, am_id=number, header_length=headed):
-                    return over(done)
-        if read.forced:
-            raise ucs_error(UcsStatus.UCS_ERR_NO_RESOURCE, f"an active message of {total} bytes is not over at once")
-        if long:
-            return self._send_long(endpoint, number, header, layout, told, read)
-        if length > MOST_EAGER:
-            raise ucs_error(
-                UcsStatus.UCS_ERR_EXCEEDS_LIMIT, f"an eager message has at most {MOST_EAGER} bytes, got {length}"
-            )
-        request = requested(self._worker, endpoint.messages, _SENDS, length, None, read)
-        if total <= self._payload:
-            packet = parts[0] if len(parts) == 1 else _joined(parts)
-            endpoint.send_message(kind, packet, flags=told, am_id=number, header_length=headed, request=request)
-        else:
-            told |= _OLD if old else 0
-            self._send_fragments(endpoint, number, header, layout.packed(), told, request)
-        return request.answer(immediate=False)
-
-    def _send_fragments(
-        self, endpoint: Endpoint, number: int, header: memoryview, data: memoryview, flags: int, request: Request
-    ) -> None:
-        payload, length = self._payload, data.nbytes
-        start = min(payload - _LENGTH_SIZE - header.nbytes, length - 1)
-        first = _joined((memoryview(length.to_bytes(_LENGTH_SIZE, "little")), data[:start], header))
-        endpoint.send_message(MessageKind.AM_FIRST, first, flags=flags, am_id=number, header_length=header.nbytes)
-        while length - start > payload:
-            endpoint.send_message(MessageKind.AM_MORE, data[start : start + payload])
-            start += payload
-        endpoint.send_message(MessageKind.AM_MORE, data[start:], request=request)
-
-    def _send_long(
-        self, endpoint: Endpoint, number: int, header: memoryview, layout: Layout, flags: int, read: ReadParam
-    ) -> Handle | None:
-        worker, length = self._worker, layout.length
-        place = memoryview(bytearray(UCP_LONG_MESSAGE.size + header.nbytes))
-        place[RENDEZVOUS.size : UCP_LONG_MESSAGE.size] = length.to_bytes(_LENGTH_SIZE, "little")
-        place[UCP_LONG_MESSAGE.size :] = header
-        # of no data, too, something has to be readable for the receiver to say that it is done
-        data = layout.packed() if length else memoryview(bytearray(1))
-        request = _LongSend(endpoint, length, data, read)
-        if not endpoint.wired:
-            endpoint.wire()
-        lane = endpoint.messages
-        told = message_header(MessageKind.AM_LONG, endpoint.remote_number, flags, number, header.nbytes)
-        source = Segment(address_of(data), data.nbytes)
-        access = ((address_of(place), place.nbytes, False),)
-        self._waiting[request] = None
-
-        def post() -> None:
-            carrier = Quiet(lane, _OWN, place.nbytes, place, access)
-            token = worker.long_sends.post_inside(
-                request, carrier, place, lane.entry(), _SEND, _IMMEDIATE, source, told
-            )
-            request.token = token
-            request.unread = self._unread
-            self._unread[token] = request
-            self._waiting.pop(request, None)
-
-        lane.submit(post, 1, request)
-        return request.answer(immediate=False)
-
-    def _answered(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
-        """A receiver has ended a message without reading it."""
-        view = letter.chunk.view
-        if view.nbytes == UCP_ANSWER.size:
-            fields = UCP_ANSWER.unpack(view)
-            request = self._unread.get(fields["token"])
-            status = _error(-fields["status"])
-            if request is not None and request.endpoint is endpoint and status is not None and not fields["reserved"]:
-                letter.chunk.release()
-                request.verdict = status
-                self._worker.long_sends.end(fields["token"])
-                return
-        self._wireup.drop(letter)
 
     # What comes
 
@@ -374,8 +196,8 @@ class ActiveMessages:
         """The first fragment of a message."""
         view, headed = letter.chunk.view, header.header_length
         end = view.nbytes - headed
-        length = int.from_bytes(view[:_LENGTH_SIZE], "little")
-        fits = headed <= self.most_header and end > _LENGTH_SIZE and end - _LENGTH_SIZE < length <= MOST_EAGER
+        length = int.from_bytes(view[:LENGTH_SIZE], "little")
+        fits = headed <= self.most_header and end > LENGTH_SIZE and end - LENGTH_SIZE < length <= MOST_EAGER
         if endpoint.incoming is not None:
             endpoint.incoming = None
             self._wireup.malformed += 1
@@ -383,7 +205,7 @@ class ActiveMessages:
             self._wireup.drop(letter)
             return
         kept = memoryview(bytes(view[end:]))
-        endpoint.incoming = _Incoming(length, header.am_id, header.flags, kept, view[_LENGTH_SIZE:end])
+        endpoint.incoming = _Incoming(length, header.am_id, header.flags, kept, view[LENGTH_SIZE:end])
         letter.chunk.release()
 
     def _more(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
@@ -496,7 +318,7 @@ class ActiveMessages:
         finally:
             letter.chunk.release()
             if status != _IN_PROGRESS and self._kept.pop(id(descriptor), None) is not None:
-                error = _error(status)
+                error = error_of(status)
                 if error is None:
                     self._discard(descriptor)
                 else:
@@ -648,32 +470,9 @@ class ActiveMessages:
     def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
         """What its other end has not read ends with this status; what has come in part is dropped."""
         endpoint.incoming = None
-        soon = self._worker.soon
-        for token, request in list(self._unread.items()):
-            if request.endpoint is endpoint:
-                del self._unread[token]
-                request.verdict = status
-                self._worker.long_sends.end(token)
-                soon.append(functools.partial(request.complete, status))
-        for request in list(self._waiting):
-            if request.endpoint is endpoint:
-                del self._waiting[request]
-                soon.append(functools.partial(request.complete, status))
+        super().endpoint_ended(endpoint, status)
 
     def cancel_all(self) -> None:
         """Forget what the application keeps."""
         self._kept.clear()
         self._handlers.clear()
-
-
-def _joined(parts: tuple[memoryview, ...]) -> memoryview:
-    return memoryview(b"".join(parts))
-
-
-def _error(status: Any) -> UcsStatus | None:
-    """A status that a peer, or a handler, says, if it is that of an error."""
-    try:
-        found = UcsStatus(status)
-    except ValueError:
-        return None
-    return found if found < 0 else None
