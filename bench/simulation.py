@@ -1,6 +1,7 @@
 """How fast the simulations run on this machine, beside Amaranth's own simulator in the same run.
 
-Seconds are of CPU time, so that what else the machine does counts little.
+Seconds are of CPU time, so that what else the machine does counts little; but for what two processors gain, which
+only an otherwise idle machine shows.
 """
 
 import time
@@ -36,6 +37,23 @@ def _nics(count: int) -> float:
             run_gups(fabric, table_bits=10, updates=1024)
         seconds = time.process_time() - started
         return sum(nic.device.cycles - first for nic, first in zip(fabric.nics, before, strict=True)) / seconds
+
+
+def _pair_seconds(threads: int) -> float:
+    """Seconds of the clock that two RTL NICs take for the same run of RandomAccess, so many of them at a time."""
+    with amoeba.open_cluster(["rtl", "rtl"]) as fabric:
+        assert fabric.network is not None
+        fabric.network.threads = threads
+        run_gups(fabric, table_bits=10, updates=64)
+        started = time.perf_counter()
+        run_gups(fabric, table_bits=10, updates=4096)
+        return time.perf_counter() - started
+
+
+def _side_by_side() -> float:
+    """Time that two NICs in two threads take of what they take in one; the best of three each, in turn."""
+    runs = [(_pair_seconds(1), _pair_seconds(2)) for _ in range(3)]
+    return min(two for _, two in runs) / min(one for one, _ in runs)
 
 
 def _stimulus(engine: MemoryEngine) -> dict[str, Const]:
@@ -118,6 +136,7 @@ def simulation_speed() -> dict[str, float]:
     return {
         "one RTL NIC, RandomAccess with itself": _nics(1),
         "two RTL NICs, RandomAccess, both added up": _nics(2),
+        "time of two RTL NICs in two threads / in one": _side_by_side(),
         "MemoryEngine (FI_SUM on FI_UINT64) in Verilator": verilated,
         "the same in Amaranth's simulator": amaranth,
         "Verilator / Amaranth's simulator": verilated / amaranth,

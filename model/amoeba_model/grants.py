@@ -22,6 +22,8 @@ class MemoryGrants:
         """(writable, host address, context) of each grant by (iova, length), the oldest first."""
         self._readable = CountedRanges()
         self._writable = CountedRanges()
+        self._translated = 0
+        self._news: list[tuple[int, int]] | None = None
 
     def __iter__(self) -> Iterator[tuple[int, int, bool, int]]:
         """(iova, length, writable, host address) of each grant."""
@@ -57,6 +59,9 @@ class MemoryGrants:
             ) from None
         if writable:
             self._writable.add(iova, iova + length, host - iova)
+        self._translated += host != iova
+        if self._news is not None:
+            self._news.append((host, host + length))
         alike = self._grants.get((iova, length))
         if alike is None:
             self._grants[iova, length] = [(writable, host, context)]
@@ -68,10 +73,11 @@ class MemoryGrants:
         if alike is None:
             raise DeviceError(f"expected a granted range, got {length} bytes at {iova:#x}, which was never granted")
         if len(alike) > 1:
-            writable = alike.pop(0)[0]
+            writable, host, _ = alike.pop(0)
         else:
-            writable = alike[0][0]
+            writable, host, _ = alike[0]
             del self._grants[iova, length]
+        self._translated -= host != iova
         self._readable.remove(iova, iova + length)
         if writable:
             self._writable.remove(iova, iova + length)
@@ -84,6 +90,31 @@ class MemoryGrants:
             if start <= iova and iova + size <= start + length
             for _, _, context in alike
         }
+
+    @property
+    def translates(self) -> bool:
+        """Whether any grant lies elsewhere in the host than at its I/O virtual address."""
+        return self._translated > 0
+
+    def watch(self) -> None:
+        """From now on keep for :meth:`news` what is granted, beginning with what is granted already."""
+        self._news = [(host, host + length) for _, length, _, host in self]
+
+    def news(self) -> list[tuple[int, int]]:
+        """(start, end) in the host of what has been granted since the last call."""
+        news = self._news
+        if not news:
+            return []
+        self._news = []
+        return news
+
+    def written(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of the parts of [start, end) that may be written, by grants that do not translate."""
+        return ((part, part_end) for part, part_end, _ in self._writable.held(start, end))
+
+    def touches(self, start: int, end: int) -> bool:
+        """Whether any byte of [start, end) may be accessed, by grants that do not translate."""
+        return next(self._readable.held(start, end), None) is not None
 
     def locate(self, iova: int, size: int, write: bool) -> list[tuple[int, int]] | None:
         """(host address, bytes) of the pieces of an access, in order; None if it is not allowed, or of no bytes."""

@@ -7,22 +7,28 @@ Chandy and Misra 1979).
 
 import abc
 import contextlib
+import functools
 import heapq
 import operator
 import os
 import time
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from amoeba_model.device import Device, DeviceError
 from amoeba_model.forking import own
+from amoeba_model.grants import MemoryGrants
 from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.interruptions import uninterrupted
+from amoeba_model.side_by_side import Crew, Meetings, processors
 from amoeba_model.trace import TraceEvent
 
 __all__ = ["Frame", "Network", "SimulatedDevice", "Traffic"]
 
 _BY_DEPARTURE = operator.itemgetter(0, 1)
+_WORTH_A_THREAD = 20
+"""Cycles that a NIC's RTL must run for at a time to be worth waking a thread."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,16 @@ class SimulatedDevice(Device):
     @abc.abstractmethod
     def run_until(self, cycle: int) -> None:
         """Run the NIC until its clock reads at least ``cycle``; returns at once if it already does."""
+
+    @property
+    def memory(self) -> MemoryGrants | None:
+        """What host memory it may access; None: that is not known."""
+        return None
+
+    @property
+    def runs_apart(self) -> bool:
+        """Whether :meth:`run_until` needs the interpreter for nothing, so that other NICs can run meanwhile."""
+        return False
 
     @abc.abstractmethod
     def take_frames(self) -> list[Frame]:
@@ -205,6 +221,11 @@ that was sent to, whatever corruption has made of the frame.
 """
 
 
+def _run_all(devices: list[SimulatedDevice], cycle: int) -> None:
+    for device in devices:
+        device.run_until(cycle)
+
+
 class Network:
     """An Ethernet switch with equal links, perfect unless told otherwise.
 
@@ -218,6 +239,9 @@ class Network:
 
     A frame goes to the NIC whose :meth:`attach` named its destination MAC address. :attr:`traffic` counts what
     became of the frames. Every frame seen is kept in :attr:`log` while :attr:`recording` is set.
+
+    NICs whose simulation is compiled run in up to :attr:`threads` threads at the same time, if none may write host
+    memory that another may access: a run is the same, whatever their number.
     """
 
     DEFAULT_LATENCY = 100
@@ -240,6 +264,11 @@ class Network:
         self.attachments = 0
         """NICs attached so far, those that are gone included."""
         self._entered = 0
+        self.threads = processors()
+        """Most NICs that run at a time; 1: one after the other."""
+        self._crew = Crew()
+        self._several_apart = False
+        self._meetings: Meetings | None = None
 
     @property
     def devices(self) -> tuple[SimulatedDevice, ...]:
@@ -276,6 +305,7 @@ class Network:
         device.network = self
         self._links[mac] = _Link(device, self.attachments, mac.hex(":"), self.impairments)
         self.attachments += 1
+        self._count_apart()
 
     def detach(self, device: SimulatedDevice) -> None:
         """Disconnect a NIC; frames for it are lost from now on. Nothing happens if it is not attached."""
@@ -283,6 +313,13 @@ class Network:
             self.resume(device)
             self._links = {mac: link for mac, link in self._links.items() if link.device is not device}
             device.network = None
+            self._count_apart()
+
+    def _count_apart(self) -> None:
+        """Find out whether there are NICs that may run at the same time, and it is worth it."""
+        several = len(self._links) > 1 and self.latency >= _WORTH_A_THREAD
+        self._several_apart = several and any(device.runs_apart for device in self.devices)
+        self._meetings = None
 
     def close(self) -> None:
         """Release what the network holds outside this process' memory: nothing, in a network of one process."""
@@ -340,15 +377,43 @@ class Network:
 
     def _step(self) -> None:
         self.now += self.latency
+        self._run()
         departures: list[tuple[int, int, _Link, Frame]] = []
         for link in self._links.values():
-            link.device.run_until(self.now)
             link.device.show_interrupts()
             departures += [(frame.cycle, link.index, link, frame) for frame in link.device.take_frames()]
         departures.sort(key=_BY_DEPARTURE)
         for _, _, link, frame in departures:
             self._depart(link, frame)
         self._hand_over()
+
+    def _run(self) -> None:
+        """Let every NIC run for this step: side by side where that cannot be told from one after the other."""
+        devices = self.devices
+        if self._several_apart and self.threads > 1 and self._run_apart(devices):
+            return
+        for device in devices:
+            device.run_until(self.now)
+
+    def _run_apart(self, devices: Sequence[SimulatedDevice]) -> bool:
+        """Run them in several threads, and return True; False: they have to run one after the other."""
+        apart = [device for device in devices if device.runs_apart]
+        together = [device for device in devices if not device.runs_apart]
+        memories = [device.memory for device in devices]
+        known = [memory for memory in memories if memory is not None]
+        if len(known) < len(memories):
+            return False
+        if self._meetings is None or not self._meetings.of(known):
+            self._meetings = Meetings(known)
+        if self._meetings.possible():
+            return False
+        # Of those that run apart, as many go to this thread as it takes for the others to have a processor each.
+        shares: list[list[SimulatedDevice]] = [[] for _ in range(min(self.threads, len(apart) + bool(together)))]
+        shares[0] += together
+        for number, device in enumerate(apart, start=bool(together)):
+            shares[number % len(shares)].append(device)
+        self._crew.run([functools.partial(_run_all, share, self.now) for share in shares])
+        return True
 
     def _depart(self, link: _Link, frame: Frame) -> None:
         """Decide a frame's fate, and let what is left of it enter the network."""

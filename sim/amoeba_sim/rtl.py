@@ -221,6 +221,14 @@ class RtlDevice(SimulatedDevice):
         host = iova if host_address is None else host_address
         self._library.amoeba_grant(handle, iova, length, writable, host)
 
+    @property
+    def memory(self) -> MemoryGrants:
+        return self._grants
+
+    @property
+    def runs_apart(self) -> bool:
+        return True
+
     def revoke(self, iova: int, length: int) -> None:
         handle = self._open
         self._grants.remove(iova, length)

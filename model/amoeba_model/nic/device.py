@@ -102,6 +102,10 @@ class ModelDevice(SimulatedDevice):
         return self._name
 
     @property
+    def memory(self) -> MemoryGrants:
+        return self._host.grants
+
+    @property
     def cycles(self) -> int:
         self._check_open()
         return self._core.now
