@@ -39,7 +39,7 @@
 #define AMOEBA_DEVICE_PAYLOAD 0x028 /* R: Most payload bytes per frame. */
 #define AMOEBA_DEVICE_CLOCK_HZ 0x02c /* R: Frequency of the NIC's clock in Hz. */
 #define AMOEBA_DEVICE_TARGET_PDCS 0x03c /* R: Packet delivery contexts kept for initiators elsewhere. */
-#define AMOEBA_DEVICE_RETRANSMIT_TIMEOUT 0x040 /* RW: Cycles without progress until packets are sent again; doubles from timeout to timeout. */
+#define AMOEBA_DEVICE_RETRANSMIT_TIMEOUT 0x040 /* RW: Cycles without progress until packets are sent again; doubles from timeout to timeout, five times. */
 #define AMOEBA_DEVICE_RETRANSMIT_LIMIT 0x044 /* RW: Timeouts in a row after which a PDC is given up. */
 #define AMOEBA_DEVICE_ANSWER_BASE_LOW 0x048 /* RW: Answer memory: target_pdcs * window * payload bytes of host memory; 4 KiB aligned, 0: none. */
 #define AMOEBA_DEVICE_ANSWER_BASE_HIGH 0x04c /* RW: The same, high half. */

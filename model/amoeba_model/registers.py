@@ -19,6 +19,7 @@ __all__ = [
     "DOORBELL_PAGE_SIZE",
     "DOORBELL_REGISTERS",
     "KEY_PROBES",
+    "RETRANSMIT_DOUBLINGS",
     "RETRANSMIT_LIMIT",
     "RETRANSMIT_TIMEOUT",
     "ContextControl",
@@ -40,6 +41,8 @@ BAR_SIZE = 0x4_0000
 RETRANSMIT_TIMEOUT = 1 << 14
 """Cycles: 66 microseconds at 250 MHz, several times a round trip with full queues."""
 RETRANSMIT_LIMIT = 8
+RETRANSMIT_DOUBLINGS = 5
+"""How often a timeout doubles at most: over a bad link no packet waits for more than 32 times the first one."""
 
 KEY_PROBES = 8
 """Slots of the key table in which one key may lie: see :func:`key_slots`."""
@@ -210,7 +213,7 @@ def _device_block() -> RegisterBlock:
             _rw(
                 "retransmit_timeout",
                 0x40,
-                "Cycles without progress until packets are sent again; doubles from timeout to timeout.",
+                "Cycles without progress until packets are sent again; doubles from timeout to timeout, five times.",
                 reset=RETRANSMIT_TIMEOUT,
             ),
             _rw("retransmit_limit", 0x44, "Timeouts in a row after which a PDC is given up.", reset=RETRANSMIT_LIMIT),

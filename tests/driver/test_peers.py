@@ -247,7 +247,7 @@ def test_the_limit_decides_how_long_a_peer_is_waited_for(fabric, pair, target):
     client = pair[0]
     fabric.network.cut(fabric.devices[1])
     times = []
-    for limit in (1, 3):
+    for limit in (1, 3, 8):
         wanted = fabric.nics[0].retransmission = Retransmission(timeout=1000, limit=limit)
         begin = fabric.devices[0].cycles
         client.endpoint.write(b"x", client.peer, region.address, region.key)
@@ -257,7 +257,7 @@ def test_the_limit_decides_how_long_a_peer_is_waited_for(fabric, pair, target):
     assert times[1] > 3 * times[0]
 
 
-@pytest.mark.parametrize(("timeout", "limit"), [(0, 1), (1 << 32, 1), (1000, -1), (1, 256), (1 << 20, 40)])
+@pytest.mark.parametrize(("timeout", "limit"), [(0, 1), (1 << 32, 1), (1000, -1), (1, 256)])
 def test_senseless_times_are_refused(timeout, limit):
     with pytest.raises(FabricError, match=r"^FI_EINVAL: expected a timeout"):
         Retransmission(timeout, limit)

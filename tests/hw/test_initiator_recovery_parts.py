@@ -9,7 +9,7 @@ from amoeba_hw.initiator.packet_log import PacketLog
 from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.records import RecoveryKind
 from amoeba_hw.initiator.resend_barrier import ResendBarrier
-from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
+from amoeba_hw.initiator.retransmission_timers import _CYCLES, RetransmissionTimers
 from amoeba_hw.initiator.retransmitter import Retransmitter
 
 TIMEOUT = 200
@@ -51,21 +51,28 @@ class TimersBench:
             self.cycle += 1
 
 
+@pytest.mark.parametrize("limit", [3, 7])
 @pytest.mark.parametrize("peers", [1, 2, 8])
-def test_timeouts_double_until_one_too_many(peers):
-    bench = TimersBench(peers, limit=3)
+def test_timeouts_double_five_times_at_most_until_one_too_many(peers, limit):
+    bench = TimersBench(peers, limit=limit)
+    waits = [TIMEOUT * factor for factor in (1, 2, 4, 8, 16, 32, 32, 32)[: limit + 1]]
 
     async def testbench(ctx):
         await bench.prepare(ctx, unanswered=1)
-        await bench.run(ctx, 16 * TIMEOUT + 20 * bench.round)
+        await bench.run(ctx, sum(waits) + 20 * bench.round)
 
     simulate(bench.dut, testbench)
     events = [event for _, event, peer in bench.seen if peer == 0]
-    assert events[:4] == ["expired", "expired", "expired", "given_up"]
+    assert events[: limit + 1] == ["expired"] * limit + ["given_up"]
     begun = 0
-    for number, (cycle, _, _) in enumerate(bench.seen[:4]):
-        assert TIMEOUT << number <= cycle - begun <= (TIMEOUT << number) + 2 * bench.round
+    for wait, (cycle, _, _) in zip(waits, bench.seen, strict=False):
+        assert wait <= cycle - begun <= wait + 2 * bench.round
         begun = cycle
+
+
+def test_the_longest_timeout_there_is_has_room():
+    """Registers have 32 bits of it, and it is doubled five times."""
+    assert len(RetransmissionTimers(2).settings.timeout) + 5 == _CYCLES
 
 
 def test_an_answer_begins_the_timeout_anew_and_sending_again_holds_it():

@@ -1,5 +1,6 @@
 """The initiator when frames are lost: it goes back, holds back, gives up, and completes every request once."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -323,6 +324,23 @@ def test_timeouts_double_until_a_packet_is_answered(bench: Bench) -> None:
     waits = [departures[1] - departures[0], departures[2] - departures[1]]
     assert waits == [TIMEOUT, 2 * TIMEOUT]
     assert departures[4] - departures[3] == TIMEOUT
+
+
+def test_no_timeout_is_longer_than_32_times_the_first(bench: Bench) -> None:
+    departures: list[int] = []
+
+    def count(frame: bytes) -> list[tuple[int, bytes]]:
+        departures.append(bench.pair.initiator.device.cycles)
+        return []
+
+    bench.requests.fate = count
+    bench.pair.initiator.set("device", retransmit_limit=8)
+    bench.post(bench.add())
+    for _ in range(200 * TIMEOUT // bench.pair.initiator.device.network.latency):
+        bench.pair.initiator.device.network.step()
+    assert bench.statuses(1) == [FAILED]
+    waits = [later - earlier for earlier, later in itertools.pairwise(departures)]
+    assert waits == [TIMEOUT * factor for factor in (1, 2, 4, 8, 16, 32, 32, 32)]
 
 
 def test_a_failed_pdc_answers_later_requests_itself_until_the_entry_is_stored_anew(bench: Bench) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from amoeba_model.device import Device
 from amoeba_model.opcodes import Datatype, Form, Op
-from amoeba_model.registers import RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter, PlacedBlock
+from amoeba_model.registers import RETRANSMIT_DOUBLINGS, RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter, PlacedBlock
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -26,27 +26,28 @@ _DOMAINS = 256
 class Retransmission:
     """How long a NIC waits for an answer before it sends again, and how often before it gives the peer up.
 
-    Raises FI_EINVAL for a timeout that has no 32 bits or is 0, a limit that has no 8 bits, and both together if the
-    longest wait, ``timeout`` * 2**``limit``, has more than 48 bits.
+    Raises FI_EINVAL for a timeout that has no 32 bits or is 0, and a limit that has no 8 bits.
     """
 
     timeout: int = RETRANSMIT_TIMEOUT
-    """Cycles of the NIC's clock without an answer; doubles from one timeout to the next. Choose several times a
-    round trip: less sends again what was not lost."""
+    """Cycles of the NIC's clock without an answer; doubles from one timeout to the next, five times. Choose
+    several times a round trip: less sends again what was not lost."""
     limit: int = RETRANSMIT_LIMIT
     """Timeouts in a row after which one more makes the operations to the peer fail."""
 
     def __post_init__(self) -> None:
-        if not (0 < self.timeout < 1 << 32 and 0 <= self.limit < 1 << 8) or self.timeout << self.limit >= 1 << 48:
+        if not (0 < self.timeout < 1 << 32 and 0 <= self.limit < 1 << 8):
             raise fabric_error(
                 Errno.FI_EINVAL,
-                f"expected a timeout of 1 to 2**32 - 1 cycles, a limit of 0 to 255 and timeout * 2**limit < 2**48, "
+                f"expected a timeout of 1 to 2**32 - 1 cycles and a limit of 0 to 255, "
                 f"got {self.timeout} and {self.limit}",
             )
 
     def patience(self, clock_hz: int) -> float:
         """Seconds without any sign of life after which a peer is given up."""
-        return ((2 << self.limit) - 1) * self.timeout / clock_hz
+        doublings = min(self.limit, RETRANSMIT_DOUBLINGS)
+        at_most = self.limit - doublings
+        return ((2 << doublings) - 1 + (at_most << doublings)) * self.timeout / clock_hz
 
 
 class Nic:

@@ -123,7 +123,7 @@ def ucp_config_release(config: ucp_config_t) -> None:
 
 
 def ucp_config_modify(config: ucp_config_t, name: str, value: str) -> None:
-    """Set one key; its name has no UCX_ in front.
+    """Set one key; its name has no ``UCX_`` in front.
 
     Raises UCS_ERR_NO_ELEM for a key that is not known, UCS_ERR_INVALID_PARAM for a value that the key cannot have;
     then nothing has changed.

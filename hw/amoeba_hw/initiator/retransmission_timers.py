@@ -3,14 +3,15 @@
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.registers import RETRANSMIT_DOUBLINGS
 
 from amoeba_hw.initiator.records import FLUSH
 from amoeba_hw.interfaces import RETRANSMISSION
 
 __all__ = ["RetransmissionTimers"]
 
-_CYCLES = 48
-"""Bits of a time: the doubling of a timeout ends after 2**47 cycles, more than a day."""
+_CYCLES = 32 + RETRANSMIT_DOUBLINGS
+"""Bits of a time: the longest timeout, doubled as often as it may be."""
 _TIMER = data.StructLayout({"left": _CYCLES, "interval": _CYCLES, "timeouts": 8})
 _VISIT = 2
 """Cycles at each PDC."""
@@ -117,7 +118,7 @@ class RetransmissionTimers(wiring.Component):
         round_cycles = Const(_VISIT * self._peers, _CYCLES)
         m.d.comb += [
             over.eq(timer.left <= round_cycles),
-            doubled.eq(Mux(timer.interval[-1], timer.interval, timer.interval << 1)),
+            doubled.eq(timer.interval << (timer.timeouts < RETRANSMIT_DOUBLINGS)),
         ]
         begun = [started.eq(1), following.interval.eq(timeout), following.left.eq(timeout), following.timeouts.eq(0)]
         with m.If(mine(self.failed)):

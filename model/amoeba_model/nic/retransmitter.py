@@ -6,7 +6,7 @@ from amoeba_model.nic.completion import ResultOrder
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.packets import PacketNumberer
 from amoeba_model.nic.peers import NEVER, PSN_MASK, Peer
-from amoeba_model.registers import Counter
+from amoeba_model.registers import RETRANSMIT_DOUBLINGS, Counter
 from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["Retransmitter"]
@@ -100,7 +100,8 @@ class Retransmitter:
 
     def _wait(self, peer: Peer, since: int) -> None:
         """Start the timer."""
-        peer.deadline = deadline = since + (self._core.retransmit_timeout << peer.timeouts)
+        doublings = min(peer.timeouts, RETRANSMIT_DOUBLINGS)
+        peer.deadline = deadline = since + (self._core.retransmit_timeout << doublings)
         if deadline < self.deadline:
             self.deadline = deadline
 

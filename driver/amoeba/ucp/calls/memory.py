@@ -47,16 +47,18 @@ def _mapped(memh: Any) -> Memory:
 def ucp_mem_map(context: Context, params: ucp_mem_map_params_t) -> Memory:
     """Register memory, or allocate some; ``view`` of the result has its bytes.
 
-    | address | ALLOCATE | FIXED | result |
-    |---|---|---|---|
-    | None | | | INVALID_PARAM |
-    | None | | yes | INVALID_PARAM |
-    | None | yes | | allocated, in whole pages |
-    | None | yes | yes | INVALID_PARAM |
-    | a buffer, or an address | | | registered: its first ``length`` bytes, exactly |
-    | a buffer, or an address | | yes | INVALID_PARAM |
-    | a buffer, or an address | yes | | allocated, there if there is room |
-    | a buffer, or an address | yes | yes | allocated there; INVALID_PARAM if that is no page, NO_MEMORY if used |
+    ========================  ========  =====  ===============================================
+    address                   ALLOCATE  FIXED  result
+    ========================  ========  =====  ===============================================
+    None                      no        any    INVALID_PARAM
+    None                      yes       no     allocated, in whole pages
+    None                      yes       yes    INVALID_PARAM
+    a buffer, or an address   no        no     registered: its first ``length`` bytes, exactly
+    a buffer, or an address   no        yes    INVALID_PARAM
+    a buffer, or an address   yes       no     allocated, there if there is room
+    a buffer, or an address   yes       yes    allocated there; INVALID_PARAM if that is no
+                                               page, NO_MEMORY if it is used
+    ========================  ========  =====  ===============================================
 
     With a length of 0 there is nothing to reach, and nothing else matters; without a length it is INVALID_PARAM.
     NONBLOCK changes nothing: pages are touched when they are used. ``prot`` without REMOTE_READ or REMOTE_WRITE
