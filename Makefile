@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help demo test test-long vm-test lint rtl generated bench synth clean tools
+.PHONY: help demo docs test test-long vm-test lint rtl generated bench synth clean tools
 
 help:
 	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic"
@@ -16,6 +16,7 @@ help:
 	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
 	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
+	@echo "make docs    the documentation's site, with the whole API: build/site/html/index.html"
 	@echo "make bench   exact cycle counts and speed ratios: a table, and build/bench.json"
 
 tools:
@@ -63,6 +64,9 @@ generated: $(VENV)/dev.stamp
 	$(BIN)/python -m amoeba_model.generate
 	$(BIN)/python tests/testplan.py
 	$(BIN)/python tests/conformance_page.py
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python scripts/site.py
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
