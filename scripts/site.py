@@ -178,7 +178,8 @@ def constant(module: str, name: str, value: object) -> str:
 def plain(module: str, name: str, value: object) -> str:
     """A name with its value."""
     text = value.__name__ if isinstance(value, type) and not isinstance(value, types.GenericAlias) else repr(value)
-    return f".. py:data:: {module}.{name}" + (f"\n   :value: {text}" if "\n" not in text and len(text) < 80 else "")
+    shown = f"\n   :value: {text}" if "\n" not in text and len(text) < 80 else ""
+    return f".. py:data:: {name}\n   :module: {module}{shown}"
 
 
 @functools.cache
