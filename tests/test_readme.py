@@ -1,4 +1,4 @@
-"""The README's programs run as they stand there, and what it names exists."""
+"""What the README names exists. That its programs run, `docs/test_blocks.py` shows."""
 
 import re
 from pathlib import Path
@@ -19,12 +19,9 @@ def test_both_apis_have_a_program_in_the_readme():
     ]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=["libfabric's", "UCX's"])
-def test_the_programs_in_the_readme_run(program):
-    exec(compile(program, "README.md", "exec"), {})
-
-
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))])
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+)
 def test_links_between_pages_lead_somewhere(page):
     text = (ROOT / page).read_text()
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
