@@ -24,8 +24,6 @@ class RemoteProcess:
     """The number of the process in its datagrams; None: nothing has been heard of it."""
     former: set[int] = field(default_factory=set)
     """Numbers of processes that had the address before."""
-    gone: bool = False
-    """Another has its address now: whatever is sent to it is refused."""
     unanswered_probes: int = 0
     """Since it was heard of last."""
     _requests: dict[bytes, bytes] = field(default_factory=dict)

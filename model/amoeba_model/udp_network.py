@@ -12,6 +12,7 @@ from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.layout import Field, Record
+from amoeba_model.link_addresses import FIRST_PORT, link_of, mac_of_link
 from amoeba_model.network import Frame, Network, SimulatedDevice
 from amoeba_model.remote_process import RemoteProcess
 
@@ -42,10 +43,15 @@ _MOST_DATAGRAM = 65507
 """Bytes that UDP over IPv4 can carry."""
 _BUFFER = 1 << 22
 """Bytes asked of the operating system for frames that wait; it may grant less."""
+_ATTEMPTS = 64
+"""At a free port among thousands."""
 _BATCH = 1024
 """Most datagrams taken at a time, so that a flood cannot stop the clock."""
-_MOST_LEARNED = 4096
-"""Processes that are known; those that send a frame after that are strangers."""
+_MOST_PROCESSES = 4096
+"""Processes that are known by arithmetic; those that send a frame after that are strangers."""
+_MAC_SOURCE = slice(6, 12)
+_IP_DESTINATION = slice(30, 34)
+"""Behind Ethernet's header, in that of IPv4."""
 _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _LONGEST_REST = 0.05
@@ -74,9 +80,10 @@ class UdpNetwork(Network):
         Seconds, of those in which time passes here, after which every other process is asked for a sign of life.
     silence : float
         Seconds without one after which a process is taken for gone.
-    learning : bool
-        Whether frames of processes that nobody has named are taken, too: from then on those for their Ethernet
-        address go back to where they came from, as a switch learns it. Each process then has one NIC.
+    arithmetic : bool
+        Whether all NICs that nobody has named have the addresses that follow from where they are reached
+        (:mod:`amoeba_model.link_addresses`): then processes need not be told about each other. Those of others are
+        heard from and sent to, and the one NIC of this process has those of :attr:`address`.
 
     A process that was heard of is gone when its host says that nobody has its port any more, when another process
     answers from there, or when it is silent for too long. Then the network answers for its NICs, with NACKs by which
@@ -104,7 +111,7 @@ class UdpNetwork(Network):
         idle_hz: float = DEFAULT_IDLE_HZ,
         keepalive: float = DEFAULT_KEEPALIVE,
         silence: float = DEFAULT_SILENCE,
-        learning: bool = False,
+        arithmetic: bool = False,
     ) -> None:
         super().__init__(latency, impairments)
         if not idle_hz > 0:
@@ -114,7 +121,7 @@ class UdpNetwork(Network):
         self.idle_hz = idle_hz
         self.keepalive = keepalive
         self.silence = silence
-        self.learning = learning
+        self.arithmetic = arithmetic
         self.resets = 0
         self.incarnation = secrets.randbits(32)
         self.strangers = 0
@@ -128,11 +135,19 @@ class UdpNetwork(Network):
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
             self._socket.setsockopt(socket.SOL_IP, _IP_RECVERR, 1)
-            self._socket.bind((host, port))
+            self._bind(host, port)
         except (OSError, OverflowError) as error:
             self._socket.close()
             raise DeviceError(f"cannot listen at UDP address {host}:{port}: {error}") from error
         own(self)
+
+    def _bind(self, host: str, port: int) -> None:
+        """Take the port, or a free one of those that Ethernet addresses tell apart."""
+        for _ in range(_ATTEMPTS if self.arithmetic and not port else 0):
+            with contextlib.suppress(OSError):
+                self._socket.bind((host, FIRST_PORT + secrets.randbelow((1 << 16) - FIRST_PORT)))
+                return
+        self._socket.bind((host, port))
 
     def forked(self) -> None:
         """This is a copy, in a child of the process that has the network, and must not take its frames."""
@@ -165,23 +180,11 @@ class UdpNetwork(Network):
             address = (socket.gethostbyname(host), port)
         except OSError as error:
             raise DeviceError(f"cannot find the host {host!r}: {error}") from error
-        process = self._processes.setdefault(address, RemoteProcess(address))
-        if self.learning:
-            self._replace(process)
-        self._remote[mac] = process
-
-    def _replace(self, process: RemoteProcess) -> None:
-        """Another NIC is where this process was heard of: it is gone, as each has one NIC that nobody has named."""
-        if process.incarnation is not None:
-            self._end(process)
-            process.former.add(process.incarnation)
-            process.incarnation = None
-            gone = RemoteProcess(process.address, gone=True)
-            self._remote = {mac: gone if each is process else each for mac, each in self._remote.items()}
+        self._remote[mac] = self._processes.setdefault(address, RemoteProcess(address))
 
     def knows(self, mac: bytes) -> bool:
-        """Whether it is known where frames for this MAC address go."""
-        return mac in self._links or mac in self._remote
+        """Whether it is known where frames for this Ethernet address go."""
+        return self.arithmetic or mac in self._links or mac in self._remote
 
     def close(self) -> None:
         """Close the socket; NICs that are still attached can take no further step. Idempotent."""
@@ -269,17 +272,14 @@ class UdpNetwork(Network):
         if incarnation in process.former:
             return False
         if process.incarnation not in (None, incarnation):
-            if self.learning:
-                self._replace(process)
-            else:
-                self._end(process)
-                process.former.add(process.incarnation)
+            self._end(process)
+            process.former.add(process.incarnation)
         process.incarnation, process.unanswered_probes = incarnation, 0
         return True
 
     def _take(self, datagram: bytes, sender: tuple[str, int]) -> None:
         process = self._processes.get(sender)
-        if process is None and not self.learning:
+        if process is None and not self.arithmetic:
             self.strangers += 1
             return
         data = datagram[DATAGRAM_HEADER.size :]
@@ -289,8 +289,8 @@ class UdpNetwork(Network):
         if not known or bool(data) is not (kind == _FRAME):
             self.malformed += 1
             return
-        if process is None:
-            process = self._learn(data, sender)
+        if process is None and data[_MAC_SOURCE] == mac_of_link(*sender):
+            process = self._process_at(sender)
         if process is None:
             self.strangers += 1
             return
@@ -300,8 +300,6 @@ class UdpNetwork(Network):
             if kind == _PROBE:
                 self._say(process, _ANSWER)
             return
-        if self.learning and not self.knows(data[6:12]) and len(self._remote) < _MOST_LEARNED:
-            self._remote[data[6:12]] = process
         destination = header["destination"].to_bytes(6, "big")
         receiver = self._links.get(destination)
         lost = receiver is not None and receiver.cut
@@ -312,22 +310,26 @@ class UdpNetwork(Network):
         if not lost:
             self._enter(self.now, None, destination, data)
 
-    def _learn(self, frame: bytes, sender: tuple[str, int]) -> RemoteProcess | None:
-        """A process that sends a frame and was not named: where it is. None: it cannot have this address."""
-        mac = frame[6:12]
-        if len(mac) < 6 or self.knows(mac) or len(self._processes) >= _MOST_LEARNED:
-            return None
-        self._remote[mac] = self._processes[sender] = RemoteProcess(sender)
-        return self._remote[mac]
+    def _process_at(self, link: tuple[str, int]) -> RemoteProcess | None:
+        """The process that is reached there, whom nobody need have named. None: too many are known already."""
+        process = self._processes.get(link)
+        if process is None and len(self._processes) < _MOST_PROCESSES:
+            process = self._processes[link] = RemoteProcess(link)
+        return process
+
+    def _route(self, destination: bytes, data: bytes) -> RemoteProcess | None:
+        """Whom a frame is to be sent to."""
+        process = self._remote.get(destination)
+        if process is None and self.arithmetic:
+            link = link_of(destination, data[_IP_DESTINATION]) if len(data) >= _IP_DESTINATION.stop else None
+            process = None if link is None else self._process_at(link)
+        return process
 
     def _forward(self, destination: bytes, data: bytes) -> bool:
-        process = self._remote.get(destination)
+        process = self._route(destination, data)
         if process is None:
             return False
         process.sends(data)
-        if process.gone:
-            self._refuse(process)
-            return True
         try:
             self._say(process, _FRAME, destination, data)
         except OSError as error:
