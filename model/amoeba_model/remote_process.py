@@ -34,13 +34,22 @@ class RemoteProcess:
         if len(frame) > ENCAPSULATION_SIZE and frame[ENCAPSULATION_SIZE] >> 3 in _TYPES:
             self._requests[frame[:6] + frame[_SENDER] + frame[_NUMBER]] = frame
 
-    def refusals(self) -> list[tuple[bytes, bytes]]:
+    def refusals(self, *, replaced: bool = False) -> list[tuple[bytes, bytes]]:
         """What the NICs of the process would have to say now that it is gone: NACKs, each with whom it is for.
 
-        One for every packet delivery context; those that wait for nothing ignore it.
+        One for every packet delivery context; those that wait for nothing ignore it. ``replaced``: another process
+        has its place. Contexts that nobody has answered in yet are this one's then, for all that can be said.
         """
         requests, self._requests = self._requests, {}
-        return [(frame[_SENDER], _refusal(frame)) for frame in requests.values()]
+        if replaced:
+            self._requests = {key: frame for key, frame in requests.items() if _opens(frame)}
+        return [(frame[_SENDER], _refusal(frame)) for key, frame in requests.items() if key not in self._requests]
+
+
+def _opens(frame: bytes) -> bool:
+    """Whether a request is of a packet delivery context without any answer so far."""
+    decoded = decode(frame)
+    return isinstance(decoded, DecodedFrame) and decoded.header.syn
 
 
 def _refusal(frame: bytes) -> bytes:

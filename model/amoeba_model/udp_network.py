@@ -256,23 +256,19 @@ class UdpNetwork(Network):
                 self._end(process)
             self._say(process, _PROBE)
 
-    def _end(self, process: RemoteProcess | None) -> None:
-        """A process is gone, if it was ever there."""
+    def _end(self, process: RemoteProcess | None, *, replaced: bool = False) -> None:
+        """A process is gone, if it was ever there: answer for it."""
         if process is not None and process.incarnation is not None:
             self.resets += 1
-            self._refuse(process)
-
-    def _refuse(self, process: RemoteProcess) -> None:
-        """Answer for a process that is gone."""
-        for mac, nack in process.refusals():
-            self._enter(self.now, None, mac, nack)
+            for mac, nack in process.refusals(replaced=replaced):
+                self._enter(self.now, None, mac, nack)
 
     def _hear(self, process: RemoteProcess, incarnation: int) -> bool:
         """A process says something; whether it is not one that was there before."""
         if incarnation in process.former:
             return False
         if process.incarnation not in (None, incarnation):
-            self._end(process)
+            self._end(process, replaced=True)
             process.former.add(process.incarnation)
         process.incarnation, process.unanswered_probes = incarnation, 0
         return True
