@@ -52,6 +52,8 @@ _MOST_PROCESSES = 4096
 _MAC_SOURCE = slice(6, 12)
 _IP_DESTINATION = slice(30, 34)
 """Behind Ethernet's header, in that of IPv4."""
+_TICK = 1e-3
+"""Seconds that a step lasts while nothing goes on."""
 _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _LONGEST_REST = 0.05
@@ -64,18 +66,20 @@ OUTSIDE = -1
 class UdpNetwork(Network):
     """A network of the NICs of this process and, through a UDP socket, of NICs of others that do the same.
 
-    Each process keeps its own time. As long as frames come or go, it passes as fast as the simulation can; while
-    nothing but waiting is left, at ``idle_hz`` at most, so that a timeout of a NIC (in its cycles) leaves the
-    other process time to answer (in seconds), and mostly asleep, so that waiting costs little. A frame ends the
-    sleep. Frames are impaired where they are sent from; those from outside arrive at once.
+    Each process keeps its own time. As long as a NIC does something, or frames come or go, it passes as fast as the
+    simulation can; while nothing but waiting is left (:attr:`SimulatedDevice.idle`), by the wall clock, at ``idle_hz``,
+    so that a timeout of a NIC (in its cycles) leaves the other process time to answer (in seconds), and mostly asleep,
+    so that waiting costs little. A frame ends the sleep. What the process does elsewhere takes no time at all.
+    Frames are impaired where they are sent from; those from outside arrive at once.
 
     Parameters
     ----------
     host, port : str, int
         Where to listen, by IPv4; port 0 takes a free one. The others must see what is sent from here come from
         this address, so that no address translation may lie between.
-    idle_hz : float
-        Cycles per second while no frame comes or goes.
+    idle_hz : float, optional
+        Cycles per second while nothing goes on: a step is one latency then, as long as that takes. Otherwise as the
+        NICs here have it (:attr:`SimulatedDevice.idle_hz`), and a step is a millisecond.
     keepalive : float
         Seconds, of those in which time passes here, after which every other process is asked for a sign of life.
     silence : float
@@ -94,7 +98,6 @@ class UdpNetwork(Network):
     and without a good header and a frame. Raises DeviceError if the address cannot be listened at.
     """
 
-    DEFAULT_IDLE_HZ = 100_000.0
     DEFAULT_KEEPALIVE = 0.25
     DEFAULT_SILENCE = 60.0
     """Seconds: a process that computes, and lets no time pass for its NIC, says nothing meanwhile."""
@@ -108,13 +111,13 @@ class UdpNetwork(Network):
         *,
         latency: int = Network.DEFAULT_LATENCY,
         impairments: Impairments = PERFECT,
-        idle_hz: float = DEFAULT_IDLE_HZ,
+        idle_hz: float | None = None,
         keepalive: float = DEFAULT_KEEPALIVE,
         silence: float = DEFAULT_SILENCE,
         arithmetic: bool = False,
     ) -> None:
         super().__init__(latency, impairments)
-        if not idle_hz > 0:
+        if idle_hz is not None and not idle_hz > 0:
             raise DeviceError(f"time passes at more than 0 cycles per second, got {idle_hz}")
         if not 0 < keepalive <= silence:
             raise DeviceError(f"expected 0 < keepalive <= silence, got {keepalive} and {silence}")
@@ -131,6 +134,10 @@ class UdpNetwork(Network):
         self._next_probe = time.monotonic() + keepalive
         self._frames_seen = 0
         self._work = 0.0
+        self._rested_since = time.monotonic()
+        """When the last step ended."""
+        self._idle_time = 0.0
+        """Seconds by the wall clock that are to pass with the next step."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
@@ -203,18 +210,30 @@ class UdpNetwork(Network):
 
     @property
     def patience(self) -> float:
-        if self._frames_seen != self.traffic.sent:
+        if self._frames_seen != self.traffic.sent or self.moving:
             return 0.0
-        return max(self.latency / self.idle_hz, min(_REST * self._work, _LONGEST_REST))
+        for link in self._links.values():
+            if not link.device.idle:
+                return 0.0
+        pace = _TICK if self.idle_hz is None else self.latency / self.idle_hz
+        return max(pace, min(_REST * self._work, _LONGEST_REST))
 
     def step(self, *, at_once: bool = False) -> None:
         self._check_open()
-        select.select([self._socket], [], [], 0.0 if at_once else self.patience)
+        patience = self.patience
+        if patience and not at_once:
+            select.select([self._socket], [], [], patience)
+        self._idle_time = min(time.monotonic() - self._rested_since, patience, _TICK)
         super().step()
+        self._rested_since = time.monotonic()
 
     def _step(self) -> None:
+        frames = self.traffic.sent
         self._receive()
         self._probe()
+        if self.idle_hz is None and self._idle_time and self.traffic.sent == frames:
+            idle_hz = min((link.device.idle_hz for link in self._links.values()), default=0)
+            self.now += max(int(self._idle_time * idle_hz) - self.latency, 0)
         self._frames_seen = self.traffic.sent
         begin = time.perf_counter()
         self._hand_over()

@@ -151,7 +151,9 @@ def test_a_process_that_was_started_again_at_the_same_place_is_another(here, sta
     other = here.connect(second)
     here.send(other, b"second")
     here.wait_for(lambda: here.got == [b"first", b"second"])
-    lost = here.send(ep, bytearray(4096))
+    lost = None
+    with contextlib.suppress(ucp.UcsError):  # if it has been heard already
+        lost = here.send(ep, bytearray(4096))
     here.wait_for(lambda: here.handler.heard, 30)
     assert [heard[1] for heard in here.handler.heard] == [ep]
     assert lost is None or lost.done

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 from amoeba_model.device import Device
 from amoeba_model.link_addresses import ip_of_link, mac_of_link
 from amoeba_model.parameters import NicParameters
+from amoeba_model.registers import RETRANSMIT_LIMIT
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.devices.devices import attach, open_device
-from amoeba.nic.nic import Nic
+from amoeba.nic.nic import Nic, Retransmission
 
-__all__ = ["LOOPBACK", "Linked", "open_linked"]
+__all__ = ["LOOPBACK", "Linked", "open_linked", "patient"]
 
 LOOPBACK = "127.0.0.1"
 
@@ -25,15 +26,28 @@ class Linked(NamedTuple):
     """Without a NIC if the device is no simulation, which has a network of its own."""
 
     def name(self, nic: Nic) -> None:
-        """Give the device, driven by ``nic``, the addresses that follow from the link, if it has none of its own."""
+        """Give the device, driven by ``nic``, the addresses that follow from the link, if it has none of its own, and
+        timeouts that suit the link's clock."""
         if self.network.devices or not any(nic.mac):
             link = self.network.address
             nic.set_address(mac_of_link(*link), ip_of_link(*link))
+        for device in self.network.devices:
+            nic.retransmission = patient(device.idle_hz)
 
     def close(self) -> None:
         """Close both. Idempotent."""
         self.device.close()
         self.network.close()
+
+
+def patient(idle_hz: int) -> Retransmission:
+    """Timeouts of a NIC whose peers are simulated in other processes.
+
+    ``idle_hz``: cycles per second at which its clock passes while it waits. A process that is not scheduled, or computes
+    meanwhile, answers late; what is sent again then was not lost. So the first timeout is about a second, and a peer is
+    given up after several minutes; of a process that is gone the network tells within a second.
+    """
+    return Retransmission(1 << idle_hz.bit_length(), RETRANSMIT_LIMIT)
 
 
 def open_linked(
