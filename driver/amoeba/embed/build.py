@@ -91,7 +91,12 @@ def source_of(library: CLibrary, cffi: Any = None) -> str:
     ffi.embedding_init_code(
         f"from {library.module} import ffi, lib\n"
         "def load(ffi=ffi, lib=lib):\n"
-        "    from amoeba.embed.binding import load\n"
+        "    try:\n"
+        "        from amoeba.embed.binding import load\n"
+        "    except Exception as error:\n"
+        "        import sys\n"
+        f"        print({library.name + ': cannot start:'!r}, repr(error), file=sys.stderr)\n"
+        "        return 0\n"
         f"    return load(ffi, lib, {library.name!r}, {library.entry!r}, {returns!r})\n"
         "@ffi.def_extern(error=0)\n"
         "def amoeba_load(load=load):\n"

@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,13 +133,34 @@ static int same_version(void) {
     return 0;
 }
 
+/* Amoeba is found where it was when the library was built, unless PYTHONPATH has another one; in a program of Python
+ * only what the program itself does not have. */
+static const char find_before_packages[] =
+    "import os, sys\n"
+    "place = len([p for p in os.environ.get('PYTHONPATH', '').split(os.pathsep) if p])\n"
+    "sys.path[place:place] = [p for p in " AMOEBA_PATHS " if p not in sys.path]\n";
+static const char find_behind_packages[] =
+    "import sys\nsys.path += [p for p in " AMOEBA_PATHS " if p not in sys.path]\n";
+
+/* Importing Python's signal takes Ctrl-C, whatever its start was told: it stays the program's. */
+static const char leave_signals[] =
+    "import signal\n"
+    "if signal.getsignal(signal.SIGINT) is signal.default_int_handler:\n"
+    "    signal.signal(signal.SIGINT, signal.SIG_DFL)\n";
+
 static int start(void) {
     PyGILState_STATE gil;
+    struct sigaction interrupt;
     int good;
+    sigaction(SIGINT, NULL, &interrupt);
     if (!publish_python() || !same_version() || (!Py_IsInitialized() && !start_python()))
         return 0;
     gil = PyGILState_Ensure();
-    good = PyRun_SimpleString("import sys\nsys.path += [p for p in " AMOEBA_PATHS " if p not in sys.path]\n") == 0;
+    good = PyRun_SimpleString(own_interpreter ? find_before_packages : find_behind_packages) == 0;
+    if (own_interpreter) {
+        good = good && PyRun_SimpleString(leave_signals) == 0;
+        sigaction(SIGINT, &interrupt, NULL);
+    }
     PyGILState_Release(gil);
     if (!good || amoeba_load() != LOADED) /* which has said why */
         return 0;
