@@ -67,9 +67,9 @@ class UdpNetwork(Network):
     """A network of the NICs of this process and, through a UDP socket, of NICs of others that do the same.
 
     Each process keeps its own time. As long as a NIC does something, or frames come or go, it passes as fast as the
-    simulation can; while nothing but waiting is left (:attr:`SimulatedDevice.idle`), by the wall clock, at
+    simulation can. While nothing but waiting is left (:attr:`SimulatedDevice.idle`) it passes by the wall clock, at
     ``idle_hz``, so that a timeout of a NIC (in its cycles) leaves the other process time to answer (in seconds), and
-    mostly asleep, so that waiting costs little. A frame ends the sleep. What the process does elsewhere takes no time.
+    mostly asleep, so that waiting costs little. A frame ends the sleep. What the process does elsewhere takes none.
     Frames are impaired where they are sent from; those from outside arrive at once.
 
     Parameters

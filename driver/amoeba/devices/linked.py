@@ -43,8 +43,8 @@ class Linked(NamedTuple):
 def patient(idle_hz: int) -> Retransmission:
     """Timeouts of a NIC whose peers are simulated in other processes.
 
-    ``idle_hz``: cycles per second at which its clock passes while it waits. A process that is not scheduled, or
-    computes meanwhile, answers late; what is sent again then was not lost. So the first timeout is about a second, and
+    ``idle_hz``: cycles per second at which its clock passes while it waits. Processes that are not scheduled, or
+    compute meanwhile, answer late; what is sent again then was not lost. So the first timeout is about a second, and
     a peer is given up after several minutes; of a process that is gone the network tells within a second.
     """
     return Retransmission(1 << idle_hz.bit_length(), RETRANSMIT_LIMIT)

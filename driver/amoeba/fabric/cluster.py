@@ -110,8 +110,8 @@ def join_cluster(
 
     Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
     ``impairments`` are of what this NIC sends, ``retransmission`` is its own; without either, its timeouts are such
-    that nothing is sent again because a process computes (:func:`amoeba.devices.linked.patient`). ``progress`` is as in
-    :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
+    that nothing is sent again because a process computes (:func:`amoeba.devices.linked.patient`). ``progress`` is as
+    in :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
     Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
     """
     progress = check_enum(Progress, progress, "progress")
