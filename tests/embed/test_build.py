@@ -50,8 +50,8 @@ def exports(path):
     strings = fields[symbols["link"]]["offset"]
     found = set()
     for at in range(symbols["offset"], symbols["offset"] + symbols["size"], 24):
-        name, defined_in = int.from_bytes(data[at : at + 4], "little"), int.from_bytes(data[at + 6 : at + 8], "little")
-        if defined_in:
+        name = int.from_bytes(data[at : at + 4], "little")
+        if any(data[at + 6 : at + 8]):  # it is defined in a section
             found.add(data[strings + name :].split(b"\0", 1)[0].decode())
     return found
 
