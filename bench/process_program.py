@@ -1,7 +1,7 @@
 """One of the two processes of :mod:`bench.processes`: ``ping|atomic manual|automatic OPERATIONS serve|ask``.
 
-It prints its address, reads the other's, and does its part; who asks prints the median, in ms, and its CPU time for an
-operation, in us. Who serves ends with its standard input.
+It prints its address, reads the other's, and does its part; who asks prints the median, in ms, and its CPU time for
+an operation, in us. Who serves ends with its standard input.
 """
 
 import contextlib

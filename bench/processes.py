@@ -80,7 +80,12 @@ def _call_cost() -> float | None:
     except FabricError:
         return None
     # a program of C, as far as Amoeba's library is concerned: it is called without the lock of Python
-    code = "import ctypes, sys\nf = ctypes.CDLL(sys.argv[1]).nothing_cost\nf.restype = ctypes.c_double\nprint(f(100000))"
+    code = (
+        "import ctypes, sys\n"
+        "cost = ctypes.CDLL(sys.argv[1]).nothing_cost\n"
+        "cost.restype = ctypes.c_double\n"
+        "print(cost(100000))\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, env=dict(os.environ)
     )
