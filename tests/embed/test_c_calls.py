@@ -78,7 +78,18 @@ def test_another_python_first_in_the_path_does_not_matter(run_tiny, tmp_path):
     false = tmp_path / "python3"
     false.write_text("#!/bin/sh\nexit 1\n")
     false.chmod(0o755)
-    run_tiny("calls", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    run_tiny("calls", PATH=f"{tmp_path}:{os.environ['PATH']}", PYTHONHOME=str(tmp_path))
+
+
+def test_a_program_without_standard_files_is_called_as_well(tiny_program, c_environment):
+    for test, wrapped in (("raises", "2>/dev/full"), ("raises", "2>&- >&- <&-"), ("calls", "2>&- >&- <&-")):
+        command = f"exec {tiny_program} {test} {wrapped}"
+        assert subprocess.run(["sh", "-c", command], env=c_environment, timeout=100, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("test", ["late", "leave", "fork"])
+def test_the_end_is_the_same_with_hardware(run_tiny, test):
+    run_tiny(test, code=5 if test == "leave" else 0, AMOEBA_DEVICE="rtl")
 
 
 def test_an_environment_that_makes_no_sense_is_a_status(run_tiny):

@@ -141,6 +141,7 @@ def _macros(library: CLibrary, libpython: Path) -> list[str]:
     texts = {
         "AMOEBA_NAME": library.name,
         "AMOEBA_PYTHON": sys.executable,
+        "AMOEBA_HOME": sys.base_prefix,
         "AMOEBA_LIBPYTHON": str(libpython),
         "AMOEBA_PATHS": repr(_folders()),
     }

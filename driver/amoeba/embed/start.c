@@ -2,6 +2,7 @@
  * into it once it ends, forks, and the end of the process. Compiled into each such library; nothing here is exported.
  *
  * AMOEBA_PYTHON     the interpreter that the library was built with: it tells where its packages are
+ * AMOEBA_HOME       where that one's own packages are
  * AMOEBA_LIBPYTHON  its shared library
  * AMOEBA_PATHS      Python's list of folders where amoeba and what it needs were found then
  * AMOEBA_NAME       the library's name, for messages
@@ -53,7 +54,7 @@ static int publish_python(void) {
     return 0;
 }
 
-/* Where Python's own packages are follows from its executable: a PATH with another one first does not matter. The
+/* PATH with another Python first, and PYTHONHOME of another program, do not matter; PYTHONPATH is the user's. The
  * program's locale and signal handlers stay as they are. */
 static int start_python(void) {
     PyPreConfig early;
@@ -69,6 +70,8 @@ static int start_python(void) {
         status = PyConfig_SetBytesString(&config, &config.program_name, AMOEBA_PYTHON);
         if (!PyStatus_Exception(status))
             status = PyConfig_SetBytesString(&config, &config.executable, AMOEBA_PYTHON);
+        if (!PyStatus_Exception(status))
+            status = PyConfig_SetBytesString(&config, &config.home, AMOEBA_HOME);
         if (!PyStatus_Exception(status))
             status = Py_InitializeFromConfig(&config);
         PyConfig_Clear(&config);
