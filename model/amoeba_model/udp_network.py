@@ -218,11 +218,23 @@ class UdpNetwork(Network):
         pace = _TICK if self.idle_hz is None else self.latency / self.idle_hz
         return max(pace, min(_REST * self._work, _LONGEST_REST))
 
+    def rest(self, longest: float | None = None) -> None:
+        """Sleep as the next step would, which then need not; at most ``longest`` seconds.
+
+        What has passed since the step before, wherever the process was meanwhile, is no more to be waited for.
+        """
+        self._check_open()
+        left = self._rested_since + self.patience - time.monotonic()
+        if longest is not None and longest < left:
+            left = longest
+        if left > 0:
+            select.select([self._socket], [], [], left)
+
     def step(self, *, at_once: bool = False) -> None:
         self._check_open()
         patience = self.patience
         if patience and not at_once:
-            select.select([self._socket], [], [], patience)
+            self.rest()
         self._idle_time = min(time.monotonic() - self._rested_since, patience, _TICK)
         super().step()
         self._rested_since = time.monotonic()

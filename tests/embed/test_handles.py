@@ -6,6 +6,7 @@ import pytest
 from amoeba import Errno, FabricError
 from amoeba.embed import Handles, Memory, process_nic
 from amoeba.fabric.fabric import Fabric
+from amoeba.ucp.adapter import Adapters
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,8 +81,14 @@ def test_all_users_of_a_process_share_its_nic_and_the_last_one_closes_it(monkeyp
     assert "reached at port" in refused(Errno.FI_EADDRINUSE, process_nic, first.link[1] ^ 1)
     with Fabric([first.nic]) as fabric:
         fabric.domain(0).close()
+    with Fabric([first.nic]) as fabric:
+        fabric.automate()
+    adapters = Adapters([first.nic], first.network)
+    assert adapters[0].link[1] == first.link[1]
+    adapters.close()
     first.release()
-    first.rest(0)  # the fabric has not closed it
+    first.rest(0)  # they have not closed it
+    first.nic.advance()
     second.release()
     assert second.closed
     with pytest.raises(Exception, match="closed"):

@@ -96,7 +96,12 @@ def start(binding: Binding) -> None:
 
     def tiny_wait(handle, flag, seconds):
         mine = handles.get(handle, Channel).mine
-        return 0 if wait_until(lambda: flag[0], mine.rest, seconds) else -int(Errno.FI_ETIMEDOUT)
+
+        def ready():
+            mine.step()
+            return flag[0]
+
+        return 0 if wait_until(ready, mine.rest, seconds) else -int(Errno.FI_ETIMEDOUT)
 
     def tiny_help(number):
         return binding.lib.tiny_twice(number)

@@ -45,9 +45,11 @@ Its functions are C's; each calls a function of Python of the same name, and get
   fit ``uint64_t`` and ``void *`` (``memory.pointer``, ``memory.address``).
 - **Memory** (:mod:`~amoeba.embed.memory`): views of C's memory in place, for all that takes a buffer.
 - **The NIC of the process** (:mod:`~amoeba.embed.process_nic`): ``process_nic()`` ... ``release()``. Its ``nic`` goes
-  to ``Fabric([mine.nic])`` or ``Adapter(parent, mine.nic, mine.network)``, which then do not close it.
+  to ``Fabric([mine.nic])`` or ``Adapters([mine.nic], mine.network)``, which do not close it. Of each there is one for
+  the process, as one alone may run the NIC: progress is automatic only where all there is is of one Fabric.
 - **Threads** (:mod:`~amoeba.embed.turns`): calls come one at a time. Whoever waits does so by :func:`wait_until`,
-  which lets others have their turns: ``wait_until(lambda: queue.read(), mine.rest, timeout)``.
+  which lets others have their turns: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
+  progress by ``out_of_turn(lambda: queue.sread(timeout=timeout))``.
 - **Fork**: objects are closed in the child, its calls get their errors, and it can open a NIC of its own.
 - **The end** (:mod:`~amoeba.embed.ending`): ``at_end(function)``; the NIC is closed by itself. Afterwards functions
   return their ``ended``, and none enters Python.
@@ -60,7 +62,7 @@ from amoeba.embed.handles import Handles
 from amoeba.embed.library import CFunction, CLibrary
 from amoeba.embed.memory import Memory
 from amoeba.embed.process_nic import ProcessNic, process_nic
-from amoeba.embed.turns import wait_until
+from amoeba.embed.turns import out_of_turn, wait_until
 
 __all__ = [
     "Binding",
@@ -73,6 +75,7 @@ __all__ = [
     "at_end",
     "build",
     "cache_folder",
+    "out_of_turn",
     "process_nic",
     "wait_until",
 ]

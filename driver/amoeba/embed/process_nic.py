@@ -86,12 +86,21 @@ class ProcessNic:
         self.nic.close()
         self.network.close()
 
+    def step(self) -> None:
+        """Let a little time pass on the NIC, without a sleep before."""
+        if self.network.devices:
+            self.network.step(at_once=True)
+
     def rest(self, timeout: float | None = None) -> None:
-        """Let time pass on the NIC; asleep if nothing is under way, at most ``timeout`` seconds."""
-        if self.device.stepped:
-            self.nic.advance()
+        """Sleep until it makes sense to look again, at most ``timeout`` seconds: what :func:`wait_until` needs.
+
+        Not at all while something is under way here; a frame, or an interrupt, ends the sleep.
+        """
+        longest = _LONGEST if timeout is None else min(timeout, _LONGEST)
+        if self.network.devices:
+            self.network.rest(longest)
         else:
-            select.select([self.device], [], [], _LONGEST if timeout is None else min(timeout, _LONGEST))
+            select.select([self.device], [], [], longest)
 
     def forked(self) -> None:
         """This is a child of the process that has it: the child's is another one."""

@@ -1,12 +1,16 @@
 """Calls of several threads, one at a time, whichever library of the process they come through."""
 
+import functools
 import os
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from amoeba.core.guard import Guard
 
-__all__ = ["TURNS", "wait_until"]
+__all__ = ["TURNS", "out_of_turn", "wait_until"]
+
+T = TypeVar("T")
 
 TURNS = Guard()
 """Held while Python does what C has called. A callback of C's may call again in its thread."""
@@ -20,10 +24,11 @@ def wait_until(
     Parameters
     ----------
     ready : callable
-        Asked under the lock, between two rests; does what can be done without waiting.
+        Asked under the lock, between two rests; lets a little time pass, and does what can be done without waiting:
+        most often it reads a queue.
     rest : callable
-        Sleeps without the lock until something may have happened, for the seconds it is given at most
-        (:meth:`amoeba.embed.process_nic.ProcessNic.rest` is one).
+        Sleeps, without the lock, until something may have happened, for the seconds it is given at most, and does
+        nothing else: :meth:`amoeba.embed.process_nic.ProcessNic.rest`.
     timeout : float, optional
         Seconds; 0 only asks.
     """
@@ -32,8 +37,18 @@ def wait_until(
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             return False
-        TURNS.without(lambda left=left: rest(left))  # type: ignore[misc]
+        out_of_turn(functools.partial(rest, left))
     return True
+
+
+def out_of_turn(function: Callable[[], T]) -> T:
+    """Call this while other threads have their turns: what sleeps, or is safe for threads by itself.
+
+    Objects of a fabric with automatic progress are: ``out_of_turn(lambda: queue.sread(timeout=1.0))``.
+    """
+    results: list[T] = []
+    TURNS.without(lambda: results.append(function()))
+    return results[0]
 
 
 def _after_fork_in_child() -> None:

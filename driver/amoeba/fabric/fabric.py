@@ -250,6 +250,9 @@ class Fabric(FabricObject):
         finally:
             if self._auto is not None:
                 self._auto.stop()
+                for nic in self.nics:
+                    if nic not in self._own:  # others go on with it
+                        nic.on_doorbell, nic.advance = None, nic.device.advance
 
     def _release(self) -> None:
         network = self.network

@@ -83,9 +83,13 @@ class Adapter(UcpObject):
 class Adapters(UcpObject, Sequence[Adapter]):
     """NICs that were opened together; closing them closes everything opened through them."""
 
-    def __init__(self, devices: Sequence[Device], network: Network, *, retransmission: Retransmission | None) -> None:
+    def __init__(
+        self, devices: Sequence[Device | Nic], network: Network, *, retransmission: Retransmission | None = None
+    ) -> None:
+        """A Nic, which others may use at the same time, is not closed with this, and neither is its network."""
         self.network = network
-        nics = [Nic(device) for device in devices]
+        nics = [device if isinstance(device, Nic) else Nic(device) for device in devices]
+        self._own = [nic for nic, given in zip(nics, devices, strict=True) if nic is not given]
         for nic in nics:
             if retransmission is not None:
                 nic.retransmission = retransmission
@@ -106,9 +110,9 @@ class Adapters(UcpObject, Sequence[Adapter]):
         return iter(self._adapters)
 
     def _release(self) -> None:
-        for adapter in self._adapters:
-            adapter.nic.close()
-        if isinstance(self.network, UdpNetwork):
+        for nic in self._own:
+            nic.close()
+        if self._own and isinstance(self.network, UdpNetwork):
             self.network.close()
 
 
