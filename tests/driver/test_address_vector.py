@@ -45,6 +45,16 @@ def test_an_address_that_cannot_be_inserted_is_notavail_and_others_are_inserted(
         vector.lookup(FI_ADDR_NOTAVAIL)
 
 
+def test_an_address_that_looks_like_that_of_another_nic_is_refused(vector, names):
+    vector.insert(names[0])
+    own = EndpointAddress.unpack(names[0])
+    other = EndpointAddress(b"\x02other", own.ip, own.job_id, own.pid_on_fep, own.resource_index).pack()
+    with refused(Errno.FI_EADDRINUSE):
+        vector.insert(other)
+    assert len(vector) == 1
+    assert vector.insert(names[0]) == 1  # the same one twice is not
+
+
 def test_sync_err_tells_the_error_of_every_address(vector, names):
     inserted = vector.insert_all([b"", names[0]], flags=AvFlags.FI_SYNC_ERR | AvFlags.FI_MORE)
     assert inserted == Insertion(1, (FI_ADDR_NOTAVAIL, 0), (Errno.FI_EINVAL, Errno.FI_SUCCESS))

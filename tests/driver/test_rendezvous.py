@@ -4,6 +4,8 @@ import contextlib
 import json
 import queue
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -183,3 +185,23 @@ def test_what_cannot_be_listened_at_is_refused(ranks, host):
     with pytest.raises(FabricError) as caught:
         Rendezvous.listen(host, 0, ranks, timeout=1)
     assert caught.value.fi_errno == (Errno.FI_EINVAL if ranks == 1 else Errno.FI_EADDRNOTAVAIL)
+
+
+def test_a_connection_that_is_gone_is_an_error_and_no_signal():
+    """Programs in C end by SIGPIPE, which Python ignores in its own."""
+    code = (
+        "import signal, socket\n"
+        "from amoeba.core.errors import FabricError\n"
+        "from amoeba.core.lines import JsonLines\n"
+        "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+        "here, there = socket.create_server(('127.0.0.1', 0)), None\n"
+        "lines = JsonLines(socket.create_connection(here.getsockname()))\n"
+        "here.accept()[0].close()\n"
+        "try:\n"
+        "    while True:\n"
+        "        lines.send('x' * 100000)\n"
+        "except FabricError as error:\n"
+        "    print(error.fi_errno.name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "FI_ECONNABORTED\n")

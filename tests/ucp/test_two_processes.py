@@ -151,7 +151,9 @@ def test_a_process_that_was_started_again_at_the_same_place_is_another(here, sta
     other = here.connect(second)
     here.send(other, b"second")
     here.wait_for(lambda: here.got == [b"first", b"second"])
-    lost = here.send(ep, bytearray(4096))
+    lost = None
+    with contextlib.suppress(ucp.UcsError):  # if it has been heard already
+        lost = here.send(ep, bytearray(4096))
     here.wait_for(lambda: here.handler.heard, 30)
     assert [heard[1] for heard in here.handler.heard] == [ep]
     assert lost is None or lost.done
@@ -180,7 +182,8 @@ def test_a_nic_that_takes_the_place_of_another_is_reached_whoever_speaks_first(f
             listener.connect(speaker)
             sent = ucp.ucp_stream_send_nbx(listener.ep, bytearray(4096), 4096, None)
             assert finish(sent, speaker, listener) is ucp.UCS_OK
-            ucp.ucp_stream_send_nbx(ep, bytearray(4096), 4096, None)
+            with contextlib.suppress(ucp.UcsError):  # if it has been heard already
+                ucp.ucp_stream_send_nbx(ep, bytearray(4096), 4096, None)
             wait_for(lambda: handler.heard, here, there)
             assert [told[1] for told in handler.heard] == [ep]
 

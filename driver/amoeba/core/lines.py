@@ -34,7 +34,8 @@ class JsonLines:
     def send(self, value: object) -> None:
         """Send a value that JSON can carry. Raises FI_ECONNABORTED if the other end is known to be closed."""
         try:
-            self.socket.sendall(json.dumps(value).encode() + b"\n")
+            # no signal, which programs in C would end by
+            self.socket.sendall(json.dumps(value).encode() + b"\n", socket.MSG_NOSIGNAL)
         except OSError as error:
             raise _gone(error) from error
 

@@ -115,11 +115,16 @@ class AddressVector(FabricObject):
     def insert(self, address: bytes) -> int:
         """Add a peer at once and return its number.
 
-        Raises FI_EINVAL for bytes that are no address, FI_ENOSPC when the NIC's peer table is full; the
-        vector is then unchanged.
+        Raises FI_EINVAL for bytes that are no address, FI_ENOSPC when the NIC's peer table is full, FI_EADDRINUSE
+        for an address that what comes from there could not be told from another's; the vector is then unchanged.
         """
         self._check_open()
         entry = EndpointAddress.unpack(address)
+        for other in self._numbers.get((entry.ip, entry.resource_index), ()):
+            if self._entries[other].mac != entry.mac:
+                raise fabric_error(
+                    Errno.FI_EADDRINUSE, f"{entry} has the IPv4 address and context of {self._entries[other]}"
+                )
         number = self._free_number()
         done: list[PeerMap] = []
         try:

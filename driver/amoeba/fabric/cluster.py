@@ -14,6 +14,7 @@ from amoeba.core.errors import fabric_error, type_error
 from amoeba.devices.addresses import MOST_NICS, ip_of, mac_of
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import attach, open_device
+from amoeba.devices.linked import patient
 from amoeba.fabric.attributes import FabricAttr, Info
 from amoeba.fabric.constants import InfoFlags, Progress
 from amoeba.fabric.fabric import Fabric
@@ -108,8 +109,9 @@ def join_cluster(
     """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
 
     Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
-    ``impairments`` are of what this NIC sends, ``retransmission`` is its own, ``progress`` is as in
-    :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
+    ``impairments`` are of what this NIC sends, ``retransmission`` is its own; without either, its timeouts are such
+    that nothing is sent again because a process computes (:func:`amoeba.devices.linked.patient`). ``progress`` is as
+    in :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
     Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
     """
     progress = check_enum(Progress, progress, "progress")
@@ -125,6 +127,8 @@ def join_cluster(
         joined = _join(nic, network, rendezvous.rank)
         if not joined and not impairments.is_perfect:
             raise fabric_error(Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {kind}")
+        if joined and retransmission is None and impairments.is_perfect:
+            nic.retransmission = patient(network.devices[0].idle_hz)
         own = (*(network.address if joined else ("", 0)), nic.mac.hex(), nic.ip)
         for rank, (host, port, mac, ip) in enumerate(rendezvous.exchange(own)):
             if bool(host) != joined:

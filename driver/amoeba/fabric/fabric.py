@@ -38,8 +38,9 @@ class Fabric(FabricObject):
 
     Parameters
     ----------
-    devices : sequence of Device
-        From :func:`amoeba.open_device`, or use :func:`amoeba.open_cluster`.
+    devices : sequence of Device or Nic
+        From :func:`amoeba.open_device`, or use :func:`amoeba.open_cluster`. A Nic, which others may use at the same
+        time, is not closed with the fabric, and neither is its network.
     name : str
         ``fabric_attr.name`` of what :meth:`getinfo` answers.
     retransmission : Retransmission, optional
@@ -50,12 +51,13 @@ class Fabric(FabricObject):
     """
 
     def __init__(
-        self, devices: Sequence[Device], name: str = "amoeba", *, retransmission: Retransmission | None = None
+        self, devices: Sequence[Device | Nic], name: str = "amoeba", *, retransmission: Retransmission | None = None
     ) -> None:
         if not devices:
             raise fabric_error(Errno.FI_EINVAL, "a fabric has at least one NIC")
         self.name = name
-        self.nics = tuple(Nic(device) for device in devices)
+        self.nics = tuple(device if isinstance(device, Nic) else Nic(device) for device in devices)
+        self._own = [nic for nic, given in zip(self.nics, devices, strict=True) if nic is not given]
         if retransmission is not None:
             for nic in self.nics:
                 nic.retransmission = retransmission
@@ -248,12 +250,15 @@ class Fabric(FabricObject):
         finally:
             if self._auto is not None:
                 self._auto.stop()
+                for nic in self.nics:
+                    if nic not in self._own:  # others go on with it
+                        nic.on_doorbell, nic.advance = None, nic.device.advance
 
     def _release(self) -> None:
         network = self.network
-        for nic in self.nics:
+        for nic in self._own:
             nic.close()
-        if network is not None:
+        if network is not None and self._own:
             network.close()
 
     def __repr__(self) -> str:

@@ -21,16 +21,12 @@ from amoeba_model.udp_network import UdpNetwork
 from amoeba.core.lifetime import FabricObject
 from amoeba.devices.addresses import ip_of, mac_of
 from amoeba.devices.devices import attach, open_device
+from amoeba.devices.linked import open_linked
 from amoeba.nic.nic import Nic, Retransmission
 from amoeba.ucp.idle_lanes import Shortage
 from amoeba.ucp.objects import UcpObject
 
 __all__ = ["Adapter", "Adapters", "default_adapter", "open_adapters"]
-
-_OUR_MACS = 0x06 << 40
-"""Locally administered, and not those of a cluster."""
-_OUR_NETWORK = 0x0B00_0000
-_HOST_BITS = 24
 
 
 class Signalled(Protocol):
@@ -87,9 +83,13 @@ class Adapter(UcpObject):
 class Adapters(UcpObject, Sequence[Adapter]):
     """NICs that were opened together; closing them closes everything opened through them."""
 
-    def __init__(self, devices: Sequence[Device], network: Network, *, retransmission: Retransmission | None) -> None:
+    def __init__(
+        self, devices: Sequence[Device | Nic], network: Network, *, retransmission: Retransmission | None = None
+    ) -> None:
+        """A Nic, which others may use at the same time, is not closed with this, and neither is its network."""
         self.network = network
-        nics = [Nic(device) for device in devices]
+        nics = [device if isinstance(device, Nic) else Nic(device) for device in devices]
+        self._own = [nic for nic, given in zip(nics, devices, strict=True) if nic is not given]
         for nic in nics:
             if retransmission is not None:
                 nic.retransmission = retransmission
@@ -110,9 +110,9 @@ class Adapters(UcpObject, Sequence[Adapter]):
         return iter(self._adapters)
 
     def _release(self) -> None:
-        for adapter in self._adapters:
-            adapter.nic.close()
-        if isinstance(self.network, UdpNetwork):
+        for nic in self._own:
+            nic.close()
+        if self._own and isinstance(self.network, UdpNetwork):
             self.network.close()
 
 
@@ -156,15 +156,13 @@ def default_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int =
 
 def open_linked_adapter(kind: str = "model", *, host: str = "127.0.0.1", port: int = 0) -> Adapters:
     """Open a NIC that joins those of other processes by UDP. ``host``, ``port``: where its socket is to listen."""
-    with contextlib.ExitStack() as opened:
-        device = opened.enter_context(open_device(kind))
-        network = opened.enter_context(UdpNetwork(host, port, learning=True))
-        adapters = Adapters([device], network, retransmission=None)
-        number = secrets.randbelow((1 << _HOST_BITS) - 2) + 1
-        mac = (_OUR_MACS | secrets.randbits(40)).to_bytes(6, "big")
-        if attach(device, network, mac) or not any(adapters.nics[0].mac):
-            adapters.nics[0].set_address(mac, _OUR_NETWORK | number)
-        opened.pop_all()
+    linked = open_linked(kind, host, port)
+    try:
+        adapters = Adapters([linked.device], linked.network, retransmission=None)
+        linked.name(adapters.nics[0])
+    except BaseException:
+        linked.close()
+        raise
     return adapters
 
 

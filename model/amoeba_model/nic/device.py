@@ -115,6 +115,13 @@ class ModelDevice(SimulatedDevice):
         self._check_open()
         return self._core.now if self._transmitter.waiting else self._active
 
+    @property
+    def idle(self) -> bool:
+        self._check_open()
+        return not self._arrivals and not self._transmitter.waiting and self._core.now > self._active
+
+    idle_hz = 1_000_000
+
     def function_reset(self) -> None:
         self._check_open()
         old = self._core

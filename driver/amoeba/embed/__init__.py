@@ -1,0 +1,81 @@
+"""C libraries with Amoeba inside: what all of them need, whatever interface they have.
+
+A library is declared as data, built by the C compiler and cffi, and loaded by a program that knows nothing of Python.
+Its functions are C's; each calls a function of Python of the same name, and gets a status from it, whatever happens::
+
+    from amoeba.embed import Binding, CFunction, CLibrary, Handles, Memory, build, process_nic
+
+    LIBRARY = CLibrary(
+        name="libecho.so.1",
+        entry="mypackage.echo",                      # this module: start(binding) is called before the first call
+        types="typedef void (*echo_cb)(void *argument, int status);",
+        functions=(
+            CFunction("echo_open", "int", "uint64_t *handle", ended="-1"),
+            CFunction("echo_send", "int64_t", "uint64_t handle, const void *data, size_t size", ended="-1"),
+            CFunction("echo_later", "int", "uint64_t handle, echo_cb done, void *argument", ended="-1"),
+            CFunction("echo_close", "int", "uint64_t handle", ended="-1"),
+        ),
+    )                                                # path = build(LIBRARY)
+
+    def start(binding: Binding) -> None:
+        handles, memory = Handles(), Memory(binding.ffi)
+
+        def echo_open(handle):
+            memory.require(handle, "handle")[0] = handles.add(Channel(process_nic()))
+
+        def echo_send(handle, data, size):
+            return handles.get(handle, Channel).send(memory.view(data, size))   # in place, no copy
+
+        def echo_later(handle, done, argument):
+            done(argument, 0)                        # C's function: called as any other, without the GIL
+
+        def echo_close(handle):
+            handles.remove(handle, Channel).nic.release()
+
+        binding.define_all(locals_of_these, status)  # status(error) -> int: what C gets for an exception
+
+- **Declaration** (:mod:`~amoeba.embed.library`): each function has its C types, and the value that it returns when
+  Python has ended (``ended``). ``source`` is C that may call them by name; with ``exported=False`` it alone does.
+  ``types`` are declared once, for compiler and cffi. ``helpers`` are C functions of ``source`` that Python calls by
+  ``binding.lib``. All declared functions must be defined by ``start``.
+- **Status** (:meth:`~amoeba.embed.binding.Binding.define`): a function returns what C is to get, None for 0, NULL or
+  nothing. An exception, KeyboardInterrupt and all, becomes what ``status`` makes of it; so does a result that C
+  cannot have. What is no FabricError or OSError is told on standard error, all of it with ``AMOEBA_DEBUG=1``.
+- **Handles** (:mod:`~amoeba.embed.handles`): numbers for objects, checked with their kind, never given twice; they
+  fit ``uint64_t`` and ``void *`` (``memory.pointer``, ``memory.address``).
+- **Memory** (:mod:`~amoeba.embed.memory`): views of C's memory in place, for all that takes a buffer.
+- **The NIC of the process** (:mod:`~amoeba.embed.process_nic`): ``process_nic()`` ... ``release()``. Its ``nic`` goes
+  to ``Fabric([mine.nic])`` or ``Adapters([mine.nic], mine.network)``, which do not close it. Of each there is one for
+  the process, as one alone may run the NIC: progress is automatic only where all there is is of one Fabric.
+- **Threads** (:mod:`~amoeba.embed.turns`): calls come one at a time. Whoever waits does so by :func:`wait_until`,
+  which lets others have their turns: ``wait_until(lambda: queue.read(), mine.rest, timeout)``; with automatic
+  progress by ``out_of_turn(lambda: queue.sread(timeout=timeout))``.
+- **Fork**: objects are closed in the child, its calls get their errors, and it can open a NIC of its own.
+- **The end** (:mod:`~amoeba.embed.ending`): ``at_end(function)``; the NIC is closed by itself. Afterwards functions
+  return their ``ended``, and none enters Python.
+"""
+
+from amoeba.embed.binding import Binding, Status
+from amoeba.embed.build import build, cache_folder
+from amoeba.embed.ending import at_end
+from amoeba.embed.handles import Handles
+from amoeba.embed.library import CFunction, CLibrary
+from amoeba.embed.memory import Memory
+from amoeba.embed.process_nic import ProcessNic, process_nic
+from amoeba.embed.turns import out_of_turn, wait_until
+
+__all__ = [
+    "Binding",
+    "CFunction",
+    "CLibrary",
+    "Handles",
+    "Memory",
+    "ProcessNic",
+    "Status",
+    "at_end",
+    "build",
+    "cache_folder",
+    "out_of_turn",
+    "process_nic",
+    "wait_until",
+]

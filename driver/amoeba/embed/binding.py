@@ -1,0 +1,117 @@
+"""The Python side of a shared library: functions that C calls, without an exception that crosses the border."""
+
+import atexit
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.embed.ending import finish_mpi
+from amoeba.embed.turns import TURNS
+
+__all__ = ["Binding", "Status", "load"]
+
+_LOADED = 0x5AFE
+"""What ``start.c`` expects to hear."""
+_MARK = "amoeba_py_"
+
+Status = Callable[[BaseException], Any]
+"""What a function returns when this has ended it."""
+
+
+class Binding:
+    """A library that has been loaded: ``ffi`` and ``lib`` are cffi's, of its types and helpers."""
+
+    def __init__(self, ffi: Any, lib: Any, name: str, functions: Mapping[str, str]) -> None:
+        self.ffi = ffi
+        self.lib = lib
+        self.name = name
+        self._missing = dict(functions)
+        self._verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Functions that have not been defined yet."""
+        return frozenset(self._missing)
+
+    def define(self, name: str, function: Callable[..., Any], status: Status) -> None:
+        """Have ``function`` called when C calls the library's function of that name.
+
+        Parameters
+        ----------
+        name : str
+            As declared.
+        function : callable
+            Gets numbers as int and float, pointers as cffi has them, and returns the same; None for 0, NULL or
+            nothing. Calls of several threads come one at a time (:mod:`amoeba.embed.turns`).
+        status : callable
+            What is returned instead if it raises, or returns what C cannot have there, by the exception: of C's
+            type. KeyboardInterrupt and SystemExit are no different: whether a program ends is C's to say.
+
+        Raises FI_EINVAL for a function that was not declared, or is defined already.
+        """
+        if name not in self._missing:
+            raise fabric_error(Errno.FI_EINVAL, f"{self.name} has no function {name!r} that is not defined yet")
+        returns = self.ffi.typeof(self._missing[name]) if self._missing[name] != "void" else None
+        nothing = None if returns is None else self.ffi.NULL if returns.kind == "pointer" else 0
+        enter, leave = TURNS.__enter__, TURNS.__exit__
+
+        def called(*arguments: Any) -> Any:
+            try:
+                enter()
+                try:
+                    result = function(*arguments)
+                finally:
+                    leave()
+            except BaseException as error:
+                self._tell(name, error)
+                return status(error)
+            return nothing if result is None else result
+
+        def wrong(_kind: type[BaseException], error: BaseException, _traceback: object) -> Any:
+            self._tell(name, error)
+            return status(error)
+
+        self.ffi.def_extern(name=_MARK + name, onerror=wrong)(called)
+        del self._missing[name]
+
+    def define_all(self, functions: Mapping[str, Callable[..., Any]], status: Status) -> None:
+        """:meth:`define` each of these by its name."""
+        for name, function in functions.items():
+            self.define(name, function, status)
+
+    def _tell(self, name: str, error: BaseException) -> None:
+        """Say what went wrong: all of it with AMOEBA_DEBUG=1, else what nobody expected."""
+        if self._verbose:
+            _say(f"{self.name}: {name}: " + "".join(traceback.format_exception(error)).rstrip())
+        elif not isinstance(error, FabricError | OSError):
+            _say(f"{self.name}: {name}: {type(error).__name__}: {error} (AMOEBA_DEBUG=1 tells where)")
+
+
+def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]) -> int:
+    """Start the Python side of a library; ``start.c`` calls this once. If it fails, standard error says why."""
+    try:
+        binding = Binding(ffi, lib, name, functions)
+        atexit.register(lib.amoeba_end)
+        importlib.import_module(entry).start(binding)
+        if binding.missing:
+            raise fabric_error(Errno.FI_ENOSYS, f"{entry} does not define {', '.join(sorted(binding.missing))}")
+        atexit.register(finish_mpi)
+    except BaseException as error:
+        verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
+        _say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose else repr(error)))
+        return 0
+    return _LOADED
+
+
+def _say(line: str) -> None:
+    """To standard error, whatever has become of it."""
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        return

@@ -1,0 +1,224 @@
+"""Building shared libraries for C programs, by the C compiler and cffi, into a folder of the user's.
+
+A library is built once for its contents: its declaration, the C beside this file, the interpreter, the compiler and
+cffi. Another one goes to another folder, so programs that run keep theirs.
+"""
+
+import contextlib
+import hashlib
+import importlib.util
+import io
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import FabricError, fabric_error
+from amoeba.embed.library import CFunction, CLibrary
+
+__all__ = ["build", "cache_folder", "source_of"]
+
+_START = Path(__file__).with_name("start.c")
+_FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
+_NEEDED = ("amoeba", "amoeba_model", "numpy", "_cffi_backend")
+"""Packages that a program of another Python would not find by itself."""
+_PY = "amoeba_py_"
+
+
+def cache_folder() -> Path:
+    """Where what was built is kept: ``$AMOEBA_CACHE``, else ``amoeba`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    named = os.environ.get("AMOEBA_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amoeba"
+
+
+def build(library: CLibrary, folder: Path | None = None) -> Path:
+    """Build a library, unless this was done before; returns its file, which has its name.
+
+    ``folder``: instead of :func:`cache_folder`.
+
+    Raises FI_ENOSYS, with what is missing and how to get it, if there is no C compiler, cffi, or Python as a shared
+    library with its headers; FI_EINVAL, with the compiler's words, if it refuses the library's C; FI_EACCES if the
+    folder cannot be written to.
+    """
+    compiler, cffi = _compiler(), _cffi()
+    libpython, headers = _python()
+    source = source_of(library, cffi)
+    macros = _macros(library, libpython)
+    command = [*compiler, *_FLAGS, f"-I{headers}", *macros, f"-Wl,-soname,{library.name}", "-Wl,-z,nodelete"]
+    version = subprocess.run([compiler[0], "--version"], capture_output=True, text=True, check=False).stdout
+    content = [source, _START.read_text(), *command, *library.libraries, version, cffi.__version__, sys.version]
+    key = hashlib.sha256("\0".join(content).encode()).hexdigest()[:24]
+    target = (folder or cache_folder()) / "lib" / key / library.name
+    if target.is_file():
+        return target
+    with _writing(target.parent.parent) as work:
+        unit = Path(work) / "library.c"
+        unit.write_text(source)
+        made = Path(work) / library.name
+        link = [
+            f"-L{libpython.parent}",
+            f"-Wl,-rpath,{libpython.parent}",
+            f"-l:{libpython.name}",
+            "-ldl",
+            "-lpthread",
+        ]
+        _run([*command, str(unit), str(_START), "-o", str(made), *link, *(f"-l{name}" for name in library.libraries)])
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(made, target)  # another process may build the same at the same time
+    return target
+
+
+def source_of(library: CLibrary, cffi: Any = None) -> str:
+    """The library's C, but for ``start.c``: its functions, which call Python, around what cffi makes of them."""
+    ffi = (cffi or _cffi()).FFI()
+    returns = {function.name: function.returns for function in library.functions}
+    inner = [f"{function.prototype % (_PY + function.name)};" for function in library.functions]
+    for declarations in (library.included, library.types, library.helpers):
+        ffi.cdef(declarations)
+    ffi.cdef("void amoeba_end(void);")
+    python = "\n".join(["int amoeba_load(void);", *inner])
+    ffi.cdef(f'extern "Python+C" {{ int amoeba_load(void); }}\nextern "Python" {{ {" ".join(inner)} }}')
+    ffi.embedding_api("")
+    ffi.set_source(library.module, _source(library, python))
+    ffi.embedding_init_code(
+        f"from {library.module} import ffi, lib\n"
+        "def load(ffi=ffi, lib=lib):\n"
+        "    try:\n"
+        "        from amoeba.embed.binding import load\n"
+        "    except Exception as error:\n"
+        "        import sys\n"
+        f"        print({library.name + ': cannot start:'!r}, repr(error), file=sys.stderr)\n"
+        "        return 0\n"
+        f"    return load(ffi, lib, {library.name!r}, {library.entry!r}, {returns!r})\n"
+        "@ffi.def_extern(error=0)\n"
+        "def amoeba_load(load=load):\n"
+        "    return load()\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "library.c"
+        with contextlib.redirect_stdout(io.StringIO()):  # it tells which file it writes
+            ffi.emit_c_code(str(path))
+        return path.read_text()
+
+
+def _source(library: CLibrary, python: str) -> str:
+    statics = "\n".join(f"static {line}" for line in python.splitlines()[1:])
+    functions = "\n".join(map(_function, library.functions))
+    return f"""\
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+{library.includes}
+{library.types}
+int amoeba_enter(void);
+void amoeba_end(void);
+{statics}
+{functions}
+{library.source}
+"""
+
+
+def _function(function: CFunction) -> str:
+    """What C calls: Python, if there is one."""
+    linkage = '__attribute__((visibility("default")))' if function.exported else "static"
+    call = f"{_PY}{function.name}({', '.join(function.arguments)})"
+    if function.returns == "void":
+        body = f"if (amoeba_enter()) {call};"
+    else:
+        body = f"return amoeba_enter() ? {call} : ({function.returns})({function.ended});"
+    return f"{linkage} {function.prototype % function.name} {{ {body} }}"
+
+
+def _macros(library: CLibrary, libpython: Path) -> list[str]:
+    texts = {
+        "AMOEBA_NAME": library.name,
+        "AMOEBA_PYTHON": sys.executable,
+        "AMOEBA_HOME": sys.base_prefix,
+        "AMOEBA_LIBPYTHON": str(libpython),
+        "AMOEBA_PATHS": repr(_folders()),
+    }
+    return [f"-D{name}={_literal(text)}" for name, text in texts.items()]
+
+
+def _literal(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _folders() -> list[str]:
+    """Where Python finds what is needed."""
+    found: list[str] = []
+    for name in _NEEDED:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            continue
+        origin = Path(spec.origin).resolve()
+        folder = str(origin.parent.parent if spec.submodule_search_locations else origin.parent)
+        if folder not in found:
+            found.append(folder)
+    return found
+
+
+def _compiler() -> list[str]:
+    named = os.environ.get("CC", "cc").split()
+    if not named or shutil.which(named[0]) is None:
+        raise _missing(f"no C compiler {' '.join(named)!r} was found", "apt install gcc, or name yours in CC")
+    return named
+
+
+def _cffi() -> Any:
+    try:
+        import cffi
+    except ImportError as error:
+        raise _missing(f"cffi was not found ({error})", 'pip install "amoeba-nic[c]"') from error
+    return cffi
+
+
+def _python() -> tuple[Path, Path]:
+    """Python's shared library, and the folder of its headers."""
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").is_file():
+        raise _missing(f"Python's headers were not found in {headers}", "apt install python3-dev")
+    name = str(sysconfig.get_config_var("INSTSONAME") or "")
+    folders = [sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("LIBPL")]
+    folders.append(os.path.join(str(folders[0]), str(sysconfig.get_config_var("MULTIARCH") or "")))
+    for folder in folders:
+        if name.startswith("libpython") and ".so" in name and folder and (Path(folder) / name).is_file():
+            return Path(folder) / name, headers
+    raise _missing(
+        f"{sys.executable} has no shared library",
+        "a Python built with --enable-shared, as Debian's with apt install libpython3-dev",
+    )
+
+
+def _missing(what: str, remedy: str) -> FabricError:
+    return fabric_error(Errno.FI_ENOSYS, f"cannot build a library for C programs: {what}; needed: {remedy}")
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[str]:
+    """A folder for the build, in the one where the result will be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        work = tempfile.mkdtemp(prefix="build-", dir=folder)
+    except OSError as error:
+        raise fabric_error(
+            Errno.FI_EACCES, f"cannot write to {folder} ({error.strerror}); AMOEBA_CACHE names another folder"
+        ) from error
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise fabric_error(Errno.FI_EINVAL, f"{command[0]} failed: {done.stderr.strip()[-4000:]}")

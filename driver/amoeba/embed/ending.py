@@ -1,0 +1,47 @@
+"""The end of a process that C calls Python in: what is done then, and in which order.
+
+It is done by Python's ``atexit``, to which a C program comes by C's (``start.c``): at the end of ``main`` and by
+``exit``, not by ``_exit`` or a signal; then peers learn from the operating system that nobody is there any more.
+"""
+
+import atexit
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from amoeba.embed.turns import TURNS
+
+__all__ = ["at_end"]
+
+_PATIENCE = 0.5
+"""Seconds that the end of a process waits for calls of other threads, which may be asleep for good."""
+
+
+def at_end(function: Callable[[], object]) -> None:
+    """Call this when the process ends, before what was given earlier; what it raises is ignored."""
+    atexit.register(_call, function)
+
+
+def _call(function: Callable[[], object]) -> None:
+    with _turn(), contextlib.suppress(Exception):
+        function()
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    deadline = time.monotonic() + _PATIENCE
+    while not (taken := TURNS.enter_now()) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    try:
+        yield
+    finally:
+        if taken:
+            TURNS.__exit__()
+
+
+def finish_mpi() -> None:
+    """Have MPI finish while Python still can be called: mpi4py does so only when Python is gone."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.Finalize()

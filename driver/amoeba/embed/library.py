@@ -1,0 +1,86 @@
+"""What a C library that contains Amoeba consists of, as data."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+
+__all__ = ["CFunction", "CLibrary"]
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[\w*\])?\s*$")
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A function that C calls and Python executes.
+
+    Raises FI_EINVAL for what is no name, and parameters without names.
+    """
+
+    name: str
+    returns: str
+    """Its type, in C: a scalar, a pointer, or ``void``."""
+    parameters: str = ""
+    """In C, each with a name: ``int fd, const void *buf``. A function pointer needs a typedef."""
+    ended: str = "0"
+    """What it returns when there is no Python any more, or none could be started: an expression in C."""
+    exported: bool = True
+    """Whether programs find it in the library; otherwise the library's own C alone calls it."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise fabric_error(Errno.FI_EINVAL, f"expected the name of a C function, got {self.name!r}")
+        tuple(self.arguments)
+
+    @property
+    def arguments(self) -> Iterator[str]:
+        """The parameters' names."""
+        if self.parameters in ("", "void"):
+            return
+        for parameter in self.parameters.split(","):
+            found = _LAST_NAME.search(parameter)
+            if found is None or len(_NAME.findall(parameter)) < 2:
+                raise fabric_error(
+                    Errno.FI_EINVAL, f"{self.name}: expected a type and a name, got {parameter.strip()!r}"
+                )
+            yield found[1]
+
+    @property
+    def prototype(self) -> str:
+        """``int name(int a)``, with another name if ``%s`` is replaced by it."""
+        return f"{self.returns} %s({self.parameters or 'void'})"
+
+
+@dataclass(frozen=True)
+class CLibrary:
+    """A shared library: its C side, and who its Python side is.
+
+    :func:`amoeba.embed.build.build` makes it.
+    """
+
+    name: str
+    """The file's: ``libamoeba-fi.so``, ``libucp.so.0``; its soname, too."""
+    entry: str
+    """A module of Python with ``start(binding: Binding)``, which is called before the first call and defines all
+    functions."""
+    functions: tuple[CFunction, ...]
+    types: str = ""
+    """Structures, enumerations and typedefs, in C that both the compiler and cffi understand: no preprocessor."""
+    helpers: str = ""
+    """Declarations of C functions in ``source`` that Python calls, as ``binding.lib.name(...)``."""
+    includes: str = ""
+    """What comes before ``types``, for the compiler alone."""
+    included: str = ""
+    """The same for cffi alone: what it is to know of ``includes``, with ``...`` for what it need not."""
+    source: str = ""
+    """C behind the functions, which it may call by their names: tables of function pointers and the like."""
+    libraries: tuple[str, ...] = ()
+    """What it is linked with besides Python: ``fabric``."""
+
+    @property
+    def module(self) -> str:
+        """The Python module that is inside."""
+        return "_" + re.sub(r"\W", "_", self.name.split(".so")[0])

@@ -1,0 +1,141 @@
+"""The NIC of the process: C's calls that open a fabric or a context name none.
+
+It is opened by the first who asks for it, and closed when the last one has given it back, or when the process ends.
+All libraries of the process share it. It reaches the NICs of other processes by their addresses, which follow from
+where these listen: an IPv4 address of their host, and a UDP port.
+
+======================  ==========================================================================
+``AMOEBA_DEVICE``       ``model`` (the default), ``rtl``, or ``pcie:0000:01:00.0``
+``AMOEBA_HOST``         the address of this host at which others reach the NIC, ``127.0.0.1``
+``AMOEBA_PORT``         its UDP port; 0, the default: a free one
+======================  ==========================================================================
+"""
+
+import os
+import select
+import socket
+from typing import Self
+
+from amoeba_model.forking import own
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.devices.linked import LOOPBACK, open_linked
+from amoeba.embed.ending import at_end
+from amoeba.nic.nic import Nic
+
+__all__ = ["ProcessNic", "process_nic", "process_nic_settings"]
+
+_LONGEST = 0.05
+"""Seconds of one rest: signals' handlers and other threads are heard of at least that often."""
+
+
+def process_nic_settings() -> tuple[str, str, int]:
+    """Kind, host and port, as the environment says. Raises FI_EINVAL for a host or a port that is none."""
+    kind = os.environ.get("AMOEBA_DEVICE") or "model"
+    host = os.environ.get("AMOEBA_HOST") or LOOPBACK
+    port = os.environ.get("AMOEBA_PORT") or "0"
+    try:
+        host = socket.gethostbyname(host)
+    except OSError as error:
+        raise fabric_error(
+            Errno.FI_EINVAL, f"AMOEBA_HOST: expected an IPv4 address of this host, got {host!r}"
+        ) from error
+    if not port.isdecimal() or int(port) >= 1 << 16:
+        raise fabric_error(Errno.FI_EINVAL, f"AMOEBA_PORT: expected a port of 0 to 65535, got {port!r}")
+    return kind, host, int(port)
+
+
+class ProcessNic:
+    """One use of the NIC of the process, from :func:`process_nic`."""
+
+    def __init__(self, kind: str, host: str, port: int) -> None:
+        linked = open_linked(kind, host, port)
+        self.device, self.network = linked
+        try:
+            self.nic = Nic(self.device)
+            linked.name(self.nic)
+            self.link: tuple[str, int] = self.network.address
+            """Where others reach it: IPv4 address and UDP port."""
+        except BaseException:
+            linked.close()
+            raise
+        self.kind = kind
+        self._uses = 0
+        own(self)
+
+    @property
+    def closed(self) -> bool:
+        return not self._uses
+
+    def use(self) -> Self:
+        """One use more."""
+        self._uses += 1
+        return self
+
+    def release(self) -> None:
+        """One use less; after the last one the NIC is closed, and the next who asks for one gets another."""
+        self._uses -= 1
+        if not self._uses:
+            self.close()
+
+    def close(self) -> None:
+        """Close the NIC whoever uses it. Idempotent."""
+        self._uses = 0
+        _open[:] = [each for each in _open if each is not self]
+        self.nic.close()
+        self.network.close()
+
+    def step(self) -> None:
+        """Let a little time pass on the NIC, without a sleep before."""
+        if self.network.devices:
+            self.network.step(at_once=True)
+
+    def rest(self, timeout: float | None = None) -> None:
+        """Sleep until it makes sense to look again, at most ``timeout`` seconds: what :func:`wait_until` needs.
+
+        Not at all while something is under way here; a frame, or an interrupt, ends the sleep.
+        """
+        longest = _LONGEST if timeout is None else min(timeout, _LONGEST)
+        if self.network.devices:
+            self.network.rest(longest)
+        else:
+            select.select([self.device], [], [], longest)
+
+    def forked(self) -> None:
+        """This is a child of the process that has it: the child's is another one."""
+        self._uses = 0
+        _open[:] = [each for each in _open if each is not self]
+
+
+_open: list[ProcessNic] = []
+"""That of the process, while somebody uses it."""
+_ends: list[int] = []
+"""The process in which :func:`at_end` knows about it."""
+
+
+def process_nic(port: int | None = None) -> ProcessNic:
+    """The NIC of the process, opened if it is not open; :meth:`ProcessNic.release` gives it back.
+
+    ``port``: where it should be reached, instead of ``AMOEBA_PORT``.
+
+    Raises what :func:`amoeba.open_device` raises, DeviceError if its address cannot be listened at, FI_EINVAL for an
+    environment that makes no sense, and FI_EADDRINUSE if it is open at another port than ``port``.
+    """
+    if not _open:
+        kind, host, configured = process_nic_settings()
+        _open.append(ProcessNic(kind, host, configured if port is None else port))
+        if os.getpid() not in _ends:
+            _ends[:] = [os.getpid()]
+            at_end(_close)
+    (found,) = _open
+    if port and port != found.link[1]:
+        raise fabric_error(
+            Errno.FI_EADDRINUSE, f"the NIC of the process is reached at port {found.link[1]}, not at {port}"
+        )
+    return found.use()
+
+
+def _close() -> None:
+    for each in list(_open):
+        each.close()
