@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +27,12 @@ def test_links_between_pages_lead_somewhere(page):
     text = (ROOT / page).read_text()
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         assert ((ROOT / page).parent / link).exists(), f"{page} links to {link}, which is not there"
+
+
+def test_there_are_as_many_recorded_vectors_as_it_says():
+    with np.load(ROOT / "tests" / "data" / "libfabric-1.17-sockets.npz") as recorded:
+        vectors = sum(len(recorded[name]) for name in recorded.files if name.endswith("/target"))
+    assert f"| {vectors:,} [recorded vectors]" in README
 
 
 def test_every_command_in_the_readme_exists():
