@@ -7,6 +7,7 @@ endpoints from it.
 
 from amoeba_model.impairments import Impairments
 
+from amoeba.core import log as _log  # noqa: F401  which listens if AMOEBA_LOG says so
 from amoeba.core.errno import Errno
 from amoeba.core.errors import (
     ArgumentError,

@@ -21,7 +21,6 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, soaks, checks, traces and facts of any NIC.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,
 )
 

@@ -1,6 +1,8 @@
 """What the commands share: options, consoles, and errors that a person can read."""
 
 import contextlib
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
@@ -23,6 +25,7 @@ __all__ = [
     "ListenOption",
     "LossOption",
     "RetransmitTimeoutOption",
+    "TimeoutOption",
     "device_kinds",
     "facts_table",
     "kinds_of_ranks",
@@ -43,6 +46,10 @@ ListenOption = Annotated[
 ]
 ConnectOption = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Be another rank: join the process that listens there.")
+]
+
+TimeoutOption = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="How long --listen and --connect wait for the others.")
 ]
 
 LossOption = Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")]
@@ -77,15 +84,16 @@ def kinds_of_ranks(devices: list[str], ranks: int | None, listen: str | None, co
 
 
 @contextlib.contextmanager
-def meeting(listen: str | None, connect: str | None, ranks: int) -> Iterator[Rendezvous | None]:
+def meeting(listen: str | None, connect: str | None, ranks: int, timeout: float) -> Iterator[Rendezvous | None]:
     """The other processes; None if this one is all there is."""
     if listen is not None:
         host, port = _host_and_port(listen, "--listen")
-        with Rendezvous.listen(host, port, ranks, ready=_announce) as rendezvous:
+        with Rendezvous.listen(host, port, ranks, timeout=timeout, ready=_announce) as rendezvous:
             yield rendezvous
     elif connect is not None:
         host, port = _host_and_port(connect, "--connect")
-        with Rendezvous.connect(host, port) as rendezvous:
+        typer.echo(f"connecting to {host}:{port}, for {timeout:g} s at most", err=True)
+        with Rendezvous.connect(host, port, timeout=timeout) as rendezvous:
             yield rendezvous
     else:
         yield None
@@ -114,7 +122,7 @@ def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar with counts and times, which is gone when it is done."""
+    """A bar with counts and times, which is gone when it is done; none in a pipe, where nobody sees it move."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -123,6 +131,7 @@ def progress_bar(console: Console) -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
 
 
@@ -131,6 +140,9 @@ def readable_errors() -> Iterator[None]:
     """Turn failures of devices, fabric and UCP into one line on stderr and exit status 1."""
     try:
         yield
+    except BrokenPipeError:  # whoever read what is printed has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
     except (FabricError, UcsError, DeviceError, OSError) as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}")
         raise typer.Exit(1) from None

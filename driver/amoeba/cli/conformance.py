@@ -18,6 +18,7 @@ from amoeba.cli.common import (
     ListenOption,
     LossOption,
     RetransmitTimeoutOption,
+    TimeoutOption,
     kinds_of_ranks,
     meeting,
     progress_bar,
@@ -74,6 +75,7 @@ def conformance(
     ] = None,
     listen: ListenOption = None,
     connect: ConnectOption = None,
+    timeout: TimeoutOption = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """See whether two NICs do what libfabric's manual pages, or UCX's header, say. Exit status 1 if they do not.
@@ -93,7 +95,7 @@ def conformance(
     chosen = _chosen(page, of_ucp)
     links, patient = Impairments(seed, loss=loss), Retransmission(retransmit_timeout)
     console = Console(stderr=as_json)
-    with readable_errors(), meeting(listen, connect, 2) as rendezvous:
+    with readable_errors(), meeting(listen, connect, 2, timeout) as rendezvous:
         if of_ucp:
             report = _run(
                 functools.partial(ucp_kit.open_pair, kinds, impairments=links, retransmission=patient),

@@ -14,6 +14,7 @@ from amoeba.cli.common import (
     DeviceOption,
     JsonOption,
     ListenOption,
+    TimeoutOption,
     facts_table,
     kinds_of_ranks,
     meeting,
@@ -34,6 +35,7 @@ def gups(
     seed: Annotated[int, typer.Option(min=0, help="Where in the stream to begin; 0 is the benchmark's place.")] = 0,
     listen: ListenOption = None,
     connect: ConnectOption = None,
+    timeout: TimeoutOption = 60.0,
     as_json: JsonOption = False,
 ) -> None:
     """Run HPC Challenge RandomAccess with XOR atomics, and verify the table. Exit status 1 on any error.
@@ -44,7 +46,7 @@ def gups(
     console = Console(stderr=as_json)
     bar = progress_bar(console)
     with readable_errors():
-        with bar, meeting(listen, connect, ranks or 2) as rendezvous:
+        with bar, meeting(listen, connect, ranks or 2, timeout) as rendezvous:
             opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)
             with open_cluster(kinds) if rendezvous is None else join_cluster(kinds[0], rendezvous) as fabric:
                 bar.remove_task(opening)

@@ -1,6 +1,7 @@
 """``amoeba matrix``: which atomics a device executes, as its capability registers say."""
 
 import json
+import textwrap
 from typing import Annotated
 
 import typer
@@ -16,6 +17,8 @@ from amoeba.nic.nic import Nic
 
 __all__ = ["matrix"]
 
+_TABLE_WIDTH = 112
+"""Columns that the table takes: in a narrower terminal it would be folded beyond recognition."""
 _LETTERS = {Form.BASE: "b", Form.FETCH: "f", Form.COMPARE: "c"}
 _SHORT = {
     Datatype.FI_FLOAT: "F",
@@ -36,8 +39,7 @@ def matrix(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the operation x datatype matrix of a device."""
-    # A matrix in a narrow terminal would be folded beyond recognition.
-    console = Console(width=None if Console().width >= 112 else 112)
+    console = Console()
     for kind in dict.fromkeys(device_kinds(device, None)):
         with readable_errors(), open_device(kind) as opened:
             nic = Nic(opened)
@@ -48,12 +50,30 @@ def matrix(
             if as_json:
                 print(json.dumps({"device": opened.name, "cells": sorted(map(str, executed))}, indent=2))
                 continue
-            console.print(_table(nic))
+            if console.width >= _TABLE_WIDTH:
+                console.print(_table(nic))
+            else:
+                _print_list(nic, console)
             console.print(
                 f"{len(named)} of {len(cells())} cells of fi_atomic(3), and {len(executed) - len(named)} of "
                 f"{len(cells(extensions=True)) - len(cells())} extensions. b: fi_atomic, f: fi_fetch_atomic, "
                 "c: fi_compare_atomic"
             )
+
+
+def _print_list(nic: Nic, console: Console) -> None:
+    """What :func:`_table` shows, where that is too wide: by operation, the datatypes that have the same forms."""
+    console.print(nic.device.name)
+    for op in Op:
+        datatypes: dict[str, list[str]] = {}
+        for datatype in Datatype:
+            forms = _forms(nic, op, datatype)
+            if forms:
+                datatypes.setdefault(forms, []).append(_short(datatype))
+        for forms, names in datatypes.items():
+            start = f"{op.name.removeprefix('FI_'):<13}{forms:<4}"
+            indent = " " * len(start)
+            print(textwrap.fill(" ".join(names), console.width, initial_indent=start, subsequent_indent=indent))
 
 
 def _table(nic: Nic) -> Table:
@@ -64,9 +84,13 @@ def _table(nic: Nic) -> Table:
     for op in Op:
         row = [op.name.removeprefix("FI_")]
         for datatype in Datatype:
-            row.append("".join(_LETTERS[form] for form in Form if nic.atomic_mask(form, op) >> datatype & 1))
+            row.append(_forms(nic, op, datatype))
         table.add_row(*row)
     return table
+
+
+def _forms(nic: Nic, op: Op, datatype: Datatype) -> str:
+    return "".join(_LETTERS[form] for form in Form if nic.atomic_mask(form, op) >> datatype & 1)
 
 
 def _short(datatype: Datatype) -> str:

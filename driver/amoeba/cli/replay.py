@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from amoeba_model.atomic.matrix import Cell
 from amoeba_model.atomic.vectors import CellResult, RecordedCell, check, load
 from rich.console import Console
 from rich.markup import escape
@@ -22,7 +23,9 @@ __all__ = ["replay"]
 def replay(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Recording: see tests/data/README.md.")],
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    cells: Annotated[str, typer.Option(help="Only cells of this form/OPERATION/DATATYPE pattern.")] = "*",
+    cells: Annotated[
+        str, typer.Option(help="Only these cells, such as fetch/FI_SUM/FI_INT64, SUM/INT64, SUM or */FLOAT*.")
+    ] = "*",
     vector: Annotated[int, typer.Option(min=1, max=1024, help="Elements per request.")] = 16,
     offset: Annotated[int, typer.Option(min=0, max=63, help="Bytes by which the target is misaligned.")] = 0,
     as_json: JsonOption = False,
@@ -32,7 +35,7 @@ def replay(
     console = Console(stderr=as_json)
     with readable_errors():
         try:
-            recorded = [entry for entry in load(file) if fnmatch.fnmatchcase(str(entry.cell), cells)]
+            recorded = [entry for entry in load(file) if _matches(entry.cell, cells)]
         except ValueError as error:
             raise typer.BadParameter(f"{file} is no recording: {error}", param_hint="FILE") from None
         if not recorded:
@@ -56,6 +59,16 @@ def replay(
     )
     if wrong:
         raise typer.Exit(1)
+
+
+def _matches(cell: Cell, pattern: str) -> bool:
+    """Whether a cell is meant: by its whole name, or its end, or its operation, with FI_ or without."""
+    names = (cell.form.value, cell.op.name, cell.datatype.name)
+    short = tuple(name.removeprefix("FI_") for name in names)
+    called = [
+        each for form, op, datatype in (names, short) for each in (f"{form}/{op}/{datatype}", f"{op}/{datatype}", op)
+    ]
+    return any(fnmatch.fnmatchcase(each, pattern) for each in called)
 
 
 def _run(

@@ -20,6 +20,7 @@ from amoeba.cli.common import (
     ListenOption,
     LossOption,
     RetransmitTimeoutOption,
+    TimeoutOption,
     facts_table,
     kinds_of_ranks,
     meeting,
@@ -56,6 +57,7 @@ def soak(
     patience: Annotated[float, typer.Option(min=0, help="Seconds without a completion that count as a hang.")] = 60,
     listen: ListenOption = None,
     connect: ConnectOption = None,
+    timeout: TimeoutOption = 60.0,
     as_json: JsonOption = False,
 ) -> None:
     """Do every kind of operation at once over hostile links, and check each. Exit status 1 if anything is wrong.
@@ -67,12 +69,13 @@ def soak(
         seconds = _SECONDS
     console = Console(stderr=as_json)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with readable_errors(), Progress(*columns, console=console, transient=True) as live:
+    shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with readable_errors(), shown as live:
         links = Impairments(
             seed, loss=loss, duplication=duplication, corruption=corruption, reordering=reordering, delay=delay
         )
         patient = Retransmission(retransmit_timeout, retransmit_limit)
-        with meeting(listen, connect, ranks or 2) as rendezvous:
+        with meeting(listen, connect, ranks or 2, timeout) as rendezvous:
             task = live.add_task(f"opening {', '.join(kinds)}", total=None)
             with (
                 open_cluster(kinds, impairments=links, retransmission=patient)

@@ -8,10 +8,13 @@ from amoeba_model.registers import ContextControl
 from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.core.log import logger
 from amoeba.nic.dma import DmaMap
 from amoeba.nic.registers import Registers
 
 __all__ = ["ContextSettings", "ContextTable"]
+
+_log = logger("nic.contexts")
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class ContextTable:
     def enable(self, context: int, settings: ContextSettings) -> None:
         """Program and start a context; its ring indices begin at 0. When this returns, peers can reach it."""
         self._provide_answer_memory()
+        _log.debug("context %d: job %d, process %d", context, settings.job_id, settings.pid_on_fep)
         self._registers.write_wide("contexts", "transmit_base", settings.transmit_base, context)
         self._registers.write("contexts", "transmit_size", settings.transmit_size, context)
         self._registers.write_wide("contexts", "completion_base", settings.completion_base, context)
@@ -143,6 +147,7 @@ class ContextTable:
         """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""
         self._registers.write("contexts", "control", 0, context)
         self._registers.flush()
+        _log.debug("context %d: stopped", context)
 
 
 def _run(context: int, free: Collection[int]) -> range:

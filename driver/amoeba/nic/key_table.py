@@ -6,10 +6,12 @@ from amoeba_model.registers import KeyFlags, key_slots
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.core.log import logger
 from amoeba.nic.registers import Registers
 
 __all__ = ["KeySlots", "KeyTable"]
 
+_log = logger("nic.keys")
 _KEY_BITS = 64
 _NO_KEY = 2**_KEY_BITS - 1
 """What FI_KEY_NOTAVAIL says."""
@@ -109,6 +111,8 @@ class KeyTable:
             slot = self._slots.take(key)
         self._write(slot, key, base, length, domain, flags | KeyFlags.VALID)
         self._registers.flush()
+        # not the key: who knows it may use it
+        _log.debug("key in slot %d: %d bytes at %#x, domain %d, %s", slot, length, base, domain, flags)
         return key
 
     def count(
@@ -121,8 +125,10 @@ class KeyTable:
 
     def remove(self, key: int) -> None:
         """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
-        self._write(self._slots.give_back(key), 0, 0, 0, 0, KeyFlags(0))
+        slot = self._slots.give_back(key)
+        self._write(slot, 0, 0, 0, 0, KeyFlags(0))
         self._registers.flush()
+        _log.debug("key in slot %d: withdrawn", slot)
 
     def _write(
         self,

@@ -1,14 +1,16 @@
 """The NIC below any API: its registers, its tables, and who uses which entry of them."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from amoeba_model.device import Device
+from amoeba_model.device import Device, DeviceError
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.registers import RETRANSMIT_DOUBLINGS, RETRANSMIT_LIMIT, RETRANSMIT_TIMEOUT, Counter, PlacedBlock
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.core.log import logger
 from amoeba.nic.context_table import ContextTable
 from amoeba.nic.dma import DmaMap
 from amoeba.nic.event_counters import EventCounters
@@ -20,6 +22,11 @@ from amoeba.nic.registers import Registers, doorbell
 __all__ = ["Nic", "Retransmission"]
 
 _DOMAINS = 256
+
+
+_log = logger("nic")
+_TELLING = ("RETRANS", "TIMEOUT", "FAILED", "DROPPED", "DUPLICATE", "REFUSED", "NACK")
+"""How the names of counters begin that count what ought not to happen."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ class Nic:
         """Read once, as is :attr:`ip`: several threads may ask for them at a time, of the NIC only one."""
         self.ip = self.registers.read("device", "ip")
         self._masks = {form: tuple(self.registers.read("atomics", form.value, op) for op in Op) for form in Form}
+        _log.info("opened %s, address %s", device.name, self.mac.hex(":"))
 
     @property
     def blocks(self) -> tuple[PlacedBlock, ...]:
@@ -144,7 +152,18 @@ class Nic:
 
     def close(self) -> None:
         """Close the device; the tables die with it. Idempotent."""
+        if _log.isEnabledFor(logging.DEBUG):
+            self._tell_counters()
         self.device.close()
+
+    def _tell_counters(self) -> None:
+        """What went wrong on the way: repeats, drops, refusals, peers that were given up."""
+        try:
+            counted = {counter.name: value for counter, value in self.counters().items() if value}
+        except DeviceError:  # closed before, or gone
+            return
+        wrong = {name: value for name, value in counted.items() if name.startswith(_TELLING)}
+        _log.debug("closing %s: %s", self.device.name, wrong or "nothing was repeated, dropped or refused")
 
     def __repr__(self) -> str:
         return f"<Nic {self.device.name}>"

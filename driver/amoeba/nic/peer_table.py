@@ -4,11 +4,14 @@ import secrets
 
 from amoeba_model.registers import PeerFlags
 
+from amoeba.core.log import logger
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.free_numbers import FreeNumbers
 from amoeba.nic.registers import Registers
 
 __all__ = ["PeerTable"]
+
+_log = logger("nic.peers")
 
 
 class PeerTable:
@@ -31,6 +34,7 @@ class PeerTable:
         ``initiator``: the context by which the peer is to know who sends. Raises FI_ENOSPC when the table is full.
         """
         peer = self._numbers.take()
+        _log.debug("peer %d: %s, for context %d", peer, address, context)
         self.reopen(peer, context, address, initiator)
         return peer
 
@@ -54,6 +58,7 @@ class PeerTable:
         """Give an entry's packet delivery context up now: what is under way to it, and what is posted to it until it
         is stored anew, ends with LOCAL_PDC_FAILED. Behind its end the NIC touches nothing that it was to touch.
         """
+        _log.info("peer %d: given up by the driver", peer)
         self._registers.write("peers", "fail", peer)
 
     def _first_psn(self) -> int:
@@ -73,3 +78,4 @@ class PeerTable:
         self._registers.write("peers", "flags", 0)
         self._registers.write("peers", "store", peer)
         self._numbers.give_back(peer)
+        _log.debug("peer %d: closed", peer)

@@ -21,11 +21,13 @@ from amoeba_model.network import Network
 
 from amoeba.core.guard import Guard
 from amoeba.core.locking import Attended, Awaited, Closable
+from amoeba.core.log import logger
 from amoeba.core.waiting import WaitFd
 from amoeba.nic.nic import Nic
 
 __all__ = ["AutomaticProgress"]
 
+_log = logger("progress")
 _QUIET = 4096
 """Cycles without anything under way after which a NIC has done all that it was asked for: it may fetch from host
 memory several times, and take what that takes, before anybody sees anything of it."""
@@ -73,6 +75,7 @@ class AutomaticProgress:
         atexit.register(self.stop)  # what is still open may be closed later, by the interpreter
         self._thread.start()
         _alive.add(self)
+        _log.debug("automatic progress has begun, for %d NICs", len(self._nics))
 
     # For those who make calls
 
@@ -177,6 +180,7 @@ class AutomaticProgress:
         except Exception as error:  # whatever it is, callers are to hear of it
             with self.guard:
                 self._failure, self._origin = error, error.__traceback__
+            _log.error("automatic progress has ended: %r", error)
         finally:
             with self.guard:
                 self._running = self._asleep = False

@@ -19,6 +19,7 @@ from amoeba_model.wire.uet import ReturnCode
 from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.core.log import logger
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.transport.batches import Batches, is_batched
@@ -39,6 +40,7 @@ _COMPLETION = record_struct(COMPLETION, "context", "descriptor", "status")
 _PHASE_BYTE = COMPLETION.bit_offset("flags") // 8
 _PHASE = int(CompletionFlags.PHASE)
 _OK = int(ReturnCode.OK)
+_log = logger("transport")
 _PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
 _COMPLETION_FLAG = int(DescriptorFlags.COMPLETION)
 _CHAINED_FLAG = int(DescriptorFlags.CHAINED)
@@ -339,6 +341,7 @@ class ContextRings(TransmitRings):
         if request.grants:
             self.nic.dma.revoke_all(request.grants)
         if status == _PDC_FAILED:
+            _log.info("an operation to peer %d has failed: the NIC has given the peer up", request.peer)
             (request.owner or self).peer_failed(request.dest_addr)
         if request.ended is not None:
             request.ended(status)
