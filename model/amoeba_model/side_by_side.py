@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from amoeba_model.grants import MemoryGrants
 
-__all__ = ["Crew", "Meetings", "processors"]
+__all__ = ["Crew", "Meetings", "helping_threads", "processors"]
 
 _Task = Callable[[], None]
 _Outcome = BaseException | None
@@ -17,6 +17,14 @@ _Outcome = BaseException | None
 def processors() -> int:
     """How many of them this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+_helpers: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+
+
+def helping_threads() -> int:
+    """Threads of this process that do nothing of their own accord: they only run NICs for those who step networks."""
+    return sum(thread.is_alive() for thread in list(_helpers))
 
 
 def _work(tasks: "queue.SimpleQueue[_Task | None]", outcomes: "queue.SimpleQueue[_Outcome]") -> None:
@@ -62,7 +70,9 @@ class Crew:
     def _hire(self) -> None:
         todo: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
-        threading.Thread(target=_work, args=(todo, outcomes), name="amoeba-nic", daemon=True).start()
+        thread = threading.Thread(target=_work, args=(todo, outcomes), name="amoeba-nic", daemon=True)
+        _helpers.add(thread)
+        thread.start()
         weakref.finalize(self, todo.put, None)
         self._queues.append((todo, outcomes))
 

@@ -8,7 +8,7 @@ from amoeba import BindFlags, EndpointAddress, Errno, ErrorAvailableError, Op, R
 from amoeba.nic.nic import Nic
 from sides import ALL_ACCESS, ON_MODEL, make_side, refused
 
-PATIENT = Retransmission(timeout=2000, limit=30)
+PATIENT = Retransmission(timeout=1 << 16, limit=255)
 """Sends again and again, and gives nobody up."""
 ONE = np.uint64(1)
 

@@ -1,12 +1,13 @@
 """The tiny library, built once, and a program in C that calls it."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from amoeba import Errno, FabricError
+from amoeba.embed import CFunction, CLibrary, build
 
 pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
 
@@ -14,10 +15,19 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def c_environment(tmp_path_factory):
+def can_build(tmp_path_factory):
+    """Skips where no library can be built, with what is missing."""
+    try:
+        build(CLibrary("libnone.so", "nowhere", (CFunction("none", "void"),)), tmp_path_factory.mktemp("none"))
+    except FabricError as error:
+        if error.fi_errno != Errno.FI_ENOSYS:
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def c_environment(can_build, tmp_path_factory):
     """Of a program in C: Python finds the tiny library's module, and an empty folder of built libraries."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler")
     paths = [str(HERE), *(path for path in sys.path if path)]
     cache = tmp_path_factory.mktemp("cache")
     removed = ("AMOEBA_DEVICE", "AMOEBA_HOST", "AMOEBA_PORT", "AMOEBA_DEBUG")

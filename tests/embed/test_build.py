@@ -19,7 +19,7 @@ def refused(errno, library, folder):
     return str(caught.value)
 
 
-def test_a_library_is_built_once_for_its_contents(tmp_path):
+def test_a_library_is_built_once_for_its_contents(can_build, tmp_path):
     first = build(SMALL, tmp_path)
     made = first.stat().st_mtime_ns
     assert build(SMALL, tmp_path) == first
@@ -31,7 +31,7 @@ def test_a_library_is_built_once_for_its_contents(tmp_path):
     assert not list((tmp_path / "lib").glob("build-*"))
 
 
-def test_nothing_but_what_was_declared_is_exported(tmp_path):
+def test_nothing_but_what_was_declared_is_exported(can_build, tmp_path):
     library = replace(SMALL, functions=(*SMALL.functions, CFunction("small_hidden", "int", exported=False)))
     exported = exports(build(library, tmp_path))
     assert {name for name in exported if "small_" in name} == {"small_call"}
@@ -72,12 +72,12 @@ def test_without_a_compiler_it_says_what_to_install(monkeypatch, tmp_path):
     assert "apt install gcc" in refused(Errno.FI_ENOSYS, SMALL, tmp_path)
 
 
-def test_without_cffi_it_says_what_to_install(monkeypatch, tmp_path):
+def test_without_cffi_it_says_what_to_install(can_build, monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "cffi", None)
     assert 'pip install "amoeba-nic[c]"' in refused(Errno.FI_ENOSYS, SMALL, tmp_path)
 
 
-def test_without_headers_or_a_shared_python_it_says_what_to_install(monkeypatch, tmp_path):
+def test_without_headers_or_a_shared_python_it_says_what_to_install(can_build, monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         patched.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
         assert "python3-dev" in refused(Errno.FI_ENOSYS, SMALL, tmp_path)
@@ -85,12 +85,12 @@ def test_without_headers_or_a_shared_python_it_says_what_to_install(monkeypatch,
     assert "no shared library" in refused(Errno.FI_ENOSYS, SMALL, tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+def test_a_folder_that_cannot_be_written_to_is_named(can_build, tmp_path):
     (tmp_path / "lib").write_text("a file")
     assert "AMOEBA_CACHE" in refused(Errno.FI_EACCES, SMALL, tmp_path)
 
 
-def test_what_the_compiler_refuses_is_told_in_its_words(tmp_path):
+def test_what_the_compiler_refuses_is_told_in_its_words(can_build, tmp_path):
     told = refused(Errno.FI_EINVAL, replace(SMALL, source="this is no C;"), tmp_path)
     assert "this" in told
     assert not list((tmp_path / "lib").glob("*"))
@@ -111,5 +111,5 @@ def test_parameters_are_known_by_their_names():
     assert list(CFunction("f", "void", "void").arguments) == []
 
 
-def test_every_call_is_guarded(tmp_path):
+def test_every_call_is_guarded():
     assert "return amoeba_enter() ? amoeba_py_small_call(number) : (int)(-1);" in source_of(SMALL)

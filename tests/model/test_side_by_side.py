@@ -9,7 +9,7 @@ import pytest
 from amoeba_model.device import DeviceError
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Network
-from amoeba_model.side_by_side import Crew, Meetings
+from amoeba_model.side_by_side import Crew, Meetings, helping_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.scripted import ScriptedDevice, mac_of
@@ -202,6 +202,7 @@ def test_threads_end_with_their_network_and_hold_no_nic_meanwhile():
     network = network_of(one, two)
     network.step()
     (thread,) = live_threads() - before
+    assert helping_threads() == len(live_threads())
     network.detach(two)
     gone = weakref.ref(two)
     del two

@@ -9,6 +9,8 @@ import threading
 import time
 from typing import Protocol
 
+from amoeba_model.side_by_side import helping_threads
+
 __all__ = ["WAIT_SLICE", "Source", "Sources", "WaitFd", "Waitable", "alone", "close_epoll"]
 
 WAIT_SLICE = 0.05
@@ -18,7 +20,7 @@ WAIT_SLICE = 0.05
 def alone() -> bool:
     """Whether nothing in this process goes on while its thread waits: no other thread, no handler of a signal but
     Python's own of Ctrl-C."""
-    if threading.active_count() > 1:
+    if threading.active_count() - helping_threads() > 1:
         return False
     handlers = map(signal.getsignal, signal.valid_signals())
     return not any(callable(handler) and handler is not signal.default_int_handler for handler in handlers)
