@@ -56,6 +56,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/python -m amoeba_model.generate --check
 	$(BIN)/python tests/testplan.py --check
 	$(BIN)/python tests/conformance_page.py --check
+	$(BIN)/python scripts/rtl_ports.py --check
 
 rtl: $(VENV)/sim.stamp
 	$(BIN)/python -m amoeba_hw.generate hw/rtl
@@ -64,6 +65,7 @@ generated: $(VENV)/dev.stamp
 	$(BIN)/python -m amoeba_model.generate
 	$(BIN)/python tests/testplan.py
 	$(BIN)/python tests/conformance_page.py
+	$(BIN)/python scripts/rtl_ports.py
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python scripts/site.py

@@ -1,6 +1,7 @@
 """What the driver tells to logging: nothing unless asked, and then who comes, who goes, and who is given up."""
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -23,8 +24,6 @@ with amoeba.open_cluster(["model"]) as fabric:
 
 def run(setting=None):
     """Standard error and the printed key of the program with this AMOEBA_LOG."""
-    import os
-
     environment = {name: value for name, value in os.environ.items() if name != "AMOEBA_LOG"}
     environment |= {} if setting is None else {"AMOEBA_LOG": setting}
     done = subprocess.run(

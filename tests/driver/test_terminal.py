@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -60,9 +59,7 @@ def test_who_connects_is_told_where_and_for_how_long(command):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
-        began = time.monotonic()
         result = run(*command, "--connect", address, "--timeout", 0.3)
-        assert time.monotonic() - began < 30
     assert result.exit_code == 1
     assert f"connecting to {address}, for 0.3 s at most" in result.stderr
     assert "nobody listened" in result.stderr

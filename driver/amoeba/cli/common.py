@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -28,6 +28,7 @@ __all__ = [
     "TimeoutOption",
     "device_kinds",
     "facts_table",
+    "interruptible",
     "kinds_of_ranks",
     "meeting",
     "progress_bar",
@@ -133,6 +134,20 @@ def progress_bar(console: Console) -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+_INTERRUPTED = 130
+"""The exit status by which shells know Ctrl-C: 128 and the number of SIGINT."""
+
+
+@contextlib.contextmanager
+def interruptible(done_so_far: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl-C end the command with one line on stderr that says what was done until then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print(f"interrupted: {escape(done_so_far())}", soft_wrap=True)
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from amoeba.cli.common import (
     LossOption,
     RetransmitTimeoutOption,
     TimeoutOption,
+    interruptible,
     kinds_of_ranks,
     meeting,
     progress_bar,
@@ -30,7 +31,7 @@ from amoeba.testing import Check, Report, checks, join_pair, open_pair, results,
 from amoeba.testing import ucp as ucp_kit
 from amoeba.testing.registry import Subject
 from amoeba.testing.report import manual_page
-from amoeba.testing.runner import Fixture
+from amoeba.testing.runner import Fixture, Outcome
 
 __all__ = ["conformance"]
 
@@ -146,9 +147,20 @@ def _chosen(pages: list[str] | None, of_ucp: bool) -> tuple[Check, ...]:
 
 
 def _run(subject: Subject | Fixture, chosen: tuple[Check, ...], console: Console) -> Report:
-    with progress_bar(console) as live:
+    outcomes: list[Outcome] = []
+    with interruptible(lambda: _so_far(outcomes, len(chosen))), progress_bar(console) as live:
         task = live.add_task("checking", total=len(chosen))
-        return run(subject, chosen, progress=lambda _: live.advance(task))
+
+        def progress(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            live.advance(task)
+
+        return run(subject, chosen, progress=progress)
+
+
+def _so_far(outcomes: list[Outcome], total: int) -> str:
+    failed = [outcome.check.id for outcome in outcomes if outcome.state == "failed"]
+    return f"{len(outcomes)} of {total} checks, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}"
 
 
 def _facts(report: Report) -> dict[str, object]:

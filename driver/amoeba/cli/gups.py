@@ -16,6 +16,7 @@ from amoeba.cli.common import (
     ListenOption,
     TimeoutOption,
     facts_table,
+    interruptible,
     kinds_of_ranks,
     meeting,
     progress_bar,
@@ -45,13 +46,19 @@ def gups(
     kinds = kinds_of_ranks(device, ranks, listen, connect)
     console = Console(stderr=as_json)
     bar = progress_bar(console)
-    with readable_errors():
+    total, completed = 4 << table_size if updates is None else updates, 0
+    with readable_errors(), interruptible(lambda: f"{completed:,} of {total:,} updates, none of them verified"):
         with bar, meeting(listen, connect, ranks or 2, timeout) as rendezvous:
             opening = bar.add_task(f"opening {', '.join(kinds)}", total=None)
             with open_cluster(kinds) if rendezvous is None else join_cluster(kinds[0], rendezvous) as fabric:
                 bar.remove_task(opening)
-                total = 4 << table_size if updates is None else updates
                 task = bar.add_task("updates", total=total if rendezvous is None else total // rendezvous.ranks)
+
+                def progress(done: int) -> None:
+                    nonlocal completed
+                    completed += done
+                    bar.advance(task, done)
+
                 result = run_gups(
                     fabric,
                     table_bits=table_size,
@@ -59,7 +66,7 @@ def gups(
                     window=window,
                     position=seed,
                     rendezvous=rendezvous,
-                    progress=lambda done: bar.advance(task, done),
+                    progress=progress,
                 )
         if as_json:
             print(json.dumps(_facts(result), indent=2))

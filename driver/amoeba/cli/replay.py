@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from amoeba.apps.replay import EndpointExecutor
-from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, progress_bar, readable_errors
+from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, interruptible, progress_bar, readable_errors
 from amoeba.fabric.cluster import open_cluster
 
 __all__ = ["replay"]
@@ -33,7 +33,8 @@ def replay(
     """Execute every recorded vector through the endpoint API, and compare. Exit status 1 on any mismatch."""
     kinds = device_kinds(device, 2)
     console = Console(stderr=as_json)
-    with readable_errors():
+    results: list[CellResult] = []
+    with readable_errors(), interruptible(lambda: _so_far(results)):
         try:
             recorded = [entry for entry in load(file) if _matches(entry.cell, cells)]
         except ValueError as error:
@@ -41,7 +42,7 @@ def replay(
         if not recorded:
             raise typer.BadParameter(f"no cell of {file} matches {cells!r}", param_hint="--cells")
         started = time.perf_counter()
-        results = _run(recorded, kinds, vector, offset, console)
+        _run(recorded, kinds, vector, offset, console, results)
     seconds = time.perf_counter() - started
     if as_json:
         print(json.dumps([_facts(result) for result in results], indent=2))
@@ -71,10 +72,21 @@ def _matches(cell: Cell, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(each, pattern) for each in called)
 
 
+def _so_far(results: list[CellResult]) -> str:
+    wrong = [f"{result.cell}: {result.mismatches:,} mismatches" for result in results if result.mismatches]
+    vectors = sum(result.vectors for result in results)
+    return f"{len(results)} cells, {vectors:,} vectors, {'; '.join(wrong) or '0 mismatches'}"
+
+
 def _run(
-    recorded: list[RecordedCell], kinds: list[str], vector: int, offset: int, console: Console
-) -> list[CellResult]:
-    results = []
+    recorded: list[RecordedCell],
+    kinds: list[str],
+    vector: int,
+    offset: int,
+    console: Console,
+    results: list[CellResult],
+) -> None:
+    """Append the result of every cell as soon as it is known: whoever interrupts sees those that are there."""
     bar = progress_bar(console)
     with bar:
         task = bar.add_task(f"opening {', '.join(kinds)}", total=sum(len(entry) for entry in recorded))
@@ -83,7 +95,6 @@ def _run(
                 bar.update(task, description=str(entry.cell))
                 results.append(check(entry, executor))
                 bar.advance(task, len(entry))
-    return results
 
 
 def _table(results: list[CellResult]) -> Table:

@@ -22,6 +22,7 @@ from amoeba.cli.common import (
     RetransmitTimeoutOption,
     TimeoutOption,
     facts_table,
+    interruptible,
     kinds_of_ranks,
     meeting,
     readable_errors,
@@ -70,7 +71,8 @@ def soak(
     console = Console(stderr=as_json)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with readable_errors(), shown as live:
+    completed = 0
+    with readable_errors(), interruptible(lambda: f"{completed:,} operations were done"), shown as live:
         links = Impairments(
             seed, loss=loss, duplication=duplication, corruption=corruption, reordering=reordering, delay=delay
         )
@@ -82,7 +84,7 @@ def soak(
                 if rendezvous is None
                 else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
             ) as fabric:
-                network, completed = fabric.network, 0
+                network = fabric.network
 
                 def progress(done: int) -> None:
                     nonlocal completed
