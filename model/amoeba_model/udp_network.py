@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import secrets
 import select
 import socket
@@ -61,6 +62,28 @@ _LONGEST_REST = 0.05
 
 OUTSIDE = -1
 """Index of the sender, in :attr:`Network.log`, of frames that came from another process."""
+
+
+def _listening(host: str, port: int, arithmetic: bool) -> socket.socket:
+    """A socket at a port, of 0 a free one. Raises DeviceError if it cannot be had."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        made.setsockopt(socket.SOL_IP, _IP_RECVERR, 1)
+        _bind(made, host, port, arithmetic)
+    except (OSError, OverflowError) as error:
+        made.close()
+        raise DeviceError(f"cannot listen at UDP address {host}:{port}: {error}") from error
+    return made
+
+
+def _bind(made: socket.socket, host: str, port: int, arithmetic: bool) -> None:
+    """Take the port, or a free one of those that Ethernet addresses tell apart."""
+    for _ in range(_ATTEMPTS if arithmetic and not port else 0):
+        with contextlib.suppress(OSError):
+            made.bind((host, FIRST_PORT + secrets.randbelow((1 << 16) - FIRST_PORT)))
+            return
+    made.bind((host, port))
 
 
 class UdpNetwork(Network):
@@ -138,23 +161,8 @@ class UdpNetwork(Network):
         """When the last step ended."""
         self._idle_time = 0.0
         """Seconds by the wall clock that are to pass with the next step."""
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-            self._socket.setsockopt(socket.SOL_IP, _IP_RECVERR, 1)
-            self._bind(host, port)
-        except (OSError, OverflowError) as error:
-            self._socket.close()
-            raise DeviceError(f"cannot listen at UDP address {host}:{port}: {error}") from error
+        self._socket = _listening(host, port, self.arithmetic)
         own(self)
-
-    def _bind(self, host: str, port: int) -> None:
-        """Take the port, or a free one of those that Ethernet addresses tell apart."""
-        for _ in range(_ATTEMPTS if self.arithmetic and not port else 0):
-            with contextlib.suppress(OSError):
-                self._socket.bind((host, FIRST_PORT + secrets.randbelow((1 << 16) - FIRST_PORT)))
-                return
-        self._socket.bind((host, port))
 
     def forked(self) -> None:
         """This is a copy, in a child of the process that has the network, and must not take its frames."""
@@ -166,6 +174,16 @@ class UdpNetwork(Network):
         self._check_open()
         host, port = self._socket.getsockname()
         return host, port
+
+    def move(self, port: int) -> None:
+        """Listen at another port of the same host from now on; what was on its way to the old one is lost.
+
+        The descriptor stays the same. NICs keep their addresses: where these follow from the port, attach them anew.
+        Raises DeviceError if the port cannot be had; then nothing has changed.
+        """
+        host, _ = self.address
+        with _listening(host, port, self.arithmetic) as other:
+            os.dup2(other.fileno(), self._socket.fileno(), inheritable=False)
 
     def attach(self, device: SimulatedDevice, mac: bytes) -> None:
         self._check_open()

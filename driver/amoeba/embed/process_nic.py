@@ -17,6 +17,7 @@ import socket
 from typing import Self
 
 from amoeba_model.forking import own
+from amoeba_model.link_addresses import mac_of_link
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -50,7 +51,7 @@ class ProcessNic:
     """One use of the NIC of the process, from :func:`process_nic`."""
 
     def __init__(self, kind: str, host: str, port: int) -> None:
-        linked = open_linked(kind, host, port)
+        linked = self._linked = open_linked(kind, host, port)
         self.device, self.network = linked
         try:
             self.nic = Nic(self.device)
@@ -85,6 +86,27 @@ class ProcessNic:
         _open[:] = [each for each in _open if each is not self]
         self.nic.close()
         self.network.close()
+
+    def move(self, port: int) -> None:
+        """Be reached at this port, as long as nobody can know where the NIC is: no context of it is in use.
+
+        Nothing happens if it is reached there. Raises FI_EADDRINUSE if somebody may know where it is, DeviceError if
+        the port cannot be had.
+        """
+        if port == self.link[1]:
+            return
+        contexts = self.nic.contexts
+        contexts.reclaim()
+        if len(contexts.free) < self.nic.parameters.contexts or not self.network.devices:
+            raise fabric_error(
+                Errno.FI_EADDRINUSE, f"the NIC of the process is reached at port {self.link[1]}, not at {port}"
+            )
+        self.network.move(port)
+        for device in self.network.devices:
+            self.network.detach(device)
+            self.network.attach(device, mac_of_link(*self.network.address))
+        self._linked.name(self.nic)
+        self.link = self.network.address
 
     def step(self) -> None:
         """Let a little time pass on the NIC, without a sleep before."""

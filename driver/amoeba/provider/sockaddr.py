@@ -1,0 +1,70 @@
+"""Addresses as programs of libfabric have them: FI_SOCKADDR_IN, 16 bytes.
+
+An IPv4 address and a UDP port say where a NIC is reached, and by arithmetic which addresses it has itself. What is
+left of the structure, ``sin_zero``, says which endpoint there is meant. All zeros is the first one of a process that
+chose nothing, so that a peer can be named by host and port alone.
+"""
+
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Self
+
+from amoeba_model.link_addresses import ip_of_link, link_of, mac_of_link
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+from amoeba.nic.address import EndpointAddress
+
+__all__ = ["SIZE", "SockAddr"]
+
+_FAMILY = struct.Struct("=H")
+_REST = struct.Struct(">H4sQ")
+SIZE = _FAMILY.size + _REST.size
+_JOB = _PROCESS = 1
+"""Of a process that chose nothing."""
+
+
+@dataclass(frozen=True)
+class SockAddr:
+    """``struct sockaddr_in``."""
+
+    host: str
+    port: int
+    endpoint: int = 0
+    """From bit 0: its context (12 bits), process (12) and job (24), both with the lowest bit inverted, and how many
+    contexts it has, less one (8)."""
+
+    def pack(self) -> bytes:
+        return _FAMILY.pack(socket.AF_INET) + _REST.pack(self.port, socket.inet_aton(self.host), self.endpoint)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Raises FI_EINVAL for bytes that are no address of IPv4."""
+        if len(data) != SIZE or _FAMILY.unpack_from(data)[0] != socket.AF_INET:
+            raise fabric_error(Errno.FI_EINVAL, f"expected a sockaddr_in of {SIZE} bytes, got {data.hex()}")
+        port, host, endpoint = _REST.unpack_from(data, _FAMILY.size)
+        return cls(socket.inet_ntoa(host), port, endpoint)
+
+    @classmethod
+    def of(cls, address: bytes) -> Self:
+        """Of an endpoint of the driver's. Raises FI_EADDRNOTAVAIL for one that is not reached by UDP."""
+        found = EndpointAddress.unpack(address)
+        link = link_of(found.mac, found.ip.to_bytes(4, "big"))
+        if link is None:
+            raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"{found} does not follow from where its process listens")
+        job, process = found.job_id ^ _JOB, found.pid_on_fep ^ _PROCESS
+        endpoint = (((found.contexts - 1) << 24 | job) << 12 | process) << 12 | found.resource_index
+        return cls(*link, endpoint)
+
+    def address(self) -> bytes:
+        """The endpoint's address to the driver. Raises FI_EINVAL if nobody can be there."""
+        mac, ip = mac_of_link(self.host, self.port), ip_of_link(self.host, self.port)
+        if self.endpoint >> 56 or link_of(mac, ip.to_bytes(4, "big")) is None:
+            raise fabric_error(Errno.FI_EINVAL, f"no endpoint can be at {self}")
+        context, process = self.endpoint & 0xFFF, self.endpoint >> 12 & 0xFFF
+        job, contexts = self.endpoint >> 24 & 0xFFFFFF, (self.endpoint >> 48) + 1
+        return EndpointAddress(mac, ip, job ^ _JOB, process ^ _PROCESS, context, contexts).pack()
+
+    def __str__(self) -> str:
+        return f"fi_sockaddr_in://{self.host}:{self.port}"
