@@ -227,6 +227,11 @@ class UdpNetwork(Network):
         return self._socket.fileno()
 
     @property
+    def stepped_at(self) -> float:
+        """When the last step ended, on the clock of ``time.monotonic``."""
+        return self._rested_since
+
+    @property
     def patience(self) -> float:
         if self._frames_seen != self.traffic.sent or self.moving:
             return 0.0

@@ -14,6 +14,7 @@ where these listen: an IPv4 address of their host, and a UDP port.
 import os
 import select
 import socket
+import threading
 from typing import Self
 
 from amoeba_model.forking import own
@@ -22,11 +23,14 @@ from amoeba_model.link_addresses import mac_of_link
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.linked import LOOPBACK, open_linked
+from amoeba.embed.caretaker import Caretaker
 from amoeba.embed.ending import at_end
 from amoeba.nic.nic import Nic
 
 __all__ = ["ProcessNic", "process_nic", "process_nic_settings"]
 
+_AUTOMATIC = 0
+"""No thread of the program's."""
 _LONGEST = 0.05
 """Seconds of one rest: signals' handlers and other threads are heard of at least that often."""
 
@@ -63,6 +67,7 @@ class ProcessNic:
             raise
         self.kind = kind
         self._uses = 0
+        self._caretaker = Caretaker(self.network) if self.network.devices else None
         own(self)
 
     @property
@@ -108,6 +113,21 @@ class ProcessNic:
         self._linked.name(self.nic)
         self.link = self.network.address
 
+    def _rest(self, longest: float) -> None:
+        """Sleep, and run the NIC afterwards: meanwhile nobody else does."""
+        others = set() if self._caretaker is None else self._caretaker.others
+        thread = threading.get_ident()
+        others.add(thread)
+        try:
+            self.network.rest(longest)
+        finally:
+            others.discard(thread)
+
+    def attend(self) -> None:
+        """From now on somebody runs the NIC all the time: automatic progress."""
+        if self._caretaker is not None:
+            self._caretaker.others.add(_AUTOMATIC)
+
     def step(self) -> None:
         """Let a little time pass on the NIC, without a sleep before."""
         if self.network.devices:
@@ -120,7 +140,7 @@ class ProcessNic:
         """
         longest = _LONGEST if timeout is None else min(timeout, _LONGEST)
         if self.network.devices:
-            self.network.rest(longest)
+            self._rest(longest)
         else:
             select.select([self.device], [], [], longest)
 

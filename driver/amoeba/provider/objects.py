@@ -123,7 +123,7 @@ class Objects:
         if wanted.source is not None and wanted.info.ep_attr.type is not EpType.FI_EP_MSG:
             self._process.move(wanted.source.port)
         settled = self._settled(wanted)
-        self._open(out, FidClass.DOMAIN, lambda: self._process.fabric.domain(settled), context, (parent,))
+        self._open(out, FidClass.DOMAIN, lambda: self._process.domain(settled), context, (parent,))
 
     def _settled(self, wanted: Wanted) -> Info:
         """The info, as the driver is to see it: calls of C's come one at a time."""

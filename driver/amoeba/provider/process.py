@@ -8,7 +8,9 @@ from amoeba_model.device import DeviceError
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.embed import ProcessNic, out_of_turn, process_nic, wait_until
+from amoeba.fabric.attributes import Info
 from amoeba.fabric.constants import Progress
+from amoeba.fabric.domain import Domain
 from amoeba.fabric.fabric import Fabric
 from amoeba.fabric.info import PROVIDER
 
@@ -72,6 +74,14 @@ class Process:
         """Let the NIC be reached at this port, if it is one: see :meth:`ProcessNic.move`."""
         if port:
             _listening(lambda: self.nic.move(port))
+
+    def domain(self, info: Info) -> Domain:
+        """Open the NIC; see :meth:`amoeba.Fabric.domain`."""
+        manual = not self.automatic
+        made = self.fabric.domain(info)
+        if manual and self.automatic:
+            self.nic.attend()
+        return made
 
     @property
     def automatic(self) -> bool:
