@@ -38,6 +38,9 @@ async def answers_that_are_not_expected_are_dropped_with_their_data(dut):
         {"dpdcid": 8},
         {"dpdcid": 0x8000},
         {"ip": 0x0A00_0011},
+        {"job_id": header["job_id"] ^ 1},
+        {"message_id": 1},
+        {"message_id": 0, "job_id": 0},
     ):
         environment.respond(header, OK, wrong, **changes)
     environment.respond(header, OK, b"\x55" * 100)
@@ -45,7 +48,7 @@ async def answers_that_are_not_expected_are_dropped_with_their_data(dut):
     await environment.completed(1)
     await ClockCycles(dut.clk, 100)
     assert environment.memory.peek(RESULTS, 101) == b"\x55" * 100 + b"\0"
-    assert environment.counts["count_dropped_response"] == 7
+    assert environment.counts["count_dropped_response"] == 10
     assert environment.counts["count_responses_received"] == 1
     assert len(environment.completions) == 1
 

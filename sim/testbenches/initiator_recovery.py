@@ -2,6 +2,7 @@
 
 import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.wire.nacks import FATAL_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
 from initiator_programs import check_outcomes, model_frames, per_pdc, run_random_programs
@@ -179,7 +180,7 @@ async def a_target_without_room_is_asked_again_for_as_long_as_it_takes(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(code=[NackCode.INV_DPDCID, NackCode.GTD_RESP_UNAVAIL, NackCode.CLOSING])
+@cocotb.parametrize(code=[code.value for code in sorted(FATAL_NACKS)])
 async def a_nack_that_says_so_ends_the_pdc(dut, code):
     environment = await silent(dut)
     environment.post(0, 0, [write(0), write(1)])
@@ -196,6 +197,36 @@ async def a_nack_that_says_so_ends_the_pdc(dut, code):
     await environment.completed(2)
     assert statuses(environment) == [(0, FAILED), (1, FAILED)]
     assert environment.counts["count_failed_pdcs"] == 1
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_target_disowns_only_a_pdc_that_it_has_answered(dut):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(0), write(1)])
+    await frames(environment, 2)
+    refuse(environment, 1, NackCode.INV_DPDCID)
+    await ClockCycles(dut.clk, 200)
+    assert environment.counts["count_dropped_response"] == 1
+    acknowledge(environment, 0)
+    refuse(environment, 1, NackCode.INV_DPDCID)
+    await environment.completed(2)
+    assert statuses(environment) == [(0, OK), (1, FAILED)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def nacks_whose_code_says_nothing_here_are_dropped(dut):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(0)])
+    await frames(environment, 1)
+    codes = (0, 0x77, NackCode.TRIMMED, NackCode.NEW_START_PSN)
+    for code in codes:
+        refuse(environment, 0, code)
+    await ClockCycles(dut.clk, 200)
+    assert environment.counts["count_dropped_response"] == len(codes)
+    assert environment.counts["count_nacks_received"] == 0
+    acknowledge(environment, 0)
+    await environment.completed(1)
+    assert statuses(environment) == [(0, OK)]
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

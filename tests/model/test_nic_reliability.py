@@ -216,6 +216,33 @@ def test_answers_and_nacks_that_nothing_waits_for_are_dropped(bench: Bench) -> N
     assert bench.here(Counter.FAILED_PDCS) == 0
 
 
+def test_an_answer_has_message_and_job_of_the_packet_that_it_names(bench: Bench) -> None:
+    """Who knows psn and PDC, but has not seen the request, completes nothing: not by a cumulative answer either."""
+    bench.cut_off()
+    bench.post(bench.write(1), bench.write(2), bench.write(3))
+    bench.sent(3)
+    job = bench.pair.remote.job_id
+    lies = [{"job_id": job ^ 1}, {"job_id": 0}, {"message_id": 1}, {"message_id": 3}, {"message_id": 0, "job_id": 0}]
+    for number, lie in enumerate(lies):
+        bench.say(psn=FIRST_PSN + 2, cack_psn=FIRST_PSN + 1, **lie)
+        assert bench.here(Counter.DROPPED_RESPONSE) == number + 1
+    assert bench.pair.local.poll() is None
+    assert bench.here(Counter.RESPONSES_RECEIVED) == bench.here(Counter.RETRANSMISSIONS) == 0
+    bench.say(psn=FIRST_PSN + 2, cack_psn=FIRST_PSN + 1)
+    assert bench.statuses(3) == [OK] * 3
+
+
+def test_the_answer_to_a_close_has_neither_message_nor_job(bench: Bench) -> None:
+    assert bench.pair.local.execute(**bench.write(1))["status"] == OK
+    bench.cut_off()
+    bench.post({"opcode": DescriptorOpcode.CLOSE, "peer": 0, "flags": 1})
+    bench.sent(2)
+    bench.say(psn=FIRST_PSN + 1)
+    assert bench.here(Counter.DROPPED_RESPONSE) == 1
+    bench.say(psn=FIRST_PSN + 1, message_id=0, job_id=0)
+    assert bench.statuses(1) == [OK]
+
+
 def test_an_answer_to_a_younger_packet_makes_the_pdc_go_back_once(bench: Bench) -> None:
     bench.cut_off()
     bench.post(bench.add(), bench.add(), bench.add())
@@ -371,7 +398,7 @@ def test_an_error_before_the_failure_stays_the_status_of_its_request(bench: Benc
     assert bench.here(Counter.FAILED_PDCS) == 1
 
 
-@pytest.mark.parametrize("code", [NackCode.INV_DPDCID, NackCode.GTD_RESP_UNAVAIL, NackCode.PDC_HDR_MISMATCH, 0x77])
+@pytest.mark.parametrize("code", [NackCode.GTD_RESP_UNAVAIL, NackCode.PDC_HDR_MISMATCH, NackCode.CLOSING_IN_ERR])
 def test_a_nack_that_promises_nothing_fails_the_pdc(bench: Bench, code: int) -> None:
     bench.cut_off()
     bench.post(bench.add(), bench.add())
@@ -379,6 +406,32 @@ def test_a_nack_that_promises_nothing_fails_the_pdc(bench: Bench, code: int) -> 
     bench.say(is_control=True, nack_code=code, psn=FIRST_PSN + 1)
     assert bench.statuses(2) == [FAILED] * 2
     assert (bench.here(Counter.TIMEOUTS), bench.here(Counter.FAILED_PDCS)) == (0, 1)
+
+
+def test_a_target_disowns_only_a_pdc_that_it_has_answered(bench: Bench) -> None:
+    bench.cut_off()
+    bench.post(bench.add())
+    bench.sent(1)
+    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID)
+    assert (bench.here(Counter.DROPPED_RESPONSE), bench.here(Counter.FAILED_PDCS)) == (1, 0)
+    bench.say(return_code=ReturnCode.NO_MATCH)
+    assert bench.statuses(1) == [ReturnCode.NO_MATCH]
+    bench.post(bench.add(context=0))
+    bench.sent(2)
+    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID, psn=FIRST_PSN + 1)
+    assert bench.statuses(1) == [FAILED]
+    assert (bench.here(Counter.NACKS_RECEIVED), bench.here(Counter.FAILED_PDCS)) == (1, 1)
+
+
+@pytest.mark.parametrize("code", [0x77, 0, NackCode.NEW_START_PSN, NackCode.TRIMMED])
+def test_a_nack_with_a_code_that_says_nothing_here_is_dropped(bench: Bench, code: int) -> None:
+    bench.cut_off()
+    bench.post(bench.write(1))
+    bench.sent(1)
+    bench.say(is_control=True, nack_code=code)
+    assert (bench.here(Counter.DROPPED_RESPONSE), bench.here(Counter.NACKS_RECEIVED)) == (1, 0)
+    bench.say()
+    assert bench.statuses(1) == [OK]
 
 
 def test_other_peers_and_contexts_proceed_while_a_peer_is_silent(bench: Bench) -> None:

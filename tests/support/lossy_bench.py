@@ -82,10 +82,12 @@ class Bench:
         return [frame.header for frame in decoded if isinstance(frame, DecodedFrame)]
 
     def say(self, **fields: Any) -> None:
-        """Let a hand-made answer reach the initiator now, as if from the target."""
+        """Let a hand-made answer reach the initiator now, as if from the target: to the first packet or ``psn``."""
+        psn = fields.get("psn", FIRST_PSN)
         header = FrameHeader(**{
-            "mac": self.pair.initiator.mac, "ip": self.pair.initiator.ip, "is_request": False, "psn": FIRST_PSN,
-            "cack_psn": FIRST_PSN - 1, "opcode": 1, "return_code": OK, **fields,
+            "mac": self.pair.initiator.mac, "ip": self.pair.initiator.ip, "is_request": False, "psn": psn,
+            "cack_psn": FIRST_PSN - 1, "opcode": 1, "return_code": OK, "message_id": (psn - FIRST_PSN) & 0xFFFF,
+            "job_id": self.pair.remote.job_id, **fields,
         })  # fmt: skip
         frame = encode(header, b"", self.pair.target.mac, fields.get("ip", self.pair.target.ip))
         self.pair.initiator.device.deliver(frame, 0)  # type: ignore[attr-defined]

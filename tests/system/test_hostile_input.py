@@ -155,7 +155,7 @@ def test_random_descriptors_complete_and_write_only_where_granted(device_pair: P
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_answers_are_dropped_or_reported_and_written_only_to_the_result(device_pair: Pair, seed: int) -> None:
-    """A target that answers nonsense: the right psn, any code, any amount of data."""
+    """A target that answers nonsense: the right psn and message, any code, any amount of data."""
     pair = device_pair
     region = pair.memory(SIZE)
     samples = [decode(frame) for frame in sample_frames(pair)]
@@ -174,6 +174,7 @@ def test_random_answers_are_dropped_or_reported_and_written_only_to_the_result(d
         header = liar.header(
             mac=pair.initiator.mac, ip=pair.initiator.ip, is_request=False, opcode=2 if data else 1, version=0,
             psn=answers[-1].header.psn + 1 + index, dpdcid=0, spdcid=generator.getrandbits(16),
+            message_id=answers[-1].header.message_id + 1 + index,
             return_code=generator.choice([0, 1, 1, 1, 2, 28, 63]), modified_length=generator.getrandbits(32),
         )  # fmt: skip
         pair.initiator.device.deliver(liar.frame(header, data), pair.network.now + 2000)  # type: ignore[attr-defined]

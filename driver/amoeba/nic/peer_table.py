@@ -1,6 +1,8 @@
 """The peer table of a NIC: each entry in use is one packet delivery context of it."""
 
 import secrets
+from functools import cached_property
+from hashlib import blake2b
 
 from amoeba_model.registers import PeerFlags
 
@@ -12,6 +14,9 @@ from amoeba.nic.registers import Registers
 __all__ = ["PeerTable"]
 
 _log = logger("nic.peers")
+_KEY_SIZE = 16
+_PSN_MASK = 0xFFFF_FFFF
+_PSN_RANGE = (1 << 31) - (1 << 17)
 
 
 class PeerTable:
@@ -21,7 +26,14 @@ class PeerTable:
         self._registers = registers
         self._numbers = FreeNumbers(range(registers.parameters.peers), "peer table entries")
         self._opened = 0
-        self._psn_origin: int | None = None
+        self._first_psns: dict[int, int] = {}
+        """Of the entries that have been opened, each one's last."""
+
+    @cached_property
+    def _key(self) -> bytes:
+        """Of the first psns. Not made before it is needed: only then are all NICs of the network known."""
+        rerun = self._registers.device.rerun
+        return secrets.token_bytes(_KEY_SIZE) if rerun is None else rerun.to_bytes(_KEY_SIZE, "little")
 
     @property
     def free(self) -> list[int]:
@@ -46,7 +58,7 @@ class PeerTable:
         self._registers.write("peers", "job_id", address.job_id)
         self._registers.write("peers", "pid_on_fep", address.pid_on_fep)
         self._registers.write("peers", "resource_index", address.resource_index)
-        self._registers.write("peers", "initial_psn", self._first_psn())
+        self._registers.write("peers", "initial_psn", self._first_psn(peer))
         # Source ports from the dynamic range spread flows over equal paths.
         self._registers.write("peers", "entropy", 0xC000 | (self._opened * 0x9E5) & 0x3FFF)
         self._registers.write("peers", "flags", PeerFlags.VALID)
@@ -61,17 +73,21 @@ class PeerTable:
         _log.info("peer %d: given up by the driver", peer)
         self._registers.write("peers", "fail", peer)
 
-    def _first_psn(self) -> int:
+    def _first_psn(self, peer: int) -> int:
         """Where the packet delivery context that is being opened begins.
 
-        Another number for every opening, so that no late answer of the entry's last user fits, and no opening of a
-        NIC that had this address before, whose packets a target would take this one's for. Random, therefore,
-        unless all NICs are simulated in this process: a simulation repeats itself.
+        Another number for every opening, so that no late answer of the entry's last user fits, and that nobody can
+        tell from others: a hash of their count under a key of this NIC's (as RFC 6528 does for TCP). It lies between
+        2**31 and 2**32 - 2**17 behind the entry's last one, since a target takes what begins up to 2**16 packets
+        before those that it has had for older ones. The key is random, unless all NICs are simulated in this process:
+        a simulation repeats itself.
         """
-        if self._psn_origin is None:
-            rerun = self._registers.device.rerun
-            self._psn_origin = secrets.randbits(32) if rerun is None else rerun * 0x85EB_CA6B
-        return self._psn_origin + self._opened * 0x9E37_79B1 & 0xFFFF_FFFF
+        digest = blake2b(self._opened.to_bytes(8, "little"), key=self._key, digest_size=8).digest()
+        number = int.from_bytes(digest, "little")
+        last = self._first_psns.get(peer)
+        psn = number & _PSN_MASK if last is None else last + (1 << 31) + number % _PSN_RANGE & _PSN_MASK
+        self._first_psns[peer] = psn
+        return psn
 
     def close(self, peer: int) -> None:
         """Invalidate an entry and give it back. Nothing may be outstanding on it."""

@@ -257,6 +257,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             responses.answer_open.eq(peers.answer_open),
             responses.answer_psn.eq(peers.answer_psn),
             responses.answer_ip.eq(peers.answer_ip),
+            responses.answer_job.eq(peers.answer_job),
             responses.answer_state.eq(peers.answer_state),
             peers.answered.eq(responses.answered),
             peers.answered_index.eq(responses.answered_index),

@@ -53,9 +53,9 @@ class PeerTable(wiring.Component):
         that of the next new packet.
     sent : in; sent_index, sent_psn : in
         Pulse: ``sent_psn`` is the next psn of that PDC.
-    answer_index : in; answer_open, answer_psn, answer_ip, answer_state : out
+    answer_index : in; answer_open, answer_psn, answer_ip, answer_job, answer_state : out
         For an answer, one cycle after ``answer_index``: whether the PDC was ever opened, the next psn to send, the
-        peer's IP address, and ANSWERED.
+        peer's IP address and job, and ANSWERED.
     answered : in; answered_index, answered_state : in
         Pulse: the new ANSWERED of that PDC.
     resend_index : in; resend_oldest, resend_end : out
@@ -88,6 +88,7 @@ class PeerTable(wiring.Component):
                 "answer_open": Out(1),
                 "answer_psn": Out(32),
                 "answer_ip": Out(32),
+                "answer_job": Out(24),
                 "answer_state": Out(ANSWERED),
                 "answered": In(1),
                 "answered_index": In(index),
@@ -164,6 +165,7 @@ class PeerTable(wiring.Component):
             answer_psn.addr.eq(self.answer_index),
             answer_state.addr.eq(self.answer_index),
             self.answer_ip.eq(answer_peer.data.ip),
+            self.answer_job.eq(answer_peer.data.job_id),
             self.answer_psn.eq(answer_psn.data),
             self.answer_state.eq(answer_state.data),
             resend_end.addr.eq(self.resend_index),

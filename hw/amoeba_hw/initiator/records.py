@@ -24,9 +24,9 @@ __all__ = [
     "fetched_descriptor",
 ]
 
-GENERATION_BITS = 4
+GENERATION_BITS = 16
 """A context's generation changes when it is disabled; what an earlier generation began is not completed. An answer
-would have to be late by 16 times disabling its context to be taken for a newer one."""
+would have to be late by 65,536 times disabling its context to be taken for a newer one."""
 
 FETCH_COMMAND = data.StructLayout(
     {"context": 8, "generation": GENERATION_BITS, "index": 16, "count": 3, "address": 64}

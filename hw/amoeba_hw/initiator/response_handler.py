@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ReturnCode
 
 from amoeba_hw.initiator.fork import Fork
@@ -34,16 +35,6 @@ _DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64,
 _ROUTE = data.StructLayout({"forward": 1})
 _ROUTES = 16
 
-_AFTER_A_WHILE = (
-    NackCode.NO_RESOURCE,
-    NackCode.NO_PKT_BUFFER,
-    NackCode.NO_SES_MSG_AVAIL,
-    NackCode.NO_GTD_DEL_AVAIL,
-    NackCode.PSN_OOR_WINDOW,
-)
-"""Refusals that pass: the packet is sent again later."""
-
-
 class ResponseHandler(wiring.Component):
     """Answers unanswered packets, in psn order per PDC, and sends the answers' data to the host.
 
@@ -73,8 +64,10 @@ class ResponseHandler(wiring.Component):
         A failed PDC takes no answers.
     storing : in; occupied : out
         As the peer table has them.
-    answer_index, answer_open, answer_psn, answer_ip, answer_state; answered, answered_index, answered_state
-        To and from the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE.
+    answer_index, answer_open, answer_psn, answer_ip, answer_job, answer_state
+        To and from the peer table.
+    answered, answered_index, answered_state, closed
+        To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE.
     log_read, log_peer, log_psn : out; log_entry : in
         To and from the packet log, which answers one cycle later.
     recover, recovery : out
@@ -105,6 +98,7 @@ class ResponseHandler(wiring.Component):
                 "answer_open": In(1),
                 "answer_psn": In(32),
                 "answer_ip": In(32),
+                "answer_job": In(24),
                 "answer_state": In(ANSWERED),
                 "answered": Out(1),
                 "answered_index": Out(index),
@@ -131,6 +125,10 @@ class ResponseHandler(wiring.Component):
         self._flushing = Signal()
         self._expected = Signal()
         """The answer is to an unanswered packet."""
+        self._meant = Signal()
+        """It has that one's message and job."""
+        self._anonymous = Signal()
+        """It has neither, as the answer to a CLOSE."""
         self._code = Signal(8)
         """The return code of the packet answered in this cycle, before anything else is held against it."""
         self._finished = Signal()
@@ -191,6 +189,10 @@ class ResponseHandler(wiring.Component):
         return [
             self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
             self._expected.eq(matches & ~failed),
+            self._meant.eq(
+                (header.job_id == self.answer_job) & (header.message_id == (header.psn - state.start_psn)[:16])
+            ),
+            self._anonymous.eq((header.job_id == 0) & (header.message_id == 0)),
         ]
 
     def _elaborate_step(self, m):
@@ -198,8 +200,11 @@ class ResponseHandler(wiring.Component):
         header, entry, state = self.responses.payload, self.log_entry, self._state
         own = Signal()
         covered = Signal()
+        meant = Signal()
         m.d.comb += [
             own.eq(header.psn == state.oldest_psn),
+            # A CLOSE is the only unanswered packet of its PDC.
+            meant.eq(header.is_control | Mux(entry.is_close, self._anonymous, self._meant)),
             # A difference of psns is signed.
             covered.eq(~(header.cack_psn - state.oldest_psn)[31] & ~entry.returns_data),
             self._finished.eq(1),
@@ -213,11 +218,10 @@ class ResponseHandler(wiring.Component):
                 self.answered.eq(~self._finished),
                 self._code.eq(ReturnCode.LOCAL_PDC_FAILED),
             ]
-        with m.Elif(~self._expected):
+        with m.Elif(~(self._expected & meant)):
             m.d.comb += self.count_dropped_response.eq(1)
         with m.Elif(header.is_control):
-            m.d.comb += self.count_nacks_received.eq(1)
-            self._elaborate_nack(m, own & entry.is_close)
+            self._elaborate_nack(m, entry.is_close)
         with m.Elif(own):
             m.d.comb += [
                 self.answered.eq(1),
@@ -234,20 +238,30 @@ class ResponseHandler(wiring.Component):
                 self.recovery.psn.eq(state.oldest_psn),
             ]
 
-    def _elaborate_nack(self, m, closes):
-        m.d.comb += self.recover.eq(1)
+    def _elaborate_nack(self, m, is_close):
+        ignored = Signal()
+        m.d.comb += [self.count_nacks_received.eq(1), self.recover.eq(1)]
         with m.Switch(self.responses.p.nack_code):
             with m.Case(NackCode.ROD_OOO):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.AT_ONCE)
-            with m.Case(*_AFTER_A_WHILE):
+            with m.Case(*sorted(PATIENT_NACKS)):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.LATER)
             with m.Case(NackCode.NO_PDC_AVAIL):
                 m.d.comb += self.recover.eq(0)
-            with m.Default():
+            with m.Case(NackCode.INV_DPDCID):
+                # A CLOSE of a PDC that the target does not know any more has been executed.
+                m.d.comb += [
+                    self.recovery.kind.eq(RecoveryKind.FAIL),
+                    self.recover.eq(self._state.established & ~is_close),
+                    self.answered.eq(is_close),
+                    ignored.eq(~self._state.established & ~is_close),
+                ]
+            with m.Case(*sorted(FATAL_NACKS)):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.FAIL)
-                # A PDC that the target does not know any more is closed.
-                with m.If(closes & (self.responses.p.nack_code == NackCode.INV_DPDCID)):
-                    m.d.comb += [self.recover.eq(0), self.answered.eq(1)]
+            with m.Default():
+                m.d.comb += [self.recover.eq(0), ignored.eq(1)]
+        with m.If(ignored):
+            m.d.comb += [self.count_nacks_received.eq(0), self.count_dropped_response.eq(1)]
 
     def _elaborate_status(self, m, own):
         """What the oldest packet's answer says: OK or what is wrong."""

@@ -1,6 +1,6 @@
 """Unexpected slots that drivers are done with."""
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -25,7 +25,8 @@ class SlotReleases(wiring.Component):
     i : SLOT_RELEASE stream
         One per cycle, never refused. Ignored for contexts and slots that do not exist.
     o : SLOT_RELEASE stream
-        The lowest slot of the lowest context; one every three cycles. What is on offer stays, whatever is forgotten.
+        The lowest slot of the context whose turn it is: of those that released some, the next above the last one; one
+        every three cycles. What is on offer stays, whatever is forgotten.
     """
 
     def __init__(self, contexts, slots):
@@ -44,14 +45,18 @@ class SlotReleases(wiring.Component):
         m = Module()
         offered = self.o.p
         context = Signal(range(self._contexts))
+        following = Signal.like(context)
         released = Signal(self._slots)
         m.d.comb += self.i.ready.eq(1)
+        turns = [index > context for index in range(self._contexts)]
+        for is_turn in ([1] * self._contexts, turns):  # the later wins: above the last one before all others
+            for index in reversed(range(self._contexts)):
+                with m.If(self._released[index].any() & is_turn[index]):
+                    m.d.comb += following.eq(index)
         with m.FSM(name="step"):
-            with m.State("CONTEXT"):
-                for index in reversed(range(self._contexts)):
-                    with m.If(self._released[index].any()):
-                        m.d.sync += context.eq(index)
-                        m.next = "SLOT"
+            with m.State("CONTEXT"), m.If(Cat(slots.any() for slots in self._released).any()):
+                m.d.sync += context.eq(following)
+                m.next = "SLOT"
             with m.State("SLOT"):
                 m.d.comb += released.eq(self._released[context])
                 m.d.sync += offered.context.eq(context)

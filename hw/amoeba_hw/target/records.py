@@ -30,7 +30,7 @@ __all__ = [
     "refuses",
 ]
 
-GENERATION_BITS = 4
+GENERATION_BITS = 16
 """A context's generation changes when it is disabled; room for events that an earlier one took is forgotten."""
 
 INCARNATION_BITS = 8

@@ -7,6 +7,7 @@ from amoeba_model.nic.peers import PSN_MASK, Peer
 from amoeba_model.nic.retransmitter import Retransmitter
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ReturnCode
 
 __all__ = ["ResponseHandler"]
@@ -16,16 +17,8 @@ _NACKS_RECEIVED = Counter.NACKS_RECEIVED.value
 _RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
 _CLOSE = DescriptorOpcode.CLOSE.value
 _OK = ReturnCode.OK.value
-_NOT_NOW = frozenset(
-    {
-        NackCode.NO_RESOURCE,
-        NackCode.NO_PKT_BUFFER,
-        NackCode.NO_SES_MSG_AVAIL,
-        NackCode.NO_GTD_DEL_AVAIL,
-        NackCode.PSN_OOR_WINDOW,
-    }
-)
 _PSN_HALF = 1 << 31
+_MESSAGE_ID_MASK = 0xFFFF
 
 
 class ResponseHandler:
@@ -49,8 +42,11 @@ class ResponseHandler:
             self._core.counters[_DROPPED_RESPONSE] += 1
             return None
         if header.is_control:
-            self._refuse(header, pdc, peer, younger_by, cycle)
+            self._refuse(header, pdc, peer, cycle)
             return peer
+        if not _is_meant(header, peer):
+            self._core.counters[_DROPPED_RESPONSE] += 1
+            return None
         if younger_by:
             younger_by -= self._acknowledge_before(header, pdc, peer, younger_by, cycle)
         if younger_by:
@@ -84,19 +80,29 @@ class ResponseHandler:
             peer.start_anew()
         self._results.conclude(pdc, peer, packet, code, payload, cycle)
 
-    def _refuse(self, header: FrameHeader, pdc: int, peer: Peer, younger_by: int, cycle: int) -> None:
+    def _refuse(self, header: FrameHeader, pdc: int, peer: Peer, cycle: int) -> None:
         """A NACK for an unanswered packet."""
-        self._core.counters[_NACKS_RECEIVED] += 1
         code = header.nack_code
+        counter = _NACKS_RECEIVED
         if code == NackCode.ROD_OOO:
             self._retransmitter.fill_gap(pdc, peer, header.psn)
-        elif code in _NOT_NOW:
+        elif code in PATIENT_NACKS:
             self._retransmitter.hold_back(peer, header.psn)
         elif code == NackCode.NO_PDC_AVAIL:
             pass  # one may be free by the time of the next timeout
-        elif code == NackCode.INV_DPDCID and not younger_by and peer.outstanding[0].request.opcode == _CLOSE:
+        elif code == NackCode.INV_DPDCID and peer.outstanding[0].request.opcode == _CLOSE:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
             self._retransmitter.answered(peer)
-        else:
+        elif code in FATAL_NACKS or (code == NackCode.INV_DPDCID and peer.target_pdc is not None):
             self._retransmitter.fail(pdc, peer)
+        else:
+            counter = _DROPPED_RESPONSE
+        self._core.counters[counter] += 1
+
+
+def _is_meant(header: FrameHeader, peer: Peer) -> bool:
+    """Whether an ACK has message and job of the packet that it names; a CLOSE, which is alone, has neither."""
+    if peer.outstanding[0].request.opcode == _CLOSE:
+        return not (header.message_id or header.job_id)
+    return header.job_id == peer.job_id and header.message_id == (header.psn - peer.start_psn) & _MESSAGE_ID_MASK
