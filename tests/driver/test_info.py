@@ -27,6 +27,7 @@ from amoeba import (
     OpFlags,
     ResourceMgmt,
     RxAttr,
+    TrafficClass,
     TxAttr,
     getinfo,
     open_fabric,
@@ -38,7 +39,8 @@ from sides import ALL_ACCESS, refused
 
 pytestmark = pytest.mark.parametrize("fabric", ["model"], indirect=True)
 
-FREE = Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_REMOTE_COMM | Caps.FI_SOURCE
+COMMUNITY = Caps.FI_LOCAL_COMM | Caps.FI_REMOTE_COMM
+FREE = Caps.FI_TRIGGER | Caps.FI_FENCE | COMMUNITY | Caps.FI_SOURCE
 DIRECTIONS = Caps.FI_READ | Caps.FI_WRITE | Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
 RECEIVING = Caps.FI_RECV | Caps.FI_MULTI_RECV
 EVERY_CAPABILITY = (
@@ -47,6 +49,7 @@ EVERY_CAPABILITY = (
     | RECEIVING
     | Caps.FI_RMA
     | Caps.FI_RMA_PMEM
+    | Caps.FI_RMA_EVENT
     | Caps.FI_ATOMIC
     | Caps.FI_MSG
     | Caps.FI_TAGGED
@@ -98,7 +101,8 @@ def test_what_a_type_cannot_do_is_answered_by_the_others(fabric):
     [
         (EpType.FI_EP_RDM, Caps(0)),
         (EpType.FI_EP_MSG, Caps.FI_SOURCE | Caps.FI_DIRECTED_RECV | Caps.FI_NAMED_RX_CTX),
-        (EpType.FI_EP_DGRAM, Caps.FI_RMA | Caps.FI_ATOMIC | DIRECTIONS | Caps.FI_NAMED_RX_CTX | Caps.FI_RMA_PMEM),
+        (EpType.FI_EP_DGRAM, Caps.FI_RMA | Caps.FI_ATOMIC | DIRECTIONS | Caps.FI_NAMED_RX_CTX
+         | Caps.FI_RMA_PMEM | Caps.FI_RMA_EVENT),
     ],
     ids=["FI_EP_RDM", "FI_EP_MSG", "FI_EP_DGRAM"],
 )
@@ -121,7 +125,7 @@ def test_the_message_names_the_endpoint_types_that_were_asked(fabric):
     [
         pytest.param(
             Caps.FI_RMA,
-            Caps.FI_RMA | Caps.FI_RMA_PMEM | DIRECTIONS | FREE,
+            Caps.FI_RMA | Caps.FI_RMA_PMEM | Caps.FI_RMA_EVENT | DIRECTIONS | FREE,
             id="without modifiers all directions are enabled",
         ),
         pytest.param(
@@ -131,7 +135,8 @@ def test_the_message_names_the_endpoint_types_that_were_asked(fabric):
         ),
         pytest.param(
             Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA,
-            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA | Caps.FI_RMA_PMEM | DIRECTIONS | FREE,
+            Caps.FI_MSG | Caps.FI_SEND | Caps.FI_RMA | Caps.FI_RMA_PMEM | Caps.FI_RMA_EVENT
+            | DIRECTIONS | FREE,
             id="modifiers of messages say nothing of memory",
         ),
         pytest.param(
@@ -145,9 +150,45 @@ def test_the_message_names_the_endpoint_types_that_were_asked(fabric):
 def test_requested_capabilities_are_granted(fabric, wanted, granted):
     info = fabric.getinfo(Info(caps=wanted))[0]
     assert info.caps == granted
-    assert info.tx_attr.caps | info.rx_attr.caps == granted & ~Caps.FI_REMOTE_COMM
+    assert info.tx_attr.caps | info.rx_attr.caps == granted & ~COMMUNITY
     assert not info.tx_attr.caps & (Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE | Caps.FI_SOURCE | RECEIVING)
     assert not info.rx_attr.caps & (Caps.FI_READ | Caps.FI_WRITE | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SEND)
+
+
+def test_naming_receive_contexts_is_what_senders_do(fabric):
+    """Programs ask for it in both attributes."""
+    wanted = Caps.FI_MSG | Caps.FI_NAMED_RX_CTX
+    info = fabric.getinfo(Info(caps=wanted, tx_attr=TxAttr(caps=wanted), rx_attr=RxAttr(caps=wanted)))[0]
+    assert Caps.FI_NAMED_RX_CTX in info.caps & info.tx_attr.caps
+    assert Caps.FI_NAMED_RX_CTX not in info.rx_attr.caps
+
+
+@pytest.mark.parametrize("tclass", [TrafficClass.FI_TC_LOW_LATENCY, TrafficClass.FI_TC_BULK_DATA], ids=tostr)
+def test_a_traffic_class_is_a_wish(fabric, tclass):
+    info = fabric.getinfo(Info(tx_attr=TxAttr(tclass=tclass), domain_attr=DomainAttr(tclass=tclass)))[0]
+    assert info.tx_attr.tclass is info.domain_attr.tclass is TrafficClass.FI_TC_UNSPEC
+
+
+@pytest.mark.parametrize(
+    ("api", "wanted", "granted"),
+    [
+        (version(1, 0), MrMode(0), MrMode.FI_MR_SCALABLE),
+        (version(1, 4), MrMode.FI_MR_BASIC, MrMode.FI_MR_BASIC),
+        (version(1, 5), MrMode(0), MrMode(0)),
+        (0, MrMode(0), MrMode(0)),
+    ],
+)
+def test_programs_of_before_release_1_5_are_told_a_mode(fabric, api, wanted, granted):
+    hints = Info(domain_attr=DomainAttr(mr_mode=wanted), fabric_attr=FabricAttr(api_version=api))
+    assert fabric.getinfo(hints)[0].domain_attr.mr_mode == granted
+
+
+def test_flags_that_an_endpoint_s_own_calls_have_are_granted_as_wanted(fabric):
+    sending, receiving = OpFlags.FI_INJECT | OpFlags.FI_COMPLETION, OpFlags.FI_MULTI_RECV | OpFlags.FI_COMPLETION
+    info = fabric.getinfo(Info(tx_attr=TxAttr(op_flags=sending), rx_attr=RxAttr(op_flags=receiving)))[0]
+    assert (info.tx_attr.op_flags, info.rx_attr.op_flags) == (sending, receiving)
+    with refused(Errno.FI_ENODATA, "RxAttr.op_flags"):
+        fabric.getinfo(Info(rx_attr=RxAttr(op_flags=OpFlags.FI_INJECT)))
 
 
 @pytest.mark.parametrize(
@@ -507,7 +548,8 @@ def test_an_info_prints_as_fi_info_prints_it(fabric):
     assert lines[:3] == [
         "fi_info:",
         "    caps: [ FI_MSG, FI_RMA, FI_TAGGED, FI_ATOMIC, FI_READ, FI_WRITE, FI_RECV, FI_SEND, FI_REMOTE_READ, "
-        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_RMA_PMEM, FI_REMOTE_COMM, FI_SOURCE, "
+        "FI_REMOTE_WRITE, FI_MULTI_RECV, FI_TRIGGER, FI_FENCE, FI_RMA_PMEM, FI_LOCAL_COMM, FI_REMOTE_COMM, "
+        "FI_RMA_EVENT, FI_SOURCE, "
         "FI_NAMED_RX_CTX, FI_DIRECTED_RECV ]",
         "    mode: [  ]",
     ]

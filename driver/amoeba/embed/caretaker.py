@@ -23,8 +23,8 @@ _ROUND = 64
 class Caretaker:
     """A thread that lets time pass on a network while nobody makes calls that do.
 
-    So what peers ask of the NIC is answered though the program computes, sleeps, or waits for something else. What the
-    driver does, such as reading long messages, still takes a call: with manual progress that is the program's part.
+    So what peers ask of the NIC is answered though the program computes, sleeps, or waits for something else. What
+    the driver does, such as reading long messages, still takes a call: that is the program's part of manual progress.
     """
 
     def __init__(self, network: UdpNetwork) -> None:
@@ -42,8 +42,9 @@ class Caretaker:
                     time.sleep(_ABSENCE if self.others else _ABSENCE - absent)
                     self._network.address  # noqa: B018  raises once it is closed
                     continue
-                if self._network.patience:
-                    select.select([self._network.outside], [], [], _GLANCE)
+                outside = self._network.outside
+                if self._network.patience and outside is not None:
+                    select.select([outside], [], [], _GLANCE)
                 if not self._take_turn():
                     time.sleep(_ABSENCE)
 

@@ -11,12 +11,15 @@ where these listen: an IPv4 address of their host, and a UDP port.
 ======================  ==========================================================================
 """
 
+import contextlib
 import os
 import select
 import socket
 import threading
+import time
 from typing import Self
 
+from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
 from amoeba_model.link_addresses import mac_of_link
 
@@ -31,6 +34,8 @@ __all__ = ["ProcessNic", "process_nic", "process_nic_settings"]
 
 _AUTOMATIC = 0
 """No thread of the program's."""
+_LAST_MOMENT = 0.2
+"""Seconds for what the NIC has in hand when it is closed."""
 _LONGEST = 0.05
 """Seconds of one rest: signals' handlers and other threads are heard of at least that often."""
 
@@ -89,8 +94,16 @@ class ProcessNic:
         """Close the NIC whoever uses it. Idempotent."""
         self._uses = 0
         _open[:] = [each for each in _open if each is not self]
+        self._finish()
         self.nic.close()
         self.network.close()
+
+    def _finish(self) -> None:
+        """Let the NIC do what it has in hand: a peer's last message is not answered otherwise, though it was read."""
+        deadline = time.monotonic() + _LAST_MOMENT
+        with contextlib.suppress(DeviceError, OSError):
+            while self.network.devices and not self.network.patience and time.monotonic() < deadline:
+                self.network.step(at_once=True)
 
     def move(self, port: int) -> None:
         """Be reached at this port, as long as nobody can know where the NIC is: no context of it is in use.

@@ -291,15 +291,17 @@ class Domain(DomainBase):
         From an Info it takes whatever is not given. ``tx_size``: descriptors under way, one or more for each
         operation (rounded up to 2**n, at least 16). ``rx_size``: entries about peers that may wait to be read, before
         peers must wait. ``op_flags`` with FI_COMPLETION: report all successes, also on a queue bound with
-        FI_SELECTIVE_COMPLETION. ``caps``: what may be begun, and which messages may come; without, all for which
-        queues are bound. With a queue and an address vector (FI_EP_MSG: an event queue) it is bound to them, to the
-        completion queue with ``cq_flags``, and enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or
-        ``rx_ctx_cnt`` makes one that must be bound to a shared transmit or receive context before.
+        FI_SELECTIVE_COMPLETION; those of an Info's ``rx_attr``, FI_MULTI_RECV among them, are for receives. ``caps``:
+        what may be begun, and which messages may come; without, all for which queues are bound. With a queue and an
+        address vector (FI_EP_MSG: an event queue) it is bound to them, to the completion queue with ``cq_flags``, and
+        enabled at once. An Info with FI_SHARED_CONTEXT as ``tx_ctx_cnt`` or ``rx_ctx_cnt`` makes one that must be
+        bound to a shared transmit or receive context before.
 
         With an Info of type FI_EP_RDM whose ``msg_order`` names orders, but none between messages and other
         operations, messages go beside RMA and atomics, and hold them up no more.
 
-        Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none.
+        Raises FI_EOPNOTSUPP for no type, FI_EINVAL for an event queue of other types or a handle that is none,
+        FI_EBADFLAGS for ``op_flags`` that cannot be a default.
         """
         self._check_open()
         if not isinstance(ep_type, Info):
@@ -307,6 +309,7 @@ class Domain(DomainBase):
         shared = isinstance(ep_type, Info) and ep_type.ep_attr.tx_ctx_cnt == FI_SHARED_CONTEXT
         shared_receives = isinstance(ep_type, Info) and ep_type.ep_attr.rx_ctx_cnt == FI_SHARED_CONTEXT
         request = ep_type.handle if isinstance(ep_type, Info) else None
+        receive_flags = ep_type.rx_attr.op_flags if isinstance(ep_type, Info) else OpFlags(0)
         lanes = isinstance(ep_type, Info) and has_lanes(ep_type.tx_attr.msg_order)
         if isinstance(ep_type, Info):
             wanted, receiving, ep_type = ep_type.tx_attr, ep_type.rx_attr, ep_type.ep_attr.type
@@ -333,6 +336,7 @@ class Domain(DomainBase):
             shared_receives=shared_receives,
         )
         try:
+            endpoint._take_receive_flags(receive_flags)
             if cq is not None:
                 endpoint.bind(cq, cq_flags)
             if av is not None:
@@ -393,11 +397,13 @@ class Domain(DomainBase):
 
     def srx_context(self, attr: RxAttr | int = DEFAULT_RX_SIZE) -> SharedReceiveContext:
         """Receives for several endpoints: see :class:`SharedReceiveContext`, whose ``rx_size`` and ``caps`` are given
-        or come from an RxAttr, of which ``caps`` of 0 are all."""
+        or come from an RxAttr, of which ``caps`` of 0 are all. Raises FI_EBADFLAGS for its ``op_flags``."""
         self._check_open()
-        if isinstance(attr, RxAttr):
-            return SharedReceiveContext(self, attr.size or DEFAULT_RX_SIZE, attr.caps or None)
-        return SharedReceiveContext(self, attr)
+        if not isinstance(attr, RxAttr):
+            return SharedReceiveContext(self, attr)
+        context = SharedReceiveContext(self, attr.size or DEFAULT_RX_SIZE, attr.caps or None)
+        context._take_receive_flags(attr.op_flags)
+        return context
 
     def queue_work(self, work: DeferredWork) -> None:
         """Do this when its counter has reached its threshold, or at once if it has: ``FI_QUEUE_WORK``.

@@ -35,6 +35,7 @@ from amoeba.fabric.endpoints.transmit import (
 )
 from amoeba.fabric.names import Service, find_node
 from amoeba.fabric.operations.operations import MAX_MESSAGE, TX_OP_FLAGS
+from amoeba.fabric.operations.receiving import RX_OP_FLAGS
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.event_ring import MOST_EVENTS
 from amoeba.nic.nic import Nic
@@ -65,12 +66,22 @@ _INITIATOR = Caps.FI_READ | Caps.FI_WRITE
 _TARGET = Caps.FI_REMOTE_READ | Caps.FI_REMOTE_WRITE
 _MODIFIERS = ((_MEMORY, _INITIATOR | _TARGET), (_MESSAGES, Caps.FI_SEND | Caps.FI_RECV))
 """In which directions the first are possible."""
-_DOMAIN_CAPS = Caps.FI_REMOTE_COMM
+_DOMAIN_CAPS = Caps.FI_LOCAL_COMM | Caps.FI_REMOTE_COMM
 _SECONDARY = _DOMAIN_CAPS | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_SOURCE
 """Free of charge: reported whether asked for or not."""
-_BOTH_WAYS = _MEMORY | _MESSAGES | Caps.FI_NAMED_RX_CTX | Caps.FI_RMA_PMEM
-_TX_CAPS = _BOTH_WAYS | _INITIATOR | Caps.FI_SEND | Caps.FI_TRIGGER | Caps.FI_FENCE
-_RX_CAPS = _BOTH_WAYS | _TARGET | Caps.FI_RECV | Caps.FI_MULTI_RECV | Caps.FI_DIRECTED_RECV | Caps.FI_SOURCE
+_OF_MEMORY = Caps.FI_RMA_EVENT
+"""Likewise, where peers reach memory: counters tell of what they do there."""
+_BOTH_WAYS = _MEMORY | _MESSAGES | Caps.FI_RMA_PMEM
+_TX_CAPS = _BOTH_WAYS | _INITIATOR | Caps.FI_SEND | Caps.FI_TRIGGER | Caps.FI_FENCE | Caps.FI_NAMED_RX_CTX
+_RX_CAPS = (
+    _BOTH_WAYS
+    | _TARGET
+    | _OF_MEMORY
+    | Caps.FI_RECV
+    | Caps.FI_MULTI_RECV
+    | Caps.FI_DIRECTED_RECV
+    | Caps.FI_SOURCE
+)
 _CAPS = _TX_CAPS | _RX_CAPS | _SECONDARY
 
 # Requests of an endpoint to one peer are executed by the target in order, RMA, atomics and messages alike. But the
@@ -101,6 +112,8 @@ _TAG_FORMAT = 0xAAAA_AAAA_AAAA_AAAA
 """FI_TAG_GENERIC: the application divides the 64 bits as it likes."""
 _DATA_SIZE = 8
 _UET_VERSION = 1
+_MODES_ARE_BITS = version(1, 5)
+"""The release since which ``mr_mode`` is a set of what registration asks of the application."""
 _DEFAULT_JOB = _DEFAULT_PID = 1
 
 
@@ -161,6 +174,7 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
         ),
         rx_attr=RxAttr(
             caps=_RX_CAPS,
+            op_flags=RX_OP_FLAGS,
             msg_order=_ORDER,
             total_buffered_recv=parameters.unexpected * parameters.payload,
             size=MOST_EVENTS,
@@ -229,7 +243,8 @@ def _datagrams(offered: Info, payload: int) -> Info:
         max_order_war_size=0,
         max_order_waw_size=0,
     )
-    return _without(offered, _MEMORY | _INITIATOR | _TARGET | Caps.FI_NAMED_RX_CTX | Caps.FI_RMA_PMEM, ep_attr)
+    memory = _MEMORY | _INITIATOR | _TARGET | _OF_MEMORY | Caps.FI_RMA_PMEM
+    return _without(offered, memory | Caps.FI_NAMED_RX_CTX, ep_attr)
 
 
 class _MismatchError(Exception):
@@ -289,6 +304,10 @@ def _capabilities(wanted: Caps, offered: Caps) -> Caps:
             raise _MismatchError(f"{offered!r}, wanted {wanted!r}: {wanted & directions!r} needs one of {primary!r}")
         if wanted & primary and not wanted & directions:
             wanted |= offered & directions
+    if wanted & _OF_MEMORY and not wanted & _MEMORY:
+        raise _MismatchError(f"{offered!r}, wanted {wanted!r}: {wanted & _OF_MEMORY!r} needs one of {_MEMORY!r}")
+    if wanted & _MEMORY and wanted & _TARGET:
+        wanted |= offered & _OF_MEMORY
     if wanted & Caps.FI_RMA_PMEM and not wanted & Caps.FI_RMA:
         raise _MismatchError(f"{offered!r}, wanted {wanted!r}: FI_RMA_PMEM needs FI_RMA")
     if wanted & Caps.FI_RMA:
@@ -296,6 +315,11 @@ def _capabilities(wanted: Caps, offered: Caps) -> Caps:
     if wanted & Caps.FI_RECV:
         wanted |= offered & Caps.FI_MULTI_RECV
     return wanted | offered & _SECONDARY
+
+
+def _receive_capabilities(wanted: Caps, offered: Caps) -> Caps:
+    """Likewise; FI_NAMED_RX_CTX is what senders do, and programs name it here, too."""
+    return _capabilities(wanted & ~Caps.FI_NAMED_RX_CTX, offered)
 
 
 def _transmit_size(wanted: int, most: int) -> int:
@@ -370,6 +394,7 @@ _RULES: dict[type, dict[str, Rule]] = {
         "caps": _all_of,
         "mode": _whatever,
         "max_err_data": _at_most,
+        "tclass": _whatever,
         "mr_cnt": _at_most,
     },
     EpAttr: {
@@ -392,9 +417,10 @@ _RULES: dict[type, dict[str, Rule]] = {
         "size": _transmit_size,
         "iov_limit": _at_most,
         "rma_iov_limit": _at_most,
+        "tclass": _whatever,
     },
     RxAttr: {
-        "caps": _capabilities,
+        "caps": _receive_capabilities,
         "mode": _whatever,
         "op_flags": _some_of,
         "msg_order": _all_of,
@@ -429,6 +455,13 @@ def _narrow_transmit(offered: TxAttr, wanted: TxAttr) -> TxAttr:
     return dataclasses.replace(granted, size=size, iov_limit=limit, rma_iov_limit=limit)
 
 
+def _of_its_time(granted: DomainAttr, wanted: Info) -> DomainAttr:
+    """fi_mr(3): before release 1.5 no mode was none of those that there are; who names none gets FI_MR_SCALABLE."""
+    if 0 < wanted.fabric_attr.api_version < _MODES_ARE_BITS and wanted.domain_attr.mr_mode == MrMode(0):
+        return dataclasses.replace(granted, mr_mode=MrMode.FI_MR_SCALABLE)
+    return granted
+
+
 def _match(offered: Info, hints: Info | None) -> Info:
     """What of an offer is granted by these hints, None meaning all of it. Raises _MismatchError."""
     wanted = _or_default(hints)
@@ -449,7 +482,7 @@ def _match(offered: Info, hints: Info | None) -> Info:
         tx_attr=_narrow_transmit(tx_attr, wanted.tx_attr),
         rx_attr=_narrow(rx_attr, wanted.rx_attr),
         ep_attr=_narrow(offered.ep_attr, wanted.ep_attr),
-        domain_attr=_narrow(offered.domain_attr, wanted.domain_attr),
+        domain_attr=_of_its_time(_narrow(offered.domain_attr, wanted.domain_attr), wanted),
         fabric_attr=_narrow(offered.fabric_attr, wanted.fabric_attr),
     )
 

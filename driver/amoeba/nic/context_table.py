@@ -78,6 +78,18 @@ class ContextTable:
         free.remove(context)
         return context
 
+    def take_last(self) -> int:
+        """The free context with the highest number: for what peers do not address, so that endpoints have low ones.
+
+        Raises FI_ENOSPC when there is none.
+        """
+        self.reclaim()
+        if not self.free:
+            raise fabric_error(Errno.FI_ENOSPC, f"all {self._total} endpoint contexts are in use")
+        context = max(self.free)
+        self.free.remove(context)
+        return context
+
     def take_block(self, count: int) -> int:
         """So many contexts side by side that nobody uses; returns the first. Raises FI_ENOSPC when there are none."""
         self.reclaim()

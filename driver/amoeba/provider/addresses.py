@@ -113,6 +113,8 @@ class Addresses:
     def _name(self, fid: Fid) -> SockAddr:
         if not hasattr(fid.thing, "getname"):
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"a {fid.fclass.name} has no name")
+        if fid.fclass is FidClass.PEP:
+            fid.thing.reserve()
         name = fid.thing.getname()
         return SockAddr.of(name) if isinstance(name, bytes) else SockAddr(*name)
 
@@ -172,7 +174,11 @@ class Addresses:
         endpoint = self._connected(ep)
         if flags:
             raise fabric_error(Errno.FI_EBADFLAGS, f"shutting down has no flags, got {flags:#x}")
-        endpoint.shutdown()
+        try:
+            endpoint.shutdown(report=True)  # programs wait for it
+        except FabricError as error:
+            if error.fi_errno != Errno.FI_ENOTCONN or not endpoint.was_connected:
+                raise  # the peer may have been first
 
 
 def _known(data: bytes) -> bytes:

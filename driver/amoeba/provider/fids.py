@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.fabric.constants import OpFlags
 from amoeba.fabric.endpoints.transmit import Posting
 from amoeba.fabric.operations.receiving import ReceiveOperations
 
@@ -85,6 +86,8 @@ class Fids:
         """Of those, what operations are posted through."""
         self.receiving: dict[int, ReceiveOperations] = {}
         """Of those, what receives."""
+        self.triggering: set[int] = set()
+        """Of ``posting``, those whose operations wait for counters if no flags say otherwise."""
 
     def add(self, fclass: FidClass, thing: Any, context: int = 0, held: Iterable[Fid] = ()) -> Fid:
         """A new one. Raises FI_ENOMEM."""
@@ -96,6 +99,7 @@ class Fids:
         self._by_thing[id(thing)] = fid
         if isinstance(thing, Posting):
             self.posting[address] = thing
+            self.note_flags(fid)
         if isinstance(thing, ReceiveOperations):
             self.receiving[address] = thing
         held = tuple(held)
@@ -103,6 +107,13 @@ class Fids:
             fid.hold(*held)
             fid.api_version = held[0].api_version
         return fid
+
+    def note_flags(self, fid: Fid) -> None:
+        """The endpoint's ``op_flags`` may have changed."""
+        if fid.address in self.posting and fid.thing.op_flags & OpFlags.FI_TRIGGER:
+            self.triggering.add(fid.address)
+        else:
+            self.triggering.discard(fid.address)
 
     def get(self, address: int, *classes: FidClass) -> Fid:
         """The object of one of these classes, or of any if none is named."""
@@ -127,6 +138,7 @@ class Fids:
         self._by_thing.pop(id(fid.thing), None)
         self.posting.pop(fid.address, None)
         self.receiving.pop(fid.address, None)
+        self.triggering.discard(fid.address)
         for held in fid.held:
             held.uses -= 1
         fid.held.clear()

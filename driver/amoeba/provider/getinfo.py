@@ -15,7 +15,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.embed import Memory
 from amoeba.embed.process_nic import process_nic_settings
 from amoeba.fabric.attributes import FabricAttr, Info, version
-from amoeba.fabric.constants import InfoFlags, Progress, Threading
+from amoeba.fabric.constants import InfoFlags, MrMode, Progress, Threading
 from amoeba.fabric.info import PROVIDER, PROVIDER_VERSION, offers, select
 from amoeba.nic.nic import Nic
 from amoeba.provider.infos import Infos
@@ -79,16 +79,21 @@ class GetInfo:
 
     def _answers(self, hints: Info | None, api: int) -> list[Info]:
         """Calls of C's come one at a time, so any threads may make them, whatever the progress."""
-        threading = None
-        if hints is not None:
-            threading = hints.domain_attr.threading
-            hints = dataclasses.replace(
-                hints,
-                fabric_attr=dataclasses.replace(
-                    hints.fabric_attr, prov_name=None, prov_version=0, api_version=min(api, version(1, 17))
-                ),
-                domain_attr=dataclasses.replace(hints.domain_attr, threading=Threading.FI_THREAD_UNSPEC),
-            )
+        hints = Info() if hints is None else hints
+        threading = hints.domain_attr.threading
+        # Programs that are prepared for virtual addresses use offsets where none are needed, and some always do.
+        modes, vector = hints.domain_attr.mr_mode, hints.domain_attr.av_type
+        hints = dataclasses.replace(
+            hints,
+            fabric_attr=dataclasses.replace(
+                hints.fabric_attr, prov_name=None, prov_version=0, api_version=min(api, version(1, 17))
+            ),
+            domain_attr=dataclasses.replace(
+                hints.domain_attr,
+                threading=Threading.FI_THREAD_UNSPEC,
+                mr_mode=modes if modes & MrMode.FI_MR_BASIC else modes & ~MrMode.FI_MR_VIRT_ADDR,
+            ),
+        )
         fabric = self._process.opened
         nics: Sequence[Nic] = (_unopened(),) if fabric is None else fabric.nics
         progress: tuple[Progress, ...] = (Progress.FI_PROGRESS_MANUAL, Progress.FI_PROGRESS_AUTO)
@@ -99,7 +104,11 @@ class GetInfo:
             dataclasses.replace(
                 info,
                 fabric_attr=dataclasses.replace(info.fabric_attr, api_version=api),
-                domain_attr=dataclasses.replace(info.domain_attr, threading=threading or Threading.FI_THREAD_SAFE),
+                domain_attr=dataclasses.replace(
+                    info.domain_attr,
+                    threading=threading or Threading.FI_THREAD_SAFE,
+                    av_type=vector,  # there are both: who leaves it open may go on doing so
+                ),
             )
             for info in found
         ]

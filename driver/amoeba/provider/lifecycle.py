@@ -106,6 +106,7 @@ class Lifecycle:
 
     def _set_flags(self, fid: Fid, arg: Any) -> None:
         fi_control(fid.thing, Control.FI_SETOPSFLAG, self._int(arg, "uint64_t *")[0])
+        self._fids.note_flags(fid)
 
     def _alias(self, fid: Fid, arg: Any) -> None:
         wanted = self._int(arg, "struct fi_alias *")

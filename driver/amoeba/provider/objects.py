@@ -246,10 +246,12 @@ class Objects:
             _no_flags(attr.flags, "a counter")
             enumerated(CntrEvents, attr.events)
             wait_obj, wait_set = self._waiting(attr.wait_obj, attr.wait_set)
+        # programs wait for counters that they opened with FI_WAIT_NONE, too
+        own = WaitObj.FI_WAIT_UNSPEC if wait_obj is WaitObj.FI_WAIT_NONE else wait_obj
         self._open(
             out,
             FidClass.CNTR,
-            lambda: owner.cntr_open(wait_obj, None if wait_set is None else wait_set.thing),
+            lambda: owner.cntr_open(own, None if wait_set is None else wait_set.thing),
             context,
             (parent,) if wait_set is None else (parent, wait_set),
             QueueSettings(wait_obj),
@@ -305,7 +307,7 @@ class Objects:
         self._open(
             out,
             FidClass.RX_CTX,
-            lambda: parent.thing.rx_context(index, rx_size=wanted.size or None),
+            lambda: parent.thing.rx_context(index, rx_size=wanted.size or None, op_flags=wanted.op_flags),
             context,
             (parent,),
         )

@@ -273,9 +273,8 @@ class Queues:
             counter.seterr(value)
 
     def cntr_wait(self, cntr: int, threshold: int, timeout: int) -> int:
-        fid = self._fids.get(cntr, FidClass.CNTR)
-        counter, settings = fid.thing, fid.more
-        if self._process.automatic or settings.wait_obj is WaitObj.FI_WAIT_NONE:
+        counter = self._fids.thing(cntr, FidClass.CNTR)
+        if self._process.automatic:
             counter.wait(threshold, seconds(timeout))
             return 0
         errors = counter.readerr()

@@ -21,6 +21,8 @@ __all__ = ["SIZE", "SockAddr"]
 _FAMILY = struct.Struct("=H")
 _REST = struct.Struct(">H4sQ")
 SIZE = _FAMILY.size + _REST.size
+_ANY_CONTEXTS = 256
+"""Of an address that says but host and port: the endpoint there may be a scalable one."""
 _JOB = _PROCESS = 1
 """Of a process that chose nothing."""
 
@@ -54,7 +56,8 @@ class SockAddr:
         if link is None:
             raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"{found} does not follow from where its process listens")
         job, process = found.job_id ^ _JOB, found.pid_on_fep ^ _PROCESS
-        endpoint = (((found.contexts - 1) << 24 | job) << 12 | process) << 12 | found.resource_index
+        contexts = 1 if found.contexts == _ANY_CONTEXTS else found.contexts
+        endpoint = (((contexts - 1) << 24 | job) << 12 | process) << 12 | found.resource_index
         return cls(*link, endpoint)
 
     def address(self) -> bytes:
@@ -63,7 +66,8 @@ class SockAddr:
         if self.endpoint >> 56 or link_of(mac, ip.to_bytes(4, "big")) is None:
             raise fabric_error(Errno.FI_EINVAL, f"no endpoint can be at {self}")
         context, process = self.endpoint & 0xFFF, self.endpoint >> 12 & 0xFFF
-        job, contexts = self.endpoint >> 24 & 0xFFFFFF, (self.endpoint >> 48) + 1
+        job = self.endpoint >> 24 & 0xFFFFFF
+        contexts = (self.endpoint >> 48) + 1 if self.endpoint else _ANY_CONTEXTS
         return EndpointAddress(mac, ip, job ^ _JOB, process ^ _PROCESS, context, contexts).pack()
 
     def __str__(self) -> str:

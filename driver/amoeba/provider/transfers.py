@@ -94,7 +94,7 @@ class Transfers:
         self._ffi, self._null = ffi, ffi.NULL
         self._memory, self._fids, self._vectors, self._triggers = memory, fids, vectors, triggers
         self._cast, self._buffer, self._bytes = ffi.cast, ffi.buffer, ffi.typeof("char *")
-        self._posting, self._receiving = fids.posting, fids.receiving
+        self._posting, self._receiving, self._triggering = fids.posting, fids.receiving, fids.triggering
 
     def _view(self, address: int, length: int) -> Any:
         """Memory of C's in place."""
@@ -103,6 +103,10 @@ class Transfers:
         if not address or length > _MOST_BYTES:
             raise fabric_error(Errno.FI_EINVAL, f"expected memory, got {length} bytes at {address:#x}")
         return self._buffer(self._cast(self._bytes, address), length)
+
+    def _flags(self, ep: int, kind: int, flags: int) -> int:
+        """Those of a call with a ``struct``: its own, or of one that has none the endpoint's, as contexts go."""
+        return flags if kind & GIVEN or ep not in self._triggering else _TRIGGER
 
     def _poster(self, ep: int) -> Any:
         """What operations are posted through. Raises FI_EBADF, or FI_EOPNOTSUPP for what only receives."""
@@ -120,10 +124,12 @@ class Transfers:
     # fi_msg, fi_tagged
 
     def ep_send(
-        self, ep: int, kind: int, buf: int, length: int, data: int, peer: int, tag: int, context: int
+        self, ep: int, kind: int, buf: int, length: int, data: int, peer: int, tag: int, context: Any
     ) -> None:
         endpoint = self._posting.get(ep) or self._poster(ep)
         view = self._view(buf, length)
+        if ep in self._triggering:
+            context = self._triggers.of(context)
         if kind == TAGGED:
             endpoint.tsend(view, peer, tag, context=context)
         elif kind == 0:
@@ -143,7 +149,7 @@ class Transfers:
 
     def ep_sendmsg(self, ep: int, kind: int, msg: Any, flags: int) -> None:
         endpoint = self._poster(ep)
-        msg = self._vectors.message(self._memory.require(msg, "msg"), kind & TAGGED, flags)
+        msg = self._vectors.message(self._memory.require(msg, "msg"), kind & TAGGED, self._flags(ep, kind, flags))
         if kind == TAGGED | GIVEN:
             endpoint.tsendmsg(msg, OpFlags(flags))
         elif kind == GIVEN:
@@ -157,7 +163,7 @@ class Transfers:
         self, ep: int, kind: int, buf: int, length: int, peer: int, tag: int, ignore: int, context: int
     ) -> None:
         endpoint = self._receiving.get(ep) or self._receiver(ep)
-        view = self._view(buf, length)
+        view = self._view(buf, length) if buf else _EMPTY  # programs that expect nothing say so with any length
         if kind:
             endpoint.trecv(view, tag, ignore, src_addr=peer, context=context)
         else:
@@ -178,10 +184,12 @@ class Transfers:
     # fi_rma
 
     def ep_rma(
-        self, ep: int, kind: int, buf: int, length: int, data: int, peer: int, addr: int, key: int, context: int
+        self, ep: int, kind: int, buf: int, length: int, data: int, peer: int, addr: int, key: int, context: Any
     ) -> None:
         endpoint = self._posting.get(ep) or self._poster(ep)
         view = self._view(buf, length)
+        if ep in self._triggering:
+            context = self._triggers.of(context)
         if kind == WRITE:
             endpoint.write(view, peer, addr, key, context=context)
         elif kind == 0:
@@ -195,7 +203,7 @@ class Transfers:
 
     def ep_rmamsg(self, ep: int, kind: int, msg: Any, flags: int) -> None:
         endpoint = self._poster(ep)
-        msg = self._vectors.rma(self._memory.require(msg, "msg"), flags)
+        msg = self._vectors.rma(self._memory.require(msg, "msg"), self._flags(ep, kind, flags))
         if kind & GIVEN:
             (endpoint.writemsg if kind & WRITE else endpoint.readmsg)(msg, OpFlags(flags))
             return
@@ -218,12 +226,14 @@ class Transfers:
         key: int,
         datatype: int,
         op: int,
-        context: int,
+        context: Any,
     ) -> None:
         endpoint = self._posting.get(ep) or self._poster(ep)
         kind_of, what = operation(datatype, op)
         size = count * kind_of.size
         view = None if what is Op.FI_ATOMIC_READ else self._view(buf, size)
+        if ep in self._triggering:
+            context = self._triggers.of(context)
         if kind == FETCH:
             endpoint.fetch_atomic(view, self._view(result, size), peer, addr, key, what, kind_of, context=context)
         elif kind == 0:
@@ -249,7 +259,7 @@ class Transfers:
     ) -> None:
         endpoint = self._poster(ep)
         given, form = kind & GIVEN, kind & ~GIVEN
-        wanted = self._vectors.atomic(self._memory.require(msg, "msg"), flags)
+        wanted = self._vectors.atomic(self._memory.require(msg, "msg"), self._flags(ep, kind, flags))
         assert wanted.datatype is not None  # C always says
         compared = self._vectors.elements(compare, compare_count, wanted.datatype.size)
         results = self._vectors.elements(result, result_count, wanted.datatype.size)

@@ -137,7 +137,7 @@ class SharedReceives:
     def __init__(self, domain: ProtectionDomain, entries: int) -> None:
         self.shares: dict[int, Share] = {}
         """By number of the context that they are for, in the order in which these joined."""
-        self.context = context = Context(domain)
+        self.context = context = Context(domain, domain.nic.contexts.take_last())
         self.dispatch = context.open_events(
             entries,
             lambda ip, context: NO_SOURCE,

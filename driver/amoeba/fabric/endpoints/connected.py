@@ -146,14 +146,21 @@ class ConnectedEndpoint(Endpoint):
             self.enable()
         self._connection.accept(self._request, param)
 
-    def shutdown(self) -> None:
+    def shutdown(self, *, report: bool = False) -> None:
         """Disconnect: the peer gets FI_SHUTDOWN, this side no event: ``fi_shutdown``. Operations under way still end.
+
+        ``report``: this side gets FI_SHUTDOWN, too, as from libfabric's providers over TCP.
 
         Raises FI_ENOTCONN if it is not connected.
         """
         self._check_open()
         self._connection.destination()
-        self._connection.end()
+        self._connection.end(report=report)
+
+    @property
+    def was_connected(self) -> bool:
+        """Whether there was a connection, which has ended."""
+        return self._connection.ended
 
     def getpeer(self) -> bytes:
         """The peer's address, as its :meth:`getname` returns it: ``fi_getpeer``. Raises FI_ENOTCONN."""

@@ -172,6 +172,11 @@ class Connection:
         self.destination()
         return self._peer
 
+    @property
+    def ended(self) -> bool:
+        """There was one."""
+        return self._state is _State.ENDED
+
     def destination(self) -> int:
         """The peer's number, for an operation that is about to be posted. Raises FI_ENOTCONN if there is none."""
         if self._state is not _State.CONNECTED:
@@ -218,11 +223,13 @@ class Connection:
             with contextlib.suppress(FabricError):  # a peer that is gone is noticed when the queue is read
                 Note(Kind.ACCEPT, self._endpoint.getname(), param).send(lines)
 
-    def end(self) -> None:
-        """Hang up: the other side is told, this one is not."""
+    def end(self, *, report: bool = False) -> None:
+        """Hang up: the other side is told, and with ``report`` this one."""
         with contextlib.nullcontext() if self._queue is None else self._queue._changed:
             self._state = _State.ENDED
             self._hang_up()
+            if report:
+                self._report(EqEvent.FI_SHUTDOWN)
 
     # What the event queue does with it
 

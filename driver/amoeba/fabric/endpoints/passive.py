@@ -45,6 +45,8 @@ class PassiveEndpoint(FabricObject):
         self._eq: EventQueue | None = None
         self._address: SocketAddress = ("127.0.0.1", 0)
         self._listener: _Listener | None = None
+        self._reserved: socket.socket | None = None
+        """The socket of an address that has been taken, until it listens."""
         self._arrivals: set[_Arrival] = set()
         self._requests: set[ConnectionRequest] = set()
 
@@ -69,18 +71,45 @@ class PassiveEndpoint(FabricObject):
         FI_EADDRNOTAVAIL for what is no TCP address.
         """
         self._check_open()
-        if self._listener is not None:
+        if self._listener is not None or self._reserved is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, f"it listens at {self.getname()} already")
         resolve(address, passive=True)
         self._address = address
 
     def getname(self) -> SocketAddress:
-        """Where it listens: what peers give to ``connect``. Raises FI_EOPBADSTATE before :meth:`listen`."""
+        """Where it listens: what peers give to ``connect``. Raises FI_EOPBADSTATE before :meth:`listen` and
+        :meth:`reserve`."""
         self._check_open()
-        if self._listener is None:
+        bound = self._reserved if self._listener is None else self._listener.socket
+        if bound is None:
             raise fabric_error(Errno.FI_EOPBADSTATE, "a passive endpoint has a name once it listens")
-        host, port = self._listener.socket.getsockname()[:2]
+        host, port = bound.getsockname()[:2]
         return host, port
+
+    def reserve(self) -> None:
+        """Take the address at which it will listen, so that its name is known before. It stays as it is then.
+
+        Raises FI_EADDRINUSE and FI_EADDRNOTAVAIL if the address cannot be had.
+        """
+        self._check_open()
+        if self._reserved is not None or self._listener is not None:
+            return
+        family, resolved = resolve(self._address, passive=True)
+        bound = socket.socket(family)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(resolved)
+        except OSError as error:
+            bound.close()
+            raise self._not_there(error) from error
+        self._reserved = bound
+
+    def _not_there(self, error: OSError) -> FabricError:
+        """What to raise where its address cannot be had."""
+        in_use = error.errno == Errno.FI_EADDRINUSE
+        return fabric_error(
+            Errno.FI_EADDRINUSE if in_use else Errno.FI_EADDRNOTAVAIL, f"cannot listen at {self._address}: {error}"
+        )
 
     def getopt(self, level: int, optname: int) -> int:
         """FI_OPT_CM_DATA_SIZE: most bytes of ``param``. Raises FI_ENOPROTOOPT for anything else."""
@@ -107,15 +136,14 @@ class PassiveEndpoint(FabricObject):
             raise fabric_error(Errno.FI_ENOEQ, "bind an event queue before listen()")
         if self._listener is not None:
             raise fabric_error(Errno.FI_EOPBADSTATE, f"it listens at {self.getname()} already")
-        family, resolved = resolve(self._address, passive=True)
+        self.reserve()
+        listening, self._reserved = self._reserved, None
+        assert listening is not None
         try:
-            listening = socket.create_server(resolved, family=family, backlog=self.backlog)
+            listening.listen(self.backlog)
         except OSError as error:
-            in_use = error.errno == Errno.FI_EADDRINUSE
-            raise fabric_error(
-                Errno.FI_EADDRINUSE if in_use else Errno.FI_EADDRNOTAVAIL,
-                f"cannot listen at {self._address}: {error}",
-            ) from error
+            listening.close()
+            raise self._not_there(error) from error
         self._listener = _Listener(self, listening)
         self._eq._watch(self._listener)
 
@@ -158,6 +186,8 @@ class PassiveEndpoint(FabricObject):
         self._eq._report_connection(EqEvent.FI_CONNREQ, self, info, note.param)
 
     def _release(self) -> None:
+        if self._reserved is not None:
+            self._reserved.close()
         if self._listener is None or self._eq is None:
             return
         with self._eq._changed:

@@ -115,14 +115,17 @@ class ScalableEndpoint(FabricObject):
         self._open[context] = opened
         return opened
 
-    def rx_context(self, index: int, *, rx_size: int | None = None) -> "ReceiveContext":
+    def rx_context(
+        self, index: int, *, rx_size: int | None = None, op_flags: OpFlags = NO_FLAGS
+    ) -> "ReceiveContext":
         """Open a receive context; its size is the endpoint's if not given: ``fi_rx_context``.
 
-        Raises what :meth:`tx_context` does.
+        Raises what :meth:`tx_context` does, and FI_EBADFLAGS for ``op_flags`` that cannot be a default.
         """
         context = self._claim(index, self.rx_contexts, 0)
         opened = ReceiveContext(self, context, self._defaults[1] if rx_size is None else rx_size)
         self._open[context] = opened
+        opened._take_receive_flags(op_flags)
         return opened
 
     def enable(self) -> None:

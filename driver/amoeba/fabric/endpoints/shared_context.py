@@ -25,7 +25,7 @@ class SharedTransmitContext(FabricObject):
     def __init__(self, domain: "DomainBase", tx_size: int) -> None:
         domain._check_open()
         self.tx_size = tx_size
-        self._context = Context(domain.protection)
+        self._context = Context(domain.protection, domain.nic.contexts.take_last())
         self._ring = self._context.open_rings(tx_size)
         self._context.enable()
         super().__init__(domain)

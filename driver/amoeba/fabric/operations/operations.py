@@ -65,7 +65,7 @@ copied anyway.
 The calls that ask make a number of their flags by adding 0, which takes half the time that int() does: of all
 operators that flags have, addition alone is not Python.
 """
-TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE
+TX_OP_FLAGS = _ANY_OP_FLAGS | OpFlags.FI_COMMIT_COMPLETE | OpFlags.FI_INJECT
 """What an endpoint's ``op_flags`` may hold."""
 _REMOTE_CQ_DATA = int(OpFlags.FI_REMOTE_CQ_DATA)
 
@@ -169,7 +169,7 @@ class Operations(FabricObject):
         if int(flags) & ~int(TX_OP_FLAGS):
             raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {TX_OP_FLAGS!r}, got {flags!r}")
         self._op_flags = flags
-        self._default_bits = int(flags) & _INDIRECT
+        self._default_bits = int(flags) & (_INDIRECT | _INJECT)
         self._selective = self._selective_queue and not flags & OpFlags.FI_COMPLETION
 
     def _use_queue(self, selective: bool) -> None:

@@ -12,7 +12,7 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.endpoints.receiver import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.fabric.memory_region import MemoryRegion
-from amoeba.fabric.operations.checks import check_number, check_op_flags
+from amoeba.fabric.operations.checks import check_flags, check_number, check_op_flags
 from amoeba.fabric.operations.local_buffers import check_region, locals_of
 from amoeba.fabric.operations.operations import NO_FLAGS
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
     from amoeba.fabric.queues.completion import CompletionQueue
 
-__all__ = ["MAX_RECEIVE", "ReceiveOperations", "Receiving"]
+__all__ = ["MAX_RECEIVE", "RX_OP_FLAGS", "ReceiveOperations", "Receiving"]
 
 MAX_RECEIVE = (1 << 32) - 1
 """Most bytes of a receive's buffers."""
 _RECV = int(MrAccess.FI_RECV)
 _MORE = int(OpFlags.FI_MORE)
 _REPORT = int(OpFlags.FI_COMPLETION)
+RX_OP_FLAGS = OpFlags.FI_COMPLETION | OpFlags.FI_MULTI_RECV
+"""What ``op_flags`` of what receives may hold."""
 _MULTI = int(OpFlags.FI_MULTI_RECV)
 _PEEK = int(OpFlags.FI_PEEK)
 _CLAIM = int(OpFlags.FI_CLAIM)
@@ -64,6 +66,15 @@ class ReceiveOperations(FabricObject):
     _nic: Nic
     _receiver: Receiver | None = None
     """The receiving half of the endpoint."""
+    _receive_bits: int = 0
+    """Flags of receives whose call takes none in C: ``rx_attr.op_flags``."""
+
+    def _take_receive_flags(self, flags: OpFlags) -> None:
+        """Raises FI_EBADFLAGS for ``op_flags`` that cannot be a default."""
+        flags = check_flags(OpFlags, flags, "op_flags")
+        if flags & ~RX_OP_FLAGS:
+            raise fabric_error(Errno.FI_EBADFLAGS, f"op_flags can have {RX_OP_FLAGS!r}, got {flags!r}")
+        self._receive_bits = int(flags)
 
     def _check_receiving(self) -> None:
         """Raise FI_EOPBADSTATE before enable(), FI_ENOTCONN before there is a peer that one is needed for."""
@@ -103,7 +114,7 @@ class ReceiveOperations(FabricObject):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """Receive a message into buffers, one after the other."""
-        self._recv(Msg(iov, src_addr, desc, context), flags)
+        self._recv(Msg(iov, src_addr, desc, context), flags, self._receive_bits)
 
     def recvmsg(self, msg: Msg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`recvv`; ``msg.addr`` is the ``src_addr``.
@@ -140,7 +151,7 @@ class ReceiveOperations(FabricObject):
         flags: OpFlags = NO_FLAGS,
     ) -> None:
         """:meth:`trecv` into buffers, one after the other."""
-        self._recv(TaggedMsg(iov, src_addr, tag, ignore, desc, context), flags)
+        self._recv(TaggedMsg(iov, src_addr, tag, ignore, desc, context), flags, self._receive_bits)
 
     def trecvmsg(self, msg: TaggedMsg, flags: OpFlags = NO_FLAGS) -> None:
         """:meth:`trecvv`; ``msg.addr`` is the ``src_addr``. With other flags something else:
@@ -253,7 +264,9 @@ class ReceiveOperations(FabricObject):
         receives = self._receiving()
         receiver = self._receiver
         assert receiver is not None
-        bits = 0 if flags is NO_FLAGS else check_op_flags(flags)
+        bits = self._receive_bits
+        if flags is not NO_FLAGS:
+            bits |= check_op_flags(flags)
         if bits:
             _check_flags(bits, _RECEIVE_FLAGS)
         view = view_of(buf, writable=True)
@@ -283,9 +296,9 @@ class ReceiveOperations(FabricObject):
             receive.grants = ((address, length, True),)
         receives.post(receive, receiver.min_multi_recv, bits & _MORE)
 
-    def _recv(self, msg: Msg | TaggedMsg, flags: OpFlags) -> None:
+    def _recv(self, msg: Msg | TaggedMsg, flags: OpFlags, defaults: int = 0) -> None:
         receives = self._receiving()
-        bits = check_op_flags(flags)
+        bits = check_op_flags(flags) | defaults
         receive, buffers = self._checked_receive(msg, bits, _RECEIVE_FLAGS)
         self._recv_specially(receives, receive, buffers, bits)
 

@@ -1,0 +1,1 @@
+"""Programs of others, which know nothing of Amoeba: how they are had, built, and run."""
