@@ -1,0 +1,74 @@
+"""``amoeba fi-run`` and ``amoeba provider``: programs that were written for libfabric, on NICs of ours."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from amoeba.apps.launcher import CANNOT_START, NOT_FOUND, launch
+from amoeba.cli.common import readable_errors
+from amoeba.devices.devices import DEVICE_KINDS, is_kind
+from amoeba.embed.build import build
+from amoeba.fabric.info import PROVIDER
+
+__all__ = ["fi_run", "provider"]
+
+provider = typer.Typer(help="libfabric's provider, for programs that are written in C.", no_args_is_help=True)
+PASSING_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+"""Settings of a command whose arguments end with another command: what stands behind its name is that one's."""
+CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The program and its arguments.")]
+KindOption = Annotated[
+    str, typer.Option("--device", "-d", help=f"The NIC of each process: {', '.join(DEVICE_KINDS)} or pcie:ADDRESS.")
+]
+CountOption = Annotated[int, typer.Option("-n", min=1, max=64, help="So many processes at once.")]
+HostOption = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="This host's address, for NICs on other hosts.")
+]
+
+
+def fi_run(command: CommandArgument, device: KindOption = "model", n: CountOption = 1, host: HostOption = None) -> None:
+    """Run a program of libfabric's on NICs of ours, and end as it does: amoeba fi-run mpirun -n 2 ./program
+
+    The provider is built if need be, which takes cc and some seconds. Each process has a NIC of its own.
+    """
+    with readable_errors():
+        environment = {**_of_the_provider(), **of_the_nic(device, host)}
+    run(command, environment, n)
+
+
+@provider.command("build")
+def build_() -> None:
+    """Build libamoeba-fi.so, and say how programs find it."""
+    with readable_errors():
+        environment = _of_the_provider()
+    for name, value in environment.items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+def _of_the_provider() -> dict[str, str]:
+    """What libfabric is told. Raises FI_ENOSYS if the provider cannot be built here."""
+    from amoeba.provider.library import LIBRARY  # with cffi only, an extra
+
+    typer.echo("libamoeba-fi.so ...", err=True, nl=False)
+    path = Path(build(LIBRARY))
+    typer.echo(f"\r{path}", err=True)
+    return {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": PROVIDER}
+
+
+def of_the_nic(device: str, host: str | None) -> dict[str, str]:
+    """What the process' NIC is told: see :mod:`amoeba.embed.process_nic`. Exits with a usage error."""
+    if not is_kind(device):
+        known = f"{', '.join(DEVICE_KINDS)}, pcie:ADDRESS"
+        raise typer.BadParameter(f"{device!r} is none of {known}", param_hint="--device")
+    return {"AMOEBA_DEVICE": device, **({} if host is None else {"AMOEBA_HOST": host})}
+
+
+def run(command: list[str], environment: dict[str, str], count: int) -> None:
+    """Run it, and exit with its status."""
+    status = launch(command, environment, count)
+    if status == NOT_FOUND:
+        typer.echo(f"amoeba: there is no program {command[0]}, or it was not found", err=True)
+    elif status == CANNOT_START:
+        typer.echo(f"amoeba: {command[0]} cannot be started: it is no program, or it may not be", err=True)
+    raise typer.Exit(status)
