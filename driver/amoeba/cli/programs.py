@@ -27,7 +27,9 @@ HostOption = Annotated[
 ]
 
 
-def fi_run(command: CommandArgument, device: KindOption = "model", n: CountOption = 1, host: HostOption = None) -> None:
+def fi_run(
+    command: CommandArgument, device: KindOption = "model", n: CountOption = 1, host: HostOption = None
+) -> None:
     """Run a program of libfabric's on NICs of ours, and end as it does: amoeba fi-run mpirun -n 2 ./program
 
     The provider is built if need be, which takes cc and some seconds. Each process has a NIC of its own.

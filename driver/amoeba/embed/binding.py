@@ -10,7 +10,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
-from amoeba.embed.ending import finish_mpi
+from amoeba.embed.ending import arrange_the_end
 from amoeba.embed.turns import TURNS
 
 __all__ = ["Binding", "Status", "load"]
@@ -100,7 +100,7 @@ def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]
         importlib.import_module(entry).start(binding)
         if binding.missing:
             raise fabric_error(Errno.FI_ENOSYS, f"{entry} does not define {', '.join(sorted(binding.missing))}")
-        atexit.register(finish_mpi)
+        arrange_the_end()
     except BaseException as error:
         verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
         _say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose else repr(error)))

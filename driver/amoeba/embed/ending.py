@@ -12,15 +12,34 @@ from collections.abc import Callable, Iterator
 
 from amoeba.embed.turns import TURNS
 
-__all__ = ["at_end"]
+__all__ = ["arrange_the_end", "at_end"]
 
 _PATIENCE = 0.5
 """Seconds that the end of a process waits for calls of other threads, which may be asleep for good."""
 
 
+_functions: list[Callable[[], object]] = []
+
+
+def arrange_the_end() -> None:
+    """Have Python call what is to be done: before all that is to be called so far, such as what closes devices."""
+    atexit.unregister(_end)
+    atexit.register(_end)
+
+
 def at_end(function: Callable[[], object]) -> None:
-    """Call this when the process ends, before what was given earlier; what it raises is ignored."""
-    atexit.register(_call, function)
+    """Call this when the process ends, before what was given earlier; what it raises is ignored.
+
+    MPI finishes before all of it, as it may use what is closed here.
+    """
+    _functions.append(function)
+    arrange_the_end()
+
+
+def _end() -> None:
+    _finish_mpi()
+    while _functions:
+        _call(_functions.pop())
 
 
 def _call(function: Callable[[], object]) -> None:
@@ -40,7 +59,7 @@ def _turn() -> Iterator[None]:
             TURNS.__exit__()
 
 
-def finish_mpi() -> None:
+def _finish_mpi() -> None:
     """Have MPI finish while Python still can be called: mpi4py does so only when Python is gone."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():

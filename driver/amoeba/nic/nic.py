@@ -157,13 +157,14 @@ class Nic:
         self.device.close()
 
     def _tell_counters(self) -> None:
-        """What went wrong on the way: repeats, drops, refusals, peers that were given up."""
+        """What went wrong on the way: repeats, drops, refusals, peers that were given up. And all that there was."""
         try:
             counted = {counter.name: value for counter, value in self.counters().items() if value}
         except DeviceError:  # closed before, or gone
             return
         wrong = {name: value for name, value in counted.items() if name.startswith(_TELLING)}
         _log.debug("closing %s: %s", self.device.name, wrong or "nothing was repeated, dropped or refused")
+        _log.debug("counted by %s: %s", self.device.name, counted)
 
     def __repr__(self) -> str:
         return f"<Nic {self.device.name}>"
