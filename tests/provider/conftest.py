@@ -1,45 +1,16 @@
-"""The provider, built once, and programs in C that libfabric loads it into."""
+"""Programs in C that libfabric loads the provider into."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from amoeba import Errno, FabricError
-from support.programs.missing import MissingError, compiler
+from support.programs.fixtures import headers, provider_environment
 
 pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
 
+__all__ = ["headers", "provider_environment"]
+
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="session")
-def headers():
-    """Skips where libfabric's headers are not; the C compiler."""
-    try:
-        return compiler("rdma/fabric.h", "libfabric-dev")
-    except MissingError as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="session")
-def provider_environment(tmp_path_factory):
-    """With which libfabric's programs find the provider, and nothing else. Skips where it cannot be built."""
-    from amoeba.embed import build
-    from amoeba.provider.library import LIBRARY
-
-    cache = tmp_path_factory.mktemp("cache")
-    try:
-        path = build(LIBRARY, cache)
-    except FabricError as error:
-        if error.fi_errno != Errno.FI_ENOSYS:
-            raise
-        pytest.skip(str(error))
-    removed = ("AMOEBA_DEVICE", "AMOEBA_HOST", "AMOEBA_PORT", "AMOEBA_DEBUG", "AMOEBA_LOG")
-    kept = {name: value for name, value in os.environ.items() if name not in removed}
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return kept | {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": "amoeba", "PYTHONPATH": paths}
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,59 @@
+"""Fixtures of tests that run programs of others."""
+
+import os
+import sys
+from collections.abc import Callable
+
+import pytest
+from amoeba import Errno, FabricError
+
+from support.programs.missing import MissingError, compiler, program
+
+__all__ = ["headers", "host", "needs_program", "provider_environment"]
+
+
+@pytest.fixture(scope="session")
+def headers() -> str:
+    """The C compiler. Skips where libfabric's headers are not."""
+    try:
+        return compiler("rdma/fabric.h", "libfabric-dev")
+    except MissingError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def host() -> str:
+    """An address of this host's that no other worker uses: programs listen at ports that are always the same."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return f"127.0.1.{1 + int(worker)}"
+
+
+@pytest.fixture(scope="session")
+def provider_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """With which libfabric's programs find the provider, and nothing else. Skips where it cannot be built."""
+    from amoeba.embed import build
+    from amoeba.provider.library import LIBRARY
+
+    try:
+        path = build(LIBRARY, tmp_path_factory.mktemp("cache"))
+    except FabricError as error:
+        if error.fi_errno != Errno.FI_ENOSYS:
+            raise
+        pytest.skip(str(error))
+    removed = ("AMOEBA_DEVICE", "AMOEBA_HOST", "AMOEBA_PORT", "AMOEBA_DEBUG", "AMOEBA_LOG")
+    kept = {name: value for name, value in os.environ.items() if name not in removed}
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return kept | {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": "amoeba", "PYTHONPATH": paths}
+
+
+@pytest.fixture
+def needs_program() -> Callable[[str, str], str]:
+    """Where a program lies; skips the test, with its package, where there is none."""
+
+    def find(name: str, package: str) -> str:
+        try:
+            return program(name, package)
+        except MissingError as missing:
+            pytest.skip(str(missing))
+
+    return find
