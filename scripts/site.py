@@ -33,7 +33,7 @@ FACES = {
 CONTENTS = {
     "Tutorial": ["tutorial/remote-counter", "tutorial/hash-table", "tutorial/rtl"],
     "How to": ["how-to", "pcie", "faq"],
-    "APIs": ["libfabric", "ucp", "api/index"],
+    "APIs": ["libfabric", "ucp", "programs", "api/index"],
     "How it works": ["architecture", "life-of-an-atomic", "wire", "verification"],
     "Figures": ["benchmarks", "synthesis"],
     "Layouts": ["generated/registers", "generated/descriptors", "generated/completions", "generated/events",

@@ -119,7 +119,8 @@ def test_info_with_v_prints_every_attribute_and_what_the_device_is():
 
 def test_info_answers_hints():
     granted = run("info", "-v", "-c", "FI_RMA|FI_READ", "-t", "FI_EP_RDM").output.splitlines()
-    assert "    caps: [ FI_RMA, FI_READ, FI_TRIGGER, FI_FENCE, FI_RMA_PMEM, FI_LOCAL_COMM, FI_REMOTE_COMM, FI_SOURCE ]" in granted
+    caps = "FI_RMA, FI_READ, FI_TRIGGER, FI_FENCE, FI_RMA_PMEM, FI_LOCAL_COMM, FI_REMOTE_COMM, FI_SOURCE"
+    assert f"    caps: [ {caps} ]" in granted
     refused = run("info", "-c", "FI_RMA|FI_COLLECTIVE")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("error: FI_ENODATA: ")

@@ -1,4 +1,4 @@
-"""An MPI program: what its argument names, on every rank; it ends with an error if anything is not as it has to be."""
+"""An MPI program: what its argument names, on every rank; it ends with an error if anything is not right."""
 
 import sys
 
@@ -87,7 +87,7 @@ def accumulates():
 
 
 def fetches():
-    old, one, zero = np.full(1, -1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int64)
+    old, one = np.full(1, -1, np.int64), np.ones(1, np.int64)
     memory = np.zeros(1, np.int64)
     info = MPI.Info.Create({"which_accumulate_ops": "sum"})
     window = MPI.Win.Create(memory, disp_unit=8, info=info, comm=world)
@@ -162,7 +162,8 @@ def dynamic():
     window.Free()
 
 
-PARTS = {each.__name__: each for each in (collectives, messages, datatypes, accumulates, fetches, swaps, epochs, dynamic)}
+ALL = (collectives, messages, datatypes, accumulates, fetches, swaps, epochs, dynamic)
+PARTS = {each.__name__: each for each in ALL}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

@@ -37,10 +37,8 @@ def check(test, programs, host, environment, timeout):
         "AMOEBA_HOST": host, **{name: value for name, value in environment.items() if name == "AMOEBA_DEVICE"},
     }  # fmt: skip
     server, client = commands(test, programs, host)
-    if client is None:
-        ended = (run(server, environment, timeout),)
-    else:
-        ended = run_pair(server, client, environment, timeout)
+    alone = client is None
+    ended = (run(server, environment, timeout),) if alone else run_pair(server, client, environment, timeout)
     assert all(each.status == 0 for each in ended), "\n".join(map(str, ended))
 
 

@@ -9,7 +9,9 @@ LONG = {"many_operations", "opened_and_closed_often"}
 TESTS = re.findall(r"^static void test_(\w+)\(void\)", (Path(__file__).parent / "calls.c").read_text(), re.M)
 
 
-@pytest.mark.parametrize("test", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in TESTS])
+@pytest.mark.parametrize(
+    "test", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in TESTS]
+)
 def test_calls(run_calls, test):
     run_calls(test, timeout=200)
 

@@ -1,7 +1,6 @@
 """``amoeba fi-run`` and ``amoeba provider``: programs that were written for libfabric, on NICs of ours."""
 
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -52,9 +51,7 @@ def _of_the_provider() -> dict[str, str]:
     """What libfabric is told. Raises FI_ENOSYS if the provider cannot be built here."""
     from amoeba.provider.library import LIBRARY  # with cffi only, an extra
 
-    typer.echo("libamoeba-fi.so ...", err=True, nl=False)
-    path = Path(build(LIBRARY))
-    typer.echo(f"\r{path}", err=True)
+    path = build(LIBRARY, announce=lambda name: typer.echo(f"building {name}", err=True))
     return {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": PROVIDER}
 
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,12 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amoeba"
 
 
-def build(library: CLibrary, folder: Path | None = None) -> Path:
+def build(
+    library: CLibrary, folder: Path | None = None, announce: Callable[[str], object] = lambda name: None
+) -> Path:
     """Build a library, unless this was done before; returns its file, which has its name.
 
-    ``folder``: instead of :func:`cache_folder`.
+    ``folder``: instead of :func:`cache_folder`. ``announce``: told the name before it takes some seconds.
 
     Raises FI_ENOSYS, with what is missing and how to get it, if there is no C compiler, cffi, or Python as a shared
     library with its headers; FI_EINVAL, with the compiler's words, if it refuses the library's C; FI_EACCES if the
@@ -59,6 +61,7 @@ def build(library: CLibrary, folder: Path | None = None) -> Path:
     target = (folder or cache_folder()) / "lib" / key / library.name
     if target.is_file():
         return target
+    announce(library.name)
     with _writing(target.parent.parent) as work:
         unit = Path(work) / "library.c"
         unit.write_text(source)

@@ -40,7 +40,8 @@ class _Started:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.command = " ".join(command)
-        self._output = tempfile.TemporaryFile(mode="w+", errors="replace")  # a pipe could be full, and hold it up
+        # a pipe could be full, and hold it up
+        self._output = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115  open until its end
         self.process = subprocess.Popen(
             command,
             env={**os.environ, **environment},

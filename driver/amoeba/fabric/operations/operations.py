@@ -202,7 +202,7 @@ class Operations(FabricObject):
             check_number("addr", addr)
             check_number("key", key)
         defaults = 0 if overrides else self._default_bits & allowed
-        if not flags and flags.__class__ is OpFlags:
+        if not (flags or defaults & _INJECT) and flags.__class__ is OpFlags:
             return defaults, silent
         bits = (int(flags) if flags.__class__ is OpFlags else check_op_flags(flags)) | defaults
         if bits & ~allowed:

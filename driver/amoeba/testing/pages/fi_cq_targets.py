@@ -102,7 +102,7 @@ page.leave(
 page.leave(
     "COMPLETION FLAGS: FI_REMOTE_READ, FI_REMOTE_WRITE",
     "Peers' operations without data may be reported.",
-    "FI_RMA_EVENT is not claimed; counters tell of them: `fi_endpoint.operations_of_peers_are_counted`",
+    "Counters tell of them, which is what FI_RMA_EVENT means here: `fi_endpoint.operations_of_peers_are_counted`",
 )
 page.leave(
     "COMPLETION FLAGS: FI_MORE, FI_CLAIM, FI_MULTICAST",

@@ -162,7 +162,6 @@ page.leave(
     "[libfabric.md](libfabric.md#several-contexts-and-shared-ones)",
 )
 page.leave("max_err_data", "How much data errors have.", "Errors have none, and it is 0.")
-page.leave(
-    "auth_key, tclass", "Keys of jobs, traffic classes.", "There is one of each; hints for others are no match."
-)
+page.leave("auth_key", "Keys of jobs.", "There is none; hints for one are no match.")
+page.leave("tclass", "Traffic classes.", "A wish, which every NIC may hear: frames have one class, FI_TC_UNSPEC.")
 page.leave("RETURN VALUE", "0, or a negative errno.", "Errors are raised: [How C becomes Python](libfabric.md).")

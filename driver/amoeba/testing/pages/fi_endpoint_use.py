@@ -248,7 +248,7 @@ page.leave(
 page.leave(
     "fi_ep_bind: FI_REMOTE_READ, FI_REMOTE_WRITE",
     "These counters need FI_RMA_EVENT.",
-    "They need no capability here, and it is not claimed.",
+    "It is granted with FI_RMA and FI_ATOMIC whether asked for or not.",
 )
 page.leave(
     "fi_cancel",
@@ -271,7 +271,7 @@ page.leave(
     "FI_BUFFERED_RECV, FI_HMEM and FI_XPU are not offered: FI_ENOPROTOOPT.",
 )
 page.leave(
-    "fi_tc_dscp_set, fi_tc_dscp_get, tclass", "Traffic classes.", "Frames have one class; others are no match."
+    "fi_tc_dscp_set, fi_tc_dscp_get, tclass", "Traffic classes.", "Frames have one class, whatever hints wish for."
 )
 page.leave(
     "ENDPOINT ATTRIBUTES: Protocol, mem_tag_format, auth_key",
