@@ -58,7 +58,8 @@ def test_a_program_runs_with_the_provider_and_ends_as_it_does(cache):
 
 
 def test_several_processes_are_started(cache):
-    done = amoeba(cache, "fi-run", "-n", "3", sys.executable, "-c", "import os; print(os.environ['AMOEBA_RANK'])")
+    code = "import os; os.write(1, (os.environ['AMOEBA_RANK'] + '\\n').encode())"  # at once: they share the pipe
+    done = amoeba(cache, "fi-run", "-n", "3", sys.executable, "-c", code)
     assert sorted(done.stdout.split()) == ["0", "1", "2"]
 
 
