@@ -9,7 +9,10 @@ from amoeba.apps.perf import PerfPlan, run_plans, ucp_messages
 from amoeba.devices.bootstrap import Rendezvous
 from support.commands import ended, process
 
-TESTS = ["tag_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "stream_bw", "ucp_am_bw"]
+TESTS = {
+    "ucp": ["tag_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "stream_bw", "ucp_am_bw"],
+    "libfabric": ["rdm_pingpong", "rma_pingpong", "rdm_tagged_bw", "rma_bw", "rdm_atomic"],
+}
 
 
 def server(*arguments):
@@ -22,8 +25,10 @@ def port_of(started):
     return line.strip().rpartition(":")[2]
 
 
-def test_a_client_tells_the_server_of_another_process_what_to_do():
-    chosen = [option for test in TESTS for option in ("-t", test)]
+@pytest.mark.parametrize("api", TESTS)
+def test_a_client_tells_the_server_of_another_process_what_to_do(api):
+    tests = TESTS[api]
+    chosen = ["--api", api, *(option for test in tests for option in ("-t", test))]
     with server() as serving:
         client = ["perf", "127.0.0.1", "-p", port_of(serving), *chosen, "-s", 8, "-s", 5000, "-n", 12, "-w", 2]
         with process(*client, "--json") as asking:
@@ -32,10 +37,10 @@ def test_a_client_tells_the_server_of_another_process_what_to_do():
         status, _, errors = ended(serving)
     assert status == 0, errors
     facts = json.loads(output)
-    assert [(one["test"], one["size"]) for one in facts] == [(test, size) for test in TESTS for size in (8, 5000)]
+    assert [(one["test"], one["size"]) for one in facts] == [(test, size) for test in tests for size in (8, 5000)]
     assert all(one["verified"] and one["iterations"] == 12 for one in facts)
     assert all(one["cycles"] is None for one in facts), "clocks that also run while waiting measure no speed"
-    assert [line for line in errors.splitlines() if line.startswith("tag_lat, 5000 bytes, on model")]
+    assert [line for line in errors.splitlines() if line.startswith(f"{tests[0]}, 5000 bytes, on model")]
 
 
 def test_what_the_server_finds_wrong_is_an_error_of_the_client():

@@ -16,6 +16,7 @@ from amoeba.devices.bootstrap import Rendezvous
 __all__ = ["perf"]
 
 _PORT = 13337
+_NAMES = "; ".join(f"{name}: {', '.join(tests_of(name))}" for name in APIS)
 _INTERRUPTED = 130
 
 
@@ -26,7 +27,7 @@ def perf(
     api: Annotated[str, typer.Option(help=f"Whose tests: {', '.join(APIS)}.")] = "ucp",
     test: Annotated[
         list[str] | None,
-        typer.Option("--test", "-t", help=f"Test to run; may be given again. {', '.join(tests_of('ucp'))}."),
+        typer.Option("--test", "-t", help=f"Test to run; may be given again. {_NAMES}."),
     ] = None,
     size: Annotated[
         list[str] | None,
@@ -63,6 +64,12 @@ def perf(
         bool, typer.Option("--error-handling", "-e", help="Endpoints handle the failure of their peer.")
     ] = False,
     nonblocking: Annotated[bool, typer.Option("--nonblock", "-B", help="Map memory with NONBLOCK.")] = False,
+    op: Annotated[
+        str, typer.Option("--op", "-o", help="Of rma_bw: write, read, writedata; of rdm_atomic: sum, fetch_bxor ...")
+    ] = "",
+    datatype: Annotated[
+        str, typer.Option("--datatype", "-z", help="Of rdm_atomic: uint64, int8, float, double ...")
+    ] = "uint64",
     header: Annotated[int, typer.Option("--header", "-H", min=0, help="Bytes of an active message's header.")] = 0,
     percentile: Annotated[
         float, typer.Option("--percentile", "-R", min=0, max=100, help="Rank of the percentile.")
@@ -75,7 +82,9 @@ def perf(
     as_csv: Annotated[bool, typer.Option("--csv", "-v", help="Print comma-separated values.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure with the tests of ucx_perftest: its names, options and columns. Exit status 1 on any error.
+    """Measure with the tests of ucx_perftest or of libfabric's fabtests: their names, and ucx_perftest's columns.
+
+    Exit status 1 on any error.
 
     With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first.
 
@@ -105,7 +114,7 @@ def perf(
             PerfPlan(
                 api, name, sizes, iterations, iterations // 10 if warmup is None else warmup, outstanding, verify,
                 percentile, layouts, receive_mode, thread_mode, wildcard, unexpected, error_handling,
-                nonblocking, header,
+                nonblocking, header, op.lower(), datatype.lower(),
             )
             for name in test
             for sizes in map(_sizes, size or ["8"])

@@ -2,7 +2,8 @@
 
 ``catalog`` names the tests, ``plan`` says what is to be measured, ``meter`` measures, ``report`` prints; ``run`` runs
 plans in one process or in two. What an API brings for its tests, as ``sides`` says, is in files of its own: UCP's are
-``ucp_tests``, ``ucp_side``, ``ucp_messages`` and ``ucp_memory``.
+``ucp_tests``, ``ucp_side``, ``ucp_messages`` and ``ucp_memory``; libfabric's ``fi_tests``, ``fi_side`` and
+``fi_memory``.
 """
 
 from amoeba.apps.perf.catalog import APIS, PerfTest, TestKind, tests_of

@@ -1,11 +1,14 @@
-"""The tests by their names: UCP's are those of ``ucx_perftest`` (``src/tools/perf/perftest.c`` of UCX 1.12.1)."""
+"""The tests by their names: UCP's are those of ``ucx_perftest`` (``src/tools/perf/perftest.c`` of UCX 1.12.1),
+libfabric's are programs of fabtests 1.17.0, without their ``fi_``."""
 
 import enum
 from dataclasses import dataclass
 
+from amoeba_model.opcodes import Op
+
 __all__ = ["APIS", "PerfTest", "TestKind", "tests_of"]
 
-APIS = ("ucp",)
+APIS = ("ucp", "libfabric")
 """Whose tests there are."""
 
 
@@ -34,6 +37,8 @@ class PerfTest:
     """What the time of an iteration is called: ``latency`` or ``overhead``."""
     window: int
     """Operations under way unless it is told otherwise."""
+    operations: tuple[str, ...] = ()
+    """What ``--op`` may say, first what is done without it."""
 
     @property
     def factor(self) -> int:
@@ -46,7 +51,7 @@ def _ucp(name: str, command: str, description: str, time: str, window: int = 1) 
     return PerfTest("ucp", name, command, kind, description, time, window)
 
 
-_TESTS = (
+_TESTS: tuple[PerfTest, ...] = (
     _ucp("tag_lat", "tag", "tag match latency", "latency"),
     _ucp("tag_bw", "tag", "tag match bandwidth", "overhead", 32),
     _ucp("tag_sync_lat", "tag_sync", "tag sync match latency", "latency"),
@@ -62,6 +67,29 @@ _TESTS = (
     _ucp("stream_lat", "stream", "stream latency", "latency"),
     _ucp("ucp_am_lat", "am", "am latency", "latency"),
     _ucp("ucp_am_bw", "am", "am bandwidth / message rate", "overhead", 32),
+)
+
+
+def _libfabric(
+    name: str, command: str, description: str, window: int = 1, operations: tuple[str, ...] = ()
+) -> PerfTest:
+    ping_pong = name.endswith("pingpong")
+    kind = TestKind.PING_PONG if ping_pong else TestKind.ONE_WAY
+    time = "latency" if window == 1 else "overhead"
+    return PerfTest("libfabric", name, command, kind, description, time, window, operations)
+
+
+_ATOMICS = tuple(op.name.removeprefix("FI_").lower() for op in Op)
+_FETCHING = tuple(f"fetch_{name}" for name in _ATOMICS if name not in ("atomic_read", "atomic_write"))
+_ATOMICS_FIRST = ("sum", *(name for name in _ATOMICS if name != "sum"), *_FETCHING)
+_TESTS += (
+    _libfabric("rdm_pingpong", "msg", "message latency"),
+    _libfabric("rdm_tagged_pingpong", "tagged", "tagged message latency"),
+    _libfabric("rma_pingpong", "rma", "RMA write latency"),
+    _libfabric("bw", "msg", "message bandwidth / rate", 64),
+    _libfabric("rdm_tagged_bw", "tagged", "tagged message bandwidth / rate", 64),
+    _libfabric("rma_bw", "rma", "RMA bandwidth / rate", 64, ("write", "read", "writedata")),
+    _libfabric("rdm_atomic", "atomic", "atomic latency / rate", 1, _ATOMICS_FIRST),
 )
 
 

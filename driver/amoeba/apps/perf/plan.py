@@ -4,11 +4,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from amoeba_model.opcodes import Datatype
+
 from amoeba.apps.perf.catalog import APIS, PerfTest, TestKind, tests_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 
-__all__ = ["LAYOUTS", "MOST_WINDOW", "PerfPlan"]
+__all__ = ["DATATYPES", "LAYOUTS", "MOST_WINDOW", "PerfPlan"]
 
 LAYOUTS = ("contig", "iov")
 RECEIVE_MODES = ("recv", "recv_data")
@@ -18,6 +20,8 @@ _MOST_SIZE = 1 << 28
 _MOST_HEADER = 1 << 12
 _MOST_ITERATIONS = 1 << 32
 _ATOMICS = ("add", "fadd", "swap", "cswap")
+DATATYPES = {datatype.name.removeprefix("FI_").lower(): datatype for datatype in Datatype}
+"""Of libfabric's atomics, by name."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class PerfPlan:
     """Memory is mapped with UCP_MEM_MAP_NONBLOCK."""
     header: int = 0
     """Bytes of an active message's header."""
+    op: str = ""
+    """Of the test's operations; empty: its first."""
+    datatype: str = "uint64"
+    """Of libfabric's atomics."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -58,7 +66,7 @@ class PerfPlan:
                 raise fabric_error(Errno.FI_EINVAL, f"a plan's {field.name} cannot be {given!r}")
         _expect(self.api in APIS, "api", f"one of {', '.join(APIS)}", self.api)
         _expect(self.test in tests_of(self.api), "test", f"one of {', '.join(tests_of(self.api))}", self.test)
-        at_least = 0 if self.command in ("tag", "tag_sync", "am") else 1
+        at_least = 0 if self.command in ("tag", "tag_sync", "am", "msg", "tagged") else 1
         _expect(0 < len(self.sizes) <= 32 and min(self.sizes) >= 0, "sizes", "1 to 32 sizes", self.sizes)
         _expect(at_least <= self.size <= _MOST_SIZE, "size", f"{at_least} to {_MOST_SIZE} bytes", self.size)
         if self.command in _ATOMICS:
@@ -71,7 +79,18 @@ class PerfPlan:
         _expect(all(layout in LAYOUTS for layout in self.layouts), "layout", " or ".join(LAYOUTS), self.layouts)
         _expect(self.receive_mode in RECEIVE_MODES, "receive mode", " or ".join(RECEIVE_MODES), self.receive_mode)
         _expect(self.thread_mode in THREAD_MODES, "thread mode", ", ".join(THREAD_MODES), self.thread_mode)
+        operations = self.entry.operations
+        _expect(not self.op or self.op in operations, "op", ", ".join(operations) or f"none of {self.test}", self.op)
+        if self.command == "atomic":
+            self._check_atomic()
         _expect(0 <= self.header <= _MOST_HEADER, "header", f"0 to {_MOST_HEADER} bytes", self.header)
+
+    def _check_atomic(self) -> None:
+        """Of libfabric's; which combinations there are is the NIC's to say."""
+        _expect(self.datatype in DATATYPES, "datatype", f"one of {', '.join(DATATYPES)}", self.datatype)
+        element = DATATYPES[self.datatype].size
+        whole = len(self.sizes) == 1 and self.size % element == 0
+        _expect(whole, "size", f"a multiple of {element} bytes, which {self.datatype} has", self.size)
 
     @property
     def entry(self) -> PerfTest:
@@ -80,6 +99,11 @@ class PerfPlan:
     @property
     def command(self) -> str:
         return self.entry.command
+
+    @property
+    def operation(self) -> str:
+        """What is done, of a test that can do several things."""
+        return self.op or next(iter(self.entry.operations), "")
 
     @property
     def ping_pong(self) -> bool:
@@ -110,6 +134,8 @@ class PerfPlan:
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "api": (str,),
+    "op": (str,),
+    "datatype": (str,),
     "test": (str,),
     "receive_mode": (str,),
     "thread_mode": (str,),

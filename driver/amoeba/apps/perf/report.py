@@ -11,7 +11,7 @@ __all__ = ["csv_header", "csv_row", "facts", "header", "row"]
 _LINE = "+--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+"
 _CYCLES_LINE = "----------+-----------------+"
 _BOX = len(_LINE) - 2
-_API_NAMES = {"ucp": "protocol layer"}
+_API_NAMES = {"ucp": "protocol layer", "libfabric": "libfabric"}
 
 
 def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only: bool) -> str:
@@ -21,6 +21,7 @@ def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only
     told = [
         ("API", _API_NAMES[plan.api]),
         ("Test", test.description),
+        *([("Operation", _operation(plan))] if plan.operation else []),
         ("Data layout", sides),
         ("Send memory", "host"),
         ("Recv memory", "host"),
@@ -40,6 +41,10 @@ def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only
         above += "   NIC    | modelled (usec) |"
         below += "  cycles  |     overall     |"
     return "\n".join(["+" + "-" * _BOX + "+", *box, line, above, line, below, line])
+
+
+def _operation(plan: PerfPlan) -> str:
+    return f"{plan.operation} on {plan.datatype}" if plan.command == "atomic" else plan.operation
 
 
 def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from amoeba.apps.perf.fi_tests import FiBench
 from amoeba.apps.perf.meter import Clock, Meter, PerfResult
 from amoeba.apps.perf.plan import PerfPlan
 from amoeba.apps.perf.sides import Bench, Side, Steps
@@ -17,7 +18,7 @@ from amoeba.nic.nic import Nic
 
 __all__ = ["BENCHES", "PATIENCE", "answer_plans", "run_plans"]
 
-BENCHES: dict[str, type[Bench]] = {"ucp": UcpBench}
+BENCHES: dict[str, type[Bench]] = {"ucp": UcpBench, "libfabric": FiBench}
 """Of each API."""
 PATIENCE = 60.0
 """Seconds without any progress until a run is given up."""

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Self
 
+from amoeba.apps.perf.exchange import both_ways, one_way
 from amoeba.apps.perf.meter import Meter
 from amoeba.apps.perf.plan import PerfPlan
 from amoeba.apps.perf.sides import Steps
 from amoeba.apps.perf.ucp_memory import OPERATIONS, Operations, PutPingPong
-from amoeba.apps.perf.ucp_messages import CHANNELS, both_ways, one_way
+from amoeba.apps.perf.ucp_messages import CHANNELS
 from amoeba.apps.perf.ucp_side import UcpSide
 from amoeba.nic.nic import Nic
 from amoeba.ucp.adapter import Adapter, Adapters, open_adapters, open_linked_adapter
