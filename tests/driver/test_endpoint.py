@@ -134,7 +134,7 @@ def test_default_flags_can_be_changed_between_operations(selective):
     assert reported(queue, lambda: endpoint.write(bytes(8), *to, context=3)) == []
 
 
-@pytest.mark.parametrize("flags", [OpFlags.FI_INJECT, OpFlags.FI_MATCH_COMPLETE, OpFlags.FI_REMOTE_CQ_DATA])
+@pytest.mark.parametrize("flags", [OpFlags.FI_PEEK, OpFlags.FI_MATCH_COMPLETE, OpFlags.FI_REMOTE_CQ_DATA])
 def test_what_cannot_be_a_default_is_refused_and_changes_nothing(pair, flags):
     endpoint = pair[0].endpoint
     endpoint.op_flags = COMPLETION

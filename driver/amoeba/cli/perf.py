@@ -3,12 +3,15 @@
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from amoeba.apps.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
+from amoeba.apps.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
 from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, progress_bar, readable_errors
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
@@ -81,6 +84,12 @@ def perf(
     final: Annotated[bool, typer.Option("--final", "-f", help="Print the final numbers alone.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", "-v", help="Print comma-separated values.")] = False,
     as_json: JsonOption = False,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="OLD.json", help="Print how often faster than in this file of --json.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw --quantity over the sizes.")] = None,
+    quantity: Annotated[str, typer.Option(help=f"Of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
+    html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page with plots and table.")] = None,
 ) -> None:
     """Measure with the tests of ucx_perftest or of libfabric's fabtests: their names, and ucx_perftest's columns.
 
@@ -96,6 +105,10 @@ def perf(
         raise typer.BadParameter(f"{api!r} is none of {', '.join(APIS)}", param_hint="--api")
     if as_csv and as_json:
         raise typer.BadParameter("one of --csv and --json", param_hint="--json")
+    if quantity not in QUANTITIES:
+        raise typer.BadParameter(f"{quantity!r} is none of {', '.join(QUANTITIES)}", param_hint="--quantity")
+    with readable_errors():
+        old = None if compare is None else read_results(compare)
     serving = server is None and not test
     kinds = device_kinds(device, 2 if server is None and test else 1)
     if serving:
@@ -136,10 +149,26 @@ def perf(
         for result in results:
             output.end(result)
     output.close()
+    with readable_errors():
+        if old is not None:
+            _compare(output.told, old, Console(stderr=as_json or as_csv))
+        if plot is not None and output.told:
+            plot.write_text(plot_of(output.told, quantity))
+        if html is not None and output.told:
+            html.write_text(page_of(output.told))
     if output.interrupted:
         raise typer.Exit(_INTERRUPTED)
     if output.wrong:
         raise typer.Exit(1)
+
+
+def _compare(facts: list[dict[str, Any]], old: list[dict[str, Any]], console: Console) -> None:
+    table = Table("test", "before", "now", "times as fast")
+    for name, now, then, ratio in comparison(facts, old):
+        table.add_row(
+            name, "-" if then is None else f"{then:.3f}", f"{now:.3f}", "-" if ratio is None else f"{ratio:.2f}"
+        )
+    console.print(table)
 
 
 class _Output:
@@ -153,7 +182,8 @@ class _Output:
         self._cycles = cycles
         self._plan: PerfPlan | None = None
         self._devices: tuple[str, ...] = ()
-        self._told: list[dict[str, object]] = []
+        self.told: list[dict[str, Any]] = []
+        """What has been measured, as JSON has it."""
         self._headed = False
         self.wrong = False
         self.interrupted = False
@@ -175,7 +205,7 @@ class _Output:
     def end(self, result: PerfResult) -> None:
         """The plan is over."""
         assert self._plan is not None
-        self._told.append(report.facts(self._plan, self._devices, result))
+        self.told.append(report.facts(self._plan, self._devices, result))
         self._row(result, final=True)
         self.interrupted = self.interrupted or result.interrupted
         if result.interrupted:
@@ -187,7 +217,7 @@ class _Output:
     def close(self) -> None:
         """Nothing more comes."""
         if self._as_json:
-            print(json.dumps(self._told, indent=2))
+            print(json.dumps(self.told, indent=2))
 
     def _row(self, result: PerfResult, *, final: bool) -> None:
         if self._as_csv:

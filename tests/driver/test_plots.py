@@ -1,0 +1,63 @@
+"""Plots: well-formed SVG whose points lie where the numbers say."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from amoeba.apps.plots import line_plot
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINES = {"write <8>": [(8, 1.0), (4096, 100.0), (1 << 20, 1000.0)], "read": [(8, 10.0), (1 << 20, 10.0)]}
+
+
+def plotted(**fields):
+    return ElementTree.fromstring(line_plot("Rate & size", LINES, x_label="bytes", y_label="MB/s", **fields))
+
+
+def points(root):
+    return [[tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
+            for line in root.iter(f"{SVG}polyline")]  # fmt: skip
+
+
+def test_a_plot_names_everything():
+    texts = [text.text for text in plotted(x_in_bytes=True).iter(f"{SVG}text")]
+    assert {"Rate & size", "bytes", "MB/s", "write <8>", "read", "4 KiB", "1 MiB", "1k"} <= set(texts)
+
+
+def test_points_lie_as_logarithms_have_them():
+    rising, level = points(plotted(x_in_bytes=True))
+    assert level[0][1] == level[1][1]
+    (x0, y0), (x1, y1), (x2, y2) = rising
+    assert (x1 - x0) / (x2 - x0) == pytest.approx(9 / 17, abs=0.01)  # 2**3, 2**12, 2**20
+    assert (y0 - y1) / (y0 - y2) == pytest.approx(2 / 3, abs=0.01)
+    assert level[0][0] == x0
+    assert level[0][1] == pytest.approx(y0 - (y0 - y2) / 3, abs=1)
+
+
+def test_points_are_sorted_and_single_ones_are_shown():
+    root = ElementTree.fromstring(line_plot("", {"a": [(4, 2), (1, 1)], "b": [(3, 3)]}, x_label="", y_label=""))
+    first, second = points(root)
+    assert first == sorted(first)
+    assert len(second) == 1
+    assert len(list(root.iter(f"{SVG}circle"))) == 3  # two points, and the legend's
+
+
+def test_all_lies_within_the_picture():
+    for line in points(plotted()):
+        assert all(0 < x < 720 and 0 < y < 420 for x, y in line)
+
+
+def test_it_is_readable_on_dark_pages():
+    assert "prefers-color-scheme:dark" in line_plot("", {"a": [(1, 1)]}, x_label="", y_label="")
+
+
+@pytest.mark.parametrize("lines", [{}, {"a": []}, {"a": [(0, 1)]}, {"a": [(1, -1)]}, {"a": [(1, float("inf"))]}])
+def test_what_has_no_logarithm_is_refused(lines):
+    with pytest.raises(ValueError, match=r"expected a point|coordinates above 0"):
+        line_plot("", lines, x_label="", y_label="")
+
+
+def test_names_cannot_end_the_markup():
+    text = line_plot("<script>", {"</svg>": [(1, 1)]}, x_label='"', y_label="&")
+    assert "<script>" not in text
+    assert len(re.findall("</svg>", text)) == 1
