@@ -109,6 +109,7 @@ from amoeba.fabric.queues.event_queue import EqCmEntry, EqEntry, EqErrEntry, Eve
 from amoeba.fabric.queues.poll_set import PollSet
 from amoeba.fabric.queues.wait_set import WaitSet
 from amoeba.fabric.remote_array import RemoteArray
+from amoeba.fabric.team import Team, Window, run_team
 from amoeba.fabric.triggered.triggered import TriggeredContext
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.nic import Retransmission
@@ -219,6 +220,7 @@ __all__ = [
     "SharedTransmitContext",
     "StateError",
     "TaggedMsg",
+    "Team",
     "Threading",
     "TimedOutError",
     "TrafficClass",
@@ -232,12 +234,14 @@ __all__ = [
     "UnsupportedError",
     "WaitObj",
     "WaitSet",
+    "Window",
     "__version__",
     "getinfo",
     "join_cluster",
     "open_cluster",
     "open_device",
     "open_fabric",
+    "run_team",
     "rx_addr",
     "strerror",
     "tostr",

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from threading import get_ident, main_thread
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from amoeba.fabric.constants import FI_ADDR_NOTAVAIL, Caps, CqFormat, CqWaitCond
 from amoeba.fabric.operations.checks import check_number, check_timeout
 from amoeba.fabric.queues.company import check_company
 from amoeba.fabric.queues.failures import failure_text, words_of
+from amoeba.fabric.queues.gathering import Gathering
 from amoeba.fabric.queues.kinds import CQ_FLAGS
 from amoeba.fabric.queues.wait_descriptor import HasDescriptor
 from amoeba.fabric.queues.wait_set import WaitSet, by_descriptor, wait_set_of
@@ -206,7 +207,7 @@ class CompletionSource(Protocol):
         """Whether there is a completion to take, or one may come without any new request."""
 
 
-class CompletionQueue(HasDescriptor, Generic[E]):
+class CompletionQueue(HasDescriptor, Gathering[E]):
     """Collects what the endpoints bound to it completed, and what peers tell them, as ``fi_cq_open`` makes it.
 
     To type checkers it is one of ``E``, the entries that its format has: ``CompletionQueue[CqDataEntry]``.
@@ -563,6 +564,9 @@ class CompletionQueue(HasDescriptor, Generic[E]):
         self._check_open()
         if self.wait_obj is WaitObj.FI_WAIT_NONE:
             raise fabric_error(Errno.FI_ENOSYS, "the completion queue was opened with FI_WAIT_NONE")
+
+    def _failure(self, completed: Completion) -> FabricError:
+        return _error_entry(completed, self._payload).error()
 
     def _release(self) -> None:
         self._sources.clear()
