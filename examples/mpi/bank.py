@@ -8,12 +8,13 @@ ACCOUNTS, START, TRANSFERS = 2, 100, 15
 
 def withdraw(accounts, rank, number, amount):
     """Take an amount by compare-and-swap, again until nobody came between; False if there is not enough."""
-    found = np.zeros(1, np.int64)
-    accounts.Fetch_and_op(found, found, rank, number, MPI.NO_OP)
+    nothing, found = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    accounts.Fetch_and_op(nothing, found, rank, number, MPI.NO_OP)
     accounts.Flush(rank)
     balance = int(found[0])
     while balance >= amount:
-        accounts.Compare_and_swap(np.int64([balance - amount]), np.int64([balance]), found, rank, number)
+        expected, left = np.int64([balance]), np.int64([balance - amount])  # last until the flush
+        accounts.Compare_and_swap(left, expected, found, rank, number)
         accounts.Flush(rank)
         if found[0] == balance:
             return True
@@ -32,7 +33,8 @@ def main():
         (source, target), amount = random.integers(0, world.size, 2), int(random.integers(1, 80))
         numbers = random.integers(0, ACCOUNTS, 2)
         if withdraw(accounts, int(source), int(numbers[0]), amount):
-            accounts.Accumulate(np.int64([amount]), int(target), int(numbers[1]), op=MPI.SUM)
+            paid = np.int64([amount])
+            accounts.Accumulate(paid, int(target), int(numbers[1]), op=MPI.SUM)
             accounts.Flush(int(target))
         else:
             refused += 1

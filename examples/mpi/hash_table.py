@@ -14,12 +14,13 @@ def places(key, ranks):
 
 def insert(table, key, value):
     rank, slots = places(key, table.group.size)
-    found = np.zeros(1, np.uint64)
+    found, empty = np.zeros(1, np.uint64), np.uint64([EMPTY])
+    entry = np.uint64([key, value])
     for slot in slots:
-        table.Compare_and_swap(np.uint64([key]), np.uint64([EMPTY]), found, rank, 2 * slot)
+        table.Compare_and_swap(entry[:1], empty, found, rank, 2 * slot)
         table.Flush(rank)
         if found[0] in (EMPTY, key):
-            table.Put(np.uint64([value]), rank, 2 * slot + 1)
+            table.Put(entry[1:], rank, 2 * slot + 1)
             table.Flush(rank)
             return
     raise MemoryError(f"rank {rank} has no slot left for {key}")

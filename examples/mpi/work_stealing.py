@@ -17,17 +17,18 @@ def main():
         window.Lock_all()
     world.Barrier()
     done = 0
-    number, job = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    one, number, job = np.ones(1, np.uint64), np.zeros(1, np.uint64), np.zeros(1, np.uint64)
     for step in range(world.size):  # its own first, then the neighbours'
         owner = (world.rank + step) % world.size
         while True:
-            taken.Fetch_and_op(np.ones(1, np.uint64), number, owner, 0, MPI.SUM)
+            taken.Fetch_and_op(one, number, owner, 0, MPI.SUM)
             taken.Flush(owner)
             if number[0] >= JOBS[owner]:
                 break
             jobs.Get(job, owner, int(number[0]))
             jobs.Flush(owner)
-            results.Put(job * job, owner, int(number[0]))
+            square = job * job  # lasts until the flush
+            results.Put(square, owner, int(number[0]))
             results.Flush(owner)
             done += 1
     world.Barrier()
