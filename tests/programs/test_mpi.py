@@ -22,6 +22,7 @@ OPEN_MPI = {
     "MPI4PY_MPIABI": "openmpi",
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_plm_rsh_agent": "true",  # which it insists upon, and needs for other hosts only
     "OMPI_MCA_pml": "cm",
     "OMPI_MCA_mtl": "ofi",
     "OMPI_MCA_mtl_ofi_provider_include": "amoeba",
