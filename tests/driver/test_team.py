@@ -241,9 +241,10 @@ def test_the_error_of_one_rank_ends_the_others(waiting):
     ended = []
 
     def program(team):
-        if team.rank == 1:
-            raise ZeroDivisionError("by rank 1")
         try:
+            team.barrier()  # now all have begun
+            if team.rank == 1:
+                raise ZeroDivisionError("by rank 1")
             {
                 "barrier": team.barrier,
                 "recv": lambda: team.recv(bytearray(8), 1),
