@@ -2,14 +2,16 @@
 
 import logging
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import amoeba
 import numpy as np
 import pytest
 from amoeba import MrAccess
-from amoeba.core.log import configure
+from amoeba.core.log import PARTS, configure
 from amoeba.nic.nic import Retransmission
 
 PROGRAM = """
@@ -56,6 +58,19 @@ def test_the_environment_asks_for_everything_or_for_a_part():
     assert "64 bytes at" in part
     assert "opened model" not in part
     assert run("amoeba.nic.keys=debug")[0].count("\n") == part.count("\n")
+
+
+def test_a_part_that_tells_nothing_is_named():
+    told, _ = run("nci=debug,nic.keys=debug")
+    assert "expected a part of nic, nic.contexts" in told
+    assert "got 'nci'" in told
+    assert "64 bytes at" in told
+
+
+def test_the_parts_are_those_that_there_are():
+    sources = Path(amoeba.__file__).parent.rglob("*.py")
+    found = [part for path in sources for part in re.findall(r'= logger\("([\w.]+)"\)', path.read_text())]
+    assert sorted(found) == sorted(PARTS)
 
 
 @pytest.mark.parametrize("setting", ["loud", "nic=loud", "=", "debug,,info"])

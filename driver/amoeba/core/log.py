@@ -10,9 +10,11 @@ import logging
 import os
 import sys
 
-__all__ = ["ROOT", "configure", "logger"]
+__all__ = ["PARTS", "ROOT", "configure", "logger"]
 
 ROOT = "amoeba"
+PARTS = ("nic", "nic.contexts", "nic.keys", "nic.peers", "progress", "transport")
+"""Those that tell something."""
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _FORMAT = "%(asctime)s %(name)s %(levelname)s: %(message)s"
 
@@ -42,7 +44,10 @@ def configure(wanted: str | None) -> None:
                 file=sys.stderr,
             )
             return
-        levels[part.strip().removeprefix(f"{ROOT}.").removeprefix(ROOT)] = level.upper()
+        part = part.strip().removeprefix(f"{ROOT}.").removeprefix(ROOT)
+        if part and part not in PARTS:
+            print(f"AMOEBA_LOG: expected a part of {', '.join(PARTS)}, got {part!r}", file=sys.stderr)
+        levels[part] = level.upper()
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     root.addHandler(handler)

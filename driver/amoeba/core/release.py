@@ -1,16 +1,26 @@
 """Which release of Amoeba this is, as its package says."""
 
+import tomllib
 from importlib import metadata
+from pathlib import Path
 
 __all__ = ["RELEASE"]
+
+_NAME = "amoeba-nic"
+_PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
 def _release() -> str:
     try:
-        return metadata.version("amoeba-nic")
+        return metadata.version(_NAME)
     except metadata.PackageNotFoundError:  # a tree that is on the path, but not installed
+        pass
+    try:
+        project = tomllib.loads(_PROJECT.read_text())["project"]
+    except (OSError, ValueError, KeyError):
         return "0.0.0"
+    return str(project["version"]) if project.get("name") == _NAME else "0.0.0"
 
 
 RELEASE = _release()
-"""Such as ``0.1.0``; ``0.0.0`` if it is not installed."""
+"""Such as ``0.1.0``; ``0.0.0`` if it is neither installed nor in its project's tree."""
