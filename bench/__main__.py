@@ -20,7 +20,20 @@ from amoeba_model.parameters import NicParameters
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import batches, calls, driver_rate, history, limits, model, nic, others, processes, ucp_host, ucp_memory
+from bench import (
+    batches,
+    calls,
+    driver_rate,
+    history,
+    limits,
+    model,
+    nic,
+    others,
+    processes,
+    programs,
+    ucp_host,
+    ucp_memory,
+)
 from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
@@ -212,6 +225,14 @@ def between_processes(progress: Progress) -> Outcome:
     return Outcome(found, [processes.grid(found)], not processes.misses(found))
 
 
+def programs_of_others(progress: Progress) -> Outcome:
+    """fi_pingpong over our provider and libfabric's."""
+    progress.add_task("fi_pingpong", total=None)
+    found = programs.measure()
+    figures = {provider: {str(size): row for size, row in sizes.items()} for provider, sizes in found.items()}
+    return Outcome(figures, [programs.grid(found)] if found else [])
+
+
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
@@ -226,6 +247,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "batches": in_batches,
     "ucp_memory": ucp_on_memory,
     "processes": between_processes,
+    "programs": programs_of_others,
 }
 
 

@@ -1,0 +1,101 @@
+"""fi_pingpong, libfabric's own program, over our provider and over libfabric's, in one run.
+
+Half a round trip by the program's own clock, and the client's processor time for each transfer: the difference of a
+long run and a short one, so that what a process needs to begin does not count.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+
+from amoeba import FabricError
+
+from bench.report import Grid
+
+__all__ = ["PROVIDERS", "grid", "measure"]
+
+PROVIDERS = ("amoeba", "sockets", "tcp;ofi_rxm")
+_SIZES = (64, 4096)
+_SHORT, _LONG = 100, 1100
+_SETTLING = 1.0
+"""Seconds for a server to listen."""
+_PATIENCE = 120.0
+
+Figures = dict[str, dict[int, tuple[float, float]]]
+"""By provider and size: microseconds of half a round trip, and of processor time for each transfer."""
+
+
+def measure() -> Figures:
+    """The figures; none where fi_pingpong is missing, and none of a provider that cannot be had."""
+    if shutil.which("fi_pingpong") is None:
+        return {}
+    found: Figures = {}
+    for provider in PROVIDERS:
+        environment = _environment(provider)
+        if environment is None:
+            continue
+        rows = {size: _figures(provider, size, environment) for size in _SIZES}
+        found[provider] = {size: row for size, row in rows.items() if row is not None}
+    return found
+
+
+def grid(found: Figures) -> Grid:
+    """With how often as long ours takes as each of the others."""
+    ours = found.get("amoeba", {})
+    rows = [
+        (provider, size, round(half, 1), round(cpu, 1), round(ours[size][0] / half, 1) if size in ours else "")
+        for provider, sizes in found.items()
+        for size, (half, cpu) in sizes.items()
+    ]
+    columns = ("provider", "bytes", "half a round trip, us", "client's CPU for a transfer, us", "ours / this")
+    return Grid("fi_pingpong between two processes of this host, two model NICs in ours", columns, rows)
+
+
+def _environment(provider: str) -> Mapping[str, str] | None:
+    """With which a program finds it; None if it cannot be built."""
+    if provider != "amoeba":
+        return {}
+    try:
+        from amoeba.embed import build
+        from amoeba.provider.library import LIBRARY
+
+        path = build(LIBRARY)
+    except (FabricError, ImportError):
+        return None
+    return {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": "amoeba"}
+
+
+def _figures(provider: str, size: int, environment: Mapping[str, str]) -> tuple[float, float] | None:
+    short, long = (_run(provider, size, count, environment) for count in (_SHORT, _LONG))
+    if short is None or long is None:
+        return None
+    return long[0], 1e6 * (long[1] - short[1]) / (_LONG - _SHORT) / 2
+
+
+def _run(provider: str, size: int, count: int, environment: Mapping[str, str]) -> tuple[float, float] | None:
+    """Microseconds for a transfer as the client prints them, and its processor time in seconds; None if it failed."""
+    command = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", str(count), "-S", str(size)]
+    together = {**os.environ, **environment}
+    server = subprocess.Popen(command, env=together, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(_SETTLING)
+        client = subprocess.Popen(
+            [*command, "127.0.0.1"], env=together, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert client.stdout is not None
+        with client.stdout as output:
+            printed = output.read()
+        _, status, used = os.wait4(client.pid, 0)
+        client.returncode = os.waitstatus_to_exitcode(status)
+        server.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        server.kill()
+        server.wait()
+    lines = printed.splitlines()
+    if client.returncode or len(lines) < 2:
+        return None
+    return float(lines[-1].split()[6]), used.ru_utime + used.ru_stime
