@@ -2,6 +2,7 @@
 
 import os
 import queue
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -41,7 +42,8 @@ def _work(tasks: "queue.SimpleQueue[_Task | None]", outcomes: "queue.SimpleQueue
 class Crew:
     """Threads that wait for something to do, and end with what they belong to.
 
-    They are the process' own: a child that was forked makes new ones.
+    They are the process' own: a child that was forked makes new ones. While the interpreter ends, they stand still
+    for good, and what is closed then does all by itself.
     """
 
     def __init__(self) -> None:
@@ -52,6 +54,10 @@ class Crew:
         """Do all of them, the first in the calling thread. Raises what the first of those that failed raised."""
         if self._process != os.getpid():
             self._queues, self._process = [], os.getpid()
+        if sys.is_finalizing():
+            for task in tasks:
+                task()
+            return
         while len(self._queues) < len(tasks) - 1:
             self._hire()
         busy = self._queues[: len(tasks) - 1]
@@ -73,7 +79,8 @@ class Crew:
         thread = threading.Thread(target=_work, args=(todo, outcomes), name="amoeba-nic", daemon=True)
         _helpers.add(thread)
         thread.start()
-        weakref.finalize(self, todo.put, None)
+        # Not at exit: there are networks that step later still, as what is open then is closed.
+        weakref.finalize(self, todo.put, None).atexit = False
         self._queues.append((todo, outcomes))
 
 

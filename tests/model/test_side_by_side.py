@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -224,3 +226,31 @@ def test_a_child_that_was_forked_has_threads_of_its_own():
         crew.run([lambda: done.append(0), lambda: done.append(1)])
         os._exit(len(done))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+AT_EXIT = """
+import atexit, sys
+from amoeba_model.side_by_side import Crew
+
+class Closed:
+    def __del__(self):
+        done = []
+        crew.run([lambda: done.append("first"), lambda: done.append("second")])
+        print(sorted(done), sys.is_finalizing())
+
+crew = Crew()
+crew.run([int, int])
+if sys.argv[1] == "by atexit":
+    atexit.register(Closed.__del__, None)
+else:
+    closed = Closed()
+    closed.crew, closed.itself = crew, closed  # which the last collection finds
+"""
+
+
+@pytest.mark.parametrize("when", ["by atexit", "by the last collection"])
+def test_what_is_closed_while_the_interpreter_ends_runs_its_nics(when):
+    ended = subprocess.run(
+        [sys.executable, "-c", AT_EXIT, when], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert ended.stdout == f"['first', 'second'] {when != 'by atexit'}\n", ended.stderr
