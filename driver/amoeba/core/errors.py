@@ -265,5 +265,6 @@ RETURN_CODE_ERRNO: dict[ReturnCode, Errno] = {
     ReturnCode.LOCAL_BAD_PEER: Errno.FI_EADDRNOTAVAIL,
     ReturnCode.LOCAL_DMA_FAULT: Errno.FI_EFAULT,
     ReturnCode.LOCAL_PDC_FAILED: Errno.FI_ECONNRESET,
+    ReturnCode.LOCAL_NIC_RESET: Errno.FI_ENODEV,
 }
 """libfabric's error number for every return code of the NIC."""

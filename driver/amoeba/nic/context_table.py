@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from amoeba_model.device import DeviceClosedError, DeviceError
 from amoeba_model.registers import ContextControl
 
 from amoeba.core.buffers import address_of, allocate
@@ -59,6 +60,8 @@ class ContextTable:
         self.retired: list[Callable[[], bool]] = []
         """Say whether the operations of a closed context have ended, and have given it back then."""
         self._answers: memoryview | None = None
+        self._enabled: set[int] = set()
+        self._lost = False
 
     def take(self) -> int:
         """A context nobody uses, the one unused longest that leaves most free ones side by side.
@@ -113,7 +116,12 @@ class ContextTable:
         self.retired = [is_over for is_over in self.retired if not is_over()]
 
     def enable(self, context: int, settings: ContextSettings) -> None:
-        """Program and start a context; its ring indices begin at 0. When this returns, peers can reach it."""
+        """Program and start a context; its ring indices begin at 0. When this returns, peers can reach it.
+
+        Raises FI_ENODEV if the NIC was reset.
+        """
+        if self._lost:
+            raise fabric_error(Errno.FI_ENODEV, "the NIC was reset and has forgotten everything: open it anew")
         self._provide_answer_memory()
         _log.debug("context %d: job %d, process %d", context, settings.job_id, settings.pid_on_fep)
         self._registers.write_wide("contexts", "transmit_base", settings.transmit_base, context)
@@ -142,6 +150,21 @@ class ContextTable:
             control |= ContextControl.ANNOUNCE
         self._registers.write("contexts", "control", control, context)
         self._registers.flush()
+        self._enabled.add(context)
+
+    def find_lost(self) -> bool:
+        """Whether the NIC has forgotten contexts that were enabled, or cannot be asked any more: it was reset, or is
+        gone. Once it is so, it stays so."""
+        if not self._lost:
+            try:
+                controls = [self._registers.read("contexts", "control", context) for context in self._enabled]
+            except DeviceClosedError:
+                raise
+            except DeviceError as error:
+                _log.error("the NIC does not answer: %s", error)
+                controls = [0]
+            self._lost = not all(control & ContextControl.ENABLE for control in controls)
+        return self._lost
 
     def _provide_answer_memory(self) -> None:
         """Give the NIC the memory in which it keeps long answers, once.
@@ -157,6 +180,7 @@ class ContextTable:
 
     def disable(self, context: int) -> None:
         """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""
+        self._enabled.discard(context)
         self._registers.write("contexts", "control", 0, context)
         self._registers.flush()
         _log.debug("context %d: stopped", context)

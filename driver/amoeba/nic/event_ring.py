@@ -8,6 +8,7 @@ from amoeba_model.descriptors import EVENT, EventFlags
 from amoeba.core.buffers import address_of, allocate
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
+from amoeba.nic.watch import Watch
 
 __all__ = ["MOST_EVENTS", "Event", "EventRing"]
 
@@ -62,6 +63,9 @@ class EventRing:
         self._head = 0
         self._told = 0
         """``_head`` as the NIC knows it."""
+        self._watch = Watch(nic.device)
+        self.last_word: Callable[[], Event | None] = lambda: None
+        """The next event that a NIC which was reset owes, made up: it has forgotten what it was to tell of."""
 
     @property
     def size_log2(self) -> int:
@@ -72,7 +76,7 @@ class EventRing:
         head = self._head
         # the phase is 1 on the even laps, counted from 0
         if (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is (head & self.entries == 0):
-            return None
+            return self.last_word() if self.nic.lost else None
         self._head = head + 1
         return _make(Event, _EVENT.unpack_from(self._ring, (head & self._mask) * _SIZE))
 
@@ -86,7 +90,10 @@ class EventRing:
     def has_event(self) -> bool:
         """Whether :meth:`take` has one."""
         head = self._head
-        return (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is not (head & self.entries == 0)
+        if (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is not (head & self.entries == 0):
+            return True
+        nic = self.nic
+        return nic.lost or (self._watch.due(head) and nic.find_lost())
 
     @property
     def waiting(self) -> int:

@@ -1,6 +1,7 @@
 """The NIC below any API: its registers, its tables, and who uses which entry of them."""
 
 import logging
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from amoeba.nic.free_numbers import FreeNumbers
 from amoeba.nic.key_table import KeyTable
 from amoeba.nic.peer_table import PeerTable
 from amoeba.nic.registers import Registers, doorbell
+from amoeba.nic.watch import Mourner
 
 __all__ = ["Nic", "Retransmission"]
 
@@ -69,6 +71,10 @@ class Nic:
         """Told of every doorbell, if it is set before anything is opened that rings one."""
         self.advance: Callable[[], None] = device.advance
         """Lets a little time pass for a call that waits for something."""
+        self.lost = False
+        """It was reset, or is gone: it completes nothing any more of what it was asked for."""
+        self.mourners: weakref.WeakSet[Mourner] = weakref.WeakSet()
+        """Told of that, once."""
         self.registers = Registers(device)
         self.parameters = self.registers.parameters
         self.dma = DmaMap(device)
@@ -149,6 +155,15 @@ class Nic:
     def check_open(self) -> None:
         """Raise DeviceClosedError if the device has been closed."""
         self.device.cycles  # noqa: B018  as everything that is asked of it
+
+    def find_lost(self) -> bool:
+        """Ask whether it still knows of what was asked of it: see :attr:`lost`."""
+        if not self.lost and self.contexts.find_lost():
+            self.lost = True
+            _log.error("%s was reset, or is gone: what was under way ends with an error", self.device.name)
+            for mourner in list(self.mourners):
+                mourner.nic_lost()
+        return self.lost
 
     def close(self) -> None:
         """Close the device; the tables die with it. Idempotent."""

@@ -34,7 +34,8 @@ BATCH_FAILURE = np.dtype([("index", "<u4"), ("prov_errno", "u1"), ("err", "<i4")
 _DTYPE = TX_DESCRIPTOR.dtype()
 _WORDS = TX_DESCRIPTOR.size // 8
 _OK = int(ReturnCode.OK)
-_PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
+_NIC_RESET = int(ReturnCode.LOCAL_NIC_RESET)
+_GIVEN_UP = int(ReturnCode.LOCAL_PDC_FAILED)
 _COMPLETION = int(DescriptorFlags.COMPLETION)
 _FENCE = int(DescriptorFlags.FENCE)
 _NUMBER_SHIFT = 32
@@ -303,7 +304,7 @@ class Batches:
         if status != _OK:
             stretch.failed += 1
             batch.failures[number] = status
-            if status == _PDC_FAILED:
+            if status >= _GIVEN_UP:
                 owner.peer_failed(batch.destinations[stretch.peer])
             self._count(batch, status, 1)
         if number != stretch.last:
@@ -322,11 +323,22 @@ class Batches:
         self._end(batch)
         return batch
 
+    def owes(self, context: int) -> bool:
+        """Whether the request with this context is under way."""
+        token, number = context & _TOKEN_MASK, (context >> _NUMBER_SHIFT) - 1
+        stretch = self._stretches.get(token)
+        return (
+            stretch is not None
+            and number not in stretch.batch.failures
+            and number - stretch.first in _indices(stretch.rows)
+        )
+
     def _count(self, batch: Batch, status: int, times: int) -> None:
         """Count requests that have ended so; the NIC has counted those of rings that nobody shares."""
         tally = (batch.owner or self._rings).tally
         if tally is not None and times:
-            tally(batch.kind, status, status if batch.owner is None else None, times)
+            by_nic = batch.owner is None and status != _NIC_RESET
+            tally(batch.kind, status, status if by_nic else None, times)
 
     def _end(self, batch: Batch) -> None:
         self.live.discard(batch)
@@ -341,6 +353,10 @@ class Batches:
         for batch in self.live:
             self._rings.nic.dma.revoke_all(batch.grants)
         self.live.clear()
+
+
+def _indices(rows: "slice | npt.NDArray[Any]") -> "range | npt.NDArray[Any]":
+    return range(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
 
 def _report(batch: Batch, stretch: _Stretch) -> None:

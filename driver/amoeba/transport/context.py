@@ -218,7 +218,7 @@ class Context:
         self._release()
         if not left:
             return  # messages for it lie where they cannot be taken out: it must not be used again
-        if idle:
+        if idle or self.nic.lost:
             back()
         elif peers is not None:
             self._retire(peers.abandon(), back)

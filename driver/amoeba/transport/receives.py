@@ -45,6 +45,7 @@ _MULTI = int(ReceiveFlags.MULTI)
 _RECEIVE, _TAKE = int(ReceiveOpcode.RECEIVE), int(ReceiveOpcode.TAKE)
 _TAGGED_KIND = int(Kind.TAGGED_RECEIVE)
 _ATOMIC_KIND = int(Kind.TAGGED_ATOMIC_RECEIVE)
+_LOST = Event(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, int(ReturnCode.LOCAL_NIC_RESET), _RELEASED)
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ class Receives:
             EventKind.REFUSED: self._refused,
         }
         dispatch.helpers.append(self.announce)
+        dispatch.ring.last_word = self._last_word
         nic.dma.holders.add(self)
 
     @property
@@ -375,6 +377,15 @@ class Receives:
         self._cancelled.discard(event.context)
         receive = self._release(event)
         self._complete(receive, event, event.status, 0)
+
+    def _last_word(self) -> Event | None:
+        """The end of the oldest of what the NIC has, which was reset; None when all has ended."""
+        for token in self._cancelled:
+            return _LOST._replace(context=token, kind=int(EventKind.NO_MATCH))
+        for token, receive in self._outstanding.items():
+            kind = EventKind.CANCELLED if receive.opcode == _RECEIVE else EventKind.NO_MATCH
+            return _LOST._replace(context=token, kind=int(kind))
+        return None
 
     def _refused(self, event: Event) -> None:
         raise fabric_error(Errno.FI_EIO, f"the NIC refused receive {event.context:#x} with status {event.status:#x}")

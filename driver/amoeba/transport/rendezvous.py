@@ -40,6 +40,7 @@ _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 _OK = int(ReturnCode.OK)
 _CANCELLED = int(ReturnCode.CANCELLED)
 _PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
+_NIC_RESET = int(ReturnCode.LOCAL_NIC_RESET)
 _BAD_PEER = int(ReturnCode.LOCAL_BAD_PEER)
 
 
@@ -53,8 +54,8 @@ class _LongSend:
     grants: tuple[Grant, ...]
     delivered: bool = False
     """The record has reached the receiver's NIC."""
-    given_up: bool = False
-    """Its receiver has been given up before the record's end was known."""
+    given_up: int = 0
+    """The status of its end, if its receiver has been given up before the record's end was known, or its NIC lost."""
     answer: int | None = None
     """The status that it ends with: the receiver has read it, or refused it."""
 
@@ -86,6 +87,7 @@ class LongSends:
         """By token."""
         dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
         nic.dma.holders.add(self)
+        nic.mourners.add(self)
         self._peer_failed = rings.peer_failed
         rings.peer_failed = self._fail
 
@@ -186,7 +188,7 @@ class LongSends:
         elif send.answer is not None:
             self._finish(token, send.answer)
         elif send.given_up:
-            self._finish(token, _PDC_FAILED)
+            self._finish(token, send.given_up)
 
     def _see_read(self, event: Event) -> None:
         """Somebody has read with immediate data: a long message, or the application's memory."""
@@ -205,9 +207,17 @@ class LongSends:
         self._peer_failed(dest_addr)
         for token, send in list(self._under_way.items()):
             if send.request.dest_addr == dest_addr:
-                send.given_up = True
-                if send.delivered:
-                    self._finish(token, _PDC_FAILED)
+                self._give_up(token, send, _PDC_FAILED)
+
+    def nic_lost(self) -> None:
+        """Nobody can read any more."""
+        for token, send in list(self._under_way.items()):
+            self._give_up(token, send, _NIC_RESET)
+
+    def _give_up(self, token: int, send: _LongSend, status: int) -> None:
+        send.given_up = send.given_up or status
+        if send.delivered:
+            self._finish(token, send.given_up)
 
     def _finish(self, token: int, status: int) -> None:
         send = self._forget(token)
@@ -245,6 +255,7 @@ class LongSends:
     def release(self) -> None:
         """Forget all messages: nobody can read them any more."""
         self._nic.dma.holders.discard(self)
+        self._nic.mourners.discard(self)
         for token in list(self._under_way):
             self._forget(token)
         self._rings.peer_failed = self._peer_failed

@@ -22,6 +22,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.log import logger
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
+from amoeba.nic.watch import Watch
 from amoeba.transport.batches import Batches, is_batched
 from amoeba.transport.requests import KINDS, Kind, Piece, Request, keeps, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
@@ -37,11 +38,14 @@ _DESCRIPTOR = record_struct(
 )  # fmt: skip
 _pack_into = _DESCRIPTOR.pack_into
 _COMPLETION = record_struct(COMPLETION, "context", "descriptor", "status")
+_WHOLE_COMPLETION = record_struct(COMPLETION, "context", "descriptor", "status", "flags")
 _PHASE_BYTE = COMPLETION.bit_offset("flags") // 8
 _PHASE = int(CompletionFlags.PHASE)
 _OK = int(ReturnCode.OK)
 _log = logger("transport")
-_PDC_FAILED = int(ReturnCode.LOCAL_PDC_FAILED)
+_GIVEN_UP = int(ReturnCode.LOCAL_PDC_FAILED)
+"""From here on: the peer or the NIC is gone, and nobody knows whether the request was executed."""
+_NIC_RESET = int(ReturnCode.LOCAL_NIC_RESET)
 _COMPLETION_FLAG = int(DescriptorFlags.COMPLETION)
 _CHAINED_FLAG = int(DescriptorFlags.CHAINED)
 _INDEX_MASK = 0xFFFF
@@ -94,6 +98,7 @@ class ContextRings(TransmitRings):
         self._counting = False
         """Some of them are."""
         self.batches = Batches(self)
+        self._watch = Watch(nic.device)
         nic.dma.holders.add(self)
 
     @property
@@ -287,6 +292,8 @@ class ContextRings(TransmitRings):
             offset = (head & mask) * _COMPLETION_SIZE
             # the phase is 1 on the even laps, counted from 0
             if (ring[offset + _PHASE_BYTE] & _PHASE == 0) is (head & entries == 0):
+                if len(free) != entries and self._end_lost():
+                    continue
                 break
             token, descriptor, status = unpack(ring, offset)
             if is_batched(token):
@@ -305,7 +312,7 @@ class ContextRings(TransmitRings):
                 request.trouble = status if request.trouble == _OK else request.trouble
                 self._head = head
                 continue
-            if request.ended or request.places or status == _PDC_FAILED or (tally is not None and request.counted):
+            if request.ended or request.places or status >= _GIVEN_UP or (tally is not None and request.counted):
                 uninterrupted(self._end, request, status, token, head, taken)
                 head = self._head
             else:
@@ -340,15 +347,15 @@ class ContextRings(TransmitRings):
         self._head = head
         if request.grants:
             self.nic.dma.revoke_all(request.grants)
-        if status == _PDC_FAILED:
-            _log.info("an operation to peer %d has failed: the NIC has given the peer up", request.peer)
+        if status >= _GIVEN_UP:
+            _log.info("an operation to peer %d has failed: %s", request.peer, ReturnCode(status).name)
             (request.owner or self).peer_failed(request.dest_addr)
         if request.ended is not None:
             request.ended(status)
             if request.kind == _OWN:
                 request.status = _OK  # nobody else hears of it
         if self.tally is not None and request.counted:
-            self.tally(request.kind, status, told)
+            self.tally(request.kind, status, None if told == _NIC_RESET else told)
         taken.append(request)
 
     def _take_batched(self, limit: int, taken: list[Request]) -> int:
@@ -370,6 +377,34 @@ class ContextRings(TransmitRings):
                 if batch.status != _OK:
                     break
         return over
+
+    def _end_lost(self) -> bool:
+        """Where nothing comes: see whether the NIC was reset, and write for it the completions that it owes, with an
+        error; whether there are any."""
+        nic = self.nic
+        if not nic.lost and not (self._watch.due(self._head) and nic.find_lost()):
+            return False
+        return uninterrupted(self._complete_lost)
+
+    def _complete_lost(self) -> bool:
+        owed: list[tuple[int, int]] = []
+        seen: set[int] = set()
+        # newest first: what an older descriptor with the same context asked for has ended
+        for position in range(self._tail - 1, max(self._tail - self.entries, 0) - 1, -1):
+            context = _DESCRIPTOR.unpack_from(self._transmit, (position & self._mask) * _DESCRIPTOR_SIZE)[-1]
+            if context not in seen and self._owes(context):
+                owed.append((context, position & _INDEX_MASK))
+            seen.add(context)
+        for place, (context, descriptor) in enumerate(reversed(owed), self._head):
+            offset = (place & self._mask) * _COMPLETION_SIZE
+            flags = 0 if place & self.entries else _PHASE
+            _WHOLE_COMPLETION.pack_into(self._completion, offset, context, descriptor, _NIC_RESET, flags)
+        return bool(owed)
+
+    def _owes(self, context: int) -> bool:
+        if is_batched(context):
+            return self.batches.owes(context)
+        return context < self.entries and self._pending[context] is not None
 
     def hold(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> int:
         """As :class:`amoeba.nic.dma.Holder` says."""

@@ -319,6 +319,7 @@ RETURN_CODE_STATUS: dict[ReturnCode, UcsStatus] = {
     ReturnCode.LOCAL_BAD_PEER: UcsStatus.UCS_ERR_NOT_CONNECTED,
     ReturnCode.LOCAL_DMA_FAULT: UcsStatus.UCS_ERR_INVALID_ADDR,
     ReturnCode.LOCAL_PDC_FAILED: UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT,
+    ReturnCode.LOCAL_NIC_RESET: UcsStatus.UCS_ERR_NO_DEVICE,
 }
 """The status of every return code of the NIC.
 

@@ -187,6 +187,9 @@ class ReturnCode(enum.IntEnum):
     """The host refused the NIC's access to a local buffer."""
     LOCAL_PDC_FAILED = 0x33
     """The peer does not answer, or no longer knows this PDC; whether the request was executed is unknown."""
+    LOCAL_NIC_RESET = 0x34
+    """The NIC was reset, and has forgotten the request: the driver's word, as no NIC can tell. Whether the request was
+    executed is unknown."""
 
 
 class AtomicOpcode(enum.IntEnum):
