@@ -14,6 +14,7 @@ from amoeba.nic.nic import Nic
 from amoeba.transport.batches import BATCH_FAILURE
 from amoeba_model.network import Network
 from amoeba_model.wire.uet import ReturnCode
+from offices import make_office
 from sides import ALL_ACCESS, Side, connect, make_side
 
 RESET = int(ReturnCode.LOCAL_NIC_RESET)
@@ -86,7 +87,7 @@ def make_talkers(fabric: Fabric, keep) -> tuple[Side, Side]:
 
 
 def make_pair(fabric: Fabric, keep) -> tuple[Side, Side]:
-    pair = make_side(fabric.domain(0)), make_side(fabric.domain(1))
+    pair = make_side(keep(fabric.domain(0))), make_side(keep(fabric.domain(1)))
     connect(*keep(pair))
     return pair
 
@@ -253,3 +254,37 @@ def test_the_peer_hears_in_bounded_time_and_both_work_again(machines, keep):
             side.endpoint.atomic(np.uint64(1), peer, region.address, region.key, Op.FI_SUM, context="again")
             assert side.finish().op_context == "again"
     assert memory[0] == 2
+
+
+@ON_MODEL
+def test_endpoints_that_share_receives_hear_of_it(machines, fabric, keep):
+    office = make_office(fabric, keep)
+    buffer = np.zeros(8, np.uint8)
+    office.context.recv(buffer, context="shared")
+    receiver = next(number for number, nic in enumerate(fabric.nics) if nic is office.context.domain.nic)
+    machines.reset(receiver)
+    ends: list = []
+    deadline = time.monotonic() + 60
+    while not ends and time.monotonic() < deadline:
+        for side in office.sides:
+            try:
+                assert side.queue.read() == []
+            except ErrorAvailableError:
+                ends.append(side.queue.readerr())
+    assert contexts(ends) == ["shared"]
+
+
+@ON_MODEL
+def test_calls_that_sleep_hear_of_it_with_automatic_progress(machines, keep):
+    with machines.open() as fabric:
+        fabric.automate()
+        client, server = make_pair(fabric, keep)
+        memory = np.zeros(1, np.uint64)
+        region = keep(server.domain.mr_reg(memory, ALL_ACCESS))
+        machines.network.cut(machines.devices[1])
+        with keep(client.domain)._auto.guard:
+            client.endpoint.write(memory, client.peer, region.address, region.key, context="slept for")
+            machines.reset()
+        with pytest.raises(ErrorAvailableError):
+            client.queue.sread(timeout=60)
+        assert contexts([client.queue.readerr()]) == ["slept for"]
