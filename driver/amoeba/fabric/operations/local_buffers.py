@@ -58,7 +58,9 @@ def local_of(
     writable: bool,
     access: MrAccess | None = None,
 ) -> Local:
-    """Check one buffer. ``access``: what its region must allow if that is not FI_READ (``writable``) or FI_WRITE."""
+    """Check one buffer. ``access``: what its region must allow if that is not FI_READ (``writable``) or FI_WRITE.
+
+    Raises what :func:`check_region` and :func:`check_unregistered` do."""
     found = Local(view_of(buffer, writable=writable, name=name), desc, writable=writable)
     if desc is not None:
         needed = (_READ if writable else _WRITE) if access is None else int(access)
@@ -77,8 +79,8 @@ def locals_of(
     writable: bool,
     access: MrAccess | None = None,
 ) -> list[Local]:
-    """Check the buffers of a vector. Raises what :func:`check_region` and :func:`check_unregistered` do, FI_EINVAL also
-    if there are not as many regions, ArgumentTypeError if they are no sequence."""
+    """Check the buffers of a vector. Raises what :func:`local_of` does, FI_EINVAL also if there are not as many regions,
+    ArgumentTypeError if they are no sequence."""
     check_vector(name, buffers)
     if descs is None:
         descs = [None] * len(buffers)
