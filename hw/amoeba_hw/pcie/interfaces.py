@@ -10,8 +10,8 @@ Who holds what::
     =================================  PcieLinkSignature  =================================
       RQ            RC                           CQ                    CC          (ultrascale.py, or a root in C++)
 
-- Headers are declared in :mod:`amoeba_model.tlp`. Payloads are packed: DW ``i`` of the payload lies in bits ``32 * i``
-  of the beats laid end to end, wherever its address lies in a line. All beats but the last are full.
+- Headers are declared in :mod:`amoeba_model.tlp`. Payloads are packed: DW ``i`` of the payload lies from bit
+  ``32 * i`` on in the beats laid end to end, wherever its address lies in a line. All beats but the last are full.
 - Tags belong to CompletionBuffer, which gives one to each read and takes it back; 32, or 256 with extended tags.
 - Room for completions belongs to CompletionBuffer, too: it has reserved it before a read is asked, so ``completions``
   is never refused for long, and an adapter needs no buffer of its own.
@@ -87,7 +87,8 @@ CONFIGURATION = data.StructLayout(
         "msix_mask": 1,  # MSI-X Function Mask
     }
 )
-"""What software has set in the configuration space. It may change at any time; packets cut before stay as they are."""
+"""What software has set in the configuration space. It may change at any time: packets already cut stay as they are.
+"""
 
 MSIX_MESSAGE = data.StructLayout({"address": 64, "data": 32})
 """An interrupt that is due: one DW to write. The low two bits of the address are 0."""
