@@ -79,7 +79,7 @@ def locals_of(
     writable: bool,
     access: MrAccess | None = None,
 ) -> list[Local]:
-    """Check the buffers of a vector. Raises what :func:`local_of` does, FI_EINVAL also if there are not as many regions,
+    """Check the buffers of a vector. Raises what :func:`local_of` does, FI_EINVAL also for another number of regions,
     ArgumentTypeError if they are no sequence."""
     check_vector(name, buffers)
     if descs is None:
