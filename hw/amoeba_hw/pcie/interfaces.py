@@ -93,9 +93,10 @@ CONFIGURATION = data.StructLayout(
 MSIX_MESSAGE = data.StructLayout({"address": 64, "data": 32})
 """An interrupt that is due: one DW to write. The low two bits of the address are 0."""
 
-READ_START = data.StructLayout({"address": 12, "length": 13, "last": 1})
+READ_START = data.StructLayout({"address": 12, "length": 13, "last": 1, "each": 1})
 """A read that is about to be asked: the low bits of its address, its bytes (1 to 4,096), and whether it is the last
-one of its READ_REQUEST. It lies within one 4 KiB page; no line belongs to two reads of one READ_REQUEST."""
+one of its READ_REQUEST, or each of its lines is a READ_REQUEST of its own. It lies within one 4 KiB page; no line
+belongs to two reads of one READ_REQUEST."""
 
 WRITE_NUMBER_BITS = 16
 """Lines of writes are counted modulo this power of two; far fewer are between the core and the link."""
