@@ -50,7 +50,9 @@ class Completer(wiring.Component):
         BAR 0. Whoever performs them does so within a bounded number of cycles, whatever the link does.
     table_accesses, table_read_data : register access streams
         BAR 2, likewise, but for ``REFUSED_OFFSET`` and what is above it.
-    count_refused : out
+    hold : In; idle : Out
+        No request begins, and none has begun. Completions go on.
+    count_refused : Out
         Pulse: a write was not performed.
     """
 
@@ -63,11 +65,13 @@ class Completer(wiring.Component):
                 "read_data": In(stream.Signature(32)),
                 "table_accesses": Out(stream.Signature(register_access(TABLE_ADDRESS_WIDTH))),
                 "table_read_data": In(stream.Signature(32)),
+                "hold": In(1),
+                "idle": Out(1),
                 "count_refused": Out(1),
             }
         )
         self.refused = Signal(32)
-        """Writes not performed since reset."""
+        """Writes not performed."""
         self._second = Signal()
         """The upper DW's turn has come."""
         self._address = Signal(ADDRESS_WIDTH)
@@ -91,8 +95,9 @@ class Completer(wiring.Component):
             self._is_own.eq((request.bar == MSIX_BAR) & (self._address[:TABLE_ADDRESS_WIDTH] >= REFUSED_OFFSET)),
         ]
         m.d.sync += self.refused.eq(self.refused + self.count_refused)
-        with m.FSM(name="request"):
-            with m.State("LOOK"), m.If(self.requests.valid):
+        with m.FSM(name="request") as fsm:
+            m.d.comb += self.idle.eq(self.hold & fsm.ongoing("LOOK"))
+            with m.State("LOOK"), m.If(self.requests.valid & ~self.hold):
                 m.d.sync += [self._second.eq(0), self._answer.eq(0)]
                 with m.If(whole & (is_read | (is_write & ~request.poisoned))):
                     m.next = "ACCESS"

@@ -16,16 +16,16 @@ _CONTROL = 3
 
 
 class MsixTable(wiring.Component):
-    """MSI-X: the table and the pending bits behind BAR 2, and a message for each interrupt (Base Specification 6.1.4).
+    """MSI-X: table and pending bits behind BAR 2, and a message for each interrupt (Base Specification 6.1.4).
 
     An interrupt announces a completion or event that is on its way to the host, and must not overtake it. The core
-    pulses when the entry has entered its last register, so the interrupt waits here until that has been taken; whoever
-    takes the message puts it behind all writes that the core has handed over before::
+    pulses when the entry has entered its last register; RequestMerger puts a message behind all writes that it has
+    accepted, and the one on offer, when the message comes::
 
-        cycle           0        1        2        3
-        core.writes  entry    taken
-        irq          pulse
-        message                         on offer (or later), behind the entry
+        cycle           0         1         2         3         4
+        core.writes           on offer
+        irq                   pulse
+        message                                             on offer at the earliest
 
     An interrupt whose vector, or function, is masked stays pending, once however often it comes. One that comes while
     MSI-X is not enabled is lost: the function has no other way to tell of it.
@@ -42,8 +42,6 @@ class MsixTable(wiring.Component):
         Beyond the vectors all is 0 and stays so. A reset masks all vectors; addresses and data stay.
     irq : In, a bit per vector
         Pulses.
-    passed : In(1)
-        The core's last register for writes is empty, or taken in this cycle.
     enable, function_mask : In(1)
         Of the MSI-X capability.
     messages : MSIX_MESSAGE stream
@@ -59,17 +57,14 @@ class MsixTable(wiring.Component):
                 "accesses": In(stream.Signature(register_access(TABLE_ADDRESS_WIDTH))),
                 "read_data": Out(stream.Signature(32)),
                 "irq": In(vectors),
-                "passed": In(1),
                 "enable": In(1),
                 "function_mask": In(1),
                 "messages": Out(stream.Signature(MSIX_MESSAGE)),
             }
         )
         self._masked = Signal(vectors, init=(1 << vectors) - 1)
-        self._arrived = Signal(vectors)
-        """Interrupts whose writes may not have left the core."""
         self._pending = Signal(vectors)
-        """Those that wait for their message."""
+        """Interrupts that wait for their message."""
 
     def elaborate(self, platform):
         m = Module()
@@ -78,13 +73,7 @@ class MsixTable(wiring.Component):
         clear = Signal(self._vectors)
         self._elaborate_accesses(m, entries)
         self._elaborate_messages(m, entries.read_port(), clear)
-        arrived = self._arrived | self.irq
-        with m.If(self.passed):
-            m.d.sync += [self._arrived.eq(0), self._pending.eq((self._pending & ~clear) | arrived)]
-        with m.Else():
-            m.d.sync += [self._arrived.eq(arrived), self._pending.eq(self._pending & ~clear)]
-        with m.If(~self.enable):
-            m.d.sync += [self._arrived.eq(0), self._pending.eq(0)]
+        m.d.sync += self._pending.eq(Mux(self.enable, (self._pending & ~clear) | self.irq, 0))
         return m
 
     def _elaborate_accesses(self, m, entries):
@@ -130,7 +119,8 @@ class MsixTable(wiring.Component):
 
     def _elaborate_messages(self, m, read, clear):
         """Choose a vector, read its entry, offer it."""
-        sendable, following, vector = Signal(self._vectors), Signal(range(self._vectors)), Signal(range(self._vectors))
+        sendable = Signal(self._vectors)
+        following, vector = Signal(range(self._vectors)), Signal(range(self._vectors))
         m.d.comb += sendable.eq(Mux(self.enable & ~self.function_mask, self._pending & ~self._masked, 0))
         turns = [index > vector for index in range(self._vectors)]
         for is_turn in ([1] * self._vectors, turns):  # the later wins: above the last one before all others
