@@ -146,6 +146,7 @@ local enums = {
     [49] = "LOCAL_BAD_PEER",
     [50] = "LOCAL_DMA_FAULT",
     [51] = "LOCAL_PDC_FAILED",
+    [52] = "LOCAL_NIC_RESET",
   },
   AtomicOpcode = {
     [0] = "MIN",

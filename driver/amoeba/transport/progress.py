@@ -33,6 +33,8 @@ _QUIET = 4096
 memory several times, and take what that takes, before anybody sees anything of it."""
 _GLANCE = 1e-3
 """Seconds that the thread sleeps where not all that may happen causes an interrupt."""
+_LOOK = 1.0
+"""Seconds that it sleeps at most where NICs run by themselves: one that was reset causes no interrupt any more."""
 _COURTESY = 5e-5
 """Seconds that those who have been woken get to begin: a thread that computes gives others a turn every 5 ms only."""
 
@@ -217,7 +219,7 @@ class AutomaticProgress:
         """What :meth:`_turn` returns where NICs run by themselves: their interrupts end the sleep."""
         attended = [each for each in list(self._attended.values()) if not each.closed]
         heard = [each._arm() is not False for each in attended]
-        descriptors, longest = self._watched(None if all(heard) else _GLANCE)
+        descriptors, longest = self._watched(_LOOK if all(heard) else _GLANCE)
         return descriptors + [nic.device.fileno() for nic in self._nics], longest
 
     def _watched(self, longest: float | None) -> tuple[list[int], float | None]:

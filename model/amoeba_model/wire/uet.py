@@ -188,7 +188,7 @@ class ReturnCode(enum.IntEnum):
     LOCAL_PDC_FAILED = 0x33
     """The peer does not answer, or no longer knows this PDC; whether the request was executed is unknown."""
     LOCAL_NIC_RESET = 0x34
-    """The NIC was reset, and has forgotten the request: the driver's word, as no NIC can tell. Whether the request was
+    """The NIC was reset, and has forgotten the request: the driver's word, as no NIC can tell. Whether it was
     executed is unknown."""
 
 
