@@ -1,11 +1,11 @@
 """MPI and OpenSHMEM over libucp.so.0: MPICH and Open MPI as Debian has them."""
 
-import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from support.programs.missing import MissingError
-from support.programs.mpi import DEBIAN_MPICH, OPEN_MPI, counted, debian_mpich, run_mpi, run_ranks
+from support.programs.missing import MissingError, compiler
+from support.programs.mpi import OPEN_MPI, counted, run_mpi, run_ranks
 
 LONG = pytest.mark.long
 OVER_UCX = OPEN_MPI | {
@@ -23,23 +23,6 @@ SHMEM_ATOMICS = 100
 """At least so many of each rank, of ``shmem_program.c``."""
 
 
-@pytest.fixture(scope="session")
-def mpich(libucp_environment, tmp_path_factory):
-    """Environment of a program in Python over Debian's MPICH."""
-    pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
-    try:
-        folder = debian_mpich(tmp_path_factory.mktemp("mpich"))
-    except MissingError as missing:
-        pytest.skip(str(missing))
-    paths = os.pathsep.join([libucp_environment["LD_LIBRARY_PATH"], str(folder)])
-    return libucp_environment | DEBIAN_MPICH | {"LD_LIBRARY_PATH": paths}
-
-
-@pytest.fixture
-def mpiexec(needs_program):
-    return needs_program("mpiexec.mpich", "mpich")
-
-
 @pytest.fixture
 def mpirun(needs_program):
     pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
@@ -47,15 +30,15 @@ def mpirun(needs_program):
 
 
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=LONG), pytest.param(8, marks=LONG)])
-def test_mpich_does_everything(mpich, mpiexec, ranks):
+def test_mpich_does_everything(debian_mpich_environment, debian_mpiexec, ranks):
     """Its ch4:ucx has messages for all accumulates, and the NIC's writes and reads for the rest."""
-    assert counted(run_mpi(mpiexec, ranks, mpich), "MESSAGES_MATCHED") > 0
+    assert counted(run_mpi(debian_mpiexec, ranks, debian_mpich_environment), "MESSAGES_MATCHED") > 0
 
 
 @LONG
 @pytest.mark.timeout(400)
-def test_mpich_on_rtl(mpich, mpiexec):
-    run_mpi(mpiexec, 2, mpich | ON_RTL, timeout=300)
+def test_mpich_on_rtl(debian_mpich_environment, debian_mpiexec):
+    run_mpi(debian_mpiexec, 2, debian_mpich_environment | ON_RTL, timeout=300)
 
 
 def test_open_mpi_does_everything_by_the_nic_s_atomics(libucp_environment, mpirun):
@@ -78,10 +61,6 @@ def test_open_mpi_on_rtl(libucp_environment, mpirun):
 @pytest.fixture(scope="session")
 def shmem_program(tmp_path_factory):
     """OpenSHMEM's program, linked with Open MPI's library: its headers are not needed."""
-    import subprocess
-
-    from support.programs.missing import compiler
-
     try:
         cc = compiler("stdio.h", "libc6-dev")
     except MissingError as missing:
