@@ -31,8 +31,24 @@ def compiled(ucx_compiler, tmp_path_factory):
     def compile_it(name):
         if name not in known:
             program = known[name] = tmp_path_factory.mktemp("program") / name
-            flags = ("-O1", "-g", "-Wall", "-Wno-unused-parameter", "-Wno-unused-function", "-Wno-deprecated-declarations")
-            command = [ucx_compiler, *flags, str(HERE / f"{name}.c"), "-o", str(program), "-lucp", "-lucs", "-lpthread"]
+            flags = (
+                "-O1",
+                "-g",
+                "-Wall",
+                "-Wno-unused-parameter",
+                "-Wno-unused-function",
+                "-Wno-deprecated-declarations",
+            )
+            command = [
+                ucx_compiler,
+                *flags,
+                str(HERE / f"{name}.c"),
+                "-o",
+                str(program),
+                "-lucp",
+                "-lucs",
+                "-lpthread",
+            ]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
             assert done.returncode == 0, done.stderr
         return str(known[name])
