@@ -89,7 +89,14 @@ def test_ucp_hello_world_on_rtl(libucp_environment, hello_world, port):
 )
 def test_ucp_hello_world_hears_of_a_peer_that_is_killed(libucp_environment, hello_world, port, failure, who, said):
     environment = libucp_environment | {"UCX_KEEPALIVE_INTERVAL": "1s"}
-    server, client = greet(hello_world, environment, port, "-e", failure)
+    command = [hello_world, "-p", str(port), "-e", failure]
+    server, client = run_pair(
+        command,
+        [*command, "-n", "127.0.0.1"],
+        environment,
+        port=port,
+        patience=20,  # it sleeps for 5 seconds
+    )
     killed, other = (server, client) if who == "server" else (client, server)
     assert killed.status == KILLED, killed
     assert said in other.output, other
@@ -107,38 +114,45 @@ def test_ucp_client_server(libucp_environment, client_server, port, kind, device
     assert server.output.count("iteration #4") == 1, server
 
 
-def measure(needs_program, environment, port, test, *options, timeout=100):
-    perftest = [needs_program("ucx_perftest", "ucx-utils"), "-p", str(port)]
-    client = [*perftest, "127.0.0.1", "-t", test, "-f", *options]
-    server, client = run_pair(perftest, client, environment, timeout, port=port)
-    assert (server.status, client.status) == (0, 0), f"{server}\n{client}"
-    return client.output.splitlines()[-1].split()
+@pytest.fixture
+def measure(libucp_environment, needs_program, port, tmp_path):
+    """A function that runs tests of ucx_perftest, each with its options, between one server and one client: how many
+    operations of each were measured."""
+
+    def run(tests, options=(), timeout=200, **environment):
+        batch = tmp_path / "batch"
+        batch.write_text("".join(f"test{number} -t {test}\n" for number, test in enumerate(tests)))
+        perftest = [needs_program("ucx_perftest", "ucx-utils"), "-p", str(port), "-b", str(batch), *options]
+        server, client = run_pair(
+            perftest, [*perftest, "127.0.0.1", "-f"], libucp_environment | environment, timeout, port=port
+        )
+        assert (server.status, client.status) == (0, 0), f"{server}\n{client}"
+        return [int(line.split()[1]) for line in client.output.splitlines() if line.split()[0].startswith("test")]
+
+    return run
 
 
-@pytest.mark.parametrize("test", TESTS)
-def test_ucx_perftest(libucp_environment, needs_program, port, test):
-    """Of 8 bytes; all but atomics of 64 KiB as well."""
-    assert int(measure(needs_program, libucp_environment, port, test, "-n", "50", "-w", "5")[0]) == 50
-    if test not in ATOMICS:
-        large = measure(needs_program, libucp_environment, port, test, "-n", "8", "-w", "2", "-s", "65536")
-        assert int(large[0]) == 8
+def test_ucx_perftest(measure):
+    """All tests, of 8 bytes."""
+    assert measure([f"{test} -n 50 -w 5" for test in TESTS]) == [50] * len(TESTS)
+
+
+def test_ucx_perftest_of_longer_messages(measure):
+    sizes = [f"{test} -n 8 -w 2 -s {size}" for test in TESTS if test not in ATOMICS for size in (1024, 65536)]
+    assert measure(sizes) == [8] * len(sizes)
+
+
+def test_ucx_perftest_in_other_ways(measure):
+    """Scattered memory, probes, any tag, data by reference; a worker that sleeps; one for several threads."""
+    tests = [f"tag_lat -n 20 -w 2 -s 1000,8,2000 -D {layout}" for layout in ("iov,iov", "contig,iov", "iov,contig")]
+    tests += [f"tag_lat -n 20 -w 2 {option}" for option in ("-U", "-C", "-M multi")]
+    tests += ["stream_bw -n 20 -w 2 -r recv_data", "ucp_am_lat -n 20 -w 2 -s 100,8,3000 -D iov,iov"]
+    assert measure(tests) == [20] * len(tests)
+    assert measure(["tag_lat -n 20 -w 2"], ("-I",)) == [20]
 
 
 @LONG
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("test", LATENCIES)
-def test_ucx_perftest_on_rtl(libucp_environment, needs_program, port, test):
-    environment = libucp_environment | {"AMOEBA_DEVICE": "rtl"}
-    assert int(measure(needs_program, environment, port, test, "-n", "10", "-w", "2", timeout=300)[0]) == 10
-
-
-@pytest.mark.parametrize("layout", ["iov,iov", "contig,iov"])
-def test_ucx_perftest_with_scattered_memory(libucp_environment, needs_program, port, layout):
-    options = ("-n", "20", "-w", "2", "-s", "1000,8,2000", "-D", layout)
-    assert int(measure(needs_program, libucp_environment, port, "tag_lat", *options)[0]) == 20
-
-
-def test_ucx_perftest_with_wakeup_probes_and_threads(libucp_environment, needs_program, port):
-    for options in (("-I",), ("-U",), ("-C",), ("-M", "multi")):
-        shown = measure(needs_program, libucp_environment, port, "tag_lat", "-n", "20", "-w", "2", *options)
-        assert int(shown[0]) == 20
+@pytest.mark.timeout(500)
+def test_ucx_perftest_on_rtl(measure):
+    tests = [f"{test} -n 10 -w 2" for test in LATENCIES]
+    assert measure(tests, timeout=400, AMOEBA_DEVICE="rtl") == [10] * len(tests)

@@ -97,12 +97,13 @@ def run_pair(
     timeout: float = 60.0,
     *,
     port: int | None = None,
+    patience: float = _CLOSING,
     endless: bool = False,
 ) -> tuple[Ended, Ended]:
     """Run a server, and its client as soon as it listens, to their ends: (server, client).
 
-    ``port``: of TCP's, where it listens; None: whatever it binds first is good. ``endless``: it serves others, too,
-    and is ended when its client is over.
+    ``port``: of TCP's, where it listens; None: whatever it binds first is good. ``patience``: seconds for a server to
+    end when its client has failed. ``endless``: it serves others, too, and is ended when its client is over.
     """
     deadline = time.monotonic() + timeout
     serving = _Started(server, environment)
@@ -113,7 +114,7 @@ def run_pair(
             time.sleep(_SETTLING)
         asked = run(client, environment, deadline - time.monotonic())
         if asked.status or endless:
-            deadline = min(deadline, time.monotonic() + (_SETTLING if endless else _CLOSING))
+            deadline = min(deadline, time.monotonic() + (_SETTLING if endless else patience))
     except BaseException:
         serving.end(0.0)
         raise
