@@ -10,7 +10,7 @@ __all__ = ["TYPES"]
 TYPES = """
 typedef signed char ucs_status_t;
 typedef struct { const void *addr; uint32_t addrlen; } ucs_sock_addr_t;
-typedef struct { unsigned long bits[16]; } ucs_cpu_set_t;
+typedef struct { unsigned long ucs_bits[16]; } ucs_cpu_set_t;
 typedef struct { uint64_t sender_tag; size_t length; } ucp_tag_recv_info_t;
 typedef struct { uint64_t recv_attr; uintptr_t reply_ep; } ucp_am_recv_param_t;
 typedef struct { uintptr_t buffer; size_t length; } ucp_dt_iov_t;

@@ -2,8 +2,12 @@
 
 from amoeba.embed import ProcessNic, process_nic
 from amoeba.ucp.adapter import Adapter, Adapters
+from amoeba.ucp.worker_base import WorkerBase
 
 __all__ = ["Process"]
+
+_MOST_STEPS = 64
+"""That a call which posts something takes before it returns."""
 
 
 class Process:
@@ -34,6 +38,20 @@ class Process:
         self._uses += 1
         found: Adapter = adapters[0]
         return found
+
+    def send_off(self, worker: WorkerBase) -> None:
+        """Let a NIC that had nothing to do send what was just posted, as hardware would whatever the program does
+        next. It is the work of the next call of progress, so it costs nothing."""
+        if worker.rings.under_way != 1 or worker.progressing or self._mine is None:
+            return
+        network = self._mine.network
+        if not network.devices:
+            return
+        worker.rings.announce()
+        for _ in range(_MOST_STEPS):
+            network.step(at_once=True)
+            if network.patience:
+                return
 
     def drop(self) -> None:
         """One use less; the last one gives the NIC back."""

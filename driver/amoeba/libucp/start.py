@@ -1,5 +1,6 @@
 """The Python side of ``libucp.so.0``: its functions, put together."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from amoeba.libucp.process import Process
 from amoeba.libucp.things import Things
 from amoeba.libucp.transfers import Transfers
 from amoeba.libucp.workers import Given, Workers
+from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.status import UcsError, UcsStatus, status_of
 
 __all__ = ["start", "status"]
@@ -26,6 +28,8 @@ __all__ = ["start", "status"]
 _POINTERS = 1 << 64
 _NONE = ("ucp_request_alloc", "ucp_tag_probe_nb")
 """Functions whose pointer is no error, but NULL."""
+_POSTING = re.compile(r"ucp_(tag|am|stream)_send_\w+|ucp_(put|get)_nb\w*|ucp_atomic_(post|fetch_nb|op_nbx|add\d\d)")
+"""Functions that post something for an endpoint and do not wait for it."""
 
 
 def status(error: BaseException) -> int:
@@ -74,4 +78,19 @@ def start(binding: Binding) -> None:
     )
     for function in LIBRARY.functions:
         (defined,) = (getattr(part, function.name) for part in parts if hasattr(part, function.name))
+        if _POSTING.fullmatch(function.name):
+            defined = _sent_off(defined, things, process)
         binding.define(function.name, defined, _status_of(function))
+
+
+def _sent_off(function: Callable[..., Any], things: Things, process: Process) -> Callable[..., Any]:
+    """A function that posts something, and lets it leave."""
+
+    def call(ep: int, *arguments: Any) -> Any:
+        result = function(ep, *arguments)
+        endpoint = things.find(ep, Endpoint)
+        if endpoint is not None:
+            process.send_off(endpoint.worker)
+        return result
+
+    return call

@@ -201,5 +201,5 @@ class Workers:
 def _processors(mask: Any) -> frozenset[int]:
     """Of a ``ucs_cpu_set_t``."""
     return frozenset(
-        word * _WORD + bit for word in range(_WORDS) for bit in range(_WORD) if mask.bits[word] >> bit & 1
+        word * _WORD + bit for word in range(_WORDS) for bit in range(_WORD) if mask.ucs_bits[word] >> bit & 1
     )
