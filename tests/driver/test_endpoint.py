@@ -158,6 +158,7 @@ def test_an_alias_reports_as_its_own_flags_say(selective):
             lambda: endpoint.read(bytearray(8), *to, context="silent too"),
         )
         assert contexts == ["loud"]
+        assert loud.rx_size_left == endpoint.rx_size_left
         with loud.alias() as quiet:
             assert reported(queue, lambda: quiet.write(bytes(8), *to, context="again")) == []
 

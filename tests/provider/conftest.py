@@ -17,10 +17,11 @@ HERE = Path(__file__).parent
 def compiled(headers, tmp_path_factory):
     """A function that compiles one of the programs beside this file, and says where it lies."""
 
-    def compile_it(name):
+    def compile_it(name, *options):
         program = tmp_path_factory.mktemp("program") / name
         source = str(HERE / f"{name}.c")
-        command = [headers, "-O1", "-g", "-Wall", "-Wno-unused-parameter", source, "-o", str(program), "-lfabric"]
+        flags = ["-O1", "-g", "-Wall", "-Wno-unused-parameter", *options]
+        command = [headers, *flags, source, "-o", str(program), "-lfabric", "-lpthread"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
         assert done.returncode == 0, done.stderr
         return program

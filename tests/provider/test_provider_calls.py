@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-LONG = {"many_operations", "opened_and_closed_often"}
+LONG = {"opened_and_closed_often"}
 TESTS = re.findall(r"^static void test_(\w+)\(void\)", (Path(__file__).parent / "calls.c").read_text(), re.M)
 
 

@@ -11,7 +11,7 @@ from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
 from amoeba.cli.pcie import pcie
 from amoeba.cli.perf import perf
-from amoeba.cli.programs import PASSING_ON, fi_run, provider
+from amoeba.cli.programs import PASSING_ON, fi_run, libucp, provider, ucx_run
 from amoeba.cli.replay import replay
 from amoeba.cli.soak import soak
 from amoeba.cli.trace import trace
@@ -53,3 +53,5 @@ app.command()(endpoint)
 app.add_typer(pcie, name="pcie")
 app.command("fi-run", context_settings=PASSING_ON)(fi_run)
 app.add_typer(provider, name="provider")
+app.command("ucx-run", context_settings=PASSING_ON)(ucx_run)
+app.add_typer(libucp, name="libucp")

@@ -1,5 +1,7 @@
-"""``amoeba fi-run`` and ``amoeba provider``: programs that were written for libfabric, on NICs of ours."""
+"""Programs that were written for libfabric or UCX, on NICs of ours: ``amoeba fi-run``, ``amoeba provider``, ``amoeba
+ucx-run`` and ``amoeba libucp``."""
 
+import os
 import shlex
 from typing import Annotated
 
@@ -11,8 +13,9 @@ from amoeba.devices.devices import DEVICE_KINDS, is_kind
 from amoeba.embed.build import build
 from amoeba.fabric.info import PROVIDER
 
-__all__ = ["fi_run", "provider"]
+__all__ = ["fi_run", "libucp", "provider", "ucx_run"]
 
+libucp = typer.Typer(help="UCX's UCP library, for programs that are written in C.", no_args_is_help=True)
 provider = typer.Typer(help="libfabric's provider, for programs that are written in C.", no_args_is_help=True)
 PASSING_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 """Settings of a command whose arguments end with another command: what stands behind its name is that one's."""
@@ -53,6 +56,36 @@ def _of_the_provider() -> dict[str, str]:
 
     path = build(LIBRARY, announce=lambda name: typer.echo(f"building {name}", err=True))
     return {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": PROVIDER}
+
+
+def ucx_run(
+    command: CommandArgument, device: KindOption = "model", n: CountOption = 1, host: HostOption = None
+) -> None:
+    """Run a program of UCX's on NICs of ours, and end as it does: amoeba ucx-run mpiexec -n 2 ./program
+
+    The library is built if need be, which takes cc and some seconds. Each process has a NIC of its own.
+    """
+    with readable_errors():
+        environment = {**_of_libucp(), **of_the_nic(device, host)}
+    run(command, environment, n)
+
+
+@libucp.command("build")
+def build_libucp() -> None:
+    """Build libucp.so.0, and say how programs find it."""
+    with readable_errors():
+        environment = _of_libucp()
+    for name, value in environment.items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+def _of_libucp() -> dict[str, str]:
+    """Where programs find the library before the system's. Raises FI_ENOSYS if it cannot be built here."""
+    from amoeba.libucp.library import LIBRARY  # with cffi only, an extra
+
+    path = build(LIBRARY, announce=lambda name: typer.echo(f"building {name}", err=True))
+    others = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return {"LD_LIBRARY_PATH": os.pathsep.join([str(path.parent), *(each for each in others if each)])}
 
 
 def of_the_nic(device: str, host: str | None) -> dict[str, str]:

@@ -30,6 +30,8 @@ class Binding:
         self.ffi = ffi
         self.lib = lib
         self.name = name
+        self.expected: tuple[type[BaseException], ...] = (FabricError, OSError)
+        """Exceptions that are a status and no more: nothing is printed of them."""
         self._missing = dict(functions)
         self._verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
 
@@ -88,7 +90,7 @@ class Binding:
         """Say what went wrong: all of it with AMOEBA_DEBUG=1, else what nobody expected."""
         if self._verbose:
             _say(f"{self.name}: {name}: " + "".join(traceback.format_exception(error)).rstrip())
-        elif not isinstance(error, FabricError | OSError):
+        elif not isinstance(error, self.expected):
             _say(f"{self.name}: {name}: {type(error).__name__}: {error} (AMOEBA_DEBUG=1 tells where)")
 
 

@@ -47,6 +47,10 @@ class Handles:
             return found
         raise fabric_error(self._errno, f"expected a handle of a {kind.__name__}, got {_shown(number, found)}")
 
+    def find(self, number: int) -> object | None:
+        """The object of any kind that has the number; None if there is none."""
+        return self._objects.get(number)
+
     def remove(self, number: int, kind: type[T]) -> T:
         """The same, and the number is nobody's from now on."""
         found = self.get(number, kind)

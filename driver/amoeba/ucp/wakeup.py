@@ -157,9 +157,13 @@ class Wakeup:
     def wait(self) -> None:
         """Sleep until there is something to do; not at all if there is."""
         if self.arm():
-            poll = select.poll()
-            poll.register(self._epoll.fileno(), select.POLLIN)
-            poll.poll()
+            self.sleep()
+
+    def sleep(self) -> None:
+        """Sleep until there is something to do, having asked to be woken."""
+        poll = select.poll()
+        poll.register(self._epoll.fileno(), select.POLLIN)
+        poll.poll()
 
     def wait_for_change(self, memory: memoryview) -> None:
         """Sleep until these bytes change, or there is something else to do."""

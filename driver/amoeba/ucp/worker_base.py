@@ -57,7 +57,8 @@ class RequestMemory:
     __slots__ = ("_pool", "area", "request")
 
     def __init__(self, size: int, pool: "RequestPool | None" = None) -> None:
-        self.area = bytearray(size)
+        self.area: Any = bytearray(size)
+        """A face of this API may have something else here by which it knows the request."""
         self._pool = pool
         self.request: Any = None
         """The latest operation that it was used for."""

@@ -3,13 +3,18 @@
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from amoeba import Errno, FabricError
 
 from support.programs.missing import MissingError, compiler, program
 
-__all__ = ["headers", "host", "needs_program", "provider_environment"]
+if TYPE_CHECKING:
+    from amoeba.embed import CLibrary
+
+__all__ = ["headers", "host", "libucp_environment", "needs_program", "provider_environment"]
 
 
 @pytest.fixture(scope="session")
@@ -31,19 +36,37 @@ def host() -> str:
 @pytest.fixture(scope="session")
 def provider_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """With which libfabric's programs find the provider, and nothing else. Skips where it cannot be built."""
-    from amoeba.embed import build
     from amoeba.provider.library import LIBRARY
 
+    folder = _built(LIBRARY, tmp_path_factory.mktemp("cache"))
+    return _environment() | {"FI_PROVIDER_PATH": folder, "FI_PROVIDER": "amoeba"}
+
+
+@pytest.fixture(scope="session")
+def libucp_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """With which UCX's programs find ours before the system's. Skips where it cannot be built."""
+    from amoeba.libucp.library import LIBRARY
+
+    return _environment() | {"LD_LIBRARY_PATH": _built(LIBRARY, tmp_path_factory.mktemp("cache"))}
+
+
+def _built(library: "CLibrary", cache: Path) -> str:
+    """The folder of a library that is built there. Skips where it cannot be."""
+    from amoeba.embed import build
+
     try:
-        path = build(LIBRARY, tmp_path_factory.mktemp("cache"))
+        return str(build(library, cache).parent)
     except FabricError as error:
         if error.fi_errno != Errno.FI_ENOSYS:
             raise
         pytest.skip(str(error))
+
+
+def _environment() -> dict[str, str]:
+    """That of the tests, without settings of Amoeba's, and with where they find it."""
     removed = ("AMOEBA_DEVICE", "AMOEBA_HOST", "AMOEBA_PORT", "AMOEBA_DEBUG", "AMOEBA_LOG")
     kept = {name: value for name, value in os.environ.items() if name not in removed}
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return kept | {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": "amoeba", "PYTHONPATH": paths}
+    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ _SETTLING = 0.3
 """Seconds for a server to get ready behind the opening of its first socket."""
 _CLOSING = 3.0
 """Seconds for a server to end when its client has failed."""
+_LISTENING = "0A"
+"""State of a socket, in Linux' tables of them."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +68,18 @@ class _Started:
         with self._output as output:
             return Ended(self.command, status, output.read())
 
-    def listens(self) -> bool:
-        """Whether it has bound a socket of the internet's, or has ended."""
+    def listens(self, port: int | None = None) -> bool:
+        """Whether it has bound a socket of the internet's, or listens at this port of TCP's, or has ended."""
         if self.process.poll() is not None:
             return True
         bound: set[str] = set()
         process = Path("/proc") / str(self.process.pid)
         try:
-            for table in ("tcp", "tcp6", "udp", "udp6"):
-                lines = (process / "net" / table).read_text().splitlines()[1:]
-                bound |= {f"socket:[{line.split()[9]}]" for line in lines}
+            for table in ("tcp", "tcp6", "udp", "udp6") if port is None else ("tcp", "tcp6"):
+                for line in (process / "net" / table).read_text().splitlines()[1:]:
+                    _, local, _, state, *_, inode = line.split()[:10]
+                    if port is None or (state == _LISTENING and int(local.split(":")[1], 16) == port):
+                        bound.add(f"socket:[{inode}]")
             return any(os.readlink(one) in bound for one in (process / "fd").iterdir())
         except OSError:  # it has ended, or closed a file, meanwhile
             return False
@@ -87,18 +91,30 @@ def run(command: Sequence[str], environment: Mapping[str, str] = {}, timeout: fl
 
 
 def run_pair(
-    server: Sequence[str], client: Sequence[str], environment: Mapping[str, str] = {}, timeout: float = 60.0
+    server: Sequence[str],
+    client: Sequence[str],
+    environment: Mapping[str, str] = {},
+    timeout: float = 60.0,
+    *,
+    port: int | None = None,
+    patience: float = _CLOSING,
+    endless: bool = False,
 ) -> tuple[Ended, Ended]:
-    """Run a server, and its client as soon as it listens, to their ends: (server, client)."""
+    """Run a server, and its client as soon as it listens, to their ends: (server, client).
+
+    ``port``: of TCP's, where it listens; None: whatever it binds first is good. ``patience``: seconds for a server to
+    end when its client has failed. ``endless``: it serves others, too, and is ended when its client is over.
+    """
     deadline = time.monotonic() + timeout
     serving = _Started(server, environment)
     try:
-        while not serving.listens() and time.monotonic() < deadline:
+        while not serving.listens(port) and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(_SETTLING)
+        if port is None:
+            time.sleep(_SETTLING)
         asked = run(client, environment, deadline - time.monotonic())
-        if asked.status:
-            deadline = min(deadline, time.monotonic() + _CLOSING)
+        if asked.status or endless:
+            deadline = min(deadline, time.monotonic() + (_SETTLING if endless else patience))
     except BaseException:
         serving.end(0.0)
         raise

@@ -133,6 +133,14 @@ class EndpointAlias(Posting):
         self._connection = original._connection
         self._near = original._near
 
+    @property
+    def rx_size_left(self) -> int:
+        """As the endpoint's: ``fi_rx_size_left``. Raises FI_EOPNOTSUPP for an alias of what only transmits."""
+        self._check_open()
+        if self._receiver is None:
+            raise fabric_error(Errno.FI_EOPNOTSUPP, f"nothing is received by {self.original!r}")
+        return self._receiver.size_left
+
     def _release(self) -> None:
         self._rings, self._near = None, {}
 
