@@ -6,10 +6,12 @@ has one ending whatever happens; and each thread of a worker has a process of it
 state and cannot bring a worker down.
 """
 
+import contextlib
 import queue
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -66,6 +68,7 @@ class Cluster:
                 Errno.FI_ENOSYS, f'a cluster needs dask.distributed: pip install "amoeba-nic[cluster]" ({error})'
             ) from error
         self._dask: Any = distributed
+        self._closed: type[Exception] = distributed.client.ClosedClientError
         self._address = address
         self._patience = patience
         try:
@@ -111,37 +114,39 @@ class Cluster:
         """Endings as they come."""
         under_way: dict[Any, int] = {}
         over: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        next_job, alone_since = 0, None
+        left = deque(range(len(jobs)))
+        last_seen = time.monotonic()
         try:
-            while next_job < len(jobs) or under_way:
+            while left or under_way:
                 present = self._present()
                 if present:
-                    alone_since = None
-                elif alone_since is None:
-                    alone_since = time.monotonic()
-                elif time.monotonic() - alone_since > self._patience:
+                    last_seen = time.monotonic()
+                    while left and len(under_way) < _AHEAD * present:
+                        future = self._client.submit(_do, function, jobs[left[0]].argument, pure=False)
+                        future.add_done_callback(over.put)
+                        under_way[future] = left.popleft()
+                elif self._client.status == "closed" or time.monotonic() - last_seen > self._patience:
                     break
-                while next_job < len(jobs) and len(under_way) < _AHEAD * max(present, 1):
-                    future: Any = self._client.submit(_do, function, jobs[next_job].argument, pure=False)
-                    future.add_done_callback(over.put)
-                    under_way[future] = next_job
-                    next_job += 1
                 for future in _ended(over, under_way):
                     index = under_way.pop(future)
                     yield Ending(index, jobs[index].name, *_outcome(future))
-            reason = f"the cluster at {self._address} has had no worker for {self._patience:g} s"
-            for index in sorted([*under_way.values(), *range(next_job, len(jobs))]):
-                yield Ending(index, jobs[index].name, failure=reason)
+            for index in sorted([*under_way.values(), *left]):
+                yield Ending(index, jobs[index].name, failure=self._why_alone())
         finally:
-            if under_way:
+            with contextlib.suppress(self._closed, OSError):  # where they are cancelled with the scheduler
                 self._client.cancel(list(under_way), force=True)
 
     def _present(self) -> int:
         """How many jobs can run now: none if the scheduler does not answer."""
         try:
-            return sum(map(int, self._client.nthreads().values()))
-        except (OSError, RuntimeError):
+            return sum(map(int, self._client.nthreads().values())) if self._client.status == "running" else 0
+        except (self._closed, OSError, RuntimeError):
             return 0
+
+    def _why_alone(self) -> str:
+        if self._client.status != "running":
+            return f"the scheduler at {self._address} does not answer any more"
+        return f"the cluster at {self._address} has had no worker for {self._patience:g} s"
 
     def close(self) -> None:
         """Leave the cluster, which goes on."""
