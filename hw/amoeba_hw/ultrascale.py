@@ -5,12 +5,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from amoeba_hw.synthesis import Harness, run_yosys
+from amoeba_hw.synthesis import harness_rtlil, run_yosys
 
-__all__ = ["UltraScaleEstimate", "estimate_ultrascale"]
+__all__ = ["UltraScaleEstimate", "estimate_ultrascale", "estimate_ultrascale_rtlil"]
 
 
 @dataclass(frozen=True)
@@ -25,10 +24,14 @@ class UltraScaleEstimate:
 
 def estimate_ultrascale(block: wiring.Component) -> UltraScaleEstimate:
     """Synthesize ``block`` in a ``Harness``. Raises RuntimeError if Yosys fails."""
+    return estimate_ultrascale_rtlil(harness_rtlil(block))
+
+
+def estimate_ultrascale_rtlil(rtlil_text: str) -> UltraScaleEstimate:
+    """:func:`estimate_ultrascale` of a block that :func:`amoeba_hw.synthesis.harness_rtlil` has written."""
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        top = Harness(block)
-        (folder / "top.il").write_text(rtlil.convert(top, emit_src=False))
+        (folder / "top.il").write_text(rtlil_text)
         script = "read_rtlil top.il; synth_xilinx -family xcup -flatten -top top; tee -o stat.json stat -json"
         run_yosys(folder, script)
         report = (folder / "stat.json").read_text()

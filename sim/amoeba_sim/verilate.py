@@ -29,8 +29,8 @@ from amoeba_hw.verilog import generate_verilog
 from rich.console import Console
 
 __all__ = [
-    "BuildError", "Port", "build_bench", "build_nic", "cache_directory", "nic_library", "package_files", "ports_of",
-    "remembered_verilog",
+    "BuildError", "Port", "build_bench", "build_nic", "cache_directory", "harness_sources", "nic_library",
+    "package_files", "ports_of", "remembered_verilog",
 ]  # fmt: skip
 
 
@@ -403,7 +403,7 @@ def _ports_header(ports: dict[str, Port]) -> str:
     )
 
 
-def _harness_sources() -> list[Path]:
+def harness_sources() -> list[Path]:
     """The C++ sources: beside the package in a checkout, inside it when installed from a wheel."""
     package = Path(__file__).resolve().parent
     inside = package / "harness"
@@ -438,7 +438,7 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = Fal
     verilog = design if isinstance(design, str) else generate_verilog(design, top)
     ports = ports_of(verilog, top)
     _check_nic_ports(ports)
-    sources = _harness_sources()
+    sources = harness_sources()
     flags = [*_LIBRARY_FLAGS, *(["--trace-vcd"] if trace else [])]
     key = _digest(
         verilog, top, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(_NIC_EFFORT)
@@ -471,7 +471,7 @@ def nic_library(
     key = _digest(
         identity,
         _digest_of_files(sources),
-        _digest_of_files(_harness_sources()),
+        _digest_of_files(harness_sources()),
         _digest_of_files([Path(__file__)]),
         metadata.version("amaranth"),
         _tool_versions(),

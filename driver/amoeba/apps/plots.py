@@ -1,20 +1,24 @@
-"""Plots as SVG: lines over a logarithmic axis, readable on light and dark pages, made without any other library."""
+"""Plots as SVG: lines over logarithmic axes, points with their fronts. Readable on light and dark pages, and made
+without any other library."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
-__all__ = ["Point", "line_plot"]
+__all__ = ["Mark", "Point", "line_plot", "scatter_plot"]
 
 Point = tuple[float, float]
 
 _WIDTH, _HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 180, 44, 52
+_LEGEND, _CHARACTER = 36, 7.5
+"""What a legend's line takes besides its name, and for each character of it, in a wide font."""
 _COLOURS = ("#3b7dd8", "#e0722f", "#2f9e62", "#b04ac0", "#c9a11a", "#d64545", "#3aa6a6", "#8a7a6a")
 _MARKERS = 4
 _STYLE = (
     "text{font:13px sans-serif;fill:#24292f}.axis{stroke:#57606a}.grid{stroke:#d0d7de;stroke-width:.6}"
-    ".back{fill:#ffffff}.title{font-size:15px;font-weight:600}"
+    ".back{fill:#ffffff}.label{font-size:11px}.title{font-size:15px;font-weight:600}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.axis{stroke:#8b949e}.grid{stroke:#30363d}"
     ".back{fill:#0d1117}}"
 )
@@ -36,20 +40,83 @@ def line_plot(
             raise ValueError(f"a logarithmic plot has coordinates above 0, got ({x}, {y})")
     across = _Axis([x for x, _ in points], 2 if x_in_bytes else 10, _LEFT, _WIDTH - _RIGHT)
     up = _Axis([y for _, y in points], 10, _HEIGHT - _BOTTOM, _TOP)
-    middle, half = (_LEFT + _WIDTH - _RIGHT) / 2, (_TOP + _HEIGHT - _BOTTOM) / 2
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{escape(title)}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect class="back" width="{_WIDTH}" height="{_HEIGHT}"/>',
-        f'<text class="title" x="{_LEFT}" y="24">{escape(title)}</text>',
-        *_grid(across, up, x_in_bytes),
-        f'<text x="{middle:.0f}" y="{_HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>',
-        f'<text transform="translate(18 {half:.0f}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>',
-    ]
+    parts = _frame(title, across, up, x_label, y_label, x_in_bytes)
     for number, (name, line) in enumerate(lines.items()):
         parts += _line(number, name, line, across, up)
     return "\n".join([*parts, "</svg>", ""])
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point of :func:`scatter_plot`."""
+
+    x: float
+    y: float
+    label: str
+    """Shown where the pointer rests on it, and beside it if it is on the front."""
+    on_front: bool = False
+
+
+def scatter_plot(title: str, series: Mapping[str, Sequence[Mark]], *, x_label: str, y_label: str) -> str:
+    """A plot with a kind of points for each name, as the text of an SVG file; those on the front are joined by steps.
+
+    Both axes are linear. Raises ValueError if there is no point, or one that is not finite.
+    """
+    marks = [mark for line in series.values() for mark in line]
+    if not marks:
+        raise ValueError("expected a point or more, got none")
+    for mark in marks:
+        if not (math.isfinite(mark.x) and math.isfinite(mark.y)):
+            raise ValueError(f"expected finite coordinates, got ({mark.x}, {mark.y})")
+    across = _LinearAxis([mark.x for mark in marks], _LEFT, _WIDTH - _RIGHT)
+    up = _LinearAxis([mark.y for mark in marks], _HEIGHT - _BOTTOM, _TOP)
+    longest = max(map(len, series))
+    width = max(_WIDTH, _WIDTH - _RIGHT + _LEGEND + _CHARACTER * longest)
+    parts = _frame(title, across, up, x_label, y_label, False, width)
+    for number, (name, line) in enumerate(series.items()):
+        parts += _scattered(number, name, line, across, up)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _scattered(number: int, name: str, marks: Sequence[Mark], across: "_LinearAxis", up: "_LinearAxis") -> list[str]:
+    colour = _COLOURS[number % len(_COLOURS)]
+    front = sorted((across.place(mark.x), up.place(mark.y)) for mark in marks if mark.on_front)
+    steps = front[:1]
+    for x, y in front[1:]:
+        steps += [(x, steps[-1][1]), (x, y)]  # what is promised between two points is no better than the left one
+    parts = []
+    if steps:
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in steps)
+        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{path}"/>')
+    for mark in marks:
+        x, y = across.place(mark.x), up.place(mark.y)
+        opacity = "" if mark.on_front else ' opacity=".45"'
+        parts.append(f"<g{opacity}><title>{escape(mark.label)}</title>{_marker(number, x, y, colour)}</g>")
+        if mark.on_front:
+            parts.append(f'<text class="label" x="{x + 7:.1f}" y="{y - 6:.1f}">{escape(mark.label)}</text>')
+    return [*parts, *_legend(number, name, colour)]
+
+
+class _LinearAxis:
+    """From numbers to places between ``begin`` and ``end``, with round numbers at both ends."""
+
+    def __init__(self, numbers: Sequence[float], begin: float, end: float) -> None:
+        low, high = min(numbers), max(numbers)
+        span = high - low or abs(high) or 1.0
+        power = 10.0 ** math.floor(math.log10(span / 4))
+        self.step = next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= 6)
+        self.low = math.floor(low / self.step) - (low == high)
+        self.high = max(math.ceil(high / self.step), self.low + 1)
+        self.begin, self.end = begin, end
+
+    def place(self, number: float) -> float:
+        part = (number / self.step - self.low) / (self.high - self.low)
+        return self.begin + part * (self.end - self.begin)
+
+    @property
+    def ticks(self) -> list[float]:
+        """At most nine."""
+        return [round(count * self.step, 10) for count in range(self.low, self.high + 1)]
 
 
 class _Axis:
@@ -72,7 +139,30 @@ class _Axis:
         return [float(self.base) ** power for power in range(self.low + -self.low % step, self.high + 1, step)]
 
 
-def _grid(across: _Axis, up: _Axis, in_bytes: bool) -> list[str]:
+def _frame(
+    title: str,
+    across: "_Axis | _LinearAxis",
+    up: "_Axis | _LinearAxis",
+    x_label: str,
+    y_label: str,
+    x_in_bytes: bool,
+    width: float = _WIDTH,
+) -> list[str]:
+    """The begin of the file: all but lines and points."""
+    middle, half = (_LEFT + _WIDTH - _RIGHT) / 2, (_TOP + _HEIGHT - _BOTTOM) / 2
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" role="img" '
+        f'aria-label="{escape(title)}">',
+        f"<style>{_STYLE}</style>",
+        f'<rect class="back" width="{width}" height="{_HEIGHT}"/>',
+        f'<text class="title" x="{_LEFT}" y="24">{escape(title)}</text>',
+        *_grid(across, up, x_in_bytes),
+        f'<text x="{middle:.0f}" y="{_HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>',
+        f'<text transform="translate(18 {half:.0f}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>',
+    ]
+
+
+def _grid(across: "_Axis | _LinearAxis", up: "_Axis | _LinearAxis", in_bytes: bool) -> list[str]:
     parts = []
     for tick in across.ticks:
         x = across.place(tick)
@@ -94,11 +184,16 @@ def _line(number: int, name: str, line: Sequence[Point], across: _Axis, up: _Axi
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     parts = [f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{path}"/>']
     marks = [_marker(number, x, y, colour) for x, y in places]
+    return [*parts, *marks, *_legend(number, name, colour)]
+
+
+def _legend(number: int, name: str, colour: str) -> list[str]:
     height = _TOP + 14 + 20 * number
-    legend = _WIDTH - _RIGHT + 16
-    parts += [*marks, _marker(number, legend, height, colour)]
-    parts.append(f'<text x="{legend + 12}" y="{height + 4}">{escape(name)}</text>')
-    return parts
+    left = _WIDTH - _RIGHT + 16
+    return [
+        _marker(number, left, height, colour),
+        f'<text x="{left + 12}" y="{height + 4}">{escape(name)}</text>',
+    ]
 
 
 def _marker(number: int, x: float, y: float, colour: str) -> str:

@@ -1,22 +1,25 @@
 """Recorded atomics, executed once more through endpoints: see :mod:`amoeba_model.atomic.vectors`."""
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from amoeba_model.atomic.vectors import RecordedCell
+from amoeba_model.atomic.vectors import CellResult, RecordedCell, check
 from amoeba_model.opcodes import Form
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, fabric_error
+from amoeba.fabric.cluster import open_cluster
 from amoeba.fabric.constants import MrAccess, OpFlags
 from amoeba.fabric.endpoints.endpoint import Endpoint
 from amoeba.fabric.fabric import Fabric
 from amoeba.fabric.queues.completion import CompletionQueue
 
-__all__ = ["EndpointExecutor"]
+__all__ = ["EndpointExecutor", "ReplayJob", "replay_cells"]
 
 Memory = npt.NDArray[np.uint8]
 
@@ -142,3 +145,20 @@ class EndpointExecutor:
             failed = side.queue.readerr()
             assert failed is not None  # the queue has just said so
             raise failed.error() from None
+
+
+@dataclass(frozen=True)
+class ReplayJob:
+    """Some cells of a recording, for :func:`replay_cells` anywhere."""
+
+    cells: Sequence[RecordedCell]
+    kinds: Sequence[str]
+    """Of the NICs."""
+    vector: int
+    offset: int
+
+
+def replay_cells(job: ReplayJob) -> list[CellResult]:
+    """Open NICs, and execute all vectors of these cells; a result for each. Raises as :class:`EndpointExecutor`."""
+    with open_cluster(job.kinds) as fabric, EndpointExecutor(fabric, vector=job.vector, offset=job.offset) as run:
+        return [check(recorded, run) for recorded in job.cells]

@@ -4,10 +4,11 @@ import contextlib
 import dataclasses
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from amoeba_model.impairments import Impairments
 from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
 
@@ -16,9 +17,11 @@ from amoeba.apps.workload import Rank
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.bootstrap import Rendezvous
+from amoeba.fabric.cluster import open_cluster
 from amoeba.fabric.fabric import Fabric
+from amoeba.nic.nic import Retransmission
 
-__all__ = ["COUNTED", "MOST_WINDOW", "SoakResult", "run_soak"]
+__all__ = ["COUNTED", "MOST_WINDOW", "SoakJob", "SoakResult", "run_soak", "soak_once"]
 
 COUNTED = (
     Counter.REQUESTS_SENT,
@@ -211,3 +214,30 @@ def _result(told: list[dict[str, Any]], seed: int, seconds: float) -> SoakResult
         cycles=told[0]["cycles"],
         seconds=seconds,
     )
+
+
+@dataclass(frozen=True)
+class SoakJob:
+    """One run of several, for :func:`soak_once` anywhere; what :func:`run_soak` is told."""
+
+    kinds: Sequence[str]
+    links: Impairments
+    """Their seed is the workload's, too."""
+    retransmission: Retransmission
+    seconds: float | None
+    operations: int | None
+    window: int
+    patience: float
+
+
+def soak_once(job: SoakJob) -> SoakResult:
+    """Open NICs, and run the workload on them."""
+    with open_cluster(job.kinds, impairments=job.links, retransmission=job.retransmission) as fabric:
+        return run_soak(
+            fabric,
+            seconds=job.seconds,
+            operations=job.operations,
+            window=job.window,
+            seed=job.links.seed,
+            patience=job.patience,
+        )

@@ -6,6 +6,7 @@ import typer
 
 from amoeba.cli.conformance import conformance
 from amoeba.cli.endpoint import endpoint
+from amoeba.cli.explore import explore
 from amoeba.cli.gups import gups
 from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
@@ -43,6 +44,7 @@ def _amoeba(
 
 app.command()(gups)
 app.command()(perf)
+app.command()(explore)
 app.command()(trace)
 app.command()(info)
 app.command()(matrix)

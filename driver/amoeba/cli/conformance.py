@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from amoeba.apps.spread import Ending, Job, portions
 from amoeba.cli.common import (
     ConnectOption,
     DeviceOption,
@@ -25,6 +26,7 @@ from amoeba.cli.common import (
     progress_bar,
     readable_errors,
 )
+from amoeba.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba.fabric.constants import Progress
 from amoeba.nic.nic import Retransmission
 from amoeba.testing import Check, Report, checks, join_pair, open_pair, results, run, select
@@ -32,6 +34,7 @@ from amoeba.testing import ucp as ucp_kit
 from amoeba.testing.registry import Subject
 from amoeba.testing.report import manual_page
 from amoeba.testing.runner import Fixture, Outcome
+from amoeba.testing.shares import Share, outcomes_of, run_share
 
 __all__ = ["conformance"]
 
@@ -77,6 +80,8 @@ def conformance(
     listen: ListenOption = None,
     connect: ConnectOption = None,
     timeout: TimeoutOption = 60.0,
+    jobs: JobsOption = None,
+    scheduler: SchedulerOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """See whether two NICs do what libfabric's manual pages, or UCX's header, say. Exit status 1 if they do not.
@@ -93,21 +98,26 @@ def conformance(
             "UCP's checks run in one process, and make progress themselves",
             param_hint="--listen, --connect, --progress",
         )
+    if is_spread(jobs, scheduler) and (listen or connect):
+        raise typer.BadParameter(
+            "a target in another process is one: its checks are not shared out", param_hint="--jobs, --scheduler"
+        )
     chosen = _chosen(page, of_ucp)
     links, patient = Impairments(seed, loss=loss), Retransmission(retransmit_timeout)
     console = Console(stderr=as_json)
     with readable_errors(), meeting(listen, connect, 2, timeout) as rendezvous:
-        if of_ucp:
-            report = _run(
-                functools.partial(ucp_kit.open_pair, kinds, impairments=links, retransmission=patient),
-                chosen,
-                console,
+        if rendezvous is None:
+            fixture = (
+                functools.partial(ucp_kit.open_pair, kinds, impairments=links, retransmission=patient)
+                if of_ucp
+                else functools.partial(
+                    open_pair, kinds, impairments=links, retransmission=patient, progress=progress.number
+                )
             )
-        elif rendezvous is None:
-            fixture = functools.partial(
-                open_pair, kinds, impairments=links, retransmission=patient, progress=progress.number
-            )
-            report = _run(fixture, chosen, console)
+            if is_spread(jobs, scheduler):
+                report = _run_spread(fixture, chosen, console, jobs, scheduler)
+            else:
+                report = _run(fixture, chosen, console)
         else:
             with join_pair(
                 kinds[0], rendezvous, impairments=links, retransmission=patient, progress=progress.number
@@ -156,6 +166,38 @@ def _run(subject: Subject | Fixture, chosen: tuple[Check, ...], console: Console
             live.advance(task)
 
         return run(subject, chosen, progress=progress)
+
+
+def _run_spread(
+    fixture: Fixture, chosen: tuple[Check, ...], console: Console, jobs: int | None, scheduler: str | None
+) -> Report:
+    """The same by several workers, each with a pair of its own. Checks whose worker dies have failed."""
+    so_far: list[Outcome] = []
+    with (
+        interruptible(lambda: _so_far(so_far, len(chosen))),
+        progress_bar(console) as bar,
+        engine_for(jobs, scheduler) as engine,
+    ):
+        shares = portions(chosen, engine)
+
+        def take(ending: Ending) -> None:
+            so_far.extend(outcomes_of(shares[ending.index], ending.result, ending.failure))
+
+        endings = spread_shown(
+            run_share,
+            [Job(f"from {share[0].id} on", Share(fixture, tuple(check.id for check in share))) for share in shares],
+            engine,
+            bar,
+            weights=[len(share) for share in shares],
+            taken=take,
+        )
+    devices = next((ending.result.devices for ending in endings if ending.result is not None), ())
+    outcomes = [
+        outcome
+        for share, ending in zip(shares, endings, strict=True)
+        for outcome in outcomes_of(share, ending.result, ending.failure)
+    ]
+    return Report(devices, tuple(outcomes))
 
 
 def _so_far(outcomes: list[Outcome], total: int) -> str:

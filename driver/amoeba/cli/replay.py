@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from amoeba.apps.replay import EndpointExecutor
+from amoeba.apps.replay import EndpointExecutor, ReplayJob, replay_cells
+from amoeba.apps.spread import Ending, Job, portions
 from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, interruptible, progress_bar, readable_errors
+from amoeba.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba.fabric.cluster import open_cluster
 
 __all__ = ["replay"]
@@ -28,12 +30,15 @@ def replay(
     ] = "*",
     vector: Annotated[int, typer.Option(min=1, max=1024, help="Elements per request.")] = 16,
     offset: Annotated[int, typer.Option(min=0, max=63, help="Bytes by which the target is misaligned.")] = 0,
+    jobs: JobsOption = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Execute every recorded vector through the endpoint API, and compare. Exit status 1 on any mismatch."""
     kinds = device_kinds(device, 2)
     console = Console(stderr=as_json)
     results: list[CellResult] = []
+    failures: list[str] = []
     with readable_errors(), interruptible(lambda: _so_far(results)):
         try:
             recorded = [entry for entry in load(file) if _matches(entry.cell, cells)]
@@ -42,7 +47,10 @@ def replay(
         if not recorded:
             raise typer.BadParameter(f"no cell of {file} matches {cells!r}", param_hint="--cells")
         started = time.perf_counter()
-        _run(recorded, kinds, vector, offset, console, results)
+        if is_spread(jobs, scheduler):
+            failures = _run_spread(recorded, kinds, vector, offset, console, results, jobs, scheduler)
+        else:
+            _run(recorded, kinds, vector, offset, console, results)
     seconds = time.perf_counter() - started
     if as_json:
         print(json.dumps([_facts(result) for result in results], indent=2))
@@ -58,7 +66,9 @@ def replay(
         f"{verdict}{len(results)} cells, {vectors:,} vectors, {mismatches:,} mismatches[/] "
         f"on {', '.join(kinds)} in {seconds:.1f} s"
     )
-    if wrong:
+    for failure in failures:
+        console.print(f"[bold red]not executed:[/] {escape(failure)}", soft_wrap=True)
+    if wrong or failures:
         raise typer.Exit(1)
 
 
@@ -95,6 +105,40 @@ def _run(
                 bar.update(task, description=str(entry.cell))
                 results.append(check(entry, executor))
                 bar.advance(task, len(entry))
+
+
+def _run_spread(
+    recorded: list[RecordedCell],
+    kinds: list[str],
+    vector: int,
+    offset: int,
+    console: Console,
+    results: list[CellResult],
+    jobs: int | None,
+    scheduler: str | None,
+) -> list[str]:
+    """The same by several workers; cells of which there is no result, and why. In the end results are in order."""
+    with progress_bar(console) as bar, engine_for(jobs, scheduler) as engine:
+        shares = portions(recorded, engine, len)
+
+        def take(ending: Ending) -> None:
+            results.extend(ending.result or ())
+
+        endings = spread_shown(
+            replay_cells,
+            [Job(_span(share), ReplayJob(share, kinds, vector, offset)) for share in shares],
+            engine,
+            bar,
+            weights=[sum(map(len, share)) for share in shares],
+            taken=take,
+        )
+    results[:] = [result for ending in endings for result in ending.result or ()]
+    return [f"{ending.name}: {ending.failure}" for ending in endings if ending.failure]
+
+
+def _span(share: list[RecordedCell]) -> str:
+    first, last = share[0].cell, share[-1].cell
+    return str(first) if first == last else f"{first} to {last}"
 
 
 def _table(results: list[CellResult]) -> Table:

@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from amoeba.apps.soak import MOST_WINDOW, SoakResult, run_soak
+from amoeba.apps.soak import MOST_WINDOW, SoakJob, SoakResult, run_soak, soak_once
+from amoeba.apps.spread import Ending, Job
 from amoeba.cli.common import (
     ConnectOption,
     DeviceOption,
@@ -25,8 +26,10 @@ from amoeba.cli.common import (
     interruptible,
     kinds_of_ranks,
     meeting,
+    progress_bar,
     readable_errors,
 )
+from amoeba.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba.fabric.cluster import join_cluster, open_cluster
 from amoeba.nic.nic import Retransmission
 
@@ -59,6 +62,11 @@ def soak(
     listen: ListenOption = None,
     connect: ConnectOption = None,
     timeout: TimeoutOption = 60.0,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Runs, with seeds from --seed on; --jobs or a cluster shares them.")
+    ] = 1,
+    jobs: JobsOption = None,
+    scheduler: SchedulerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Do every kind of operation at once over hostile links, and check each. Exit status 1 if anything is wrong.
@@ -69,45 +77,54 @@ def soak(
     if seconds is None and operations is None:
         seconds = _SECONDS
     console = Console(stderr=as_json)
+    links = Impairments(
+        seed, loss=loss, duplication=duplication, corruption=corruption, reordering=reordering, delay=delay
+    )
+    patient = Retransmission(retransmit_timeout, retransmit_limit)
+    if runs > 1 or is_spread(jobs, scheduler):
+        if listen is not None or connect is not None:
+            raise typer.BadParameter("ranks in several processes do one run", param_hint="--runs, --jobs")
+        job = SoakJob(kinds, links, patient, seconds, operations, window, patience)
+        _soak_often(job, runs, jobs, scheduler, console, as_json)
+        return
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     shown = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     completed = 0
-    with readable_errors(), interruptible(lambda: f"{completed:,} operations were done"), shown as live:
-        links = Impairments(
-            seed, loss=loss, duplication=duplication, corruption=corruption, reordering=reordering, delay=delay
-        )
-        patient = Retransmission(retransmit_timeout, retransmit_limit)
-        with meeting(listen, connect, ranks or 2, timeout) as rendezvous:
-            task = live.add_task(f"opening {', '.join(kinds)}", total=None)
-            with (
-                open_cluster(kinds, impairments=links, retransmission=patient)
-                if rendezvous is None
-                else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
-            ) as fabric:
-                network = fabric.network
+    with (
+        readable_errors(),
+        interruptible(lambda: f"{completed:,} operations were done"),
+        shown as live,
+        meeting(listen, connect, ranks or 2, timeout) as rendezvous,
+    ):
+        task = live.add_task(f"opening {', '.join(kinds)}", total=None)
+        with (
+            open_cluster(kinds, impairments=links, retransmission=patient)
+            if rendezvous is None
+            else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
+        ) as fabric:
+            network = fabric.network
 
-                def progress(done: int) -> None:
-                    nonlocal completed
-                    completed += done
-                    described = f"{completed:,} operations"
-                    if network is not None:
-                        described += f", {network.traffic.sent:,} frames, {network.traffic.lost:,} lost"
-                    live.update(task, description=described)
+            def progress(done: int) -> None:
+                nonlocal completed
+                completed += done
+                described = f"{completed:,} operations"
+                if network is not None:
+                    described += f", {network.traffic.sent:,} frames, {network.traffic.lost:,} lost"
+                live.update(task, description=described)
 
-                result = run_soak(
-                    fabric,
-                    seconds=seconds,
-                    operations=operations,
-                    window=window,
-                    seed=seed,
-                    patience=patience,
-                    rendezvous=rendezvous,
-                    progress=progress,
-                )
+            result = run_soak(
+                fabric,
+                seconds=seconds,
+                operations=operations,
+                window=window,
+                seed=seed,
+                patience=patience,
+                rendezvous=rendezvous,
+                progress=progress,
+            )
     again = _reproducer(kinds, window, links, patient, result) if rendezvous is None else None
     if as_json:
-        facts = {**dataclasses.asdict(result), "total": result.total, "passed": result.passed, "again": again}
-        print(json.dumps(facts, indent=2))
+        print(json.dumps(_facts(result, again), indent=2))
     else:
         console.print(_table(result, distributed=rendezvous is not None))
     if not result.passed:
@@ -116,6 +133,59 @@ def soak(
         if again is not None:
             console.print(f"again: {escape(again)}", soft_wrap=True)
         raise typer.Exit(1)
+
+
+def _facts(result: SoakResult, again: str | None) -> dict[str, object]:
+    return {**dataclasses.asdict(result), "total": result.total, "passed": result.passed, "again": again}
+
+
+def _soak_often(
+    job: SoakJob, runs: int, jobs: int | None, scheduler: str | None, console: Console, as_json: bool
+) -> None:
+    """Several runs, each with a seed of its own. Exit status 1 if anything is wrong in one."""
+    over: list[Ending] = []
+    each = [
+        dataclasses.replace(job, links=dataclasses.replace(job.links, seed=job.links.seed + number))
+        for number in range(runs)
+    ]
+    with (
+        readable_errors(),
+        interruptible(lambda: _so_far(over, runs)),
+        progress_bar(console) as bar,
+        engine_for(jobs, scheduler) as engine,
+    ):
+        tasks = [Job(f"seed {one.links.seed}", one) for one in each]
+        endings = spread_shown(soak_once, tasks, engine, bar, weights=[1] * runs, taken=over.append)
+    facts: list[dict[str, object]] = []
+    wrong: list[tuple[int, str, str | None]] = []
+    for one, ending in zip(each, endings, strict=True):
+        result: SoakResult | None = ending.result
+        if result is None:
+            wrong.append((one.links.seed, ending.failure, None))
+            facts.append({"seed": one.links.seed, "passed": False, "problems": [ending.failure]})
+            continue
+        again = _reproducer(list(one.kinds), one.window, one.links, one.retransmission, result)
+        facts.append(_facts(result, again))
+        wrong += [(result.seed, problem, again) for problem in result.problems[:1]]
+    if as_json:
+        print(json.dumps(facts, indent=2))
+    total = sum(ending.result.total for ending in endings if ending.result is not None)
+    verdict = f"[bold red]{len(wrong)} wrong" if wrong else "[green]each once, verified"
+    console.print(f"{runs} runs, {total:,} operations, {verdict}[/]")
+    for seed, problem, command in wrong[:_SHOWN]:
+        console.print(f"[bold red]seed {seed}:[/] {escape(problem)}", soft_wrap=True)
+        if command is not None:
+            console.print(f"again: {escape(command)}", soft_wrap=True)
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _so_far(over: list[Ending], runs: int) -> str:
+    results = [ending.result for ending in over if ending.result is not None]
+    wrong = [ending.name for ending in over if ending.result is None or not ending.result.passed]
+    operations = sum(result.total for result in results)
+    which = f"{': ' if wrong else ''}{', '.join(wrong)}"
+    return f"{len(over)} of {runs} runs, {operations:,} operations, {len(wrong)} wrong{which}"
 
 
 def _reproducer(

@@ -10,7 +10,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 
-__all__ = ["DEVICE_KINDS", "attach", "has_waveforms", "is_kind", "network_of", "open_device"]
+__all__ = ["DEVICE_KINDS", "attach", "has_waveforms", "is_kind", "network_of", "open_device", "simulates_hardware"]
 
 DEVICE_KINDS = ("model", "rtl")
 """Kinds of simulated NICs. Those on PCI Express are named by their address: ``pcie:0000:01:00.0``."""
@@ -24,6 +24,11 @@ def is_kind(kind: str) -> bool:
 
 def has_waveforms(kind: str) -> bool:
     """Whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
+    return kind == "rtl"
+
+
+def simulates_hardware(kind: str) -> bool:
+    """Whether devices of a kind are built from the hardware's sources, as the simulator does."""
     return kind == "rtl"
 
 

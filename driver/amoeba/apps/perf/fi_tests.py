@@ -1,7 +1,7 @@
 """libfabric's tests: what each side of one does."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from amoeba.apps.perf.exchange import both_ways, one_way
 from amoeba.apps.perf.fi_memory import WritePingPong, operations_of
@@ -54,9 +54,9 @@ class FiBench:
         self.nics: Sequence[Nic] = fabric.nics
 
     @classmethod
-    def open(cls, kinds: Sequence[str], host: str | None) -> Self:
+    def open(cls, kinds: Sequence[str], host: str | None, **options: Any) -> Self:
         if host is None:
-            return cls(open_cluster(kinds))
+            return cls(open_cluster(kinds, **options))
         linked = open_linked(kinds[0], host)
         try:
             nic = Nic(linked.device)

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from amoeba.apps.perf.fi_tests import FiBench
@@ -38,6 +38,8 @@ def run_plans(
     begin: Callable[[PerfPlan, tuple[str, ...]], object] | None = None,
     report: Report | None = None,
     progress: Progress | None = None,
+    options: Mapping[str, Any] | None = None,
+    cycles_of_models: bool = False,
 ) -> Iterator[PerfResult]:
     """Measure one plan after the other, all of one API, as their client; a generator of what each comes to.
 
@@ -53,13 +55,17 @@ def run_plans(
         Told the plan and its result so far each second.
     progress : callable, optional
         Told the plan and the number of iterations that are over since its last call.
+    options : mapping, optional
+        Keyword arguments for :func:`amoeba.open_cluster`, such as ``parameters``; of no use with a rendezvous.
+    cycles_of_models : bool
+        Whether results have cycles on models, too, where they are an estimate.
 
     KeyboardInterrupt ends the run that it comes into: its result is the last one, and says so. Raises the error of
     any operation that fails, FI_ETIMEDOUT when nothing happens for a minute, FI_ECONNABORTED when the other process
     is gone.
     """
-    accurate = rendezvous is None and all(kind == _CYCLE_ACCURATE for kind in kinds)
-    with _opened(plans[0].api, kinds, rendezvous) as bench:
+    accurate = rendezvous is None and (cycles_of_models or all(kind == _CYCLE_ACCURATE for kind in kinds))
+    with _opened(plans[0].api, kinds, rendezvous, options or {}) as bench:
         names = tuple(nic.device.name for nic in bench.nics)
         for plan in plans:
             if begin is not None:
@@ -97,7 +103,7 @@ def answer_plans(
         while (told := rendezvous.exchange(None)[1]) is not None:
             plan = PerfPlan.from_told(told)
             if plan.api not in benches:
-                benches[plan.api] = exits.enter_context(_opened(plan.api, [kind], rendezvous))
+                benches[plan.api] = exits.enter_context(_opened(plan.api, [kind], rendezvous, {}))
             bench = benches[plan.api]
             if begin is not None:
                 begin(plan, (bench.nics[0].device.name,))
@@ -107,8 +113,11 @@ def answer_plans(
 
 
 @contextlib.contextmanager
-def _opened(api: str, kinds: Sequence[str], rendezvous: Rendezvous | None) -> Iterator[Bench]:
-    with contextlib.closing(BENCHES[api].open(kinds, None if rendezvous is None else rendezvous.host)) as bench:
+def _opened(
+    api: str, kinds: Sequence[str], rendezvous: Rendezvous | None, options: Mapping[str, Any]
+) -> Iterator[Bench]:
+    host = None if rendezvous is None else rendezvous.host
+    with contextlib.closing(BENCHES[api].open(kinds, host, **options)) as bench:
         yield bench
 
 

@@ -56,8 +56,11 @@ class Bench(Protocol):
     nics: Sequence[Nic]
 
     @classmethod
-    def open(cls, kinds: Sequence[str], host: str | None) -> Self:
-        """NICs of these kinds. ``host``: others reach them by UDP at this address; None: all are in this process."""
+    def open(cls, kinds: Sequence[str], host: str | None, **options: Any) -> Self:
+        """NICs of these kinds. ``host``: others reach them by UDP at this address; None: all are in this process.
+
+        ``options`` are those of :func:`amoeba.open_cluster`, for NICs that are all in this process.
+        """
 
     def client(self, plan: PerfPlan) -> Client:
         """The client's side, on the first NIC."""

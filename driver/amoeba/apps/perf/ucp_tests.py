@@ -1,7 +1,7 @@
 """UCP's tests: what each side of one does."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from amoeba.apps.perf.exchange import both_ways, one_way
 from amoeba.apps.perf.meter import Meter
@@ -54,8 +54,8 @@ class UcpBench:
         self.nics: Sequence[Nic] = adapters.nics
 
     @classmethod
-    def open(cls, kinds: Sequence[str], host: str | None) -> Self:
-        return cls(open_adapters(kinds) if host is None else open_linked_adapter(kinds[0], host=host))
+    def open(cls, kinds: Sequence[str], host: str | None, **options: Any) -> Self:
+        return cls(open_adapters(kinds, **options) if host is None else open_linked_adapter(kinds[0], host=host))
 
     def client(self, plan: PerfPlan) -> _Client:
         return _Client(self._adapters[0], plan)

