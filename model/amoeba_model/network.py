@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from amoeba_model.device import Device, DeviceError
 from amoeba_model.forking import own
@@ -22,9 +23,9 @@ from amoeba_model.grants import MemoryGrants
 from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.interruptions import uninterrupted
 from amoeba_model.side_by_side import Crew, Meetings, processors
-from amoeba_model.trace import TraceEvent
+from amoeba_model.trace import BusEvent, TraceEvent
 
-__all__ = ["Frame", "Network", "SimulatedDevice", "Traffic"]
+__all__ = ["Frame", "Network", "Observer", "SimulatedDevice", "Traffic"]
 
 _BY_DEPARTURE = operator.itemgetter(0, 1)
 _WORTH_A_THREAD = 20
@@ -162,6 +163,10 @@ class SimulatedDevice(Device):
     def trace_events(self) -> list[TraceEvent]:
         """Events recorded since the last call, by cycle and, within a cycle, by stage."""
 
+    def bus_events(self) -> list[BusEvent]:
+        """What the buses did since the last call, while :attr:`tracing` was set, by cycle; the model has none."""
+        return []
+
     def advance(self) -> None:
         if self.network is not None:
             self.network.step()
@@ -207,6 +212,16 @@ class Traffic:
     reordered: int = 0
     """Held back, so that others could overtake it."""
     delayed: int = 0
+
+
+class Observer(Protocol):
+    """Who looks on while a network and its NICs work. What it raises ends the call that let time pass."""
+
+    def stepped(self) -> None:
+        """A step has ended, and the program has done nothing since."""
+
+    def detaching(self, device: SimulatedDevice) -> None:
+        """A NIC is about to leave, and can be asked for the last time."""
 
 
 @dataclass(eq=False)
@@ -281,6 +296,7 @@ class Network:
         self._crew = Crew()
         self._several_apart = False
         self._meetings: Meetings | None = None
+        self.observer: Observer | None = None
 
     @property
     def devices(self) -> tuple[SimulatedDevice, ...]:
@@ -323,6 +339,8 @@ class Network:
         """Disconnect a NIC; frames for it are lost from now on. Nothing happens if it is not attached."""
         if device.network is self:
             self.resume(device)
+            if self.observer is not None:
+                self.observer.detaching(device)
             self._links = {mac: link for mac, link in self._links.items() if link.device is not device}
             device.network = None
             self._count_apart()
@@ -398,6 +416,8 @@ class Network:
         for _, _, link, frame in departures:
             self._depart(link, frame)
         self._hand_over()
+        if self.observer is not None:
+            self.observer.stepped()
 
     def _run(self) -> None:
         """Let every NIC run for this step: side by side where that cannot be told from one after the other."""

@@ -113,8 +113,8 @@ def test_every_rtl_nic_writes_its_waveform(without_waves, monkeypatch, tmp_path,
         running.add(device)
         written.append(path)
 
-    monkeypatch.setattr(rtl.RtlDevice, "start_vcd", start)
-    monkeypatch.setattr(rtl.RtlDevice, "stop_vcd", lambda device: running.remove(device))
+    monkeypatch.setattr(rtl.RtlDevice, "start_waves", start)
+    monkeypatch.setattr(rtl.RtlDevice, "stop_waves", lambda device: running.remove(device))
     assert "found 41, left 42" in run("trace", "--device", devices, "--vcd", tmp_path / "life.vcd")
     assert written == [tmp_path / name for name in names]
     assert running == set()

@@ -27,7 +27,7 @@ from amoeba_model.wire.uet import (
     SesFlags,
 )
 
-__all__ = ["FieldText", "Layer", "layers", "summary"]
+__all__ = ["FieldText", "Layer", "layers", "records_of", "summary"]
 
 _SHOWN_BYTES = 32
 """Payload bytes that are printed; a longer payload ends in an ellipsis."""
@@ -69,6 +69,21 @@ def layers(frame: bytes) -> list[Layer]:
     if isinstance(decoded, Drop):
         return [Layer("undecodable", (FieldText("cause", decoded.cause.name), FieldText("bytes", frame.hex(" "))))]
     header, payload = decoded
+    shown: list[Layer] = []
+    position = 0
+    for record in records_of(header):
+        shown.append(_record_layer(record, frame[position : position + record.size]))
+        position += record.size
+    if payload:
+        shown.append(Layer("payload", (FieldText(f"{len(payload)} bytes", _hex(payload)),)))
+        position += len(payload)
+    crc = int.from_bytes(frame[position : position + CRC_SIZE], "little")
+    shown.append(Layer("crc", (FieldText("crc32", f"{crc:#010x}"),)))
+    return shown
+
+
+def records_of(header: FrameHeader) -> list[Record]:
+    """The headers of a frame in wire order; its payload and CRC follow."""
     records: list[Record] = [ETHERNET, IPV4, UDP]
     if header.is_control:
         records.append(PDS_CONTROL if header.is_request else PDS_NACK)
@@ -78,17 +93,7 @@ def layers(frame: bytes) -> list[Layer]:
             records.append(ATOMIC_EXTENSION)
     else:
         records += [PDS_ACK, SES_RESPONSE_DATA if header.opcode == ResponseOpcode.WITH_DATA else SES_RESPONSE]
-    shown: list[Layer] = []
-    position = 0
-    for record in records:
-        shown.append(_record_layer(record, frame[position : position + record.size]))
-        position += record.size
-    if payload:
-        shown.append(Layer("payload", (FieldText(f"{len(payload)} bytes", _hex(payload)),)))
-        position += len(payload)
-    crc = int.from_bytes(frame[position : position + CRC_SIZE], "little")
-    shown.append(Layer("crc", (FieldText("crc32", f"{crc:#010x}"),)))
-    return shown
+    return records
 
 
 def summary(frame: bytes) -> str:

@@ -1,0 +1,48 @@
+"""Long work says that it goes on: a line that counts seconds at a terminal, a few lines in a pipe or a log."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+
+__all__ = ["announced"]
+
+_PATIENCE = 2.0
+"""Seconds of silence before work in a pipe is spoken of: what takes less needs no explanation."""
+_REMINDER = 30.0
+"""Seconds between two lines in a pipe."""
+
+
+@contextlib.contextmanager
+def announced(what: str, *, patience: float = _PATIENCE, reminder: float = _REMINDER) -> Iterator[None]:
+    """Say on stderr what goes on, how long it has been going on, and at the end how long it took.
+
+    In a pipe nothing is said of what takes less than ``patience`` seconds, and every ``reminder`` seconds that it
+    still goes on.
+    """
+    console = Console(stderr=True)
+    started, ended = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        if ended.wait(patience):
+            return
+        console.print(f"amoeba: {what}", soft_wrap=True, highlight=False)
+        while not ended.wait(reminder):
+            console.print(f"amoeba: {what}, {time.monotonic() - started:.0f} s so far", soft_wrap=True, highlight=False)
+
+    def count() -> None:
+        with console.status(what) as status:
+            while not ended.wait(1):
+                status.update(f"{what}, {time.monotonic() - started:.0f} s so far")
+
+    teller = threading.Thread(target=count if console.is_terminal else tell, name="amoeba-announcer", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+    if (took := time.monotonic() - started) >= patience:
+        console.print(f"amoeba: {what}: done in {took:.0f} s", soft_wrap=True, highlight=False)
