@@ -23,7 +23,7 @@ from amoeba_model.grants import MemoryGrants
 from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.interruptions import uninterrupted
 from amoeba_model.side_by_side import Crew, Meetings, processors
-from amoeba_model.trace import BusEvent, TraceEvent
+from amoeba_model.trace import TraceEvent
 
 __all__ = ["Frame", "Network", "Observer", "SimulatedDevice", "Traffic"]
 
@@ -162,10 +162,6 @@ class SimulatedDevice(Device):
     @abc.abstractmethod
     def trace_events(self) -> list[TraceEvent]:
         """Events recorded since the last call, by cycle and, within a cycle, by stage."""
-
-    def bus_events(self) -> list[BusEvent]:
-        """What the buses did since the last call, while :attr:`tracing` was set, by cycle; the model has none."""
-        return []
 
     def advance(self) -> None:
         if self.network is not None:
@@ -388,6 +384,10 @@ class Network:
     def restore(self, device: SimulatedDevice) -> None:
         """Undo :meth:`cut`. Nothing happens without a cut. Raises DeviceError if the NIC is not attached."""
         self._link_of(device).cut = False
+
+    def number_of(self, device: SimulatedDevice) -> int:
+        """How many were attached before it: its number in :attr:`log`. Raises DeviceError if it is not attached."""
+        return self._link_of(device).index
 
     def _link_of(self, device: SimulatedDevice) -> _Link:
         for link in self._links.values():

@@ -25,12 +25,15 @@ def announced(what: str, *, patience: float = _PATIENCE, reminder: float = _REMI
     console = Console(stderr=True)
     started, ended = time.monotonic(), threading.Event()
 
+    def say(text: str) -> None:
+        console.print(f"amoeba: {text}", soft_wrap=True, highlight=False)
+
     def tell() -> None:
         if ended.wait(patience):
             return
-        console.print(f"amoeba: {what}", soft_wrap=True, highlight=False)
+        say(what)
         while not ended.wait(reminder):
-            console.print(f"amoeba: {what}, {time.monotonic() - started:.0f} s so far", soft_wrap=True, highlight=False)
+            say(f"{what}, {time.monotonic() - started:.0f} s so far")
 
     def count() -> None:
         with console.status(what) as status:
@@ -45,4 +48,4 @@ def announced(what: str, *, patience: float = _PATIENCE, reminder: float = _REMI
         ended.set()
         teller.join()
     if (took := time.monotonic() - started) >= patience:
-        console.print(f"amoeba: {what}: done in {took:.0f} s", soft_wrap=True, highlight=False)
+        say(f"{what}: done in {took:.0f} s")

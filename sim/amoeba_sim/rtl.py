@@ -357,8 +357,9 @@ def open_rtl(
 ) -> RtlDevice:
     """Build the NIC of these parameters, unless it was built before, and open it.
 
-    ``waves``, "vcd" or "fst", selects a build that can write such waveforms (:meth:`RtlDevice.start_waves`); the other
-    arguments are :class:`RtlDevice`'s. Raises :class:`amoeba_sim.verilate.BuildError` if the NIC cannot be built.
+    ``waves``, "vcd" or "fst", selects a build that can write such waveforms (:meth:`RtlDevice.start_waves`); the
+    other arguments are :class:`RtlDevice`'s. Raises :class:`amoeba_sim.verilate.BuildError` if the NIC cannot be
+    built.
     """
     parameters = parameters or NicParameters()
 

