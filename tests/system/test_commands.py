@@ -100,7 +100,8 @@ def test_the_frames_of_an_rtl_trace_have_the_bytes_of_the_specification(tmp_path
 @pytest.fixture
 def without_waves(monkeypatch):
     """RTL NICs of the usual build even if waveforms are asked for, which would be another build of minutes."""
-    monkeypatch.setattr(rtl, "open_rtl", lambda parameters, *, waves=None, open_rtl=rtl.open_rtl: open_rtl(parameters))
+    usual = rtl.open_rtl
+    monkeypatch.setattr(rtl, "open_rtl", lambda parameters, *, waves=None: usual(parameters))
 
 
 @pytest.mark.parametrize(
