@@ -179,7 +179,8 @@ def test_a_fence_that_sends_nothing_has_no_packets_and_takes_nobody_elses():
         ["a", "b"], [NicParameters()] * 2, 100, [*events, (0, refusal)], [], frames, posted, [Reported(0, refusal, 0)]
     )
     operations = operations_of(recording)
-    assert [(each.text, len(each.packets)) for each in operations] == [("WRITE, 8 B", 0), ("NOP", 0), ("WRITE, 8 B", 1)]
+    found = [(each.text, len(each.packets)) for each in operations]
+    assert found == [("WRITE, 8 B", 0), ("NOP", 0), ("WRITE, 8 B", 1)]
     assert operations[0].status == ReturnCode.LOCAL_BAD_PEER
 
 

@@ -131,7 +131,7 @@ def _layouts() -> dict[str, Any]:
     enums = {
         name: {
             "flags": issubclass(values, enum.IntFlag),
-            "members": {int(member): member.name for member in values},
+            "members": [[int(member), member.name] for member in values],
         }
         for name, values in numbers.items()
     }

@@ -222,10 +222,13 @@ function hex(place, count) {
 function fieldText(name, bits, numbers, value) {
   const known = data.enums[numbers];
   if (known?.flags) {
-    const set = Object.entries(known.members).filter(([flag]) => BigInt(flag) & value).map(([, flag]) => flag);
+    const set = known.members.filter(([flag]) => BigInt(flag) & value).map(([, flag]) => flag);
     return `0x${value.toString(16)}` + (set.length ? ` (${set.join("|")})` : "");
   }
-  if (known) return `${value} (${known.members[value] ?? `unknown 0x${value.toString(16)}`})`;
+  if (known) {
+    const member = known.members.find(([number]) => BigInt(number) === value);
+    return `${value} (${member ? member[1] : `unknown 0x${value.toString(16)}`})`;
+  }
   if (bits === 48) return value.toString(16).padStart(12, "0").match(/../g).join(":");
   if (bits === 32 && (name === "source" || name === "destination")) {
     return [24n, 16n, 8n, 0n].map((shift) => value >> shift & 255n).join(".");
