@@ -27,7 +27,7 @@ from amoeba_model.wire.uet import (
     SesFlags,
 )
 
-__all__ = ["FieldText", "Layer", "layers", "records_of", "summary"]
+__all__ = ["FieldText", "Layer", "layers", "records_of", "summary", "summary_of"]
 
 _SHOWN_BYTES = 32
 """Payload bytes that are printed; a longer payload ends in an ellipsis."""
@@ -99,8 +99,11 @@ def records_of(header: FrameHeader) -> list[Record]:
 def summary(frame: bytes) -> str:
     """The frame on one line: who to whom, what, and its place in the sequence."""
     decoded = decode(frame)
-    if isinstance(decoded, Drop):
-        return f"{len(frame)} bytes, {decoded.cause.name}"
+    return f"{len(frame)} bytes, {decoded.cause.name}" if isinstance(decoded, Drop) else summary_of(decoded)
+
+
+def summary_of(decoded: DecodedFrame) -> str:
+    """:func:`summary` of a frame that was decoded already."""
     header = decoded.header
     source = f"{_ip(header.ip)} PDC {header.spdcid}"
     if header.is_control:

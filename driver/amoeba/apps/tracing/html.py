@@ -12,8 +12,8 @@ from typing import Any
 
 from amoeba_model.layout import Field, Record
 from amoeba_model.trace import Channel, Stage
-from amoeba_model.wire.codec import Drop, decode
-from amoeba_model.wire.render import records_of, summary
+from amoeba_model.wire.codec import Drop
+from amoeba_model.wire.render import records_of, summary_of
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
@@ -211,19 +211,19 @@ def _frames(recording: Recording, begin: int, texts: _Texts, blob: bytearray) ->
         name: [] for name in ("cycle", "sender", "kind", "size", "at", "payload", "remark", "summary")
     }
     kinds: dict[tuple[str, ...], int] = {}
-    for sender, frame in recording.frames:
-        decoded = decode(frame.data)
+    for (sender, frame), decoded in zip(recording.frames, recording.decoded, strict=True):
         size = len(frame.data)
         if isinstance(decoded, Drop):
             names, payload, kept = (f"undecodable: {decoded.cause.name}",), 0, frame.data
+            text = f"{size} bytes, {decoded.cause.name}"
         else:
             names = tuple(record.name for record in records_of(decoded.header))
-            payload = len(decoded.payload)
+            payload, text = len(decoded.payload), summary_of(decoded)
             end = sum(_RECORDS[name].size for name in names) + payload
             kept = frame.data[: end - max(payload - _KEPT_PAYLOAD, 0)] + frame.data[end : end + CRC_SIZE]
         row = (
             frame.cycle - begin, sender, kinds.setdefault(names, len(kinds)), size, len(blob), payload,
-            texts.number(frame.remark), texts.number(summary(frame.data)),
+            texts.number(frame.remark), texts.number(text),
         )  # fmt: skip
         for name, value in zip(columns, row, strict=True):
             columns[name].append(value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.trace import UNKNOWN_PDC, Stage, TraceEvent
-from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader, decode
+from amoeba_model.wire.codec import DecodedFrame, Drop, FrameHeader
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
 
 from amoeba.apps.tracing.recorder import Posted, Recording
@@ -152,7 +152,7 @@ class _Operations:
 
     def read_frames(self) -> None:
         """Find the packets, and whose they are: the last one of a request says so."""
-        decoded = [decode(frame.data) for _, frame in self._recording.frames]
+        decoded = self._recording.decoded
         for (sender, _), frame in zip(self._recording.frames, decoded, strict=True):
             if sender >= 0 and not isinstance(frame, Drop):
                 self._nics.setdefault(frame.header.mac, sender)

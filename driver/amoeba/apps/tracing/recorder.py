@@ -1,6 +1,7 @@
 """Recording of what the simulated NICs of this process do, whoever opens them, and when."""
 
 import contextlib
+import functools
 import os
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from amoeba_model.device import Device
 from amoeba_model.network import Frame, Network
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import BusEvent, Stage, TraceEvent
+from amoeba_model.wire.codec import DecodedFrame, Drop, decode
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
@@ -69,6 +71,11 @@ class Recording:
     reported: list[Reported] = field(default_factory=list)
     cut_off: int | None = None
     """The cycle in which recording ended because there was too much."""
+
+    @functools.cached_property
+    def decoded(self) -> list[DecodedFrame | Drop]:
+        """What the frames say, in the same order: of a recording that has ended."""
+        return [decode(frame.data) for _, frame in self.frames]
 
     @property
     def clock_hz(self) -> int:
