@@ -385,11 +385,11 @@ class Network:
         """Undo :meth:`cut`. Nothing happens without a cut. Raises DeviceError if the NIC is not attached."""
         self._link_of(device).cut = False
 
-    def number_of(self, device: SimulatedDevice) -> int:
+    def number_of(self, device: Device) -> int:
         """How many were attached before it: its number in :attr:`log`. Raises DeviceError if it is not attached."""
         return self._link_of(device).index
 
-    def _link_of(self, device: SimulatedDevice) -> _Link:
+    def _link_of(self, device: Device) -> _Link:
         for link in self._links.values():
             if link.device is device:
                 return link

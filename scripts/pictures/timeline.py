@@ -13,7 +13,7 @@ __all__ = ["DATA", "life_of_an_atomic"]
 
 DATA = Path(__file__).parents[2] / "docs" / "pictures" / "life-of-an-atomic.json"
 LEFT, RIGHT, WIDTH = 130, 30, 960
-LANES = {0: 96, 1: 190}
+LANES = {0: 118, 1: 200}
 HIGH = 30
 
 
@@ -21,14 +21,14 @@ def life_of_an_atomic() -> str:
     """Two lanes, one for each NIC; what takes the time until a stage has its colour, and slopes are the links."""
     steps: list[dict[str, Any]] = json.loads(DATA.read_text())["steps"]
     end = steps[-1]["cycle"]
-    drawing = Drawing(WIDTH, 330, "The life of an atomic, by cycle")
+    drawing = Drawing(WIDTH, 326, "The life of an atomic, by cycle")
     drawing.text(20, 26, f"One fetching atomic on RTL: {end} cycles from doorbell to interrupt", "title")
 
     def across(cycle: float) -> float:
         return LEFT + cycle / end * (WIDTH - LEFT - RIGHT)
 
     for cycle in range(0, end + 1, 100):
-        drawing.line((across(cycle), 60), (across(cycle), 262), kind="grid")
+        drawing.line((across(cycle), 60), (across(cycle), 272), kind="grid")
         drawing.text(across(cycle), 54, str(cycle), "small dim", at="middle")
     drawing.text(20, 54, "cycle", "small dim")
     for nic, words in ((0, ("NIC 0", "initiator")), (1, ("NIC 1", "target"))):
@@ -49,8 +49,9 @@ def life_of_an_atomic() -> str:
         nic, x = step["nic"], across(step["cycle"])
         level[nic] = (level[nic] + 1) % 4 if x - marked[nic] < 95 else 0
         marked[nic] = x
-        y = LANES[nic] + HIGH + 14 + 11 * level[nic]
-        drawing.line((x, LANES[nic] + HIGH), (x, y - 8), kind="grid")
+        # above the initiator's lane, below the target's: between them are the links
+        y = LANES[nic] + HIGH + 14 + 11 * level[nic] if nic else LANES[nic] - 6 - 11 * level[nic]
+        drawing.line((x, LANES[nic] + (HIGH if nic else 0)), (x, y - 8 if nic else y + 2), kind="grid")
         late = x > WIDTH - 170
         drawing.text(x + (-2 if late else 2), y, f"{step['cycle']} {_plain(Stage[step['stage']])}", "tiny",
                      at="end" if late else "start")  # fmt: skip

@@ -170,7 +170,7 @@ def test_a_fence_that_sends_nothing_has_no_packets_and_takes_nobody_elses():
     write = {"opcode": 1, "op": 0, "datatype": 0, "flags": 1, "length": 8, "peer": 0}
     posted = [Posted(10, 0, 0, 0, write), Posted(11, 0, 0, 1, write | {"opcode": 0}), Posted(12, 0, 0, 2, write)]
     refusal = TraceEvent(20, Stage.COMPLETION_WRITTEN, 0, 0, 0, ReturnCode.LOCAL_BAD_PEER)
-    events = [(0, TraceEvent(each.cycle, Stage.DESCRIPTOR, 0, 0, each.index, 0)) for each in posted]
+    events = [(0, TraceEvent(each.cycle, Stage.DESCRIPTOR, 0, 0, each.producer, 0)) for each in posted]
     with open_cluster(["model", "model"]) as fabric, Pair(fabric, 64) as pair:
         fabric.network.recording = True
         pair.write(8)
@@ -187,7 +187,7 @@ def test_a_fence_that_sends_nothing_has_no_packets_and_takes_nobody_elses():
 def test_producer_indices_that_come_round_are_told_apart():
     recording, operations = recorded(writes(*[8] * 5))
     # as if the ring had 2**16 more descriptors between any two of them
-    again = [posted._replace(index=0) for posted in recording.posted if posted.fields["opcode"] == 1]
+    again = [posted._replace(producer=0) for posted in recording.posted if posted.fields["opcode"] == 1]
     recording.posted[:] = again
     recording.reported[:] = [one._replace(descriptor=0) for one in recording.reported][: len(again)]
     assert [each.status for each in operations_of(recording) if each.index is not None] == [ReturnCode.OK] * 5

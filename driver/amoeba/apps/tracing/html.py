@@ -213,6 +213,7 @@ def _frames(recording: Recording, begin: int, texts: _Texts, blob: bytearray) ->
     kinds: dict[tuple[str, ...], int] = {}
     for (sender, frame), decoded in zip(recording.frames, recording.decoded, strict=True):
         size = len(frame.data)
+        names: tuple[str, ...]
         if isinstance(decoded, Drop):
             names, payload, kept = (f"undecodable: {decoded.cause.name}",), 0, frame.data
             text = f"{size} bytes, {decoded.cause.name}"
@@ -233,7 +234,7 @@ def _frames(recording: Recording, begin: int, texts: _Texts, blob: bytearray) ->
 
 def _buses(recording: Recording, begin: int) -> list[list[dict[str, list[int]]]]:
     """Changes of state by NIC and channel; nothing of NICs without buses."""
-    found = [[{"cycle": [], "state": []} for _ in Channel] for _ in recording.names]
+    found: list[list[dict[str, list[int]]]] = [[{"cycle": [], "state": []} for _ in Channel] for _ in recording.names]
     for nic, event in recording.buses:
         found[nic][event.channel]["cycle"].append(event.cycle - begin)
         found[nic][event.channel]["state"].append(int(event.state))

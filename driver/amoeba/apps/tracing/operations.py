@@ -137,7 +137,7 @@ class _Operations:
             operation = open_chains.pop(ring, None)
             report = reports.get(number)
             if operation is None or operation.pdc != peer:
-                operation = Operation(posted.nic, posted.context, peer, _text(posted), posted.index)
+                operation = Operation(posted.nic, posted.context, peer, _text(posted), posted.producer)
                 self.all.append(operation)
                 refused = report is not None and report.status in _NEVER_SENT
                 if posted.fields["opcode"] != DescriptorOpcode.NOP and not refused:
@@ -336,7 +336,7 @@ def _reports(recording: Recording) -> dict[int, TraceEvent]:
     """The completion of each descriptor that has one, by the descriptor's place in :attr:`Recording.posted`."""
     places: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for number, posted in enumerate(recording.posted):
-        places[posted.nic, posted.context, posted.index].append(number)
+        places[posted.nic, posted.context, posted.producer].append(number)
     found = {}
     for nic, event, descriptor in recording.reported:
         before = [

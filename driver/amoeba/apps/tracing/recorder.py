@@ -31,8 +31,8 @@ class Posted(NamedTuple):
     cycle: int
     nic: int
     context: int
-    index: int
-    """Its producer index, modulo 2**16."""
+    producer: int
+    """Its producer index in the ring, modulo 2**16."""
     fields: dict[str, int]
     """Those of TX_DESCRIPTOR."""
 
