@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help demo docs test test-long vm-test lint rtl generated bench synth clean tools
+.PHONY: help demo docs pictures test test-long vm-test lint rtl generated bench synth clean tools
 
 help:
 	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic"
@@ -16,6 +16,7 @@ help:
 	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
 	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
+	@echo "make pictures  the documentation's pictures, into docs/pictures/; with ARGS=--measure those of RTL measured anew"
 	@echo "make docs    the documentation's site, with the whole API: build/site/html/index.html"
 	@echo "make bench   exact cycle counts and speed ratios: a table, and build/bench.json"
 
@@ -57,6 +58,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/python tests/testplan.py --check
 	$(BIN)/python tests/conformance_page.py --check
 	$(BIN)/python scripts/rtl_ports.py --check
+	$(BIN)/python scripts/pictures --check
 	# One run of pytest takes two files of one name only if one is in a package, as tests/system is: this prints others.
 	! find tests -path tests/system -prune -o -name 'test_*.py' -printf '%f\n' | sort | uniq -d | grep .
 
@@ -68,6 +70,10 @@ generated: $(VENV)/dev.stamp
 	$(BIN)/python tests/testplan.py
 	$(BIN)/python tests/conformance_page.py
 	$(BIN)/python scripts/rtl_ports.py
+
+# Drawn from declarations and from what ARGS=--measure has measured on RTL before.
+pictures: $(VENV)/dev.stamp
+	$(BIN)/python scripts/pictures $(ARGS)
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python scripts/site.py

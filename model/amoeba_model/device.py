@@ -9,7 +9,7 @@ import abc
 from dataclasses import dataclass
 from typing import Self
 
-from amoeba_model.trace import TraceEvent
+from amoeba_model.trace import BusEvent, TraceEvent
 
 __all__ = ["Device", "DeviceClosedError", "DeviceError", "DmaFault"]
 
@@ -127,6 +127,10 @@ class Device(abc.ABC):
 
     def trace_events(self) -> list[TraceEvent]:
         """Events recorded since the last call, by cycle and, within a cycle, by stage."""
+        return []
+
+    def bus_events(self) -> list[BusEvent]:
+        """What the buses did since the last call, while :attr:`tracing` was set, by cycle; the model has none."""
         return []
 
     @property

@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from amoeba_model.device import Device, DeviceError
 from amoeba_model.forking import own
@@ -24,7 +25,7 @@ from amoeba_model.interruptions import uninterrupted
 from amoeba_model.side_by_side import Crew, Meetings, processors
 from amoeba_model.trace import TraceEvent
 
-__all__ = ["Frame", "Network", "SimulatedDevice", "Traffic"]
+__all__ = ["Frame", "Network", "Observer", "SimulatedDevice", "Traffic"]
 
 _BY_DEPARTURE = operator.itemgetter(0, 1)
 _WORTH_A_THREAD = 20
@@ -209,6 +210,16 @@ class Traffic:
     delayed: int = 0
 
 
+class Observer(Protocol):
+    """Who looks on while a network and its NICs work. What it raises ends the call that let time pass."""
+
+    def stepped(self) -> None:
+        """A step has ended, and the program has done nothing since."""
+
+    def detaching(self, device: SimulatedDevice) -> None:
+        """A NIC is about to leave, and can be asked for the last time."""
+
+
 @dataclass(eq=False)
 class _Link:
     """The link of one NIC."""
@@ -281,6 +292,7 @@ class Network:
         self._crew = Crew()
         self._several_apart = False
         self._meetings: Meetings | None = None
+        self.observer: Observer | None = None
 
     @property
     def devices(self) -> tuple[SimulatedDevice, ...]:
@@ -323,6 +335,8 @@ class Network:
         """Disconnect a NIC; frames for it are lost from now on. Nothing happens if it is not attached."""
         if device.network is self:
             self.resume(device)
+            if self.observer is not None:
+                self.observer.detaching(device)
             self._links = {mac: link for mac, link in self._links.items() if link.device is not device}
             device.network = None
             self._count_apart()
@@ -371,7 +385,11 @@ class Network:
         """Undo :meth:`cut`. Nothing happens without a cut. Raises DeviceError if the NIC is not attached."""
         self._link_of(device).cut = False
 
-    def _link_of(self, device: SimulatedDevice) -> _Link:
+    def number_of(self, device: Device) -> int:
+        """How many were attached before it: its number in :attr:`log`. Raises DeviceError if it is not attached."""
+        return self._link_of(device).index
+
+    def _link_of(self, device: Device) -> _Link:
         for link in self._links.values():
             if link.device is device:
                 return link
@@ -398,6 +416,8 @@ class Network:
         for _, _, link, frame in departures:
             self._depart(link, frame)
         self._hand_over()
+        if self.observer is not None:
+            self.observer.stepped()
 
     def _run(self) -> None:
         """Let every NIC run for this step: side by side where that cannot be told from one after the other."""

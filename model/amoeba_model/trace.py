@@ -5,10 +5,13 @@ Each stage of the NIC has one slot on the port and reports at most one event per
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from amoeba_model.layout import Field, Record
 
-__all__ = ["NO_CONTEXT", "TRACE_EVENT", "UNKNOWN_PDC", "Requester", "Stage", "TraceEvent"]
+__all__ = [
+    "NO_CONTEXT", "TRACE_EVENT", "UNKNOWN_PDC", "BusEvent", "BusState", "Channel", "Requester", "Stage", "TraceEvent",
+]  # fmt: skip
 
 NO_CONTEXT = 0xFF
 """``context`` of an event that concerns none."""
@@ -102,3 +105,33 @@ class TraceEvent:
     def from_bits(cls, cycle: int, stage: Stage, data: int) -> "TraceEvent":
         fields = TRACE_EVENT.unpack(data.to_bytes(TRACE_EVENT.size, "little"))
         return cls(cycle, stage, fields["context"], fields["pdc"], fields["psn"], fields["status"])
+
+
+class Channel(enum.IntEnum):
+    """Channels of the NIC's buses, as the simulation watches them."""
+
+    HOST_READ_ADDRESS = 0
+    HOST_READ_DATA = 1
+    HOST_WRITE_ADDRESS = 2
+    HOST_WRITE_DATA = 3
+    HOST_WRITE_RESPONSE = 4
+    LINK_RECEIVE = 5
+    LINK_TRANSMIT = 6
+
+
+class BusState(enum.IntEnum):
+    """What a channel does in a cycle."""
+
+    IDLE = 0
+    MOVES = 1
+    """A beat is transferred."""
+    WAITS = 2
+    """A beat is on offer, and the other side does not take it yet: back-pressure."""
+
+
+class BusEvent(NamedTuple):
+    """From ``cycle`` on, until its next event, a channel is in this state."""
+
+    cycle: int
+    channel: Channel
+    state: BusState

@@ -9,9 +9,9 @@ from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, SimulatedDevice
 from amoeba_model.parameters import NicParameters
-from amoeba_model.trace import Requester, Stage, TraceEvent
+from amoeba_model.trace import BusEvent, BusState, Channel, Requester, Stage, TraceEvent
 
-from amoeba_sim.verilate import nic_library, package_files
+from amoeba_sim.verilate import Waves, nic_library, package_files
 
 __all__ = ["RtlDevice", "open_rtl"]
 
@@ -20,6 +20,7 @@ _HOST_LATENCY = 250
 _REGISTER_TIMEOUT = 100_000
 """Cycles that a register read may take, the writes queued before it included."""
 _READ_TIMED_OUT = 4
+_CHANNELS, _STATES = tuple(Channel), tuple(BusState)
 _SETTLED = 1000
 """Cycles without anything at its borders after which the NIC waits: what is inside comes to one of them earlier."""
 
@@ -44,6 +45,10 @@ class _TraceEvent(ctypes.Structure):
         ("stage", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
     ]
+
+
+class _BusEvent(ctypes.Structure):
+    _fields_ = [("cycle", ctypes.c_uint64), ("channel", ctypes.c_uint32), ("state", ctypes.c_uint32)]
 
 
 @cache
@@ -76,8 +81,9 @@ def _load(path: Path) -> ctypes.CDLL:
         "take_interrupts": (u64, nic),
         "trace_enable": (None, nic, integer),
         "take_trace": (pointer(_TraceEvent), nic, pointer(u64)),
-        "vcd_start": (integer, nic, string),
-        "vcd_stop": (None, nic),
+        "take_bus_events": (pointer(_BusEvent), nic, pointer(u64)),
+        "waves_start": (integer, nic, string),
+        "waves_stop": (None, nic),
     }
     for name, (result, *arguments) in declarations.items():
         function = getattr(library, f"amoeba_{name}")
@@ -305,17 +311,24 @@ class RtlDevice(SimulatedDevice):
         ]
         return sorted(recorded, key=lambda event: (event.cycle, event.stage))
 
-    def start_vcd(self, path: str | Path) -> None:
-        """Write a waveform from now on; one time unit per half cycle.
+    def bus_events(self) -> list[BusEvent]:
+        count = ctypes.c_uint64()
+        events = self._library.amoeba_take_bus_events(self._open, ctypes.byref(count))
+        return [
+            BusEvent(event.cycle, _CHANNELS[event.channel], _STATES[event.state]) for event in events[: count.value]
+        ]
+
+    def start_waves(self, path: str | Path) -> None:
+        """Write a waveform from now on, VCD or FST as the library was built; one time unit per half cycle.
 
         Raises DeviceError if the file cannot be written, or the library was built without waveforms.
         """
-        if self._library.amoeba_vcd_start(self._open, str(path).encode()) != 0:
+        if self._library.amoeba_waves_start(self._open, str(path).encode()) != 0:
             raise DeviceError(f"no waveform to {path}: the folder is not writable, or the build has no waveforms")
 
-    def stop_vcd(self) -> None:
+    def stop_waves(self) -> None:
         """Finish the waveform file. Nothing happens if there is none."""
-        self._library.amoeba_vcd_stop(self._open)
+        self._library.amoeba_waves_stop(self._open)
 
     def close(self) -> None:
         super().close()
@@ -340,12 +353,13 @@ def open_rtl(
     stall: float = 0.0,
     seed: int = 0,
     trace: bool = False,
-    waves: bool = False,
+    waves: Waves | None = None,
 ) -> RtlDevice:
     """Build the NIC of these parameters, unless it was built before, and open it.
 
-    ``waves`` selects a build that can write waveforms (:meth:`RtlDevice.start_vcd`); the other arguments are
-    :class:`RtlDevice`'s. Raises :class:`amoeba_sim.verilate.BuildError` if the NIC cannot be built.
+    ``waves``, "vcd" or "fst", selects a build that can write such waveforms (:meth:`RtlDevice.start_waves`); the
+    other arguments are :class:`RtlDevice`'s. Raises :class:`amoeba_sim.verilate.BuildError` if the NIC cannot be
+    built.
     """
     parameters = parameters or NicParameters()
 
@@ -355,6 +369,6 @@ def open_rtl(
         return Nic(parameters)
 
     sources = package_files("amoeba_hw", "amoeba_model")
-    library = nic_library(make, repr(parameters), sources, trace=waves)
+    library = nic_library(make, repr(parameters), sources, waves=waves)
     name = f"rtl ({parameters.data_width}-bit, {parameters.contexts} contexts)"
     return RtlDevice(library, name=name, host_latency=host_latency, stall=stall, seed=seed, trace=trace)

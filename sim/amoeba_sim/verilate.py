@@ -23,15 +23,20 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import metadata, util
 from pathlib import Path
+from typing import Literal
 
 from amaranth.hdl import Elaboratable
 from amoeba_hw.verilog import generate_verilog
-from rich.console import Console
+
+from amoeba_sim.announcing import announced
 
 __all__ = [
-    "BuildError", "Port", "build_bench", "build_nic", "cache_directory", "harness_sources", "nic_library",
+    "BuildError", "Port", "Waves", "build_bench", "build_nic", "cache_directory", "harness_sources", "nic_library",
     "package_files", "ports_of", "remembered_verilog",
 ]  # fmt: skip
+
+Waves = Literal["vcd", "fst"]
+"""Formats of waveforms: IEEE 1364's, which everything reads, and GTKWave's, which is a small part as long."""
 
 
 class BuildError(Exception):
@@ -112,7 +117,7 @@ def _cached(name: str, message: str, build: Callable[[Path], Path]) -> Path:
             return artefact
         # The system's temporary folder, since GNU make refuses paths with spaces and ours may have some.
         with (
-            Console(stderr=True).status(message),
+            announced(message),
             tempfile.TemporaryDirectory(prefix="amoeba-build-") as folder,
         ):
             _store(build(Path(folder)), artefact)
@@ -181,7 +186,7 @@ def remembered_verilog(make: partial, top: str) -> str:
         written.write_text(generate_verilog(make(), top))
         return written
 
-    return _cached(f"verilog-{key}.v", "Elaborating", build).read_text()
+    return _cached(f"verilog-{key}.v", f"elaborating {make.func.__name__}", build).read_text()
 
 
 # The tools ------------------------------------------------------------------------------------------------
@@ -418,7 +423,7 @@ _LIBRARY_FLAGS = (
 )  # fmt: skip
 
 
-def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = False) -> Path:
+def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | None = None) -> Path:
     """Compile a NIC and its harness to a shared library with the C interface of ``sim/harness/nic.h``.
 
     Parameters
@@ -427,8 +432,9 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = Fal
         A component with the ports of a NIC, or Verilog text as Amaranth writes it.
     top : str
         Name of the top module in the Verilog text.
-    trace : bool
-        Whether the library can write waveforms (VCD); it then runs a little slower.
+    waves : str, optional
+        The format of waveforms that the library can write; it then runs a little slower. "fst" needs the headers of
+        lz4 and zlib.
 
     Raises
     ------
@@ -439,7 +445,7 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = Fal
     ports = ports_of(verilog, top)
     _check_nic_ports(ports)
     sources = harness_sources()
-    flags = [*_LIBRARY_FLAGS, *(["--trace-vcd"] if trace else [])]
+    flags = [*_LIBRARY_FLAGS, *_wave_flags(waves)]
     key = _digest(
         verilog, top, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(_NIC_EFFORT)
     )
@@ -451,11 +457,24 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, trace: bool = Fal
         units = [path.name for path in sources if path.suffix == ".cpp"]
         return _compile(folder, verilog, top, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
 
-    return _cached(f"nic-{key}.so", "Compiling the NIC (a few minutes at most, once)", build)
+    return _cached(f"nic-{key}.so", "compiling the NIC: a few minutes, once", build)
+
+
+def _wave_flags(waves: Waves | None) -> list[str]:
+    """Verilator's options for waveforms. Raises BuildError where a library that they need is missing."""
+    if waves == "fst":
+        command = ["g++", "-fsyntax-only", "-x", "c++", "-include", "lz4.h", "-include", "zlib.h", os.devnull]
+        _require_tools()
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            raise BuildError(
+                "Waveforms in FST need the headers of lz4 and zlib (Debian packages: liblz4-dev zlib1g-dev); "
+                "those in VCD do not"
+            )
+    return [f"--trace-{waves}"] if waves else []
 
 
 def nic_library(
-    make: Callable[[], Elaboratable], identity: str, sources: Iterable[Path], *, trace: bool = False
+    make: Callable[[], Elaboratable], identity: str, sources: Iterable[Path], *, waves: Waves | None = None
 ) -> Path:
     """:func:`build_nic` without elaborating a design that was built before.
 
@@ -475,7 +494,7 @@ def nic_library(
         _digest_of_files([Path(__file__)]),
         metadata.version("amaranth"),
         _tool_versions(),
-        str(trace),
+        str(waves),
     )
     pointer = cache_directory() / f"design-{key}"
     # Whoever comes while it is elaborated waits, rather than doing the same.
@@ -485,9 +504,9 @@ def nic_library(
             with _locked(_lock_of(library)):
                 if _use(library):
                     return library
-        with Console(stderr=True).status("Elaborating the NIC"):
+        with announced("elaborating the NIC: half a minute"):
             verilog = generate_verilog(make())
-        library = build_nic(verilog, trace=trace)
+        library = build_nic(verilog, waves=waves)
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "pointer").write_text(library.name)
             _store(Path(folder) / "pointer", pointer)
@@ -527,4 +546,4 @@ def build_bench(component: Elaboratable | partial, top: str, *, waves: bool = Fa
             folder, verilog, top, _BENCH_EFFORT, flags=flags, sources=["ports.vlt", main.name], output=top
         )
 
-    return _cached(f"bench-{key}/{top}", f"Compiling the testbench of {top}", build)
+    return _cached(f"bench-{key}/{top}", f"compiling the testbench of {top}", build)

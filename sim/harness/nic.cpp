@@ -10,16 +10,22 @@
 
 #include "nic.h"
 
+#include <cstdio>
 #include <memory>
 #include <vector>
 
+#include "buses.h"
 #include "common.h"
 #include "host_memory.h"
 #include "link.h"
 #include "registers.h"
 #include "verilated.h"
-#if VM_TRACE
+#if VM_TRACE_FST
+#include "verilated_fst_c.h"
+using Waveform = VerilatedFstC;
+#elif VM_TRACE
 #include "verilated_vcd_c.h"
+using Waveform = VerilatedVcdC;
 #endif
 
 struct amoeba_nic {
@@ -38,13 +44,14 @@ struct amoeba_nic {
     }
 
     ~amoeba_nic() {
-        vcd_stop();
+        waves_stop();
         top_->final();
     }
 
     void reset() {
         function_reset();
         trace_.clear();
+        buses_.clear();
         now_ = last_activity_ = 0;
     }
 
@@ -96,25 +103,36 @@ struct amoeba_nic {
         return taken;
     }
 
-    bool vcd_start(const char* path) {
+    bool waves_start(const char* path) {
 #if VM_TRACE
-        vcd_stop();
-        vcd_ = std::make_unique<VerilatedVcdC>();
-        top_->trace(vcd_.get(), 99);
-        vcd_->open(path);
-        return vcd_->isOpen();
+        waves_stop();
+        // Verilator's FST writer does not notice a file that cannot be written.
+        std::FILE* file = std::fopen(path, "wb");
+        if (!file) return false;
+        std::fclose(file);
+        waves_ = std::make_unique<Waveform>();
+        top_->trace(waves_.get(), 99);
+        waves_->open(path);
+        return waves_->isOpen();
 #else
         static_cast<void>(path);
         return false;
 #endif
     }
 
-    void vcd_stop() {
+    void waves_stop() {
 #if VM_TRACE
-        if (vcd_) vcd_->close();
-        vcd_.reset();
+        if (waves_) waves_->close();
+        waves_.reset();
 #endif
     }
+
+    void trace_enable(bool enabled) {
+        if (tracing_ && !enabled) buses_.end(now_);
+        tracing_ = enabled;
+    }
+
+    const amoeba_bus_event* take_bus_events(uint64_t& count) { return buses_.take(count); }
 
     const amoeba_trace_event* take_trace(uint64_t& count) {
         taken_trace_.swap(trace_);
@@ -141,7 +159,7 @@ private:
         top_->clk = clock;
         top_->eval();
 #if VM_TRACE
-        if (vcd_) vcd_->dump(half_cycles_);
+        if (waves_) waves_->dump(half_cycles_);
         ++half_cycles_;
 #endif
     }
@@ -156,7 +174,10 @@ private:
         registers.sample(*top_);
         interrupts_ |= top_->irq;
         if (memory.busy() || link.busy() || registers.busy() || top_->irq) last_activity_ = now_;
-        if (tracing) sample_trace();
+        if (tracing_) {
+            sample_trace();
+            buses_.sample(*top_, now_);
+        }
         if (failed()) return;
         evaluate(1);
         ++now_;
@@ -178,8 +199,10 @@ private:
     uint64_t interrupts_ = 0;
     Link::Frame taken_frame_;
     std::vector<amoeba_trace_event> trace_, taken_trace_;
+    Buses buses_;
+    bool tracing_ = false;
 #if VM_TRACE
-    std::unique_ptr<VerilatedVcdC> vcd_;
+    std::unique_ptr<Waveform> waves_;
     uint64_t half_cycles_ = 0;
 #endif
 
@@ -187,7 +210,6 @@ public:
     HostMemory memory;
     Link link;
     RegisterBus registers;
-    bool tracing = false;
 };
 
 namespace {
@@ -261,13 +283,17 @@ API const uint8_t* amoeba_take_frame(amoeba_nic* nic, uint32_t* size, uint64_t* 
 
 API uint64_t amoeba_take_interrupts(amoeba_nic* nic) { return nic->take_interrupts(); }
 
-API void amoeba_trace_enable(amoeba_nic* nic, int enabled) { nic->tracing = enabled; }
+API void amoeba_trace_enable(amoeba_nic* nic, int enabled) { nic->trace_enable(enabled); }
 
 API const amoeba_trace_event* amoeba_take_trace(amoeba_nic* nic, uint64_t* count) {
     return nic->take_trace(*count);
 }
 
-API int amoeba_vcd_start(amoeba_nic* nic, const char* path) { return nic->vcd_start(path) ? 0 : -1; }
-API void amoeba_vcd_stop(amoeba_nic* nic) { nic->vcd_stop(); }
+API const amoeba_bus_event* amoeba_take_bus_events(amoeba_nic* nic, uint64_t* count) {
+    return nic->take_bus_events(*count);
+}
+
+API int amoeba_waves_start(amoeba_nic* nic, const char* path) { return nic->waves_start(path) ? 0 : -1; }
+API void amoeba_waves_stop(amoeba_nic* nic) { nic->waves_stop(); }
 
 }  // extern "C"

@@ -29,6 +29,14 @@ struct amoeba_trace_event {
     uint32_t reserved;
 };
 
+// From `cycle` on a channel is in this state: 0 idle, 1 a beat is transferred in each cycle, 2 one waits (valid without
+// ready). Channels are numbered as in Buses (buses.h).
+struct amoeba_bus_event {
+    uint64_t cycle;
+    uint32_t channel;
+    uint32_t state;
+};
+
 struct amoeba_nic;
 
 // What the design is: bits per beat, bits of a register offset, number of trace stages and their names.
@@ -80,8 +88,12 @@ void amoeba_trace_enable(amoeba_nic* nic, int enabled);
 // Takes all events recorded. Returns the first of `count` in the order of their cycles.
 const amoeba_trace_event* amoeba_take_trace(amoeba_nic* nic, uint64_t* count);
 
-// Starts a VCD file (one time unit per half cycle). Returns 0, or -1 in a build without waveforms.
-int amoeba_vcd_start(amoeba_nic* nic, const char* path);
-void amoeba_vcd_stop(amoeba_nic* nic);
+// Takes what the buses did while tracing was enabled. Returns the first of `count`, in the order of their cycles.
+const amoeba_bus_event* amoeba_take_bus_events(amoeba_nic* nic, uint64_t* count);
+
+// Starts a waveform file, VCD or FST as the library was built (one time unit per half cycle). Returns 0, or -1 if it
+// cannot be written, or the build has no waveforms.
+int amoeba_waves_start(amoeba_nic* nic, const char* path);
+void amoeba_waves_stop(amoeba_nic* nic);
 
 }  // extern "C"

@@ -1,6 +1,11 @@
 # amaranth: UnusedElaboratable=no
 """The RTL device over a stand-in NIC: registers, DMA, refusals, latency, frames, interrupts, traces."""
 
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import copy_engine as engine
 import numpy as np
 import pytest
@@ -9,7 +14,7 @@ from amaranth.lib import wiring
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, Network
-from amoeba_model.trace import Stage
+from amoeba_model.trace import BusState, Channel, Stage
 from amoeba_sim.rtl import RtlDevice
 from amoeba_sim.verilate import build_nic
 
@@ -440,8 +445,8 @@ def test_a_closed_device_refuses_every_call(library):
         device.take_interrupts,
         device.trace_events,
         lambda: setattr(device, "tracing", True),
-        lambda: device.start_vcd("x.vcd"),
-        device.stop_vcd,
+        lambda: device.start_waves("x.vcd"),
+        device.stop_waves,
     ]
     for call in calls:
         with pytest.raises(DeviceClosedError):
@@ -456,17 +461,69 @@ def test_senseless_parameters_are_refused(library, arguments):
 
 def test_a_waveform_is_written_by_a_build_that_can_and_refused_by_others(device, tmp_path):
     with pytest.raises(DeviceError, match="no waveform"):
-        device.start_vcd(tmp_path / "none.vcd")
-    with RtlDevice(build_nic(engine.CopyEngine(64), trace=True)) as waving:
-        waving.start_vcd(tmp_path / "wave.vcd")
+        device.start_waves(tmp_path / "none.vcd")
+    with RtlDevice(build_nic(engine.CopyEngine(64), waves="vcd")) as waving:
+        waving.start_waves(tmp_path / "wave.vcd")
         waving.write(engine.SCRATCH, 0xABC)
         waving.run_until(20)
-        waving.stop_vcd()
+        waving.stop_waves()
         with pytest.raises(DeviceError, match="no waveform"):
-            waving.start_vcd(tmp_path / "missing" / "wave.vcd")
+            waving.start_waves(tmp_path / "missing" / "wave.vcd")
     text = (tmp_path / "wave.vcd").read_text()
     assert "bar__wdata" in text
     assert f"{0xABC:032b}"[-12:] in text
+
+
+def test_a_waveform_in_fst_holds_what_one_in_vcd_does(tmp_path):
+    converter = shutil.which("fst2vcd")
+    if converter is None or not Path("/usr/include/lz4.h").exists():
+        pytest.skip("needs fst2vcd and the headers of lz4: apt-get install gtkwave liblz4-dev zlib1g-dev")
+    texts = {}
+    for waves in ("vcd", "fst"):
+        path = tmp_path / f"wave.{waves}"
+        with RtlDevice(build_nic(engine.CopyEngine(64), waves=waves)) as waving:
+            waving.start_waves(path)
+            waving.write(engine.SCRATCH, 0xABC)
+            waving.run_until(20)
+            waving.stop_waves()
+            with pytest.raises(DeviceError, match="no waveform"):
+                waving.start_waves(tmp_path / "missing" / path.name)
+        if waves == "fst":
+            texts[waves] = subprocess.run([converter, path], capture_output=True, text=True, check=True).stdout
+        else:
+            texts[waves] = path.read_text()
+    names = {waves: set(re.findall(r"\$var .*? (\S+)(?: \[[\d:]+\])? \$end", text)) for waves, text in texts.items()}
+    assert "bar__wdata" in names["fst"]
+    assert names["fst"] == names["vcd"]
+    assert f"{0xABC:032b}"[-12:] in texts["fst"]
+
+
+def test_the_buses_tell_where_beats_move_and_where_they_wait(library):
+    """A read of two beats: its address moves in one cycle, its data the latency later in two."""
+    with RtlDevice(library, host_latency=30, trace=True) as device:
+        source, target = aligned(64), aligned(64)
+        grant(device, source, target)
+        copy(device, source.ctypes.data, target.ctypes.data, 64)
+        events = device.bus_events()
+        (asked,) = (event for event in device.trace_events() if event.stage is Stage.DESCRIPTOR)
+    at = [(cycle, state) for cycle, channel, state in events if channel is Channel.HOST_READ_DATA]
+    first = asked.cycle + 30
+    assert at == [(first, BusState.MOVES), (first + 2, BusState.IDLE)]
+    assert [event.cycle for event in events] == sorted(event.cycle for event in events)
+    assert {event.channel for event in events} >= {Channel.HOST_READ_ADDRESS, Channel.HOST_WRITE_DATA}
+
+
+def test_beats_wait_where_the_other_side_stalls_and_nothing_is_told_unless_asked(library):
+    with RtlDevice(library, host_latency=30, stall=0.7, seed=3, trace=True) as device:
+        memory = aligned(512)
+        grant(device, memory)
+        copy(device, memory.ctypes.data, memory.ctypes.data, 512)
+        waits = {event.channel for event in device.bus_events() if event.state is BusState.WAITS}
+        assert Channel.HOST_WRITE_DATA in waits
+        device.tracing = False
+        device.bus_events()  # which ends all that had begun
+        copy(device, memory.ctypes.data, memory.ctypes.data, 512)
+        assert device.bus_events() == []
 
 
 class RuleBreaker(wiring.Component):

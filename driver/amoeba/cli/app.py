@@ -15,7 +15,7 @@ from amoeba.cli.perf import perf
 from amoeba.cli.programs import PASSING_ON, fi_run, libucp, provider, ucx_run
 from amoeba.cli.replay import replay
 from amoeba.cli.soak import soak
-from amoeba.cli.trace import trace
+from amoeba.cli.trace import PROGRAM_FOLLOWS, trace
 from amoeba.core.release import RELEASE
 
 __all__ = ["app"]
@@ -45,7 +45,7 @@ def _amoeba(
 app.command()(gups)
 app.command()(perf)
 app.command()(explore)
-app.command()(trace)
+app.command(context_settings=PROGRAM_FOLLOWS)(trace)
 app.command()(info)
 app.command()(matrix)
 app.command()(replay)

@@ -1,40 +1,73 @@
-"""``amoeba trace``: the life of one fetching atomic."""
+"""``amoeba trace``: the life of one fetching atomic, or of all operations of a program."""
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from amoeba_model.trace import Stage
 from amoeba_model.wire.render import layers, summary
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
 from amoeba.apps.capture import write_pcapng
-from amoeba.apps.tracing import Traced, trace_fetch_atomic
+from amoeba.apps.tracing import MOST_EVENTS, Recorder, Recording, Traced, operations_of, trace_fetch_atomic
+from amoeba.apps.tracing.durations import durations
+from amoeba.apps.tracing.html import write_page
+from amoeba.apps.tracing.scripts import run_script
+from amoeba.apps.tracing.waveforms import waveforms
 from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
 from amoeba.devices.devices import has_waveforms
 from amoeba.fabric.cluster import open_cluster
-from amoeba.fabric.fabric import Fabric
 
-__all__ = ["trace"]
+__all__ = ["PROGRAM_FOLLOWS", "trace"]
+
+PROGRAM_FOLLOWS = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+"""What follows the program's name is its own."""
+_INTERRUPTED = 130
 
 
 def trace(
+    context: typer.Context,
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PROGRAM [ARGUMENTS]",
+            help="A Python file, or one of these commands, as gups, with its arguments: its operations are traced.",
+        ),
+    ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
+    html: Annotated[Path | None, typer.Option(help="Write a page of it all, for a browser.")] = None,
     pcapng: Annotated[Path | None, typer.Option(help="Write the frames to this file, for Wireshark.")] = None,
     vcd: Annotated[Path | None, typer.Option(help="Write waveforms of the RTL NICs to this file.")] = None,
+    fst: Annotated[Path | None, typer.Option(help="The same in FST, which is much shorter.")] = None,
+    events: Annotated[int, typer.Option(min=1, help="Events of a program after which recording ends.")] = MOST_EVENTS,
 ) -> None:
-    """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes."""
+    """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes.
+
+    With a PROGRAM: run it, and print how long its operations took from stage to stage. It says itself which NICs it
+    opens: amoeba trace --html gups.html gups --device rtl. Options of trace stand before it.
+    """
+    if vcd is not None and fst is not None:
+        raise typer.BadParameter("one simulation writes one format: --vcd or --fst", param_hint="--fst")
+    if program:
+        source = context.get_parameter_source("device")
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter("the program has options of its own, behind its name", param_hint="--device")
+        raise typer.Exit(_trace_program(context, program, html, pcapng, vcd, fst, events))
     kinds = device_kinds(device, 2 if len(device) == 1 and "," not in device[0] else None)
-    if vcd is not None and not any(map(has_waveforms, kinds)):
-        raise typer.BadParameter("only an RTL NIC has waveforms: add --device rtl", param_hint="--vcd")
+    rtl = sum(map(has_waveforms, kinds))
+    for option, path in (("--vcd", vcd), ("--fst", fst)):
+        if path is not None and not rtl:
+            raise typer.BadParameter("only an RTL NIC has waveforms: add --device rtl", param_hint=option)
     console = Console()
-    with readable_errors(), open_cluster(kinds, rtl_options={"waves": vcd is not None}) as fabric:
-        with _waveforms(fabric, kinds, vcd):
+    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
+        with open_cluster(kinds) as fabric:
             traced = trace_fetch_atomic(fabric)
-        names = [nic.device.name for nic in fabric.nics]
+            names = [nic.device.name for nic in fabric.nics]
         console.print(
             f"fetch_atomic(FI_SUM, FI_UINT64) by NIC 0 on memory of NIC {len(names) - 1}: "
             f"found {traced.fetched}, left {traced.stored}"
@@ -44,25 +77,97 @@ def trace(
         console.print(_stages(traced))
         for frame in _frames(traced):
             console.print(frame)
-        if pcapng is not None:
-            write_pcapng(pcapng, traced.frames, fabric.nics[0].parameters.clock_hz)
-            console.print(f"frames: {pcapng}")
+        _write(console, [traced.recording], "the life of an atomic", html, pcapng, written)
+
+
+def _trace_program(
+    context: typer.Context, program: Sequence[str], html: Path | None, pcapng: Path | None, vcd: Path | None,
+    fst: Path | None, events: int,
+) -> int:  # fmt: skip
+    """Run a program, tell what it did, and return its exit status."""
+    console, recorder = Console(), Recorder(limit=events)
+    with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
+        for path in (html, pcapng, vcd, fst):
+            if path is not None:  # before the program has run for minutes
+                path.touch()
+        with recorder:
+            status = _run(context, program)
+        if recorder.foreign:  # a child of the program has come to its end here
+            raise typer.Exit(status)
+        recordings = recorder.recordings
+        if not recordings:
+            console.print("no simulated NIC of this process did anything")
+        for recording in recordings:
+            console.print(_durations(recording))
+        title = " ".join([Path(program[0]).name, *program[1:]])
+        _write(console, recordings, title, html, pcapng, written)
+    return status
+
+
+def _run(context: typer.Context, program: Sequence[str]) -> int:
+    """Run one of these commands, or a file; Ctrl-C ends it, and what was recorded is kept."""
+    name, arguments = program[0], list(program[1:])
+    assert context.parent is not None
+    commands: dict[str, Any] = getattr(context.parent.command, "commands", {})
+    try:
+        if name in commands:
+            command = commands[name]
+            with command.make_context(name, arguments, parent=context.parent) as inner:
+                command.invoke(inner)
+            return 0
+        if not Path(name).is_file():
+            known = ", ".join(sorted(set(commands) - {"trace"}))
+            raise typer.BadParameter(f"{name} is neither a file nor one of {known}", param_hint="PROGRAM")
+        return run_script(Path(name), arguments)
+    except typer.Exit as end:
+        return end.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _write(
+    console: Console, recordings: list[Recording], title: str, html: Path | None, pcapng: Path | None,
+    waveforms: Sequence[Path],
+) -> None:  # fmt: skip
+    """Write the files that were asked for, and say where they are."""
+    if html is not None:
+        started = time.monotonic()
+        with _saying(console, "writing the page"):
+            shown = write_page(html, recordings, title)
+        took = time.monotonic() - started
+        console.print(f"page of {shown:,} operations: {html}" + (f", in {took:.0f} s" if took > 2 else ""))
+    if pcapng is not None:
+        longest = max(recordings, key=lambda one: len(one.frames), default=None)
+        write_pcapng(pcapng, longest.frames if longest else [], longest.clock_hz if longest else 1)
+        several = f", of the busiest of {len(recordings)} networks" if len(recordings) > 1 else ""
+        console.print(f"frames: {pcapng}{several}")
+    for path in waveforms:
+        console.print(f"waveform: {path}; views: {path.with_suffix('.gtkw').name} for GTKWave, "
+                      f"{path.with_suffix('.sucl').name} for Surfer", soft_wrap=True)  # fmt: skip
 
 
 @contextlib.contextmanager
-def _waveforms(fabric: Fabric, kinds: list[str], vcd: Path | None) -> Iterator[None]:
-    """Write the waveform of every RTL NIC: to the file itself if there is one, else one file per NIC."""
-    shown: list[Any] = [device for device, kind in zip(fabric.devices, kinds, strict=True) if has_waveforms(kind)]
-    if vcd is None:
-        shown = []
-    for number, device in enumerate(shown):
-        assert vcd is not None
-        device.start_vcd(vcd if len(shown) == 1 else vcd.with_stem(f"{vcd.stem}-{number}"))
-    try:
+def _saying(console: Console, what: str) -> Iterator[None]:
+    """Show what takes a while, at a terminal."""
+    if console.is_terminal:
+        with console.status(what):
+            yield
+    else:
         yield
-    finally:
-        for device in shown:
-            device.stop_vcd()
+
+
+def _durations(recording: Recording) -> Table:
+    """Cycles from stage to stage: what takes far more than its least had to wait."""
+    operations = operations_of(recording)
+    names = ", ".join(name for name in recording.names if name)
+    cut = "" if recording.cut_off is None else f"; recording ended in cycle {recording.cut_off}, see --events"
+    table = Table(title=f"{len(operations):,} operations of {names}{cut}: cycles from the stage before", box=SIMPLE)
+    table.add_column("stage", no_wrap=True)
+    for title in ("times", "least", "median", "95 %", "most"):
+        table.add_column(title, justify="right")
+    for stage, *numbers in durations(operations):
+        table.add_row(Stage(stage).name.lower().replace("_", " "), *(f"{number:,}" for number in numbers))
+    return table
 
 
 def _stages(traced: Traced) -> Table:

@@ -1,6 +1,7 @@
 """Opening devices, by their kind."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from amoeba_model.device import Device
@@ -9,8 +10,12 @@ from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.nic import watching
 
-__all__ = ["DEVICE_KINDS", "attach", "has_waveforms", "is_kind", "network_of", "open_device", "simulates_hardware"]
+__all__ = [
+    "DEVICE_KINDS", "attach", "has_waveforms", "is_kind", "network_of", "open_device", "rtl_defaults",
+    "simulates_hardware",
+]  # fmt: skip
 
 DEVICE_KINDS = ("model", "rtl")
 """Kinds of simulated NICs. Those on PCI Express are named by their address: ``pcie:0000:01:00.0``."""
@@ -32,6 +37,21 @@ def simulates_hardware(kind: str) -> bool:
     return kind == "rtl"
 
 
+_rtl_defaults: dict[str, Any] = {}
+
+
+@contextlib.contextmanager
+def rtl_defaults(**options: Any) -> Iterator[None]:
+    """Open RTL NICs with these options meanwhile, unless whoever opens them says something else."""
+    before = dict(_rtl_defaults)
+    _rtl_defaults.update(options)
+    try:
+        yield
+    finally:
+        _rtl_defaults.clear()
+        _rtl_defaults.update(before)
+
+
 def network_of(device: Device) -> Network | None:
     """The simulated network that joins a device with others; None if there is none."""
     return device.network if isinstance(device, SimulatedDevice) else None
@@ -41,6 +61,7 @@ def attach(device: Device, network: Network, mac: bytes) -> bool:
     """Connect a NIC to a simulated network; False for one that is no simulation, and has a network of its own."""
     if isinstance(device, SimulatedDevice):
         network.attach(device, mac)
+        watching.attached(device, network)
         return True
     return False
 
@@ -70,7 +91,7 @@ def open_device(
         try:
             from amoeba_sim.rtl import open_rtl
 
-            return cast(SimulatedDevice, open_rtl(parameters, **(rtl_options or {})))
+            return cast(SimulatedDevice, open_rtl(parameters, **_rtl_defaults | dict(rtl_options or {})))
         except ImportError as error:
             raise fabric_error(
                 Errno.FI_ENOSYS, f'the rtl device needs the simulator: pip install "amoeba-nic[sim]" ({error})'

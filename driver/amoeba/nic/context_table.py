@@ -10,8 +10,10 @@ from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.log import logger
+from amoeba.nic import watching
 from amoeba.nic.dma import DmaMap
 from amoeba.nic.registers import Registers
+from amoeba.nic.watching import RingMemory
 
 __all__ = ["ContextSettings", "ContextTable"]
 
@@ -124,6 +126,10 @@ class ContextTable:
             raise fabric_error(Errno.FI_ENODEV, "the NIC was reset and has forgotten everything: open it anew")
         self._provide_answer_memory()
         _log.debug("context %d: job %d, process %d", context, settings.job_id, settings.pid_on_fep)
+        rings = RingMemory(
+            settings.transmit_base, settings.transmit_size, settings.completion_base, settings.completion_size
+        )
+        watching.enabled(self._registers.device, self._registers.parameters, context, rings)
         self._registers.write_wide("contexts", "transmit_base", settings.transmit_base, context)
         self._registers.write("contexts", "transmit_size", settings.transmit_size, context)
         self._registers.write_wide("contexts", "completion_base", settings.completion_base, context)

@@ -27,7 +27,7 @@ from amoeba_model.wire.uet import (
     SesFlags,
 )
 
-__all__ = ["FieldText", "Layer", "layers", "summary"]
+__all__ = ["FieldText", "Layer", "layers", "records_of", "summary", "summary_of"]
 
 _SHOWN_BYTES = 32
 """Payload bytes that are printed; a longer payload ends in an ellipsis."""
@@ -69,18 +69,9 @@ def layers(frame: bytes) -> list[Layer]:
     if isinstance(decoded, Drop):
         return [Layer("undecodable", (FieldText("cause", decoded.cause.name), FieldText("bytes", frame.hex(" "))))]
     header, payload = decoded
-    records: list[Record] = [ETHERNET, IPV4, UDP]
-    if header.is_control:
-        records.append(PDS_CONTROL if header.is_request else PDS_NACK)
-    elif header.is_request:
-        records += [PDS_REQUEST, SES_REQUEST]
-        if header.opcode in ATOMIC_REQUESTS:
-            records.append(ATOMIC_EXTENSION)
-    else:
-        records += [PDS_ACK, SES_RESPONSE_DATA if header.opcode == ResponseOpcode.WITH_DATA else SES_RESPONSE]
     shown: list[Layer] = []
     position = 0
-    for record in records:
+    for record in records_of(header):
         shown.append(_record_layer(record, frame[position : position + record.size]))
         position += record.size
     if payload:
@@ -91,11 +82,28 @@ def layers(frame: bytes) -> list[Layer]:
     return shown
 
 
+def records_of(header: FrameHeader) -> list[Record]:
+    """The headers of a frame in wire order; its payload and CRC follow."""
+    records: list[Record] = [ETHERNET, IPV4, UDP]
+    if header.is_control:
+        records.append(PDS_CONTROL if header.is_request else PDS_NACK)
+    elif header.is_request:
+        records += [PDS_REQUEST, SES_REQUEST]
+        if header.opcode in ATOMIC_REQUESTS:
+            records.append(ATOMIC_EXTENSION)
+    else:
+        records += [PDS_ACK, SES_RESPONSE_DATA if header.opcode == ResponseOpcode.WITH_DATA else SES_RESPONSE]
+    return records
+
+
 def summary(frame: bytes) -> str:
     """The frame on one line: who to whom, what, and its place in the sequence."""
     decoded = decode(frame)
-    if isinstance(decoded, Drop):
-        return f"{len(frame)} bytes, {decoded.cause.name}"
+    return f"{len(frame)} bytes, {decoded.cause.name}" if isinstance(decoded, Drop) else summary_of(decoded)
+
+
+def summary_of(decoded: DecodedFrame) -> str:
+    """:func:`summary` of a frame that was decoded already."""
     header = decoded.header
     source = f"{_ip(header.ip)} PDC {header.spdcid}"
     if header.is_control:

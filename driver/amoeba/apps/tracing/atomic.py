@@ -1,7 +1,6 @@
 """The life of one fetching atomic, as the NICs and the network between them report it."""
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +8,10 @@ from amoeba_model.network import Frame
 from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
 
+from amoeba.apps.tracing.recorder import Recorder, Recording
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.devices.devices import network_of
 from amoeba.fabric.constants import MrAccess, Op
 from amoeba.fabric.fabric import Fabric
 
@@ -89,10 +90,15 @@ class Traced:
     """... and what it left there."""
     steps: tuple[Step, ...]
     """By cycle."""
-    frames: tuple[tuple[int, Frame], ...]
-    """(index of the sending NIC, frame with absolute cycle), in order of departure."""
+    recording: Recording
+    """All of it, with absolute cycles."""
     doorbell: int
     """Absolute cycle of the doorbell."""
+
+    @property
+    def frames(self) -> list[tuple[int, Frame]]:
+        """(index of the sending NIC, frame with absolute cycle), in order of departure."""
+        return self.recording.frames
 
 
 def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -> Traced:
@@ -107,6 +113,11 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
     counter = np.array([initial], np.uint64)
     fetched = np.zeros(1, np.uint64)
     with contextlib.ExitStack() as exits:
+        recorder = exits.enter_context(Recorder(paused=True))
+        for device in fabric.devices:
+            network = network_of(device)
+            assert network is not None  # devices that trace are simulated, and their fabric has a network
+            recorder.attached(device, network)
         source, target = (exits.enter_context(fabric.domain(nic)) for nic in (0, len(fabric.nics) - 1))
         region = exits.enter_context(target.mr_reg(counter, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE))
         result = exits.enter_context(source.mr_reg(fetched, MrAccess.FI_READ))
@@ -115,41 +126,16 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
         served = exits.enter_context(target.endpoint(tx_size=4, cq=target.cq_open(), av=target.av_open()))
         peer = peers.insert(served.getname())
         fabric.settle()
-        with _recording(fabric) as frames:
-            endpoint.fetch_atomic(
-                np.array([operand], np.uint64), fetched, peer, region.address, region.key, Op.FI_SUM,
-                result_desc=result,
-            )  # fmt: skip
-            done = queue.sread(timeout=_TIMEOUT)
-            events = [
-                (nic, event)
-                for nic, device in enumerate(fabric.devices)
-                for event in device.trace_events()
-            ]
+        recorder.start()
+        endpoint.fetch_atomic(
+            np.array([operand], np.uint64), fetched, peer, region.address, region.key, Op.FI_SUM, result_desc=result
+        )  # fmt: skip
+        done = queue.sread(timeout=_TIMEOUT)
+        recorder.stop()
         if not done:
             raise fabric_error(Errno.FI_ETIMEDOUT, f"the atomic did not finish in {_TIMEOUT:g} s")
-    events.sort(key=lambda one: (one[1].cycle, one[1].stage))
+    (recording,) = recorder.recordings
+    events = sorted(recording.events, key=lambda at: (at[1].cycle, at[1].stage))
     doorbell = next(event.cycle for nic, event in events if nic == 0 and event.stage is Stage.DOORBELL)
     steps = tuple(Step(event.cycle - doorbell, nic, event) for nic, event in events if event.cycle >= doorbell)
-    return Traced(int(fetched[0]), int(counter[0]), steps, tuple(frames), doorbell)
-
-
-@contextlib.contextmanager
-def _recording(fabric: Fabric) -> Iterator[list[tuple[int, Frame]]]:
-    """Record events and frames; the list that is yielded holds the frames."""
-    devices = fabric.devices
-    network = fabric.network
-    assert network is not None  # devices that trace are simulated, and a fabric of them has a network
-    for device in devices:
-        device.trace_events()
-        device.tracing = True
-    before = len(network.log)
-    network.recording = True
-    frames: list[tuple[int, Frame]] = []
-    try:
-        yield frames
-    finally:
-        network.recording = False
-        frames += network.log[before:]
-        for device in devices:
-            device.tracing = False
+    return Traced(int(fetched[0]), int(counter[0]), steps, recording, doorbell)

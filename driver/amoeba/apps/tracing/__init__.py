@@ -1,0 +1,20 @@
+"""What happens in simulated NICs, put together: the life of one atomic, or a whole program's operations."""
+
+from amoeba.apps.tracing.atomic import COMPONENTS, Step, Traced, trace_fetch_atomic
+from amoeba.apps.tracing.operations import Operation, Packet, operations_of
+from amoeba.apps.tracing.recorder import MOST_EVENTS, Posted, Recorder, Recording, Reported
+
+__all__ = [
+    "COMPONENTS",
+    "MOST_EVENTS",
+    "Operation",
+    "Packet",
+    "Posted",
+    "Recorder",
+    "Recording",
+    "Reported",
+    "Step",
+    "Traced",
+    "operations_of",
+    "trace_fetch_atomic",
+]

@@ -1,0 +1,735 @@
+"use strict";
+// Draws recordings: a map of all the time, tracks of what is under way and of the buses, and a row for each operation.
+// Cycles are counted from the first event. `view` is the piece of time that is shown.
+
+const LABELS = 270;  // pixels left of the time
+const ROW = 20, AXIS = 20, TRACK = 38, BUS = 9;
+const MOST_SHOWN = 200;  // events and frames of one operation in the table beside
+const byId = (name) => document.getElementById(name);
+const format = (number) => (Math.round(number) || 0).toLocaleString("en-US");  // never -0
+const escaped = (text) => String(text).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+
+let data, bytes, run, view = { from: 0, to: 1 }, rows = [], selected = -1, open = new Set(), scheduled = false;
+let pointer = null, colours = {};
+
+async function unpacked(name) {
+  const text = atob(byId(name).textContent.trim());
+  const packed = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// What happened ---------------------------------------------------------------------------------------------------
+
+class Run {
+  constructor(raw) {
+    Object.assign(this, raw);
+    this.count = this.ops.nic.length;
+    this.operations = [];
+    let event = 0, packet = 0, frame = 0;
+    for (let number = 0; number < this.count; ++number) {
+      const operation = { number, own: [event, event += this.ops.events[number]], packets: [] };
+      for (let left = this.ops.packets[number]; left > 0; --left, ++packet) {
+        operation.packets.push({
+          psn: this.packets.psn[packet], target: this.packets.target[packet],
+          events: [event, event += this.packets.events[packet]],
+          frames: this.packetFrames.slice(frame, frame += this.packets.frames[packet]),
+        });
+      }
+      this.measure(operation, event);
+      this.operations.push(operation);
+    }
+    this.flows = this.countUnderWay();
+    this.channels = this.buses.map((channels) => channels.map((channel) => new Channel(channel, this.length)));
+  }
+
+  measure(operation, end) {
+    const cycles = this.events.cycle.slice(operation.own[0], end);
+    operation.begin = cycles.reduce((least, cycle) => Math.min(least, cycle), Infinity);
+    operation.end = cycles.reduce((most, cycle) => Math.max(most, cycle), 0);
+    const status = this.ops.status[operation.number];
+    operation.failed = status >= 0 && status !== data.ok;
+    operation.again = 0;
+    for (const packet of operation.packets) {
+      let sent = 0;
+      for (let at = packet.events[0]; at < packet.events[1]; ++at) sent += STAGE[this.events.stage[at]] === "request sent";
+      operation.again += Math.max(0, sent - 1);
+    }
+    const targets = [...new Set(operation.packets.map((packet) => packet.target))];
+    const to = targets.length ? ` → ${targets.map((nic) => (nic < 0 ? "?" : nic)).join(",")}` : "";
+    operation.route = `${this.ops.nic[operation.number]}${to}`;
+    operation.text = this.texts[this.ops.text[operation.number]];
+    operation.search = [
+      operation.text, `nic ${this.ops.nic[operation.number]}`, `context ${this.ops.context[operation.number]}`,
+      `pdc ${this.ops.pdc[operation.number]}`, operation.failed ? `failed ${statusName(status)}` : "",
+      operation.again ? "sent again" : "",
+    ].join(" ").toLowerCase();
+  }
+
+  // The events of a chain: of one packet with what precedes it, or of all the operation.
+  chain(operation, packets) {
+    const chosen = [];
+    const add = ([from, to]) => { for (let at = from; at < to; ++at) chosen.push(at); };
+    add(operation.own);
+    for (const packet of packets) add(packet.events);
+    return chosen.sort((one, other) => this.events.cycle[one] - this.events.cycle[other] || one - other);
+  }
+
+  // Bars of one packet, or, of an operation of several packets or of none, its own: [event before, event].
+  bars(operation, packet) {
+    const { cycle } = this.events, bars = [];
+    const events = this.chain(operation, packet ? [packet] : []);
+    for (let index = 1; index < events.length; ++index) bars.push([events[index - 1], events[index]]);
+    if (operation.packets.length < 2) return bars;
+    if (packet) return bars.filter(([, event]) => event >= packet.events[0] && event < packet.events[1]);
+    // what comes behind the last packet begins with its end, not with the descriptor
+    const last = operation.packets.reduce((latest, each) => {
+      const end = each.events[1] - 1;
+      return end >= each.events[0] && (latest < 0 || cycle[end] > cycle[latest]) ? end : latest;
+    }, -1);
+    return bars.map(([from, to]) => [last >= 0 && cycle[from] < cycle[last] && cycle[last] <= cycle[to] ? last : from, to]);
+  }
+
+  // How many operations are where, as steps: by NIC, at the initiator and at the target.
+  countUnderWay() {
+    const flows = this.names.map(() => FLOWS.map(() => []));
+    const note = (nic, flow, from, to) => {
+      if (nic < 0 || from === undefined || to === undefined || to <= from) return;
+      flows[nic][flow].push([from, 1], [to, -1]);
+    };
+    for (const operation of this.operations) {
+      const nic = this.ops.nic[operation.number];
+      const own = this.firsts(operation.own);
+      note(nic, 0, own["doorbell"], own["descriptor"]);
+      let answered;
+      for (const packet of operation.packets) {
+        const at = this.firsts(packet.events);
+        const executed = at["executed"] ?? at["request checked"];
+        note(nic, 1, packet === operation.packets[0] ? own["descriptor"] : undefined, at["request sent"]);
+        note(nic, 2, at["request sent"], at["response received"]);
+        note(packet.target, 4, at["request received"], at["request checked"]);
+        note(packet.target, 5, at["request checked"], executed);
+        note(packet.target, 6, executed, at["response sent"]);
+        answered = at["response received"];
+      }
+      note(nic, 3, answered, own["completion written"]);
+    }
+    this.most = flows.map((flow) => SIDES.map((_, side) => new Steps(flow.filter((_, index) => FLOWS[index][2] === side).flat()).most));
+    return flows.map((flow) => flow.map((changes) => new Steps(changes)));
+  }
+
+  firsts([from, to]) {
+    const found = {};
+    for (let at = from; at < to; ++at) found[STAGE[this.events.stage[at]]] ??= this.events.cycle[at];
+    return found;
+  }
+}
+
+const FLOWS = [
+  ["in the ring", "host", 0], ["to be sent", "send", 0], ["unanswered", "wire", 0], ["to be completed", "finish", 0],
+  ["to be checked", "check", 1], ["in memory", "memory", 1], ["to be answered", "answer", 1],
+];
+const SIDES = ["initiator", "target"];
+let STAGE = [];
+
+// A number that changes in steps, and its mean over any piece of time.
+class Steps {
+  constructor(changes) {
+    changes.sort((one, other) => one[0] - other[0]);
+    this.cycle = [0]; this.value = [0]; this.total = [0];
+    this.most = 0;
+    for (const [cycle, change] of changes) {
+      const last = this.cycle.length - 1;
+      const value = this.value[last] + change;
+      if (cycle === this.cycle[last]) { this.value[last] = value; continue; }
+      this.total.push(this.total[last] + this.value[last] * (cycle - this.cycle[last]));
+      this.cycle.push(cycle); this.value.push(value);
+    }
+    for (const value of this.value) this.most = Math.max(this.most, value);
+  }
+
+  until(cycle) {
+    const at = before(this.cycle, cycle);
+    return this.total[at] + this.value[at] * (cycle - this.cycle[at]);
+  }
+
+  mean(from, to) { return (this.until(to) - this.until(from)) / (to - from); }
+  at(cycle) { return this.value[before(this.cycle, cycle)]; }
+}
+
+// One channel of a bus: the parts of the time in which beats move, and wait.
+class Channel {
+  constructor({ cycle, state }, length) {
+    const steps = (wanted) => {
+      const changes = [];
+      state.forEach((each, index) => {
+        if (each === wanted) changes.push([cycle[index], 1], [cycle[index + 1] ?? length, -1]);
+      });
+      return new Steps(changes);
+    };
+    this.moves = steps(1); this.waits = steps(2);
+  }
+}
+
+// The last place in an ascending list that is not above a number; the first one if all are.
+function before(list, number) {
+  let low = 0, high = list.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (list[middle] <= number) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+function statusName(status) { return data.statuses[status] ?? `status ${status}`; }
+
+// Frames ----------------------------------------------------------------------------------------------------------
+
+// The layers of a frame as [name, [[field, value], ...]], as amoeba_model.wire.render tells them.
+function layers(number) {
+  const { kind, kinds, at, size, payload } = run.frames;
+  const names = kinds[kind[number]];
+  let place = at[number];
+  if (!(names[0] in data.records)) return [["undecodable", [["cause", names[0].split(": ")[1]], ["bytes", hex(place, size[number])]]]];
+  const found = [];
+  for (const name of names) {
+    const fields = data.records[name];
+    const width = fields.reduce((sum, field) => sum + field[1], 0);
+    let word = 0n;
+    for (let index = 0; index < width / 8; ++index) word = word << 8n | BigInt(bytes[place + index]);
+    let left = width;
+    found.push([name, fields.map(([field, bits, numbers]) => {
+      left -= bits;
+      return [field, fieldText(field, bits, numbers, word >> BigInt(left) & (1n << BigInt(bits)) - 1n)];
+    })]);
+    place += width / 8;
+  }
+  if (payload[number]) {
+    const kept = Math.min(payload[number], 32);
+    found.push(["payload", [[`${payload[number]} bytes`, hex(place, kept) + (payload[number] > kept ? " ..." : "")]]]);
+    place += kept;
+  }
+  let crc = 0n;
+  for (let index = 3; index >= 0; --index) crc = crc << 8n | BigInt(bytes[place + index]);
+  found.push(["crc", [["crc32", "0x" + crc.toString(16).padStart(8, "0")]]]);
+  return found;
+}
+
+function hex(place, count) {
+  return Array.from(bytes.subarray(place, place + count), (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+}
+
+function fieldText(name, bits, numbers, value) {
+  const known = data.enums[numbers];
+  if (known?.flags) {
+    const set = known.members.filter(([flag]) => BigInt(flag) & value).map(([, flag]) => flag);
+    return `0x${value.toString(16)}` + (set.length ? ` (${set.join("|")})` : "");
+  }
+  if (known) {
+    const member = known.members.find(([number]) => BigInt(number) === value);
+    return `${value} (${member ? member[1] : `unknown 0x${value.toString(16)}`})`;
+  }
+  if (bits === 48) return value.toString(16).padStart(12, "0").match(/../g).join(":");
+  if (bits === 32 && (name === "source" || name === "destination")) {
+    return [24n, 16n, 8n, 0n].map((shift) => value >> shift & 255n).join(".");
+  }
+  return value > 9n ? `${value} (0x${value.toString(16)})` : String(value);
+}
+
+// Drawing ---------------------------------------------------------------------------------------------------------
+
+function prepared(name, height) {
+  const canvas = byId(name), ratio = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth;
+  if (height !== undefined) canvas.style.height = `${height}px`;
+  const tall = height ?? canvas.clientHeight;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(tall * ratio)) {
+    canvas.width = Math.round(width * ratio); canvas.height = Math.round(tall * ratio);
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, tall);
+  context.font = "12px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  return { context, width, height: tall };
+}
+
+const chartWidth = () => byId("rows").clientWidth - LABELS;
+const toPixel = (cycle) => LABELS + (cycle - view.from) / (view.to - view.from) * chartWidth();
+const toCycle = (pixel) => view.from + (pixel - LABELS) / chartWidth() * (view.to - view.from);
+
+function draw() {
+  scheduled = false;
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["back", "panel", "line", "text", "dim", "pick", "edge", "host", "send", "wire", "check", "memory",
+    "answer", "finish", "wait", "move", "bad"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+  drawMap(); drawTracks(); drawRows();
+  byId("facts").textContent = facts();
+}
+
+function later() { if (!scheduled) { scheduled = true; requestAnimationFrame(draw); } }
+
+function facts() {
+  const shown = rows.filter((row) => !row.packet).length;
+  const part = shown === run.count ? "" : `${format(shown)} of `;
+  const cut = run.cutOff === null ? "" : `; recording ended in cycle ${format(run.cutOff)}: raise --events`;
+  return `${part}${format(run.count)} operations, ${format(run.frames.cycle.length)} frames, ${format(run.length)} cycles; ` +
+    `shown: ${format(view.from)} to ${format(view.to)}${cut}`;
+}
+
+function drawMap() {
+  const { context, width, height } = prepared("map");
+  const across = width - LABELS;
+  const total = (from, to) => run.flows.reduce((sum, flows) => sum + flows.slice(0, 4).reduce((part, flow) => part + flow.mean(from, to), 0), 0);
+  const means = [];
+  for (let x = 0; x < across; ++x) means.push(total(x / across * run.length, (x + 1) / across * run.length));
+  const most = Math.max(1e-9, ...means);
+  context.fillStyle = colours.host;
+  means.forEach((mean, x) => context.fillRect(LABELS + x, height - 2 - mean / most * (height - 6), 1, mean / most * (height - 6) + 2));
+  context.fillStyle = colours.dim;
+  context.fillText("operations under way", 8, height / 2);
+  const left = LABELS + view.from / run.length * across, right = LABELS + view.to / run.length * across;
+  context.strokeStyle = colours.edge; context.lineWidth = 1.5;
+  context.strokeRect(left, 1, Math.max(right - left, 3), height - 2);
+}
+
+// What is drawn above the rows, from top to bottom: [height, function(context, y)].
+function tracks() {
+  const list = [];
+  run.names.forEach((name, nic) => {
+    SIDES.forEach((side, number) => {
+      const flows = FLOWS.map((flow, index) => [flow, run.flows[nic][index]]).filter(([flow, steps]) => flow[2] === number && steps.most);
+      if (flows.length) list.push({ height: TRACK, nic, side, flows, most: run.most[nic][number], draw: drawFlows });
+    });
+    (run.channels[nic] ?? []).forEach((channel, index) => {
+      list.push({ height: BUS, nic, channel, name: data.channels[index], draw: drawChannel });
+    });
+  });
+  return list;
+}
+
+function drawTracks() {
+  const list = tracks();
+  const { context, width } = prepared("tracks", AXIS + list.reduce((sum, track) => sum + track.height + 3, 0));
+  drawAxis(context, width);
+  let y = AXIS;
+  for (const track of list) { track.draw(context, track, y, width); y += track.height + 3; }
+}
+
+function drawAxis(context, width) {
+  const step = niceStep((view.to - view.from) / Math.max(2, chartWidth() / 110));
+  context.fillStyle = colours.dim; context.strokeStyle = colours.line; context.lineWidth = 1;
+  context.fillText("cycle", 8, AXIS / 2);
+  for (let cycle = Math.ceil(view.from / step) * step; cycle <= view.to; cycle += step) {
+    const x = Math.round(toPixel(cycle)) + .5;
+    context.beginPath(); context.moveTo(x, AXIS - 5); context.lineTo(x, AXIS); context.stroke();
+    if (x < width - 30) context.fillText(format(cycle), x + 3, AXIS / 2);
+  }
+}
+
+function niceStep(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  return Math.max(1, power * [1, 2, 5, 10].find((factor) => factor * power >= least));
+}
+
+function drawFlows(context, { nic, side, flows, most }, y, width) {
+  for (let x = LABELS; x < width; ++x) {
+    const from = toCycle(x), to = toCycle(x + 1);
+    let base = y + TRACK;
+    for (const [[, group], steps] of flows) {
+      const tall = steps.mean(from, to) / most * (TRACK - 2);
+      context.fillStyle = colours[group];
+      context.fillRect(x, base - tall, 1, tall);
+      base -= tall;
+    }
+  }
+  context.fillStyle = colours.text;
+  context.fillText(`NIC ${nic}: ${side}, at most ${most}`, 8, y + 10);
+  context.fillStyle = colours.dim;
+  context.fillText(`of these ${flows.map(([[name], steps]) => `${steps.most} ${name}`)[pickFlow(flows)]}`, 8, y + 27);
+  context.strokeStyle = colours.line;
+  context.strokeRect(LABELS + .5, y + .5, width - LABELS - 1, TRACK);
+}
+
+// The flow with the most in it is the one worth naming.
+function pickFlow(flows) {
+  return flows.reduce((best, [, steps], index) => (steps.most > flows[best][1].most ? index : best), 0);
+}
+
+function drawChannel(context, { channel, name, nic }, y, width) {
+  for (let x = LABELS; x < width; ++x) {
+    const from = toCycle(x), to = toCycle(x + 1);
+    const moves = channel.moves.mean(from, to) * BUS, waits = channel.waits.mean(from, to) * BUS;
+    if (moves > 0) { context.fillStyle = colours.move; context.fillRect(x, y + BUS - moves, 1, moves); }
+    if (waits > 0) {
+      const tall = Math.max(waits, 1);
+      context.fillStyle = colours.wait; context.fillRect(x, y + BUS - moves - tall, 1, tall);
+    }
+  }
+  context.fillStyle = colours.dim; context.font = "10px system-ui, sans-serif";
+  context.fillText(`NIC ${nic}: ${name}`, 8, y + BUS / 2);
+  context.font = "12px system-ui, sans-serif";
+  context.strokeStyle = colours.line;
+  context.beginPath(); context.moveTo(LABELS, y + BUS + .5); context.lineTo(width, y + BUS + .5); context.stroke();
+}
+
+function drawRows() {
+  const scroll = byId("scroll");
+  byId("height").style.height = `${Math.max(0, rows.length * ROW + 4 - scroll.clientHeight)}px`;
+  const { context, width, height } = prepared("rows", scroll.clientHeight);
+  const first = Math.floor(scroll.scrollTop / ROW);
+  for (let index = first; index < Math.min(rows.length, first + height / ROW + 1); ++index) {
+    drawRow(context, rows[index], index * ROW - scroll.scrollTop, width);
+  }
+  if (!rows.length) { context.fillStyle = colours.dim; context.fillText("No operation has all these words.", 8, 20); }
+  if (pointer && pointer.x > LABELS) {
+    context.strokeStyle = colours.dim; context.lineWidth = .5;
+    context.beginPath(); context.moveTo(pointer.x, 0); context.lineTo(pointer.x, height); context.stroke();
+  }
+}
+
+function drawRow(context, { operation, packet }, y, width) {
+  if (operation.number === selected) { context.fillStyle = colours.pick; context.fillRect(0, y, width, ROW); }
+  const packets = packet ? [packet] : operation.packets;
+  const crowded = packets.length > 1;
+  context.save();
+  context.beginPath(); context.rect(LABELS, y, width - LABELS, ROW); context.clip();
+  if (crowded) for (const [from, to] of run.bars(operation, null)) drawBar(context, from, to, y);
+  if (crowded) context.globalAlpha = Math.max(.25, 1 / packets.length);
+  for (const each of packets.length ? packets : [null]) {
+    for (const [from, to] of run.bars(operation, each)) drawBar(context, from, to, y);
+  }
+  context.restore();
+  if (packet) { label(context, `psn ${packet.psn}`, 34, y, colours.dim); return; }
+  if (operation.packets.length > 1) label(context, open.has(operation.number) ? "▾" : "▸", 4, y, colours.text);
+  const mark = operation.failed ? colours.bad : operation.again ? colours.send : colours.text;
+  label(context, `${operation.route}  ${operation.text}`, 18, y, mark);
+}
+
+function label(context, text, x, y, colour) {
+  context.save();
+  context.beginPath(); context.rect(x, y, LABELS - x - 6, ROW); context.clip();
+  context.fillStyle = colour; context.fillText(text, x, y + ROW / 2);
+  context.restore();
+}
+
+// The initiator's part is the upper half of a row, the target's the lower one, the way between them a slope.
+function drawBar(context, from, to, y) {
+  const { cycle, stage } = run.events;
+  const left = toPixel(cycle[from]), right = Math.max(toPixel(cycle[to]), left + 1);
+  if (right < LABELS || left > LABELS + chartWidth()) return;
+  const kind = data.stages[stage[to]], half = ROW / 2 - 2;
+  context.fillStyle = colours[kind.group];
+  if (kind.group === "wire") {
+    const down = data.atTarget[stage[to]];
+    const [start, end] = down ? [y + 2, y + 2 + half] : [y + 2 + half, y + 2];
+    context.beginPath();
+    context.moveTo(left, start); context.lineTo(right, end); context.lineTo(right, end + half); context.lineTo(left, start + half);
+    context.globalAlpha *= .55; context.fill(); context.globalAlpha /= .55;
+    return;
+  }
+  context.fillRect(left, data.atTarget[stage[to]] ? y + 2 + half : y + 2, right - left, half);
+  if (run.events.status[to] > data.ok) { context.fillStyle = colours.bad; context.fillRect(right - 2, y + 1, 3, ROW - 2); }
+}
+
+// The page beside the rows ----------------------------------------------------------------------------------------
+
+function showSide() {
+  byId("side").innerHTML = selected < 0 ? summaryOf(run) : detailsOf(run.operations[selected]);
+  for (const each of byId("side").querySelectorAll("details[data-frame]")) {
+    each.addEventListener("toggle", () => {
+      if (each.open && each.children.length === 1) each.insertAdjacentHTML("beforeend", frameTable(Number(each.dataset.frame)));
+    });
+  }
+}
+
+function summaryOf() {
+  const nics = run.names.map((name, number) => `<tr><td>NIC ${number}</td><td>${escaped(name)}</td></tr>`).join("");
+  const rows = run.durations.map(([stage, count, ...numbers]) =>
+    `<tr><td>${swatch(stage)}${STAGE[stage]}</td><td class="n">${format(count)}</td>` +
+    numbers.map((number) => `<td class="n">${format(number)}</td>`).join("") + "</tr>").join("");
+  return `<table>${nics}</table><h2>Cycles until a stage is reached, from the one before</h2>
+    <table id="durations"><tr><th>stage</th><th class="n">times</th><th class="n">least</th><th class="n">median</th>
+    <th class="n">95 %</th><th class="n">most</th></tr>${rows}</table>
+    <p class="dim">What takes far more than its least had to wait. Click an operation for its stages and frames.
+    Wheel: rows; with Ctrl, or over the tracks: zoom. Drag: move. Keys: + &minus; 0 Home, arrows.</p>`;
+}
+
+function swatch(stage) {
+  return `<i style="display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:5px;background:var(--${data.stages[stage].group})"></i>`;
+}
+
+function detailsOf(operation) {
+  const number = operation.number, { cycle, nic, stage, status } = run.events;
+  const events = run.chain(operation, operation.packets);
+  let last = operation.begin;
+  const runs = [];  // events of one stage behind each other, as of the lines of a long write, take one row
+  for (const at of events) {
+    const before = runs[runs.length - 1];
+    if (before && stage[before[0]] === stage[at] && nic[before[0]] === nic[at] && status[before[0]] === status[at]) before.push(at);
+    else runs.push([at]);
+  }
+  const table = runs.slice(0, MOST_SHOWN).map((together) => {
+    const at = together[0], passed = cycle[at] - last;
+    last = cycle[together[together.length - 1]];
+    const times = together.length > 1 ? `, ${together.length} times until ${format(last - operation.begin)}` : "";
+    const code = status[at] && status[at] !== data.ok ? ` <span class="bad">${statusName(status[at])}</span>` : "";
+    return `<tr><td class="n">${format(cycle[at] - operation.begin)}</td><td class="n">+${format(passed)}</td><td>${nic[at]}</td>
+      <td>${swatch(stage[at])}${STAGE[stage[at]]}${times}${code}</td><td class="dim">${data.stages[stage[at]].component}</td></tr>`;
+  }).join("");
+  const frames = operation.packets.flatMap((packet) => packet.frames);
+  const shown = frames.slice(0, MOST_SHOWN).map((frame) => {
+    const { cycle: left, sender, size, remark, summary } = run.frames;
+    const fate = run.texts[remark[frame]] ? ` <span class="bad">${escaped(run.texts[remark[frame]])}</span>` : "";
+    return `<details data-frame="${frame}"><summary>NIC ${sender[frame]}, cycle ${format(left[frame])}, ${size[frame]} bytes: ` +
+      `${escaped(run.texts[summary[frame]])}${fate}</summary></details>`;
+  }).join("");
+  const state = run.ops.status[number] < 0 ? "no completion" : statusName(run.ops.status[number]);
+  const more = (list) => (list.length > MOST_SHOWN ? `<p class="dim">and ${format(list.length - MOST_SHOWN)} more</p>` : "");
+  return `<b>${escaped(operation.text)}</b><table>
+    <tr><td>NIC</td><td>${escaped(operation.route)}</td></tr><tr><td>context</td><td>${run.ops.context[number]}, ring index ${run.ops.index[number] < 0 ? "unknown" : run.ops.index[number]}</td></tr>
+    <tr><td>PDC</td><td>${run.ops.pdc[number]}, ${operation.packets.length} packets${operation.again ? `, <span class="bad">sent again ${operation.again} times</span>` : ""}</td></tr>
+    <tr><td>status</td><td class="${operation.failed ? "bad" : ""}">${state}</td></tr>
+    <tr><td>cycles</td><td>${format(operation.begin)} to ${format(operation.end)}: ${format(operation.end - operation.begin)}</td></tr></table>
+    <h2>Stages</h2><table id="stages"><tr><th class="n">cycle</th><th class="n"></th><th>NIC</th><th>stage</th><th>component</th></tr>${table}</table>${more(runs)}
+    <h2>Frames</h2>${shown || '<p class="dim">none</p>'}${more(frames)}`;
+}
+
+function frameTable(number) {
+  return layers(number).map(([name, fields]) => `<table><tr><th colspan="2">${escaped(name)}</th></tr>` +
+    fields.filter(([field]) => !field.startsWith("reserved")).map(([field, value]) =>
+      `<tr><td>${escaped(field)}</td><td class="word">${escaped(value)}</td></tr>`).join("") + "</table>").join("");
+}
+
+// What the reader does --------------------------------------------------------------------------------------------
+
+function choose(number) {
+  selected = number;
+  showSide(); later();
+}
+
+function list() {
+  const words = byId("filter").value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+  const phrase = byId("filter").value.toLowerCase().split(",").map((each) => each.trim()).filter(Boolean);
+  const wanted = phrase.length ? phrase : words;
+  let found = run.operations.filter((each) => wanted.every((word) => each.search.includes(word)));
+  if (byId("order").value === "longest") found = [...found].sort((one, other) => other.end - other.begin - (one.end - one.begin));
+  rows = found.flatMap((operation) => [
+    { operation }, ...(open.has(operation.number) ? operation.packets.map((packet) => ({ operation, packet })) : []),
+  ]);
+  later();
+}
+
+function show(from, to) {
+  const least = Math.min(20, run.length), length = Math.min(Math.max(to - from, least), run.length * 1.02);
+  const begin = Math.min(Math.max(from, -run.length * .01), run.length * 1.01 - length);
+  view = { from: begin, to: begin + length };
+  later();
+}
+
+function zoom(factor, pixel) {
+  const cycle = toCycle(pixel ?? LABELS + chartWidth() / 2);
+  show(cycle - (cycle - view.from) * factor, cycle + (view.to - cycle) * factor);
+}
+
+function visibleRows() {
+  const scroll = byId("scroll"), first = Math.floor(scroll.scrollTop / ROW);
+  return rows.slice(first, first + Math.ceil(scroll.clientHeight / ROW)).map((row) => row.operation);
+}
+
+// The time that the rows on the screen take.
+function showRows() {
+  const visible = visibleRows();
+  if (!visible.length) return;
+  const from = Math.min(...visible.map((each) => each.begin)), to = Math.max(...visible.map((each) => each.end));
+  show(from - (to - from) * .02, to + (to - from) * .02);
+}
+
+// Rows that have nothing in the view say nothing: move it to them.
+function follow() {
+  const visible = visibleRows();
+  if (visible.length && !visible.some((each) => each.end >= view.from && each.begin <= view.to)) {
+    const middle = visible[visible.length >> 1], length = view.to - view.from;
+    show(middle.begin - length * .1, middle.begin + length * .9);
+  }
+  later();
+}
+
+function rowAt(y) {
+  const scroll = byId("scroll");
+  return rows[Math.floor((y - scroll.getBoundingClientRect().top + scroll.scrollTop) / ROW)];
+}
+
+function barAt(row, x) {
+  const cycle = toCycle(x);
+  for (const packet of row.packet ? [row.packet] : row.operation.packets.length ? row.operation.packets : [null]) {
+    for (const [from, to] of run.bars(row.operation, packet)) {
+      if (run.events.cycle[from] <= cycle && cycle <= run.events.cycle[to]) return [from, to];
+    }
+  }
+  return null;
+}
+
+function tipText(event) {
+  const x = event.clientX - byId("rows").getBoundingClientRect().left;
+  if (event.target.id === "tracks") return trackText(event, x);
+  const row = event.target.closest("#scroll") && rowAt(event.clientY);
+  if (!row) return "";
+  const { operation } = row, lines = [`${operation.route}  ${operation.text}`];
+  const bar = x > LABELS && barAt(row, x);
+  if (bar) {
+    const [from, to] = bar.map((at) => run.events.cycle[at]), kind = data.stages[run.events.stage[bar[1]]];
+    lines.push(`until ${kind.name}: ${format(to - from)} cycles, ${format(from)} to ${format(to)}`,
+      `NIC ${run.events.nic[bar[1]]}, ${kind.component}`);
+  } else lines.push(`${format(operation.end - operation.begin)} cycles, ${format(operation.begin)} to ${format(operation.end)}`);
+  if (operation.failed) lines.push(statusName(run.ops.status[operation.number]));
+  if (operation.again) lines.push(`sent again ${operation.again} times`);
+  return lines.join("\n");
+}
+
+function trackText(event, x) {
+  let y = event.clientY - byId("tracks").getBoundingClientRect().top - AXIS;
+  const cycle = toCycle(x);
+  for (const track of tracks()) {
+    if (y >= 0 && y < track.height + 3 && x > LABELS) {
+      if (track.flows) {
+        return [`NIC ${track.nic}, ${track.side}, cycle ${format(cycle)}`,
+          ...track.flows.map(([[name], steps]) => `${steps.at(cycle)} ${name}, at most ${steps.most}`)].join("\n");
+      }
+      const share = (steps) => `${(100 * steps.mean(view.from, view.to)).toFixed(1)} %`;
+      return `NIC ${track.nic}, ${track.name}\nof the time shown: beats move ${share(track.channel.moves)}, ` +
+        `wait for the other side ${share(track.channel.waits)}`;
+    }
+    y -= track.height + 3;
+  }
+  return "";
+}
+
+function tell(event) {
+  const tip = byId("tip"), text = tipText(event);
+  tip.hidden = !text;
+  tip.textContent = text;
+  tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 390)}px`;
+  tip.style.top = `${Math.min(event.clientY + 14, innerHeight - 90)}px`;
+}
+
+function listen() {
+  let drag = null;
+  const chart = byId("chart"), scroll = byId("scroll"), map = byId("map");
+  chart.addEventListener("wheel", (event) => {
+    const x = event.clientX - chart.getBoundingClientRect().left;
+    if (event.ctrlKey || event.target.id === "tracks") {
+      event.preventDefault();
+      zoom(Math.exp(event.deltaY * .002), Math.max(x, LABELS));
+    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      event.preventDefault();
+      const part = (event.deltaX || event.deltaY) / chartWidth() * (view.to - view.from);
+      show(view.from + part, view.to + part);
+    }
+  }, { passive: false });
+  chart.addEventListener("pointerdown", (event) => {
+    if (event.button === 0) drag = { x: event.clientX, y: event.clientY, view: { ...view }, top: scroll.scrollTop, moved: false };
+  });
+  window.addEventListener("pointermove", (event) => {
+    pointer = event.target.closest?.("#scroll") ? { x: event.clientX - chart.getBoundingClientRect().left } : null;
+    if (drag) {
+      const across = event.clientX - drag.x, down = event.clientY - drag.y;
+      drag.moved ||= Math.hypot(across, down) > 4;
+      if (drag.moved) {
+        const part = across / chartWidth() * (drag.view.to - drag.view.from);
+        show(drag.view.from - part, drag.view.to - part);
+        scroll.scrollTop = drag.top - down;
+      }
+    }
+    tell(event); later();
+  });
+  window.addEventListener("pointerup", (event) => {
+    if (drag && !drag.moved && event.target.closest?.("#scroll")) {
+      const row = rowAt(event.clientY), x = event.clientX - chart.getBoundingClientRect().left;
+      if (row && x < 18 && row.operation.packets.length > 1) {
+        open.has(row.operation.number) ? open.delete(row.operation.number) : open.add(row.operation.number);
+        list();
+      } else choose(row ? row.operation.number : -1);
+    }
+    drag = null;
+  });
+  scroll.addEventListener("dblclick", (event) => {
+    const row = rowAt(event.clientY);
+    if (row) { const part = (row.operation.end - row.operation.begin) * .05; show(row.operation.begin - part, row.operation.end + part); }
+  });
+  scroll.addEventListener("scroll", follow);
+  const go = (event) => {
+    const x = event.clientX - map.getBoundingClientRect().left - LABELS, half = (view.to - view.from) / 2;
+    const middle = x / (map.clientWidth - LABELS) * run.length;
+    show(middle - half, middle + half);
+    scrollTo(middle);
+  };
+  map.addEventListener("pointerdown", (event) => { map.setPointerCapture(event.pointerId); go(event); });
+  map.addEventListener("pointermove", (event) => { if (event.buttons) go(event); });
+  window.addEventListener("keydown", (event) => {
+    if (event.target.matches("input, select")) return;
+    const part = (view.to - view.from) * .2;
+    const act = { "+": () => zoom(.6), "=": () => zoom(.6), "-": () => zoom(1 / .6), 0: () => show(0, run.length), Home: showRows,
+      ArrowLeft: () => show(view.from - part, view.to - part), ArrowRight: () => show(view.from + part, view.to + part),
+      ArrowUp: () => step(-1), ArrowDown: () => step(1), Escape: () => choose(-1) }[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+  byId("in").onclick = () => zoom(.6);
+  byId("out").onclick = () => zoom(1 / .6);
+  byId("all").onclick = () => show(0, run.length);
+  byId("rows-view").onclick = showRows;
+  byId("filter").oninput = () => { scroll.scrollTop = 0; list(); };
+  byId("order").onchange = () => { scroll.scrollTop = 0; list(); showRows(); };
+  byId("run").onchange = () => load(Number(byId("run").value));
+  new ResizeObserver(later).observe(chart);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+}
+
+// Rows in order begin one after the other: bring those to the screen that begin at a cycle.
+function scrollTo(cycle) {
+  if (byId("order").value !== "begin") return;
+  const index = rows.findIndex((row) => row.operation.begin >= cycle);
+  if (index >= 0) byId("scroll").scrollTop = Math.max(0, index * ROW - byId("scroll").clientHeight / 2);
+}
+
+function step(by) {
+  const at = rows.findIndex((row) => row.operation.number === selected && !row.packet);
+  let next = at < 0 ? 0 : at + by;
+  while (rows[next]?.packet) next += by;
+  if (!rows[next]) return;
+  choose(rows[next].operation.number);
+  const scroll = byId("scroll"), top = next * ROW;
+  if (top < scroll.scrollTop) scroll.scrollTop = top;
+  else if (top + ROW > scroll.scrollTop + scroll.clientHeight) scroll.scrollTop = top + ROW - scroll.clientHeight;
+}
+
+function load(number) {
+  run = new Run(data.runs[number]);
+  selected = -1; open.clear();
+  byId("scroll").scrollTop = 0;
+  list(); showSide();
+  show(0, run.length);
+  if (run.count > 60) showRows();
+}
+
+function legend() {
+  const meanings = { host: "descriptor, from host memory", send: "made and sent", wire: "on the wire", check: "checked",
+    memory: "memory, host and engine", answer: "answered", finish: "result and completion", wait: "bus waits", move: "bus moves" };
+  byId("legend").innerHTML = Object.entries(meanings).map(([name, meaning]) =>
+    `<span><i style="background:var(--${name})"></i>${meaning}</span>`).join("") +
+    "<span>upper half of a row: initiator, lower half: target</span>";
+}
+
+async function main() {
+  data = JSON.parse(new TextDecoder().decode(await unpacked("data")));
+  bytes = await unpacked("bytes");
+  STAGE = data.stages.map((stage) => stage.name);
+  byId("run").innerHTML = data.runs.map((each, number) =>
+    `<option value="${number}">network ${number}: ${format(each.ops.nic.length)} operations</option>`).join("");
+  byId("run").hidden = data.runs.length < 2;
+  legend(); listen();
+  if (data.runs.length) load(0);
+  document.body.dataset.ready = "yes";
+}
+
+main();

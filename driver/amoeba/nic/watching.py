@@ -1,0 +1,73 @@
+"""Who is told of NICs as they are attached and programmed: what watches a program that opens them itself."""
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR
+from amoeba_model.device import Device
+from amoeba_model.layout import Record
+from amoeba_model.network import Network
+from amoeba_model.parameters import NicParameters
+
+__all__ = ["RingMemory", "Watcher", "attached", "enabled", "watching"]
+
+
+@dataclass(frozen=True)
+class RingMemory:
+    """A context's transmit ring and its completion ring, where they lie in this process."""
+
+    transmit_base: int
+    transmit_size: int
+    """log2 of entries, as :attr:`completion_size` is."""
+    completion_base: int
+    completion_size: int
+
+    def descriptor(self, index: int) -> dict[str, int]:
+        """The fields of the TX_DESCRIPTOR with this producer index, as the entry reads now."""
+        return _entry(TX_DESCRIPTOR, self.transmit_base, index, self.transmit_size)
+
+    def completion(self, index: int) -> dict[str, int]:
+        """The fields of the COMPLETION at this index, as the entry reads now."""
+        return _entry(COMPLETION, self.completion_base, index, self.completion_size)
+
+
+def _entry(record: Record, base: int, index: int, size: int) -> dict[str, int]:
+    return record.unpack(ctypes.string_at(base + (index & (1 << size) - 1) * record.size, record.size))
+
+
+class Watcher(Protocol):
+    """What it is told happens in the thread that does it; it must neither read nor write registers."""
+
+    def attached(self, device: Device, network: Network) -> None:
+        """A NIC has joined a simulated network."""
+
+    def enabled(self, device: Device, parameters: NicParameters, context: int, rings: RingMemory) -> None:
+        """A context of a NIC is about to be started."""
+
+
+_watchers: list[Watcher] = []
+
+
+@contextlib.contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Tell ``watcher`` of every NIC of this process meanwhile."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+def attached(device: Device, network: Network) -> None:
+    """Tell who watches; whoever attaches a NIC calls it."""
+    for watcher in _watchers:
+        watcher.attached(device, network)
+
+
+def enabled(device: Device, parameters: NicParameters, context: int, rings: RingMemory) -> None:
+    """The same of a context."""
+    for watcher in _watchers:
+        watcher.enabled(device, parameters, context, rings)
