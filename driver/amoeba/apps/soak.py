@@ -80,6 +80,7 @@ def run_soak(
     patience: float = _PATIENCE,
     rendezvous: Rendezvous | None = None,
     progress: Callable[[int], object] | None = None,
+    incast: bool = False,
 ) -> SoakResult:
     """Run the workload with one rank per NIC of the fabric, or one per process of a rendezvous, and check it.
 
@@ -99,6 +100,8 @@ def run_soak(
         arguments. They get the same result, but for ``seconds``.
     progress : callable, optional
         Called with the number of operations of this process that completed since its last call.
+    incast : bool
+        Whether all ranks' operations are on rank 0, instead of on any.
 
     Raises FI_EINVAL for a senseless window, without an end, and for ranks whose seeds differ; FI_ECONNABORTED when
     another process is gone. Whatever else goes wrong is in the result.
@@ -112,7 +115,8 @@ def run_soak(
     count = len(fabric.nics) if rendezvous is None else rendezvous.ranks
     mine = range(count) if rendezvous is None else range(rendezvous.rank, rendezvous.rank + 1)
     with contextlib.ExitStack() as exits:
-        ranks = [Rank(fabric, nic, rank, count, window, seed, exits) for nic, rank in enumerate(mine)]
+        targets = range(1 if incast else count)
+        ranks = [Rank(fabric, nic, rank, count, window, seed, exits, targets) for nic, rank in enumerate(mine)]
         _meet(fabric, ranks, seed, rendezvous)
         fabric.settle()
         cycles, begin = fabric.devices[0].cycles, time.monotonic()

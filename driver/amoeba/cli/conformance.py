@@ -8,22 +8,27 @@ from typing import Annotated
 
 import typer
 from amoeba_model.impairments import Impairments
+from amoeba_model.switch import Switch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from amoeba.cli.common import (
+    BufferOption,
     ConnectOption,
     DeviceOption,
     ListenOption,
     LossOption,
     RetransmitTimeoutOption,
+    SwitchKind,
+    SwitchOption,
     TimeoutOption,
     interruptible,
     kinds_of_ranks,
     meeting,
     progress_bar,
     readable_errors,
+    switch_of,
 )
 from amoeba.fabric.constants import Progress
 from amoeba.nic.nic import Retransmission
@@ -67,6 +72,8 @@ def conformance(
     ] = Api.LIBFABRIC,
     loss: LossOption = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of which frames are lost.")] = 0,
+    switch: SwitchOption = SwitchKind.NONE,
+    buffer: BufferOption = Switch.buffer,
     retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
     progress: Annotated[
         ProgressModel, typer.Option(help="Who makes progress: who reads queues, or a thread.")
@@ -93,19 +100,29 @@ def conformance(
             "UCP's checks run in one process, and make progress themselves",
             param_hint="--listen, --connect, --progress",
         )
+    joined_by = switch_of(switch, buffer, None)
+    if joined_by is not None and (listen or connect):
+        raise typer.BadParameter("between processes there is none", param_hint="--switch")
     chosen = _chosen(page, of_ucp)
     links, patient = Impairments(seed, loss=loss), Retransmission(retransmit_timeout)
     console = Console(stderr=as_json)
     with readable_errors(), meeting(listen, connect, 2, timeout) as rendezvous:
         if of_ucp:
             report = _run(
-                functools.partial(ucp_kit.open_pair, kinds, impairments=links, retransmission=patient),
+                functools.partial(
+                    ucp_kit.open_pair, kinds, impairments=links, retransmission=patient, switch=joined_by
+                ),
                 chosen,
                 console,
             )
         elif rendezvous is None:
             fixture = functools.partial(
-                open_pair, kinds, impairments=links, retransmission=patient, progress=progress.number
+                open_pair,
+                kinds,
+                impairments=links,
+                retransmission=patient,
+                progress=progress.number,
+                switch=joined_by,
             )
             report = _run(fixture, chosen, console)
         else:
@@ -122,6 +139,8 @@ def conformance(
         title += " with a target in another process"
     if loss:
         title += f", {loss:g} of all frames lost (seed {seed})"
+    if joined_by is not None:
+        title += f", a switch that {'pauses' if joined_by.pause else 'drops'}"
     if progress is ProgressModel.AUTO:
         title += ", automatic progress"
     if output is not None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from amoeba_model.impairments import Impairments
+from amoeba_model.switch import Switch
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -14,18 +15,23 @@ from rich.table import Table
 
 from amoeba.apps.soak import MOST_WINDOW, SoakResult, run_soak
 from amoeba.cli.common import (
+    BufferOption,
     ConnectOption,
     DeviceOption,
     JsonOption,
     ListenOption,
     LossOption,
+    MarkOption,
     RetransmitTimeoutOption,
+    SwitchKind,
+    SwitchOption,
     TimeoutOption,
     facts_table,
     interruptible,
     kinds_of_ranks,
     meeting,
     readable_errors,
+    switch_of,
 )
 from amoeba.fabric.cluster import join_cluster, open_cluster
 from amoeba.nic.nic import Retransmission
@@ -36,7 +42,7 @@ _SECONDS = 10.0
 _SHOWN = 20
 """Problems that are printed."""
 _CHANCES = ("loss", "duplication", "reordering", "corruption", "delay")
-_FATES = ("lost", "duplicated", "reordered", "corrupted", "delayed", "undeliverable")
+_FATES = ("lost", "duplicated", "reordered", "corrupted", "delayed", "undeliverable", "dropped", "marked")
 
 
 def soak(
@@ -51,6 +57,10 @@ def soak(
     reordering: Annotated[float, typer.Option(min=0, max=1, help="Chance that others overtake it.")] = 0,
     corruption: Annotated[float, typer.Option(min=0, max=1, help="Chance that bits of it are flipped.")] = 0,
     delay: Annotated[int, typer.Option(min=0, help="Most cycles that it takes longer.")] = 0,
+    switch: SwitchOption = SwitchKind.NONE,
+    buffer: BufferOption = Switch.buffer,
+    mark: MarkOption = None,
+    incast: Annotated[bool, typer.Option("--incast", help="All operations are on rank 0.")] = False,
     retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
     retransmit_limit: Annotated[
         int, typer.Option(min=0, max=255, help="Timeouts in a row before one more means failure.")
@@ -66,6 +76,9 @@ def soak(
     With --listen and --connect each rank is a process, on this host or another, with the same options.
     """
     kinds = kinds_of_ranks(device, ranks, listen, connect)
+    joined_by = switch_of(switch, buffer, mark)
+    if joined_by is not None and (listen or connect):
+        raise typer.BadParameter("between processes there is none", param_hint="--switch")
     if seconds is None and operations is None:
         seconds = _SECONDS
     console = Console(stderr=as_json)
@@ -80,7 +93,7 @@ def soak(
         with meeting(listen, connect, ranks or 2, timeout) as rendezvous:
             task = live.add_task(f"opening {', '.join(kinds)}", total=None)
             with (
-                open_cluster(kinds, impairments=links, retransmission=patient)
+                open_cluster(kinds, impairments=links, retransmission=patient, switch=joined_by)
                 if rendezvous is None
                 else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
             ) as fabric:
@@ -103,8 +116,9 @@ def soak(
                     patience=patience,
                     rendezvous=rendezvous,
                     progress=progress,
+                    incast=incast,
                 )
-    again = _reproducer(kinds, window, links, patient, result) if rendezvous is None else None
+    again = _reproducer(kinds, window, links, joined_by, incast, patient, result) if rendezvous is None else None
     if as_json:
         facts = {**dataclasses.asdict(result), "total": result.total, "passed": result.passed, "again": again}
         print(json.dumps(facts, indent=2))
@@ -119,7 +133,13 @@ def soak(
 
 
 def _reproducer(
-    kinds: list[str], window: int, links: Impairments, retransmission: Retransmission, result: SoakResult
+    kinds: list[str],
+    window: int,
+    links: Impairments,
+    switch: Switch | None,
+    incast: bool,
+    retransmission: Retransmission,
+    result: SoakResult,
 ) -> str:
     """The command that does the same up to where this run ended."""
     words = ["amoeba", "soak", "--device", ",".join(kinds), "--operations", result.posted]
@@ -127,6 +147,10 @@ def _reproducer(
     for name in _CHANCES:
         if value := getattr(links, name):
             words += [f"--{name}", value]
+    if switch is not None:
+        words += ["--switch", "pause" if switch.pause else "drop", "--buffer", switch.buffer]
+        words += [] if switch.mark is None else ["--mark", switch.mark]
+    words += ["--incast"] * incast
     for field in dataclasses.fields(retransmission):
         if (value := getattr(retransmission, field.name)) != field.default:
             words += [f"--retransmit-{field.name}", value]

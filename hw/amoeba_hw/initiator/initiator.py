@@ -43,6 +43,8 @@ __all__ = ["Initiator"]
 
 PACKETS = 128
 """Packets whose operands may be on their way: at one every two cycles, enough for 250 cycles of host latency."""
+_DECIDED = 8
+"""More answers than may be on their way to where they are counted."""
 
 
 class Initiator(wiring.Component):
@@ -363,7 +365,11 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             (completions.counts, wiring.flipped(self.counts)),
         ):
             connect_streams(m, producer, consumer)
+        # What is answered has a place until the host has heard of it, whatever the barrier waits for.
+        m.d.sync += responses.crowd.eq(results.level + barrier.level > barrier.depth - _DECIDED)
         m.d.comb += [
+            results.crowd.eq(responses.crowd),
+            responses.held.eq(barrier.holds),
             results.result_done.eq(self.result_done),
             barrier.resending.eq(m.submodules.retransmitter.resending),
             barrier.loaded.eq(resent.valid & resent.ready & resent.p.resend),
