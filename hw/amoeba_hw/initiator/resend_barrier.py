@@ -38,7 +38,7 @@ class ResendBarrier(wiring.Component):
         Pulse: a packet that is sent again has its operands, or has been refused them. In the order of ``resending``.
     """
 
-    def __init__(self, depth=128):
+    def __init__(self, depth):
         self._depth = depth
         super().__init__(
             {
@@ -50,7 +50,6 @@ class ResendBarrier(wiring.Component):
                 "loaded": In(1),
             }
         )
-        self.depth = depth
         self._chosen = Signal(_COUNT_BITS)
         self._loaded = Signal(_COUNT_BITS)
 

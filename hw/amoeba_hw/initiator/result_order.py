@@ -36,7 +36,7 @@ class ResultOrder(wiring.Component):
     trace_result_written : TRACE_SLOT
     """
 
-    def __init__(self, depth=32):
+    def __init__(self, depth):
         self._depth = depth
         super().__init__(
             {
