@@ -367,7 +367,7 @@ PROOFS = [
         "AnswerOrder with places for three completions beyond those decided: no answer waits for packets to leave",
         AnswersSinkSpec,
         "bmc",
-        24,
+        20,
         cover_depth=16,
     ),
     _warm_reset("Queue", lambda: Queue(2, 3)),

@@ -60,7 +60,7 @@ class Mutual:
         pdcs: int,
         size: int,
         parameters: NicParameters | None = None,
-        timeout: int = 100_000,
+        timeout: int = 20_000,
     ) -> None:
         parameters = parameters or NicParameters()
         self.network = Network(switch=switch)

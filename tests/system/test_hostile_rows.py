@@ -31,6 +31,7 @@ def test_row_1_unread_messages_of_one_sender_do_not_keep_another_from_a_posted_r
         assert box.send() == OK
     stranger = Stranger(box.pair)
     box.receive(tag=3)
+    box.pair.run(20)  # until it is posted
     answer = stranger.ask(
         bytes(8), opcode=RequestOpcode.TAGGED_SEND, memory_key=3, request_length=8, payload_length=8
     )

@@ -23,19 +23,19 @@ NARROW = Switch(buffer=50_000, nic_buffer=50_000, pause=True, rate=8)
 # Nobody waits for ever
 
 
-@pytest.mark.parametrize("switch", [LOSSLESS, NARROW], ids=["as fast as the NICs", "narrow"])
-@pytest.mark.parametrize("kinds", PAIRS)
+@pytest.mark.parametrize(
+    ("kinds", "switch"), [*((kinds, LOSSLESS) for kinds in PAIRS), *((kinds, NARROW) for kinds in PAIRS[:2])]
+)
 def test_two_nics_that_read_all_of_each_other_s_memory_do_not_wait_for_each_other(kinds: str, switch: Switch) -> None:
     """Where a full store of requests held up the link, both stood still for good after some 300 frames.
 
     Answers could not leave, as the other NIC took nothing; so the target took no requests; so nothing was taken, the
     other one's answers included.
     """
-    size = 1 << 17
-    mutual = Mutual(tuple(kinds.split(",")), switch, pdcs=12, size=size)
+    mutual = Mutual(tuple(kinds.split(",")), switch, pdcs=8, size=1 << 17)
     try:
         mutual.read_all()
-        mutual.wait(400)
+        mutual.wait(1500)
         assert mutual.network.traffic.dropped == 0, "flow control lost something"
         assert all(side.device.overflowed == 0 for side in mutual.sides)
     finally:
@@ -68,7 +68,7 @@ def test_answers_are_taken_while_nothing_may_leave(kinds: str) -> None:
 @pytest.mark.parametrize("kinds", PAIRS)
 def test_what_finds_no_room_in_the_store_of_requests_is_dropped_counted_and_sent_again(kinds: str) -> None:
     """The target may send nothing for a while: it takes what fits, and then drops; and answers once all it took."""
-    mutual = Mutual(tuple(kinds.split(",")), None, pdcs=12, size=1 << 18, timeout=20_000)
+    mutual = Mutual(tuple(kinds.split(",")), None, pdcs=8, size=1 << 18)
     far = mutual.sides[1]
     try:
         far.device.pause_transmission(far.device.cycles + 1, True)
@@ -78,7 +78,7 @@ def test_what_finds_no_room_in_the_store_of_requests_is_dropped_counted_and_sent
         dropped = far.nic.counter(Counter.DROPPED_OVERFLOW)
         assert dropped > 0 or kinds.endswith("model"), "the model takes each at once"
         far.device.pause_transmission(far.device.cycles + 1, False)
-        mutual.wait(800)
+        mutual.wait(1500)
         counters = {counter: far.nic.counter(counter) for counter in Counter}
         arrived = counters[Counter.FRAMES_RECEIVED] + counters[Counter.DROPPED_OVERFLOW]
         assert arrived + far.nic.counter(Counter.DROPPED_MALFORMED) > 0
