@@ -30,6 +30,7 @@ COUNTED = (
     Counter.DROPPED_MALFORMED,
     Counter.DROPPED_SEQUENCE,
     Counter.DROPPED_RESPONSE,
+    Counter.DROPPED_OVERFLOW,
     Counter.EVENTS,
     Counter.MESSAGES_MATCHED,
     Counter.MESSAGES_UNEXPECTED,
