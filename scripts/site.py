@@ -34,14 +34,16 @@ CONTENTS = {
     "Tutorial": ["tutorial/remote-counter", "tutorial/hash-table", "tutorial/rtl"],
     "How to": ["how-to", "pcie", "faq"],
     "APIs": ["libfabric", "ucp", "programs", "api/index"],
-    "How it works": ["architecture", "life-of-an-atomic", "wire", "verification"],
+    "How it works": ["architecture", "life-of-an-atomic", "wire", "security", "verification"],
     "Figures": ["benchmarks", "synthesis"],
     "Layouts": ["generated/registers", "generated/descriptors", "generated/completions", "generated/events",
                 "generated/receives", "generated/wire", "generated/trace", "generated/ucp"],
     "Reports": ["conformance", "testplan", "atomic-coverage"],
-    "Project": ["glossary", "changelog", "contributing", "security"],
+    "Project": ["glossary", "changelog", "contributing", "reporting"],
 }  # fmt: skip
 """The site's sections and their pages, in the order in which they are read. Each page is in one."""
+ROOT_PAGES = {"CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "SECURITY": "reporting"}
+"""Pages beside docs/, and what they are called in the site."""
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -79,8 +81,8 @@ def assemble(source: Path) -> None:
             copy.write_text(inside(path))
         else:
             shutil.copy(path, copy)
-    for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY"):
-        (source / f"{name.lower()}.md").write_text(inside(ROOT / f"{name}.md"))
+    for name, page_name in ROOT_PAGES.items():
+        (source / f"{page_name}.md").write_text(inside(ROOT / f"{name}.md"))
     index = source / "index.md"
     trees = (contents(pages, title, hidden=True) for title, pages in CONTENTS.items())
     index.write_text("\n".join([index.read_text(), *trees]))
@@ -114,9 +116,9 @@ def inside(path: Path) -> str:
         file = (path.parent / target).resolve()
         if file.is_relative_to(DOCS) and file.suffix in (".md", ".svg") and file.exists():
             return match[0]
-        for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY"):
+        for name, page_name in ROOT_PAGES.items():
             if file == ROOT / f"{name}.md":
-                return f"[{text}]({'../' * (len(path.relative_to(DOCS).parts) - 1)}{name.lower()}.md{anchor})"
+                return f"[{text}]({'../' * (len(path.relative_to(DOCS).parts) - 1)}{page_name}.md{anchor})"
         if file.is_relative_to(ROOT) and file.exists():
             named = str(file.relative_to(ROOT))
             return f"`{named}`" if text.strip("`") in named else f"{text} (`{named}`)"

@@ -414,6 +414,7 @@ enum amoeba_counter { /* What the NIC counts, in the order of the counter block.
     AMOEBA_COUNTER_MESSAGES_MATCHED = 29,
     AMOEBA_COUNTER_MESSAGES_UNEXPECTED = 30,
     AMOEBA_COUNTER_COUNTER_WRITES = 31,
+    AMOEBA_COUNTER_DROPPED_OVERFLOW = 32,
 };
 
 enum amoeba_stage { /* Stages of a request's life, in the order in which a fetching atomic passes them. */

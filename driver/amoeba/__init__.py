@@ -6,6 +6,7 @@ endpoints from it.
 """
 
 from amoeba_model.impairments import Impairments
+from amoeba_model.switch import Switch
 
 from amoeba.core import log as _log  # noqa: F401  which listens if AMOEBA_LOG says so
 from amoeba.core.errno import Errno
@@ -219,6 +220,7 @@ __all__ = [
     "SharedReceiveContext",
     "SharedTransmitContext",
     "StateError",
+    "Switch",
     "TaggedMsg",
     "Team",
     "Threading",

@@ -22,6 +22,7 @@ from amoeba_model.opcodes import Datatype
 from amoeba_sim.formal import Outcome, prove
 
 from formal.admission import AdmissionSpec
+from formal.answers import AnswersSinkSpec
 from formal.axi import AxiWriteSpec
 from formal.counters import CounterWriterSpec
 from formal.host_requests import CompleterSpec, FunctionResetSpec, MsixSpec, PeerStoreSpec
@@ -396,6 +397,14 @@ PROOFS = [
         "bmc",
         12,
         cover_depth=12,
+    ),
+    *_with_covers(
+        "answers_sink",
+        "AnswerOrder with places for three completions beyond those decided: no answer waits for packets to leave",
+        AnswersSinkSpec,
+        "bmc",
+        20,
+        cover_depth=16,
     ),
     _warm_reset("Queue", lambda: Queue(2, 3)),
     _warm_reset("RegisterSlice", lambda: RegisterSlice(4)),

@@ -14,15 +14,16 @@ import os
 import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from amoeba_model.device import Device, DeviceError
+from amoeba_model.device import Device, DeviceClosedError, DeviceError
 from amoeba_model.forking import own
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.impairments import PERFECT, Copy, Impairments
 from amoeba_model.interruptions import uninterrupted
 from amoeba_model.side_by_side import Crew, Meetings, processors
+from amoeba_model.switch import Port, Switch, SwitchQueues
 from amoeba_model.trace import TraceEvent
 
 __all__ = ["Frame", "Network", "Observer", "SimulatedDevice", "Traffic"]
@@ -82,6 +83,28 @@ class SimulatedDevice(Device):
 
         Raises DeviceError for a frame of no bytes, which no link can carry.
         """
+
+    def pause_transmission(self, cycle: int, stop: bool) -> None:
+        """From a cycle on, which has not passed, let no frame begin to leave, or again all. In order of cycles.
+
+        A NIC that has no flow control goes on: then what its switch has no room for is dropped.
+        """
+
+    def bound_reception(self, size: int | None, *, pause: bool = False) -> None:
+        """Let the MAC hold that many bytes of frames that have arrived, and drop those that do not fit behind them.
+
+        With ``pause`` it tells its link partner to stop when more than half of them are taken, and to go on when no
+        more than a quarter is. None: no bound, as in the beginning. Nothing happens where frames are taken at once.
+        """
+
+    def take_pauses(self) -> list[tuple[int, bool]]:
+        """(cycle, whether to stop) of what the MAC has told its link partner since the last call."""
+        return []
+
+    @property
+    def overflowed(self) -> int:
+        """Frames that its MAC had no room for."""
+        return 0
 
     @abc.abstractmethod
     def take_interrupts(self) -> int:
@@ -193,7 +216,7 @@ class SimulatedDevice(Device):
 class Traffic:
     """Frames counted by what became of them; a duplicate is a frame of its own from then on.
 
-    ``sent + duplicated = delivered + lost + undeliverable +`` :attr:`Network.in_flight`.
+    ``sent + duplicated = delivered + lost + dropped + undeliverable +`` :attr:`Network.in_flight`.
     """
 
     sent: int = 0
@@ -208,6 +231,10 @@ class Traffic:
     reordered: int = 0
     """Held back, so that others could overtake it."""
     delayed: int = 0
+    dropped: int = 0
+    """The switch had no room for it."""
+    marked: int = 0
+    """The switch has marked it: congestion experienced."""
 
 
 class Observer(Protocol):
@@ -233,6 +260,8 @@ class _Link:
     """Arrival of the last frame that was not held back: later ones do not arrive before it."""
     paused: bool = False
     cut: bool = False
+    port: Port = field(default_factory=Port)
+    """Of the switch, if there is one."""
 
 
 _Flight = tuple[int, int, _Link | None, bytes, bytes]
@@ -250,7 +279,7 @@ def _run_all(devices: list[SimulatedDevice], cycle: int) -> None:
 
 
 class Network:
-    """An Ethernet switch with equal links, perfect unless told otherwise.
+    """Equal links to an Ethernet switch, perfect unless told otherwise.
 
     Parameters
     ----------
@@ -259,6 +288,9 @@ class Network:
         simulation.
     impairments : Impairments
         Of what any NIC sends, unless :meth:`impair` says something else of it.
+    switch : Switch, optional
+        What joins the links: None is a switch without end, in which no frame waits for another. ``latency`` is that
+        of the way to it; from there a frame arrives as it leaves.
 
     A frame goes to the NIC whose :meth:`attach` named its destination MAC address. :attr:`traffic` counts what
     became of the frames. Every frame seen is kept in :attr:`log` while :attr:`recording` is set.
@@ -271,9 +303,15 @@ class Network:
     repeatable = True
     """A run depends on nothing but the programs and the parameters."""
 
-    def __init__(self, latency: int = DEFAULT_LATENCY, impairments: Impairments = PERFECT) -> None:
+    def __init__(
+        self, latency: int = DEFAULT_LATENCY, impairments: Impairments = PERFECT, switch: Switch | None = None
+    ) -> None:
         if latency < 1:
             raise DeviceError(f"a link needs a latency of at least one cycle, got {latency}")
+        if switch is not None:
+            switch.check(latency)
+        self.switch = switch
+        self._queues = None if switch is None else SwitchQueues(switch)
         self.latency = latency
         self.impairments = impairments
         self.now = 0
@@ -301,12 +339,12 @@ class Network:
     @property
     def in_flight(self) -> int:
         """Frames that were sent and have not arrived yet; they may be waiting for :meth:`resume`."""
-        return len(self._flights) + len(self._held)
+        return len(self._flights) + len(self._held) + (0 if self._queues is None else self._queues.frames)
 
     @property
     def moving(self) -> bool:
         """Whether a frame is on its way that a further :meth:`step` may bring nearer."""
-        return bool(self._flights)
+        return bool(self._flights) or (self._queues is not None and self._queues.frames > 0)
 
     @property
     def outside(self) -> int | None:
@@ -327,6 +365,8 @@ class Network:
         if device.network is not None:
             raise DeviceError(f"{device.name} is already attached to a network")
         device.network = self
+        if self.switch is not None:
+            device.bound_reception(self.switch.nic_buffer, pause=self.switch.pause)
         self._links[mac] = _Link(device, self.attachments, mac.hex(":"), self.impairments)
         self.attachments += 1
         self._count_apart()
@@ -337,6 +377,11 @@ class Network:
             self.resume(device)
             if self.observer is not None:
                 self.observer.detaching(device)
+            if self._queues is not None:
+                self._queues.forget(self._link_of(device).port)
+                with contextlib.suppress(DeviceClosedError):
+                    device.pause_transmission(device.cycles + 1, False)
+                    device.bound_reception(None)
             self._links = {mac: link for mac, link in self._links.items() if link.device is not device}
             device.network = None
             self._count_apart()
@@ -359,16 +404,23 @@ class Network:
     def pause(self, device: SimulatedDevice) -> None:
         """Let everything from and to a NIC wait on its way until :meth:`resume`.
 
+        What waits for it at the port of a switch takes the place that there is.
         Raises DeviceError if it is not attached.
         """
-        self._link_of(device).paused = True
+        link = self._link_of(device)
+        link.paused = True
+        if self._queues is not None:
+            self._queues.block(link.port, True)
 
     def resume(self, device: SimulatedDevice) -> None:
         """Undo :meth:`pause`: what waits arrives within the next step, in order. Nothing happens without a pause.
 
         Raises DeviceError if the NIC is not attached.
         """
-        self._link_of(device).paused = False
+        link = self._link_of(device)
+        link.paused = False
+        if self._queues is not None:
+            self._queues.block(link.port, False)
         held, self._held = sorted(self._held), []
         for _, _, sender, destination, data in held:
             # behind what was handed over already, which arrives by then
@@ -415,7 +467,10 @@ class Network:
         departures.sort(key=_BY_DEPARTURE)
         for _, _, link, frame in departures:
             self._depart(link, frame)
-        self._hand_over()
+        if self._queues is None:
+            self._hand_over()
+        else:
+            self._switch_over(self._queues)
         if self.observer is not None:
             self.observer.stepped()
 
@@ -502,6 +557,38 @@ class Network:
                 self.traffic.delivered += 1
             else:
                 self.traffic.undeliverable += 1
+
+    def _switch_over(self, queues: SwitchQueues) -> None:
+        """Let the switch go on to where the NICs will be next, and tell them what comes of it.
+
+        Whatever leaves a NIC later, or is told by one, reaches the switch later.
+        """
+        flights, until = self._flights, self.now + self.latency
+        links = {link.port: link for link in self._links.values()}
+        for link in self._links.values():
+            for cycle, stop in link.device.take_pauses():
+                queues.tell(cycle + self.latency, link.port, stop)
+        while flights and flights[0][0] <= until:
+            flight = heapq.heappop(flights)
+            arrival, _, sender, destination, data = flight
+            receiver = self._links.get(destination)
+            if sender is not None and sender.paused:
+                self._held.append(flight)
+            elif sender is None or receiver is None:
+                self.traffic.undeliverable += 1
+            else:
+                queues.arrive(arrival, sender.port, receiver.port, data)
+        for outcome in queues.run(until):
+            owner = links.get(outcome.port)
+            if outcome.frame is None:
+                if owner is not None:
+                    owner.device.pause_transmission(outcome.cycle + self.latency, outcome.stop)
+            elif owner is None:
+                self.traffic.undeliverable += 1
+            else:
+                owner.device.deliver(outcome.frame, outcome.cycle)
+                self.traffic.delivered += 1
+        self.traffic.dropped, self.traffic.marked = queues.dropped, queues.marked
 
     def _forward(self, destination: bytes, data: bytes) -> bool:
         """Take a frame out of the network that is for none of its NICs; whether there is somewhere to take it."""

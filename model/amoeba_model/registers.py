@@ -146,6 +146,9 @@ class Counter(enum.IntEnum):
     """Messages that met none, and were kept."""
     COUNTER_WRITES = 31
     """Entries of event counters written."""
+    DROPPED_OVERFLOW = 32
+    """Requests and CLOSE_COMMANDs dropped: those before them have filled the store. Never by the model, which takes
+    each as it comes."""
 
 
 DOORBELL_REGISTERS = (

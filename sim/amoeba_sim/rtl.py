@@ -21,6 +21,7 @@ _REGISTER_TIMEOUT = 100_000
 """Cycles that a register read may take, the writes queued before it included."""
 _READ_TIMED_OUT = 4
 _CHANNELS, _STATES = tuple(Channel), tuple(BusState)
+_NO_BOUND = (1 << 64) - 1
 _SETTLED = 1000
 """Cycles without anything at its borders after which the NIC waits: what is inside comes to one of them earlier."""
 
@@ -78,6 +79,10 @@ def _load(path: Path) -> ctypes.CDLL:
         "take_fault": (integer, nic, pointer(_Fault)),
         "deliver": (None, nic, string, u32, u64),
         "take_frame": (ctypes.c_void_p, nic, pointer(u32), pointer(u64)),
+        "pause_transmission": (None, nic, u64, integer),
+        "bound_reception": (None, nic, u64, u64, u64),
+        "take_pause": (integer, nic, pointer(u64), pointer(integer)),
+        "overflowed": (u64, nic),
         "take_interrupts": (u64, nic),
         "trace_enable": (None, nic, integer),
         "take_trace": (pointer(_TraceEvent), nic, pointer(u64)),
@@ -281,6 +286,28 @@ class RtlDevice(SimulatedDevice):
         while address := self._library.amoeba_take_frame(handle, ctypes.byref(size), ctypes.byref(cycle)):
             frames.append(Frame(cycle.value, ctypes.string_at(address, size.value)))
         return frames
+
+    def pause_transmission(self, cycle: int, stop: bool) -> None:
+        self._library.amoeba_pause_transmission(self._open, cycle, stop)
+
+    def bound_reception(self, size: int | None, *, pause: bool = False) -> None:
+        if size is not None and size < 1:
+            raise DeviceError(f"a MAC holds at least one byte, got {size}")
+        room = _NO_BOUND if size is None else size
+        stop_above, go_at = (room // 2, room // 4) if pause and size is not None else (_NO_BOUND, _NO_BOUND)
+        self._library.amoeba_bound_reception(self._open, room, stop_above, go_at)
+
+    def take_pauses(self) -> list[tuple[int, bool]]:
+        handle = self._open
+        cycle, stop = ctypes.c_uint64(), ctypes.c_int()
+        told = []
+        while self._library.amoeba_take_pause(handle, ctypes.byref(cycle), ctypes.byref(stop)):
+            told.append((cycle.value, bool(stop.value)))
+        return told
+
+    @property
+    def overflowed(self) -> int:
+        return self._library.amoeba_overflowed(self._open)
 
     def take_interrupts(self) -> int:
         return self._library.amoeba_take_interrupts(self._open)

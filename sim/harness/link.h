@@ -1,4 +1,5 @@
-// The network side of the NIC: AXI-Stream frames in both directions, one frame per packet.
+// The network side of the NIC: AXI-Stream frames in both directions, one frame per packet, and the MAC's part of flow
+// control: it lets no frame begin while its link partner has said so, and tells it how full its own buffer is.
 
 #pragma once
 
@@ -16,12 +17,31 @@ public:
 
     Link(Stalls& stalls, Violation& violation) : stalls_(stalls), violation_(violation) {}
 
-    std::deque<Frame> arriving;  // in order; the front one may be on the wire
-    std::deque<Frame> sent;
+    struct Pause {
+        uint64_t cycle;
+        bool stop;
+    };
 
-    void clear(Vtop& top) {
-        arriving.clear();
+    std::deque<Frame> coming;  // in order, for cycles ahead
+    std::deque<Frame> sent;
+    std::deque<Pause> stops;  // what the link partner says, for cycles ahead
+    std::deque<Pause> told;   // what the link partner has been told, and not taken
+    uint64_t overflowed = 0;  // frames that found no room
+
+    // Bytes of frames that have arrived and may wait; above `stop_above` of them the link partner is told to stop, and
+    // at `go_at` to go on.
+    void bound(uint64_t room, uint64_t stop_above, uint64_t go_at) {
+        room_ = room;
+        stop_above_ = stop_above;
+        go_at_ = go_at;
+    }
+
+    void clear(Vtop& top, uint64_t cycle) {
+        coming.clear();
+        arriving_.clear();
         sent.clear();
+        held_ = 0;
+        tell(cycle);
         building_.clear();
         position_ = 0;
         offered_ = false;
@@ -39,8 +59,10 @@ public:
             offered_ = false;
             position_ += BEAT;
             if (top.rx___05Ftlast) {
-                arriving.pop_front();
+                held_ -= arriving_.front().data.size();
+                arriving_.pop_front();
                 position_ = 0;
+                tell(cycle);
             }
         }
         tx_rule_.check(top.tx___05Ftvalid, top.tx___05Ftready, &top.tx___05Ftdata, BEAT, cycle, violation_);
@@ -49,15 +71,43 @@ public:
 
     // Sets the inputs of the design for `cycle`.
     void drive(Vtop& top, uint64_t cycle) {
-        top.tx___05Ftready = !stalls_();
+        while (!stops.empty() && stops.front().cycle <= cycle) {
+            stopped_ = stops.front().stop;
+            stops.pop_front();
+        }
+        // What has begun is sent to its end.
+        top.tx___05Ftready = !stalls_() && !(stopped_ && building_.empty());
+        admit(cycle);
         // What has been offered stays; a new beat may be withheld.
-        offered_ = offered_ ||
-                   (!arriving.empty() && (position_ != 0 || arriving.front().cycle <= cycle) && !stalls_());
+        offered_ = offered_ || (!arriving_.empty() && !stalls_());
         top.rx___05Ftvalid = offered_;
         if (offered_) drive_received(top);
     }
 
 private:
+    // Tells the link partner what follows from how much is held, if that is news.
+    void tell(uint64_t cycle) {
+        const bool stop = stopping_ ? held_ > go_at_ : held_ > stop_above_;
+        if (stop == stopping_) return;
+        stopping_ = stop;
+        told.push_back({cycle, stop});
+    }
+
+    // What has arrived by now is held, or finds no room.
+    void admit(uint64_t cycle) {
+        while (!coming.empty() && coming.front().cycle <= cycle) {
+            const uint64_t size = coming.front().data.size();
+            if (held_ + size > room_) {
+                ++overflowed;
+            } else {
+                held_ += size;
+                arriving_.push_back(std::move(coming.front()));
+            }
+            coming.pop_front();
+        }
+        tell(cycle);
+    }
+
     void sample_sent(const Vtop& top, uint64_t cycle) {
         const uint64_t keep = top.tx___05Ftkeep & FULL_BEAT;
         const uint32_t size = __builtin_popcountll(keep);
@@ -77,7 +127,7 @@ private:
     }
 
     void drive_received(Vtop& top) {
-        const std::vector<uint8_t>& data = arriving.front().data;
+        const std::vector<uint8_t>& data = arriving_.front().data;
         const uint32_t left = data.size() - position_;
         const uint32_t size = left < BEAT ? left : BEAT;
         uint8_t beat[BEAT] = {0};
@@ -91,6 +141,11 @@ private:
     Violation& violation_;
     SourceRule tx_rule_{"tx"};
     std::vector<uint8_t> building_;
-    uint32_t position_ = 0;  // of the beat on offer, in the frame at the front of `arriving`
+    uint32_t position_ = 0;  // of the beat on offer, in the frame at the front of `arriving_`
     bool offered_ = false;
+    std::deque<Frame> arriving_;  // the front one may be on the wire
+    uint64_t held_ = 0;           // bytes of them
+    uint64_t room_ = ~uint64_t{0}, stop_above_ = ~uint64_t{0}, go_at_ = ~uint64_t{0};
+    bool stopped_ = false;   // by the link partner
+    bool stopping_ = false;  // the link partner
 };

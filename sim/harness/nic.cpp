@@ -60,7 +60,7 @@ struct amoeba_nic {
         context_.gotError(false);
         context_.gotFinish(false);
         memory.clear(*top_);
-        link.clear(*top_);
+        link.clear(*top_, now_);
         registers.clear(*top_);
         interrupts_ = 0;
         top_->rst = 1;
@@ -274,12 +274,30 @@ API int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length) {
 API int amoeba_take_fault(amoeba_nic* nic, amoeba_fault* fault) { return take(nic->memory.faults, *fault); }
 
 API void amoeba_deliver(amoeba_nic* nic, const uint8_t* data, uint32_t size, uint64_t cycle) {
-    nic->link.arriving.push_back({cycle, {data, data + size}});
+    nic->link.coming.push_back({cycle, {data, data + size}});
 }
 
 API const uint8_t* amoeba_take_frame(amoeba_nic* nic, uint32_t* size, uint64_t* cycle) {
     return nic->take_frame(*size, *cycle);
 }
+
+API void amoeba_pause_transmission(amoeba_nic* nic, uint64_t cycle, int stop) {
+    nic->link.stops.push_back({cycle, stop != 0});
+}
+
+API void amoeba_bound_reception(amoeba_nic* nic, uint64_t room, uint64_t stop_above, uint64_t go_at) {
+    nic->link.bound(room, stop_above, go_at);
+}
+
+API int amoeba_take_pause(amoeba_nic* nic, uint64_t* cycle, int* stop) {
+    Link::Pause pause{};
+    const bool any = take(nic->link.told, pause);
+    *cycle = pause.cycle;
+    *stop = pause.stop;
+    return any;
+}
+
+API uint64_t amoeba_overflowed(const amoeba_nic* nic) { return nic->link.overflowed; }
 
 API uint64_t amoeba_take_interrupts(amoeba_nic* nic) { return nic->take_interrupts(); }
 

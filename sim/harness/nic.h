@@ -81,6 +81,16 @@ void amoeba_deliver(amoeba_nic* nic, const uint8_t* data, uint32_t size, uint64_
 // Takes the oldest frame sent. Returns its bytes and sets size and the cycle of its last beat, or null.
 const uint8_t* amoeba_take_frame(amoeba_nic* nic, uint32_t* size, uint64_t* cycle);
 
+// From `cycle` on lets no frame begin to leave, or again all. In order of cycles.
+void amoeba_pause_transmission(amoeba_nic* nic, uint64_t cycle, int stop);
+// How many bytes of frames that have arrived the MAC holds; others are dropped, and amoeba_overflowed counts them. When
+// more than `stop_above` are held the link partner is told to stop, and to go on when no more than `go_at` are. All are
+// 2^64 - 1 in the beginning: no bound, and nobody is told.
+void amoeba_bound_reception(amoeba_nic* nic, uint64_t room, uint64_t stop_above, uint64_t go_at);
+uint64_t amoeba_overflowed(const amoeba_nic* nic);
+// Takes the oldest of what the link partner was told. Returns whether there was something.
+int amoeba_take_pause(amoeba_nic* nic, uint64_t* cycle, int* stop);
+
 // Interrupt vectors raised since the last call, one bit each.
 uint64_t amoeba_take_interrupts(amoeba_nic* nic);
 

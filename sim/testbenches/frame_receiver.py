@@ -37,7 +37,7 @@ WIDTH, PAYLOAD = PARAMETERS["width"], PARAMETERS["payload"]
 BEAT = packet_beat(WIDTH)
 LIMIT = 102 + PAYLOAD + 4
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
-COUNTS = ("frames_received", "dropped_malformed", "dropped_check", "dropped_address")
+COUNTS = ("frames_received", "dropped_malformed", "dropped_check", "dropped_address", "dropped_overflow")
 
 
 class Bench:
@@ -89,6 +89,16 @@ class Bench:
             await RisingEdge(self.dut.clk)
             busy = any(getattr(self.dut, f"{name}__valid").value for name in self.sinks)
             quiet = 0 if busy else quiet + 1
+
+    def behind(self, kind, sent):
+        """What of the frames of a kind has not come out whole."""
+        headers = len(self.sinks[f"{kind}s"].received)
+        payloads = sum(beat["last"] for beat in self.sinks[f"{kind}_payload"].received)
+        whole = 0
+        for _, payload in sent[:headers]:
+            payloads -= bool(payload)
+            whole += payloads >= 0
+        return sent[whole:]
 
     def accepted(self, kind):
         """(header, payload) of all frames of a kind that came out so far."""
@@ -185,6 +195,9 @@ async def right_frames_come_out_as_they_were_meant(dut, pace, sink_pace):
         padding = random.randbytes(random.choice([0, 0, 1, 70])) if len(payload) < 32 else b""
         bench.send(frame(header, payload, received=True, padding=padding))
         expected["request" if header["is_request"] else "response"].append((header, payload))
+        while sink_pace != "always" and bench.frames.left + len(bench.behind("request", expected["request"])) > 4:
+            # no more than the store of requests has room for
+            await RisingEdge(dut.clk)
     await bench.judged(80)
     assert bench.counts == {"frames_received": 80}
     for kind in expected:
@@ -359,25 +372,71 @@ async def responses_pass_requests_that_nobody_takes(dut):
     assert bench.accepted("response") == answers
 
 
+def close(bench, *names):
+    """Let nobody take these streams; their paces, to open them again."""
+    paces = {name: bench.sinks[name]._pace for name in names}
+    for name in names:
+        bench.sinks[name]._pace = iter(lambda: False, True)
+    return paces
+
+
+def open_again(bench, paces):
+    for name, pace in paces.items():
+        bench.sinks[name]._pace = pace
+
+
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def full_stores_hold_up_the_link_and_lose_nothing(dut):
+async def a_full_store_of_responses_holds_up_the_link_and_loses_nothing(dut):
     bench = Bench(dut)
-    closed = iter(lambda: False, True)
-    paces = {name: sink._pace for name, sink in bench.sinks.items()}
-    for sink in bench.sinks.values():
-        sink._pace = closed
+    paces = close(bench, *bench.sinks)
     await start(dut)
     expected = []
     for number in range(40):
         payload = random.randbytes(PAYLOAD if number % 2 else 8)
-        expected.append((random_request(payload), payload))
+        expected.append((random_response(payload), payload))
         bench.send(frame(*expected[-1], received=True))
     await ClockCycles(dut.clk, 2000)
     assert bench.frames.left > 0
-    for name, sink in bench.sinks.items():
-        sink._pace = paces[name]
+    open_again(bench, paces)
     await bench.judged(40)
-    assert bench.accepted("request") == expected
+    assert bench.accepted("response") == expected
+    assert bench.counts == {"frames_received": 40}
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(longest=[PAYLOAD, 8, 0])
+async def requests_that_find_no_room_are_dropped_whole_and_hold_up_nothing(dut, longest):
+    bench = Bench(dut)
+    paces = close(bench, "requests", "request_payload")
+    await start(dut)
+    sent = []
+    for _ in range(400):
+        payload = random.randbytes(random.choice((longest, longest // 2)))
+        sent.append((random_request(payload), payload))
+        bench.send(frame(*sent[-1], received=True))
+    answers = []
+    for _ in range(5):
+        payload = random.randbytes(100)
+        answers.append((random_response(payload), payload))
+        bench.send(frame(*answers[-1], received=True))
+    while bench.frames.left:
+        await RisingEdge(dut.clk)
+        assert dut.frames__ready.value, "a request holds up the link"
+    await ClockCycles(dut.clk, 30)
+    assert bench.accepted("response") == answers, "answers do not wait for requests"
+    kept = bench.counts["frames_received"] - len(answers)
+    assert bench.counts["dropped_overflow"] == 400 - kept > 0
+    open_again(bench, paces)
+    await bench.judged(405)
+    taken = bench.accepted("request")
+    # Of long ones the store of payloads is full first, and a shorter one may fit behind a longer one that did not.
+    assert kept == len(taken) == len(bench.traced["request"]) >= (256 if longest < 9 else 4)
+    left = iter(sent)
+    assert all(one in left for one in taken), "out of order, or mixed up"
+    sent.append((random_request(b"after"), b"after"))
+    bench.send(frame(*sent[-1], received=True))
+    await bench.judged(406)
+    assert bench.accepted("request")[-1] == sent[-1]
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -14,6 +14,7 @@ from amoeba.apps.workload import Rank
 from amoeba.cli import app
 from amoeba.devices.devices import DEVICE_KINDS
 from amoeba_model.impairments import Impairments
+from amoeba_model.switch import Switch
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -52,10 +53,14 @@ MANY = {"model": 2000, "rtl": 200}
 SEED = 7
 
 
-def soak(kinds, links="perfect", *, seed=SEED, retransmission=None, **options):
-    impairments = Impairments(seed, **BAD[links])
+def soak(kinds, links="perfect", *, seed=SEED, retransmission=None, switch=None, **options):
+    impairments = Impairments(seed, **(BAD[links] if isinstance(links, str) else links))
     with open_cluster(
-        kinds, impairments=impairments, retransmission=retransmission, rtl_options={"host_latency": 40}
+        kinds,
+        impairments=impairments,
+        retransmission=retransmission,
+        rtl_options={"host_latency": 40},
+        switch=switch,
     ) as fabric:
         return run_soak(fabric, seed=seed, **options)
 
@@ -91,6 +96,26 @@ def test_equal_seeds_make_equal_runs_and_others_do_not():
     for name in ("operations", "traffic", "counters", "cycles"):
         assert getattr(first, name) == getattr(again, name)
         assert getattr(first, name) != getattr(other, name)
+
+
+TWO_PERCENT = {"loss": 0.02, "duplication": 0.02, "reordering": 0.02, "corruption": 0.02}
+SWITCHES = {"pause": Switch(buffer=60_000, nic_buffer=60_000, pause=True, mark=3000), "drop": Switch(8000, mark=3000)}
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("incast", [False, True], ids=["all to all", "all to one"])
+def test_every_operation_is_performed_once_whatever_the_switch_has_no_room_for(switch, incast):
+    result = soak(["model"] * 5, TWO_PERCENT, operations=80, switch=SWITCHES[switch], incast=incast)
+    assert result.problems == ()
+    assert result.traffic.marked > 0
+    assert (result.traffic.dropped > 0) is (switch == "drop")
+    assert result.traffic.lost > 0
+
+
+@pytest.mark.parametrize("kind", ["rtl"])
+def test_so_is_it_on_rtl(kind):
+    result = soak([kind, "model", "model"], TWO_PERCENT, operations=60, switch=SWITCHES["drop"], incast=True)
+    assert result.problems == ()
 
 
 def test_it_ends_with_its_time_and_tells_how_far_it_got():
@@ -300,10 +325,22 @@ def test_the_end_of_the_run_is_told_if_no_rank_is_wrong(monkeypatch):
     assert "wrong: the memory is wrong" in result.output
 
 
+def test_the_command_has_a_switch_and_says_it_again(monkeypatch):
+    monkeypatch.setattr(soak_module, "verify", lambda reports: ["the memory is wrong"])
+    options = "--switch drop --buffer 6000 --mark 2000 --incast --ranks 4 --operations 40 --window 64"
+    result = run("soak", *options.split())
+    assert "dropped" in result.output
+    assert "--switch drop --buffer 6000 --mark 2000 --incast" in result.output
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ("--loss", 2),
+        ("--switch", "lossy"),
+        ("--mark", 100),
+        ("--buffer", 100),
+        ("--switch", "drop", "--listen", "127.0.0.1:0"),
         ("--window", 0),
         ("--seed", -1),
         ("--device", "abacus"),

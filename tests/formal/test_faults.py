@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 from amoeba_hw.host import counter_writer
 from amoeba_hw.initiator import (
+    answer_order,
     packet_numberer,
     packetizer,
     response_handler,
@@ -31,7 +32,7 @@ from amoeba_hw.target import (
 )
 from amoeba_sim.formal import ProofFailed, prove
 from formal import admission as admission_proof
-from formal import counters, host_requests, initiator, lines, lists, memory, messages, requests, target
+from formal import answers, counters, host_requests, initiator, lines, lists, memory, messages, requests, target
 
 pytestmark = pytest.mark.long
 
@@ -370,6 +371,18 @@ FAULTS = {
         "waiting.o.ready.eq(ready & (self.orders.ready | ~answer.completes)),",
         "waiting.o.ready.eq(waiting.o.valid & (self.orders.ready | ~answer.completes)),",
     ),
+    "answers do not look whether there is a place": (
+        answer_order,
+        "AnswerOrder",
+        "m.d.sync += self.crowd.eq(results.level + barrier.level > places - _DECIDED)",
+        "m.d.sync += self.crowd.eq(barrier.level == places)",
+    ),
+    "NOPs take the places of answers": (
+        answer_order,
+        "AnswerOrder",
+        "results.crowd.eq(self.crowd),",
+        "results.crowd.eq(0),",
+    ),
     "who is told to fail at its visit is overlooked": (
         retransmission_timers,
         "RetransmissionTimers",
@@ -471,6 +484,7 @@ SPECIFICATIONS = {
     "FunctionReset": (host_requests, "FunctionResetSpec", "bmc", 20),
     "MsixTable": (host_requests, "MsixSpec", "bmc", 12),
     "WindowCredits": (initiator, "WindowCreditsSpec", "bmc", 8),
+    "AnswerOrder": (answers, "AnswersSinkSpec", "bmc", 20),
     "ResultOrder": (initiator, "FenceOrderSpec", "bmc", 10),
     "RetransmissionTimers": (initiator, "FailingSpec", "bmc", 16),
     "Retransmitter": (initiator, "RetransmitterSpec", "bmc", 8),

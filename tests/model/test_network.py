@@ -53,7 +53,7 @@ def test_a_frame_arrives_after_the_latency_at_its_destination_alone():
     assert [device.arrived for device in devices] == [[], [(350, frame_to(1))], [(107, frame_to(2))]]
     assert asdict(network.traffic) == {
         "sent": 2, "delivered": 2, "duplicated": 0, "lost": 0, "undeliverable": 0, "corrupted": 0, "reordered": 0,
-        "delayed": 0,
+        "delayed": 0, "dropped": 0, "marked": 0,
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from amoeba_model.network import Network, SimulatedDevice
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
+from amoeba_model.switch import Switch
 from amoeba_model.wire.uet import ReturnCode
 
 from support.devices import DEVICES
@@ -54,7 +55,9 @@ _OPCODES = {
     Form.FETCH: DescriptorOpcode.FETCH_ATOMIC,
     Form.COMPARE: DescriptorOpcode.COMPARE_ATOMIC,
 }
-_DROPS = (Counter.DROPPED_MALFORMED, Counter.DROPPED_CHECK, Counter.DROPPED_ADDRESS)
+_DROPS = (
+    Counter.DROPPED_MALFORMED, Counter.DROPPED_CHECK, Counter.DROPPED_ADDRESS, Counter.DROPPED_OVERFLOW,
+)  # fmt: skip
 _ACCEPTED = (
     Counter.REQUESTS_RECEIVED, Counter.DUPLICATES, Counter.DROPPED_PDC, Counter.DROPPED_SEQUENCE,
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
@@ -109,6 +112,10 @@ class World:
     limit : int
         Timeouts in a row after which a PDC fails. If they do, requests may end with LOCAL_PDC_FAILED, and what they
         asked for may or may not have happened; never twice, and nothing behind what did not.
+    switch : Switch, optional
+        Of the network.
+    patience : int
+        Steps of the network after which something must have been completed.
     """
 
     def __init__(
@@ -119,9 +126,12 @@ class World:
         parameters: NicParameters | None = None,
         timeout: int = 4000,
         limit: int = 20,
+        switch: Switch | None = None,
+        patience: int = PATIENCE,
     ) -> None:
         self.parameters = parameters or NicParameters()
-        self.network = Network(impairments=impairments)
+        self.network = Network(impairments=impairments, switch=switch)
+        self._patience = patience
         self.hosts: list[Host] = []
         self.completed = 0
         self._serial = 0
@@ -291,7 +301,9 @@ class World:
                     self._complete(host, context, entry)
             if events:
                 self._take_events(host)
-        assert self._quiet < PATIENCE or not self.busy, f"nothing completed in {PATIENCE} steps: {self._waiting()}"
+        assert self._quiet < self._patience or not self.busy, (
+            f"nothing completed in {self._patience} steps: {self._waiting()}"
+        )
 
     @property
     def busy(self) -> bool:
@@ -402,13 +414,13 @@ class World:
     def _check_frames(self) -> None:
         """Every frame is counted by what became of it, once."""
         traffic = self.network.traffic
-        arrived = traffic.delivered + traffic.lost + traffic.undeliverable + self.network.in_flight
-        assert traffic.sent + traffic.duplicated == arrived
+        gone = traffic.delivered + traffic.lost + traffic.dropped + traffic.undeliverable
+        assert traffic.sent + traffic.duplicated == gone + self.network.in_flight
         counters = [{counter: host.nic.counter(counter) for counter in Counter} for host in self.hosts]
         for values in counters:
             assert values[Counter.FRAMES_RECEIVED] == sum(values[counter] for counter in _ACCEPTED), values
         judged = sum(values[counter] for values in counters for counter in (Counter.FRAMES_RECEIVED, *_DROPS))
-        assert judged == traffic.delivered
+        assert judged + sum(host.device.overflowed for host in self.hosts) == traffic.delivered
 
 
 def run(
@@ -421,6 +433,7 @@ def run(
     interference: float = 0.002,
     closes: bool = True,
     parameters: NicParameters | None = None,
+    switch: Switch | None = None,
 ) -> dict[Counter, int]:
     """A random program of that many requests; the counters of all NICs, added up.
 
@@ -428,7 +441,7 @@ def run(
     away from what is in flight, or gives it back.
     """
     generator = random.Random(seed)
-    world = World(kinds, replace(impairments, seed=seed), limit=limit, parameters=parameters)
+    world = World(kinds, replace(impairments, seed=seed), limit=limit, parameters=parameters, switch=switch)
     try:
         _program(world, generator, operations, interference, closes)
         world.finish()

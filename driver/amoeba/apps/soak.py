@@ -11,6 +11,7 @@ from typing import Any
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import Traffic
 from amoeba_model.registers import Counter
+from amoeba_model.switch import Switch
 
 from amoeba.apps.exactly_once import Report, verify
 from amoeba.apps.workload import Rank
@@ -33,6 +34,7 @@ COUNTED = (
     Counter.DROPPED_MALFORMED,
     Counter.DROPPED_SEQUENCE,
     Counter.DROPPED_RESPONSE,
+    Counter.DROPPED_OVERFLOW,
     Counter.EVENTS,
     Counter.MESSAGES_MATCHED,
     Counter.MESSAGES_UNEXPECTED,
@@ -83,6 +85,7 @@ def run_soak(
     patience: float = _PATIENCE,
     rendezvous: Rendezvous | None = None,
     progress: Callable[[int], object] | None = None,
+    incast: bool = False,
 ) -> SoakResult:
     """Run the workload with one rank per NIC of the fabric, or one per process of a rendezvous, and check it.
 
@@ -102,6 +105,8 @@ def run_soak(
         arguments. They get the same result, but for ``seconds``.
     progress : callable, optional
         Called with the number of operations of this process that completed since its last call.
+    incast : bool
+        Whether all ranks' operations are on rank 0, instead of on any.
 
     Raises FI_EINVAL for a senseless window, without an end, and for ranks whose seeds differ; FI_ECONNABORTED when
     another process is gone. Whatever else goes wrong is in the result.
@@ -115,7 +120,8 @@ def run_soak(
     count = len(fabric.nics) if rendezvous is None else rendezvous.ranks
     mine = range(count) if rendezvous is None else range(rendezvous.rank, rendezvous.rank + 1)
     with contextlib.ExitStack() as exits:
-        ranks = [Rank(fabric, nic, rank, count, window, seed, exits) for nic, rank in enumerate(mine)]
+        targets = range(1 if incast else count)
+        ranks = [Rank(fabric, nic, rank, count, window, seed, exits, targets) for nic, rank in enumerate(mine)]
         _meet(fabric, ranks, seed, rendezvous)
         fabric.settle()
         cycles, begin = fabric.devices[0].cycles, time.monotonic()
@@ -228,11 +234,15 @@ class SoakJob:
     operations: int | None
     window: int
     patience: float
+    switch: Switch | None = None
+    incast: bool = False
 
 
 def soak_once(job: SoakJob) -> SoakResult:
     """Open NICs, and run the workload on them."""
-    with open_cluster(job.kinds, impairments=job.links, retransmission=job.retransmission) as fabric:
+    with open_cluster(
+        job.kinds, impairments=job.links, retransmission=job.retransmission, switch=job.switch
+    ) as fabric:
         return run_soak(
             fabric,
             seconds=job.seconds,
@@ -240,4 +250,5 @@ def soak_once(job: SoakJob) -> SoakResult:
             window=job.window,
             seed=job.links.seed,
             patience=job.patience,
+            incast=job.incast,
         )

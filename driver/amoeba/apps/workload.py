@@ -133,12 +133,21 @@ def _message(source: int, target: int, lane: int, number: int, length: int) -> b
 
 
 class Rank:
-    """A NIC with memory, an endpoint, and operations to do."""
+    """A NIC with memory, an endpoint, and operations to do, on these ranks' memory and with them."""
 
     def __init__(
-        self, fabric: Fabric, nic: int, rank: int, ranks: int, window: int, seed: int, exits: contextlib.ExitStack
+        self,
+        fabric: Fabric,
+        nic: int,
+        rank: int,
+        ranks: int,
+        window: int,
+        seed: int,
+        exits: contextlib.ExitStack,
+        targets: Sequence[int],
     ) -> None:
         self.rank = rank
+        self._targets = targets
         self.problems: list[str] = []
         self.done: Tally[str] = Tally()
         self.posted = 0
@@ -225,7 +234,7 @@ class Rank:
         while self._slots and self.posted < most:
             (kind,) = self._random.choices(kinds, weights)
             posted = _Posted(kind.__name__.strip("_").replace("_", " "), self._slots.pop())
-            target = self._random.randrange(len(self._peers))
+            target = self._random.choice(self._targets)
             kind(self._peers[target], target, posted)
             self.posted += 1
 

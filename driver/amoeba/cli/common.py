@@ -1,6 +1,7 @@
 """What the commands share: options, consoles, and errors that a person can read."""
 
 import contextlib
+import enum
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -8,6 +9,7 @@ from typing import Annotated
 
 import typer
 from amoeba_model.device import DeviceError
+from amoeba_model.switch import Switch
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -19,12 +21,16 @@ from amoeba.devices.devices import DEVICE_KINDS, is_kind
 from amoeba.ucp.status import UcsError
 
 __all__ = [
+    "BufferOption",
     "ConnectOption",
     "DeviceOption",
     "JsonOption",
     "ListenOption",
     "LossOption",
+    "MarkOption",
     "RetransmitTimeoutOption",
+    "SwitchKind",
+    "SwitchOption",
     "TimeoutOption",
     "device_kinds",
     "facts_table",
@@ -33,7 +39,18 @@ __all__ = [
     "meeting",
     "progress_bar",
     "readable_errors",
+    "switch_of",
 ]
+
+
+class SwitchKind(enum.StrEnum):
+    """What becomes of frames that a switch has no room for."""
+
+    NONE = "none"
+    DROP = "drop"
+    PAUSE = "pause"
+
+
 
 DeviceOption = Annotated[
     list[str],
@@ -57,7 +74,23 @@ LossOption = Annotated[float, typer.Option(min=0, max=1, help="Chance that a fra
 RetransmitTimeoutOption = Annotated[
     int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
 ]
+SwitchOption = Annotated[
+    SwitchKind, typer.Option(help="What joins links: none that ever fills, one that drops frames, or pauses NICs.")
+]
+BufferOption = Annotated[int, typer.Option(min=1, metavar="BYTES", help="Room of each of the switch's ports.")]
+MarkOption = Annotated[
+    int | None, typer.Option(min=0, metavar="BYTES", help="Waiting bytes from which on it marks congestion.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def switch_of(kind: SwitchKind, buffer: int, mark: int | None) -> Switch | None:
+    """The switch that the options describe. Exits with a usage error where they describe what there is not."""
+    if kind is not SwitchKind.NONE:
+        return Switch(buffer=buffer, pause=kind is SwitchKind.PAUSE, mark=mark)
+    if buffer != Switch.buffer or mark is not None:
+        raise typer.BadParameter("without a switch nothing waits", param_hint="--switch")
+    return None
 
 
 def device_kinds(devices: list[str], ranks: int | None) -> list[str]:

@@ -8,23 +8,28 @@ from typing import Annotated
 
 import typer
 from amoeba_model.impairments import Impairments
+from amoeba_model.switch import Switch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from amoeba.apps.spread import Ending, Job, portions
 from amoeba.cli.common import (
+    BufferOption,
     ConnectOption,
     DeviceOption,
     ListenOption,
     LossOption,
     RetransmitTimeoutOption,
+    SwitchKind,
+    SwitchOption,
     TimeoutOption,
     interruptible,
     kinds_of_ranks,
     meeting,
     progress_bar,
     readable_errors,
+    switch_of,
 )
 from amoeba.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba.fabric.constants import Progress
@@ -70,6 +75,8 @@ def conformance(
     ] = Api.LIBFABRIC,
     loss: LossOption = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of which frames are lost.")] = 0,
+    switch: SwitchOption = SwitchKind.NONE,
+    buffer: BufferOption = Switch.buffer,
     retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
     progress: Annotated[
         ProgressModel, typer.Option(help="Who makes progress: who reads queues, or a thread.")
@@ -102,16 +109,26 @@ def conformance(
         raise typer.BadParameter(
             "a target in another process is one: its checks are not shared out", param_hint="--jobs, --scheduler"
         )
+    joined_by = switch_of(switch, buffer, None)
+    if joined_by is not None and (listen or connect):
+        raise typer.BadParameter("between processes there is none", param_hint="--switch")
     chosen = _chosen(page, of_ucp)
     links, patient = Impairments(seed, loss=loss), Retransmission(retransmit_timeout)
     console = Console(stderr=as_json)
     with readable_errors(), meeting(listen, connect, 2, timeout) as rendezvous:
         if rendezvous is None:
             fixture = (
-                functools.partial(ucp_kit.open_pair, kinds, impairments=links, retransmission=patient)
+                functools.partial(
+                    ucp_kit.open_pair, kinds, impairments=links, retransmission=patient, switch=joined_by
+                )
                 if of_ucp
                 else functools.partial(
-                    open_pair, kinds, impairments=links, retransmission=patient, progress=progress.number
+                    open_pair,
+                    kinds,
+                    impairments=links,
+                    retransmission=patient,
+                    progress=progress.number,
+                    switch=joined_by,
                 )
             )
             if is_spread(jobs, scheduler):
@@ -132,6 +149,8 @@ def conformance(
         title += " with a target in another process"
     if loss:
         title += f", {loss:g} of all frames lost (seed {seed})"
+    if joined_by is not None:
+        title += f", a switch that {'pauses' if joined_by.pause else 'drops'}"
     if progress is ProgressModel.AUTO:
         title += ", automatic progress"
     if output is not None:

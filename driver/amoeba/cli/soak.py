@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from amoeba_model.impairments import Impairments
+from amoeba_model.switch import Switch
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -15,12 +16,16 @@ from rich.table import Table
 from amoeba.apps.soak import MOST_WINDOW, SoakJob, SoakResult, run_soak, soak_once
 from amoeba.apps.spread import Ending, Job
 from amoeba.cli.common import (
+    BufferOption,
     ConnectOption,
     DeviceOption,
     JsonOption,
     ListenOption,
     LossOption,
+    MarkOption,
     RetransmitTimeoutOption,
+    SwitchKind,
+    SwitchOption,
     TimeoutOption,
     facts_table,
     interruptible,
@@ -28,6 +33,7 @@ from amoeba.cli.common import (
     meeting,
     progress_bar,
     readable_errors,
+    switch_of,
 )
 from amoeba.cli.spreading import JobsOption, SchedulerOption, engine_for, is_spread, spread_shown
 from amoeba.fabric.cluster import join_cluster, open_cluster
@@ -39,7 +45,7 @@ _SECONDS = 10.0
 _SHOWN = 20
 """Problems that are printed."""
 _CHANCES = ("loss", "duplication", "reordering", "corruption", "delay")
-_FATES = ("lost", "duplicated", "reordered", "corrupted", "delayed", "undeliverable")
+_FATES = ("lost", "duplicated", "reordered", "corrupted", "delayed", "undeliverable", "dropped", "marked")
 
 
 def soak(
@@ -54,6 +60,10 @@ def soak(
     reordering: Annotated[float, typer.Option(min=0, max=1, help="Chance that others overtake it.")] = 0,
     corruption: Annotated[float, typer.Option(min=0, max=1, help="Chance that bits of it are flipped.")] = 0,
     delay: Annotated[int, typer.Option(min=0, help="Most cycles that it takes longer.")] = 0,
+    switch: SwitchOption = SwitchKind.NONE,
+    buffer: BufferOption = Switch.buffer,
+    mark: MarkOption = None,
+    incast: Annotated[bool, typer.Option("--incast", help="All operations are on rank 0.")] = False,
     retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
     retransmit_limit: Annotated[
         int, typer.Option(min=0, max=255, help="Timeouts in a row before one more means failure.")
@@ -74,6 +84,9 @@ def soak(
     With --listen and --connect each rank is a process, on this host or another, with the same options.
     """
     kinds = kinds_of_ranks(device, ranks, listen, connect)
+    joined_by = switch_of(switch, buffer, mark)
+    if joined_by is not None and (listen or connect):
+        raise typer.BadParameter("between processes there is none", param_hint="--switch")
     if seconds is None and operations is None:
         seconds = _SECONDS
     console = Console(stderr=as_json)
@@ -84,7 +97,7 @@ def soak(
     if runs > 1 or is_spread(jobs, scheduler):
         if listen is not None or connect is not None:
             raise typer.BadParameter("ranks in several processes do one run", param_hint="--runs, --jobs")
-        job = SoakJob(kinds, links, patient, seconds, operations, window, patience)
+        job = SoakJob(kinds, links, patient, seconds, operations, window, patience, joined_by, incast)
         _soak_often(job, runs, jobs, scheduler, console, as_json)
         return
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
@@ -98,7 +111,7 @@ def soak(
     ):
         task = live.add_task(f"opening {', '.join(kinds)}", total=None)
         with (
-            open_cluster(kinds, impairments=links, retransmission=patient)
+            open_cluster(kinds, impairments=links, retransmission=patient, switch=joined_by)
             if rendezvous is None
             else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
         ) as fabric:
@@ -121,8 +134,9 @@ def soak(
                 patience=patience,
                 rendezvous=rendezvous,
                 progress=progress,
+                incast=incast,
             )
-    again = _reproducer(kinds, window, links, patient, result) if rendezvous is None else None
+    again = _reproducer(kinds, window, links, joined_by, incast, patient, result) if rendezvous is None else None
     if as_json:
         print(json.dumps(_facts(result, again), indent=2))
     else:
@@ -164,7 +178,9 @@ def _soak_often(
             wrong.append((one.links.seed, ending.failure, None))
             facts.append({"seed": one.links.seed, "passed": False, "problems": [ending.failure]})
             continue
-        again = _reproducer(list(one.kinds), one.window, one.links, one.retransmission, result)
+        again = _reproducer(
+            list(one.kinds), one.window, one.links, one.switch, one.incast, one.retransmission, result
+        )
         facts.append(_facts(result, again))
         wrong += [(result.seed, problem, again) for problem in result.problems[:1]]
     if as_json:
@@ -189,7 +205,13 @@ def _so_far(over: list[Ending], runs: int) -> str:
 
 
 def _reproducer(
-    kinds: list[str], window: int, links: Impairments, retransmission: Retransmission, result: SoakResult
+    kinds: list[str],
+    window: int,
+    links: Impairments,
+    switch: Switch | None,
+    incast: bool,
+    retransmission: Retransmission,
+    result: SoakResult,
 ) -> str:
     """The command that does the same up to where this run ended."""
     words = ["amoeba", "soak", "--device", ",".join(kinds), "--operations", result.posted]
@@ -197,6 +219,10 @@ def _reproducer(
     for name in _CHANCES:
         if value := getattr(links, name):
             words += [f"--{name}", value]
+    if switch is not None:
+        words += ["--switch", "pause" if switch.pause else "drop", "--buffer", switch.buffer]
+        words += [] if switch.mark is None else ["--mark", switch.mark]
+    words += ["--incast"] * incast
     for field in dataclasses.fields(retransmission):
         if (value := getattr(retransmission, field.name)) != field.default:
             words += [f"--retransmit-{field.name}", value]

@@ -7,6 +7,7 @@ from typing import Any
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
+from amoeba_model.switch import Switch
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.errno import Errno
@@ -35,25 +36,26 @@ def open_cluster(
     retransmission: Retransmission | None = None,
     rtl_options: Mapping[str, Any] | None = None,
     progress: Progress = Progress.FI_PROGRESS_UNSPEC,
+    switch: Switch | None = None,
 ) -> Fabric:
     """Open NICs of these kinds, join them by a network, and give number n the addresses 02:00:00:00:00:n, 10.0.0.n.
 
-    ``latency`` and ``impairments`` are the network's, ``retransmission`` is as in :class:`Fabric`; numbers count
-    from 1. NICs that are not simulated have a network, and mostly addresses, of their own: neither can they be mixed
-    with simulated ones, nor impaired. With FI_PROGRESS_AUTO the fabric is made automatic at once. Closing the fabric
-    closes the NICs.
+    ``latency``, ``impairments`` and ``switch`` are the network's, ``retransmission`` is as in :class:`Fabric`;
+    numbers count from 1. NICs that are not simulated have a network, and mostly addresses, of their own: neither can
+    they be mixed with simulated ones, nor impaired, nor joined by a switch. With FI_PROGRESS_AUTO the fabric is made
+    automatic at once. Closing the fabric closes the NICs.
 
     Raises what :func:`open_device` raises, FI_EINVAL for none or more than 254 NICs, and ArgumentTypeError for what
     is no sequence of kinds, as a single one.
     """
     progress = _check_kinds(kinds, progress)
-    network = Network(latency, impairments)
+    network = Network(latency, impairments, switch)
     with contextlib.ExitStack() as opened:
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
         fabric = Fabric(devices, ",".join(kinds), retransmission=retransmission)
         opened.callback(fabric.close)
         joined = [_join(nic, network, index) for index, nic in enumerate(fabric.nics)]
-        if not all(joined) and (any(joined) or not impairments.is_perfect):
+        if not all(joined) and (any(joined) or not impairments.is_perfect or switch is not None):
             raise fabric_error(
                 Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {', '.join(kinds)}"
             )

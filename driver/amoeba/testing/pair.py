@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_model.switch import Switch
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import ErrorAvailableError, FabricError, fabric_error
@@ -440,6 +441,7 @@ def open_pair(
     patience: float = PATIENCE,
     rtl_options: Mapping[str, Any] | None = None,
     progress: Progress = Progress.FI_PROGRESS_UNSPEC,
+    switch: Switch | None = None,
 ) -> Iterator[Pair]:
     """Two simulated NICs, initiator and target, with arguments as :func:`amoeba.open_cluster` has them.
 
@@ -448,7 +450,12 @@ def open_pair(
     if len(kinds) != 2:
         raise fabric_error(Errno.FI_EINVAL, f"a pair is an initiator and a target, got {kinds}")
     with open_cluster(
-        kinds, impairments=impairments, retransmission=retransmission, rtl_options=rtl_options, progress=progress
+        kinds,
+        impairments=impairments,
+        retransmission=retransmission,
+        rtl_options=rtl_options,
+        progress=progress,
+        switch=switch,
     ) as fabric:
         pair = Pair(fabric, TargetSide(fabric, 1), patience=patience)
         yield pair  # which lives here until the fabric closes what it opened

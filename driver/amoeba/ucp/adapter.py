@@ -16,6 +16,7 @@ from amoeba_model.device import Device
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
+from amoeba_model.switch import Switch
 from amoeba_model.udp_network import UdpNetwork
 
 from amoeba.core.lifetime import FabricObject
@@ -124,12 +125,13 @@ def open_adapters(
     impairments: Impairments = PERFECT,
     retransmission: Retransmission | None = None,
     rtl_options: Mapping[str, Any] | None = None,
+    switch: Switch | None = None,
 ) -> Adapters:
     """Open NICs of these kinds in this process, joined by a network; ``ucp_init(..., adapter=)`` takes one of them.
 
     Arguments as those of :func:`amoeba.open_cluster`.
     """
-    network = Network(latency, impairments)
+    network = Network(latency, impairments, switch)
     with contextlib.ExitStack() as opened:
         devices = [opened.enter_context(open_device(kind, parameters, rtl_options=rtl_options)) for kind in kinds]
         adapters = Adapters(devices, network, retransmission=retransmission)

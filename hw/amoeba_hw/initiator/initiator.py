@@ -4,6 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from amoeba_hw.initiator.answer_order import AnswerOrder
 from amoeba_hw.initiator.completion_writer import CompletionWriter
 from amoeba_hw.initiator.descriptor_dispatch import DescriptorDispatch
 from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
@@ -16,9 +17,7 @@ from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.peer_table import PeerTable
 from amoeba_hw.initiator.records import COMPLETION_ORDER, RecoveryKind
 from amoeba_hw.initiator.request_queues import RequestQueues
-from amoeba_hw.initiator.resend_barrier import ResendBarrier
 from amoeba_hw.initiator.response_handler import ResponseHandler
-from amoeba_hw.initiator.result_order import ResultOrder
 from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.retransmitter import Retransmitter
 from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
@@ -43,7 +42,6 @@ __all__ = ["Initiator"]
 
 PACKETS = 128
 """Packets whose operands may be on their way: at one every two cycles, enough for 250 cycles of host latency."""
-
 
 class Initiator(wiring.Component):
     """Turns descriptors into request frames, and their answers into results, completions and interrupts.
@@ -153,8 +151,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.submodules.retransmitter = Retransmitter(parameters.peers)
         m.submodules.timers = RetransmissionTimers(parameters.peers)
         m.submodules.responses = ResponseHandler(parameters)
-        m.submodules.results = ResultOrder()
-        m.submodules.barrier = ResendBarrier()
+        m.submodules.order = AnswerOrder()
         m.submodules.completions = CompletionWriter(parameters)
         # Whether a completion passes says a long path, which does not reach the descriptors' side.
         m.submodules.ended_at_once = SkidBuffer(COMPLETION_ORDER)
@@ -343,18 +340,17 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
     def _elaborate_completions(self, m):
         """From the answer to the interrupt."""
         scheduler, dispatch = m.submodules.scheduler, m.submodules.dispatch
-        responses, results = m.submodules.responses, m.submodules.results
+        responses, order = m.submodules.responses, m.submodules.order
         completions, finished = m.submodules.completions, m.submodules.finished
-        barrier, resent = m.submodules.barrier, m.submodules.operands.o
+        resent = m.submodules.operands.o
         for producer, consumer in (
             (wiring.flipped(self.responses), responses.responses),
             (wiring.flipped(self.response_payload), responses.response_payload),
             (responses.result_commands, wiring.flipped(self.result_commands)),
             (responses.results, wiring.flipped(self.results)),
-            (responses.answers, results.answers),
-            (m.submodules.packetizer.ended, results.nops),
-            (results.orders, barrier.i),
-            (barrier.o, finished.i[0]),
+            (responses.answers, order.answers),
+            (m.submodules.packetizer.ended, order.nops),
+            (order.o, finished.i[0]),
             (dispatch.completions, m.submodules.ended_at_once.i),
             (m.submodules.ended_at_once.o, finished.i[1]),
             (finished.o, completions.orders),
@@ -364,12 +360,14 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         ):
             connect_streams(m, producer, consumer)
         m.d.comb += [
-            results.result_done.eq(self.result_done),
-            barrier.resending.eq(m.submodules.retransmitter.resending),
-            barrier.loaded.eq(resent.valid & resent.ready & resent.p.resend),
+            responses.crowd.eq(order.crowd),
+            responses.held.eq(order.held),
+            order.result_done.eq(self.result_done),
+            order.resending.eq(m.submodules.retransmitter.resending),
+            order.loaded.eq(resent.valid & resent.ready & resent.p.resend),
             scheduler.skipped.eq(completions.skipped),
             self.interrupts.eq(completions.interrupts),
-            self.trace_result_written.eq(results.trace_result_written),
+            self.trace_result_written.eq(order.trace_result_written),
             self.trace_completion_written.eq(completions.trace_completion_written),
             self.count_completions.eq(completions.count_completions),
             self.count_error_completions.eq(completions.count_error_completions),

@@ -26,6 +26,10 @@ class ResendBarrier(wiring.Component):
 
     Members
     -------
+    level : range(depth + 1)
+        Completions that wait.
+    holds : out
+        The oldest waits for operands.
     i, o : COMPLETION_ORDER streams
         Two cycles later, unless packets are on their way again; one per cycle.
     resending : in
@@ -34,10 +38,12 @@ class ResendBarrier(wiring.Component):
         Pulse: a packet that is sent again has its operands, or has been refused them. In the order of ``resending``.
     """
 
-    def __init__(self, depth=32):
+    def __init__(self, depth):
         self._depth = depth
         super().__init__(
             {
+                "level": Out(range(depth + 1)),
+                "holds": Out(1),
                 "i": In(stream.Signature(COMPLETION_ORDER)),
                 "o": Out(stream.Signature(COMPLETION_ORDER)),
                 "resending": In(1),
@@ -65,6 +71,8 @@ class ResendBarrier(wiring.Component):
             self.i.ready.eq(waiting.i.ready),
             beyond.eq(self._loaded - order.chosen),
             passes.eq(~beyond[-1]),
+            self.level.eq(waiting.level),
+            self.holds.eq(waiting.o.valid & ~passes),
             self.o.valid.eq(waiting.o.valid & passes),
             self.o.p.eq(order.order),
             waiting.o.ready.eq(self.o.ready & passes),

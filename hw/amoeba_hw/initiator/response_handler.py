@@ -60,6 +60,10 @@ class ResponseHandler(wiring.Component):
         All unanswered packets of this PDC are answered LOCAL_PDC_FAILED, one per cycle; none if it has not failed.
     generations : array of GENERATION_BITS
         Data for an earlier generation is not written.
+    crowd, held : in
+        There may be no place for one more on ``answers``. What is there waits for the host; but if it is ``held`` by
+        packets that have to leave, answers are dropped instead, as if they had been lost, and flushes end early, to
+        be asked for anew.
     failed : in, a bit per peer
         A failed PDC takes no answers.
     storing : in; occupied : out
@@ -91,6 +95,8 @@ class ResponseHandler(wiring.Component):
                 "response_payload": In(stream.Signature(beat)),
                 "flushes": In(stream.Signature(FLUSH)),
                 "generations": In(GENERATION_BITS).array(parameters.contexts),
+                "crowd": In(1),
+                "held": In(1),
                 "failed": In(parameters.peers),
                 "storing": In(1),
                 "occupied": Out(1),
@@ -164,11 +170,12 @@ class ResponseHandler(wiring.Component):
                 m.d.sync += [state.eq(self.answer_state), *self._check()]
                 m.next = "STEP"
             with m.State("STEP"):
-                # What is decided may have to wait for the host: a store does not, and the PDC is looked up anew.
-                m.d.comb += [self.occupied.eq(~pending), self.log_read.eq(1)]
-                with m.If(pending & self.storing):
+                # What waits for the host, or for a place, lets stores go first, and the PDC is looked up anew.
+                parked = pending | self.crowd
+                m.d.comb += [self.occupied.eq(~parked), self.log_read.eq(1)]
+                with m.If(parked & self.storing):
                     m.next = "LOOK_UP"
-                with m.Elif(~pending | fork.i.ready):
+                with m.Elif((~pending | fork.i.ready) & (~self.crowd | self.held)):
                     self._elaborate_step(m)
                     m.d.sync += [pending.eq(1), *decide]
                 with m.If(self._finished):
@@ -215,7 +222,9 @@ class ResponseHandler(wiring.Component):
             self.recovery.psn.eq(header.psn),
             self._code.eq(ReturnCode.OK),
         ]
-        with m.If(self._flushing):
+        with m.If(self.crowd):
+            m.d.comb += self.count_dropped_response.eq(~self._flushing)
+        with m.Elif(self._flushing):
             m.d.comb += [
                 self._finished.eq(state.oldest_psn == self._end),
                 self.answered.eq(~self._finished),

@@ -25,7 +25,10 @@ class ResultOrder(wiring.Component):
     -------
     answers : ANSWER stream
     nops : COMPLETION_ORDER stream
-        Taken in cycles without an answer.
+        Taken in cycles without an answer, and not while there is ``crowd``.
+    crowd : in
+    level : range(depth + 1)
+        Answers and NOPs that wait.
     result_done : in
         Pulse: the results of the next answer that ``writes`` are on the ordered way to the host.
     orders : COMPLETION_ORDER stream
@@ -33,12 +36,14 @@ class ResultOrder(wiring.Component):
     trace_result_written : TRACE_SLOT
     """
 
-    def __init__(self, depth=32):
+    def __init__(self, depth):
         self._depth = depth
         super().__init__(
             {
                 "answers": In(stream.Signature(ANSWER)),
                 "nops": In(stream.Signature(COMPLETION_ORDER)),
+                "crowd": In(1),
+                "level": Out(range(depth + 1)),
                 "result_done": In(1),
                 "orders": Out(stream.Signature(COMPLETION_ORDER)),
                 "trace_result_written": Out(TRACE_SLOT),
@@ -51,9 +56,10 @@ class ResultOrder(wiring.Component):
         m = Module()
         m.submodules.waiting = waiting = Queue(ANSWER, self._depth)
         m.d.comb += [
-            waiting.i.valid.eq(self.answers.valid | self.nops.valid),
+            waiting.i.valid.eq(self.answers.valid | (self.nops.valid & ~self.crowd)),
             self.answers.ready.eq(waiting.i.ready),
-            self.nops.ready.eq(waiting.i.ready & ~self.answers.valid),
+            self.nops.ready.eq(waiting.i.ready & ~self.answers.valid & ~self.crowd),
+            self.level.eq(waiting.level),
         ]
         with m.If(self.answers.valid):
             m.d.comb += waiting.i.payload.eq(self.answers.payload)

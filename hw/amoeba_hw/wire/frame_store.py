@@ -1,6 +1,6 @@
 """Holds received frames of one kind until their consumer takes them."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 
@@ -10,7 +10,6 @@ from amoeba_hw.stream import Queue, connect_streams
 
 __all__ = ["FrameStore"]
 
-_HEADERS = 16
 _IN_FLIGHT = 4
 """Beats, and so frames, that can still arrive after ``stall``."""
 
@@ -24,24 +23,30 @@ class FrameStore(wiring.Component):
         Bits per beat.
     beats : int
         Payload beats to hold, at least.
+    headers : int
+        Frames to hold.
 
     Members
     -------
     stall : Out(1)
-        There is room for four more beats and headers, but not for more: send nothing new.
+        There is room for four more beats and headers, but not for more: send nothing new. Who does not heed it sees
+        frames overflow.
     beat_valid, beat : In, :func:`packet_beat`
         A beat of payload to store.
     header : In(FRAME_HEADER)
         With ``accept``.
     accept, reject : In(1)
         The frame ends, with the beat of this cycle if there is one.
+    overflow : Out(1)
+        With ``accept``: there was no room for all of the frame, and it is forgotten.
     headers : FRAME_HEADER stream
     payload : :func:`packet_beat` stream
         The accepted frames; two cycles after ``accept`` at the earliest.
     """
 
-    def __init__(self, width, beats):
+    def __init__(self, width, beats, headers=16):
         self._beat = packet_beat(width)
+        self._headers = headers
         self._depth = 1 << (beats + _IN_FLIGHT - 1).bit_length()
         super().__init__(
             {
@@ -51,24 +56,33 @@ class FrameStore(wiring.Component):
                 "header": In(FRAME_HEADER),
                 "accept": In(1),
                 "reject": In(1),
+                "overflow": Out(1),
                 "headers": Out(stream.Signature(FRAME_HEADER)),
                 "payload": Out(stream.Signature(self._beat)),
             }
         )
+        self._incomplete = Signal()
+        """A beat of the frame found no room."""
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.waiting_headers = headers = Queue(FRAME_HEADER, _HEADERS)
+        m.submodules.waiting_headers = headers = Queue(FRAME_HEADER, self._headers)
         m.submodules.waiting_payload = payload = CommitQueue(self._beat, self._depth)
+        refused = self.beat_valid & ~payload.i.ready
         m.d.comb += [
-            self.stall.eq((payload.room < _IN_FLIGHT) | (headers.level > _HEADERS - _IN_FLIGHT)),
+            self.stall.eq((payload.room < _IN_FLIGHT) | (headers.level > self._headers - _IN_FLIGHT)),
+            self.overflow.eq(self.accept & (self._incomplete | refused | ~headers.i.ready)),
             payload.i.valid.eq(self.beat_valid),
             payload.i.p.eq(self.beat),
-            payload.commit.eq(self.accept),
-            payload.rollback.eq(self.reject),
-            headers.i.valid.eq(self.accept),
+            payload.commit.eq(self.accept & ~self.overflow),
+            payload.rollback.eq(self.reject | self.overflow),
+            headers.i.valid.eq(self.accept & ~self.overflow),
             headers.i.p.eq(self.header),
         ]
+        with m.If(self.accept | self.reject):
+            m.d.sync += self._incomplete.eq(0)
+        with m.Elif(refused):
+            m.d.sync += self._incomplete.eq(1)
         connect_streams(m, headers.o, flipped(self.headers))
         connect_streams(m, payload.o, flipped(self.payload))
         return m

@@ -12,6 +12,8 @@ from amoeba_hw.wire.parser import FrameParser, frame_limit
 
 __all__ = ["UNKNOWN_PDC", "FrameReceiver"]
 
+REQUESTS = 256
+"""Most requests that are stored: with the packets of one window on their way, each may be without a payload."""
 UNKNOWN_PDC = 0xFFFF
 """In the trace, of a request with SYN: its PDC has not been looked up yet."""
 
@@ -30,16 +32,18 @@ class FrameReceiver(wiring.Component):
     frames : :func:`packet_beat` stream
         Whole Ethernet frames without FCS; ``error`` on the last beat: bad FCS, counted as a wrong CRC. Anything
         else that is not a frame for this NIC is dropped and counted, too; longer ones than :func:`frame_limit` are
-        malformed. ``ready`` falls only while the stores are almost full.
+        malformed. ``ready`` falls only while the store of responses is almost full.
     requests, responses : FRAME_HEADER streams
         To the target: requests and CLOSE_COMMANDs; to the initiator: ACKs and NACKs.
-        Fields that a frame does not have are zero. A kind that is not taken holds up the other only when its store
-        is full: 12 headers, or two full payloads.
+        Fields that a frame does not have are zero. Responses that are not taken hold up the link when their store is
+        full: 12 headers, or two full payloads. Requests hold up nothing: what finds their store full is dropped, as
+        if it had been lost. It holds a window's packets, :data:`REQUESTS` at most, and four full payloads.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for each header that has any. Does not wait for the header's transfer.
     trace_request_received, trace_response_received : TRACE_SLOT
         ``pdc`` is the receiver's, UNKNOWN_PDC with SYN; ``status`` of a NACK is 0.
-    count_frames_received, count_dropped_malformed, count_dropped_check, count_dropped_address : Out(1)
+    count_frames_received, count_dropped_malformed, count_dropped_check, count_dropped_address, \
+count_dropped_overflow : Out(1)
         One pulse of one of them for each frame.
 
     One beat per cycle, no idle cycle between frames. The header is offered five cycles after its last beat.
@@ -63,16 +67,18 @@ class FrameReceiver(wiring.Component):
                 "count_dropped_malformed": Out(1),
                 "count_dropped_check": Out(1),
                 "count_dropped_address": Out(1),
+                "count_dropped_overflow": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         width = self._parameters.data_width
-        beats = 2 * -(-frame_limit(self._parameters) // self._parameters.beat_bytes)
+        beats = -(-frame_limit(self._parameters) // self._parameters.beat_bytes)
+        requests = max(16, min(self._parameters.window, REQUESTS))
         m.submodules.parser = parser = FrameParser(self._parameters)
-        m.submodules.request_store = request_store = FrameStore(width, beats)
-        m.submodules.response_store = response_store = FrameStore(width, beats)
+        m.submodules.request_store = request_store = FrameStore(width, 4 * beats, requests)
+        m.submodules.response_store = response_store = FrameStore(width, 2 * beats)
         connect_streams(m, flipped(self.frames), parser.frames)
         connect_streams(m, request_store.headers, flipped(self.requests))
         connect_streams(m, request_store.payload, flipped(self.request_payload))
@@ -81,8 +87,10 @@ class FrameReceiver(wiring.Component):
         m.d.comb += [
             parser.mac.eq(self.mac),
             parser.ip.eq(self.ip),
-            parser.stall.eq(request_store.stall | response_store.stall),
-            self.count_frames_received.eq(parser.accepted),
+            # Nothing that a request may wait for holds up an answer: that is what others may wait for.
+            parser.stall.eq(response_store.stall),
+            self.count_frames_received.eq(parser.accepted & ~request_store.overflow),
+            self.count_dropped_overflow.eq(request_store.overflow),
             self.count_dropped_malformed.eq(parser.malformed),
             self.count_dropped_check.eq(parser.corrupt),
             self.count_dropped_address.eq(parser.misdirected),
@@ -95,14 +103,14 @@ class FrameReceiver(wiring.Component):
                 store.accept.eq(parser.accepted & chosen),
                 store.reject.eq(parser.malformed | parser.misdirected | parser.corrupt),
             ]
-        self._elaborate_trace(m, parser)
+        self._elaborate_trace(m, parser, request_store)
         return m
 
-    def _elaborate_trace(self, m, parser):
+    def _elaborate_trace(self, m, parser, request_store):
         header = parser.header
         request, response = self.trace_request_received, self.trace_response_received
         m.d.comb += [
-            request.valid.eq(parser.accepted & parser.is_request),
+            request.valid.eq(parser.accepted & parser.is_request & ~request_store.overflow),
             request.event.psn.eq(header.psn),
             request.event.pdc.eq(Mux(header.syn, UNKNOWN_PDC, header.dpdcid)),
             request.event.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index[:8])),

@@ -124,11 +124,12 @@ class ModelDevice(SimulatedDevice):
 
     def function_reset(self) -> None:
         self._check_open()
-        old = self._core
+        old, transmitter = self._core, self._transmitter
         core = Core(self.parameters)
         core.now, core.reset_at = old.now, old.now
         core.tracing, core.events = old.tracing, old.events
         self._start(core, self._host.grants)
+        self._transmitter.obey(transmitter)
 
     @property
     def tracing(self) -> bool:
@@ -246,6 +247,10 @@ class ModelDevice(SimulatedDevice):
         if not frame:
             raise DeviceError("a frame has at least one byte, got none")
         self._arrivals.append((cycle, frame))
+
+    def pause_transmission(self, cycle: int, stop: bool) -> None:
+        self._check_open()
+        self._transmitter.pause(cycle, stop)
 
     def take_interrupts(self) -> int:
         self._check_open()

@@ -13,6 +13,8 @@ __all__ = ["Announcement", "FrameReceiver", "FrameTransmitter"]
 
 _FRAMES_RECEIVED = Counter.FRAMES_RECEIVED.value
 _DROPPED_MALFORMED = Counter.DROPPED_MALFORMED.value
+_LONGEST_FRAME = 1000
+"""Cycles: what has begun has left by then."""
 _HEADER_MAXIMUM = ENCAPSULATION_SIZE + PDS_REQUEST.size + SES_REQUEST.size + ATOMIC_EXTENSION.size
 
 
@@ -31,6 +33,8 @@ class FrameTransmitter:
         """Cycle at which the line is free again."""
         self._busy_until = 0
         """Cycle at which all frames queued so far have left."""
+        self._pauses: list[tuple[int, bool]] = []
+        """Since when nothing may begin to leave, and again may; the first may lie long back."""
 
     def send(self, header: FrameHeader, payload: bytes, ready: int, announcement: Announcement) -> int:
         """Queue a frame whose first beat may leave in cycle ``ready``; frames ready together keep their order.
@@ -43,6 +47,27 @@ class FrameTransmitter:
         self._queued += 1
         heapq.heappush(self._waiting, (ready, self._queued, frame, announcement))
         return left
+
+    def pause(self, cycle: int, stop: bool) -> None:
+        """From a cycle on no frame begins, or all may; not earlier than what was said before."""
+        now = self._core.now
+        while len(self._pauses) > 1 and self._pauses[1][0] < now - _LONGEST_FRAME:
+            del self._pauses[0]
+        self._pauses.append((cycle, stop))
+
+    def obey(self, former: "FrameTransmitter") -> None:
+        """What the link partner has said outlives a reset of the NIC."""
+        self._pauses = former._pauses
+
+    def _allowed(self, start: int) -> int | None:
+        """The first cycle from ``start`` on in which a frame may begin; None: as far as is known, none."""
+        stopped = False
+        for cycle, stop in self._pauses:
+            if cycle <= start:
+                stopped = stop
+            elif stopped and not stop:
+                return cycle
+        return None if stopped else start
 
     @property
     def waiting(self) -> bool:
@@ -57,6 +82,11 @@ class FrameTransmitter:
         while waiting:
             ready, _, data, announcement = waiting[0]
             start = ready if ready > self._free else self._free
+            if self._pauses:
+                allowed = self._allowed(start)
+                if allowed is None:
+                    break
+                start = allowed
             end = start - (-len(data) // beat_bytes)
             if end > now:
                 break

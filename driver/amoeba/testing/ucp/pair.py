@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from amoeba_model.impairments import PERFECT, Impairments
+from amoeba_model.switch import Switch
 
 import amoeba.ucp as ucp
 from amoeba.nic.nic import Retransmission
@@ -193,6 +194,7 @@ def open_pair(
     retransmission: Retransmission | None = None,
     patience: float = PATIENCE,
     rtl_options: Mapping[str, Any] | None = None,
+    switch: Switch | None = None,
 ) -> Iterator[Pair]:
     """Two simulated NICs with a worker each; arguments as :func:`amoeba.ucp.open_adapters` has them.
 
@@ -201,6 +203,6 @@ def open_pair(
     if len(kinds) != 2:
         raise ValueError(f"a pair is two NICs, got {kinds}")
     with open_adapters(
-        kinds, impairments=impairments, retransmission=retransmission, rtl_options=rtl_options
+        kinds, impairments=impairments, retransmission=retransmission, rtl_options=rtl_options, switch=switch
     ) as adapters:
         yield Pair(adapters, patience=patience)

@@ -1,0 +1,166 @@
+"""What once stopped a NIC, each as it was found, and what comes of it now.
+
+docs/security.md says who can do what, and which ways are still open. A test's docstring has the figure of the NIC
+that had no answer yet. What is seen better elsewhere stands there: standstills on links that push back in
+test_push_back.py, first psns in driver/test_first_psns.py, releases of slots in hw/test_slot_releases.py.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode, EventKind
+from amoeba_model.registers import ContextControl, Counter
+from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ReturnCode
+from support.lossy_bench import FIRST_PSN, Bench
+from support.messages import Mailbox
+from support.pairs import PAIRS
+from support.raw_driver import Pair
+from support.stranger import Stranger
+
+MakePair = Callable[..., Pair]
+OK = ReturnCode.OK
+KINDS = pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)
+"""Each kind of device with its like."""
+
+
+@KINDS
+def test_row_1_unread_messages_of_one_sender_do_not_keep_another_from_a_posted_receive(make_pair: MakePair) -> None:
+    """They did for ever, with 3,605 NACKs and no error."""
+    box = Mailbox(make_pair(), event_size=8, receive_size=8)
+    for _ in range(box.pair.target.parameters.unexpected):
+        assert box.send() == OK
+    stranger = Stranger(box.pair)
+    box.receive(tag=3)
+    box.pair.run(20)  # until it is posted
+    answer = stranger.ask(
+        bytes(8), opcode=RequestOpcode.TAGGED_SEND, memory_key=3, request_length=8, payload_length=8
+    )
+    assert answer.header.return_code == OK
+    assert box.event()["kind"] == EventKind.RECEIVED
+    assert box.pair.target.counter(Counter.NACKS_SENT) == 0
+
+
+@KINDS
+def test_row_6_a_forged_cumulative_answer_completes_nothing(make_pair: MakePair) -> None:
+    """One completed ten WRITEs of which none had been executed, for who knew PDC and psn alone."""
+    bench = Bench(make_pair(), timeout=100_000)
+    bench.cut_off()
+    bench.post(*(bench.write(number) for number in range(10)))
+    bench.sent(10)
+    job = bench.pair.remote.job_id
+    last = FIRST_PSN + 9
+    for forged in ({"job_id": job ^ 1}, {"message_id": 8}, {"job_id": 0, "message_id": 0}):
+        bench.say(psn=last, cack_psn=last - 1, **forged)
+    assert bench.here(Counter.DROPPED_RESPONSE) == 3
+    assert bench.pair.local.poll() is None
+
+
+@KINDS
+def test_row_6_forged_data_is_not_delivered(make_pair: MakePair) -> None:
+    bench = Bench(make_pair(), timeout=100_000)
+    bench.cut_off()
+    bench.post(bench.add())
+    bench.sent(1)
+    liar = Stranger(bench.pair, mac=bench.pair.target.mac, ip=bench.pair.target.ip)
+    header = liar.header(
+        mac=bench.pair.initiator.mac, ip=bench.pair.initiator.ip, is_request=False, opcode=2, version=0,
+        psn=FIRST_PSN, dpdcid=0, return_code=OK, modified_length=8, message_id=0, job_id=1, payload_length=8,
+        cack_psn=FIRST_PSN - 1,
+    )  # fmt: skip
+    bench.pair.initiator.device.deliver(liar.frame(header, b"forged!!"), 0)  # type: ignore[attr-defined]
+    bench.pair.run(5)
+    assert bench.pair.local.poll() is None
+    assert bench.result[:8] == b"\xee" * 8
+    assert bench.here(Counter.DROPPED_RESPONSE) == 1
+
+
+@KINDS
+@pytest.mark.parametrize("code", [NackCode.INV_DPDCID, 0xFF], ids=lambda code: f"{int(code):#x}")
+def test_row_6_a_nack_that_makes_no_sense_ends_nothing(make_pair: MakePair, code: int) -> None:
+    """Any code failed a PDC, in 100 cycles."""
+    bench = Bench(make_pair(), timeout=100_000)
+    bench.cut_off()
+    bench.post(bench.add())
+    bench.sent(1)
+    bench.say(is_control=True, nack_code=code)
+    assert bench.here(Counter.FAILED_PDCS) == 0
+    assert bench.here(Counter.DROPPED_RESPONSE) == 1
+
+
+ATOMICS = 300
+
+
+def own_write(pair: Pair, flood: Callable[[], None]) -> int:
+    """Cycles that the target's own WRITE of 8 bytes takes, while the ``flood`` goes on: a part of it every step."""
+    local = pair.initiator.buffer(4096)
+    pair.initiator.key(0x77, local.address, 4096)
+    fields = {
+        "opcode": DescriptorOpcode.WRITE, "flags": DescriptorFlags.COMPLETION | DescriptorFlags.INLINE, "length": 8,
+        "local": 5, "remote_address": local.address, "remote_key": 0x77,
+    }  # fmt: skip
+    pair.remote.execute(**fields)  # opens the PDC
+    for _ in range(20):
+        flood()
+        pair.network.step()
+    begin = pair.network.now
+    pair.remote.post(**fields)
+    for _ in range(400):
+        flood()
+        pair.network.step()
+        if pair.remote.poll() is not None:
+            return pair.network.now - begin
+    raise AssertionError("no completion in 40,000 cycles")
+
+
+@KINDS
+def test_row_8_what_others_ask_of_a_nic_does_not_hold_up_what_it_asks(make_pair: MakePair) -> None:
+    """300 tagged atomics that match none of 64 receives, and its own WRITE took 19,746 cycles instead of 996.
+
+    Answers came through the store of requests then: what a target has to do held up what it had done.
+    """
+    pair = make_pair()
+    quiet = own_write(pair, lambda: None)
+    pair = make_pair()
+    box = Mailbox(pair, event_size=8, receive_size=8)
+    pair.target.peer(0, pair.local, initial_psn=0x2000)
+    for _ in range(60):
+        box.receive(tag=9)
+    pair.run(50)
+    stranger = Stranger(pair)
+    left = ATOMICS
+
+    def flood() -> None:
+        nonlocal left
+        for _ in range(min(left, 10)):  # one every ten cycles: the target takes 71
+            left -= 1
+            header = stranger.header(
+                opcode=RequestOpcode.TSEND_ATOMIC, memory_key=3, request_length=8, payload_length=8,
+                atomic_opcode=AtomicOpcode.SUM, atomic_datatype=AtomicDatatype.UINT64,
+            )  # fmt: skip
+            stranger.psn += 1
+            stranger.device.deliver(stranger.frame(header, bytes(8)), 0)
+
+    assert own_write(pair, flood) <= 1.5 * quiet + 100
+
+
+@KINDS
+def test_row_18_an_answer_to_an_earlier_life_of_a_context_is_not_given_to_a_later_one(make_pair: MakePair) -> None:
+    """Generations had four bits: the sixteenth restart took it for its own."""
+    pair = make_pair()
+    region = pair.memory(4096, fill=0xA5)
+    result = pair.initiator.buffer(64, fill=0xEE)
+    pair.local.post(
+        opcode=DescriptorOpcode.READ, length=8, result=result.address, remote_address=region.address,
+        remote_key=Pair.KEY,
+    )  # fmt: skip
+    while pair.initiator.counter(Counter.REQUESTS_SENT) == 0:
+        pair.network.step()
+    pair.network.pause(pair.target.device)  # type: ignore[arg-type]
+    for _ in range(15):
+        pair.initiator.set("contexts", 0, control=0)
+        pair.initiator.set("contexts", 0, control=ContextControl.ENABLE)
+    anew = pair.initiator.context()
+    pair.network.resume(pair.target.device)  # type: ignore[arg-type]
+    pair.run(100)
+    assert anew.poll() is None
+    assert result[:] == b"\xee" * 64
