@@ -1,13 +1,14 @@
 """Frames that no NIC would send: any fields, any damage, and yet the right checksums where a test wants them."""
 
 import random
-import zlib
 from dataclasses import dataclass, field, replace
 
+import google_crc32c
 from amoeba_model.layout import LayoutError
 from amoeba_model.wire.codec import FrameHeader, encode
 from amoeba_model.wire.uet import (
     CRC_SIZE,
+    CRC_START,
     ENCAPSULATION_SIZE,
     ETHERNET,
     IPV4,
@@ -38,7 +39,7 @@ def seal(frame: bytes, source: int) -> bytes:
     sealed[_CHECKSUM : _CHECKSUM + 2] = (0xFFFF - total).to_bytes(2, "big")
     end = ETHERNET.size + int.from_bytes(sealed[_TOTAL_LENGTH : _TOTAL_LENGTH + 2], "big") - CRC_SIZE
     if ENCAPSULATION_SIZE <= end <= len(sealed) - CRC_SIZE:
-        crc = zlib.crc32(sealed[ENCAPSULATION_SIZE:end])
+        crc = google_crc32c.value(bytes(sealed[CRC_START:end]))
         sealed[end : end + CRC_SIZE] = crc.to_bytes(CRC_SIZE, "little")
     return bytes(sealed)
 
