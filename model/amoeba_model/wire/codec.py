@@ -375,11 +375,12 @@ def _encode_close(header: FrameHeader) -> bytes:
 
 
 def _numbers(header: FrameHeader) -> tuple[int, int]:
-    """``spdcid`` and ``dpdcid`` as they travel."""
+    """``spdcid`` and ``dpdcid`` as they travel; with SYN, which requests may have, the latter is no PDC."""
     spdcid, dpdcid = header.spdcid, header.dpdcid
     if (spdcid | dpdcid) >> 16:
         raise LayoutError(f"spdcid and dpdcid hold 16 bits, which {spdcid:#x} and {dpdcid:#x} do not fit")
-    return (spdcid + FIRST_PDC) & 0xFFFF, dpdcid if header.syn else (dpdcid + FIRST_PDC) & 0xFFFF
+    opens = header.is_request and header.syn
+    return (spdcid + FIRST_PDC) & 0xFFFF, dpdcid if opens else (dpdcid + FIRST_PDC) & 0xFFFF
 
 
 @functools.lru_cache(_FLOWS)
