@@ -236,13 +236,13 @@ async def answers_without_a_return_code_mean_what_they_can(dut):
     read = to_peer(DescriptorOpcode.READ, length=8, peer=0, result=RESULTS, context=2)
     environment.post(0, 0, [write(0), write(1), read, to_peer(DescriptorOpcode.CLOSE, context=3)])
     await frames(environment, 3)
-    default = {"opcode": ResponseOpcode.DEFAULT, "return_code": ReturnCode.NULL, "job_id": 0}
+    default = {"opcode": ResponseOpcode.DEFAULT, "job_id": 0}
     lies = [(1, {"opcode": ResponseOpcode.NONE}), (1, default | {"message_id": 0})]
     asked = [environment.frames[number][0] for number in range(3)]
     for number, lie in lies:
-        environment.respond(asked[number], OK, b"", cack_psn=asked[number]["psn"], **lie)
-    environment.respond(asked[1], OK, b"", cack_psn=asked[1]["psn"], **default)
-    environment.respond(asked[2], OK, b"", cack_psn=asked[2]["psn"], **default)
+        environment.respond(asked[number], ReturnCode.NULL, b"", cack_psn=asked[number]["psn"], **lie)
+    for header in asked[1:]:
+        environment.respond(header, ReturnCode.NULL, b"", cack_psn=header["psn"], **default)
     await frames(environment, 4)
     close, _ = environment.frames[3]
     for opcode in (ResponseOpcode.RESPONSE, ResponseOpcode.DEFAULT):
