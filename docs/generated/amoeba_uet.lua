@@ -9,9 +9,11 @@ local PDS_ROD_REQ = 3
 local PDS_ACK = 7
 local PDS_NACK = 10
 local PDS_CONTROL = 11
+local NEXT_NONE = 0
 local NEXT_REQUEST_STD = 3
 local NEXT_RESPONSE = 4
 local NEXT_RESPONSE_DATA = 5
+local RESPONSE_DEFAULT = 0
 local atomic_requests = { [3] = true, [4] = true, [13] = true, [14] = true, [48] = true }
 
 local enums = {
@@ -566,7 +568,11 @@ local function dissect_response(tree, tvb, offset, header)
   if values == nil then
     return nil
   end
-  return name_of(enums.ReturnCode, values.return_code), offset
+  local text = name_of(enums.ReturnCode, values.return_code)
+  if values.opcode == RESPONSE_DEFAULT then
+    text = "by default"
+  end
+  return text, offset
 end
 
 -- The packet that a PDS header speaks about.
@@ -606,6 +612,8 @@ function uet.dissector(tvb, pinfo, tree)
     text, offset = dissect_response(root, tvb, offset, headers.ses_response)
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE_DATA then
     text, offset = dissect_response(root, tvb, offset, headers.ses_response_data)
+  elseif kind == PDS_ACK and next_header == NEXT_NONE then
+    text = "without a response"
   elseif kind == PDS_NACK then
     text = name_of(enums.NackCode, values.nack_code)
   elseif kind == PDS_CONTROL then

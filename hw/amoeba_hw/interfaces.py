@@ -77,11 +77,12 @@ FRAME_HEADER = data.StructLayout(
         # PDS
         "psn": 32,  # of the packet; of an ACK: the packet answered; of a NACK: nack_psn
         "clear_psn_offset": 16,
-        "spdcid": 16,
+        # Entries of tables, one less than the numbers on the wire.
+        "spdcid": 16,  # NO_PDC of a NACK about none
         "dpdcid": 16,  # with syn: psn - first psn
         "syn": 1,
         # SES
-        "opcode": 6,  # request or response opcode
+        "opcode": 6,  # request or response opcode; NONE of an ACK without a response
         "version": 2,
         "flags": 6,  # SesFlags
         "message_id": 16,

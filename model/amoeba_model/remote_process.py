@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
+from amoeba_model.wire.codec import NO_PDC, DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import ENCAPSULATION_SIZE, NackCode, PdsType
 
 __all__ = ["RemoteProcess"]
@@ -66,6 +66,7 @@ def _refusal(frame: bytes) -> bytes:
         is_control=True,
         nack_code=NackCode.CLOSING_IN_ERR.value,
         psn=request.psn,
+        spdcid=NO_PDC,
         dpdcid=request.spdcid,
     )
     own_mac, own_ip = (int.from_bytes(part, "big") for part in (frame[:6], frame[_IP_DESTINATION]))

@@ -35,9 +35,9 @@ class Stage(enum.IntEnum):
     """First beat of the request or CLOSE_COMMAND leaves; context = the low 8 bits of ``initiator``."""
     REQUEST_RECEIVED = 4
     """Request frame complete, headers and CRC right; its PDC has not been looked up yet, and may drop it:
-    pdc = 0xFFFF with SYN, else the frame's dpdcid; a CLOSE_COMMAND has no context."""
+    pdc = 0xFFFF with SYN, else the PDC that dpdcid names; a CLOSE_COMMAND has no context."""
     REQUEST_CHECKED = 5
-    """Sequence, key, bounds and rights checked; status = return code."""
+    """Sequence, key, bounds and rights checked; status = return code, NULL of a CLOSE_COMMAND."""
     LINE_READ = 6
     """Line fetch issued to host memory; psn = low 32 bits of the line address."""
     EXECUTED = 7
@@ -46,10 +46,11 @@ class Stage(enum.IntEnum):
     """Line written back to host memory, with the changes of one or more requests; pdc = 0; psn = low 32 bits of
     the line address."""
     RESPONSE_SENT = 9
-    """First beat of the acknowledge frame or NACK leaves; no context; status = return code, 0 of a NACK."""
+    """First beat of the acknowledge frame or NACK leaves; no context; pdc = 0xFFFF of a NACK about none; status =
+    return code, 0 of a NACK and of the answer to a CLOSE_COMMAND."""
     RESPONSE_RECEIVED = 10
     """Acknowledge frame or NACK complete, headers and CRC right, whether or not it was expected; no context; pdc =
-    the frame's dpdcid; status = return code, 0 of a NACK."""
+    the one that dpdcid names; status = return code, 0 of a NACK."""
     RESULT_WRITTEN = 11
     """Last beat of fetched or read data handed to the host bus."""
     COMPLETION_WRITTEN = 12

@@ -11,8 +11,10 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["write_base", "write_job"]
+__all__ = ["PACKAGES", "write_base", "write_job"]
 
+PACKAGES = ("google-crc32c", "numpy", "rich", "typer")
+"""What the project depends on."""
 _ROOT = Path(__file__).resolve().parents[2]
 _MODULES = ("irqbypass", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci")
 _LEFT_OUT = {
@@ -133,7 +135,7 @@ def write_base(path: Path, busybox: Path, modules: Path) -> None:
         archive.add(f"modules/{module}.ko", lzma.decompress(content) if packed.suffix == ".xz" else content)
     python, library = _python()
     sources = [python, *_files(library)]
-    for distribution in _distributions("numpy", "rich", "typer").values():
+    for distribution in _distributions(*PACKAGES).values():
         for file in distribution.files or ():
             located = Path(str(distribution.locate_file(file)))
             lexer = "lexers" in located.parts and located.stem.split(".")[0] not in _NEEDED_LEXERS
@@ -156,7 +158,7 @@ def write_job(path: Path, command: str, files: dict[str, bytes]) -> None:
     for package in ("model", "driver"):
         for file in _files(_ROOT / package):
             archive.copy(file, f"src/{file.relative_to(_ROOT)}")
-    packages = {str(Path(str(one.locate_file("")))) for one in _distributions("numpy", "rich", "typer").values()}
+    packages = {str(Path(str(one.locate_file("")))) for one in _distributions(*PACKAGES).values()}
     places = ["/src/model", "/src/driver", *sorted(packages)]
     archive.add("init", _INIT.format(modules=" ".join(_MODULES), path=":".join(places)).encode(), executable=True)
     python, _ = _python()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from initramfs import write_base, write_job
+from initramfs import PACKAGES, write_base, write_job
 from packages import OutOfReachError, Tools, find_tools
 
 __all__ = ["ADDRESSES", "Guest", "OutOfReachError", "endpoints", "run_guest"]
@@ -95,7 +95,7 @@ def _base(tools: Tools) -> Path:
     versions = [
         sys.version,
         str(tools.modules),
-        *(importlib.metadata.version(one) for one in ("numpy", "rich", "typer")),
+        *(importlib.metadata.version(one) for one in PACKAGES),
     ]
     recipe = (Path(__file__).with_name("initramfs.py").read_bytes(), repr(versions).encode(), sys.prefix.encode())
     path = _FOLDER / f"base-{hashlib.sha256(b''.join(recipe)).hexdigest()[:16]}.cpio"

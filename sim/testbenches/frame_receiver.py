@@ -5,11 +5,11 @@ Parameters: ``width``, ``payload``.
 
 import random
 import struct
-import zlib
 from collections import Counter
 from itertools import pairwise
 
 import cocotb
+import google_crc32c
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT, packet_beat
 from amoeba_model.registers import Counter as NicCounter
 from amoeba_model.wire.codec import Drop, decode
@@ -152,7 +152,7 @@ def wrong_transports():
 
     request = transport_bytes(random_request(b""), b"")
     atomic = transport_bytes(random_request(b"") | {"opcode": 4}, b"")
-    answer = transport_bytes(random_response(b""), b"")
+    answer, alone = (transport_bytes(random_response(b"") | {"opcode": opcode}, b"") for opcode in (1, 3))
     data = transport_bytes(random_response(bytes(20)), bytes(20))
     nack, close = transport_bytes(random_nack(), b""), transport_bytes(random_close(), b"")
 
@@ -173,12 +173,17 @@ def wrong_transports():
         **{f"CLOSE of {n} bytes": wrapped(close[:n]) for n in (2, 12, 15)},
         **{f"NACK with {n} bytes more": wrapped(nack + bytes(n)) for n in (1, 8, 40)},
         **{f"CLOSE with {n} bytes more": wrapped(close + bytes(n)) for n in (1, 8, 40)},
-        "CLOSE of a PDC that is not ROD": wrapped(prologue(close, 11, 4, 0x1C)),
+        **{f"ACK of {n} bytes": wrapped(alone[:n]) for n in (2, 11)},
+        **{f"ACK with {n} bytes more": wrapped(alone + bytes(n)) for n in (1, 4, 40)},
+        **{
+            f"{name} of PDC 0": wrapped(transport[:8] + b"\0\0" + transport[10:])
+            for name, transport in (("request", request), ("CLOSE", close), ("answer", answer), ("ACK", alone))
+        },
         "answer with a payload": wrapped(answer + b"x"),
         "data with more than it says": wrapped(data + b"x"),
         "answer's list": wrapped(answer[:12] + bytes([answer[12] | 0x40]) + answer[13:]),
         "answer's version": wrapped(answer[:13] + bytes([answer[13] | 0x80]) + answer[14:]),
-        "answer's opcode": wrapped(answer[:12] + b"\0" + answer[13:]),
+        **{f"answer's opcode {n}": wrapped(answer[:12] + bytes([n]) + answer[13:]) for n in (2, 3, 63)},
         "data's opcode": wrapped(data[:12] + b"\1" + data[13:]),
     }
 
@@ -291,7 +296,7 @@ async def any_bytes_are_judged_as_the_model_judges_them(dut):
         end = 14 + int.from_bytes(data[16:18], "big")
         if random.random() < 0.6 and 46 <= end <= len(data):
             # Repair what would hide the rest.
-            data[end - 4 : end] = struct.pack("<I", zlib.crc32(data[42 : end - 4]))
+            data[end - 4 : end] = struct.pack("<I", google_crc32c.value(bytes(data[26 : end - 4])))
         data = bytes(data) or b"\0"
         assert len(data) <= LIMIT
         bench.send(data)

@@ -93,7 +93,7 @@ def random_payload():
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(pace=list(PACES), sink_pace=list(PACES))
-async def every_frame_is_what_scapy_and_zlib_make(dut, pace, sink_pace):
+async def every_frame_is_what_scapy_and_hand_typed_bytes_make(dut, pace, sink_pace):
     bench = Bench(dut, PACES[pace], PACES[sink_pace])
     await start(dut)
     expected = {"request": [], "response": []}

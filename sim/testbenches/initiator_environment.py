@@ -335,7 +335,7 @@ def response(header, return_code, content):
         "spdcid": header["spdcid"] + TARGET_PDC,
         "cack_psn": cleared(header),
         "dpdcid": header["spdcid"],
-        "opcode": ResponseOpcode.WITH_DATA if content else ResponseOpcode.RESPONSE,
+        "opcode": ResponseOpcode.NONE if header["is_control"] else 1 + bool(content),
         "message_id": 0 if header["is_control"] else header["message_id"],
         "job_id": 0 if header["is_control"] else header["job_id"],
         "return_code": return_code,

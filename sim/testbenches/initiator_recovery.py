@@ -3,7 +3,7 @@
 import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.wire.nacks import FATAL_NACKS
-from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode
+from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
 from initiator_programs import check_outcomes, model_frames, per_pdc, run_random_programs
 from initiator_setup import OK, OPERANDS, PARAMETERS, REFUSED, RESULTS, as_it_comes, peer, started, to_peer, well
@@ -218,7 +218,7 @@ async def nacks_whose_code_says_nothing_here_are_dropped(dut):
     environment = await silent(dut)
     environment.post(0, 0, [write(0)])
     await frames(environment, 1)
-    codes = (0, 0x77, NackCode.TRIMMED, NackCode.NEW_START_PSN)
+    codes = (0, 0x77, NackCode.TRIMMED, NackCode.NEW_START_PSN, NackCode.RCVD_SES_PROCG)
     for code in codes:
         refuse(environment, 0, code)
     await ClockCycles(dut.clk, 200)
@@ -230,7 +230,33 @@ async def nacks_whose_code_says_nothing_here_are_dropped(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(lost=[False, True])
+async def answers_without_a_return_code_mean_what_they_can(dut):
+    """A DEFAULT response is OK without data, and has no job; an ACK alone answers a CLOSE, and nothing else does."""
+    environment = await silent(dut)
+    read = to_peer(DescriptorOpcode.READ, length=8, peer=0, result=RESULTS, context=2)
+    environment.post(0, 0, [write(0), write(1), read, to_peer(DescriptorOpcode.CLOSE, context=3)])
+    await frames(environment, 3)
+    default = {"opcode": ResponseOpcode.DEFAULT, "job_id": 0}
+    lies = [(1, {"opcode": ResponseOpcode.NONE}), (1, default | {"message_id": 0})]
+    asked = [environment.frames[number][0] for number in range(3)]
+    for number, lie in lies:
+        environment.respond(asked[number], ReturnCode.NULL, b"", cack_psn=asked[number]["psn"], **lie)
+    for header in asked[1:]:
+        environment.respond(header, ReturnCode.NULL, b"", cack_psn=header["psn"], **default)
+    await frames(environment, 4)
+    close, _ = environment.frames[3]
+    for opcode in (ResponseOpcode.RESPONSE, ResponseOpcode.DEFAULT):
+        environment.respond(close, OK, b"", opcode=opcode, message_id=0, job_id=0)
+    await ClockCycles(dut.clk, 100)
+    assert environment.counts["count_dropped_response"] == len(lies) + 2
+    # The reference provider's cack_psn does not count the CLOSE.
+    environment.respond(close, ReturnCode.NULL, b"", cack_psn=close["psn"] - 1)
+    await environment.completed(4)
+    assert statuses(environment) == [(0, OK), (1, OK), (2, ReturnCode.UNCOR), (3, OK)]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(lost=[None, NackCode.INV_DPDCID, NackCode.CLOSING])
 async def a_close_waits_for_all_before_it_and_the_next_packet_opens_anew(dut, lost):
     environment = await silent(dut)
     environment.post(0, 0, [write(0), to_peer(DescriptorOpcode.CLOSE, context=1), write(2)])
@@ -243,7 +269,7 @@ async def a_close_waits_for_all_before_it_and_the_next_packet_opens_anew(dut, lo
     assert [header["is_control"] for header, _ in environment.frames] == [0, 1]
     assert not environment.frames[1][0]["syn"]
     if lost:
-        refuse(environment, 1, NackCode.INV_DPDCID)
+        refuse(environment, 1, lost)
     else:
         acknowledge(environment, 1)
     await frames(environment, 3)

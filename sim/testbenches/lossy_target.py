@@ -11,6 +11,9 @@ from initiator_environment import TARGET_PDC, cleared
 
 PSN_MASK = 0xFFFF_FFFF
 
+CLOSED = (ReturnCode.NULL, b"")
+"""The answer to a CLOSE: there is no response."""
+
 
 def is_before(psn, other):
     return (psn - other) & PSN_MASK >= 1 << 31
@@ -104,7 +107,7 @@ class LossyTarget:
         pdc.refused = False
         pdc.is_open = not header["is_control"]
         self.executed.append(({**header, "retx": 0}, payload))
-        pdc.answers[header["psn"]] = (ReturnCode.OK, b"") if header["is_control"] else self._answer(header, payload)
+        pdc.answers[header["psn"]] = CLOSED if header["is_control"] else self._answer(header, payload)
         self._respond(header, pdc, again=False)
 
     def _respond(self, header, pdc, again):
@@ -124,4 +127,4 @@ class LossyTarget:
 
 def perfect(answer):
     """The same answers for the model's initiator, which asks also for those of CLOSE."""
-    return lambda header, payload: (ReturnCode.OK, b"") if header["is_control"] else answer(header, payload)
+    return lambda header, payload: CLOSED if header["is_control"] else answer(header, payload)

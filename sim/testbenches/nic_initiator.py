@@ -37,6 +37,7 @@ from nic_setup import (
     WRITE,
     Remote,
     remote_fields,
+    swap_values,
 )
 
 D_SEND, D_TAGGED_SEND, D_RENDEZVOUS, D_TAGGED_RENDEZVOUS, D_TAGGED_ATOMIC, D_TAGGED_FETCH = range(7, 13)
@@ -126,10 +127,10 @@ async def descriptors_become_frames_and_answers_completions(dut, pace):
         operands, compares = (bench.memory[start : start + length] for start in (source, compare))
         await post(D_COMPARE, length=length, **swaps)
         if length == 8:
-            opcode, payload = FETCHING_ATOMIC, compares + bytes(8) + operands + bytes(8)
+            opcode, payload, size = FETCHING_ATOMIC, swap_values(compares, operands), 32
         else:
-            opcode, payload = COMPARE_ATOMIC, operands + compares
-        request = await remote.expect(opcode, payload, **remote_fields(length), **wire_swaps)
+            opcode, payload, size = COMPARE_ATOMIC, operands + compares, length
+        request = await remote.expect(opcode, payload, **remote_fields(size), **wire_swaps)
         data = random.randbytes(length)
         remote.answer(request, data=data)
         receives(data)

@@ -91,12 +91,17 @@ def random_execution(stranger, shadow):
         answer = old
         atomic["atomic_opcode"] = CSWAP
         if kind == "compare":
-            payload = compares + bytes(8) + operands + bytes(8)
+            payload = swap_values(compares, operands)
         else:
             opcode, payload = COMPARE_ATOMIC, operands + compares
     shadow[at : at + length] = new
-    fields = {"request_length": length, "buffer_offset": REGION.start + at, **atomic}
+    fields = {"request_length": 32 if kind == "compare" else length, "buffer_offset": REGION.start + at, **atomic}
     return stranger.request(opcode, **fields), payload, answer
+
+
+def swap_values(compare, swap):
+    """UET's compare-and-swap extension: two big-endian numbers of 128 bits."""
+    return b"".join(int.from_bytes(value, "little").to_bytes(16, "big") for value in (compare, swap))
 
 
 class Remote:

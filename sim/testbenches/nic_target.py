@@ -38,6 +38,7 @@ DATAGRAM_SEND = 7
 FLOAT = 0xA
 """An atomic datatype of the wire."""
 ROD_OOO, INV_DPDCID = 0xD, 0xE
+NO_PDC = 0xFFFF
 """NACK codes."""
 RECEIVE = 1
 TAGGED, RELEASED, IN_SLOT = 1, 4, 8
@@ -114,7 +115,7 @@ def refusals():
         "half an element": (0x11, ATOMIC, bytes(12), {"request_length": 12}),
         "no element": (0x11, ATOMIC, b"", {"request_length": 0}),
         "a missing operand": (0x11, FETCHING_ATOMIC, eight, {"request_length": 16}),
-        "a compare without values": (0x11, FETCHING_ATOMIC, bytes(16), {"atomic_opcode": CSWAP}),
+        "a compare without values": (0x18, FETCHING_ATOMIC, bytes(16), {"atomic_opcode": CSWAP}),
         "another key": (0x1C, WRITE, eight, {"memory_key": KEY ^ 1 << 63}),
         "a key of another domain": (0x17, WRITE, eight, {"memory_key": 0x2001}),
         "a write to what is read-only": (0x17, WRITE, eight, {"memory_key": 0x2002}),
@@ -227,10 +228,10 @@ def hostile_frames(bench, stranger):
         ),
         refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, dpdcid=psn + 1 - stranger.first_psn),
         refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, **known),
-        refused("dropped_pdc", INV_DPDCID, psn, 0, syn=0, dpdcid=3),
-        refused("dropped_pdc", INV_DPDCID, psn, 0, syn=0, dpdcid=0xFFFF),
-        refused("dropped_pdc", INV_DPDCID, psn, 0, **known, ip=stranger.ip ^ 1),
-        refused("dropped_pdc", ROD_OOO, psn - 5, 0, spdcid=1, dpdcid=5),
+        refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=3),
+        refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=0xFFFF),
+        refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, **known, ip=stranger.ip ^ 1),
+        refused("dropped_pdc", ROD_OOO, psn - 5, NO_PDC, spdcid=1, dpdcid=5),
         *vanishing("dropped_response", stranger_answer(stranger, 0), stranger_answer(stranger, 0xFFFF)),
     ]
 

@@ -34,7 +34,7 @@ def random_job():
     }
     whole = {
         PayloadKind.OPERANDS: operands,
-        PayloadKind.SWAP_PAIR: compares.ljust(16, b"\0") + operands.ljust(16, b"\0"),
+        PayloadKind.SWAP_PAIR: (operands.ljust(16, b"\0") + compares.ljust(16, b"\0"))[::-1],
         PayloadKind.VECTORS: operands + compares,
     }[kind]
     has_compares = kind is not PayloadKind.OPERANDS

@@ -331,7 +331,8 @@ async def a_message_that_opens_its_pdc_is_asked_about_only_when_it_has_one(dut):
     bench.set_rooms(events=["open"] * CONTEXTS, slots=["blocked"] * CONTEXTS)
     for number in range(PDCS + 1):
         verdict = bench.send(packet((7, number), 5, 5, opcode=5, memory_key=number & 1))
-        assert verdict.nack == ((4, 5, 0) if number == PDCS else None if number & 1 else (NO_RESOURCE, 5, number))
+        expected = None if number & 1 else (NO_RESOURCE, 5, number)
+        assert verdict.nack == ((4, 5, 0xFFFF) if number == PDCS else expected)
     await bench.settle()
     assert len(bench.questions) == PDCS
     bench.check()
@@ -344,7 +345,7 @@ async def free_pdcs_are_opened_in_order_then_closed_ones_in_the_order_of_closing
     senders = [(7, number) for number in range(PDCS)]
     opened = [bench.send(packet(sender, 5, 5)).pdc for sender in senders]
     assert opened == list(range(PDCS))
-    assert bench.send(packet((8, 0), 0, 0)).nack == (4, 0, 0)
+    assert bench.send(packet((8, 0), 0, 0)).nack == (4, 0, 0xFFFF)
     order = random.sample(range(PDCS), PDCS)
     for number in order:
         bench.send(packet(senders[number], 6, pdc=number, is_control=1))
@@ -356,7 +357,7 @@ async def free_pdcs_are_opened_in_order_then_closed_ones_in_the_order_of_closing
     bench.send(packet(senders[order[1]], 8, 7, is_control=1))
     taken = [bench.send(packet((9, number), 0, 0)).pdc for number in range(PDCS)]
     assert taken == [order[0], *order[2:], order[1]]
-    assert bench.send(packet((10, 0), 0, 0)).nack == (4, 0, 0)
+    assert bench.send(packet((10, 0), 0, 0)).nack == (4, 0, 0xFFFF)
     await bench.settle()
     bench.check()
 

@@ -263,7 +263,7 @@ def cut_requests(parameters, memory, number, index, fields):
         refused = None in parts
         payload = b"" if refused else b"".join(parts)
         if pair and not refused:
-            payload = parts[1].ljust(16, b"\0") + parts[0].ljust(16, b"\0")
+            payload = (parts[0].ljust(16, b"\0") + parts[1].ljust(16, b"\0"))[::-1]
         packets.append(
             (
                 {

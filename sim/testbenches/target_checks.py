@@ -47,7 +47,9 @@ REFUSALS = {
     "version before all else": (request(version=1, opcode=NO_OP, resource_index=99), 0x18),
     "no-op": (request(opcode=NO_OP, resource_index=99), 1),
     "no-op with a payload": (request(opcode=NO_OP, payload=70), 1),
-    "initiator's error": (request(flags=WHOLE | INITIATOR_ERROR, job_id=0), 1),
+    "initiator's error": (request(flags=WHOLE | INITIATOR_ERROR, job_id=0), 0x23),
+    "initiator's error before no-op": (request(opcode=NO_OP, flags=WHOLE | INITIATOR_ERROR), 0x23),
+    "version before the initiator's error": (request(flags=WHOLE | INITIATOR_ERROR, version=1), 0x18),
     "context that does not exist": (request(resource_index=CONTEXTS), 0x19),
     "context that is not enabled": (request(resource_index=1), 0x19),
     "job": (request(job_id=JOB + 1, pid_on_fep=0), 0x1B),
@@ -88,15 +90,19 @@ REFUSALS = {
     ),
     "CSWAP of two elements": (
         request(opcode=FETCHING, length=16, payload=32, atomic_opcode=CSWAP, atomic_datatype=UINT64),
-        0x11,
+        0x18,
+    ),
+    "CSWAP as long as its element": (
+        request(opcode=FETCHING, length=8, payload=32, atomic_opcode=CSWAP, atomic_datatype=UINT64),
+        0x18,
     ),
     "CSWAP of 32 bytes in the extension": (
         request(opcode=FETCHING, length=32, atomic_opcode=CSWAP, atomic_datatype=LONG_DOUBLE_COMPLEX),
         0x11,
     ),
     "CSWAP without its values": (
-        request(opcode=FETCHING, payload=16, atomic_opcode=CSWAP, atomic_datatype=UINT64),
-        0x11,
+        request(opcode=FETCHING, length=32, payload=16, atomic_opcode=CSWAP, atomic_datatype=UINT64),
+        0x18,
     ),
     "vendor compare with half its bytes": (
         request(opcode=VENDOR, length=16, atomic_opcode=CSWAP, atomic_datatype=UINT64),
@@ -135,7 +141,7 @@ REFUSALS = {
     "tagged atomic for a context without slots": (atomic(TSEND_ATOMIC, **NO_SLOTS), 3),
     "size before slots": (request(SEND, payload=7, **NO_SLOTS), 7),
     "job before slots": (request(SEND, **NO_SLOTS, job_id=0), 0x1B),
-    "send with the initiator's error": (request(SEND, flags=WHOLE | INITIATOR_ERROR), 1),
+    "send with the initiator's error": (request(SEND, flags=WHOLE | INITIATOR_ERROR), 0x23),
     "send in two packets": (request(SEND, flags=1), 0x18),
     "unknown key": (request(memory_key=99), 0x1C),
     "key with other high bits": (request(memory_key=100 | 1 << 40 | 1 << 56), 0x1C),
@@ -231,10 +237,11 @@ async def operands_and_compare_values_are_cut_out_of_the_payload(dut):
     await bench.sources["key_stores"].sent()
     sender = Initiator(bench)
     compare_16, swap_16 = bytes(range(16)), bytes(range(100, 116))
-    header, _ = request(FETCHING, 8, 32, atomic_opcode=CSWAP, atomic_datatype=UINT64)
+    header, _ = request(FETCHING, 32, 32, atomic_opcode=CSWAP, atomic_datatype=UINT64)
     bench.send(header | sender.numbered(sender.next), compare_16 + swap_16)
     sender.next += 1
-    expected = [(swap_16[:8], compare_16[:8])]
+    # Big-endian numbers of 128 bits: the lowest byte stands last.
+    expected = [(swap_16[:7:-1], compare_16[:7:-1])]
     for length in (*range(1, 2 * WIDTH // 8 + 2), PAYLOAD // 2):
         _, payload = sender.send(VENDOR, length, 2 * length, atomic_opcode=CSWAP, atomic_datatype=UINT8)
         expected.append((payload[:length], payload[length:]))

@@ -415,7 +415,7 @@ async def refused_messages_give_back_room_and_slot(dut):
             await bench.settle(20)
     assert bench.counts["nacks_sent"] == bench.counts["events"] == 0
     assert Counter(answer["return_code"] for answer in bench.responses) == dict.fromkeys(
-        (0x1B, 7, OK, 0x18, NO_MATCH, 0xF), 2 * SLOT_COUNT
+        (0x1B, 7, 0x23, 0x18, NO_MATCH, 0xF), 2 * SLOT_COUNT
     )
     for _ in range(SLOT_COUNT):
         sender.send(SEND)

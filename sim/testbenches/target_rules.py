@@ -9,6 +9,7 @@ from typing import NamedTuple
 __all__ = ["HEADER_DATA", "MESSAGES", "Pdc", "Sequence", "Verdict", "signed"]
 
 NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0xD, 0xE
+NO_PDC = 0xFFFF
 HEADER_DATA = 4
 MESSAGES = {5, 6, 9, 0xA, 0xD, 0xE}
 """SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH_ATOMIC."""
@@ -61,12 +62,12 @@ class Sequence:
                 if number is not None and 0 < (self.table[number].expected - start) & 0xFFFF_FFFF <= 1 << 16:
                     return Verdict("duplicate", number)
                 if h["dpdcid"]:
-                    return Verdict("dropped_pdc", None, (ROD_OOO, start, 0))
+                    return Verdict("dropped_pdc", None, (ROD_OOO, start, NO_PDC))
                 number = self._open(number, sender, psn)
                 if number is None:
-                    return Verdict("dropped_pdc", None, (NO_PDC_AVAIL, psn, 0))
+                    return Verdict("dropped_pdc", None, (NO_PDC_AVAIL, psn, NO_PDC))
         elif number is None or h["dpdcid"] != number:
-            return Verdict("dropped_pdc", None, (INV_DPDCID, psn, 0))
+            return Verdict("dropped_pdc", None, (INV_DPDCID, psn, NO_PDC))
         pdc = self.table[number]
         ahead = signed(psn - pdc.expected)
         if ahead < 0:

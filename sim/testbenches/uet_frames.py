@@ -5,8 +5,8 @@ A frame is described by a dictionary with the fields of FRAME_HEADER, and its pa
 
 import random
 import struct
-import zlib
 
+import google_crc32c
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -48,26 +48,29 @@ def _ip(number):
 def transport_bytes(header, payload):
     """PDS, SES and payload of a frame, without CRC; fields that are not given are zero."""
     h = {**_NOTHING, **header}
+    # PDC 0 is nobody's.
+    spdcid, dpdcid = (h["spdcid"] + 1) % (1 << 16), (h["dpdcid"] + 1 - h["syn"]) % (1 << 16)
     retx = 0x10 if h["retx"] else 0
     flags = (0x0C if h["syn"] else 0x08) | retx
     if h["is_control"] and h["is_request"]:
-        prologue = 11 << 11 | 4 << 7 | 0x20 | flags
-        offset = h["clear_psn_offset"] - (h["clear_psn_offset"] >> 15 << 16)
-        return struct.pack(">HHIHHi", prologue, 0, h["psn"], h["spdcid"], h["dpdcid"], offset)
+        prologue = 11 << 11 | 4 << 7 | flags
+        return struct.pack(">HHIHHI", prologue, 0, h["psn"], spdcid, dpdcid, 0)
     if h["is_control"]:
-        return struct.pack(">HBBIHHI", 10 << 11 | retx, h["nack_code"], 0, h["psn"], h["spdcid"], h["dpdcid"], 0)
+        return struct.pack(">HBBIHHI", 10 << 11 | retx, h["nack_code"], 0, h["psn"], spdcid, dpdcid, 0)
     if not h["is_request"]:
         with_data = h["opcode"] == 2
-        prologue = 7 << 11 | (5 if with_data else 4) << 7 | retx
+        prologue = 7 << 11 | {0: 4, 1: 4, 2: 5, 3: 0}[h["opcode"]] << 7 | retx
         offset = (h["psn"] - h["cack_psn"]) & 0xFFFF
-        pds = struct.pack(">HHIHH", prologue, offset, h["cack_psn"], h["spdcid"], h["dpdcid"])
+        pds = struct.pack(">HHIHH", prologue, offset, h["cack_psn"], spdcid, dpdcid)
+        if h["opcode"] == 3:
+            return pds
         ses = struct.pack(">BBHI", h["opcode"], h["return_code"], h["message_id"], h["job_id"])
         if with_data:
             ses += struct.pack(">HH", h["message_id"], len(payload))
         ses += struct.pack(">I", h["modified_length"]) + (b"\0\0\0\0" if with_data else b"")
         return pds + ses + payload
     prologue = 3 << 11 | 3 << 7 | flags
-    pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], h["spdcid"], h["dpdcid"])
+    pds = struct.pack(">HHIHH", prologue, h["clear_psn_offset"], h["psn"], spdcid, dpdcid)
     ses = struct.pack(
         ">BBHIHHQIQQI",
         h["opcode"],
@@ -92,15 +95,15 @@ def network_bytes(transport, source, destination, port, crc=None, padding=b"", i
 
     ``ip``, ``udp`` and ``ether`` override fields by scapy's names; ``crc`` overrides the packet's CRC.
     """
-    if crc is None:
-        crc = struct.pack("<I", zlib.crc32(transport))
-    packet = (
+    headers = (
         Ether(**{"src": _mac(source[0]), "dst": _mac(destination[0]), "type": 0x0800} | (ether or {}))
         / IP(**{"src": _ip(source[1]), "dst": _ip(destination[1]), "flags": "DF", "id": 0, "ttl": 64} | (ip or {}))
         / UDP(**{"sport": port, "dport": 4793, "chksum": 0} | (udp or {}))
-        / Raw(transport + crc)
     )
-    return bytes(packet) + padding
+    packet = bytes(headers / Raw(transport + (crc or bytes(4))))
+    if crc is None:
+        packet = packet[:-4] + struct.pack("<I", google_crc32c.value(packet[26:-4]))
+    return packet + padding
 
 
 def frame(header, payload, own=(OWN_MAC, OWN_IP), *, received, **overrides):
@@ -116,7 +119,7 @@ def _addressed():
         "ip": random.getrandbits(32),
         "port": random.getrandbits(16),
         "psn": random.choice([random.getrandbits(32), 0, 0xFFFF_FFFF]),
-        "spdcid": random.getrandbits(16),
+        "spdcid": random.randrange(0xFFFF),
         "dpdcid": random.getrandbits(16),
         "retx": random.getrandbits(1),
     }
@@ -180,11 +183,12 @@ def random_request(payload):
 def random_response(payload):
     addressed = _addressed()
     offset = random.choice([0, 1, random.randint(0, 0x7FFF), random.randint(-0x8000, 0x7FFF), 0x7FFF, -0x8000])
+    opcode = 2 if payload else random.choice([0, 1, 1, 3])
     return {
         **_NOTHING,
         **addressed,
-        **_random_fields(_SES_WIDTHS | _RESPONSE_WIDTHS),
-        "opcode": 2 if payload else 1,
+        **_random_fields(_SES_WIDTHS | _RESPONSE_WIDTHS, opcode != 3),
+        "opcode": opcode,
         "cack_psn": (addressed["psn"] - offset) % (1 << 32),
         "payload_length": len(payload),
     }
@@ -195,7 +199,14 @@ def random_nack():
 
 
 def random_close():
-    return {**_NOTHING, **_addressed(), **_random_fields(_TO_TARGET_WIDTHS), "is_request": 1, "is_control": 1}
+    return {
+        **_NOTHING,
+        **_addressed(),
+        "clear_psn_offset": 0xFFFF,
+        "syn": random.getrandbits(1),
+        "is_request": 1,
+        "is_control": 1,
+    }
 
 
 def random_to_target(payload):

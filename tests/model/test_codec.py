@@ -1,10 +1,10 @@
-"""The codec against frames built by scapy, struct and zlib, byte by byte; what it drops, and in which order."""
+"""The codec against frames built by scapy and struct, byte by byte; what it drops, and in which order."""
 
 import struct
-import zlib
 from dataclasses import replace
 from typing import Any
 
+import google_crc32c
 import pytest
 from amoeba_model.layout import LayoutError
 from amoeba_model.registers import Counter
@@ -17,7 +17,7 @@ MAC_A, MAC_B = 0x02_00_00_00_00_0A, 0x02_00_00_00_00_0B
 IP_A, IP_B = 0x0A_00_00_01, 0x0A_00_00_02
 
 REQUEST_BODY = (
-    struct.pack(">HhIHH", 3 << 11 | 3 << 7 | 0x0C, -2, 0x0001_0003, 5, 3)  # ROD_REQ, std, ackreq+syn; -2; psn; pdcs
+    struct.pack(">HhIHH", 3 << 11 | 3 << 7 | 0x0C, -2, 0x0001_0003, 6, 3)  # ROD_REQ, std, ackreq+syn; -2; psn; pdcs
     + struct.pack(">BBHI", 4, 0x03, 0x0203, 0xABCDEF)  # FETCHING_ATOMIC, whole message, message, job
     + struct.pack(">HH", 0x123, 0x002)  # pid_on_fep, resource_index
     + struct.pack(">QIQQI", 0x1122334455667788, 1, 0x8877665544332211, 0, 8)
@@ -48,22 +48,35 @@ REQUEST_HEADER: dict[str, Any] = {
     "atomic_datatype": 7,
 }
 ACK_DATA_BODY = (
-    struct.pack(">HhIHH", 7 << 11 | 5 << 7, 0, 0x0001_0003, 9, 5)  # ACK, response with data
+    struct.pack(">HhIHH", 7 << 11 | 5 << 7, 0, 0x0001_0003, 10, 6)  # ACK, response with data
     + struct.pack(">BBHI", 2, 1, 0x0203, 0xABCDEF)  # WITH_DATA, OK
     + struct.pack(">HHII", 0x0203, 8, 8, 0)  # read request, payload length, modified length, offset
     + struct.pack("<Q", 5)
 )
 ACK_BODY = (
-    struct.pack(">HhIHH", 7 << 11 | 4 << 7, 0, 0xFFFF_FFFF, 9, 5)
+    struct.pack(">HhIHH", 7 << 11 | 4 << 7, 0, 0xFFFF_FFFF, 10, 6)
     + struct.pack(">BBHI", 1, 0x1C, 0xFFFF, 0xABCDEF)  # RESPONSE, BAD_MKEY
     + struct.pack(">I", 0)
 )
 ACK_OFFSET_BODY = (
-    bytes.fromhex("3a10 fffd 00000002 0009 0005")  # ACK, response, RETX; the packet answered is 2 - 3
+    bytes.fromhex("3a10 fffd 00000002 000a 0006")  # ACK, response, RETX; the packet answered is 2 - 3
     + bytes.fromhex("01 01 0203 00abcdef 00000040")  # RESPONSE, OK, message, job, 64 bytes
 )
-NACK_BODY = bytes.fromhex("5010 0d 00 fffffffe 0009 0005 00000000")  # NACK, no next header, RETX; ROD_OOO; psn
-CLOSE_BODY = bytes.fromhex("5a3c 0000 00010003 0005 0003 fffffffe")  # CONTROL, CLOSE_COMMAND, ROD+RETX+ackreq+SYN
+BARE_ACK_BODY = bytes.fromhex("3800 0001 00010002 000a 0006")  # ACK, no next header; the packet behind cack_psn
+NACK_BODY = bytes.fromhex("5010 0d 00 fffffffe 000a 0006 00000000")  # NACK, no next header, RETX; ROD_OOO; psn
+CLOSE_BODY = bytes.fromhex("5a18 0000 00010003 0006 0004 00000000")  # CONTROL, CLOSE_COMMAND, RETX+ackreq
+CLOSE_SYN_BODY = bytes.fromhex("5a0c 0000 00010003 0006 0003 00000000")  # ackreq+SYN; the fourth packet
+BARE_ACK_HEADER: dict[str, Any] = {
+    "mac": MAC_B,
+    "ip": IP_B,
+    "port": 0xC001,
+    "is_request": False,
+    "cack_psn": 0x0001_0002,
+    "psn": 0x0001_0003,
+    "spdcid": 9,
+    "dpdcid": 5,
+    "opcode": 3,
+}
 NACK_HEADER: dict[str, Any] = {
     "mac": MAC_B,
     "ip": IP_B,
@@ -84,10 +97,9 @@ CLOSE_HEADER: dict[str, Any] = {
     "is_control": True,
     "retx": True,
     "psn": 0x0001_0003,
-    "clear_psn_offset": 0xFFFE,
+    "clear_psn_offset": 0xFFFF,
     "spdcid": 5,
     "dpdcid": 3,
-    "syn": True,
 }
 
 
@@ -96,11 +108,12 @@ def mac_text(address: int) -> str:
 
 
 def frame_of(body: bytes, *, check: int | None = None, **ip_fields: Any) -> bytes:
-    """A frame from A to B around PDS, SES and payload, with everything else by scapy and zlib."""
-    crc = struct.pack("<I", zlib.crc32(body) if check is None else check)
+    """A frame from A to B around PDS, SES and payload, with all other headers by scapy."""
     ip = IP(src="10.0.0.1", dst="10.0.0.2", id=0, flags="DF", ttl=64, **ip_fields)
     udp = UDP(sport=0xC001, dport=4793, chksum=0)
-    return bytes(Ether(src=mac_text(MAC_A), dst=mac_text(MAC_B)) / ip / udp / (body + crc))
+    frame = bytes(Ether(src=mac_text(MAC_A), dst=mac_text(MAC_B)) / ip / udp / (body + bytes(4)))
+    crc = google_crc32c.value(frame[26:-4]) if check is None else check
+    return frame[:-4] + struct.pack("<I", crc)
 
 
 def test_a_request_has_the_bytes_of_the_specification() -> None:
@@ -135,16 +148,25 @@ def test_an_answer_names_its_packet_relative_to_what_it_covers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "body"), [(NACK_HEADER, NACK_BODY), (CLOSE_HEADER, CLOSE_BODY)], ids=["NACK", "CLOSE_COMMAND"]
+    ("fields", "body"),
+    [
+        (NACK_HEADER, NACK_BODY),
+        (NACK_HEADER | {"spdcid": 0xFFFF}, NACK_BODY[:8] + bytes(2) + NACK_BODY[10:]),
+        (CLOSE_HEADER, CLOSE_BODY),
+        (CLOSE_HEADER | {"retx": False, "syn": True}, CLOSE_SYN_BODY),
+        (BARE_ACK_HEADER, BARE_ACK_BODY),
+    ],
+    ids=["NACK", "NACK about no PDC", "CLOSE_COMMAND", "CLOSE_COMMAND with SYN", "ACK without a response"],
 )
-def test_nack_and_close_have_the_bytes_of_the_specification(fields: dict[str, Any], body: bytes) -> None:
+def test_frames_without_ses_headers_have_the_bytes_of_the_specification(fields: dict[str, Any], body: bytes) -> None:
     assert encode(FrameHeader(**fields), b"", MAC_A, IP_A) == frame_of(body)
     received = FrameHeader(**{**fields, "mac": MAC_A, "ip": IP_A})
     assert decode(frame_of(body), MAC_B, IP_B) == DecodedFrame(received, b"")
 
 
 def test_a_request_with_immediate_data_that_is_sent_again_has_the_bytes_of_the_specification() -> None:
-    fields = {**REQUEST_HEADER, "retx": True, "syn": False, "flags": 0x07, "header_data": 0x0123_4567_89AB_CDEF}
+    fields = {**REQUEST_HEADER, "retx": True, "syn": False, "dpdcid": 2}
+    fields |= {"flags": 0x07, "header_data": 0x0123_4567_89AB_CDEF}
     body = bytearray(REQUEST_BODY)
     body[:2] = bytes.fromhex("1998")  # ROD_REQ, standard, RETX + acknowledge request
     body[13] = 0x07  # HEADER_DATA, whole message
@@ -160,11 +182,12 @@ def test_a_request_with_immediate_data_that_is_sent_again_has_the_bytes_of_the_s
     [
         (FrameHeader(**NACK_HEADER), b"x", "a control packet or NACK has no payload, got 1 bytes"),
         (FrameHeader(**CLOSE_HEADER), bytes(2), "a control packet or NACK has no payload, got 2 bytes"),
+        (FrameHeader(**BARE_ACK_HEADER), b"x", "an ACK without a response has no payload, got 1 bytes"),
         (FrameHeader(**{**NACK_HEADER, "nack_code": 256}), b"", "nack_code holds 8 bits, which 0x100 does not fit"),
         (
-            FrameHeader(**{**CLOSE_HEADER, "clear_psn_offset": 0x1_0000}),
+            FrameHeader(**{**CLOSE_HEADER, "spdcid": 0x1_0000}),
             b"",
-            "clear_psn_offset holds 16 bits, which 0x10000 does not fit",
+            "spdcid and dpdcid hold 16 bits, which 0x10000 and 0x3 do not fit",
         ),
         (
             FrameHeader(is_request=False, cack_psn=1, psn=0x8001),
@@ -238,7 +261,9 @@ def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
         (frame_of(b"", check=1), Counter.DROPPED_CHECK),
         (replaced(GOOD, 0, b"\x03"), Counter.DROPPED_ADDRESS),
         (replaced(GOOD, 33, b"\x03"), Counter.DROPPED_ADDRESS),
-        (frame_of(REQUEST_BODY, check=zlib.crc32(REQUEST_BODY) ^ 1), Counter.DROPPED_CHECK),
+        (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), Counter.DROPPED_CHECK),
+        (replaced(GOOD, 29, b"\x03"), Counter.DROPPED_CHECK),  # another sender
+        (replaced(GOOD, 34, b"\xc0\x02"), Counter.DROPPED_CHECK),  # another source port
         (GOOD[:60] + b"\xff" + GOOD[61:], Counter.DROPPED_CHECK),
         (body_with(0, b"\x11"), Counter.DROPPED_MALFORMED),
         (body_with(0, struct.pack(">H", 3 << 11 | 2 << 7 | 12)), Counter.DROPPED_MALFORMED),
@@ -251,6 +276,14 @@ def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
         (body_with(0, struct.pack(">H", 7 << 11 | 6 << 7), ACK_BODY), Counter.DROPPED_MALFORMED),
         (body_with(12, b"\x41", ACK_BODY), Counter.DROPPED_MALFORMED),
         (body_with(12, b"\x02", ACK_BODY), Counter.DROPPED_MALFORMED),
+        (body_with(12, b"\x03", ACK_BODY), Counter.DROPPED_MALFORMED),
+        (frame_of(BARE_ACK_BODY[:-1]), Counter.DROPPED_MALFORMED),
+        (frame_of(BARE_ACK_BODY + b"\0"), Counter.DROPPED_MALFORMED),
+        (frame_of(BARE_ACK_BODY + bytes(4)), Counter.DROPPED_MALFORMED),
+        *(
+            (body_with(8, b"\0\0", body), Counter.DROPPED_MALFORMED)  # PDC 0
+            for body in (REQUEST_BODY, ACK_BODY, ACK_DATA_BODY, BARE_ACK_BODY, CLOSE_BODY)
+        ),
         (body_with(13, b"\x5c", ACK_BODY), Counter.DROPPED_MALFORMED),
         (frame_of(NACK_BODY[:-1]), Counter.DROPPED_MALFORMED),
         (frame_of(NACK_BODY + b"\0"), Counter.DROPPED_MALFORMED),
@@ -258,7 +291,6 @@ def body_with(offset: int, data: bytes, body: bytes = REQUEST_BODY) -> bytes:
         (body_with(0, b"\x60\x00", NACK_BODY), Counter.DROPPED_MALFORMED),  # NACK_CCX
         (frame_of(CLOSE_BODY[:-1]), Counter.DROPPED_MALFORMED),
         (frame_of(CLOSE_BODY + b"\0"), Counter.DROPPED_MALFORMED),
-        (body_with(0, b"\x5a\x1c", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # of a PDC that is not ROD
         (body_with(0, b"\x5a\xbc", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # CLOSE_REQUEST
         (body_with(0, b"\x58\x3c", CLOSE_BODY), Counter.DROPPED_MALFORMED),  # NOOP
         (frame_of(ACK_BODY[:16]), Counter.DROPPED_MALFORMED),
@@ -274,9 +306,10 @@ def test_a_bad_frame_is_dropped_for_the_first_thing_wrong_with_it(frame: bytes, 
         (NACK_BODY, 1, b"\x7f"),  # the other flags
         (NACK_BODY, 3, b"\xff"),  # vendor_code
         (NACK_BODY, 12, b"\xff\xff\xff\xff"),  # payload
-        (CLOSE_BODY, 1, b"\x7f"),  # the other flags
+        (CLOSE_BODY, 1, b"\x7b"),  # the other flags, IS_ROD among them
         (CLOSE_BODY, 2, b"\xff\xff"),  # probe_opaque
-        (CLOSE_BODY, 12, b"\x12\x34"),  # sign bits of clear_psn_offset
+        (CLOSE_BODY, 12, b"\x12\x34\x56\x78"),  # payload
+        (BARE_ACK_BODY, 1, b"\x6f"),  # the other flags
     ],
 )
 def test_what_nack_and_close_do_not_use_is_not_looked_at(body: bytes, offset: int, data: bytes) -> None:
@@ -300,7 +333,7 @@ def test_a_request_is_rendered_with_the_names_of_its_numbers() -> None:
     assert shown["ses_request"]["opcode"] == "4 (FETCHING_ATOMIC)"
     assert shown["atomic_extension"]["datatype"] == "7 (UINT64)"
     assert shown["payload"] == {"8 bytes": "25 00 00 00 00 00 00 00"}
-    assert shown["crc"] == {"crc32": f"{zlib.crc32(REQUEST_BODY):#010x}"}
+    assert shown["crc"] == {"crc32c": f"{google_crc32c.value(GOOD[26:-4]):#010x}"}
     assert "FETCHING_ATOMIC SUM UINT64, 8 bytes at 0x1122334455667788" in summary(GOOD)
 
 
@@ -324,7 +357,7 @@ def test_a_request_is_rendered_with_the_names_of_its_numbers() -> None:
     ],
 )
 def test_a_message_is_rendered_with_its_length_and_tag(opcode: int, text: str) -> None:
-    assert summary(body_with(12, bytes([opcode]))).removeprefix("10.0.0.1 PDC 5 psn 65539: ") == f"{text}, SYN"
+    assert summary(body_with(12, bytes([opcode]))).removeprefix("10.0.0.1 PDC 6 psn 65539: ") == f"{text}, SYN"
 
 
 @pytest.mark.parametrize("opcode", [13, 14])
@@ -351,11 +384,26 @@ def test_nack_and_close_are_rendered_with_their_codes() -> None:
     shown = {layer.name: dict(layer.fields) for layer in layers(frame_of(NACK_BODY))}
     assert list(shown) == ["ethernet", "ipv4", "udp", "pds_nack", "crc"]
     assert shown["pds_nack"]["nack_code"] == "13 (ROD_OOO)"
-    assert summary(frame_of(NACK_BODY)) == "10.0.0.1 PDC 9 psn 4294967294: NACK ROD_OOO, RETX"
+    assert summary(frame_of(NACK_BODY)) == "10.0.0.1 PDC 10 psn 4294967294: NACK ROD_OOO, RETX"
     shown = {layer.name: dict(layer.fields) for layer in layers(frame_of(CLOSE_BODY))}
     assert list(shown) == ["ethernet", "ipv4", "udp", "pds_control", "crc"]
-    assert shown["pds_control"]["flags"] == "0x3c (IS_ROD|RETX|ACK_REQUEST|SYN)"
-    assert summary(frame_of(CLOSE_BODY)) == "10.0.0.1 PDC 5 psn 65539: CLOSE_COMMAND, SYN, RETX"
+    assert shown["pds_control"]["flags"] == "0x18 (RETX|ACK_REQUEST)"
+    assert summary(frame_of(CLOSE_BODY)) == "10.0.0.1 PDC 6 psn 65539: CLOSE_COMMAND, RETX"
+
+
+def test_answers_without_a_return_code_are_rendered_as_such() -> None:
+    shown = [layer.name for layer in layers(frame_of(BARE_ACK_BODY))]
+    assert shown == ["ethernet", "ipv4", "udp", "pds_ack", "crc"]
+    assert summary(frame_of(BARE_ACK_BODY)) == "10.0.0.1 PDC 10 psn 65539: answer without a response"
+    default = body_with(12, b"\0\0", ACK_BODY)
+    assert decode(default) == DecodedFrame(
+        FrameHeader(
+            mac=MAC_A, ip=IP_A, port=0xC001, is_request=False, cack_psn=0xFFFF_FFFF, psn=0xFFFF_FFFF, spdcid=9,
+            dpdcid=5, opcode=0, message_id=0xFFFF, job_id=0xABCDEF,
+        ),
+        b"",
+    )  # fmt: skip
+    assert summary(default) == "10.0.0.1 PDC 10 psn 4294967295: answer by default"
 
 
 def test_immediate_data_is_rendered_only_where_it_is_valid() -> None:

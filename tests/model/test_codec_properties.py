@@ -2,9 +2,9 @@
 
 import dataclasses
 import struct
-import zlib
 from typing import Any
 
+import google_crc32c
 import pytest
 from amoeba_model.wire.codec import ATOMIC_REQUESTS, DecodedFrame, Drop, FrameHeader, decode, encode
 from amoeba_model.wire.render import layers, summary
@@ -19,7 +19,7 @@ def bits(width: int) -> st.SearchStrategy[int]:
 
 
 ADDRESSED = {"mac": bits(48), "ip": bits(32), "port": bits(16)}
-PDS = {"retx": st.booleans(), "psn": bits(32), "spdcid": bits(16), "dpdcid": bits(16)}
+PDS = {"retx": st.booleans(), "psn": bits(32), "spdcid": st.integers(0, 0xFFFE), "dpdcid": bits(16)}
 OF_REQUESTS = {"syn": st.booleans(), "clear_psn_offset": bits(16)}
 SES_REQUEST = {
     "version": bits(2),
@@ -51,13 +51,13 @@ def with_payload(
     return st.builds(make, chosen, payloads)
 
 
-def answers(opcode: int) -> st.SearchStrategy[FrameHeader]:
+def answers(opcode: int, fields: dict[str, st.SearchStrategy[Any]] = SES_RESPONSE) -> st.SearchStrategy[FrameHeader]:
     """Answers whose ``psn`` is as far from ``cack_psn`` as 16 signed bits allow, or nearer."""
 
     def make(header: FrameHeader, offset: int) -> FrameHeader:
         return dataclasses.replace(header, cack_psn=(header.psn - offset) % (1 << 32))
 
-    return st.builds(make, headers(SES_RESPONSE, is_request=False, opcode=opcode), st.integers(-0x8000, 0x7FFF))
+    return st.builds(make, headers(fields, is_request=False, opcode=opcode), st.integers(-0x8000, 0x7FFF))
 
 
 def requests() -> st.SearchStrategy[FrameHeader]:
@@ -72,9 +72,15 @@ PAYLOADS = st.binary(max_size=100)
 FRAMES = {
     "request": with_payload(requests(), PAYLOADS),
     "answer": with_payload(answers(1), st.just(b"")),
+    "default answer": with_payload(answers(0), st.just(b"")),
+    "ACK": with_payload(answers(3, {}), st.just(b"")),
     "answer with data": with_payload(answers(2), PAYLOADS),
-    "NACK": with_payload(headers({"nack_code": bits(8)}, is_request=False, is_control=True), st.just(b"")),
-    "CLOSE_COMMAND": with_payload(headers(OF_REQUESTS, is_control=True), st.just(b"")),
+    "NACK": with_payload(
+        headers({"nack_code": bits(8), "spdcid": bits(16)}, is_request=False, is_control=True), st.just(b"")
+    ),
+    "CLOSE_COMMAND": with_payload(
+        headers({"syn": st.booleans()}, clear_psn_offset=0xFFFF, is_control=True), st.just(b"")
+    ),
 }
 """What decode may return, by kind of frame."""
 
@@ -102,7 +108,7 @@ def test_a_frame_with_any_pds_and_ses_is_dropped_or_could_have_been_sent(
     transport = len(damaged) - 42 - 4
     for place in draw.draw(st.lists(st.integers(0, 8 * min(transport, 60) - 1), min_size=1, max_size=3)):
         damaged[42 + place // 8] ^= 1 << place % 8
-    damaged[-4:] = struct.pack("<I", zlib.crc32(damaged[42:-4]))
+    damaged[-4:] = struct.pack("<I", google_crc32c.value(bytes(damaged[26:-4])))
     again = decode(bytes(damaged), OWN_MAC, OWN_IP)
     assert layers(bytes(damaged))
     assert summary(bytes(damaged))
@@ -113,7 +119,7 @@ def test_a_frame_with_any_pds_and_ses_is_dropped_or_could_have_been_sent(
 @given(st.one_of(*FRAMES.values()), st.data())
 def test_a_frame_with_any_bit_wrong_is_dropped(frame: DecodedFrame, draw: st.DataObject) -> None:
     damaged = bytearray(encoded(frame))
-    # The source's MAC address and the UDP ports and checksum are protected by Ethernet's FCS alone.
-    place = draw.draw(st.integers(8 * 42, 8 * len(damaged) - 1))
+    # The source's MAC address is protected by Ethernet's FCS alone.
+    place = draw.draw(st.integers(0, 8 * len(damaged) - 1).filter(lambda bit: not 48 <= bit < 96))
     damaged[place // 8] ^= 1 << place % 8
     assert isinstance(decode(bytes(damaged), OWN_MAC, OWN_IP), Drop)

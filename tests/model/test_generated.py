@@ -129,7 +129,7 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ("ucp.md", "| 5 | 24 | `endpoint` | Which of the receiver's endpoints to the sender it is for. |"),
         ("ucp.md", "| 32 | 64 | `length` | Bytes of the data. |"),
         ("ucp.md", "| 3 | `STREAM` | Bytes of a stream. |"),
-        ("trace.md", "| 5 | `REQUEST_CHECKED` | Sequence, key, bounds and rights checked; status = return code. |"),
+        ("trace.md", "| 13 | `INTERRUPT` | Interrupt raised. |"),
     ],
 )
 def test_pages_state_places_and_meanings(page: str, row: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, KeyFlags
-from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ReturnCode
+from amoeba_model.wire.codec import NO_PDC, FrameHeader
+from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from support.raw_driver import ALL_RIGHTS, Buffer, Pair
 from support.stranger import Stranger
 
@@ -73,10 +73,10 @@ def test_the_first_packet_of_a_pdc_opens_it_and_later_ones_with_syn_find_it(
 
 def test_a_syn_packet_that_is_not_the_first_asks_for_the_first(stranger: Stranger, region: Buffer) -> None:
     for expected in (1, 2):  # every time: there is no PDC to remember it
-        assert nacks(say(stranger, stranger.header(psn=510, dpdcid=10))) == [(NackCode.ROD_OOO, 500, 0)]
+        assert nacks(say(stranger, stranger.header(psn=510, dpdcid=10))) == [(NackCode.ROD_OOO, 500, NO_PDC)]
         assert counter(stranger, Counter.DROPPED_PDC) == counter(stranger, Counter.NACKS_SENT) == expected
     stranger.ask()
-    assert nacks(say(stranger, stranger.header(psn=710, dpdcid=10))) == [(NackCode.ROD_OOO, 700, 0)]
+    assert nacks(say(stranger, stranger.header(psn=710, dpdcid=10))) == [(NackCode.ROD_OOO, 700, NO_PDC)]
     assert stranger.ask().header.return_code == ReturnCode.OK  # of the PDC that is open all the while
 
 
@@ -96,25 +96,25 @@ def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair)
         return stranger.header(spdcid=spdcid, psn=900, dpdcid=0)
 
     assert [say(stranger, first(spdcid))[0].spdcid for spdcid in (10, 11, 12, 13)] == [0, 1, 2, 3]
-    assert nacks(say(stranger, first(14))) == [(NackCode.NO_PDC_AVAIL, 900, 0)]
+    assert nacks(say(stranger, first(14))) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
     for spdcid in (12, 10):
         (closed,) = say(stranger, stranger.close(spdcid=spdcid, psn=901, dpdcid=1))
-        assert closed.return_code == ReturnCode.OK
+        assert closed.opcode == ResponseOpcode.NONE
     # Those that were closed are taken in the order in which they were, and their senders are strangers then.
     assert [say(stranger, first(spdcid))[0].spdcid for spdcid in (14, 15)] == [2, 0]
     late = stranger.header(spdcid=12, psn=901, syn=False, dpdcid=2)
-    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, 0)]
+    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, NO_PDC)]
     for spdcid in (16, 12):
-        assert nacks(say(stranger, first(spdcid))) == [(NackCode.NO_PDC_AVAIL, 900, 0)]
+        assert nacks(say(stranger, first(spdcid))) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
     assert counter(stranger, Counter.DROPPED_PDC) == 4
 
 
 def test_without_syn_the_pdc_must_be_one_of_the_sender(stranger: Stranger, region: Buffer) -> None:
     stranger.ask()
     other = Stranger(stranger.pair, mac=0x0200_0000_00BB, ip=0x0A00_00BB)
-    assert nacks(say(other, other.header(syn=False, dpdcid=0))) == [(NackCode.INV_DPDCID, 500, 0)]
+    assert nacks(say(other, other.header(syn=False, dpdcid=0))) == [(NackCode.INV_DPDCID, 500, NO_PDC)]
     for wrong in ({"dpdcid": 1}, {"dpdcid": 0xFFFF}, {"dpdcid": 0, "spdcid": 8}):
-        assert nacks(say(stranger, stranger.header(syn=False, **wrong))) == [(NackCode.INV_DPDCID, 501, 0)]
+        assert nacks(say(stranger, stranger.header(syn=False, **wrong))) == [(NackCode.INV_DPDCID, 501, NO_PDC)]
     assert counter(stranger, Counter.DROPPED_PDC) == 4
 
 
@@ -290,14 +290,14 @@ def test_a_repeated_answer_covers_nothing_but_what_its_packet_cleared(stranger: 
 def test_a_closed_pdc_repeats_its_answers_and_takes_nothing_new(stranger: Stranger, region: Buffer) -> None:
     stranger.ask(ONE, **FETCH_ADD)
     (closed,) = say(stranger, stranger.close(psn=501, dpdcid=1))
-    assert (closed.return_code, closed.psn, closed.cack_psn) == (ReturnCode.OK, 501, 501)
-    for psn, header, payload in (
-        (500, stranger.header(psn=500, dpdcid=0, **FETCH_ADD), ONE),
-        (501, stranger.close(psn=501, dpdcid=1), b""),
-        (501, stranger.close(psn=501, syn=False, dpdcid=0), b""),
+    assert (closed.opcode, closed.psn, closed.cack_psn) == (ResponseOpcode.NONE, 501, 501)
+    for psn, header, payload, opcode in (
+        (500, stranger.header(psn=500, dpdcid=0, **FETCH_ADD), ONE, ResponseOpcode.WITH_DATA),
+        (501, stranger.close(psn=501, dpdcid=1), b"", ResponseOpcode.NONE),
+        (501, stranger.close(psn=501, syn=False, dpdcid=0), b"", ResponseOpcode.NONE),
     ):
         (again,) = say(stranger, header, payload)
-        assert (again.psn, again.retx, again.return_code) == (psn, True, ReturnCode.OK)
+        assert (again.psn, again.retx, again.opcode) == (psn, True, opcode)
     assert nacks(say(stranger, stranger.header(psn=502, dpdcid=2))) == [(NackCode.INV_DPDCID, 502, 0)]
     late = stranger.header(psn=505, syn=False, dpdcid=0)
     assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 505, 0)]
@@ -314,7 +314,7 @@ def test_a_closed_pdc_is_opened_anew_by_its_sender(stranger: Stranger, region: B
 
 def test_a_close_command_may_be_all_that_a_pdc_ever_gets(stranger: Stranger) -> None:
     (closed,) = say(stranger, stranger.close())
-    assert (closed.return_code, closed.spdcid) == (ReturnCode.OK, 0)
+    assert (closed.opcode, closed.spdcid) == (ResponseOpcode.NONE, 0)
     assert nacks(say(stranger, stranger.header(psn=501, dpdcid=1))) == [(NackCode.INV_DPDCID, 501, 0)]
 
 

@@ -9,7 +9,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
-from amoeba_model.wire.uet import NackCode, RequestOpcode, ReturnCode
+from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench, answer, request
 from support.raw_driver import Pair, RawNic
 from support.saboteur import arrives, losing
@@ -232,14 +232,60 @@ def test_an_answer_has_message_and_job_of_the_packet_that_it_names(bench: Bench)
     assert bench.statuses(3) == [OK] * 3
 
 
-def test_the_answer_to_a_close_has_neither_message_nor_job(bench: Bench) -> None:
+def test_a_close_is_answered_without_a_response(bench: Bench) -> None:
     assert bench.pair.local.execute(**bench.write(1))["status"] == OK
     bench.cut_off()
     bench.post({"opcode": DescriptorOpcode.CLOSE, "peer": 0, "flags": 1})
     bench.sent(2)
-    bench.say(psn=FIRST_PSN + 1)
+    for number, lie in enumerate(({}, {"message_id": 0, "job_id": 0}, {"opcode": ResponseOpcode.DEFAULT})):
+        bench.say(psn=FIRST_PSN + 1, **lie)
+        assert bench.here(Counter.DROPPED_RESPONSE) == number + 1
+    # The reference provider's cack_psn does not count the CLOSE.
+    bench.say(psn=FIRST_PSN + 1, cack_psn=FIRST_PSN, opcode=ResponseOpcode.NONE)
+    assert bench.statuses(1) == [OK]
+
+
+def test_nothing_but_a_close_is_answered_without_a_response(bench: Bench) -> None:
+    bench.cut_off()
+    bench.post(bench.write(1), bench.write(2))
+    bench.sent(2)
+    for number in range(2):
+        bench.say(psn=FIRST_PSN + number, cack_psn=FIRST_PSN + number, opcode=ResponseOpcode.NONE)
+        assert bench.here(Counter.DROPPED_RESPONSE) == number + 1
+    assert bench.pair.local.poll() is None
+
+
+def test_a_default_response_is_ok_and_has_no_data(bench: Bench) -> None:
+    """As of a target that keeps the answer no longer, since it was OK: it has the message, but no job."""
+    bench.cut_off()
+    bench.post(bench.write(1), bench.write(2), bench.add())
+    bench.sent(3)
+    default = {"opcode": ResponseOpcode.DEFAULT, "return_code": ReturnCode.NULL, "job_id": 0}
+    bench.say(psn=FIRST_PSN + 1, cack_psn=FIRST_PSN + 1, message_id=0, **default)
     assert bench.here(Counter.DROPPED_RESPONSE) == 1
-    bench.say(psn=FIRST_PSN + 1, message_id=0, job_id=0)
+    bench.say(psn=FIRST_PSN + 1, cack_psn=FIRST_PSN + 1, **default)
+    bench.say(psn=FIRST_PSN + 2, cack_psn=FIRST_PSN + 2, **default)
+    assert bench.statuses(3) == [OK, OK, ReturnCode.UNCOR]
+
+
+@pytest.mark.parametrize("code", [NackCode.INV_DPDCID, NackCode.CLOSING])
+def test_a_close_of_a_pdc_that_is_closed_has_been_executed(bench: Bench, code: NackCode) -> None:
+    assert bench.pair.local.execute(**bench.write(1))["status"] == OK
+    bench.cut_off()
+    bench.post({"opcode": DescriptorOpcode.CLOSE, "peer": 0, "flags": 1})
+    bench.sent(2)
+    bench.say(is_control=True, nack_code=code, psn=FIRST_PSN + 1)
+    assert bench.statuses(1) == [OK]
+
+
+def test_a_packet_that_is_being_processed_is_not_refused(bench: Bench) -> None:
+    bench.cut_off()
+    bench.post(bench.write(1))
+    bench.sent(1)
+    bench.say(is_control=True, nack_code=NackCode.RCVD_SES_PROCG, psn=FIRST_PSN)
+    assert bench.here(Counter.DROPPED_RESPONSE) == 1
+    assert bench.here(Counter.RETRANSMISSIONS) == bench.here(Counter.FAILED_PDCS) == 0
+    bench.say(psn=FIRST_PSN)
     assert bench.statuses(1) == [OK]
 
 

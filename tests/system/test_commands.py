@@ -2,10 +2,10 @@
 
 import json
 import struct
-import zlib
 from itertools import pairwise
 from pathlib import Path
 
+import google_crc32c
 import pytest
 from amoeba.apps.random_access import run_gups
 from amoeba.apps.tracing import Recorder, operations_of, trace_fetch_atomic
@@ -84,12 +84,12 @@ def test_the_frames_of_an_rtl_trace_have_the_bytes_of_the_specification(tmp_path
     assert request.time < answer.time
 
     asked, told = (bytes(frame[UDP].payload) for frame in (request, answer))
-    for packet in (asked, told):
-        assert struct.unpack("<I", packet[-4:]) == (zlib.crc32(packet[:-4]),)
+    for frame in (request, answer):
+        assert struct.unpack("<I", bytes(frame)[-4:]) == (google_crc32c.value(bytes(frame)[26:-4]),)
     # From here on typed by hand after the headers of UET. ROD_REQ, standard header follows, acknowledge request
     # and SYN; nothing answered yet; PSN; first PDC, first packet.
     psn = asked[4:8]
-    assert asked[:12] == bytes.fromhex("198c ffff") + psn + bytes.fromhex("0000 0000")
+    assert asked[:12] == bytes.fromhex("198c ffff") + psn + bytes.fromhex("0001 0000")
     # FETCHING_ATOMIC; DELIVERY_COMPLETE, START and END; message 0; job 1; process 1; context 0
     assert asked[12:24] == bytes.fromhex("04 23 0000 00 000001 0001 0000")
     # initiator: context 0; header data 0; 8 bytes
@@ -97,7 +97,7 @@ def test_the_frames_of_an_rtl_trace_have_the_bytes_of_the_specification(tmp_path
     # SUM, UINT64; the operand 1
     assert asked[56:-4] == bytes.fromhex("02 07 00 00 01 00 00 00 00 00 00 00")
     # ACK, response with data follows; up to this PSN; first PDC on both sides
-    assert told[:12] == bytes.fromhex("3a80 0000") + psn + bytes.fromhex("0000 0000")
+    assert told[:12] == bytes.fromhex("3a80 0000") + psn + bytes.fromhex("0001 0001")
     # WITH_DATA, OK; message 0; job 1; 8 bytes of data, 8 of memory, offset 0; the old value 41
     assert told[12:-4] == bytes.fromhex("02 01 0000 00 000001 0000 0008 00000008 00000000 29 00 00 00 00 00 00 00")
 

@@ -179,7 +179,7 @@ def test_a_model_judges_frames_of_every_kind() -> None:
     """What the next test compares is worth comparing."""
     sent, _, counters = judged_by("model", 3, 600)
     codes = Multiset(decoded.header.return_code for decoded in (decode(data) for _, data in sent))
-    assert codes[ReturnCode.OK] > 50
+    assert codes[ReturnCode.OK] > 30
     assert {
         ReturnCode.OP_VIOLATION, ReturnCode.BAD_INDEX, ReturnCode.BAD_JOB_ID, ReturnCode.BAD_PID,
         ReturnCode.UNSUPPORTED_OP, ReturnCode.AMO_UNSUPPORTED_OP, ReturnCode.AMO_UNSUPPORTED_DT,

@@ -84,8 +84,9 @@ WIRE_CHECKS: list[tuple[str, ReturnCode, dict[str, Any], bytes]] = [
     ("atomic short", ReturnCode.AMO_UNSUPPORTED_SIZE, {**ATOMIC, "request_length": 16}, EIGHT),
     ("fetch long", ReturnCode.AMO_UNSUPPORTED_SIZE, {**FETCH, "request_length": 8}, SIXTEEN),
     ("READ with operands", ReturnCode.AMO_UNSUPPORTED_SIZE, {**READ_ATOMIC, "request_length": 8}, EIGHT),
-    ("CSWAP of two", ReturnCode.AMO_UNSUPPORTED_SIZE, {**CSWAP, "request_length": 16}, THIRTY_TWO),
-    ("CSWAP of 16 bytes", ReturnCode.AMO_UNSUPPORTED_SIZE, {**CSWAP, "request_length": 8}, SIXTEEN),
+    ("CSWAP of two", ReturnCode.OP_VIOLATION, {**CSWAP, "request_length": 16}, THIRTY_TWO),
+    ("CSWAP of one element's length", ReturnCode.OP_VIOLATION, {**CSWAP, "request_length": 8}, THIRTY_TWO),
+    ("CSWAP of 16 bytes", ReturnCode.OP_VIOLATION, {**CSWAP, "request_length": 32}, SIXTEEN),
     ("CSWAP of 32-byte element", ReturnCode.AMO_UNSUPPORTED_SIZE,
      {**CSWAP, "atomic_datatype": AtomicDatatype.LONG_DOUBLE_COMPLEX, "request_length": 32}, THIRTY_TWO),
     ("vendor short", ReturnCode.AMO_UNSUPPORTED_SIZE, {**VENDOR, "request_length": 16}, SIXTEEN),
@@ -140,7 +141,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], bytes, KeyFlags]] = {
     "ATOMIC": ({**ATOMIC, "request_length": 8}, EIGHT, WRITE),
     "FETCHING_ATOMIC": ({**FETCH, "request_length": 8}, EIGHT, READ | WRITE),
     "ATOMIC_READ": ({**READ_ATOMIC, "request_length": 8}, b"", READ),
-    "compare and swap": ({**CSWAP, "request_length": 8}, THIRTY_TWO, READ | WRITE),
+    "compare and swap": ({**CSWAP, "request_length": 32}, THIRTY_TWO, READ | WRITE),
     "vendor compare": ({**VENDOR, "request_length": 8}, SIXTEEN, READ | WRITE),
 }
 
@@ -184,10 +185,15 @@ def test_keys_that_fold_to_the_same_slot_are_told_apart(stranger: Stranger, regi
     assert [region[64 * index : 64 * index + 1] for index in range(8)] == [bytes([index]) for index in range(8)]
 
 
-def test_requests_without_anything_to_do_are_answered_ok(stranger: Stranger, region: Buffer) -> None:
-    for fields in ({"opcode": RequestOpcode.NO_OP}, {"flags": WHOLE | SesFlags.INITIATOR_ERROR, "request_length": 8}):
+def test_requests_without_anything_to_do_are_answered_for_what_they_are(stranger: Stranger, region: Buffer) -> None:
+    failed = {"flags": WHOLE | SesFlags.INITIATOR_ERROR}
+    for code, fields in (
+        (ReturnCode.OK, {"opcode": RequestOpcode.NO_OP}),
+        (ReturnCode.INITIATOR_ERROR, {"opcode": RequestOpcode.NO_OP, **failed}),
+        (ReturnCode.INITIATOR_ERROR, {"request_length": 8, **failed}),
+    ):
         answer = stranger.ask(EIGHT, buffer_offset=region.address, **fields)
-        assert answer.header.return_code == ReturnCode.OK
+        assert answer.header.return_code == code
         assert answer.payload == b""
     assert region[:] == b"\xa5" * SIZE
 

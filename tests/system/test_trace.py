@@ -101,9 +101,9 @@ def test_frames_are_traced_before_anyone_asks_whether_they_were_expected(device_
     events = stranger.device.trace_events()
     assert [(event.stage, event.context, event.pdc, event.psn, event.status) for event in events] == [
         (Stage.REQUEST_RECEIVED, 0, 77, 500, 0),
-        (Stage.RESPONSE_SENT, 0xFF, 0, 500, 0),  # INV_DPDCID
+        (Stage.RESPONSE_SENT, 0xFF, 0xFFFF, 500, 0),  # INV_DPDCID
         (Stage.REQUEST_RECEIVED, 0, 0xFFFF, 500, 0),
-        (Stage.RESPONSE_SENT, 0xFF, 0, 491, 0),  # ROD_OOO
+        (Stage.RESPONSE_SENT, 0xFF, 0xFFFF, 491, 0),  # ROD_OOO
         (Stage.RESPONSE_RECEIVED, 0xFF, 31, 500, ReturnCode.BAD_MKEY),
     ]
     assert device_pair.target.counter(Counter.DROPPED_PDC) == 2

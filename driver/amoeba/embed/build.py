@@ -26,7 +26,7 @@ __all__ = ["build", "cache_folder", "source_of"]
 
 _START = Path(__file__).with_name("start.c")
 _FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
-_NEEDED = ("amoeba", "amoeba_model", "numpy", "_cffi_backend")
+_NEEDED = ("amoeba", "amoeba_model", "google_crc32c", "numpy", "_cffi_backend")
 """Packages that a program of another Python would not find by itself."""
 _PY = "amoeba_py_"
 

@@ -176,7 +176,9 @@ class PacketNumberer(wiring.Component):
             header.buffer_offset.eq(packet.remote_address),
             header.memory_key.eq(packet.remote_key),
             header.header_data.eq(Mux(immediate, packet.compare, 0)),
-            header.request_length.eq(Mux(packet.fault, 0, packet.length)),
+            header.request_length.eq(
+                Mux(packet.fault, 0, Mux(packet.kind == PayloadKind.SWAP_PAIR, CSWAP_VALUES_SIZE, packet.length))
+            ),
             header.atomic_opcode.eq(Mux(is_atomic, packet.atomic_opcode, 0)),
             header.atomic_datatype.eq(Mux(is_atomic, packet.atomic_datatype, 0)),
             header.semantic_control.eq(Mux(is_atomic & by_bits, SemanticControl.AMOEBA_CSWAP_BY_BITS, 0)),

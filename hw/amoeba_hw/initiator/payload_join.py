@@ -38,7 +38,8 @@ class PayloadJoin(wiring.Component):
     operands, compares : packet streams
         One packet per payload and kind that has them, unless they are inline. Errors are not looked at.
     o : packet stream
-        OPERANDS: as they come. SWAP_PAIR: the compare value in 16 bytes, the operand in 16 bytes. VECTORS: the
+        OPERANDS: as they come. SWAP_PAIR: the compare value in 16 bytes, the operand in 16 bytes, both the other way
+        round, as big-endian numbers. VECTORS: the
         operands and, from the next byte on, the compare values. Latency zero; one beat per cycle, and one cycle
         more where operands and compare values meet inside a beat.
     """
@@ -114,7 +115,7 @@ class PayloadJoin(wiring.Component):
 
     def _elaborate_pair(self, m, operand, compare, both_valid, valid, final, step):
         def padded(beat):
-            return Cat((beat.data.word_select(i, 8) & (i < beat.count).replicate(8)) for i in range(16))
+            return Cat((beat.data.word_select(i, 8) & (i < beat.count).replicate(8)) for i in reversed(range(16)))
 
         beat_bytes = self._width // 8
         m.d.comb += valid.eq(both_valid)

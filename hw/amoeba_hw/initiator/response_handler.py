@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
-from amoeba_model.wire.uet import NackCode, ReturnCode
+from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.peer_table import ANSWERED
@@ -34,6 +34,7 @@ ANSWER = data.StructLayout(
 _DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64, "length": 14})
 _ROUTE = data.StructLayout({"forward": 1})
 _ROUTES = 16
+
 
 class ResponseHandler(wiring.Component):
     """Answers unanswered packets, in psn order per PDC, and sends the answers' data to the host.
@@ -132,9 +133,9 @@ class ResponseHandler(wiring.Component):
         self._expected = Signal()
         """The answer is to an unanswered packet."""
         self._meant = Signal()
-        """It has that one's message and job."""
-        self._anonymous = Signal()
-        """It has neither, as the answer to a CLOSE."""
+        """It has that one's message and job; a DEFAULT response has no job."""
+        self._bare = Signal()
+        """It has no response, as the answer to a CLOSE."""
         self._code = Signal(8)
         """The return code of the packet answered in this cycle, before anything else is held against it."""
         self._finished = Signal()
@@ -200,9 +201,11 @@ class ResponseHandler(wiring.Component):
             self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
             self._expected.eq(matches & ~failed),
             self._meant.eq(
-                (header.job_id == self.answer_job) & (header.message_id == (header.psn - state.start_psn)[:16])
+                ((header.job_id == self.answer_job) | (header.opcode == ResponseOpcode.DEFAULT))
+                & (header.message_id == (header.psn - state.start_psn)[:16])
+                & (header.opcode != ResponseOpcode.NONE)
             ),
-            self._anonymous.eq((header.job_id == 0) & (header.message_id == 0)),
+            self._bare.eq(header.opcode == ResponseOpcode.NONE),
         ]
 
     def _elaborate_step(self, m):
@@ -211,10 +214,11 @@ class ResponseHandler(wiring.Component):
         own = Signal()
         covered = Signal()
         meant = Signal()
+        has_code = header.opcode.matches(ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value)
         m.d.comb += [
             own.eq(header.psn == state.oldest_psn),
             # A CLOSE is the only unanswered packet of its PDC.
-            meant.eq(header.is_control | Mux(entry.is_close, self._anonymous, self._meant)),
+            meant.eq(header.is_control | Mux(entry.is_close, self._bare, self._meant)),
             # A difference of psns is signed.
             covered.eq(~(header.cack_psn - state.oldest_psn)[31] & ~entry.returns_data),
             self._finished.eq(1),
@@ -238,7 +242,7 @@ class ResponseHandler(wiring.Component):
             m.d.comb += [
                 self.answered.eq(1),
                 self.count_responses_received.eq(1),
-                self._code.eq(header.return_code),
+                self._code.eq(Mux(has_code, header.return_code, ReturnCode.OK)),
             ]
         with m.Elif(covered):
             m.d.comb += [self.answered.eq(1), self._finished.eq(0)]
@@ -260,6 +264,12 @@ class ResponseHandler(wiring.Component):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.LATER)
             with m.Case(NackCode.NO_PDC_AVAIL):
                 m.d.comb += self.recover.eq(0)
+            with m.Case(NackCode.CLOSING):
+                m.d.comb += [
+                    self.recovery.kind.eq(RecoveryKind.FAIL),
+                    self.recover.eq(~is_close),
+                    self.answered.eq(is_close),
+                ]
             with m.Case(NackCode.INV_DPDCID):
                 # A CLOSE of a PDC that the target does not know any more has been executed.
                 m.d.comb += [
@@ -268,7 +278,7 @@ class ResponseHandler(wiring.Component):
                     self.answered.eq(is_close),
                     ignored.eq(~self._state.established & ~is_close),
                 ]
-            with m.Case(*sorted(FATAL_NACKS)):
+            with m.Case(*sorted(FATAL_NACKS - {NackCode.CLOSING})):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.FAIL)
             with m.Default():
                 m.d.comb += [self.recover.eq(0), ignored.eq(1)]

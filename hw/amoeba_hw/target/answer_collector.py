@@ -51,7 +51,7 @@ class AnswerCollector(wiring.Component):
     copy_commands, copies : DMA_COMMAND and :func:`packet_beat` streams
         The data of those with ``copied`` once more, for a PackedWriter: a command comes when its packet is whole.
     count_refused_requests : Out(1)
-        Pulse for each answer whose return code is not OK.
+        Pulse for each answer whose return code is neither OK nor NULL.
 
     One beat of ``results`` per cycle, one answer per cycle.
     """
@@ -120,7 +120,9 @@ class AnswerCollector(wiring.Component):
             commands.p.address.eq(answer_place(self._parameters, self.answer_base, answer.spdcid, answer.psn)),
             commands.p.length.eq(answer.request_length),
             self.count_refused_requests.eq(
-                finished.valid & ~answer.silent & (complete.return_code != ReturnCode.OK.value)
+                finished.valid
+                & ~answer.silent
+                & ~complete.return_code.matches(ReturnCode.OK.value, ReturnCode.NULL.value)
             ),
         ]
         for queue, wanted in ((store, answer.returns_data), (copy, answer.copied)):

@@ -4,12 +4,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import EVENT
-from amoeba_model.wire.uet import ResponseOpcode, ReturnCode
+from amoeba_model.wire.uet import ReturnCode
 
 from amoeba_hw.host.ring_writer import ring_entry
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT
 from amoeba_hw.target.answer_history import ANSWER_VIEW
-from amoeba_hw.target.records import ADVANCES, ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges
+from amoeba_hw.target.records import ADVANCES, ANSWER, EVENT_CLAIM, GENERATION_BITS, acknowledges, response_opcode
 
 __all__ = ["AnswerSender"]
 
@@ -173,7 +173,7 @@ class AnswerSender(wiring.Component):
             *acknowledges(header, answer),
             *(header[name].eq(answer[name]) for name in ("retx", "message_id", "job_id", "return_code")),
             header.cack_psn.eq(Mux(self.all_plain, answer.psn, clear_psn)),
-            header.opcode.eq(Mux(answer.returns_data, ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value)),
+            header.opcode.eq(response_opcode(answer.return_code, answer.returns_data)),
             header.modified_length.eq(Mux(answer.return_code == ReturnCode.OK.value, answer.request_length, 0)),
             header.payload_length.eq(Mux(answer.returns_data, answer.request_length[:14], 0)),
         ]

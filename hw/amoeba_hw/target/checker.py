@@ -60,8 +60,9 @@ _DECODED = data.StructLayout(
 )
 
 _REFUSALS = (
-    ("closes", ReturnCode.OK),  # a CLOSE_COMMAND, with nothing to be checked
+    ("closes", ReturnCode.NULL),  # a CLOSE_COMMAND, with nothing to be checked and no response
     ("violation", ReturnCode.OP_VIOLATION),
+    ("failed", ReturnCode.INITIATOR_ERROR),
     ("idle", ReturnCode.OK),  # nothing to do
     ("index", ReturnCode.BAD_INDEX),
     ("job", ReturnCode.BAD_JOB_ID),
@@ -71,6 +72,7 @@ _REFUSALS = (
     ("atomic_datatype", ReturnCode.AMO_UNSUPPORTED_DT),
     ("size", ReturnCode.UNSUPPORTED_SIZE),  # of RMA and messages
     ("atomic_size", ReturnCode.AMO_UNSUPPORTED_SIZE),
+    ("cswap", ReturnCode.OP_VIOLATION),  # not as long as its compare-and-swap extension
     ("bases", ReturnCode.DISABLED),
     ("key", ReturnCode.BAD_MKEY),
     ("rights", ReturnCode.PERM_VIOLATION),
@@ -208,34 +210,36 @@ class RequestChecker(wiring.Component):
         located, header = decoded.located, decoded.located.request.header
         only_reads = decoded.kind.reads | (decoded.kind.fetching & (decoded.atomic.op == int(Op.FI_ATOMIC_READ)))
         # The compare-and-swap extension: compare value and swap value in 16 bytes each.
-        is_extended = decoded.kind.fetching & decoded.atomic.is_compare
+        is_extended = decoded.kind.fetching & decoded.atomic.is_compare & ~decoded.message.valid
         is_virtual = (located.entry.flags & int(KeyFlags.VIRTUAL)) != 0
         # A message brings its offset to where it is matched.
         address = Mux(is_virtual | decoded.message.valid, header.buffer_offset, decoded.sum)
         offset = Mux(is_virtual, decoded.difference[:64], header.buffer_offset)
+        # Bytes of memory concerned.
+        length = Mux(is_extended, (1 << decoded.atomic.size_bits)[:6], header.request_length)
         return [
             *self._judge_faults(only_reads, is_extended),
-            *self._judge_memory(only_reads, is_extended, address),
-            *self._judge_answer(),
-            *self._judge_event(address),
+            *self._judge_memory(only_reads, is_extended, address, length),
+            *self._judge_answer(length),
+            *self._judge_event(address, length),
             *self._judge_counters(),
             judged.outside.eq(is_virtual & decoded.difference[64]),
-            judged.part_end.eq(offset + header.request_length),
+            judged.part_end.eq(offset + length),
             judged.region_length.eq(located.entry.length),
-            judged.address_end.eq(address + header.request_length),
+            judged.address_end.eq(address + length),
             judged.checked.dropped.eq(located.request.dropped),
             judged.checked.has_payload.eq(~header.is_control & (header.payload_length != 0)),
             judged.checked.message.eq(decoded.message),
             judged.checked.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index)),
         ]
 
-    def _judge_memory(self, only_reads, is_extended, address):
+    def _judge_memory(self, only_reads, is_extended, address, length):
         """What the memory engine does, and with which parts of the payload."""
         decoded, kind, atomic = self._decoded, self._decoded.kind, self._decoded.atomic
         request, header = decoded.located.request, decoded.located.request.header
         memory, job = self._judged.checked.memory, self._judged.checked.job
         is_atomic = kind.base | kind.fetching | kind.vendor
-        length = header.request_length[:14]
+        length = length[:14]
         return [
             memory.address.eq(address),
             memory.length.eq(length),
@@ -252,24 +256,29 @@ class RequestChecker(wiring.Component):
             job.operand.length.eq(length),
             job.compare.skip.eq(Mux(is_extended, 0, length)),
             job.compare.length.eq(length),
+            job.reversed.eq(is_extended),
         ]
 
-    def _judge_answer(self):
+    def _judge_answer(self, length):
         request, answer = self._decoded.located.request, self._judged.checked.answer
         header = request.header
         return [
             *(answer[name].eq(header[name]) for name in ("mac", "ip", "port", "psn", "clear_psn_offset", "retx")),
             # A control packet has none of these.
             *(
-                answer[name].eq(Mux(header.is_control, 0, header[name]))
-                for name in ("message_id", "job_id", "request_length")
+                answer[name].eq(Mux(header.is_control, 0, value))
+                for name, value in (
+                    ("message_id", header.message_id),
+                    ("job_id", header.job_id),
+                    ("request_length", length),
+                )
             ),
             answer.spdcid.eq(request.pdc),
             answer.dpdcid.eq(header.spdcid),
             answer.incarnation.eq(request.incarnation),
         ]
 
-    def _judge_event(self, address):
+    def _judge_event(self, address, length):
         """Of a message it has no kind yet: matching says which, if any."""
         decoded, event = self._decoded, self._judged.checked.answer.event
         kind, message = decoded.kind, decoded.message
@@ -289,7 +298,7 @@ class RequestChecker(wiring.Component):
             event.data.eq(Mux(has_data, header.header_data, 0)),
             event.tag.eq(Mux(message.tagged, header.memory_key, 0)),
             event.address.eq(address),
-            event.length.eq(header.request_length),
+            event.length.eq(length),
             event.initiator.eq(header.initiator),
             event.target.eq(header.resource_index),
         ]
@@ -327,19 +336,16 @@ class RequestChecker(wiring.Component):
         writes = (entry.flags & int(KeyFlags.REMOTE_WRITE)) != 0
         element = (1 << atomic.size_bits)[:6]
         fits = Mux(
-            is_extended,
-            (length == element) & (element <= CSWAP_VALUES_SIZE // 2) & (payload == CSWAP_VALUES_SIZE),
-            Mux(
-                kind.vendor,
-                (payload == (length << 1)) & (length <= most // 2),
-                payload == Mux(only_reads, 0, length),
-            ),
+            kind.vendor,
+            (payload == (length << 1)) & (length <= most // 2),
+            payload == Mux(only_reads, 0, length),
         )
+        whole_elements = (length != 0) & (length <= most) & ((length & (element - 1)[:6]) == 0) & fits
         conditions = {
             "closes": header.is_control,
             "violation": (header.version != 0) | ((header.flags & whole) != whole),
-            "idle": (header.opcode == int(RequestOpcode.NO_OP))
-            | ((header.flags & int(SesFlags.INITIATOR_ERROR)) != 0),
+            "failed": (header.flags & int(SesFlags.INITIATOR_ERROR)) != 0,
+            "idle": header.opcode == int(RequestOpcode.NO_OP),
             "index": ~context.enable,
             "job": ~context.job_matches,
             "pid": ~context.pid_matches,
@@ -352,8 +358,8 @@ class RequestChecker(wiring.Component):
                 | (payload != Mux(kind.writes, length, 0))
                 | (message.rendezvous & (length != RENDEZVOUS.size))
             ),
-            "atomic_size": is_atomic
-            & ((length == 0) | (length > most) | ((length & (element - 1)[:6]) != 0) | ~fits),
+            "atomic_size": is_atomic & Mux(is_extended, element > CSWAP_VALUES_SIZE // 2, ~whole_elements),
+            "cswap": is_extended & ((length != CSWAP_VALUES_SIZE) | (payload != CSWAP_VALUES_SIZE)),
             "bases": Mux(message.valid, ~context.takes_messages, has_data & ~takes_data),
             "key": ~message.valid & ~located.found,
             "rights": ~message.valid

@@ -1,6 +1,6 @@
 """Operands and compare values out of request payloads."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_model.wire.uet import CSWAP_VALUES_SIZE
@@ -12,7 +12,8 @@ from amoeba_hw.target.records import OPERAND_JOB
 
 __all__ = ["OperandSplitter"]
 
-_USES = data.StructLayout({"operand": 1, "compare": 1})
+_USES = data.StructLayout({"operand": 1, "compare": 1, "reversed": 1})
+_VALUE_SIZE = CSWAP_VALUES_SIZE // 2
 
 
 class OperandSplitter(wiring.Component):
@@ -27,7 +28,8 @@ class OperandSplitter(wiring.Component):
     Members
     -------
     jobs : OPERAND_JOB stream
-        One for each payload, in order. The payload must have the bytes of the parts.
+        One for each payload, in order. The payload must have the bytes of the parts; one that is ``reversed`` whole
+        groups of 16 bytes, of which each is turned round before it is cut.
     payload : :func:`packet_beat` stream
     operands, compares : :func:`packet_beat` streams
         One beat per cycle each. A consumer may wait for both: compare values may stand behind all operands, so
@@ -47,7 +49,7 @@ class OperandSplitter(wiring.Component):
                 "compares": Out(stream.Signature(self._beat)),
             }
         )
-        self._taken = {name: Signal(name=f"{name}_taken") for name, _ in _USES}
+        self._taken = {name: Signal(name=f"{name}_taken") for name in ("operand", "compare")}
         """The beat on offer has been taken for this part, and waits for the other."""
 
     def elaborate(self, platform):
@@ -75,7 +77,11 @@ class OperandSplitter(wiring.Component):
         job = self.jobs.p
         has = {"operand": job.has_operand, "compare": job.has_compare}
         room = uses.i.ready & cuts["operand"].i.ready & cuts["compare"].i.ready
-        m.d.comb += [self.jobs.ready.eq(room), uses.i.valid.eq(self.jobs.valid & room)]
+        m.d.comb += [
+            self.jobs.ready.eq(room),
+            uses.i.valid.eq(self.jobs.valid & room),
+            uses.i.p.reversed.eq(job.reversed),
+        ]
         for name, queue in cuts.items():
             m.d.comb += [
                 uses.i.p[name].eq(has[name]),
@@ -86,12 +92,20 @@ class OperandSplitter(wiring.Component):
     def _elaborate_fork(self, m, uses, cutters):
         """Each beat goes to every part that the job has, to each as soon as it is ready."""
         done = uses.o.valid
+        beat = Signal(self._beat)
+        groups = range(0, self._parameters.beat_bytes, _VALUE_SIZE)
+        turned = Cat(
+            beat_bytes for at in groups for beat_bytes in reversed([self._byte(at + n) for n in range(_VALUE_SIZE)])
+        )
+        m.d.comb += beat.eq(self.payload.p)
+        with m.If(uses.o.p.reversed):
+            m.d.comb += beat.data.eq(turned)
         for name, cutter in cutters.items():
             wants = Signal(name=f"wants_{name}")
             m.d.comb += [
                 wants.eq(uses.o.p[name] & ~self._taken[name]),
                 cutter.i.valid.eq(self.payload.valid & uses.o.valid & wants),
-                cutter.i.p.eq(self.payload.p),
+                cutter.i.p.eq(beat),
             ]
             done &= ~wants | cutter.i.ready
             with m.If(cutter.i.valid & cutter.i.ready):
@@ -102,3 +116,6 @@ class OperandSplitter(wiring.Component):
         ]
         with m.If(self.payload.valid & done):
             m.d.sync += [taken.eq(0) for taken in self._taken.values()]
+
+    def _byte(self, position):
+        return self.payload.p.data.word_select(position, 8)

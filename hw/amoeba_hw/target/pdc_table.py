@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
 from amoeba_hw.interfaces import FRAME_HEADER
@@ -326,7 +327,7 @@ class PdcTable(wiring.Component):
             duplicate.spdcid.eq(self._number),
             duplicate.incarnation.eq(incarnation),
             nack.psn.eq(verdict.nack_psn),
-            nack.spdcid.eq(Mux(verdict.has_pdc, self._number, 0)),
+            nack.spdcid.eq(Mux(verdict.has_pdc, self._number, NO_PDC)),
             nack.code.eq(verdict.nack_code),
             nack.retx.eq(packet.retx),
             self.message_accepted.eq(leaves & verdict.accepted & self._is_message),

@@ -1,8 +1,9 @@
 """What passes between the components of the target."""
 
+from amaranth.hdl import Mux
 from amaranth.lib import data
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
-from amoeba_model.wire.uet import MESSAGE_REQUESTS
+from amoeba_model.wire.uet import MESSAGE_REQUESTS, ResponseOpcode, ReturnCode
 
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
@@ -28,6 +29,7 @@ __all__ = [
     "acknowledges",
     "is_message",
     "refuses",
+    "response_opcode",
 ]
 
 GENERATION_BITS = 16
@@ -59,8 +61,9 @@ SEQUENCED_REQUEST = data.StructLayout(
 LOCATED_REQUEST = data.StructLayout({"request": SEQUENCED_REQUEST, "found": 1, "entry": KEY_ENTRY})
 """A request and the entry of its key, if ``found``."""
 
-OPERAND_JOB = data.StructLayout({"has_operand": 1, "has_compare": 1, "operand": CUT, "compare": CUT})
-"""What to do with one payload: which parts are operands and compare values. With neither it is swallowed."""
+OPERAND_JOB = data.StructLayout({"has_operand": 1, "has_compare": 1, "reversed": 1, "operand": CUT, "compare": CUT})
+"""What to do with one payload: which parts are operands and compare values. With neither it is swallowed.
+``reversed``: it is a compare-and-swap extension, whose values stand the other way round."""
 
 EVENT_CLAIM = data.StructLayout({"valid": 1, "context": 8, "generation": GENERATION_BITS})
 """When valid: room in the context's event ring for one entry is taken, or given back."""
@@ -104,8 +107,8 @@ ANSWER = data.StructLayout(
     | {
         "message_id": 16,
         "job_id": 24,
-        "return_code": 6,
-        "request_length": 32,
+        "return_code": 6,  # NULL of a CLOSE_COMMAND
+        "request_length": 32,  # bytes of memory concerned
         "executed": 1,  # the memory engine has a result; otherwise the return code is final
         "returns_data": 1,
         "copied": 1,  # the data goes to the answer memory, too
@@ -197,6 +200,12 @@ def acknowledges(header, destination):
     ``destination`` is an ANSWER, a DUPLICATE or a NACK.
     """
     return [header[name].eq(destination[name]) for name in ("mac", "ip", "port", "psn", "spdcid", "dpdcid")]
+
+
+def response_opcode(return_code, has_data):
+    """The FRAME_HEADER's opcode of an answer: without a return code there is no response."""
+    with_code = Mux(has_data, ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value)
+    return Mux(return_code == ReturnCode.NULL.value, ResponseOpcode.NONE.value, with_code)
 
 
 def refuses(header, nack):

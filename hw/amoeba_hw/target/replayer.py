@@ -4,14 +4,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
-from amoeba_model.wire.uet import NackCode, ResponseOpcode
+from amoeba_model.wire.uet import NackCode
 
 from amoeba_hw.commit_queue import CommitQueue
 from amoeba_hw.interfaces import DMA_COMMAND, FRAME_HEADER, packet_beat
 from amoeba_hw.stream import connect_streams
 from amoeba_hw.target.answer_collector import answer_place
 from amoeba_hw.target.answer_history import DUPLICATE_VIEW
-from amoeba_hw.target.records import DUPLICATE, KEPT_ANSWER, NACK, acknowledges, refuses
+from amoeba_hw.target.records import DUPLICATE, KEPT_ANSWER, NACK, acknowledges, refuses, response_opcode
 
 __all__ = ["Replayer"]
 
@@ -146,13 +146,7 @@ class Replayer(wiring.Component):
                 *acknowledges(header, duplicate),
                 header.retx.eq(1),
                 header.cack_psn.eq(duplicate.psn + offset.as_signed()),
-                header.opcode.eq(
-                    Mux(
-                        kept.payload_length != 0,
-                        ResponseOpcode.WITH_DATA.value,
-                        ResponseOpcode.RESPONSE.value,
-                    )
-                ),
+                header.opcode.eq(response_opcode(kept.return_code, kept.payload_length != 0)),
                 *(
                     header[name].eq(kept[name])
                     for name in ("return_code", "message_id", "job_id", "modified_length", "payload_length")

@@ -1,6 +1,6 @@
 """The CRC that ends every packet, computed a beat at a time.
 
-The register is that of the reflected CRC-32 (IEEE 802.3, ``zlib.crc32``) without the final inversion. A byte
+The register is that of the reflected CRC-32C (Castagnoli, RFC 3720 12.1) without the final inversion. A byte
 enters by ``state = step(state ^ byte)``, where ``step`` is linear over GF(2); so a whole beat is a constant matrix
 times its bits, added to a constant power of ``step`` times the state. Two consequences are used:
 
@@ -16,10 +16,10 @@ from amaranth.hdl import Cat, Const, Signal, Value
 
 __all__ = ["RESIDUE", "apply", "contribution", "inverse_power", "power", "register_after"]
 
-POLYNOMIAL = 0xEDB88320
-"""Of IEEE 802.3, bits reflected."""
+POLYNOMIAL = 0x82F63B78
+"""Castagnoli's, bits reflected."""
 
-RESIDUE = 0xDEBB20E3
+RESIDUE = 0xB798B438
 """The register after any packet that ends with its own CRC."""
 
 Matrix = tuple[int, ...]

@@ -15,17 +15,17 @@ __all__ = ["CrcAppender", "covered"]
 def covered(beat, index):
     """The bytes of a frame's beat that enter the CRC register, which starts from zero.
 
-    Everything in front of the PDS header is zero; its first four bytes are inverted, which is what a register that
-    starts from all ones does to them. ``index`` counts the frame's beats, and may stay at any number beyond those
-    that the encapsulation reaches into.
+    Everything in front of the IPv4 source address is zero; the first four bytes from there on are inverted, which is
+    what a register that starts from all ones does to them. ``index`` counts the frame's beats, and may stay at any
+    number beyond the one that they lie in.
     """
-    first, offset = divmod(uet.ENCAPSULATION_SIZE, len(beat) // 8)
+    first, offset = divmod(uet.CRC_START, len(beat) // 8)
     tail = Cat(beat[: 8 * offset] & 0, beat[8 * offset :]) ^ ((1 << 8 * uet.CRC_SIZE) - 1 << 8 * offset)
     return Mux(index > first, beat, Mux(index == first, tail, 0))
 
 
 class CrcAppender(wiring.Component):
-    """Computes the CRC over PDS, SES and payload of each frame, and puts it behind the last byte.
+    """Computes the CRC of each frame from its IPv4 source address on, and puts it behind the last byte.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class CrcAppender(wiring.Component):
         super().__init__({"i": In(stream.Signature(beat)), "o": Out(stream.Signature(beat))})
         self._beats = {name: Signal(beat, name=f"{name}_beat") for name in self.STAGES}
         self._valid = {name: Signal(name=f"{name}_valid") for name in self.STAGES}
-        self._index = Signal(range(uet.ENCAPSULATION_SIZE // self._line_bytes + 2))
+        self._index = Signal(range(uet.CRC_START // self._line_bytes + 2))
         self._product = Signal(32)
         self._product_first = Signal()
         self._register = Signal(32)
@@ -100,7 +100,7 @@ class CrcAppender(wiring.Component):
             self._product_first.eq(self._index == 0),
         ]
         with m.If(self.i.valid):
-            beyond = self._index == uet.ENCAPSULATION_SIZE // self._line_bytes + 1
+            beyond = self._index == uet.CRC_START // self._line_bytes + 1
             m.d.sync += self._index.eq(Mux(self.i.p.last, 0, Mux(beyond, self._index, self._index + 1)))
         with m.If(self._valid["product"]):
             previous = apply(power(self._line_bytes), self._register)

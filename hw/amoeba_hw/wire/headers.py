@@ -1,6 +1,6 @@
 """Where the headers of a frame lie, and how they become a FRAME_HEADER and back.
 
-A frame has one of six shapes; everything variable about it follows from the shape and the payload's length.
+A frame has one of seven shapes; everything variable about it follows from the shape and the payload's length.
 """
 
 import enum
@@ -31,6 +31,7 @@ __all__ = [
 class FrameShape(enum.Enum):
     """Which headers a frame has behind UDP's, in order."""
 
+    ACK = (uet.PDS_ACK,)
     RESPONSE = (uet.PDS_ACK, uet.SES_RESPONSE)
     RESPONSE_DATA = (uet.PDS_ACK, uet.SES_RESPONSE_DATA)
     NACK = (uet.PDS_NACK,)
@@ -99,13 +100,22 @@ _IPV4_CONSTANTS = {
 }
 
 
+_ACK_HEADERS = {
+    FrameShape.ACK: uet.NextHeader.NONE,
+    FrameShape.RESPONSE: uet.NextHeader.RESPONSE,
+    FrameShape.RESPONSE_DATA: uet.NextHeader.RESPONSE_DATA,
+}
+
+
 def _choose_shape(m, shape, header):
     """Drive ``shape`` with the one that a FRAME_HEADER asks for."""
     with_data = header.opcode == int(uet.ResponseOpcode.WITH_DATA)
+    alone = header.opcode == int(uet.ResponseOpcode.NONE)
     atomic = is_atomic_opcode(header.opcode)
     request, response = header.is_request & ~header.is_control, ~header.is_request & ~header.is_control
     m.d.comb += [
-        shape.response.eq(response & ~with_data),
+        shape.ack.eq(response & alone),
+        shape.response.eq(response & ~with_data & ~alone),
         shape.response_data.eq(response & with_data),
         shape.nack.eq(~header.is_request & header.is_control),
         shape.request.eq(request & ~atomic),
@@ -143,9 +153,8 @@ def _pds_header(shape, header):
         values = {
             "type": uet.PdsType.CONTROL,
             "control_type": uet.ControlType.CLOSE_COMMAND,
-            "flags": of_requests | int(uet.ControlFlags.IS_ROD),
+            "flags": of_requests,
             "psn": header.psn,
-            "payload": Cat(header.clear_psn_offset, header.clear_psn_offset[-1].replicate(16)),
         }
     elif record is uet.PDS_NACK:
         values = {
@@ -156,15 +165,20 @@ def _pds_header(shape, header):
             "nack_psn": header.psn,
         }
     else:
-        with_data = shape is FrameShape.RESPONSE_DATA
         values = {
             "type": uet.PdsType.ACK,
-            "next_header": uet.NextHeader.RESPONSE_DATA if with_data else uet.NextHeader.RESPONSE,
+            "next_header": _ACK_HEADERS[shape],
             "flags": retx,
             "ack_psn_offset": (header.psn - header.cack_psn)[:16],
             "cack_psn": header.cack_psn,
         }
-    return pack_wire(record, values | {"spdcid": header.spdcid, "dpdcid": header.dpdcid})
+    # Entries of tables become numbers of PDCs; with SYN it is neither.
+    is_number = shape in _ACK_HEADERS or shape is FrameShape.NACK or ~header.syn
+    numbers = {
+        "spdcid": (header.spdcid + uet.FIRST_PDC)[:16],
+        "dpdcid": (header.dpdcid + Mux(is_number, uet.FIRST_PDC, 0))[:16],
+    }
+    return pack_wire(record, values | numbers)
 
 
 class HeaderBuilder(wiring.Component):

@@ -145,7 +145,6 @@ class FrameParser(wiring.Component):
         """SHAPE of the held frame, payload's length, and whether that is negative."""
         prologue = self._fields["pds_request"]
         atomic = is_atomic_opcode(self._fields["ses_request"]["opcode"])
-        is_rod = (self._fields["pds_control"]["flags"] & int(uet.ControlFlags.IS_ROD)) != 0
 
         def is_kind(kind, following):
             return (prologue["type"] == int(kind)) & (prologue["next_header"] == int(following))
@@ -154,12 +153,13 @@ class FrameParser(wiring.Component):
         difference = Signal(17)
         is_request = is_kind(uet.PdsType.ROD_REQ, uet.NextHeader.REQUEST_STD)
         m.d.comb += [
+            shape.ack.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.NONE)),
             shape.response.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.RESPONSE)),
             shape.response_data.eq(is_kind(uet.PdsType.ACK, uet.NextHeader.RESPONSE_DATA)),
             shape.nack.eq(is_kind(uet.PdsType.NACK, uet.NextHeader.NONE)),
             shape.request.eq(is_request & ~atomic),
             shape.atomic_request.eq(is_request & atomic),
-            shape.close.eq(is_kind(uet.PdsType.CONTROL, uet.ControlType.CLOSE_COMMAND) & is_rod),
+            shape.close.eq(is_kind(uet.PdsType.CONTROL, uet.ControlType.CLOSE_COMMAND)),
             difference.eq(
                 self._fields["ipv4"]["total_length"] - by_shape(shape, 8, lambda kind: kind.packet_overhead)
             ),
@@ -215,8 +215,8 @@ class FrameParser(wiring.Component):
         with m.If(self._arrived_valid):
             m.d.sync += [left.eq(next_left), visible.eq(count(next_left))]
         if line_bytes <= uet.ENCAPSULATION_SIZE:
-            return visible
-        # The packet begins, and may end, in the very beat that says where it ends.
+            # No packet ends as early as in the beat that says where it ends.
+            return Mux(self._arrived_index <= index, line_bytes, visible)
         end = Signal(signed(18))
         m.d.comb += end.eq(ipv4["total_length"] + uet.ETHERNET.size)
         return Mux(self._arrived_index == 0, count(end), visible)
@@ -284,12 +284,14 @@ class FrameParser(wiring.Component):
     def _elaborate_transport(self, m, shape, payload_length, too_short):
         """The checks of PDS and SES."""
         response, with_data = self._fields["ses_response"], self._fields["ses_response_data"]
+        without_data = response["opcode"].matches(int(uet.ResponseOpcode.RESPONSE), int(uet.ResponseOpcode.DEFAULT))
         faults = [
             ~shape.as_value().any(),
             too_short,
             (shape.response | shape.response_data) & ((response["list"] != 0) | (response["version"] != 0)),
-            (shape.response | shape.nack | shape.close) & (payload_length != 0),
-            shape.response & (response["opcode"] != int(uet.ResponseOpcode.RESPONSE)),
+            (shape.ack | shape.response | shape.nack | shape.close) & (payload_length != 0),
+            ~shape.nack & (self._fields["pds_request"]["spdcid"] == 0),
+            shape.response & ~without_data,
             shape.response_data
             & (
                 (with_data["opcode"] != int(uet.ResponseOpcode.WITH_DATA))
@@ -300,12 +302,14 @@ class FrameParser(wiring.Component):
 
     def _elaborate_header(self, m, shape, payload_length):
         ethernet, ipv4, udp = (self._fields[name] for name in ("ethernet", "ipv4", "udp"))
-        pds, ack, nack, close = (self._fields[f"pds_{name}"] for name in ("request", "ack", "nack", "control"))
+        pds, ack, nack = (self._fields[f"pds_{name}"] for name in ("request", "ack", "nack"))
         ses, response, with_data = (self._fields[f"ses_{name}"] for name in ("request", "response", "response_data"))
         extension = self._fields["atomic_extension"]
         has_request = shape.request | shape.atomic_request
         has_response = shape.response | shape.response_data
+        has_ack = has_response | shape.ack
         is_request = has_request | shape.close
+        syn = (pds["flags"] & int(uet.PdsFlags.SYN)) != 0
         # What several PDS headers, or SES headers, have in the same place is read once.
         groups = (
             (
@@ -317,18 +321,24 @@ class FrameParser(wiring.Component):
                     "is_request": is_request,
                     "is_control": shape.nack | shape.close,
                     "retx": (pds["flags"] & int(uet.PdsFlags.RETX)) != 0,
-                    "psn": pds["psn"] + Mux(has_response, ack["ack_psn_offset"], 0).as_signed(),
+                    "psn": pds["psn"] + Mux(has_ack, ack["ack_psn_offset"], 0).as_signed(),
+                    # Everything before a CLOSE_COMMAND has been answered.
                     "clear_psn_offset": Mux(
-                        has_request, pds["clear_psn_offset"], Mux(shape.close, close["payload"][:16], 0)
+                        has_request, pds["clear_psn_offset"], Mux(shape.close, Const(0xFFFF, 16), 0)
                     ),
-                    "spdcid": pds["spdcid"],
-                    "dpdcid": pds["dpdcid"],
+                    "spdcid": pds["spdcid"] - uet.FIRST_PDC,
+                    "dpdcid": pds["dpdcid"] - Mux(is_request & syn, 0, uet.FIRST_PDC),
                     "payload_length": payload_length,
                 },
             ),
-            (is_request, {"syn": (pds["flags"] & int(uet.PdsFlags.SYN)) != 0}),
+            (is_request, {"syn": syn}),
             (shape.nack, {"nack_code": nack["nack_code"]}),
-            (has_request | has_response, {name: ses[name] for name in ("opcode", "message_id", "job_id")}),
+            (
+                has_request | has_response | shape.ack,
+                {"opcode": Mux(shape.ack, uet.ResponseOpcode.NONE, ses["opcode"])},
+            ),
+            (has_request | has_response, {name: ses[name] for name in ("message_id", "job_id")}),
+            (has_ack, {"cack_psn": ack["cack_psn"]}),
             (has_request, {name: ses[name] for name in _REQUEST_FIELDS}),
             (
                 shape.atomic_request,
@@ -341,7 +351,6 @@ class FrameParser(wiring.Component):
             (
                 has_response,
                 {
-                    "cack_psn": ack["cack_psn"],
                     "return_code": response["return_code"],
                     "modified_length": Mux(
                         shape.response_data, with_data["modified_length"], response["modified_length"]

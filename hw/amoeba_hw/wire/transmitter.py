@@ -33,7 +33,8 @@ class FrameTransmitter(wiring.Component):
     requests, responses : FRAME_HEADER streams
         Frame by frame; when both wait they alternate, and responses go first. ``is_request`` must be that of the
         stream, ``payload_length`` above 0 only where the frame may have a payload: not with ``is_control``, and a
-        response has one if its opcode is WITH_DATA. An ACK's ``psn`` lies within 16 signed bits of its ``cack_psn``.
+        response has one if its opcode is WITH_DATA; with NONE it is an ACK alone. An ACK's ``psn`` lies within 16
+        signed bits of its ``cack_psn``.
         ``job_id``, ``message_id`` and all else are sent as given.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for every header with a payload, in the order of the headers. Once a

@@ -19,6 +19,7 @@ from amoeba_model.wire.uet import (
     UDP_PORT,
     NextHeader,
     PdsType,
+    ResponseOpcode,
 )
 
 __all__ = ["dissector"]
@@ -82,7 +83,11 @@ local function dissect_response(tree, tvb, offset, header)
   if values == nil then
     return nil
   end
-  return name_of(enums.ReturnCode, values.return_code), offset
+  local text = name_of(enums.ReturnCode, values.return_code)
+  if values.opcode == RESPONSE_DEFAULT then
+    text = "by default"
+  end
+  return text, offset
 end
 
 -- The packet that a PDS header speaks about.
@@ -122,6 +127,8 @@ function uet.dissector(tvb, pinfo, tree)
     text, offset = dissect_response(root, tvb, offset, headers.ses_response)
   elseif kind == PDS_ACK and next_header == NEXT_RESPONSE_DATA then
     text, offset = dissect_response(root, tvb, offset, headers.ses_response_data)
+  elseif kind == PDS_ACK and next_header == NEXT_NONE then
+    text = "without a response"
   elseif kind == PDS_NACK then
     text = name_of(enums.NackCode, values.nack_code)
   elseif kind == PDS_CONTROL then
@@ -159,9 +166,11 @@ def _lines() -> Iterator[str]:
     yield f"local CRC_SIZE = {CRC_SIZE}"
     for kind in _PDS_HEADERS:
         yield f"local PDS_{kind.name} = {kind.value}"
+    yield f"local NEXT_NONE = {NextHeader.NONE.value}"
     yield f"local NEXT_REQUEST_STD = {NextHeader.REQUEST_STD.value}"
     yield f"local NEXT_RESPONSE = {NextHeader.RESPONSE.value}"
     yield f"local NEXT_RESPONSE_DATA = {NextHeader.RESPONSE_DATA.value}"
+    yield f"local RESPONSE_DEFAULT = {ResponseOpcode.DEFAULT.value}"
     atomics = ", ".join(f"[{opcode.value}] = true" for opcode in sorted(ATOMIC_REQUESTS))
     yield f"local atomic_requests = {{ {atomics} }}"
     yield ""

@@ -98,7 +98,9 @@ class RequestChecker:
         """RequestChecker: what to do to memory, or the return code; OK means there is nothing to do."""
         if header.version or header.flags & _WHOLE_MESSAGE != _WHOLE_MESSAGE:
             return ReturnCode.OP_VIOLATION
-        if header.opcode == _NO_OP or header.flags & _INITIATOR_ERROR:
+        if header.flags & _INITIATOR_ERROR:
+            return ReturnCode.INITIATOR_ERROR
+        if header.opcode == _NO_OP:
             return ReturnCode.OK
         if header.resource_index >= len(self._contexts):
             return ReturnCode.BAD_INDEX
@@ -121,7 +123,7 @@ class RequestChecker:
             return ReturnCode.BAD_MKEY
         if key.domain != context.domain or request.rights & ~key.flags:
             return ReturnCode.PERM_VIOLATION
-        address = _locate(key, header.buffer_offset, header.request_length)
+        address = _locate(key, header.buffer_offset, request.length)
         if address is None:
             return ReturnCode.BAD_ADDR
         request.address = address
@@ -168,6 +170,8 @@ class RequestChecker:
             return cell
         op, datatype, rights = cell.op, cell.datatype, cell.rights
         length, size = header.request_length, cell.size
+        if form is None and op in COMPARE_OPS:
+            return _understand_cswap(header, payload, cell)
         if not length or length % size or length > self._payload:
             return ReturnCode.AMO_UNSUPPORTED_SIZE
         operand: bytes | None = payload
@@ -176,9 +180,6 @@ class RequestChecker:
             operand, fits = None, not payload
         elif op not in COMPARE_OPS:
             fits = len(payload) == length
-        elif form is None:
-            fits = length == size <= _HALF_CSWAP and len(payload) == CSWAP_VALUES_SIZE
-            compare, operand = payload[:size], payload[_HALF_CSWAP : _HALF_CSWAP + size]
         else:
             fits = 2 * length <= self._payload and len(payload) == 2 * length
             operand, compare = payload[:length], payload[length:]
@@ -206,6 +207,18 @@ class RequestChecker:
         else:
             rights = _READ_RIGHT | _WRITE_RIGHT
         return _Cell(op, datatype, datatype.size, rights)
+
+
+def _understand_cswap(header: FrameHeader, payload: bytes, cell: _Cell) -> MemoryRequest | ReturnCode:
+    """A compare atomic with the compare-and-swap extension."""
+    size = cell.size
+    if size > _HALF_CSWAP:
+        return ReturnCode.AMO_UNSUPPORTED_SIZE
+    if header.request_length != CSWAP_VALUES_SIZE or len(payload) != CSWAP_VALUES_SIZE:
+        return ReturnCode.OP_VIOLATION
+    compare, operand = (half[::-1][:size] for half in (payload[:_HALF_CSWAP], payload[_HALF_CSWAP:]))
+    by_bits = bool(header.semantic_control & _CSWAP_BY_BITS)
+    return MemoryRequest(size, cell.rights, True, operand, compare, cell.op, cell.datatype, by_bits)
 
 
 def _takes_data(context: Context, opcode: int, key: Key | None) -> bool:

@@ -76,14 +76,14 @@ class EventWriter:
         ring = context.events
         return bool(ring.base) and ring.unread() + entries <= (1 << ring.size) - _NEVER_PROMISED
 
-    def write(self, header: FrameHeader, address: int, pdc: int, cycle: int) -> int:
-        """The event of a request that was performed at virtual ``address``; the cycle in which it is written."""
+    def write(self, header: FrameHeader, address: int, length: int, pdc: int, cycle: int) -> int:
+        """The event of a request for ``length`` bytes at virtual ``address``; the cycle in which it is written."""
         context = self._contexts[header.resource_index]
         ring = context.events
         entry = _pack_event(
             header.header_data,
             address,
-            header.request_length,
+            length,
             header.ip,
             header.initiator,
             header.spdcid,

@@ -117,7 +117,7 @@ class OperandStage:
         if operands is None or compares is None:
             return None
         if packet.opcode == _FETCHING_ATOMIC:
-            return compares.ljust(_HALF_CSWAP, b"\0") + operands.ljust(_HALF_CSWAP, b"\0")
+            return _cswap_value(compares) + _cswap_value(operands)
         return operands + compares
 
     def _read(self, packet: Packet, source: int, requester: Requester) -> bytes | None:
@@ -201,7 +201,8 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
         header.flags |= _INITIATOR_ERROR
         return header
     header.opcode = packet.opcode
-    header.request_length = packet.size
+    is_extended = request.opcode == _COMPARE_ATOMIC and packet.opcode == _FETCHING_ATOMIC
+    header.request_length = CSWAP_VALUES_SIZE if is_extended else packet.size
     if packet.is_last:
         if not request.flags & _CHAINED:
             header.flags |= _DELIVERY_COMPLETE
@@ -214,6 +215,11 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
         if request.context.cswap_by_bits:
             header.semantic_control = _CSWAP_BY_BITS
     return header
+
+
+def _cswap_value(element: bytes) -> bytes:
+    """An element as a field of the compare-and-swap extension: a big-endian number of 128 bits."""
+    return element[::-1].rjust(_HALF_CSWAP, b"\0")
 
 
 def _compare_opcode(request: Request) -> int:

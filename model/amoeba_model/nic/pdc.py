@@ -7,7 +7,7 @@ from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
-from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import NackCode
 
 __all__ = ["LATE_LIMIT", "Duplicate", "Pdc", "PdcTable", "Refusal"]
@@ -63,7 +63,7 @@ class Refusal(NamedTuple):
     """Of the NACK; None: there is none."""
     psn: int = 0
     """``nack_psn``."""
-    pdc: int = 0
+    pdc: int = NO_PDC
 
 
 class PdcTable:

@@ -6,13 +6,15 @@ from amoeba_model.nic.frames import FrameTransmitter
 from amoeba_model.registers import Counter
 from amoeba_model.trace import NO_CONTEXT, Stage
 from amoeba_model.wire.codec import FrameHeader
-from amoeba_model.wire.uet import NackCode, ResponseOpcode
+from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 __all__ = ["Responder"]
 
 _NACKS_SENT = Counter.NACKS_SENT.value
 _RESPONSES_SENT = Counter.RESPONSES_SENT.value
 _WITH_DATA, _WITHOUT_DATA = ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value
+_NO_RESPONSE = ResponseOpcode.NONE.value
+_NULL = ReturnCode.NULL.value
 _SEND_STAGE = Stage.RESPONSE_SENT
 
 
@@ -37,10 +39,11 @@ class Responder:
         ``request`` says where to: received again, it may differ in all else from the one that was executed.
         """
         psn = request.psn
+        opcode = _WITH_DATA if data else _NO_RESPONSE if answer.code == _NULL else _WITHOUT_DATA
         # In the order of the fields: by their names it takes three times as long.
         header = FrameHeader(
             request.mac, request.ip, request.port, False, False, retx, 0, cack_psn, psn, 0, pdc, request.spdcid,
-            False, _WITH_DATA if data else _WITHOUT_DATA, 0, 0, answer.message_id, answer.job_id,
+            False, opcode, 0, 0, answer.message_id, answer.job_id,
         )  # fmt: skip
         header.return_code = answer.code
         header.modified_length = answer.modified_length

@@ -8,7 +8,7 @@ from amoeba_model.nic.retransmitter import Retransmitter
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
-from amoeba_model.wire.uet import NackCode, ReturnCode
+from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
 __all__ = ["ResponseHandler"]
 
@@ -17,6 +17,10 @@ _NACKS_RECEIVED = Counter.NACKS_RECEIVED.value
 _RESPONSES_RECEIVED = Counter.RESPONSES_RECEIVED.value
 _CLOSE = DescriptorOpcode.CLOSE.value
 _OK = ReturnCode.OK.value
+_DEFAULT, _NO_RESPONSE = ResponseOpcode.DEFAULT.value, ResponseOpcode.NONE.value
+_RESPONSES = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value})
+"""Responses with a return code; without it an answer says OK."""
+_CLOSED = frozenset({NackCode.INV_DPDCID.value, NackCode.CLOSING.value})
 _PSN_HALF = 1 << 31
 _MESSAGE_ID_MASK = 0xFFFF
 
@@ -54,7 +58,8 @@ class ResponseHandler:
             self._retransmitter.fill_gap(pdc, peer, peer.outstanding[0].psn)
             return peer
         self._core.counters[_RESPONSES_RECEIVED] += 1
-        self._answer(pdc, peer, header.spdcid, header.return_code, payload, cycle)
+        code = header.return_code if header.opcode in _RESPONSES else _OK
+        self._answer(pdc, peer, header.spdcid, code, payload, cycle)
         self._retransmitter.answered(peer)
         return peer
 
@@ -90,7 +95,7 @@ class ResponseHandler:
             self._retransmitter.hold_back(peer, header.psn)
         elif code == NackCode.NO_PDC_AVAIL:
             pass  # one may be free by the time of the next timeout
-        elif code == NackCode.INV_DPDCID and peer.outstanding[0].request.opcode == _CLOSE:
+        elif code in _CLOSED and peer.outstanding[0].request.opcode == _CLOSE:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
             self._retransmitter.answered(peer)
@@ -102,7 +107,13 @@ class ResponseHandler:
 
 
 def _is_meant(header: FrameHeader, peer: Peer) -> bool:
-    """Whether an ACK has message and job of the packet that it names; a CLOSE, which is alone, has neither."""
-    if peer.outstanding[0].request.opcode == _CLOSE:
-        return not (header.message_id or header.job_id)
-    return header.job_id == peer.job_id and header.message_id == (header.psn - peer.start_psn) & _MESSAGE_ID_MASK
+    """Whether an ACK has message and job of the packet that it names.
+
+    A CLOSE, which is alone, has neither, and no other packet is answered without a response. A DEFAULT response has
+    no job.
+    """
+    if header.opcode == _NO_RESPONSE or peer.outstanding[0].request.opcode == _CLOSE:
+        return header.opcode == _NO_RESPONSE and peer.outstanding[0].request.opcode == _CLOSE
+    if header.opcode != _DEFAULT and header.job_id != peer.job_id:
+        return False
+    return header.message_id == (header.psn - peer.start_psn) & _MESSAGE_ID_MASK

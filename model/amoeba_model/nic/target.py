@@ -22,6 +22,7 @@ _DUPLICATES = Counter.DUPLICATES.value
 _REFUSED_REQUESTS = Counter.REFUSED_REQUESTS.value
 _REQUESTS_RECEIVED = Counter.REQUESTS_RECEIVED.value
 _OK = ReturnCode.OK.value
+_NO_REFUSALS = frozenset({_OK, ReturnCode.NULL.value})
 _HOST_UNSUCCESS_CMPL = ReturnCode.HOST_UNSUCCESS_CMPL.value
 _HEADER_DATA = SesFlags.HEADER_DATA.value
 _MESSAGES = frozenset(opcode.value for opcode in MESSAGE_REQUESTS)
@@ -71,8 +72,8 @@ class Target:
 
     def _execute(self, header: FrameHeader, payload: bytes, pdc: int, cycle: int) -> tuple[int, bytes, int]:
         """Do what the packet asks for: the return code, the data to answer, and the cycle when that is done."""
-        # A CLOSE has been executed by the PdcTable.
-        checked = ReturnCode.OK if header.is_control else self._checker.check(header, payload)
+        # A CLOSE has been executed by the PdcTable. Its answer has no response, and so no return code.
+        checked = ReturnCode.NULL if header.is_control else self._checker.check(header, payload)
         if self._core.tracing:
             context = NO_CONTEXT if header.is_control else header.resource_index & 0xFF
             status = checked if isinstance(checked, ReturnCode) else _OK
@@ -88,7 +89,7 @@ class Target:
             self._remote_requests.count(header, _HOST_UNSUCCESS_CMPL)
             return _HOST_UNSUCCESS_CMPL, b"", cycle
         if header.flags & _HEADER_DATA:
-            cycle = self._events.write(header, checked.address, pdc, cycle)
+            cycle = self._events.write(header, checked.address, checked.length, pdc, cycle)
         self._remote_requests.count(header, _OK)
         return _OK, data, cycle
 
@@ -108,7 +109,7 @@ class Target:
 
     def _answer(self, header: FrameHeader, pdc: Pdc, code: int, data: bytes, cycle: int) -> None:
         """Keep the answer, and give it for the first time."""
-        if code != _OK:
+        if code not in _NO_REFUSALS:
             self._core.counters[_REFUSED_REQUESTS] += 1
         kept = self._answers.keep(header, pdc.number, code, data, self._responder.ready(cycle))
         cack_psn = pdc.acknowledge(header, plain=code == _OK and not data)

@@ -1,9 +1,10 @@
 """Frames to and from bytes: what FrameTransmitter and FrameReceiver do to headers, as two functions."""
 
 import functools
-import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import google_crc32c
 
 from amoeba_model.layout import LayoutError
 from amoeba_model.registers import Counter
@@ -11,9 +12,11 @@ from amoeba_model.unroll import packer, unpacker
 from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
+    CRC_START,
     ENCAPSULATION_SIZE,
     ETHERNET,
     ETHERTYPE_IPV4,
+    FIRST_PDC,
     IP_PROTOCOL_UDP,
     IPV4,
     PDS_ACK,
@@ -35,7 +38,10 @@ from amoeba_model.wire.uet import (
     ResponseOpcode,
 )
 
-__all__ = ["ATOMIC_REQUESTS", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode"]
+__all__ = ["ATOMIC_REQUESTS", "NO_PDC", "DecodedFrame", "Drop", "FrameHeader", "decode", "encode"]
+
+NO_PDC = 0xFFFF
+"""``spdcid`` of a NACK about no PDC: number 0 on the wire, which no PDC has."""
 
 ATOMIC_REQUESTS = frozenset(
     {
@@ -55,7 +61,8 @@ _ATOMIC_REQUESTS = frozenset(opcode.value for opcode in ATOMIC_REQUESTS)
 class FrameHeader:
     """Everything a frame says besides its payload, in both directions: ``amoeba_hw``'s FRAME_HEADER.
 
-    ``mac`` and ``ip`` are the other side's: destination when transmitting, source when receiving.
+    ``mac`` and ``ip`` are the other side's: destination when transmitting, source when receiving. ``spdcid`` and
+    ``dpdcid`` are entries of the tables that they are in, counted from 0, one less than the numbers on the wire.
     """
 
     mac: int = 0
@@ -76,11 +83,12 @@ class FrameHeader:
     clear_psn_offset: int = 0
     """Signed 16-bit number in two's complement."""
     spdcid: int = 0
+    """NO_PDC of a NACK about none."""
     dpdcid: int = 0
     """With ``syn``: psn - first psn."""
     syn: bool = False
     opcode: int = 0
-    """Request or response opcode."""
+    """Request or response opcode; ResponseOpcode.NONE of an ACK without a response: all fields below are 0 then."""
     version: int = 0
     flags: int = 0
     message_id: int = 0
@@ -184,11 +192,12 @@ _ACK_ARGUMENTS = (
     "pds_ack.dpdcid",
 )
 _NACK_FIELDS = tuple(f"pds_nack.{name}" for name in ("flags", "nack_code", "nack_psn", "spdcid", "dpdcid"))
-_CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid", "payload"))
+_CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid"))
 
 _pack_encapsulation = packer(_ENCAPSULATION, _ENCAPSULATION_ARGUMENTS, _ENCAPSULATION_CONSTANTS)
 _pack_request = packer((PDS_REQUEST, SES_REQUEST), _REQUEST_ARGUMENTS, _PDS_REQUEST_CONSTANTS)
 _pack_extension = packer((ATOMIC_EXTENSION,), _EXTENSION_FIELDS)
+_pack_ack = packer((PDS_ACK,), _ACK_ARGUMENTS, {"pds_ack.type": PdsType.ACK, "pds_ack.next_header": NextHeader.NONE})
 _pack_response = packer(
     (PDS_ACK, SES_RESPONSE),
     (
@@ -265,7 +274,7 @@ _EXTENSION_SIZE = ATOMIC_EXTENSION.size
 _RESPONSE_SIZE = SES_RESPONSE.size
 _RESPONSE_DATA_SIZE = SES_RESPONSE_DATA.size
 _CONTROL_SIZE = PDS_CONTROL.size
-"""Also that of a NACK, and with it of the shortest packet."""
+"""Also that of a NACK."""
 _ROD_REQUEST, _ACK, _NACK, _CONTROL = (
     kind.value for kind in (PdsType.ROD_REQ, PdsType.ACK, PdsType.NACK, PdsType.CONTROL)
 )
@@ -273,15 +282,15 @@ _REQUEST_STD = NextHeader.REQUEST_STD.value
 _RESPONSE, _RESPONSE_DATA = NextHeader.RESPONSE.value, NextHeader.RESPONSE_DATA.value
 _NO_HEADER = NextHeader.NONE.value
 _CLOSE = ControlType.CLOSE_COMMAND.value
-_WITH_DATA, _WITHOUT_DATA = ResponseOpcode.WITH_DATA.value, ResponseOpcode.RESPONSE.value
+_WITH_DATA, _NO_RESPONSE = ResponseOpcode.WITH_DATA.value, ResponseOpcode.NONE.value
+_WITHOUT_DATA = frozenset({ResponseOpcode.RESPONSE.value, ResponseOpcode.DEFAULT.value})
 _ACK_REQUEST, _SYN, _RETX = PdsFlags.ACK_REQUEST.value, PdsFlags.SYN.value, PdsFlags.RETX.value
-_IS_ROD = ControlFlags.IS_ROD.value
 # A flag has the same place in all packets that have it.
 assert {AckFlags.RETX.value, ControlFlags.RETX.value} == {_RETX}
 assert (ControlFlags.ACK_REQUEST.value, ControlFlags.SYN.value) == (_ACK_REQUEST, _SYN)
-
-
-_CRC_RESIDUE = 0x2144_DF1C
+_CLEARED = 0xFFFF
+"""``clear_psn_offset`` of a CLOSE_COMMAND: everything before it has been answered."""
+_CRC_RESIDUE = 0x4867_4BC7
 """The CRC of anything with its own CRC behind it."""
 _FLOWS = 1024
 """Encapsulations that are remembered: between two NICs they differ in little but the length."""
@@ -302,8 +311,8 @@ def encode(header: FrameHeader, payload: bytes, own_mac: int, own_ip: int) -> by
     else:
         packet = _encode_ack(header, len(payload))
     udp_length = _UDP_AND_CRC + len(packet) + len(payload)
-    encapsulation = _encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip)
-    crc = zlib.crc32(payload, zlib.crc32(packet))
+    encapsulation, crc = _encapsulation(header.mac, header.ip, header.port, udp_length, own_mac, own_ip)
+    crc = google_crc32c.extend(google_crc32c.extend(crc, packet), payload)
     return b"".join((encapsulation, packet, payload, crc.to_bytes(CRC_SIZE, "little")))
 
 
@@ -312,8 +321,7 @@ def _encode_request(header: FrameHeader) -> bytes:
         _ACK_REQUEST | _syn_and_retx(header),
         header.clear_psn_offset,
         header.psn,
-        header.spdcid,
-        header.dpdcid,
+        *_numbers(header),
         header.opcode,
         header.version,
         header.flags,
@@ -337,21 +345,20 @@ def _encode_ack(header: FrameHeader, size: int) -> bytes:
     distance = (psn - cack_psn + 0x8000) & 0xFFFF_FFFF
     if distance > 0xFFFF or psn >> 32:
         raise LayoutError(f"ack_psn_offset holds 16 signed bits; psn {psn:#x} is too far from cack_psn {cack_psn:#x}")
-    fields = (
+    pds = (
         _RETX if header.retx else 0,
         (distance - 0x8000) & 0xFFFF,
         cack_psn,
-        header.spdcid,
-        header.dpdcid,
-        header.opcode,
-        header.version,
-        header.return_code,
-        header.message_id,
-        header.job_id,
+        *_numbers(header),
     )
+    if header.opcode == _NO_RESPONSE:
+        if size:
+            raise LayoutError(f"an ACK without a response has no payload, got {size} bytes")
+        return _pack_ack(*pds)
+    ses = (header.opcode, header.version, header.return_code, header.message_id, header.job_id)
     if header.opcode == _WITH_DATA:
-        return _pack_response_data(*fields, header.message_id, size, header.modified_length)
-    return _pack_response(*fields, header.modified_length)
+        return _pack_response_data(*pds, *ses, header.message_id, size, header.modified_length)
+    return _pack_response(*pds, *ses, header.modified_length)
 
 
 def _encode_nack(header: FrameHeader) -> bytes:
@@ -359,28 +366,30 @@ def _encode_nack(header: FrameHeader) -> bytes:
         _RETX if header.retx else 0,
         header.nack_code,
         header.psn,
-        header.spdcid,
-        header.dpdcid,
+        *_numbers(header),
     )
 
 
 def _encode_close(header: FrameHeader) -> bytes:
-    if header.clear_psn_offset >> 16:
-        raise LayoutError(f"clear_psn_offset holds 16 bits, which {header.clear_psn_offset:#x} does not fit")
-    return _pack_close(
-        _IS_ROD | _ACK_REQUEST | _syn_and_retx(header),
-        header.psn,
-        header.spdcid,
-        header.dpdcid,
-        _signed(header.clear_psn_offset) & 0xFFFF_FFFF,
-    )
+    return _pack_close(_ACK_REQUEST | _syn_and_retx(header), header.psn, *_numbers(header))
+
+
+def _numbers(header: FrameHeader) -> tuple[int, int]:
+    """``spdcid`` and ``dpdcid`` as they travel; with SYN, which requests may have, the latter is no PDC."""
+    spdcid, dpdcid = header.spdcid, header.dpdcid
+    if (spdcid | dpdcid) >> 16:
+        raise LayoutError(f"spdcid and dpdcid hold 16 bits, which {spdcid:#x} and {dpdcid:#x} do not fit")
+    opens = header.is_request and header.syn
+    return (spdcid + FIRST_PDC) & 0xFFFF, dpdcid if opens else (dpdcid + FIRST_PDC) & 0xFFFF
 
 
 @functools.lru_cache(_FLOWS)
-def _encapsulation(mac: int, ip: int, port: int, udp_length: int, own_mac: int, own_ip: int) -> bytes:
+def _encapsulation(mac: int, ip: int, port: int, udp_length: int, own_mac: int, own_ip: int) -> tuple[bytes, int]:
+    """The headers in front of PDS's, and the CRC of what it covers of them."""
     total_length = udp_length + _IPV4_SIZE
     checksum = _ip_checksum(total_length, own_ip, ip)
-    return _pack_encapsulation(mac, own_mac, total_length, checksum, own_ip, ip, port, udp_length)
+    headers = _pack_encapsulation(mac, own_mac, total_length, checksum, own_ip, ip, port, udp_length)
+    return headers, google_crc32c.value(headers[CRC_START:])
 
 
 def _syn_and_retx(header: FrameHeader) -> int:
@@ -412,20 +421,20 @@ def decode(frame: bytes, own_mac: int | None = None, own_ip: int | None = None) 
         return _DROP_MALFORMED
     if (own_mac is not None and destination != own_mac) or (own_ip is not None and ip_destination != own_ip):
         return _DROP_ADDRESS
-    if zlib.crc32(memoryview(frame)[ENCAPSULATION_SIZE : end + CRC_SIZE]) != _CRC_RESIDUE:
+    if google_crc32c.value(frame[CRC_START : end + CRC_SIZE]) != _CRC_RESIDUE:
         return _DROP_CHECK
-    if end < ENCAPSULATION_SIZE + _CONTROL_SIZE:
+    if end < _RESPONSE_START:
         return _DROP_MALFORMED
     kind, next_header, pds_flags = _unpack_prologue(frame, ENCAPSULATION_SIZE)
     if kind == _ROD_REQUEST and next_header == _REQUEST_STD:
         return _decode_request(frame, end, mac, ip, port, pds_flags)
-    if kind == _ACK and next_header in (_RESPONSE, _RESPONSE_DATA):
-        return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header == _RESPONSE_DATA)
-    if end > ENCAPSULATION_SIZE + _CONTROL_SIZE:
+    if kind == _ACK and next_header in (_NO_HEADER, _RESPONSE, _RESPONSE_DATA):
+        return _decode_ack(frame, end, mac, ip, port, pds_flags, next_header)
+    if end != ENCAPSULATION_SIZE + _CONTROL_SIZE:
         return _DROP_MALFORMED
     if kind == _NACK and next_header == _NO_HEADER:
         return _decode_nack(frame, mac, ip, port, pds_flags)
-    if kind == _CONTROL and next_header == _CLOSE and pds_flags & _IS_ROD:
+    if kind == _CONTROL and next_header == _CLOSE:
         return _decode_close(frame, mac, ip, port, pds_flags)
     return _DROP_MALFORMED
 
@@ -460,6 +469,8 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
         clear_psn_offset, psn, spdcid, dpdcid, opcode, version, flags, message_id, job_id, pid_on_fep, resource_index,
         buffer_offset, initiator, memory_key, header_data, request_length,
     ) = _unpack_request(frame, ENCAPSULATION_SIZE)  # fmt: skip
+    if not spdcid:
+        return _DROP_MALFORMED
     atomic_opcode = atomic_datatype = semantic_control = 0
     if opcode in _ATOMIC_REQUESTS:
         if start + _EXTENSION_SIZE > end:
@@ -467,38 +478,45 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
         atomic_opcode, atomic_datatype, semantic_control = _unpack_extension(frame, start)
         start += _EXTENSION_SIZE
     syn, retx = pds_flags & _SYN != 0, pds_flags & _RETX != 0
+    if not syn:
+        dpdcid = (dpdcid - FIRST_PDC) & 0xFFFF
     header = FrameHeader(
-        mac, ip, port, True, False, retx, 0, 0, psn, clear_psn_offset, spdcid, dpdcid, syn, opcode, version, flags,
-        message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key, header_data,
-        request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start,
+        mac, ip, port, True, False, retx, 0, 0, psn, clear_psn_offset, spdcid - FIRST_PDC, dpdcid, syn, opcode,
+        version, flags, message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key,
+        header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start,
     )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
 
 def _decode_ack(
-    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, with_data: bool
+    frame: bytes, end: int, mac: int, ip: int, port: int, pds_flags: int, next_header: int
 ) -> DecodedFrame | Drop:
     offset, cack_psn, spdcid, dpdcid = _unpack_ack(frame, ENCAPSULATION_SIZE)
     start = _RESPONSE_START
-    if start + (_RESPONSE_DATA_SIZE if with_data else _RESPONSE_SIZE) > end:
-        return _DROP_MALFORMED
-    if with_data:
+    length = return_code = message_id = job_id = modified_length = 0
+    opcode = _NO_RESPONSE
+    if next_header == _RESPONSE_DATA:
+        if start + _RESPONSE_DATA_SIZE > end:
+            return _DROP_MALFORMED
         listed, opcode, version, return_code, message_id, job_id, modified_length, length = _unpack_response_data(
             frame, start
         )
         start += _RESPONSE_DATA_SIZE
-        expected = _WITH_DATA
-    else:
+        if listed or version or opcode != _WITH_DATA:
+            return _DROP_MALFORMED
+    elif next_header == _RESPONSE:
+        if start + _RESPONSE_SIZE > end:
+            return _DROP_MALFORMED
         listed, opcode, version, return_code, message_id, job_id, modified_length = _unpack_response(frame, start)
         start += _RESPONSE_SIZE
-        length = 0
-        expected = _WITHOUT_DATA
-    if listed or version or opcode != expected or length != end - start:
+        if listed or version or opcode not in _WITHOUT_DATA:
+            return _DROP_MALFORMED
+    if length != end - start or not spdcid:
         return _DROP_MALFORMED
     psn, retx = (cack_psn + _signed(offset)) & 0xFFFF_FFFF, pds_flags & _RETX != 0
     header = FrameHeader(
-        mac, ip, port, False, False, retx, 0, cack_psn, psn, 0, spdcid, dpdcid, False, opcode, 0, 0, message_id,
-        job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
+        mac, ip, port, False, False, retx, 0, cack_psn, psn, 0, spdcid - FIRST_PDC, (dpdcid - FIRST_PDC) & 0xFFFF,
+        False, opcode, 0, 0, message_id, job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
     )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
@@ -514,14 +532,17 @@ def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> 
         retx=bool(pds_flags & _RETX),
         nack_code=nack_code,
         psn=psn,
-        spdcid=spdcid,
-        dpdcid=dpdcid,
+        spdcid=(spdcid - FIRST_PDC) & 0xFFFF,
+        dpdcid=(dpdcid - FIRST_PDC) & 0xFFFF,
     )
     return DecodedFrame(header, b"")
 
 
-def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame:
-    psn, spdcid, dpdcid, clear_psn_offset = _unpack_close(frame, ENCAPSULATION_SIZE)
+def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame | Drop:
+    psn, spdcid, dpdcid = _unpack_close(frame, ENCAPSULATION_SIZE)
+    if not spdcid:
+        return _DROP_MALFORMED
+    syn = bool(pds_flags & _SYN)
     header = FrameHeader(
         mac=mac,
         ip=ip,
@@ -529,9 +550,9 @@ def _decode_close(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) ->
         is_control=True,
         retx=bool(pds_flags & _RETX),
         psn=psn,
-        clear_psn_offset=clear_psn_offset & 0xFFFF,
-        spdcid=spdcid,
-        dpdcid=dpdcid,
-        syn=bool(pds_flags & _SYN),
+        clear_psn_offset=_CLEARED,
+        spdcid=spdcid - FIRST_PDC,
+        dpdcid=dpdcid if syn else (dpdcid - FIRST_PDC) & 0xFFFF,
+        syn=syn,
     )
     return DecodedFrame(header, b"")

@@ -9,6 +9,7 @@ from amoeba_model.wire.uet import (
     ATOMIC_EXTENSION,
     CRC_SIZE,
     ETHERNET,
+    FIRST_PDC,
     IPV4,
     PDS_ACK,
     PDS_CONTROL,
@@ -78,7 +79,7 @@ def layers(frame: bytes) -> list[Layer]:
         shown.append(Layer("payload", (FieldText(f"{len(payload)} bytes", _hex(payload)),)))
         position += len(payload)
     crc = int.from_bytes(frame[position : position + CRC_SIZE], "little")
-    shown.append(Layer("crc", (FieldText("crc32", f"{crc:#010x}"),)))
+    shown.append(Layer("crc", (FieldText("crc32c", f"{crc:#010x}"),)))
     return shown
 
 
@@ -92,7 +93,9 @@ def records_of(header: FrameHeader) -> list[Record]:
         if header.opcode in ATOMIC_REQUESTS:
             records.append(ATOMIC_EXTENSION)
     else:
-        records += [PDS_ACK, SES_RESPONSE_DATA if header.opcode == ResponseOpcode.WITH_DATA else SES_RESPONSE]
+        records.append(PDS_ACK)
+        if header.opcode != ResponseOpcode.NONE:
+            records.append(SES_RESPONSE_DATA if header.opcode == ResponseOpcode.WITH_DATA else SES_RESPONSE)
     return records
 
 
@@ -105,7 +108,7 @@ def summary(frame: bytes) -> str:
 def summary_of(decoded: DecodedFrame) -> str:
     """:func:`summary` of a frame that was decoded already."""
     header = decoded.header
-    source = f"{_ip(header.ip)} PDC {header.spdcid}"
+    source = f"{_ip(header.ip)} PDC {(header.spdcid + FIRST_PDC) & 0xFFFF}"
     if header.is_control:
         what = "CLOSE_COMMAND" if header.is_request else f"NACK {_member(NackCode, header.nack_code)}"
     else:
@@ -138,6 +141,8 @@ def _place_text(header: FrameHeader) -> str:
 
 def _response_text(frame: DecodedFrame) -> str:
     header = frame.header
+    if header.opcode not in (ResponseOpcode.RESPONSE, ResponseOpcode.WITH_DATA):
+        return "answer without a response" if header.opcode == ResponseOpcode.NONE else "answer by default"
     data = f", {len(frame.payload)} bytes of data" if frame.payload else ""
     return f"answer {_member(ReturnCode, header.return_code)}, {header.modified_length} bytes concerned{data}"
 

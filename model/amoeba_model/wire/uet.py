@@ -16,8 +16,15 @@ UDP_PORT = 4793
 ETHERTYPE_IPV4 = 0x0800
 IP_PROTOCOL_UDP = 17
 CRC_SIZE = 4
-"""Decision: every packet ends with the IEEE 802.3 CRC-32 (zlib.crc32) over PDS, SES and payload, sent least
-significant byte first, as in an Ethernet FCS."""
+"""Every packet ends with a CRC-32C (Castagnoli), as the reference provider's. Decision: register and result inverted
+as in iSCSI (RFC 3720 12.1), sent least significant byte first, as in an Ethernet FCS."""
+
+CRC_START = 26
+"""Where in the Ethernet frame the CRC begins to cover: the source address of the IPv4 header; it goes on to the end
+of the payload."""
+
+FIRST_PDC = 1
+"""The number of a NIC's first PDC, initiator's or target's: 0 is reserved."""
 
 OPERAND_ORDER = "little"
 """Decision: operands and payload travel as they lie in host memory."""
@@ -356,7 +363,7 @@ PDS_REQUEST = Record(
         Field("flags", 7, "Retransmission, acknowledge request, SYN.", PdsFlags),
         Field("clear_psn_offset", 16, "Signed, relative to psn: responses up to there need not be kept."),
         Field("psn", 32, "Packet sequence number."),
-        Field("spdcid", 16, "Sender's PDC."),
+        Field("spdcid", 16, "Sender's PDC, not 0."),
         Field("dpdcid", 16, "Receiver's PDC; with SYN {4 bits zero, psn - first psn of the PDC: 12}."),
     ),
     "PDS header of a reliable ordered (ROD) request.",
@@ -372,7 +379,7 @@ PDS_ACK = Record(
         Field("flags", 7, "Whether the request answered had RETX.", AckFlags),
         Field("ack_psn_offset", 16, "Signed, relative to cack_psn: the packet answered."),
         Field("cack_psn", 32, "Executed up to here; what has no answer of its own was OK, without data."),
-        Field("spdcid", 16, "Sender's PDC."),
+        Field("spdcid", 16, "Sender's PDC, not 0."),
         Field("dpdcid", 16, "Receiver's PDC."),
     ),
     "PDS header of an acknowledgement.",
@@ -403,12 +410,12 @@ PDS_CONTROL = Record(
     (
         Field("type", 5, "CONTROL.", PdsType),
         Field("control_type", 4, "CLOSE_COMMAND.", ControlType),
-        Field("flags", 7, "ROD, retransmission, acknowledge request, SYN.", ControlFlags),
+        Field("flags", 7, "Acknowledge request, retransmission, SYN.", ControlFlags),
         Field("probe_opaque", 16, "Zero."),
-        Field("psn", 32, "Packet sequence number: control packets take one."),
-        Field("spdcid", 16, "Sender's PDC."),
+        Field("psn", 32, "Packet sequence number: a CLOSE_COMMAND takes one."),
+        Field("spdcid", 16, "Sender's PDC, not 0."),
         Field("dpdcid", 16, "Receiver's PDC; with SYN as in a request."),
-        Field("payload", 32, "Decision: clear_psn_offset, sign extended; there is no field of its own."),
+        Field("payload", 32, "Zero."),
     ),
     "PDS header of a control packet; nothing but the CRC follows.",
     "big",
@@ -437,7 +444,7 @@ SES_REQUEST = Record(
         Field("initiator", 32, "Sender's context."),
         Field("memory_key", 64, "Key of the remote region; match bits of a tagged message."),
         Field("header_data", 64, "Immediate data if HEADER_DATA."),
-        Field("request_length", 32, "Bytes of remote memory concerned."),
+        Field("request_length", 32, "Bytes of remote memory concerned; 32 with compare-and-swap values."),
     ),
     "SES standard request header.",
     "big",
@@ -458,15 +465,16 @@ ATOMIC_EXTENSION = Record(
 
 CSWAP_VALUES_SIZE = 32
 """A compare atomic of one element of at most 16 bytes is a FETCHING_ATOMIC whose atomic extension is followed by
-compare value and swap value in 16 bytes each, zero-padded: UET's compare-and-swap extension. Decision: the value
-stands first in its 16 bytes, little-endian like all operands. MSWAP travels likewise (compare = mask)."""
+compare value and swap value: UET's compare-and-swap extension, of which ``request_length`` is the length. Being
+fields of a header they are big-endian numbers of 128 bits, so the element's bytes stand last, the most significant
+one (the last in host memory) first. MSWAP travels likewise (compare = mask)."""
 
 SES_RESPONSE = Record(
     "ses_response",
     12,
     (
         Field("list", 2, "Zero: expected."),
-        Field("opcode", 6, "RESPONSE.", ResponseOpcode),
+        Field("opcode", 6, "RESPONSE, or DEFAULT.", ResponseOpcode),
         Field("version", 2, "Zero."),
         Field("return_code", 6, "Outcome.", ReturnCode),
         Field("message_id", 16, "message_id of the request."),
