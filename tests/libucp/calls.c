@@ -474,7 +474,47 @@ static long resident(void) {
     return pages * 4;
 }
 
+static void *left;
+static ucs_status_t keeping(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                            const ucp_am_recv_param_t *param) {
+    left = data;
+    return UCS_INPROGRESS;
+}
+
+/* What gets a handle, or is kept, for a while. */
+static void keep_and_give_back(void) {
+    ucp_request_param_t long_one = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_RNDV };
+    ucp_ep_params_t params = { .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = address };
+    ucp_tag_message_h message;
+    ucp_ep_h another;
+    ucp_rkey_h key;
+    void *packed, *request;
+    OK(ended(ucp_tag_send_nbx(ep, out, 8, 1, NULL)));
+    while (!(message = ucp_tag_probe_nb(worker, 1, -1, 1, &info)))
+        ucp_worker_progress(worker);
+    OK(ended(ucp_tag_msg_recv_nbx(worker, in, 8, message, NULL)));
+    for (int turn = 0; turn < 2; turn++) {
+        left = NULL;
+        request = ucp_am_send_nbx(ep, 1, NULL, 0, out, 64, turn ? &long_one : NULL);
+        while (!left)
+            ucp_worker_progress(worker);
+        ucp_am_data_release(worker, left);
+        OK(ended(request));
+    }
+    OK(ended(ucp_stream_send_nbx(ep, out, 8, NULL)));
+    while (!(left = ucp_stream_recv_data_nb(ep, &size)))
+        ucp_worker_progress(worker);
+    ucp_stream_data_release(ep, left);
+    OK(ucp_rkey_pack(context, memh, &packed, &size));
+    OK(ucp_ep_rkey_unpack(ep, packed, &key));
+    ucp_rkey_buffer_release(packed);
+    ucp_rkey_destroy(key);
+    OK(ucp_ep_create(worker, &params, &another));
+    OK(ended(ucp_disconnect_nb(another)));
+}
+
 static void test_many_operations(void) {
+    ucp_am_handler_param_t am = { .field_mask = 7, .id = 1, .cb = keeping, .flags = UCP_AM_FLAG_PERSISTENT_DATA };
     ucp_request_param_t param = { .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                   .cb.send = on_sent_nbx };
     ucp_request_param_t receive = { .op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = BYTE };
@@ -482,6 +522,7 @@ static void test_many_operations(void) {
     uint64_t number = 1, old;
     long before = 0;
     open_all();
+    OK(ucp_worker_set_am_recv_handler(worker, &am));
     for (int turn = 0; turn < 12500; turn++) { /* of 8 operations each */
         void *request = ucp_tag_recv_nbx(worker, in, 64, turn, -1, &receive);
         void *alone;
@@ -500,6 +541,8 @@ static void test_many_operations(void) {
         free((char *)alone - 100);
         ucp_request_free(ucp_request_alloc(worker));
         OK(ended(ucp_worker_flush_nbx(worker, &param)));
+        if (turn % 4 == 0)
+            keep_and_give_back();
     }
     printf("%ld KiB more\n", resident() - before);
     TRUE(resident() - before < 2000);

@@ -105,13 +105,14 @@ def test_ucp_hello_world_hears_of_a_peer_that_is_killed(libucp_environment, hell
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["stream", "tag", "am"])
 def test_ucp_client_server(libucp_environment, client_server, port, kind, device):
-    command = [client_server, "-p", str(port), "-c", kind, "-s", "3000", "-v", "3", "-i", "4"]
+    times = "1" if kind == "am" else "4"  # its server has room for one active message, and loses others
+    command = [client_server, "-p", str(port), "-c", kind, "-s", "3000", "-v", "3", "-i", times]
     environment = libucp_environment | {"AMOEBA_DEVICE": device}
     server, client = run_pair(
         [*command, "-l", "127.0.0.1"], [*command, "-a", "127.0.0.1"], environment, 300, port=port, endless=True
     )
     assert client.status == 0, f"{server}\n{client}"
-    assert server.output.count("iteration #4") == 1, server
+    assert server.output.count(f"iteration #{times}") == 1, server
 
 
 @pytest.fixture

@@ -91,9 +91,6 @@ class Completions:
             COUNTED: self._tell_counted,
         }
 
-    def __len__(self) -> int:
-        return len(self._requests)
-
     # Memory
 
     def hooks(self, size: int, init: Any, cleanup: Any) -> tuple[Callable[[Any], None], Callable[[Any], None]]:
@@ -163,7 +160,7 @@ class Completions:
         if mask & _MEMORY_TYPE:
             flags |= _MEMORY_TYPE
             values.memory_type = given.memory_type
-        if mask & _RECV_INFO and given.recv_info.length != self._null:
+        if mask & _RECV_INFO and kind is not SENT and given.recv_info.length != self._null:
             flags |= _RECV_INFO
             values.recv_info = ucp_tag_recv_info()
             param.told = given.recv_info

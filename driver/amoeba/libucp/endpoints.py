@@ -8,7 +8,7 @@ from amoeba_model.ucp import UCP_ADDRESS
 from amoeba.embed import Memory
 from amoeba.libucp.completions import SENT, Completions
 from amoeba.libucp.contexts import Printer
-from amoeba.libucp.fields import read_params, write_attributes
+from amoeba.libucp.fields import Writer, read_params, write_attributes
 from amoeba.libucp.sockaddr import STORAGE, read_sockaddr, sockaddr_bytes
 from amoeba.libucp.things import Things
 from amoeba.ucp.calls.endpoints import (
@@ -31,6 +31,7 @@ from amoeba.ucp.calls.listeners import (
 from amoeba.ucp.connections import ConnectionRequest, Listener
 from amoeba.ucp.constants import UCP_ENTITY_NAME_MAX, ucp_ep_close_mode
 from amoeba.ucp.endpoint import Endpoint
+from amoeba.ucp.handles import ucp_ep_h
 from amoeba.ucp.structures import (
     ucp_conn_request_attr_t,
     ucp_ep_attr_t,
@@ -62,8 +63,9 @@ class Endpoints:
     def _get(self, number: int) -> Endpoint:
         return self._things.get(number, Endpoint)
 
-    def number(self, endpoint: Endpoint) -> int:
+    def number(self, endpoint: ucp_ep_h) -> int:
         """That of an endpoint, which has one from its first use on until it is over."""
+        assert isinstance(endpoint, Endpoint)
         known = self._things.of(endpoint, endpoint.worker)
         if known not in self.unread:
             self.unread[known] = {}
@@ -146,12 +148,12 @@ class Endpoints:
         def put_name(given: Any, name: str) -> None:
             self._memory.put_string(given.name, UCP_ENTITY_NAME_MAX, name)
 
-        writers = {"name": put_name}
+        writers: dict[str, Writer] = {"name": put_name}
         for field in ("local_sockaddr", "remote_sockaddr"):
             writers[field] = self._put_sockaddr(field)
         write_attributes(self._memory, attr, filled, writers)
 
-    def _put_sockaddr(self, field: str) -> Any:
+    def _put_sockaddr(self, field: str) -> Writer:
         def put(given: Any, address: tuple[Any, ...] | None) -> None:
             self._ffi.memmove(self._ffi.addressof(given, field), sockaddr_bytes(address), STORAGE)
 

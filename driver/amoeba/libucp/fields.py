@@ -6,10 +6,12 @@ from typing import Any, TypeVar
 from amoeba.embed import Memory
 from amoeba.ucp.field_masks import Attributes, Parameters
 
-__all__ = ["Reader", "read_params", "write_attributes"]
+__all__ = ["Reader", "Writer", "read_params", "write_attributes"]
 
 Reader = Callable[[Any], Any]
 """What a field of C is to the driver."""
+Writer = Callable[[Any, Any], None]
+"""``(structure of C's, value of the driver's)``: sets a field."""
 P = TypeVar("P", bound=Parameters)
 
 
@@ -32,12 +34,10 @@ def read_params(
     return kind(**values)
 
 
-def write_attributes(
-    memory: Memory, given: Any, filled: Attributes, writers: Mapping[str, Callable[[Any, Any], None]] = {}
-) -> None:
+def write_attributes(memory: Memory, given: Any, filled: Attributes, writers: Mapping[str, Writer] = {}) -> None:
     """Write what the driver has filled to a structure of C's, and nothing else.
 
-    ``writers``: by field, called with the structure and the value, where a number is not simply set.
+    ``writers``: of fields where a number is not simply set.
     """
     mask = filled.mask
     for field, bit in filled.fields_by_bit().items():

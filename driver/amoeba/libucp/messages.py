@@ -30,6 +30,7 @@ from amoeba.ucp.calls.streams import (
 )
 from amoeba.ucp.constants import ucp_am_recv_attr_t, ucp_cb_param_flags
 from amoeba.ucp.endpoint import Endpoint
+from amoeba.ucp.handles import ucp_ep_h
 from amoeba.ucp.status import UcsError, UcsStatus, invalid_param
 from amoeba.ucp.structures import ucp_am_handler_param_t
 from amoeba.ucp.worker import Worker
@@ -39,6 +40,7 @@ __all__ = ["Messages"]
 _KEPT = int(ucp_am_recv_attr_t.UCP_AM_RECV_ATTR_FLAG_DATA)
 _KEPT_OLD = int(ucp_cb_param_flags.UCP_CB_PARAM_FLAG_DATA)
 _IN_PROGRESS = UcsStatus.UCS_INPROGRESS
+_STATUSES = {int(each): each for each in UcsStatus}
 
 
 class Messages:
@@ -70,7 +72,7 @@ class Messages:
     def ucp_worker_set_am_handler(self, worker: int, id: int, cb: Any, arg: int, flags: int) -> None:
         found = self._worker(worker)
 
-        def call(arg: int, data: Any, length: int, reply: Endpoint | None, given: int) -> int:
+        def call(arg: Any, data: Any, length: int, reply: ucp_ep_h | None, given: int) -> UcsStatus:
             ep = 0 if reply is None else self._endpoints.number(reply)
             address = self._show(worker, data, kept=bool(given & _KEPT_OLD))
             return self._settled(worker, address, cb(arg, address, length, ep, int(given)))
@@ -81,7 +83,9 @@ class Messages:
         found = self._worker(worker)
 
         def handler(cb: Any) -> Any:
-            def call(arg: int | None, header: Any, header_length: int, data: Any, length: int, told: Any) -> int:
+            def call(
+                arg: int | None, header: Any, header_length: int, data: Any, length: int, told: Any
+            ) -> UcsStatus:
                 attributes = int(told.recv_attr)
                 ep = 0 if told.reply_ep is None else self._endpoints.number(told.reply_ep)
                 address = self._show(worker, data, kept=bool(attributes & _KEPT))
@@ -106,11 +110,11 @@ class Messages:
             self._workers.kept.setdefault(worker, {})[address] = data
         return address
 
-    def _settled(self, worker: int, address: int, status: int) -> int:
+    def _settled(self, worker: int, address: int, status: int) -> UcsStatus:
         """What a handler has returned: if it does not keep the data, nobody has it any more."""
         if status != _IN_PROGRESS:
             self._forget(worker, address)
-        return status
+        return _STATUSES.get(status, UcsStatus.UCS_ERR_IO_ERROR)
 
     def _forget(self, worker: int, address: int) -> None:
         self._workers.kept.get(worker, {}).pop(address, None)

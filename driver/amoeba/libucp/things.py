@@ -17,17 +17,17 @@ class Things:
         self._handles = Handles(Errno.FI_EINVAL)
         self._numbers: dict[int, int] = {}
         """By ``id`` of what they stand for."""
-        self._owned: dict[int, list[tuple[int, type]]] = {}
+        self._owned: dict[int, set[int]] = {}
         """By the number of what an object was made from: those that end with it."""
-
-    def __len__(self) -> int:
-        return len(self._handles)
+        self._owners: dict[int, int] = {}
+        """The same, the other way round."""
 
     def add(self, thing: object, owner: object = None) -> int:
         """A number for an object; without an owner that has one, until :meth:`remove`."""
         number = self._numbers[id(thing)] = self._handles.add(thing)
         if owner is not None:
-            self._owned.setdefault(self._numbers[id(owner)], []).append((number, type(thing)))
+            its = self._owners[number] = self._numbers[id(owner)]
+            self._owned.setdefault(its, set()).add(number)
         return number
 
     def get(self, number: int, kind: type[T]) -> T:
@@ -48,7 +48,10 @@ class Things:
         """The object, which has no number from now on, and neither have those that were made from it."""
         thing = self._handles.remove(number, kind)
         del self._numbers[id(thing)]
-        for owned, its_kind in self._owned.pop(number, ()):
-            if self._handles.find(owned) is not None:
-                self.remove(owned, its_kind)
+        owner = self._owners.pop(number, None)
+        if owner is not None:
+            self._owned[owner].discard(number)
+        for owned in list(self._owned.get(number, ())):
+            self.remove(owned, object)
+        self._owned.pop(number, None)
         return thing

@@ -9,7 +9,7 @@ from amoeba.core.process_memory import accessible
 from amoeba.embed import Memory, out_of_turn, wait_until
 from amoeba.libucp.completions import SENT, Completions
 from amoeba.libucp.contexts import Printer
-from amoeba.libucp.fields import read_params, write_attributes
+from amoeba.libucp.fields import Reader, Writer, read_params, write_attributes
 from amoeba.libucp.process import Process
 from amoeba.libucp.things import Things
 from amoeba.ucp.calls.flushes import ucp_worker_fence, ucp_worker_flush_nb, ucp_worker_flush_nbx
@@ -90,7 +90,11 @@ class Workers:
 
     def ucp_worker_create(self, context: int, params: Any, worker_p: Any) -> None:
         self._memory.require(worker_p, "worker_p")
-        readers = {"name": self._memory.string, "cpu_mask": _processors, "user_data": signed}
+        readers: dict[str, Reader] = {
+            "name": self._memory.string,
+            "cpu_mask": _processors,
+            "user_data": signed,
+        }
         taken = read_params(self._memory, params, ucp_worker_params_t, readers)
         found = self._things.get(context, Context)
         worker_p[0] = self._things.add(ucp_worker_create(found, taken), found)
@@ -118,7 +122,11 @@ class Workers:
         def put_address(given: Any, address: bytes) -> None:
             given.address = self._given.copy(address)
 
-        writers = {"name": put_name, "address": put_address, "address_flags": lambda given, flags: None}
+        writers: dict[str, Writer] = {
+            "name": put_name,
+            "address": put_address,
+            "address_flags": lambda given, flags: None,
+        }
         write_attributes(self._memory, attr, filled, writers)
 
     def ucp_worker_print_info(self, worker: int, stream: Any) -> None:
