@@ -28,9 +28,11 @@ from bench import (
     limits,
     model,
     nic,
+    operations,
     others,
     processes,
     programs,
+    shim,
     ucp_host,
     ucp_memory,
 )
@@ -226,11 +228,20 @@ def between_processes(progress: Progress) -> Outcome:
 
 
 def programs_of_others(progress: Progress) -> Outcome:
-    """fi_pingpong over our provider and libfabric's."""
-    progress.add_task("fi_pingpong", total=None)
-    found = programs.measure()
-    figures = {provider: {str(size): row for size, row in sizes.items()} for provider, sizes in found.items()}
-    return Outcome(figures, [programs.grid(found)] if found else [])
+    """fi_pingpong, single operations and ucx_perftest over ours and others'; and what our part of a call takes."""
+    progress.add_task("programs of others", total=None)
+    found, ours = programs.measure(), shim.measure()
+    fabric, ucx = operations.fabric_figures(), operations.ucx_figures()
+    figures = {
+        "fi_pingpong": {
+            provider: {str(size): row for size, row in sizes.items()} for provider, sizes in found.items()
+        },
+        "libfabric": fabric,
+        "ucx_perftest": ucx,
+        "shim": ours,
+    }
+    grids = [programs.grid(found), operations.fabric_grid(fabric), operations.ucx_grid(ucx), shim.grid(ours)]
+    return Outcome(figures, [grid for grid in grids if grid.rows], not shim.misses(ours))
 
 
 _BENCHES: dict[str, Callable[[Progress], Outcome]] = {

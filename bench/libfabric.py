@@ -5,8 +5,10 @@ Needs a C compiler and libfabric's headers (Debian: libfabric-dev); without them
 
 import functools
 import json
+import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.peer import Call
@@ -63,12 +65,19 @@ def parse(printed: str) -> dict[str, Call]:
     return calls
 
 
-def libfabric_rates(provider: str, operations: int, window: int) -> dict[str, Call]:
+def libfabric_rates(
+    provider: str, operations: int, window: int, environment: Mapping[str, str] = {}
+) -> dict[str, Call]:
     """By call: 8 bytes each, ``window`` under way between two processes, which spin while they wait.
+
+    ``environment``: what the provider needs besides.
 
     Raises CalledProcessError, with what the program said, if the compiler fails or the provider does not work here,
     and TimeoutExpired.
     """
     command = [str(compiled()), provider, str(operations), str(window)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=True)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=_TIMEOUT, check=True,
+        env={**os.environ, **environment},
+    )  # fmt: skip
     return parse(ended.stdout)

@@ -19,6 +19,8 @@ class Call:
     """Operations per second of CPU time of both processes."""
     call_ns: float
     """CPU time of the call alone."""
+    clock_us: float = 0.0
+    """Time by the clock, where it was taken: how long one takes, if only one is under way."""
 
     @classmethod
     def alone(cls, per_second: float) -> "Call":

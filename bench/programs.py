@@ -8,13 +8,13 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from amoeba import FabricError
 
 from bench.report import Grid
 
-__all__ = ["PROVIDERS", "grid", "measure"]
+__all__ = ["PROVIDERS", "environment_of", "grid", "measure", "timed_pair"]
 
 PROVIDERS = ("amoeba", "sockets", "tcp;ofi_rxm")
 _SIZES = (64, 4096)
@@ -33,7 +33,7 @@ def measure() -> Figures:
         return {}
     found: Figures = {}
     for provider in PROVIDERS:
-        environment = _environment(provider)
+        environment = environment_of(provider)
         if environment is None:
             continue
         rows = {size: _figures(provider, size, environment) for size in _SIZES}
@@ -53,7 +53,7 @@ def grid(found: Figures) -> Grid:
     return Grid("fi_pingpong between two processes of this host, two model NICs in ours", columns, rows)
 
 
-def _environment(provider: str) -> Mapping[str, str] | None:
+def environment_of(provider: str) -> Mapping[str, str] | None:
     """With which a program finds it; None if it cannot be built."""
     if provider != "amoeba":
         return {}
@@ -77,25 +77,32 @@ def _figures(provider: str, size: int, environment: Mapping[str, str]) -> tuple[
 def _run(provider: str, size: int, count: int, environment: Mapping[str, str]) -> tuple[float, float] | None:
     """Microseconds for a transfer as the client prints them, and its processor time in seconds; None if it failed."""
     command = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", str(count), "-S", str(size)]
+    ran = timed_pair(command, [*command, "127.0.0.1"], environment, _SETTLING)
+    lines = [] if ran is None else ran[0].splitlines()
+    return None if ran is None or len(lines) < 2 else (float(lines[-1].split()[6]), ran[1])
+
+
+def timed_pair(
+    server: Sequence[str], client: Sequence[str], environment: Mapping[str, str], settling: float
+) -> tuple[str, float] | None:
+    """What the client prints, and its processor time in seconds; None if it failed. ``settling``: seconds for the
+    server to listen."""
     together = {**os.environ, **environment}
-    server = subprocess.Popen(command, env=together, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    serving = subprocess.Popen(server, env=together, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        time.sleep(_SETTLING)
-        client = subprocess.Popen(
-            [*command, "127.0.0.1"], env=together, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        time.sleep(settling)
+        asking = subprocess.Popen(
+            client, env=together, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        assert client.stdout is not None
-        with client.stdout as output:
+        assert asking.stdout is not None
+        with asking.stdout as output:
             printed = output.read()
-        _, status, used = os.wait4(client.pid, 0)
-        client.returncode = os.waitstatus_to_exitcode(status)
-        server.wait(_PATIENCE)
+        _, status, used = os.wait4(asking.pid, 0)
+        asking.returncode = os.waitstatus_to_exitcode(status)
+        serving.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
         return None
     finally:
-        server.kill()
-        server.wait()
-    lines = printed.splitlines()
-    if client.returncode or len(lines) < 2:
-        return None
-    return float(lines[-1].split()[6]), used.ru_utime + used.ru_stime
+        serving.kill()
+        serving.wait()
+    return None if asking.returncode else (printed, used.ru_utime + used.ru_stime)

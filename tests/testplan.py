@@ -30,6 +30,10 @@ _SHOW = {
     "conformance": {"model", "rtl", "driver"},
     "ucp": {"model", "rtl", "driver"},
     "ucx": {"model", "rtl", "driver"},
+    "embed": {"model", "rtl", "driver"},
+    "libucp": {"model", "rtl", "driver"},
+    "provider": {"model", "rtl", "driver"},
+    "programs": {"model", "rtl", "driver"},
 }
 """The devices on which the tests of a group run."""
 

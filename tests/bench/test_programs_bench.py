@@ -4,7 +4,8 @@ import stat
 
 import pytest
 
-from bench import programs
+from bench import libfabric, operations, programs, shim
+from bench.peer import Call
 
 PROGRAM = """#!/bin/sh
 for word; do case "$word" in 127.0.0.1) client=1;; esac; done
@@ -20,7 +21,7 @@ def pretended(tmp_path, monkeypatch):
     path = tmp_path / "fi_pingpong"
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(programs, "_SETTLING", 0.0)
-    monkeypatch.setattr(programs, "_environment", lambda provider: {})
+    monkeypatch.setattr(programs, "environment_of", lambda provider: {})
 
     def write(text):
         path.write_text(text)
@@ -51,3 +52,60 @@ def test_the_table_says_how_often_as_long_ours_takes():
     assert programs.grid(found).rows == [
         ("amoeba", 64, 500.0, 300.0, 1.0), ("sockets", 64, 50.0, 40.0, 10.0), ("sockets", 4096, 80.0, 60.0, ""),
     ]  # fmt: skip
+
+
+PERFTEST = """+--------------+--------------+------------------------------+
+|     Test     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |  overall  |
++--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+
+                        1000   3726.288  4187.890  4141.931        0.00       0.00         239         241
+"""
+
+
+def test_the_overall_latency_of_ucx_s_program_is_taken():
+    assert operations.parse_perftest(PERFTEST) == 4141.931
+    assert operations.parse_perftest("the server is not there\n") is None
+
+
+def test_ucx_s_program_runs_over_both_libraries(tmp_path, monkeypatch):
+    program = tmp_path / "ucx_perftest"
+    program.write_text(f"""#!/bin/sh
+[ -z "$1" ] && exit 0
+[ "$UCX_TLS" = tcp,self ] && exit 1
+cat <<'END'
+{PERFTEST}END
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(operations, "_SETTLING", 0.0)
+    monkeypatch.setattr(operations, "_libucp", dict)
+    found = operations.ucx_figures()
+    assert found["UCX over tcp"] == {}  # a way that fails has no figures
+    assert {test: clock for test, (_, clock) in found["amoeba"].items()} == dict.fromkeys(
+        operations.UCX_TESTS, 4141.931
+    )
+
+
+def test_figures_of_libfabric_are_alone_and_many(monkeypatch):
+    def rates(provider, count, window, environment):
+        if provider == "sockets":
+            raise ValueError("no such provider")
+        return {"fi_write, 8 bytes": Call(1e6 / window, 100.0, 500.0 / window)}
+
+    monkeypatch.setattr(libfabric, "why_not", lambda: None)
+    monkeypatch.setattr(libfabric, "libfabric_rates", rates)
+    monkeypatch.setattr(operations, "environment_of", lambda provider: {})
+    figures = operations.fabric_figures()
+    assert figures == {name: {"write": (32.0, 500.0)} for name in ("amoeba", "tcp;ofi_rxm")}
+    assert operations.fabric_grid(figures).rows == [
+        ("write", "amoeba", 32.0, 500.0, 1.0), ("write", "tcp;ofi_rxm", 32.0, 500.0, 1.0),
+    ]  # fmt: skip
+
+
+def test_what_our_part_of_a_call_takes_is_measured_over_nothing():
+    pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
+    found = shim.measure()
+    if not found:
+        pytest.skip("no library can be built here")
+    assert len(found) == 6
+    assert all(cost > 0.2 for cost in found.values())  # less than the way from C to Python: nothing was called
+    assert shim.misses({"fast": 4.9, "slow": 5.1}) == ["slow"]

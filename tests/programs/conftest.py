@@ -1,8 +1,40 @@
 """Programs of others, unchanged, on NICs of ours."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 from support.programs.fixtures import headers, host, libucp_environment, needs_program, provider_environment
+from support.programs.missing import MissingError
+from support.programs.mpi import DEBIAN_MPICH, debian_mpich
 
 pytest.importorskip("cffi", reason="libraries for C programs need the extra amoeba-nic[c]")
 
 __all__ = ["headers", "host", "libucp_environment", "needs_program", "provider_environment"]
+
+
+@pytest.fixture
+def mpiexec():
+    """PyPI's MPICH, of the wheel beside this Python."""
+    found = Path(sys.executable).with_name("mpiexec")
+    if not found.exists():
+        pytest.skip("no mpiexec beside Python: pip install amoeba-nic[bench]")
+    return str(found)
+
+
+@pytest.fixture
+def debian_mpiexec(needs_program):
+    return needs_program("mpiexec.mpich", "mpich")
+
+
+@pytest.fixture(scope="session")
+def debian_mpich_environment(libucp_environment, tmp_path_factory):
+    """Of a program in Python over Debian's MPICH, and that over libucp.so.0."""
+    pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+    try:
+        folder = debian_mpich(tmp_path_factory.mktemp("mpich"))
+    except MissingError as missing:
+        pytest.skip(str(missing))
+    paths = os.pathsep.join([libucp_environment["LD_LIBRARY_PATH"], str(folder)])
+    return libucp_environment | DEBIAN_MPICH | {"LD_LIBRARY_PATH": paths}

@@ -84,6 +84,27 @@ def accumulates():
             assert memory.tolist() == [6, _accumulated(name), 6, 6], (name, memory)
         window.Free()
         info.Free()
+    replaced()
+
+
+def replaced():
+    """MPI_REPLACE and MPI_NO_OP: writes and reads that nothing tears."""
+    info = MPI.Info.Create({"which_accumulate_ops": "replace,no_op"})
+    memory, old = np.full(4, rank, np.int64), np.full(4, -1, np.int64)
+    window = MPI.Win.Create(memory, disp_unit=8, info=info, comm=world)
+    window.Fence()
+    window.Accumulate(np.arange(4) + 10 * rank, right, (0, 4, MPI.LONG), MPI.REPLACE)
+    window.Fence()
+    assert memory.tolist() == [10 * left + place for place in range(4)]
+    window.Get_accumulate(np.zeros(4, np.int64), old, right, (0, 4, MPI.LONG), MPI.NO_OP)
+    window.Fence()
+    assert old.tolist() == [10 * rank + place for place in range(4)]
+    window.Get_accumulate(np.full(4, 5, np.int64), old, right, (0, 4, MPI.LONG), MPI.REPLACE)
+    window.Fence()
+    assert old.tolist() == [10 * rank + place for place in range(4)]
+    assert memory.tolist() == [5] * 4
+    window.Free()
+    info.Free()
 
 
 def fetches():

@@ -7,7 +7,8 @@ import pytest
 from amoeba.provider.tables import TABLES
 
 PLACES = {
-    "fi_ops": "ep->fid.ops", "fi_ops_fabric": "fabric->ops", "fi_ops_domain": "domain->ops", "fi_ops_mr": "domain->mr",
+    "fi_ops": "ep->fid.ops", "fi_ops_fabric": "fabric->ops", "fi_ops_domain": "domain->ops",
+    "fi_ops_mr": "domain->mr",
     "fi_ops_av": "av->ops", "fi_ops_ep": "ep->ops", "fi_ops_cm": "ep->cm", "fi_ops_msg": "ep->msg",
     "fi_ops_rma": "ep->rma", "fi_ops_tagged": "ep->tagged", "fi_ops_atomic": "ep->atomic",
     "fi_ops_collective": "ep->collective", "fi_ops_cq": "cq->ops", "fi_ops_eq": "eq->ops", "fi_ops_cntr": "cntr->ops",

@@ -172,6 +172,20 @@ def test_sync_send_exp(couple):
     assert buffer == b"matched!"
 
 
+@pytest.mark.parametrize("length", [0, 8, 100_000])
+def test_a_sync_send_to_oneself_is_not_over_before_its_receive(models, length):
+    """Programs that have waited for the send ask once for the receive."""
+    alone = Entity(models[0])
+    alone.connect(alone)
+    for _ in range(3):
+        buffer = bytearray(length)
+        request = ucp.ucp_tag_recv_nbx(alone.worker, buffer, length, 3, ALL, None)
+        sent = ucp.ucp_tag_send_sync_nbx(alone.ep, b"x" * length, length, 3, None)
+        assert finish(sent, alone) == OK
+        assert request.code == OK
+        assert buffer == b"x" * length
+
+
 def test_messages_that_nobody_receives_stop_nothing_else(models):
     """Neither other senders' receives, nor puts, streams and active messages."""
     sender, receiver, other = Entity(models[0]), Entity(models[1]), Entity(models[0])

@@ -62,6 +62,7 @@ class Context:
         self.dispatch: Dispatch | None = None
         self.receives: BoundlessReceives | None = None
         self.long_sends: LongSends | None = None
+        self._long_receives: LongReceives | None = None
         self.peers: PeerMap | None = None
         self.sharer: Sharer | None = None
         """Who receives the messages, if not this itself."""
@@ -119,6 +120,7 @@ class Context:
         assert self.rings is not None  # there is something to post through
         assert self.dispatch is not None  # and to hear of the end
         self.long_sends = LongSends(self.nic, self.domain.number, self.address, self.rings, self.dispatch, on_read)
+        self.long_sends.receives = self._long_receives
         if self.rings.companion is None:  # nobody listens: there are no events but those of long messages
             self.rings.companion = self.long_sends
         return self.long_sends
@@ -130,6 +132,9 @@ class Context:
         assert self.peers is not None
         assert self.dispatch is not None
         long = LongReceives(self.rings, self.peers, self.dispatch)
+        self._long_receives = long
+        if self.long_sends is not None:
+            self.long_sends.receives = long
         return Outlet(
             self.dispatch.ready if ready else deque(), self.dispatch.number_of, long.fetch, tally, selective
         )
@@ -273,6 +278,6 @@ class Context:
                 part.release()
         if self.rings is not None:
             self.rings.companion = None
-        self.long_sends = self.receives = self.events = self.dispatch = None
+        self.long_sends = self._long_receives = self.receives = self.events = self.dispatch = None
 
 

@@ -84,6 +84,8 @@ class LongSends:
         self._on_read = on_read
         self._under_way: dict[int, _LongSend] = {}
         """By token."""
+        self.receives: LongReceives | None = None
+        """What reads messages here: one of its own ends behind its receive, as programs expect who send to themselves."""
         dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
         nic.dma.holders.add(self)
         self._peer_failed = rings.peer_failed
@@ -196,9 +198,17 @@ class LongSends:
             self._dispatch.tell(event)
             return
         self._on_read()
-        send.answer = _CANCELLED if event.data & _REFUSED else _OK
+        answered = functools.partial(self._answered, token, _CANCELLED if event.data & _REFUSED else _OK)
+        if self.receives is None or not self.receives.tell(event.data, answered):
+            answered()
+
+    def _answered(self, token: int, status: int) -> None:
+        send = self._under_way.get(token)
+        if send is None:
+            return  # ended meanwhile
+        send.answer = status
         if send.delivered:
-            self._finish(token, send.answer)
+            self._finish(token, status)
 
     def _fail(self, dest_addr: int) -> None:
         """A peer has been given up: what it has not read by now, it will not."""
@@ -309,6 +319,8 @@ class LongReceives:
         self._waiting: list[_Fetch] = []
         self._under_way: Counter[int] = Counter()
         """By number of whom is read from, as :class:`PeerMap` names him."""
+        self._ends: dict[int, Callable[[], None] | None] = {}
+        """By token of what is read: who else is to be told when it has been."""
         dispatch.helpers.append(self._progress)
 
     def fetch(self, record: Record, sender: int, segments: Sequence[Segment], done: Callable[[int], None]) -> None:
@@ -320,6 +332,13 @@ class LongReceives:
         """
         self._waiting.append(_Fetch(record, sender, segments, done))
         self._start()
+
+    def tell(self, token: int, over: Callable[[], None]) -> bool:
+        """Call this behind ``done`` of the message with this token; False if none such is being read."""
+        if token not in self._ends:
+            return False
+        self._ends[token] = over
+        return True
 
     def _progress(self) -> None:
         if self._waiting or self._under_way or self._peers.strangers:
@@ -360,8 +379,12 @@ class LongReceives:
         request = Request(None, Kind.OWN, NEVER, source, 0)
         request.ended = functools.partial(self._end, fetch, source)
         self._rings.post_chain(request, False, peer, 0, 0, pieces)
+        self._ends[fetch.record.token] = None
         return True
 
     def _end(self, fetch: _Fetch, source: int, status: int) -> None:
         self._under_way[source] -= 1
+        over = self._ends.pop(fetch.record.token, None)
         fetch.done(status)
+        if over is not None:
+            over()

@@ -9,7 +9,17 @@ from pathlib import Path
 from support.programs.missing import MissingError
 from support.programs.running import Ended, run
 
-__all__ = ["DEBIAN_MPICH", "MPICH", "OPEN_MPI", "counted", "debian_mpich", "run_mpi", "run_ranks"]
+__all__ = [
+    "COUNTING",
+    "DEBIAN_MPICH",
+    "MPICH",
+    "OPEN_MPI",
+    "OPEN_MPI_OVER_UCX",
+    "counted",
+    "debian_mpich",
+    "run_mpi",
+    "run_ranks",
+]
 
 COUNTING = {"AMOEBA_LOG": "amoeba.nic=debug"}
 """NICs say what they have counted when they are closed."""
@@ -29,6 +39,12 @@ OPEN_MPI = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
 } | COUNTING
 """Whatever it is over."""
+OPEN_MPI_OVER_UCX = OPEN_MPI | {
+    "OMPI_MCA_pml": "ucx",
+    "OMPI_MCA_osc": "ucx",
+    "OMPI_MCA_pml_ucx_tls": "any",  # else it is content with devices of its list alone
+    "OMPI_MCA_pml_ucx_devices": "any",
+}
 _PROGRAM = Path(__file__).resolve().parents[2] / "programs" / "mpi_program.py"
 
 
