@@ -31,6 +31,7 @@ _SHOW = {
     "ucp": {"model", "rtl", "driver"},
     "ucx": {"model", "rtl", "driver"},
     "embed": {"model", "rtl", "driver"},
+    "libucp": {"model", "rtl", "driver"},
     "provider": {"model", "rtl", "driver"},
     "programs": {"model", "rtl", "driver"},
 }

@@ -1,4 +1,4 @@
-"""``amoeba fi-run`` and ``amoeba provider build``, as a shell calls them."""
+"""``amoeba fi-run``, ``ucx-run``, ``provider build`` and ``libucp build``, as a shell calls them."""
 
 import os
 import re
@@ -63,6 +63,23 @@ def test_several_processes_are_started(cache):
     assert sorted(done.stdout.split()) == ["0", "1", "2"]
 
 
+def test_a_program_finds_ucx_s_library_before_the_system_s(tmp_path):
+    done = amoeba(tmp_path, "libucp", "build", LD_LIBRARY_PATH="/elsewhere")
+    assert done.returncode == 0, done.stderr
+    (told,) = re.findall(r"^export LD_LIBRARY_PATH=(.*)$", done.stdout, re.M)
+    ours, others = told.split(":")
+    assert (Path(ours) / "libucp.so.0").is_file()
+    assert others == "/elsewhere"
+    code = (
+        "import ctypes, os; library = ctypes.CDLL('libucp.so.0');"
+        "library.ucp_get_version_string.restype = ctypes.c_char_p;"
+        "print(library.ucp_get_version_string().decode(), os.environ['AMOEBA_DEVICE'], os.environ['AMOEBA_HOST'])"
+    )
+    done = amoeba(tmp_path, "ucx-run", "--host", "127.0.0.2", sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (0, "1.12.1 model 127.0.0.2\n"), done.stderr
+
+
+@pytest.mark.parametrize("command", ["fi-run", "ucx-run"])
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -71,8 +88,8 @@ def test_several_processes_are_started(cache):
         ([], 2, "Missing argument"),
     ],
 )
-def test_mistakes_are_told(cache, arguments, status, said):
-    done = amoeba(cache, "fi-run", *arguments)
+def test_mistakes_are_told(cache, command, arguments, status, said):
+    done = amoeba(cache, command, *arguments)
     assert done.returncode == status
     assert said in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr

@@ -58,6 +58,8 @@ BUFFERS = {
     "bytearray": lambda: bytearray(range(8)),
     "four bytes, writable": lambda: bytearray(range(4)),
     "long bytearray": lambda: bytearray(range(16)),
+    "view with gaps": lambda: memoryview(bytearray(range(16)))[::2],
+    "view of a number": lambda: memoryview(np.full(1, 5, np.uint64)),
     "view": lambda: memoryview(bytearray(range(8))),
     "read-only view": lambda: memoryview(bytes(8)),
     "none": lambda: None,

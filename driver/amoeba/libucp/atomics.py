@@ -66,7 +66,7 @@ class Atomics:
         """The place of a number."""
         if size not in _SIZES:
             raise invalid_param(f"{name}: expected a number of 4 or 8 bytes, got {size}")
-        return self._buffers.view(address, size)
+        return memoryview(self._buffers.view(address, size))
 
     def ucp_atomic_add32(self, ep: int, add: int, remote_addr: int, rkey: int) -> None:
         found, key = self._target(ep, rkey)

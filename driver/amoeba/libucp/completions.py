@@ -69,6 +69,7 @@ class Param:
 
 
 _NOTHING = Param()
+_new = object.__new__
 
 
 class Completions:
@@ -144,7 +145,7 @@ class Completions:
             return _NOTHING
         flags = mask & _ALL_FLAGS
         param = Param()
-        values = param.given = ucp_request_param_t(op_attr_mask=flags)
+        values = param.given = _new(ucp_request_param_t)  # its fields are None until they are set
         if mask & _DATATYPE:
             flags |= _DATATYPE
             values.datatype = param.datatype = given.datatype

@@ -11,6 +11,7 @@ from amoeba.libucp.contexts import Printer
 from amoeba.libucp.fields import Writer, read_params, write_attributes
 from amoeba.libucp.sockaddr import STORAGE, read_sockaddr, sockaddr_bytes
 from amoeba.libucp.things import Things
+from amoeba.transport.transmit_rings import TransmitRings
 from amoeba.ucp.calls.endpoints import (
     ucp_ep_close_nb,
     ucp_ep_close_nbx,
@@ -57,6 +58,8 @@ class Endpoints:
     def __init__(self, ffi: Any, memory: Memory, things: Things, completions: Completions, printer: Printer) -> None:
         self._ffi, self._null = ffi, ffi.NULL
         self._memory, self._things, self._completions, self._printer = memory, things, completions, printer
+        self.rings: dict[int, TransmitRings] = {}
+        """By the number of an endpoint: through which it posts."""
         self.unread: dict[int, dict[int, memoryview]] = {}
         """By the number of an endpoint: data of its stream that the program has, by address."""
 
@@ -69,6 +72,7 @@ class Endpoints:
         known = self._things.of(endpoint, endpoint.worker)
         if known not in self.unread:
             self.unread[known] = {}
+            self.rings[known] = endpoint.worker.rings
             forget = endpoint.on_close
 
             def closed(each: Endpoint) -> None:
@@ -81,7 +85,8 @@ class Endpoints:
     def _drop(self, number: int) -> None:
         """C's handle is nobody's any more."""
         self.unread.pop(number, None)
-        if self._things.find(number, Endpoint) is not None:
+        self.rings.pop(number, None)
+        if self._things.has(number, Endpoint):
             self._things.remove(number, Endpoint)
 
     def _params(self, params: Any) -> ucp_ep_params_t:

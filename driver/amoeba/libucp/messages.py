@@ -118,12 +118,13 @@ class Messages:
 
     def _forget(self, worker: int, address: int) -> None:
         self._workers.kept.get(worker, {}).pop(address, None)
-        if self._things.find(address, AmDescriptor) is not None:
+        if self._things.has(address, AmDescriptor):
             self._things.remove(address, AmDescriptor)
 
     def _kept(self, worker: int, address: int) -> Any:
-        descriptor = self._things.find(address, AmDescriptor)
-        found = self._workers.kept.get(worker, {}).get(address) if descriptor is None else descriptor
+        if self._things.has(address, AmDescriptor):
+            return self._things.get(address, AmDescriptor)
+        found = self._workers.kept.get(worker, {}).get(address)
         if found is None:
             raise invalid_param(f"data: expected what a handler of this worker keeps, got {address:#x}")
         return found

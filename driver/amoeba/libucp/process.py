@@ -1,8 +1,8 @@
 """What all contexts of the process share: its NIC, as an adapter of the driver's."""
 
 from amoeba.embed import ProcessNic, process_nic
+from amoeba.transport.transmit_rings import TransmitRings
 from amoeba.ucp.adapter import Adapter, Adapters
-from amoeba.ucp.worker_base import WorkerBase
 
 __all__ = ["Process"]
 
@@ -39,15 +39,15 @@ class Process:
         found: Adapter = adapters[0]
         return found
 
-    def send_off(self, worker: WorkerBase) -> None:
-        """Let a NIC that had nothing to do send what was just posted, as hardware would whatever the program does
-        next. It is the work of the next call of progress, so it costs nothing."""
-        if worker.rings.under_way != 1 or worker.progressing or self._mine is None:
-            return
-        network = self._mine.network
+    def send_off(self, rings: TransmitRings) -> None:
+        """Let a NIC send what was just posted, as hardware would whatever the program does next.
+
+        Called where nothing else was under way: it is the work of the next call of progress, so it costs nothing.
+        """
+        network = self.nic.network
         if not network.devices:
             return
-        worker.rings.announce()
+        rings.announce()
         for _ in range(_MOST_STEPS):
             network.step(at_once=True)
             if network.patience:

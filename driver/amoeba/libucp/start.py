@@ -20,7 +20,7 @@ from amoeba.libucp.process import Process
 from amoeba.libucp.things import Things
 from amoeba.libucp.transfers import Transfers
 from amoeba.libucp.workers import Given, Workers
-from amoeba.ucp.endpoint import Endpoint
+from amoeba.transport.transmit_rings import TransmitRings
 from amoeba.ucp.status import UcsError, UcsStatus, status_of
 
 __all__ = ["start", "status"]
@@ -79,18 +79,20 @@ def start(binding: Binding) -> None:
     for function in LIBRARY.functions:
         (defined,) = (getattr(part, function.name) for part in parts if hasattr(part, function.name))
         if _POSTING.fullmatch(function.name):
-            defined = _sent_off(defined, things, process)
+            defined = _sent_off(defined, endpoints.rings, process)
         binding.define(function.name, defined, _status_of(function))
 
 
-def _sent_off(function: Callable[..., Any], things: Things, process: Process) -> Callable[..., Any]:
-    """A function that posts something, and lets it leave."""
+def _sent_off(
+    function: Callable[..., Any], rings_of: dict[int, TransmitRings], process: Process
+) -> Callable[..., Any]:
+    """A function that posts something, and lets it leave if there was nothing else under way."""
 
     def call(ep: int, *arguments: Any) -> Any:
         result = function(ep, *arguments)
-        endpoint = things.find(ep, Endpoint)
-        if endpoint is not None:
-            process.send_off(endpoint.worker)
+        rings = rings_of.get(ep)
+        if rings is not None and rings.under_way == 1:
+            process.send_off(rings)
         return result
 
     return call

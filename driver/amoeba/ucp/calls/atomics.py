@@ -298,6 +298,9 @@ def _target(ep: Any, op_size: Any, remote_addr: Any, rkey: Any, what: str) -> tu
 
 def _plain_reply(buffer: Any, size: int) -> memoryview | None:
     """A view of a number's place that can be written: of an array of one, or of bytes; None: it has to be checked."""
+    if buffer.__class__ is memoryview:
+        plain = buffer.shape == (size,) and buffer.nbytes == size and buffer.c_contiguous and not buffer.readonly
+        return buffer if plain else None
     if buffer.__class__ is ndarray:
         if buffer.size != 1 or buffer.nbytes != size or buffer.dtype not in DATATYPES:
             return None
