@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = ["PAIRS", "counts", "main"]
 _AMOEBA = [sys.executable, "-c", "from amoeba.cli import app; app()", "conformance", "--json"]
 _LOSS = ["--loss", "0.01", "--seed", "1", "--retransmit-timeout", "6000"]
 _APART = ("--listen", "--connect")
+_PCIE = "pcie"
 PAIRS: dict[str, list[str]] = {
     "model": ["--device", "model"],
     "model to RTL": ["--device", "model,rtl"],
@@ -31,13 +33,17 @@ PAIRS: dict[str, list[str]] = {
     "RTL, 1 % lost": ["--device", "rtl", *_LOSS],
     "model, two processes": ["--device", "model", *_APART],
     "model, two processes, 1 % lost": ["--device", "model", *_LOSS, *_APART],
+    "pcie (model)": [_PCIE, "model,model"],
 }
-"""Columns of the table, and how ``amoeba conformance`` is called for them."""
+"""Columns of the table, and how ``amoeba conformance`` is called for them; behind ``_PCIE``: which NICs the driver
+finds on PCI Express, by a fake kernel with VFIO's rules in front of ``amoeba endpoint``."""
 _SECONDS = 3000
 
 
 def _run(options: list[str]) -> dict[str, Any]:
-    """What the command found out, in one process or, with ``_APART``, between two."""
+    """What the command found out, in one process or, with ``_APART``, between two; or what was on PCI Express."""
+    if options[0] == _PCIE:
+        return _run_on_pcie(options[1])
     if options[-2:] != [*_APART]:
         ended = subprocess.run([*_AMOEBA, *options], stdout=subprocess.PIPE, text=True, timeout=_SECONDS)
         return json.loads(ended.stdout)
@@ -51,6 +57,14 @@ def _run(options: list[str]) -> dict[str, Any]:
         finally:
             initiator.kill()
     return json.loads(output)
+
+
+def _run_on_pcie(kinds: str) -> dict[str, Any]:
+    tests = Path(__file__).parent
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "support.pcie_program", folder, kinds]
+        ended = subprocess.run(command, cwd=tests, stdout=subprocess.PIPE, text=True, timeout=_SECONDS, check=True)
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 def counts(facts: dict[str, Any]) -> dict[str, dict[str, int]]:

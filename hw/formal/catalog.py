@@ -24,6 +24,7 @@ from amoeba_sim.formal import Outcome, prove
 from formal.admission import AdmissionSpec
 from formal.axi import AxiWriteSpec
 from formal.counters import CounterWriterSpec
+from formal.host_requests import CompleterSpec, FunctionResetSpec, MsixSpec, PeerStoreSpec
 from formal.initiator import FailingSpec, FenceOrderSpec, PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec, proven_ops
 from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
@@ -360,6 +361,41 @@ PROOFS = [
         "bmc",
         10,
         cover_depth=10,
+    ),
+    *_with_covers(
+        "peer_store",
+        "PeerTable with PacketNumberer and ResponseHandler: an entry is stored within three cycles, also if headers, "
+        "data and completions are never taken; nobody writes what he has read before it was stored",
+        PeerStoreSpec,
+        "bmc",
+        10,
+    ),
+    *_with_covers(
+        "completer",
+        "Completer of 3: no write waits for the link, nor anything else while there is room for its answer; answers "
+        "have the labels of the requests that want one, in order; stream contract",
+        CompleterSpec,
+        "bmc",
+        14,
+        cover_depth=20,
+    ),
+    *_with_covers(
+        "function_reset",
+        "FunctionReset: reset is nothing that is in the middle of a packet, a read or an access; once for each time "
+        "that it is asked for, and before it is said to be done; no request begins without Bus Master Enable",
+        FunctionResetSpec,
+        "bmc",
+        20,
+        cover_depth=20,
+    ),
+    *_with_covers(
+        "msix",
+        "MsixTable of 2: a message for each interrupt and for nothing else; none begins of a vector that is masked; "
+        "one that may be sent is, within six cycles of a willing link; stream contract",
+        MsixSpec,
+        "bmc",
+        12,
+        cover_depth=12,
     ),
     _warm_reset("Queue", lambda: Queue(2, 3)),
     _warm_reset("RegisterSlice", lambda: RegisterSlice(4)),

@@ -11,6 +11,7 @@ __all__ = [
     "MSIX_BAR_SIZE",
     "MSIX_ENTRY_SIZE",
     "MSIX_PBA_OFFSET",
+    "REFUSED_OFFSET",
     "REGISTER_BAR",
     "REVISION",
     "VENDOR_ID",
@@ -36,6 +37,9 @@ MSIX_BAR = 2
 MSIX_BAR_SIZE = 0x1000
 MSIX_PBA_OFFSET = 0x800
 MSIX_ENTRY_SIZE = 16
+REFUSED_OFFSET = 0xC00
+"""In the same BAR, read only: how many writes to BARs were not performed, as they were not of whole 32-bit words, too
+long or poisoned. Nobody else hears of a posted write. A function level reset leaves it."""
 
 CONFIG_SIZE = 4096
 CAPABILITIES = 0x40

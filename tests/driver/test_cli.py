@@ -111,7 +111,8 @@ def test_info_prints_the_lines_of_fi_info():
 def test_info_with_v_prints_every_attribute_and_what_the_device_is():
     result = run("info", "-v")
     assert result.exit_code == 0
-    for words in ("fi_info:", "        inject_size: 64", "        mr_mode: [ FI_MR_VIRT_ADDR, FI_MR_ALLOCATED ]"):
+    modes = "        mr_mode: [ FI_MR_LOCAL, FI_MR_VIRT_ADDR, FI_MR_ALLOCATED ]"
+    for words in ("fi_info:", "        inject_size: 64", modes):
         assert words in result.output.splitlines()
     for words in ("model (256-bit, 8 contexts)", "250 MHz", "4096 bytes", "10.4 ms", "0x414d0002", "FLOAT8_E5M2"):
         assert words in result.output

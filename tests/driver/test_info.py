@@ -254,8 +254,9 @@ def test_the_returned_message_order_is_a_superset_of_the_requested(fabric, order
     ("prepared", "needed"),
     [
         (MrMode(0), MrMode(0)),
-        (MrMode.FI_MR_LOCAL | MrMode.FI_MR_ENDPOINT | MrMode.FI_MR_PROV_KEY, MrMode(0)),
-        (MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_LOCAL, MrMode.FI_MR_VIRT_ADDR),
+        (MrMode.FI_MR_COLLECTIVE | MrMode.FI_MR_ENDPOINT | MrMode.FI_MR_PROV_KEY, MrMode(0)),
+        (MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ENDPOINT, MrMode.FI_MR_VIRT_ADDR),
+        (MrMode.FI_MR_LOCAL | MrMode.FI_MR_MMU_NOTIFY, MrMode.FI_MR_LOCAL),
         (MrMode.FI_MR_BASIC, MrMode.FI_MR_BASIC),
         (MrMode.FI_MR_SCALABLE, MrMode.FI_MR_SCALABLE),
     ],

@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
-"""The proofs of the hazards of memory engine, initiator, target, messages and event counters notice what they are
-there to notice: each fault makes one fail."""
+"""The proofs of the hazards of memory engine, initiator, target, messages, event counters and the host's requests
+notice what they are there to notice: each fault makes one fail."""
 
 import inspect
 from types import ModuleType
@@ -8,7 +8,9 @@ from types import ModuleType
 import pytest
 from amoeba_hw.host import counter_writer
 from amoeba_hw.initiator import (
+    packet_numberer,
     packetizer,
+    response_handler,
     result_order,
     retransmission_timers,
     retransmitter,
@@ -17,6 +19,7 @@ from amoeba_hw.initiator import (
 )
 from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use
 from amoeba_hw.messages import buffer_use, kept_receives, ordered_lists, slot_rooms
+from amoeba_hw.pcie import completer, function_reset, msix_table
 from amoeba_hw.target import (
     answer_history,
     answer_store,
@@ -28,7 +31,7 @@ from amoeba_hw.target import (
 )
 from amoeba_sim.formal import ProofFailed, prove
 from formal import admission as admission_proof
-from formal import counters, initiator, lines, lists, memory, messages, requests, target
+from formal import counters, host_requests, initiator, lines, lists, memory, messages, requests, target
 
 pytestmark = pytest.mark.long
 
@@ -409,6 +412,36 @@ FAULTS = {
         "                & ~later\n                & ~ends\n",
         "                & ~later\n                & ~opened\n",
     ),
+    "an answer goes on with an entry of before": (
+        response_handler,
+        "ResponseHandler",
+        "with m.If(pending & self.storing):",
+        "with m.If(0):",
+    ),
+    "a header is made of an entry of before": (
+        packet_numberer,
+        "PacketNumberer",
+        "with m.If(waited & self.storing):",
+        "with m.If(0):",
+    ),
+    "a write waits for the answers before it": (
+        completer,
+        "Completer",
+        "m.If(self.requests.valid & ~self.hold)",
+        "m.If(self.requests.valid & ~self.hold & (waiting.level == 0))",
+    ),
+    "a reset does not wait for reads": (
+        function_reset,
+        "FunctionReset",
+        "m.If(self.merger_idle & self.reads_idle)",
+        "m.If(self.merger_idle)",
+    ),
+    "a vector is masked after it was chosen": (
+        msix_table,
+        "MsixTable",
+        "with m.If(sendable.bit_select(vector, 1)):",
+        "with m.If(1):",
+    ),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -432,6 +465,11 @@ SPECIFICATIONS = {
     "Packetizer": (requests, "FenceSpec", "bmc", 12),
     "TransmitRing": (requests, "QueuePlacesSpec", "bmc", 10),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
+    "PacketNumberer": (host_requests, "PeerStoreSpec", "bmc", 10),
+    "ResponseHandler": (host_requests, "PeerStoreSpec", "bmc", 10),
+    "Completer": (host_requests, "CompleterSpec", "bmc", 14),
+    "FunctionReset": (host_requests, "FunctionResetSpec", "bmc", 20),
+    "MsixTable": (host_requests, "MsixSpec", "bmc", 12),
     "WindowCredits": (initiator, "WindowCreditsSpec", "bmc", 8),
     "ResultOrder": (initiator, "FenceOrderSpec", "bmc", 10),
     "RetransmissionTimers": (initiator, "FailingSpec", "bmc", 16),

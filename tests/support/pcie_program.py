@@ -43,9 +43,8 @@ def main(folder, kinds, *parts):
     print(
         json.dumps(
             {
-                "failures": [f"{outcome.check}: {outcome.failure}" for outcome in report.failures],
-                "passed": [str(outcome.check) for outcome in report.outcomes if outcome.state == "passed"],
-                "not offered": [str(outcome.check) for outcome in report.outcomes if outcome.state == "not offered"],
+                "checks": {str(outcome.check): outcome.state for outcome in report.outcomes},
+                "failures": {str(outcome.check): outcome.failure for outcome in report.failures},
                 "maps left": left,
                 "calls": kernel.ioctls,
             }

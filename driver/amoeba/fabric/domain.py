@@ -53,7 +53,9 @@ __all__ = ["AtomicAttr", "Domain", "MemoryRegion", "MrAttr"]
 _NO_AV_FLAGS = AvFlags(0)
 _NO_DOMAIN_FLAGS = DomainFlags(0)
 _NO_MR_FLAGS = MrFlags(0)
-_SUPPORTED_MODES = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY
+_SUPPORTED_MODES = (
+    MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED | MrMode.FI_MR_PROV_KEY | MrMode.FI_MR_LOCAL
+)
 
 
 class Domain(DomainBase):
@@ -63,7 +65,7 @@ class Domain(DomainBase):
     ----------
     mr_mode : MrMode
         FI_MR_VIRT_ADDR: peers address regions by virtual address, else by offset. FI_MR_PROV_KEY: the domain
-        chooses all keys.
+        chooses all keys. FI_MR_LOCAL: operations give a region for each buffer that the NIC accesses.
     job_id, pid_on_fep : int
         UET identity (24 and 12 bits) of the endpoints; part of their addresses.
     cswap_by_bits : bool

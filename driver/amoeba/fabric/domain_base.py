@@ -37,6 +37,8 @@ class DomainBase(FabricObject):
         self.protection = protection
         self.nic = protection.nic
         self.mr_mode = mr_mode
+        self.registers_locally = bool(mr_mode & MrMode.FI_MR_LOCAL)
+        """Operations name the regions of their buffers, so that nothing is granted to the NIC for them."""
         self.job_id = protection.job_id
         self.pid_on_fep = protection.pid_on_fep
         self.cswap_by_bits = protection.cswap_by_bits

@@ -59,6 +59,8 @@ PROVIDER_VERSION = version(0, 1)
 
 DEFAULT_MR_MODE = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_ALLOCATED
 """Peers use virtual addresses; the application may choose keys."""
+_OFFERED_MR_MODE = DEFAULT_MR_MODE | MrMode.FI_MR_LOCAL
+"""What is made use of where the application is prepared for it."""
 
 _MEMORY = Caps.FI_RMA | Caps.FI_ATOMIC
 _MESSAGES = Caps.FI_MSG | Caps.FI_TAGGED
@@ -195,7 +197,7 @@ def _reliable(nic: Nic, index: int, fabric_name: str) -> Info:
             name=f"{PROVIDER}{index}",
             resource_mgmt=ResourceMgmt.FI_RM_ENABLED,
             av_type=AvType.FI_AV_TABLE,
-            mr_mode=DEFAULT_MR_MODE,
+            mr_mode=_OFFERED_MR_MODE,
             mr_key_size=_KEY_SIZE,
             cq_data_size=_DATA_SIZE,
             cq_cnt=parameters.contexts,

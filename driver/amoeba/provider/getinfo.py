@@ -27,6 +27,7 @@ __all__ = ["GetInfo"]
 _ALL_FLAGS = InfoFlags.FI_PROV_ATTR_ONLY | InfoFlags.FI_NUMERICHOST | InfoFlags.FI_SOURCE
 _FOR_LAYERS = 1 << 59
 """With this the core's own layers, such as ofi_rxm, ask whom they can stand on."""
+_NOT_NEEDED = MrMode.FI_MR_VIRT_ADDR | MrMode.FI_MR_LOCAL
 _FIRST = 1
 """A port, where none is known yet."""
 
@@ -82,6 +83,7 @@ class GetInfo:
         hints = Info() if hints is None else hints
         threading = hints.domain_attr.threading
         # Programs that are prepared for virtual addresses use offsets where none are needed, and some always do.
+        # Those that register local buffers where it is needed need not do so: no call looks at their desc.
         modes, vector = hints.domain_attr.mr_mode, hints.domain_attr.av_type
         hints = dataclasses.replace(
             hints,
@@ -91,7 +93,7 @@ class GetInfo:
             domain_attr=dataclasses.replace(
                 hints.domain_attr,
                 threading=Threading.FI_THREAD_UNSPEC,
-                mr_mode=modes if modes & MrMode.FI_MR_BASIC else modes & ~MrMode.FI_MR_VIRT_ADDR,
+                mr_mode=modes if modes & MrMode.FI_MR_BASIC else modes & ~_NOT_NEEDED,
             ),
         )
         fabric = self._process.opened

@@ -195,15 +195,17 @@ class AutomaticProgress:
             if self._stopping:
                 return None
             woken = self.guard.calls
+            rest: tuple[list[int], float | None]
             self._round(at_once=True)
             if not self._stepped:
-                self._asleep = True
-                return self._armed()
+                rest = self._armed()
+                self._asleep = True  # only now: to ask for interrupts rings doorbells, which are not to wake it
+                return rest
             resting = self._quiet_rounds > self._patient_rounds
             patience = 0.0 if self._network is None else self._network.patience
             if not resting and not patience:
                 # whom this round has woken is called when the lock is given back
-                rest: tuple[list[int], float | None] = [], 0.0
+                rest = [], 0.0
             else:
                 rest = self._watched(None if resting else patience)
                 self._asleep = True

@@ -59,7 +59,9 @@ class RegisterBank(wiring.Component):
     Members
     -------
     accesses, read_data : streams
-        From :class:`AxiLite`. A read is answered one cycle after it was taken; a write to a full queue waits.
+        A read is answered one cycle after it was taken. A write to a full queue waits; who takes from the queues does
+        so within a few cycles, whatever host and link do (after a reset, ``key_stores`` within as many as there are
+        keys). So no write waits for one of the NIC's own to the host.
     counts : in, one bit per :class:`Counter`
         Each pulse counts one.
     contexts : array of CONTEXT

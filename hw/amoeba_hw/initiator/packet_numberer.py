@@ -76,7 +76,7 @@ class PacketNumberer(wiring.Component):
         packet, oldest = self.i.payload, self.send_answered.oldest_psn
         psn = Signal(32)
         unanswered = Signal()
-        reported = Signal()
+        reported, waited = Signal(), Signal()
         payload_length = Signal(14)
         # How far a packet is from the oldest one, modulo 2**32: one that is older is very far.
         distance = Signal(32)
@@ -104,15 +104,18 @@ class PacketNumberer(wiring.Component):
         has_payload = payload_length != 0
         with m.FSM(name="number"):
             with m.State("LOOK_UP"), m.If(self.i.valid & ~self.storing):
-                m.d.sync += reported.eq(0)
+                m.d.sync += waited.eq(0)
                 m.next = "NUMBER"
             with m.State("NUMBER"):
-                m.d.sync += reported.eq(1)
+                m.d.sync += [reported.eq(1), waited.eq(1)]
                 m.d.comb += [
-                    self.occupied.eq(1),
+                    # A header may have to wait for the link: a store does not, and the peer is looked up anew.
+                    self.occupied.eq(~waited),
                     self.trace_operand.valid.eq(~reported & has_payload & ~self.swallow),
                 ]
-                with m.If((~self.headers.valid | self.headers.ready) & self.room):
+                with m.If(waited & self.storing):
+                    m.next = "LOOK_UP"
+                with m.Elif((~self.headers.valid | self.headers.ready) & self.room):
                     m.d.comb += [
                         self.i.ready.eq(1),
                         self.route.eq(has_payload),
@@ -120,7 +123,11 @@ class PacketNumberer(wiring.Component):
                         # The host may refuse operands that it granted the first time.
                         self.log.eq(~packet.resend | (packet.fault & unanswered)),
                     ]
-                    m.d.sync += [self.headers.valid.eq(~self.swallow), *self._header(psn, payload_length)]
+                    m.d.sync += [
+                        reported.eq(0),
+                        self.headers.valid.eq(~self.swallow),
+                        *self._header(psn, payload_length),
+                    ]
                     m.next = "LOOK_UP"
         self._elaborate_length(m, payload_length)
         return m

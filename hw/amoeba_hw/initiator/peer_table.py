@@ -36,12 +36,13 @@ class PeerTable(wiring.Component):
     Members
     -------
     stores : PEER_STORE stream
-        Waits while ``occupied``. Stores an entry and opens its PDC anew, or with ``fail`` has it given up as it is,
-        which waits for nobody; an index outside is ignored.
+        Waits while ``occupied``, a few cycles whatever host and link do. Stores an entry and opens its PDC anew, or
+        with ``fail`` has it given up as it is, which waits for nobody; an index outside is ignored.
     occupied : in
         Somebody is between reading and writing the state of a PDC.
     storing : out
-        An entry waits to be stored: nobody begins anything.
+        An entry waits to be stored: nobody begins anything, and who has to wait for somebody else forgets what he
+        read.
     opened, opened_peer, opened_context : out
         Pulse: a PDC was opened, and for which context.
     failing : out

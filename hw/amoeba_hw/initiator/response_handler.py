@@ -164,8 +164,11 @@ class ResponseHandler(wiring.Component):
                 m.d.sync += [state.eq(self.answer_state), *self._check()]
                 m.next = "STEP"
             with m.State("STEP"):
-                m.d.comb += [self.occupied.eq(1), self.log_read.eq(1)]
-                with m.If(~pending | fork.i.ready):
+                # What is decided may have to wait for the host: a store does not, and the PDC is looked up anew.
+                m.d.comb += [self.occupied.eq(~pending), self.log_read.eq(1)]
+                with m.If(pending & self.storing):
+                    m.next = "LOOK_UP"
+                with m.Elif(~pending | fork.i.ready):
                     self._elaborate_step(m)
                     m.d.sync += [pending.eq(1), *decide]
                 with m.If(self._finished):

@@ -30,7 +30,7 @@ from amoeba.fabric.operations.checks import (
     check_op_flags,
     check_vector,
 )
-from amoeba.fabric.operations.local_buffers import check_region, locals_of
+from amoeba.fabric.operations.local_buffers import check_region, check_unregistered, locals_of
 from amoeba.fabric.operations.operations import CHANGE_FLAGS, NO_FLAGS, NOT_AT_ONCE, TRANSMIT_FLAGS, Operations
 from amoeba.fabric.operations.rights import MAY_ATOMIC, MAY_FETCH
 from amoeba.fabric.operations.vectors import AtomicMsg, Descs
@@ -477,6 +477,7 @@ def _result_of_one(
         raise fabric_error(Errno.FI_EINVAL, f"buf has {length} bytes, result has {view.nbytes}")
     address = addressof(_in_memory(view))
     if result_desc is None:
+        check_unregistered(domain, "result")
         request.buffers = view
         request.grants = ((address, length, True),)
     else:

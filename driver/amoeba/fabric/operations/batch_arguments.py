@@ -15,7 +15,7 @@ from amoeba.core.operands import operand_of
 from amoeba.fabric.constants import Datatype, MrAccess
 from amoeba.fabric.memory_region import MemoryRegion
 from amoeba.fabric.operations.checks import check_number
-from amoeba.fabric.operations.local_buffers import check_region
+from amoeba.fabric.operations.local_buffers import check_region, check_unregistered
 from amoeba.transport.batches import BATCH_STATUS, Numbers
 from amoeba.transport.posting import INLINE_SIZE
 from amoeba.transport.requests import Grant
@@ -127,6 +127,8 @@ def sources_of(
         return Rows(_inline(array, rows, length), length, count)
     if copied or not array.flags.c_contiguous:
         array, desc = array.copy(order="C"), None
+    elif desc is None:
+        check_unregistered(domain, name)
     start = array.ctypes.data
     local = start if count is None else np.uint64(start) + np.arange(rows, dtype=np.uint64) * np.uint64(length)
     grants = ((start, array.nbytes, False),) if desc is None else ()
@@ -150,6 +152,8 @@ def results_of(
     start = address_of(view)
     if desc is not None:
         check_region(domain, desc, start, view.nbytes, _READ)
+    elif view.nbytes:
+        check_unregistered(domain, name)
     local = start if rows == 1 else np.uint64(start) + np.arange(rows, dtype=np.uint64) * np.uint64(length)
     grants = ((start, view.nbytes, True),) if desc is None and view.nbytes else ()
     return Rows(local, length, rows, (view, desc), grants)

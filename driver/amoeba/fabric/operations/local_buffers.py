@@ -17,7 +17,7 @@ from amoeba.transport.posting import Local
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
 
-__all__ = ["check_region", "local_of", "locals_of"]
+__all__ = ["check_region", "check_unregistered", "local_of", "locals_of"]
 
 _READ = int(MrAccess.FI_READ)
 _WRITE = int(MrAccess.FI_WRITE)
@@ -39,6 +39,16 @@ def check_region(domain: "DomainBase", desc: MemoryRegion, address: int, length:
         raise fabric_error(Errno.FI_EINVAL, f"a buffer of {length} bytes lies outside the region in desc")
 
 
+def check_unregistered(domain: "DomainBase", name: str) -> None:
+    """Raise FI_EINVAL for memory without a region that the NIC is to access, if the domain has FI_MR_LOCAL."""
+    if domain.registers_locally:
+        raise fabric_error(
+            Errno.FI_EINVAL,
+            f"{name} has no region: with FI_MR_LOCAL in the domain's mr_mode, local buffers are registered and given "
+            "with their desc",
+        )
+
+
 def local_of(
     domain: "DomainBase",
     buffer: Buffer,
@@ -48,11 +58,15 @@ def local_of(
     writable: bool,
     access: MrAccess | None = None,
 ) -> Local:
-    """Check one buffer. ``access``: what its region must allow if that is not FI_READ (``writable``) or FI_WRITE."""
+    """Check one buffer. ``access``: what its region must allow if that is not FI_READ (``writable``) or FI_WRITE.
+
+    Raises what :func:`check_region` and :func:`check_unregistered` do."""
     found = Local(view_of(buffer, writable=writable, name=name), desc, writable=writable)
     if desc is not None:
         needed = (_READ if writable else _WRITE) if access is None else int(access)
         check_region(domain, desc, found.address, found.length, needed)
+    elif found.length:
+        check_unregistered(domain, name)
     return found
 
 
@@ -65,8 +79,8 @@ def locals_of(
     writable: bool,
     access: MrAccess | None = None,
 ) -> list[Local]:
-    """Check the buffers of a vector. Raises what :func:`check_region` does, FI_EINVAL also if there are not as many
-    regions, ArgumentTypeError if they are no sequence."""
+    """Check the buffers of a vector. Raises what :func:`local_of` does, FI_EINVAL also for another number of regions,
+    ArgumentTypeError if they are no sequence."""
     check_vector(name, buffers)
     if descs is None:
         descs = [None] * len(buffers)

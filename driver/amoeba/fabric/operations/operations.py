@@ -17,7 +17,7 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import MrAccess, OpFlags
 from amoeba.fabric.memory_region import MemoryRegion
 from amoeba.fabric.operations.checks import check_flags, check_number, check_op_flags
-from amoeba.fabric.operations.local_buffers import check_region, local_of
+from amoeba.fabric.operations.local_buffers import check_region, check_unregistered, local_of
 from amoeba.fabric.operations.rights import ALL_RIGHTS, not_permitted
 from amoeba.fabric.triggered.deferral import Deferral
 from amoeba.fabric.triggered.triggered import trigger_of
@@ -322,6 +322,7 @@ class Operations(FabricObject):
                 local = address_of(source)
                 keep = source, desc, compared, sink, sink_desc
                 if desc is None:
+                    check_unregistered(self.domain, "buf")
                     grants = ((local, length, False),)
                 else:
                     check_region(self.domain, desc, local, length, access)
@@ -336,6 +337,7 @@ class Operations(FabricObject):
             if sink_desc is not None:
                 check_region(self.domain, sink_desc, result, length, _READ)
             elif length:
+                check_unregistered(self.domain, "the result buffer")
                 grants += ((result, length, True),)
             keep = keep or (sink, sink_desc)
         if data is not None:

@@ -13,7 +13,7 @@ from amoeba.fabric.constants import FI_ADDR_UNSPEC, MrAccess, OpFlags
 from amoeba.fabric.endpoints.receiver import MAX_RECEIVE_SEGMENTS, Receiver
 from amoeba.fabric.memory_region import MemoryRegion
 from amoeba.fabric.operations.checks import check_flags, check_number, check_op_flags
-from amoeba.fabric.operations.local_buffers import check_region, locals_of
+from amoeba.fabric.operations.local_buffers import check_region, check_unregistered, locals_of
 from amoeba.fabric.operations.operations import NO_FLAGS
 from amoeba.fabric.operations.vectors import Descs, Msg, TaggedMsg
 from amoeba.fabric.triggered.deferral import Deferral
@@ -277,6 +277,8 @@ class ReceiveOperations(FabricObject):
         address = address_of(view)
         if desc is not None:
             check_region(self.domain, desc, address, length, _RECV)
+        elif length:
+            check_unregistered(self.domain, "buf")
         receive = Receive(
             tagged,
             tag,
