@@ -44,8 +44,8 @@ class PcieHost(wiring.Component):
         As of PcieLinkSignature.
     run : In
         Requests may begin.
-    stopped : Out
-        No request is on offer or has begun, and no read waits for completions. With ``run`` low, so it stays.
+    merger_idle, reads_idle : Out
+        As of RequestMerger and CompletionBuffer, for FunctionReset.
     unexpected, failed : Out
         Pulses: a completion came that nothing waits for; a read failed.
     """
@@ -69,7 +69,8 @@ class PcieHost(wiring.Component):
                 "completions": In(stream.Signature(completion_beat(width))),
                 "configuration": In(CONFIGURATION),
                 "run": In(1),
-                "stopped": Out(1),
+                "merger_idle": Out(1),
+                "reads_idle": Out(1),
                 "unexpected": Out(1),
                 "failed": Out(1),
             }
@@ -85,7 +86,8 @@ class PcieHost(wiring.Component):
         m.d.comb += [
             merger.read_credit.eq(self.read_credit),
             merger.run.eq(self.run),
-            self.stopped.eq(merger.idle & self.buffer.idle),
+            self.merger_idle.eq(merger.idle),
+            self.reads_idle.eq(self.buffer.idle),
         ]
         return m
 
