@@ -1,4 +1,5 @@
 // What the NIC's buses do, cycle by cycle, kept as changes: where beats move, and where one waits for the other side.
+// Of a NIC on PCI Express only the Ethernet ones.
 
 #pragma once
 
@@ -16,11 +17,13 @@ public:
 
     // Takes note of the handshakes of `cycle`.
     void sample(const Vtop& top, uint64_t cycle) {
+#if !AMOEBA_PCIE
         note(0, top.host___05Farvalid, top.host___05Farready, cycle);
         note(1, top.host___05Frvalid, top.host___05Frready, cycle);
         note(2, top.host___05Fawvalid, top.host___05Fawready, cycle);
         note(3, top.host___05Fwvalid, top.host___05Fwready, cycle);
         note(4, top.host___05Fbvalid, top.host___05Fbready, cycle);
+#endif
         note(5, top.rx___05Ftvalid, top.rx___05Ftready, cycle);
         note(6, top.tx___05Ftvalid, top.tx___05Ftready, cycle);
     }
