@@ -1,6 +1,6 @@
 """The NIC on standard buses: the top level of the generated Verilog."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.trace import Requester
@@ -9,6 +9,7 @@ from amoeba_hw.core import Core, TraceSignature
 from amoeba_hw.host.axi import Axi4LiteSignature, Axi4Signature, AxiStreamSignature
 from amoeba_hw.host.axi_dma import AxiDma
 from amoeba_hw.host.axi_lite import AxiLite
+from amoeba_hw.host.frames import connect_frames
 from amoeba_hw.host.line_order import LineOrder
 from amoeba_hw.host.register_bank import ADDRESS_WIDTH
 from amoeba_hw.stream import connect_streams
@@ -85,21 +86,5 @@ class Nic(wiring.Component):
             self.irq.eq(core.irq),
         ]
         wiring.connect(m, core.trace, wiring.flipped(self.trace))
-        self._connect_link(m, core)
+        connect_frames(m, core, self.rx, self.tx)
         return m
-
-    def _connect_link(self, m, core):
-        """AXI4-Stream counts bytes by TKEEP, the core by number; both pack them from byte 0."""
-        rx, tx, received, transmitted = self.rx, self.tx, core.received, core.transmitted
-        m.d.comb += [
-            received.p.data.eq(rx.tdata),
-            received.p.count.eq(sum(rx.tkeep[index] for index in range(len(rx.tkeep)))),
-            received.p.last.eq(rx.tlast),
-            received.valid.eq(rx.tvalid),
-            rx.tready.eq(received.ready),
-            tx.tdata.eq(transmitted.p.data),
-            tx.tkeep.eq(Cat(index < transmitted.p.count for index in range(len(tx.tkeep)))),
-            tx.tlast.eq(transmitted.p.last),
-            tx.tvalid.eq(transmitted.valid),
-            transmitted.ready.eq(tx.tready),
-        ]

@@ -2,9 +2,13 @@
 
 import ctypes
 import weakref
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
+from amaranth.hdl import Elaboratable
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, SimulatedDevice
@@ -13,19 +17,49 @@ from amoeba_model.trace import Requester, Stage, TraceEvent
 
 from amoeba_sim.verilate import nic_library, package_files
 
-__all__ = ["RtlDevice", "open_rtl"]
+__all__ = ["PcieLink", "RtlDevice", "open_rtl"]
 
 _HOST_LATENCY = 250
 """Cycles: a microsecond at 250 MHz, about what PCIe takes."""
 _REGISTER_TIMEOUT = 100_000
 """Cycles that a register read may take, the writes queued before it included."""
 _READ_TIMED_OUT = 4
+_PACKET_SIZES = (128, 256, 512, 1024, 2048, 4096)
 _SETTLED = 1000
 """Cycles without anything at its borders after which the NIC waits: what is inside comes to one of them earlier."""
 
 
 class _Options(ctypes.Structure):
-    _fields_ = [("host_latency", ctypes.c_uint32), ("stall", ctypes.c_uint32), ("seed", ctypes.c_uint64)]
+    _fields_ = [
+        ("host_latency", ctypes.c_uint32),
+        ("stall", ctypes.c_uint32),
+        ("seed", ctypes.c_uint64),
+        ("max_payload", ctypes.c_uint32),
+        ("max_read_request", ctypes.c_uint32),
+        ("read_completion_boundary", ctypes.c_uint32),
+        ("extended_tags", ctypes.c_uint32),
+    ]
+
+
+@dataclass(frozen=True)
+class PcieLink:
+    """What the host has set of a NIC on PCI Express (Base Specification 7.5.3). Raises DeviceError where it may not.
+
+    Sizes are in bytes: Max_Payload_Size and Max_Read_Request_Size, powers of two from 128 to 4,096; the Read
+    Completion Boundary, 64 or 128.
+    """
+
+    max_payload: int = 256
+    max_read_request: int = 512
+    read_completion_boundary: int = 64
+    extended_tags: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_payload", "max_read_request"):
+            if getattr(self, name) not in _PACKET_SIZES:
+                raise DeviceError(f"{name} is one of {_PACKET_SIZES} bytes, got {getattr(self, name)}")
+        if self.read_completion_boundary not in (64, 128):
+            raise DeviceError(f"read_completion_boundary is 64 or 128 bytes, got {self.read_completion_boundary}")
 
 
 class _Fault(ctypes.Structure):
@@ -106,6 +140,8 @@ class RtlDevice(SimulatedDevice):
         Seed of these stalls: equal seeds give equal runs.
     trace : bool
         Whether :meth:`trace_events` records from the start.
+    link : PcieLink, optional
+        Of a NIC on PCI Express.
 
     Raises
     ------
@@ -125,6 +161,7 @@ class RtlDevice(SimulatedDevice):
         stall: float = 0.0,
         seed: int = 0,
         trace: bool = False,
+        link: PcieLink | None = None,
     ) -> None:
         super().__init__()
         if host_latency < 1:
@@ -136,7 +173,7 @@ class RtlDevice(SimulatedDevice):
         self._stages = [self._stage(index) for index in range(self._library.amoeba_stage_count())]
         self._bar_size = 1 << self._library.amoeba_bar_bits()
         self._grants = MemoryGrants()
-        options = _Options(host_latency, int(stall * 256), seed)
+        options = _Options(host_latency, int(stall * 256), seed, *astuple(link or PcieLink()))
         self._nic = self._library.amoeba_create(ctypes.byref(options))
         self._finalizer = weakref.finalize(self, self._library.amoeba_destroy, self._nic)
         self._tracing = trace
@@ -336,6 +373,8 @@ def _requester_name(number: int) -> str:
 def open_rtl(
     parameters: NicParameters | None = None,
     *,
+    host: Literal["axi", "pcie"] = "axi",
+    link: PcieLink | None = None,
     host_latency: int = _HOST_LATENCY,
     stall: float = 0.0,
     seed: int = 0,
@@ -344,17 +383,30 @@ def open_rtl(
 ) -> RtlDevice:
     """Build the NIC of these parameters, unless it was built before, and open it.
 
+    With ``host="pcie"`` it is the NIC on PCI Express, and the host speaks transaction layer packets with it.
     ``waves`` selects a build that can write waveforms (:meth:`RtlDevice.start_vcd`); the other arguments are
-    :class:`RtlDevice`'s. Raises :class:`amoeba_sim.verilate.BuildError` if the NIC cannot be built.
+    :class:`RtlDevice`'s. Raises :class:`amoeba_sim.verilate.BuildError` if the NIC cannot be built, and
+    DeviceError for a bad argument.
     """
     parameters = parameters or NicParameters()
+    if host not in ("axi", "pcie"):
+        raise DeviceError(f"expected axi or pcie as host, got {host!r}")
+    if link is not None and host != "pcie":
+        raise DeviceError(f"a NIC on {host} has no PCI Express link, got {link}")
 
-    def make():
+    def on_axi() -> Elaboratable:
         from amoeba_hw.nic import Nic
 
         return Nic(parameters)
 
+    def on_pcie() -> Elaboratable:
+        from amoeba_hw.pcie.nic import PcieNic
+
+        return PcieNic(parameters)
+
+    make: Callable[[], Elaboratable] = on_pcie if host == "pcie" else on_axi
     sources = package_files("amoeba_hw", "amoeba_model")
-    library = nic_library(make, repr(parameters), sources, trace=waves)
-    name = f"rtl ({parameters.data_width}-bit, {parameters.contexts} contexts)"
-    return RtlDevice(library, name=name, host_latency=host_latency, stall=stall, seed=seed, trace=trace)
+    library = nic_library(make, f"{host} {parameters!r}", sources, trace=waves)
+    bus = " on PCIe" if host == "pcie" else ""
+    name = f"rtl{bus} ({parameters.data_width}-bit, {parameters.contexts} contexts)"
+    return RtlDevice(library, name=name, host_latency=host_latency, stall=stall, seed=seed, trace=trace, link=link)

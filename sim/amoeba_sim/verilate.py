@@ -24,8 +24,18 @@ from functools import cache, partial
 from importlib import metadata, util
 from pathlib import Path
 
-from amaranth.hdl import Elaboratable
+from amaranth.hdl import Elaboratable, Shape
+from amaranth.lib import data
+from amoeba_hw.host.register_bank import ADDRESS_WIDTH
+from amoeba_hw.pcie.interfaces import (
+    CONFIGURATION,
+    REGISTER_COMPLETION,
+    REGISTER_REQUEST,
+    completion_beat,
+    request_beat,
+)
 from amoeba_hw.verilog import generate_verilog
+from amoeba_model.pci import MSIX_BAR, REGISTER_BAR
 from rich.console import Console
 
 __all__ = [
@@ -336,35 +346,58 @@ def ports_of(verilog: str, top: str) -> dict[str, Port]:
     return {name: Port(name, direction, int(msb or 0) + 1) for direction, msb, name in declaration.findall(module[0])}
 
 
-# Port groups of the NIC: names and widths, 0 where the width is free, W for the data path, K for W / 8.
+# Port groups of the NIC: names and widths, 0 where the width is free, W for the data path, K for W / 8; of the
+# streams of a NIC on PCI Express Q for requests, C for completions.
 _INPUTS = """
-clk 1, rst 1,
+clk 1, rst 1, rx__tdata W, rx__tkeep K, rx__tlast 1, rx__tvalid 1, tx__tready 1
+"""
+_OUTPUTS = """
+rx__tready 1, tx__tdata W, tx__tkeep K, tx__tlast 1, tx__tvalid 1
+"""
+_AXI_INPUTS = """
 bar__awaddr 0, bar__awvalid 1, bar__wdata 32, bar__wstrb 4, bar__wvalid 1, bar__bready 1,
 bar__araddr 0, bar__arvalid 1, bar__rready 1,
 host__awready 1, host__wready 1, host__bid 0, host__bresp 2, host__bvalid 1,
-host__arready 1, host__rid 0, host__rdata W, host__rresp 2, host__rlast 1, host__rvalid 1,
-rx__tdata W, rx__tkeep K, rx__tlast 1, rx__tvalid 1, tx__tready 1
+host__arready 1, host__rid 0, host__rdata W, host__rresp 2, host__rlast 1, host__rvalid 1
 """
-_OUTPUTS = """
+_AXI_OUTPUTS = """
 bar__awready 1, bar__wready 1, bar__bresp 2, bar__bvalid 1, bar__arready 1, bar__rdata 32, bar__rresp 2,
 bar__rvalid 1,
 host__awid 0, host__awaddr 64, host__awlen 8, host__awsize 3, host__awburst 2, host__awuser 8, host__awvalid 1,
 host__wdata W, host__wstrb K, host__wlast 1, host__wvalid 1, host__bready 1,
 host__arid 0, host__araddr 64, host__arlen 8, host__arsize 3, host__arburst 2, host__aruser 8, host__arvalid 1,
-host__rready 1,
-rx__tready 1, tx__tdata W, tx__tkeep K, tx__tlast 1, tx__tvalid 1, irq 0
+host__rready 1, irq 0
+"""
+_PCIE_INPUTS = """
+link__requests__ready 1, link__read_credit 1, link__completions__payload C, link__completions__valid 1,
+link__register_requests__payload 256, link__register_requests__valid 1, link__register_completions__ready 1,
+link__configuration 12, reset_request 1
+"""
+_PCIE_OUTPUTS = """
+link__requests__payload Q, link__requests__valid 1, link__completions__ready 1, link__register_requests__ready 1,
+link__register_completions__payload 128, link__register_completions__valid 1, reset_done 1
 """
 _DATA_WIDTHS = (64, 128, 256, 512)
 
 
+def _on_pcie(ports: dict[str, Port]) -> bool:
+    return "link__requests__valid" in ports
+
+
 def _check_nic_ports(ports: dict[str, Port]) -> None:
-    data_width = ports["host__rdata"].width if "host__rdata" in ports else 0
+    data_width = ports["rx__tdata"].width if "rx__tdata" in ports else 0
     if data_width not in _DATA_WIDTHS:
-        raise BuildError(f"Expected host__rdata of 64, 128, 256 or 512 bits, got {data_width or 'no such port'}")
+        raise BuildError(f"Expected rx__tdata of 64, 128, 256 or 512 bits, got {data_width or 'no such port'}")
     symbols = {"W": data_width, "K": data_width // 8}
+    if _on_pcie(ports):
+        symbols |= {
+            "Q": Shape.cast(request_beat(data_width)).width,
+            "C": Shape.cast(completion_beat(data_width)).width,
+        }
+    inputs, outputs = (_PCIE_INPUTS, _PCIE_OUTPUTS) if _on_pcie(ports) else (_AXI_INPUTS, _AXI_OUTPUTS)
     problems = []
-    for direction, table in (("input", _INPUTS), ("output", _OUTPUTS)):
-        for name, width in (entry.split() for entry in table.split(",")):
+    for direction, tables in (("input", (_INPUTS, inputs)), ("output", (_OUTPUTS, outputs))):
+        for name, width in (entry.split() for table in tables for entry in table.split(",")):
             expected = symbols.get(width) or int(width)
             port = ports.get(name)
             if port is None or port.direction != direction or expected not in (0, port.width):
@@ -394,13 +427,43 @@ def _ports_header(ports: dict[str, Port]) -> str:
         f'X({index}, "{stage}", {member(f"trace__{stage}__valid")}, {member(f"trace__{stage}__data")})'
         for index, stage in enumerate(_trace_stages(ports))
     )
+    data_width = ports["rx__tdata"].width
     return (
         "// Generated from the ports of the design.\n"
         '#pragma once\n#include "Vtop.h"\n'
-        f"constexpr unsigned DATA_WIDTH = {ports['host__rdata'].width};\n"
-        f"constexpr unsigned BAR_BITS = {ports['bar__awaddr'].width};\n"
+        f"constexpr unsigned DATA_WIDTH = {data_width};\n"
+        f"constexpr unsigned BAR_BITS = {ADDRESS_WIDTH if _on_pcie(ports) else ports['bar__awaddr'].width};\n"
         f"#define TRACE_STAGES(X) {stages}\n"
+        f"#define AMOEBA_PCIE {int(_on_pcie(ports))}\n" + (_pcie_header(data_width) if _on_pcie(ports) else "")
     )
+
+
+def _pcie_header(data_width: int) -> str:
+    """Where the fields of packets lie in the payloads of their streams."""
+
+    def fields(layout: data.StructLayout) -> dict[str, data.Field]:
+        """Those of a header among the beat's own."""
+        inner = {name: field for name, field in layout if isinstance(field.shape, data.StructLayout)}
+        below = {name: field for header in inner.values() for name, field in header.shape}
+        return {name: field for name, field in (below | dict(layout)).items() if name not in inner}
+
+    layouts = {
+        "request_header": request_beat(data_width),
+        "completion_header": completion_beat(data_width),
+        "register_request": REGISTER_REQUEST,
+        "register_completion": REGISTER_COMPLETION,
+        "configuration": CONFIGURATION,
+    }
+    lines = ["#include <cstdint>", "struct Bits { uint32_t at, width; };"]
+    for name, layout in layouts.items():
+        places = " ".join(
+            f"constexpr Bits {field_name}{{{field.offset}, {Shape.cast(field.shape).width}}};"
+            for field_name, field in fields(layout).items()
+        )
+        lines.append(f"namespace {name} {{ {places} }}")
+    lines += [f"constexpr uint32_t {name} = {value};" for name, value in
+              (("REGISTER_BAR", REGISTER_BAR), ("MSIX_BAR", MSIX_BAR))]  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
 def _harness_sources() -> list[Path]:

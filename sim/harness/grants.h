@@ -55,12 +55,24 @@ public:
     bool read(uint64_t start, uint64_t end, uint8_t* target) const {
         if (end <= start) return false;  // the last page of the address space
         if (!readable(start, end)) return false;
+        copy(start, end, target);
+        return true;
+    }
+
+    // Copies [start, end) to `target`; bytes that no grant covers read as zero.
+    void copy(uint64_t start, uint64_t end, uint8_t* target) const {
         memset(target, 0, end - start);
         for (auto segment = first_beyond(start); segment != segments_.end() && segment->first < end; ++segment) {
             const uint64_t from = std::max(start, segment->first), to = std::min(end, segment->second.end);
             memcpy(target + (from - start), reinterpret_cast<const void*>(from + segment->second.shift), to - from);
         }
-        return true;
+    }
+
+    // Whether something is granted in the page of 4 KiB that holds `address`: an IOMMU knows pages only.
+    bool page_readable(uint64_t address) const {
+        const uint64_t page = address & ~uint64_t{4095};
+        const auto segment = first_beyond(page);
+        return segment != segments_.end() && (segment->first < page || segment->first - page < 4096);
     }
 
     // Whether every byte of [start, end) lies in a writable grant.

@@ -20,8 +20,8 @@
 
 class HostMemory {
 public:
-    HostMemory(uint32_t latency, Stalls& stalls, Violation& violation)
-        : latency_(latency), stalls_(stalls), violation_(violation) {}
+    HostMemory(const amoeba_options& options, Stalls& stalls, Violation& violation)
+        : latency_(options.host_latency), stalls_(stalls), violation_(violation) {}
 
     Grants grants;
     std::deque<amoeba_fault> faults;
@@ -41,6 +41,9 @@ public:
     bool busy() const {
         return !reads_.empty() || !writes_.empty() || !responses_.empty() || write_beat_ != 0;
     }
+
+    // Interrupts of this cycle, one bit per vector.
+    uint64_t interrupts(const Vtop& top) const { return top.irq; }
 
     // Takes note of the transfers of `cycle`.
     void sample(const Vtop& top, uint64_t cycle) {

@@ -14,21 +14,33 @@
 #include <vector>
 
 #include "common.h"
-#include "host_memory.h"
 #include "link.h"
+#if AMOEBA_PCIE
+#include "pcie_root.h"
+#else
+#include "host_memory.h"
 #include "registers.h"
+#endif
 #include "verilated.h"
 #if VM_TRACE
 #include "verilated_vcd_c.h"
+#endif
+
+#if AMOEBA_PCIE
+using Memory = PcieMemory;
+using Registers = PcieRegisters;
+#else
+using Memory = HostMemory;
+using Registers = RegisterBus;
 #endif
 
 struct amoeba_nic {
     explicit amoeba_nic(const amoeba_options& options)
         : stalls_(options.stall, options.seed),
           top_(std::make_unique<Vtop>(&context_)),
-          memory(options.host_latency, stalls_, violation_),
+          memory(options, stalls_, violation_),
           link(stalls_, violation_),
-          registers(stalls_) {
+          registers(stalls_, violation_) {
         // A failed assertion of the design becomes an error of this instance, not the end of the process.
         context_.fatalOnError(false);
 #if VM_TRACE
@@ -154,8 +166,9 @@ private:
         memory.sample(*top_, now_);
         link.sample(*top_, now_);
         registers.sample(*top_);
-        interrupts_ |= top_->irq;
-        if (memory.busy() || link.busy() || registers.busy() || top_->irq) last_activity_ = now_;
+        const uint64_t interrupts = memory.interrupts(*top_);
+        interrupts_ |= interrupts;
+        if (memory.busy() || link.busy() || registers.busy() || interrupts) last_activity_ = now_;
         if (tracing) sample_trace();
         if (failed()) return;
         evaluate(1);
@@ -184,9 +197,9 @@ private:
 #endif
 
 public:
-    HostMemory memory;
+    Memory memory;
     Link link;
-    RegisterBus registers;
+    Registers registers;
     bool tracing = false;
 };
 
@@ -234,7 +247,7 @@ API int amoeba_bar_read(amoeba_nic* nic, uint32_t offset, uint32_t* value, uint6
 }
 
 API int amoeba_take_refused_write(amoeba_nic* nic, uint32_t* offset, uint32_t* response) {
-    RegisterBus::Refused refused{};
+    Registers::Refused refused{};
     const bool any = take(nic->registers.refused_writes, refused);
     *offset = refused.offset;
     *response = refused.response;

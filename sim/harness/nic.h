@@ -13,6 +13,11 @@ struct amoeba_options {
     uint32_t host_latency;  // cycles from a read address' transfer to its first data beat; also last W to B
     uint32_t stall;         // 0: never; n: every handshake of ours is withheld in n of 256 cycles, at random
     uint64_t seed;          // of the random stalls
+    // Of a NIC on PCI Express; bytes. Others look at none of these.
+    uint32_t max_payload;
+    uint32_t max_read_request;
+    uint32_t read_completion_boundary;
+    uint32_t extended_tags;  // whether there are 256 tags instead of 32
 };
 
 struct amoeba_fault {

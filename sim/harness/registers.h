@@ -13,7 +13,7 @@ public:
         uint32_t response;
     };
 
-    explicit RegisterBus(Stalls& stalls) : stalls_(stalls) {}
+    RegisterBus(Stalls& stalls, Violation&) : stalls_(stalls) {}
 
     std::deque<Refused> refused_writes;
 

@@ -165,7 +165,6 @@ REFUSALS = {
 """Requests that execute nothing, and their return codes as UET numbers them."""
 
 
-
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def every_check_has_its_return_code_and_touches_nothing(dut):
     bench = Bench(dut)

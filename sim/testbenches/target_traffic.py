@@ -117,9 +117,7 @@ class Senders:
 
     def __init__(self, bench):
         self._bench = bench
-        self._pdcs = [
-            {"ip": random.randrange(4), "spdcid": number, "sent": []} for number in range(PDCS + 2)
-        ]
+        self._pdcs = [{"ip": random.randrange(4), "spdcid": number, "sent": []} for number in range(PDCS + 2)]
         for pdc in self._pdcs:
             self._restart(pdc, random.choice([0xFFFF_FFF8, 0x7FFF_FFF8, random.getrandbits(32)]))
         self.judged = {}

@@ -35,6 +35,7 @@ _DECISION = data.StructLayout({"answer": ANSWER, "has_payload": 1, "result": 64,
 _ROUTE = data.StructLayout({"forward": 1})
 _ROUTES = 16
 
+
 class ResponseHandler(wiring.Component):
     """Answers unanswered packets, in psn order per PDC, and sends the answers' data to the host.
 

@@ -200,9 +200,7 @@ class MatchUnit(wiring.Component):
         chosen = Signal(range(self._parameters.contexts))
         generation = Mux(takes_order, order.generation, event.generation)
         target = Array(self.generations)[event.target[: len(chosen)]]
-        m.d.comb += chosen.eq(
-            Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context))
-        )
+        m.d.comb += chosen.eq(Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context)))
         m.d.sync += [self._found.eq(0), self._is_search.eq(searches)]
         for index in reversed(range(self._parameters.contexts)):
             with m.If(~self.settled[index]):

@@ -96,7 +96,7 @@ class ReadTags(wiring.Component):
             self.record.eq(read.data),
             # The records have one writer, and what has come goes before what is new.
             write.addr.eq(Mux(self.update, updated, self.tag[:bits])),
-            write.data.eq(Mux(self.update, self.update_record.as_value(), self.start_record.as_value())),
+            write.data.eq(Mux(self.update, self.update_record, self.start_record)),
             write.en.eq(self.update | self.start),
             free.eq((self.tag <= most) & ~(self._active | self._lost).bit_select(self.tag[:bits], 1)),
             self.available.eq(free & ~self.update),

@@ -48,7 +48,7 @@ class RequestMerger(wiring.Component):
         No request is on offer or has begun.
     """
 
-    def __init__(self, width, reads=16):
+    def __init__(self, width, reads=32):
         self._width, self._reads = width, reads
         super().__init__(
             {

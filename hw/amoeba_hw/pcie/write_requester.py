@@ -40,7 +40,7 @@ class WriteRequester(wiring.Component):
         taken when ``accepted`` was n has left when ``settled`` has reached n.
     """
 
-    def __init__(self, width, limit=512, runs=32):
+    def __init__(self, width, limit=512, runs=16):
         self._width, self._limit, self._runs = width, limit, runs
         self.cutter = WriteCutter(width, limit)
         super().__init__(

@@ -1,0 +1,114 @@
+"""The NIC on PCI Express, without the link itself."""
+
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.core import Core, TraceSignature
+from amoeba_hw.host.axi import AxiStreamSignature
+from amoeba_hw.host.frames import connect_frames
+from amoeba_hw.pcie.completer import Completer
+from amoeba_hw.pcie.function_reset import FunctionReset
+from amoeba_hw.pcie.host import PcieHost
+from amoeba_hw.pcie.interfaces import PcieLinkSignature
+from amoeba_hw.pcie.msix_table import MsixTable
+from amoeba_hw.stream import connect_streams
+
+__all__ = ["PcieNic"]
+
+
+class PcieNic(wiring.Component):
+    """Core, host memory, registers and interrupts as a PCI function; frames on AXI4-Stream.
+
+    Parameters
+    ----------
+    parameters : NicParameters
+    host : keyword arguments
+        Sizes, as of PcieHost.
+
+    Members
+    -------
+    link : PcieLinkSignature
+        What an adapter to a link's IP serves.
+    rx, tx : AXI4-Stream
+        Frames from and to the network.
+    reset_request : In; reset_done : Out
+        Function level reset, as of FunctionReset.
+    count_refused, count_unexpected, count_failed : Out
+        Pulses: a write to a BAR was not performed; a completion came that nothing waits for; a read failed.
+    trace : TraceSignature
+        Synthesis removes it where nothing is connected.
+    """
+
+    def __init__(self, parameters, **host):
+        self._parameters = parameters
+        width = parameters.data_width
+        self._host = PcieHost(width, **host)
+        super().__init__(
+            {
+                "link": Out(PcieLinkSignature(width)),
+                "rx": In(AxiStreamSignature(width)),
+                "tx": Out(AxiStreamSignature(width)),
+                "reset_request": In(1),
+                "reset_done": Out(1),
+                "count_refused": Out(1),
+                "count_unexpected": Out(1),
+                "count_failed": Out(1),
+                "trace": Out(TraceSignature()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        core, host = Core(self._parameters), self._host
+        table = MsixTable(self._parameters.contexts)
+        m.submodules.reset = reset = FunctionReset()
+        m.submodules.completer = completer = Completer()
+        # What a function level reset reaches; the completer goes on, as its requests are the link's.
+        within = ResetInserter(reset.reset)
+        m.submodules.core, m.submodules.host, m.submodules.table = within(core), within(host), within(table)
+        self._connect_registers(m, core, completer, table)
+        self._connect_memory(m, core, host, table, reset)
+        connect_frames(m, core, self.rx, self.tx)
+        wiring.connect(m, core.trace, wiring.flipped(self.trace))
+        m.d.comb += [
+            reset.bus_master.eq(self.link.configuration.bus_master),
+            reset.reset_request.eq(self.reset_request),
+            reset.merger_idle.eq(host.merger_idle),
+            reset.reads_idle.eq(host.reads_idle),
+            reset.accesses_idle.eq(completer.idle),
+            completer.hold.eq(reset.hold),
+            self.reset_done.eq(reset.reset_done),
+            self.count_refused.eq(completer.count_refused),
+            self.count_unexpected.eq(host.unexpected),
+            self.count_failed.eq(host.failed),
+        ]
+        return m
+
+    def _connect_registers(self, m, core, completer, table):
+        link = wiring.flipped(self.link)
+        connect_streams(m, link.register_requests, completer.requests)
+        connect_streams(m, completer.completions, link.register_completions)
+        connect_streams(m, completer.accesses, core.accesses)
+        connect_streams(m, core.read_data, completer.read_data)
+        connect_streams(m, completer.table_accesses, table.accesses)
+        connect_streams(m, table.read_data, completer.table_read_data)
+
+    def _connect_memory(self, m, core, host, table, reset):
+        link = wiring.flipped(self.link)
+        connect_streams(m, core.reads, host.reads)
+        connect_streams(m, host.read_answers, core.read_answers)
+        connect_streams(m, core.writes, host.writes)
+        connect_streams(m, table.messages, host.interrupts)
+        connect_streams(m, host.requests, link.requests)
+        connect_streams(m, link.completions, host.completions)
+        m.d.comb += [
+            host.read_user.eq(core.read_user),
+            host.write_user.eq(core.write_user),
+            host.read_credit.eq(self.link.read_credit),
+            host.configuration.eq(self.link.configuration),
+            host.run.eq(reset.run),
+            table.irq.eq(core.irq),
+            table.enable.eq(self.link.configuration.msix_enable),
+            table.function_mask.eq(self.link.configuration.msix_mask),
+        ]
