@@ -31,6 +31,7 @@ from formal.lines import EntryRecordsSpec, LineTableSpec, LineUseSpec
 from formal.lists import OrderedListsSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
 from formal.messages import BufferUseSpec, KeptReceivesSpec, SlotRoomSpec
+from formal.pcie import CompletionRoomSpec, ReadTagsSpec, RequestOrderSpec, WrittenBytesSpec
 from formal.requests import FenceSpec, OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
@@ -395,6 +396,42 @@ PROOFS = [
         MsixSpec,
         "bmc",
         12,
+        cover_depth=12,
+    ),
+    *_with_covers(
+        "read_tags",
+        "ReadTags of 4: a tag is given only while no read has it, neither one under way nor one that was given up; "
+        "what is asked of a tag is what was stored last; only reads under way expire",
+        ReadTagsSpec,
+        "prove",
+        2,
+    ),
+    *_with_covers(
+        "completion_room",
+        "CompletionBuffer of 4 lines and 2 tags: never more lines asked for than there is room for; a line is "
+        "delivered with what its own completions brought, however they are cut and mixed; no error without cause; "
+        "stream contract",
+        CompletionRoomSpec,
+        "bmc",
+        7,
+        cover_depth=16,
+    ),
+    *_with_covers(
+        "written_bytes",
+        "WriteRequester, lines of 2 DWs: every strobed byte is in one request, in the order of lines, and no other "
+        "byte in any; lengths and byte enables as they may be; what has settled has left; stream contract",
+        WrittenBytesSpec,
+        "bmc",
+        6,
+        cover_depth=12,
+    ),
+    *_with_covers(
+        "request_order",
+        "RequestMerger: a read or an interrupt leaves when all has left that was accepted or on offer before it; "
+        "requests stay whole; none begins while stopped, no read without credit; stream contract",
+        RequestOrderSpec,
+        "bmc",
+        7,
         cover_depth=12,
     ),
     _warm_reset("Queue", lambda: Queue(2, 3)),

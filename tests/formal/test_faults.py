@@ -19,7 +19,15 @@ from amoeba_hw.initiator import (
 )
 from amoeba_hw.memory import admission, entry_records, executor, line_store, line_table, line_use
 from amoeba_hw.messages import buffer_use, kept_receives, ordered_lists, slot_rooms
-from amoeba_hw.pcie import completer, function_reset, msix_table
+from amoeba_hw.pcie import (
+    completer,
+    completion_buffer,
+    function_reset,
+    msix_table,
+    read_tags,
+    request_merger,
+    write_requester,
+)
 from amoeba_hw.target import (
     answer_history,
     answer_store,
@@ -31,7 +39,7 @@ from amoeba_hw.target import (
 )
 from amoeba_sim.formal import ProofFailed, prove
 from formal import admission as admission_proof
-from formal import counters, host_requests, initiator, lines, lists, memory, messages, requests, target
+from formal import counters, host_requests, initiator, lines, lists, memory, messages, pcie, requests, target
 
 pytestmark = pytest.mark.long
 
@@ -442,6 +450,30 @@ FAULTS = {
         "with m.If(sendable.bit_select(vector, 1)):",
         "with m.If(1):",
     ),
+    "a tag of a read that was given up is used again": (
+        read_tags,
+        "ReadTags",
+        "self._active | self._lost",
+        "self._active",
+    ),
+    "a read is started that there is no room for": (
+        completion_buffer,
+        "CompletionBuffer",
+        "used + needed <= self._lines",
+        "used < self._lines",
+    ),
+    "a read passes the write on offer": (
+        request_merger,
+        "RequestMerger",
+        "self.accepted + self.waiting",
+        "self.accepted",
+    ),
+    "a write has settled before it has left": (
+        write_requester,
+        "WriteRequester",
+        "self.settled.eq(runs.o.p.number)",
+        "self.settled.eq(runs.o.p.number + 1)",
+    ),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {
@@ -470,6 +502,10 @@ SPECIFICATIONS = {
     "Completer": (host_requests, "CompleterSpec", "bmc", 14),
     "FunctionReset": (host_requests, "FunctionResetSpec", "bmc", 20),
     "MsixTable": (host_requests, "MsixSpec", "bmc", 12),
+    "ReadTags": (pcie, "ReadTagsSpec", "bmc", 8),
+    "CompletionBuffer": (pcie, "CompletionRoomSpec", "bmc", 7),
+    "RequestMerger": (pcie, "RequestOrderSpec", "bmc", 7),
+    "WriteRequester": (pcie, "WrittenBytesSpec", "bmc", 6),
     "WindowCredits": (initiator, "WindowCreditsSpec", "bmc", 8),
     "ResultOrder": (initiator, "FenceOrderSpec", "bmc", 10),
     "RetransmissionTimers": (initiator, "FailingSpec", "bmc", 16),

@@ -159,9 +159,8 @@ def test_results_that_a_single_bit_decides_are_the_models(pipeline, op, datatype
     valid = np.arange(rows) % 2 == 0
     _, result = run(pipeline, np.full(rows, op), np.full(rows, datatype), *beats, valid=valid)
     wrong = np.flatnonzero((result.reshape(-1, datatype.size) != expected).any(axis=1))
-    assert not len(wrong), (
-        f"seed={seed}: {len(wrong)} of {len(target)} differ, first: "
-        + " ".join(array[wrong[0]][::-1].tobytes().hex() for array in (target, operand, expected))
+    assert not len(wrong), f"seed={seed}: {len(wrong)} of {len(target)} differ, first: " + " ".join(
+        array[wrong[0]][::-1].tobytes().hex() for array in (target, operand, expected)
     )
 
 
@@ -213,9 +212,7 @@ class WidePipeline(wiring.Component):
     """Products of two beats each, under the names of a test bench."""
 
     def __init__(self, data_width):
-        self._pipeline = ArithmeticPipeline(
-            data_width, (Datatype.FI_LONG_DOUBLE,), (Op.FI_PROD,), wide_products=True
-        )
+        self._pipeline = ArithmeticPipeline(data_width, (Datatype.FI_LONG_DOUBLE,), (Op.FI_PROD,), wide_products=True)
         super().__init__(
             {
                 "start": In(1),
@@ -259,9 +256,8 @@ def test_products_of_two_beats_are_the_models(wide_pipeline, seed, pause):
     inputs = wide_inputs(target, operand, pause, rng)
     result = wide_results(wide_pipeline.run(**inputs), inputs["start"])
     wrong = np.flatnonzero((result != expected).any(axis=1))
-    assert not len(wrong), (
-        f"seed={seed} pause={pause}: {len(wrong)} of {len(target)} differ, first: "
-        + " ".join(array[wrong[0]][::-1].tobytes().hex() for array in (target, operand, expected, result))
+    assert not len(wrong), f"seed={seed} pause={pause}: {len(wrong)} of {len(target)} differ, first: " + " ".join(
+        array[wrong[0]][::-1].tobytes().hex() for array in (target, operand, expected, result)
     )
 
 

@@ -25,9 +25,7 @@ STREAMS = ("request", "operand", "result", "read", "data", "write")
 @cache
 def bench(width, lines, datatypes=INTEGERS, single_cycle_products=True):
     return MemoryBench(
-        NicParameters(
-            data_width=width, lines=lines, datatypes=datatypes, single_cycle_products=single_cycle_products
-        )
+        NicParameters(data_width=width, lines=lines, datatypes=datatypes, single_cycle_products=single_cycle_products)
     )
 
 

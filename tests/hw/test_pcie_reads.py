@@ -59,6 +59,8 @@ class PcieReads(wiring.Component):
             self.requests.p.first.eq(1),
             self.requests.p.last.eq(1),
             requester.requests.ready.eq(self.requests.ready),
+            buffer.sent.eq(self.requests.valid & self.requests.ready),
+            buffer.sent_tag.eq(self.requests.p.header.tag),
             buffer.extended_tags.eq(self.extended_tags),
             self.idle.eq(buffer.idle),
             self.unexpected.eq(buffer.unexpected),

@@ -34,8 +34,7 @@ def packets(rng, count, tag=0):
     for number in range(count):
         length = rng.randint(1, 4)
         beats = [
-            {"data": tag << 6 | (number & 0xF) << 2 | beat, "last": beat == length - 1}
-            for beat in range(length)
+            {"data": tag << 6 | (number & 0xF) << 2 | beat, "last": beat == length - 1} for beat in range(length)
         ]
         result.append(beats)
     return result

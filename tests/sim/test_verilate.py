@@ -253,7 +253,7 @@ def test_ports_are_read_from_the_verilog():
 
 
 def test_a_design_without_the_ports_of_a_nic_is_refused():
-    with pytest.raises(BuildError, match="Expected host__rdata"):
+    with pytest.raises(BuildError, match="Expected rx__tdata"):
         build_nic(Tiny())
 
 

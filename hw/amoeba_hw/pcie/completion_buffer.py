@@ -22,7 +22,7 @@ class CompletionBuffer(wiring.Component):
     Completions of different reads come in any order, those of one read cut anywhere. A completion that is not what
     the read expects next (byte count, address or length), whose status is not SC, or that is poisoned, makes lines
     ``error``: a poisoned one those that it has a part of, and all later ones of the read; others all that are not
-    complete. So does a read that ``timeout`` cycles pass without completing. What comes for a read that is over is
+    complete, as does the end of ``timeout`` cycles since the read was sent. What comes for a read that is over is
     dropped; until its last completion has come, its tag is not used again.
 
     Parameters
@@ -42,6 +42,8 @@ class CompletionBuffer(wiring.Component):
         A read is asked: ready when there are a tag and room for all its lines. Ready may fall again.
     tag : Out(8)
         The tag of the read that ``starts`` takes.
+    sent, sent_tag : In
+        Pulse: the read with this tag is on its way to the host.
     extended_tags : In
         More than 32 tags may be used.
     completions : :func:`completion_beat` stream
@@ -49,7 +51,7 @@ class CompletionBuffer(wiring.Component):
     answers : :func:`read_beat` stream
         One line per cycle, from three cycles after its last DW came on.
     idle : Out
-        No read is under way: all have completed or were given up. Answers may still be inside.
+        No read is under way: all that were sent have completed or were given up. Answers may still be inside.
     unexpected : Out
         Pulse: a completion that no read waits for was dropped.
     failed : Out
@@ -70,6 +72,8 @@ class CompletionBuffer(wiring.Component):
             {
                 "starts": In(stream.Signature(READ_START)),
                 "tag": Out(8),
+                "sent": In(1),
+                "sent_tag": In(8),
                 "extended_tags": In(1),
                 "completions": In(stream.Signature(completion_beat(width))),
                 "answers": Out(stream.Signature(read_beat(width))),
@@ -102,7 +106,11 @@ class CompletionBuffer(wiring.Component):
         m = Module()
         m.submodules.tags = self.tags
         m.d.comb += [self.tag.eq(self.tags.tag), self.idle.eq(self.tags.idle)]
-        m.d.comb += self.tags.extended.eq(self.extended_tags)
+        m.d.comb += [
+            self.tags.extended.eq(self.extended_tags),
+            self.tags.sent.eq(self.sent),
+            self.tags.sent_tag.eq(self.sent_tag),
+        ]
         self._elaborate_starts(m)
         self._elaborate_completions(m)
         self._elaborate_memories(m)
@@ -149,7 +157,7 @@ class CompletionBuffer(wiring.Component):
                 & (header.dwords != 0)
                 & (header.dwords <= _dwords(tags.record.address[:2], tags.record.bytes))
             ),
-            good.eq(tags.active & fits & (header.status == CompletionStatus.SC)),
+            good.eq(tags.under_way & fits & (header.status == CompletionStatus.SC)),
         ]
         store = self._advance(m, cursor, Mux(beat.p.first, header.dwords, left), after, left_after)
         m.d.comb += store.error.eq(cursor.failed | (beat.p.first & header.poisoned))
@@ -174,7 +182,7 @@ class CompletionBuffer(wiring.Component):
                             tags.update.eq(beat.p.last & (after.bytes != 0)),
                             self.failed.eq(beat.p.first & header.poisoned & ~cursor.failed),
                         ]
-                    with m.Elif(beat.p.first & tags.active):
+                    with m.Elif(beat.p.first & tags.under_way):
                         # The read failed, or this is not its own. What is still to come of it, if anything, is lost.
                         m.d.comb += [tags.finish.eq(ends), tags.give_up.eq(~ends), self.failed.eq(1)]
                         m.d.sync += held.eq(cursor)

@@ -115,6 +115,8 @@ class PcieHost(wiring.Component):
             wide.max_read_request.eq(self.configuration.max_read_request),
             requester.max_read_request.eq(self.configuration.max_read_request),
             requester.tag.eq(buffer.tag),
+            buffer.sent.eq(merger.read_leaves),
+            buffer.sent_tag.eq(merger.read_tag),
             buffer.extended_tags.eq(self.configuration.extended_tags),
             self.unexpected.eq(buffer.unexpected),
             self.failed.eq(buffer.failed),

@@ -15,7 +15,8 @@ _TIME_BITS = 4
 class ReadTags(wiring.Component):
     """Keeps which tags are in use, a record for each, and the time since each was started.
 
-    A tag is free, active, or lost: its read was given up, but the host may still answer it.
+    A tag is free, active from its start on, or lost: its read was given up, but the host may still answer it. A read
+    is under way from when it was sent on; one that waits to be sent has no time limit.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ class ReadTags(wiring.Component):
     tags : int
         A power of two from 2 to 256.
     timeout : int
-        Cycles after which an active tag expires, up to one eighth and ``tags`` later; 0: never.
+        Cycles after which a read under way expires, up to one eighth and ``tags`` later; 0: never.
 
     Members
     -------
@@ -34,21 +35,23 @@ class ReadTags(wiring.Component):
         A tag that is free. It stays until it is started; ``available`` may fall in a cycle with ``update``.
     start, start_record : In
         Pulse, only while available: the tag becomes active.
+    sent, sent_tag : In
+        Pulse: an active tag's read is under way from the next cycle on.
     asked : In
-    active, lost, record : Out
+    under_way, lost, record : Out
         Of the tag asked for, in the same cycle.
     updated : In
         The tag that the following are about.
     update, update_record : In
         Pulse: its record becomes this.
     finish : In
-        Pulse: it becomes free.
+        Pulse: it becomes free. Until its read was sent, a tag is not updated, finished or given up.
     give_up : In
         Pulse: it becomes lost.
     expired, expired_tag : Out
-        An active tag is overdue. It stays until ``updated`` names it with ``give_up`` or ``finish``.
+        A read under way is overdue. It stays until ``updated`` names it with ``give_up`` or ``finish``.
     idle : Out
-        None is active.
+        No read is under way.
     """
 
     def __init__(self, shape, *, tags, timeout):
@@ -60,8 +63,10 @@ class ReadTags(wiring.Component):
                 "tag": Out(8),
                 "start": In(1),
                 "start_record": In(shape),
+                "sent": In(1),
+                "sent_tag": In(8),
                 "asked": In(8),
-                "active": Out(1),
+                "under_way": Out(1),
                 "lost": Out(1),
                 "record": Out(shape),
                 "updated": In(8),
@@ -75,6 +80,7 @@ class ReadTags(wiring.Component):
             }
         )
         self._active = Signal(tags)
+        self._under_way = Signal(tags)
         self._lost = Signal(tags)
 
     def elaborate(self, platform):
@@ -90,7 +96,7 @@ class ReadTags(wiring.Component):
         m.d.comb += [
             most.eq(Mux(self.extended, self._tags - 1, min(_BASIC_TAGS, self._tags) - 1)),
             known.eq(self.asked < self._tags),
-            self.active.eq(known & self._active.bit_select(asked, 1)),
+            self.under_way.eq(known & self._under_way.bit_select(asked, 1)),
             self.lost.eq(known & self._lost.bit_select(asked, 1)),
             read.addr.eq(asked),
             self.record.eq(read.data),
@@ -100,17 +106,20 @@ class ReadTags(wiring.Component):
             write.en.eq(self.update | self.start),
             free.eq((self.tag <= most) & ~(self._active | self._lost).bit_select(self.tag[:bits], 1)),
             self.available.eq(free & ~self.update),
-            self.idle.eq(~self._active.any()),
+            self.idle.eq(~self._under_way.any()),
         ]
         with m.If(self.start | ~free):
             m.d.sync += self.tag.eq((self.tag + 1) & most)
         with m.If(self.finish | self.give_up):
             m.d.sync += [
                 self._active.bit_select(updated, 1).eq(0),
+                self._under_way.bit_select(updated, 1).eq(0),
                 self._lost.bit_select(updated, 1).eq(self.give_up),
             ]
         with m.If(self.start):
             m.d.sync += self._active.bit_select(self.tag[:bits], 1).eq(1)
+        with m.If(self.sent):
+            m.d.sync += self._under_way.bit_select(self.sent_tag[:bits], 1).eq(1)
         if self._timeout:
             self._elaborate_time(m, bits)
         return m
@@ -128,14 +137,14 @@ class ReadTags(wiring.Component):
         with m.If(cycle == tick - 1):
             m.d.sync += [cycle.eq(0), now.eq(now + 1)]
         m.d.comb += [
-            write.addr.eq(self.tag[:bits]),
+            write.addr.eq(self.sent_tag[:bits]),
             write.data.eq(now),
-            write.en.eq(self.start),
+            write.en.eq(self.sent),
             read.addr.eq(looked_at),
             age.eq(now - read.data),
         ]
         overdue = Signal()
-        m.d.comb += overdue.eq(self._active.bit_select(looked_at, 1) & (age > _TICKS))
+        m.d.comb += overdue.eq(self._under_way.bit_select(looked_at, 1) & (age > _TICKS))
         settles = (self.finish | self.give_up) & (self.updated == self.expired_tag)
         with m.If(~self.expired):
             m.d.sync += [looked_at.eq(looked_at + 1), self.expired.eq(overdue), self.expired_tag.eq(looked_at)]

@@ -44,6 +44,8 @@ class RequestMerger(wiring.Component):
     requests : :func:`request_beat` stream, Out
         Latency one cycle for writes and four for what follows them, one beat per cycle. Interrupts go first, reads
         and writes in turn.
+    read_leaves, read_tag : Out
+        Pulse: a read is on offer from the next cycle on; its tag.
     idle : Out
         No request is on offer or has begun.
     """
@@ -61,6 +63,8 @@ class RequestMerger(wiring.Component):
                 "read_credit": In(1),
                 "run": In(1),
                 "requests": Out(stream.Signature(request_beat(width))),
+                "read_leaves": Out(1),
+                "read_tag": Out(8),
                 "idle": Out(1),
             }
         )
@@ -76,15 +80,15 @@ class RequestMerger(wiring.Component):
         """Of a write."""
         write_next = Signal()
         """It is their turn."""
-        m.d.comb += self.idle.eq(~inside & ~output.o.valid)
-        with m.If(
-            inside | ~(self.run & (interrupt_due | (read_due & self.read_credit & ~(write.valid & write_next))))
-        ):
-            m.d.comb += [
-                merged.p.eq(write.p),
-                merged.valid.eq(write.valid & (inside | self.run)),
-                write.ready.eq(merged.ready & (inside | self.run)),
-            ]
+        others = Signal()
+        """An interrupt or a read goes before the next write."""
+        m.d.comb += [
+            self.idle.eq(~inside & ~output.o.valid),
+            self.read_tag.eq(read.p.item.tag),
+            others.eq(interrupt_due | (read_due & self.read_credit & ~(write.valid & write_next))),
+        ]
+        with m.If(inside | (self.run & ~others)):
+            m.d.comb += [merged.p.eq(write.p), merged.valid.eq(write.valid), write.ready.eq(merged.ready)]
             with m.If(write.valid & write.ready):
                 m.d.sync += [inside.eq(~write.p.last), write_next.eq(0)]
         with m.Elif(self.run):
@@ -101,7 +105,11 @@ class RequestMerger(wiring.Component):
                     interrupt.ready.eq(merged.ready),
                 ]
             with m.Else():
-                m.d.comb += [merged.p.header.eq(read.p.item), read.ready.eq(merged.ready)]
+                m.d.comb += [
+                    merged.p.header.eq(read.p.item),
+                    read.ready.eq(merged.ready),
+                    self.read_leaves.eq(merged.ready),
+                ]
                 with m.If(merged.ready):
                     m.d.sync += write_next.eq(1)
         return m
