@@ -16,6 +16,7 @@ from amoeba_model.pci import (
     MSIX_BAR_SIZE,
     MSIX_ENTRY_SIZE,
     MSIX_PBA_OFFSET,
+    REFUSED_OFFSET,
     REGISTER_BAR,
     REVISION,
     VENDOR_ID,
@@ -44,6 +45,7 @@ _ROLE_BASED_ERRORS = 1 << 15
 _PAYLOAD_256 = 1
 _GEN3_X16 = 0x103
 _VECTORS = MSIX_PBA_OFFSET // MSIX_ENTRY_SIZE
+_REFUSED = slice(REFUSED_OFFSET, REFUSED_OFFSET + 4)
 
 
 class PciFunction:
@@ -140,7 +142,12 @@ class PciFunction:
             return b"".join(self.device.read(at).to_bytes(4, "little") for at in range(offset, offset + size, 4))
 
     def write(self, region: int, offset: int, data: bytes) -> None:
-        self._check(region, offset, len(data))
+        try:
+            self._check(region, offset, len(data))
+        except OSError:
+            if region == REGISTER_BAR and self.command & Command.MEMORY:
+                self._count_refused()
+            raise
         if region == Region.CONFIG:
             self._write_config(offset, data)
         elif region == MSIX_BAR:
@@ -152,6 +159,10 @@ class PciFunction:
             with _answered():
                 for at in range(0, len(data), 4):
                     self.device.write(offset + at, int.from_bytes(data[at : at + 4], "little"))
+
+    def _count_refused(self) -> None:
+        count = int.from_bytes(self._msix[_REFUSED], "little") + 1
+        self._msix[_REFUSED] = (count & 0xFFFF_FFFF).to_bytes(4, "little")
 
     def _check(self, region: int, offset: int, size: int) -> None:
         if not 0 <= offset <= offset + size <= self.size_of(region):
@@ -192,12 +203,14 @@ class PciFunction:
     # Reset
 
     def reset(self) -> None:
-        """Function level reset: everything as after power on, but for the host's maps and eventfds."""
+        """Function level reset: everything as after power on, but for the host's maps and eventfds, and a count."""
         self.memory.enable(False)
         self.device.function_reset()
         self.device.take_interrupts()
         self._config[:] = self._initial
+        refused = self._msix[_REFUSED]
         self._msix[:] = bytes(MSIX_BAR_SIZE)
+        self._msix[_REFUSED] = refused
         self._initialize()
 
     def abandon(self) -> None:

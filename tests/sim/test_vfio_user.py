@@ -12,6 +12,7 @@ import time
 import pytest
 from amoeba_model.descriptors import COMPLETION, TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.parameters import NicParameters
+from amoeba_model.pci import REFUSED_OFFSET
 from amoeba_model.registers import DOORBELL_PAGE, ContextControl, bar_blocks
 from amoeba_model.vfio import IrqSetFlags, UnmapFlags
 from amoeba_model.wire.uet import ReturnCode
@@ -115,6 +116,11 @@ def test_registers_are_accessed_as_such(client, offset, size):
         client.read(BAR0, offset, size)
     with refused(errno.EINVAL):
         client.write(BAR0, offset, bytes(size))
+    assert client.read(BAR2, REFUSED_OFFSET, 4) == b"\1\0\0\0", "a host does not hear of a posted write"
+    client.write(BAR2, REFUSED_OFFSET, bytes(4))
+    client.reset()
+    client.enable()
+    assert client.read(BAR2, REFUSED_OFFSET, 4) == b"\1\0\0\0"
 
 
 def test_the_table_of_msix_keeps_what_is_written_and_the_pending_bits_stay(client):

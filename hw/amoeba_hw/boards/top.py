@@ -1,0 +1,134 @@
+"""A board's top level: ``python -m amoeba_hw.boards.top BOARD DIRECTORY`` writes its Verilog."""
+
+import argparse
+from pathlib import Path
+
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Instance, Module, ResetSignal, Signal
+from amaranth.lib import fifo, wiring
+from amaranth.lib.wiring import In, Out
+from amoeba_model.parameters import NicParameters
+
+from amoeba_hw.boards.board import BOARDS
+from amoeba_hw.boards.cmac_block import LANES as MAC_LANES
+from amoeba_hw.boards.cmac_block import CmacBlock
+from amoeba_hw.boards.pcie_block import LANES as PCIE_LANES
+from amoeba_hw.boards.pcie_block import PcieBlock
+from amoeba_hw.pcie.nic import PcieNic
+from amoeba_hw.verilog import generate_verilog
+
+__all__ = ["BoardTop", "write_board"]
+
+_PCIE_PINS = {"rx_p": In(PCIE_LANES), "rx_n": In(PCIE_LANES), "tx_p": Out(PCIE_LANES), "tx_n": Out(PCIE_LANES)}
+_MAC_PINS = {"rx_p": In(MAC_LANES), "rx_n": In(MAC_LANES), "tx_p": Out(MAC_LANES), "tx_n": Out(MAC_LANES)}
+_REFCLK_PINS = {"refclk_p": In(1), "refclk_n": In(1)}
+_DEPTH = 32
+"""Beats between the clocks."""
+
+
+class BoardTop(wiring.Component):
+    """The NIC in the clock of PCI Express, and frames across to that of Ethernet.
+
+    Parameters
+    ----------
+    board : Board
+    nic : component, optional
+        With ``link``, ``rx``, ``tx``, ``reset_request`` and ``reset_done`` of PcieNic, which it is otherwise.
+
+    Members
+    -------
+    pcie_*, qsfp_* : pins of the two blocks; the board's constant pins by their names
+    """
+
+    def __init__(self, board, nic=None):
+        self._board = board
+        self._nic = nic or PcieNic(NicParameters(data_width=512))
+        super().__init__(
+            {
+                **{f"pcie_{name}": member for name, member in {**_PCIE_PINS, **_REFCLK_PINS}.items()},
+                "pcie_reset_n": In(1),
+                **{f"qsfp_{name}": member for name, member in {**_MAC_PINS, **_REFCLK_PINS}.items()},
+                **{name: Out(width) for name, (width, _) in board.constants.items()},
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.nic = nic = self._nic
+        m.submodules.pcie = pcie = PcieBlock(self._board.pcie)
+        m.submodules.cmac = cmac = CmacBlock()
+        m.d.comb += [getattr(self, name).eq(value) for name, (_, value) in self._board.constants.items()]
+        for prefix, block, pins in (("pcie", pcie, _PCIE_PINS), ("qsfp", cmac, _MAC_PINS)):
+            for name, member in {**pins, **_REFCLK_PINS}.items():
+                pin, port = getattr(self, f"{prefix}_{name}"), getattr(block, name)
+                m.d.comb += port.eq(pin) if member.flow == In else pin.eq(port)
+        wiring.connect(m, nic.link, pcie.link)
+        m.d.comb += [
+            pcie.reset_n.eq(self.pcie_reset_n),
+            nic.reset_request.eq(pcie.reset_request),
+            pcie.reset_done.eq(nic.reset_done),
+        ]
+        self._elaborate_clocks(m, pcie, cmac)
+        self._cross(m, "transmitted", nic.tx, "sync", cmac.tx, "mac")
+        self._cross(m, "received", cmac.rx, "mac", nic.rx, "sync")
+        return m
+
+    def _elaborate_clocks(self, m, pcie, cmac):
+        m.domains.sync = ClockDomain()
+        m.domains.mac = ClockDomain()
+        registered, init_clk = Signal(2, init=0b11), Signal()
+        m.domains.user = ClockDomain(reset_less=True)
+        m.d.user += registered.eq(Cat(pcie.user_reset, registered[0]))
+        m.d.comb += [
+            ClockSignal("user").eq(pcie.user_clk),
+            ClockSignal("sync").eq(pcie.user_clk),
+            ResetSignal("sync").eq(registered[1]),
+            ClockSignal("mac").eq(cmac.mac_clk),
+            ResetSignal("mac").eq(cmac.mac_reset),
+            cmac.init_clk.eq(init_clk),
+            cmac.reset.eq(registered[1]),
+        ]
+        # 250 MHz, halved
+        m.submodules.init_clk = Instance(
+            "BUFGCE_DIV",
+            p_BUFGCE_DIVIDE=2,
+            i_I=pcie.user_clk,
+            i_CE=Const(1, 1),
+            i_CLR=Const(0, 1),
+            o_O=init_clk,
+        )
+
+    @staticmethod
+    def _cross(m, name, source, from_domain, sink, to_domain):
+        """Carry an AXI4-Stream from one clock to another."""
+        beat = Cat(source.tdata, source.tkeep, source.tlast)
+        m.submodules[name] = queue = fifo.AsyncFIFOBuffered(
+            width=len(beat), depth=_DEPTH, w_domain=from_domain, r_domain=to_domain
+        )
+        m.d.comb += [
+            queue.w_data.eq(beat),
+            queue.w_en.eq(source.tvalid),
+            source.tready.eq(queue.w_rdy),
+            Cat(sink.tdata, sink.tkeep, sink.tlast).eq(queue.r_data),
+            sink.tvalid.eq(queue.r_rdy),
+            queue.r_en.eq(sink.tready),
+        ]
+
+
+def write_board(board, directory, nic=None):
+    """Write the top level of a board as ``amoeba_<board>.v`` and return its path. Creates the directory."""
+    path = Path(directory) / f"amoeba_{board.name}.v"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(generate_verilog(BoardTop(board, nic), name=f"amoeba_{board.name}"))
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Write a board's top level as Verilog.")
+    parser.add_argument("board", choices=sorted(BOARDS))
+    parser.add_argument("directory", type=Path, help="where to write, such as build/u200")
+    arguments = parser.parse_args()
+    print(write_board(BOARDS[arguments.board], arguments.directory))
+
+
+if __name__ == "__main__":
+    main()
