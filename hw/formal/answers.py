@@ -18,7 +18,7 @@ class AnswersSinkSpec(wiring.Component):
     answer in its hand at a time, and holds it out until it is taken.
     """
 
-    def __init__(self, results=2, completions=11):
+    def __init__(self, results=2, completions=9):
         self._dut = AnswerOrder(results, completions)
         members = dict(self._dut.signature.members)
         del members["answers"], members["trace_result_written"]

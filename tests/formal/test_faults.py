@@ -446,7 +446,7 @@ SPECIFICATIONS = {
     "TransmitRing": (requests, "QueuePlacesSpec", "bmc", 10),
     "ClosingOrder": (target, "ClosingOrderSpec", "bmc", 8),
     "WindowCredits": (initiator, "WindowCreditsSpec", "bmc", 8),
-    "AnswerOrder": (answers, "AnswersSinkSpec", "bmc", 20),
+    "AnswerOrder": (answers, "AnswersSinkSpec", "bmc", 17),
     "ResultOrder": (initiator, "FenceOrderSpec", "bmc", 10),
     "RetransmissionTimers": (initiator, "FailingSpec", "bmc", 16),
     "Retransmitter": (initiator, "RetransmitterSpec", "bmc", 8),
