@@ -32,7 +32,7 @@ class AnswerOrder(wiring.Component):
     Members
     -------
     crowd : out
-        No answer may be decided. Those that were, five cycles ago at the latest or one at a time, have their places.
+        No answer may be decided. Those that were decided before, one at a time, have their places.
     held : out
         The places are taken by completions that wait for packets to leave, not for the host.
     answers, nops, result_done, trace_result_written : see ResultOrder
