@@ -364,10 +364,10 @@ PROOFS = [
     ),
     *_with_covers(
         "answers_sink",
-        "AnswerOrder with places for one completion beyond those decided: no answer waits for packets to leave",
+        "AnswerOrder with places for two completions beyond those decided: no answer waits for packets to leave",
         AnswersSinkSpec,
         "bmc",
-        17,
+        19,
         cover_depth=16,
     ),
     _warm_reset("Queue", lambda: Queue(2, 3)),
