@@ -18,8 +18,8 @@ class AnswersSinkSpec(wiring.Component):
     answer in its hand at a time, and holds it out until it is taken.
     """
 
-    def __init__(self, results=2, completions=11):
-        self._dut = AnswerOrder(results, completions)
+    def __init__(self, results=3, completions=7, decided=5):
+        self._dut = AnswerOrder(results, completions, decided)
         members = dict(self._dut.signature.members)
         del members["answers"], members["trace_result_written"]
         super().__init__(
@@ -65,7 +65,7 @@ class AnswersSinkSpec(wiring.Component):
         with m.If(pending & ~taken):
             m.d.sync += waited.eq(waited + (waited != 7))
         m.d.comb += [
-            # The queue of two hands on what it got two cycles before.
+            # A queue of three hands on what it got two cycles before.
             Assert(waited < 4),
             Cover(dut.crowd & dut.held),
         ]

@@ -401,10 +401,10 @@ PROOFS = [
     ),
     *_with_covers(
         "answers_sink",
-        "AnswerOrder with places for three completions beyond those decided: no answer waits for packets to leave",
+        "AnswerOrder with places for two completions beyond those decided: no answer waits for packets to leave",
         AnswersSinkSpec,
         "bmc",
-        20,
+        19,
         cover_depth=16,
     ),
     *_with_covers(

@@ -35,6 +35,16 @@ def test_progress_can_be_automatic():
     assert "Conformance of model,model, automatic progress" in result.output
 
 
+@pytest.mark.parametrize("api", ["libfabric", "ucp"])
+@pytest.mark.parametrize(("switch", "buffer"), [("drop", "9000"), ("pause", "60000")])
+def test_pages_hold_where_a_switch_fills(switch, buffer, api):
+    pages = ("fi_rma", "fi_tagged", "fi_atomic") if api == "libfabric" else ("ucp_put_nbx", "ucp_tag_send_nbx")
+    chosen = [word for page in pages for word in ("--page", page)]
+    result = run("--api", api, "--switch", switch, "--buffer", buffer, "--loss", "0.02", *chosen)
+    assert result.exit_code == 0, result.output
+    assert f"a switch that {switch}s" in " ".join(result.output.split())
+
+
 def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
     monkeypatch.setattr(AddressVector, "straddr", lambda self, address: "an address")
     result = run("--page", "fi_av", "--output", str(tmp_path / "results.md"))
@@ -54,6 +64,8 @@ def test_a_failure_is_printed_and_the_status_is_1(monkeypatch, tmp_path):
         ("--device", "abacus"),
         ("--page", "fi_telepathy"),
         ("--loss", "2"),
+        ("--switch", "none", "--buffer", "9000"),
+        ("--switch", "drop", "--listen", "127.0.0.1:0"),
         ("--progress", "perhaps"),
         ("--listen", "7471"),
         ("--listen", "127.0.0.1:0", "--connect", "127.0.0.1:7471"),

@@ -5,6 +5,7 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+from amoeba_hw.initiator.answer_order import AnswerOrder
 from amoeba_hw.initiator.packet_log import PacketLog
 from amoeba_hw.initiator.payload_gate import PayloadGate
 from amoeba_hw.initiator.records import RecoveryKind
@@ -442,3 +443,51 @@ def test_a_completion_waits_for_what_is_on_its_way_again_and_for_nothing_else(se
         assert chosen > 50
 
     simulate(dut, testbench)
+
+
+# AnswerOrder
+
+
+@pytest.mark.parametrize("nops", [False, True], ids=["answers", "answers and NOPs"])
+def test_answers_that_were_decided_have_places_whatever_packets_wait_for(nops):
+    dut = AnswerOrder(results=4, completions=16, decided=8)
+    taken, given = [], []
+
+    async def testbench(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.resending, 1)
+        await ctx.tick()
+        ctx.set(dut.resending, 0)
+        ctx.set(dut.answers.p.completes, 1)
+        number = waited = 0
+        for _ in range(80):  # nothing leaves
+            decides = not ctx.get(dut.crowd)
+            ctx.set(dut.answers.p.order.status, number)
+            ctx.set(dut.answers.valid, decides or waited > 0)
+            ctx.set(dut.nops.valid, nops)
+            if ctx.get(dut.answers.valid):
+                waited = 0 if ctx.get(dut.answers.ready) else waited + 1
+                if not waited:
+                    taken.append(number)
+                    number += 1
+            assert waited < 3, "an answer that was decided waits for packets to leave"
+            assert not ctx.get(dut.o.valid)
+            await ctx.tick()
+        assert ctx.get(dut.crowd)
+        assert ctx.get(dut.held)
+        assert not ctx.get(dut.nops.ready), "a NOP takes an answer's place"
+        ctx.set(dut.answers.valid, 0)
+        ctx.set(dut.nops.valid, 0)
+        ctx.set(dut.loaded, 1)
+        await ctx.tick()
+        ctx.set(dut.loaded, 0)
+        for _ in range(40):
+            if ctx.get(dut.o.valid):
+                given.append(ctx.get(dut.o.p.status))
+            await ctx.tick()
+        assert not ctx.get(dut.crowd)
+        assert not ctx.get(dut.held)
+
+    simulate(dut, testbench)
+    assert [status for status in given if status] == taken[1:]
+    assert len(taken) >= 8 or nops

@@ -42,7 +42,7 @@ def test_two_nics_that_read_all_of_each_other_s_memory_do_not_wait_for_each_othe
         mutual.close()
 
 
-@pytest.mark.parametrize("kinds", PAIRS[1:3])
+@pytest.mark.parametrize("kinds", ["rtl,rtl", "rtl,model"])
 def test_answers_are_taken_while_nothing_may_leave(kinds: str) -> None:
     """And the completions that they make, but for those that packets hold back that are to be sent again."""
     mutual = Mutual(tuple(kinds.split(",")), None, pdcs=2, size=1 << 15)
@@ -132,7 +132,9 @@ def test_so_is_it_where_two_percent_are_lost_repeated_overtaken_and_damaged_each
 def test_so_is_it_among_rtl_in_threads_and_the_run_is_the_same_as_one_after_the_other(switch: Switch) -> None:
     def go(threads: int) -> tuple[int, Traffic, list[tuple[int, ...]]]:
         world = exchange(("rtl", "rtl"), switch, seed=3, requests=25, threads=threads)
-        return world.network.now, world.network.traffic, [event for host in world.hosts for event in host.events]
+        # not where, which differs: memory is allocated anew
+        events = [(data, length, kind) for host in world.hosts for data, _, length, kind in host.events]
+        return world.network.now, world.network.traffic, events
 
     assert go(1) == go(2)
 

@@ -13,9 +13,6 @@ from amoeba_hw.stream import connect_streams
 
 __all__ = ["AnswerOrder"]
 
-_DECIDED = 8
-"""More answers than may be decided and not seen in the levels yet."""
-
 
 class AnswerOrder(wiring.Component):
     """ResultOrder and ResendBarrier, with a place behind the barrier for every answer that is taken.
@@ -26,13 +23,14 @@ class AnswerOrder(wiring.Component):
     Parameters
     ----------
     results, completions : int
-        Answers that may wait for their results, and completions for the barrier; of the latter ``_DECIDED`` and one
-        more at least.
+        Answers that may wait for their results, and completions for the barrier.
+    decided : int
+        More answers than may be decided and not be seen in the levels yet: at least 5, less than ``completions``.
 
     Members
     -------
     crowd : out
-        No answer may be decided. Those that were, five cycles ago at the latest or one at a time, have their places.
+        No answer may be decided. Those that were decided before, one at a time, have their places.
     held : out
         The places are taken by completions that wait for packets to leave, not for the host.
     answers, nops, result_done, trace_result_written : see ResultOrder
@@ -41,8 +39,8 @@ class AnswerOrder(wiring.Component):
     o : COMPLETION_ORDER stream
     """
 
-    def __init__(self, results=32, completions=128):
-        self._sizes = results, completions
+    def __init__(self, results=32, completions=128, decided=8):
+        self._sizes = results, completions, decided
         super().__init__(
             {
                 "crowd": Out(1),
@@ -59,14 +57,14 @@ class AnswerOrder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        depth, places = self._sizes
+        depth, places, decided = self._sizes
         m.submodules.results = results = ResultOrder(depth)
         m.submodules.barrier = barrier = ResendBarrier(places)
         connect_streams(m, flipped(self.answers), results.answers)
         connect_streams(m, flipped(self.nops), results.nops)
         connect_streams(m, results.orders, barrier.i)
         connect_streams(m, barrier.o, flipped(self.o))
-        m.d.sync += self.crowd.eq(results.level + barrier.level > places - _DECIDED)
+        m.d.sync += self.crowd.eq(results.level + barrier.level > places - decided)
         m.d.comb += [
             self.held.eq(barrier.holds),
             results.crowd.eq(self.crowd),
