@@ -10,6 +10,7 @@ from itertools import pairwise
 import cocotb
 from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.target.records import (
+    CHECK_REPORT,
     DUPLICATE,
     EVENT_CLAIM,
     NACK,
@@ -50,6 +51,7 @@ class Bench:
         self.forget()
         cocotb.start_soon(self._watch())
         cocotb.start_soon(self._reply())
+        cocotb.start_soon(self._report())
 
     def set_rooms(self, **states):
         """Per context: "none" without event ring, or without slots; "open" with room, "blocked" without."""
@@ -88,6 +90,25 @@ class Bench:
                 if claim["valid"]:
                     promises.append((claim["context"], claim["generation"]))
 
+    async def _report(self):
+        """Say of each request accepted, after a while and in order, whether it has passed the checks."""
+        self.dut.checked.value, seen, waiting = 0, 0, []
+        while True:
+            await RisingEdge(self.dut.clk)
+            if self.dut.rst.value:
+                self.dut.checked.value, seen, waiting = 0, 0, []
+                continue
+            sequenced = self.sinks["sequenced"].received
+            seen = min(seen, len(sequenced))
+            waiting += [s for s in sequenced[seen:] if not s["dropped"]]
+            seen = len(sequenced)
+            if waiting and random.random() < 0.4:
+                request = waiting.pop(0)
+                report = {"valid": 1, "pdc": request["pdc"], "passed": passes(request["header"])}
+                self.dut.checked.value = pack(CHECK_REPORT, report)
+            else:
+                self.dut.checked.value = 0
+
     async def _reply(self):
         """Say of each message in question, after a while, whether it meets a receive."""
         self.dut.receive_reply.value = 0
@@ -108,7 +129,7 @@ class Bench:
     def send(self, header):
         """Send a header; returns what the rules make of it."""
         receiver, *states = self._needed(header)
-        verdict = self.rules.judge(header, "blocked" in states)
+        verdict = self.rules.judge(header, "blocked" in states, passes(header))
         self.requests.send(header)
         promised = [verdict.kind == "accepted" and state == "open" for state in states]
         kept = verdict.kind == "accepted" and states[1] == "kept"
@@ -188,7 +209,7 @@ class Bench:
         rules, incarnations = Sequence(PDCS, WINDOW), {}
         repeated = iter(self.sinks["duplicates"].received)
         for seen, (header, verdict, *_) in zip(self.sinks["sequenced"].received, self.verdicts, strict=True):
-            rules.judge(header, verdict.nack is not None and verdict.nack[0] == NO_RESOURCE)
+            rules.judge(header, verdict.nack is not None and verdict.nack[0] == NO_RESOURCE, passes(header))
             if verdict.kind == "accepted":
                 pdc = rules.table[verdict.pdc]
                 last, number = incarnations.get(verdict.pdc, (None, None))
@@ -205,6 +226,11 @@ def meets(tag):
     return tag & 1
 
 
+def passes(header):
+    """Whether the checks have nothing against a request."""
+    return int(not header["is_control"] and header["initiator"] & 3 != 0)
+
+
 def question_about(header, receiver):
     fields = {"source_ip": "ip", "source_context": "initiator", "target": "resource_index", "tag": "memory_key"}
     tagged = int(header["opcode"] not in UNTAGGED)
@@ -218,7 +244,11 @@ def packet(sender, psn, first=None, pdc=0, **fields):
     """A request of ``sender`` (IP address, PDC): with SYN if ``first`` is its start_psn."""
     header = EMPTY | random_request(b"") | {"ip": sender[0], "spdcid": sender[1], "psn": psn & 0xFFFF_FFFF}
     header |= {"syn": int(first is not None), "dpdcid": pdc if first is None else (psn - first) & 0xFFFF}
-    return header | {"clear_psn_offset": 0xFFFF, "retx": 0, "flags": 3, "resource_index": 0, "opcode": 1} | fields
+    return (
+        header
+        | {"clear_psn_offset": 0xFFFF, "retx": 0, "flags": 3, "resource_index": 0, "opcode": 1, "initiator": 1}
+        | fields
+    )
 
 
 class Senders:
@@ -251,6 +281,7 @@ class Senders:
         header["flags"] = random.choice([3, 3, 7])
         header["opcode"] = random.choice([1, *MESSAGES, random.getrandbits(6)])
         header["resource_index"] = random.randrange(CONTEXTS + 2)
+        header["initiator"] = random.getrandbits(32)
         if random.random() < 0.05:
             field = random.choice(["psn", "dpdcid", "spdcid", "ip"])
             header[field] = random.choice([0, 1, PDCS - 1, PDCS, header[field] ^ 1])
@@ -329,12 +360,12 @@ async def a_message_that_opens_its_pdc_is_asked_about_only_when_it_has_one(dut):
     bench = Bench(dut)
     await start(dut)
     bench.set_rooms(events=["open"] * CONTEXTS, slots=["blocked"] * CONTEXTS)
-    for number in range(PDCS + 1):
-        verdict = bench.send(packet((7, number), 5, 5, opcode=5, memory_key=number & 1))
-        expected = None if number & 1 else (NO_RESOURCE, 5, number)
-        assert verdict.nack == ((4, 5, 0xFFFF) if number == PDCS else expected)
+    for number in range(PDCS):
+        assert bench.send(packet((7, number), 5, 5, opcode=5, memory_key=0)).nack == (NO_RESOURCE, 5, number)
+        assert bench.send(packet((7, number), 5, 5, opcode=5, memory_key=1)).kind == "accepted"
+    assert bench.send(packet((7, PDCS), 5, 5, opcode=5, memory_key=1)).nack == (4, 5, 0xFFFF)
     await bench.settle()
-    assert len(bench.questions) == PDCS
+    assert len(bench.questions) == 2 * PDCS
     bench.check()
 
 
@@ -358,6 +389,27 @@ async def free_pdcs_are_opened_in_order_then_closed_ones_in_the_order_of_closing
     taken = [bench.send(packet((9, number), 0, 0)).pdc for number in range(PDCS)]
     assert taken == [order[0], *order[2:], order[1]]
     assert bench.send(packet((10, 0), 0, 0)).nack == (4, 0, 0xFFFF)
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def strangers_whose_requests_are_refused_take_no_pdc_from_anybody(dut):
+    bench = Bench(dut)
+    await start(dut)
+    friends = [(7, number) for number in range(PDCS - 3)]
+    for sender in friends:
+        bench.send(packet(sender, 5, 5))
+    for number in range(5 * PDCS):
+        assert bench.send(packet((8, number), 0, 0, initiator=0)).kind == "accepted"
+        for sender in random.sample(friends, 2):
+            psn = bench.rules.table[bench.rules.number_of(sender)].expected
+            assert bench.send(packet(sender, psn, 5)).kind == "accepted"
+    # A newcomer finds room, and keeps it.
+    assert bench.send(packet((9, 0), 0, 0)).kind == "accepted"
+    for number in range(2 * PDCS):
+        bench.send(packet((10, number), 0, 0, initiator=0))
+    assert bench.send(packet((9, 0), 1, 0)).kind == "accepted"
     await bench.settle()
     bench.check()
 

@@ -47,13 +47,16 @@ class Sequence:
         self.table = [None] * pdcs
         self.window = window
         self._closing = []
-        """Numbers of closed PDCs, in the order of closing."""
+        """Numbers of PDCs that are closed or not proven, in the order of closing and opening."""
 
     def number_of(self, sender):
         return next((n for n, pdc in enumerate(self.table) if pdc and pdc.sender == sender), None)
 
-    def judge(self, h, lacks_room=False):
-        """The verdict on a header; ``lacks_room``: there is no room for its event, or no slot for its message."""
+    def judge(self, h, lacks_room=False, passes=True):
+        """The verdict on a header; ``lacks_room``: there is no room for its event, or no slot for its message.
+
+        ``passes``: if it is accepted it passes all checks, and its PDC is proven.
+        """
         sender, psn = (h["ip"], h["spdcid"]), h["psn"]
         number = self.number_of(sender)
         if h["syn"]:
@@ -87,7 +90,11 @@ class Sequence:
         pdc.accepted.append(psn)
         if h["is_control"]:
             pdc.closed = True
+            if number in self._closing:
+                self._closing.remove(number)
             self._closing.append(number)
+        elif passes and number in self._closing:
+            self._closing.remove(number)
         return Verdict("accepted", number)
 
     def _open(self, number, sender, psn):
@@ -101,5 +108,6 @@ class Sequence:
                 return None
         if number in self._closing:
             self._closing.remove(number)
+        self._closing.append(number)
         self.table[number] = Pdc(sender, psn, psn)
         return number

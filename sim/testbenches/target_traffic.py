@@ -143,7 +143,7 @@ class Senders:
         header |= {"syn": int(syn), "dpdcid": offset if syn else pdc["dpdcid"]}
         header["clear_psn_offset"] = -random.choice([1, 2, 3, WINDOW, random.randint(1, WINDOW)]) & 0xFFFF
         header["port"] = len(self.judged)
-        verdict = self._bench.rules.judge(header)
+        verdict = self._bench.rules.judge(header, passes=self._passes(header, payload))
         if verdict.kind == "accepted":
             pdc["sent"].append((header, payload))
             pdc["next"], pdc["dpdcid"] = (header["psn"] + 1) & 0xFFFF_FFFF, verdict.pdc
@@ -153,6 +153,12 @@ class Senders:
             self._restart(pdc, pdc["next"])
         self._bench.send(header, payload)
         self.judged[header["port"]] = header, payload, verdict
+
+
+    def _passes(self, header, payload):
+        if header["is_control"]:
+            return False
+        return not isinstance(self._bench.checker.check(FrameHeader(**header), payload), ReturnCode)
 
 
 class Scoreboard:

@@ -90,7 +90,7 @@ def test_another_first_packet_opens_the_pdc_anew_and_forgets_its_answers(strange
 
 def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair) -> None:
     stranger = Stranger(make_model_pair(NicParameters(target_pdcs=4)))
-    stranger.pair.memory(SIZE)
+    addressed_by_offset(stranger.pair)
 
     def first(spdcid: int) -> FrameHeader:
         return stranger.header(spdcid=spdcid, psn=900, dpdcid=0)
@@ -107,6 +107,29 @@ def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair)
     for spdcid in (16, 12):
         assert nacks(say(stranger, first(spdcid))) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
     assert counter(stranger, Counter.DROPPED_PDC) == 4
+
+
+def test_until_a_request_has_passed_all_checks_a_pdc_is_to_spare(make_model_pair: MakePair) -> None:
+    """A PING passes none, nor does what is refused; who is given the place is taken from the front of one line."""
+    stranger = Stranger(make_model_pair(NicParameters(target_pdcs=4)))
+    addressed_by_offset(stranger.pair)
+
+    def first(spdcid: int, **fields: Any) -> FrameHeader:
+        return stranger.header(spdcid=spdcid, psn=900, dpdcid=0, **fields)
+
+    ping, refused = {"opcode": RequestOpcode.NO_OP}, {"memory_key": 99}
+    for number, fields in enumerate((ping, refused, {}, refused)):
+        assert say(stranger, first(10 + number, **fields))[0].spdcid == number
+    # The second is proven now, the first goes to the end of the line by opening anew.
+    assert say(stranger, stranger.header(spdcid=11, psn=901, dpdcid=1))[0].return_code == ReturnCode.OK
+    assert say(stranger, stranger.header(spdcid=10, psn=5_000, dpdcid=0, **ping))[0].spdcid == 0
+    assert [say(stranger, first(20 + number, **refused))[0].spdcid for number in range(3)] == [3, 0, 3]
+    for spdcid, pdc in ((11, 1), (12, 2)):
+        again = say(stranger, stranger.header(spdcid=spdcid, psn=902, dpdcid=pdc, syn=False))
+        assert again[0].is_control == (spdcid == 12)  # that one has a gap
+    assert counter(stranger, Counter.DROPPED_PDC) == 0
+    late = stranger.header(spdcid=13, psn=901, dpdcid=3, syn=False)
+    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, NO_PDC)]
 
 
 def test_without_syn_the_pdc_must_be_one_of_the_sender(stranger: Stranger, region: Buffer) -> None:

@@ -296,16 +296,35 @@ def test_a_syn_packet_with_offset_zero_opens_a_pdc_anew(stranger: Stranger, regi
 
 def test_no_more_pdcs_are_opened_than_there_are(stranger: Stranger, region: Buffer) -> None:
     size = stranger.pair.target.parameters.target_pdcs
+    good = {"buffer_offset": region.address}
     for number in range(size):
-        stranger.device.deliver(stranger.frame(stranger.header(spdcid=100 + number)), 0)
+        stranger.device.deliver(stranger.frame(stranger.header(spdcid=100 + number, **good)), 0)
     stranger.pair.run(100)
     assert sorted(answer.header.dpdcid for answer in stranger.answers()) == [100 + number for number in range(size)]
-    one_more = stranger.frame(stranger.header(spdcid=100 + size))
+    one_more = stranger.frame(stranger.header(spdcid=100 + size, **good))
     counted(stranger, Counter.DROPPED_PDC, one_more, NackCode.NO_PDC_AVAIL)
     stranger.spdcid = 100 + size - 1
     stranger.psn = 9000
     stranger.first_psn = 9000
     assert_usable(stranger, region)
+
+
+@pytest.mark.parametrize("what", ["no key", "no context", "another job", "nothing"])
+def test_strangers_take_no_pdc_from_anybody(stranger: Stranger, region: Buffer, what: str) -> None:
+    """64 frames without key, job or context took all PDCs for good; three times as many take none now."""
+    refused: dict[str, Any] = {
+        "no key": {"memory_key": 1 << 40}, "no context": {"resource_index": 0xFFF}, "another job": {"job_id": 0xBAD},
+        "nothing": {"opcode": RequestOpcode.NO_OP},
+    }[what]  # fmt: skip
+    assert stranger.ask(EIGHT, buffer_offset=region.address, request_length=8).header.return_code == ReturnCode.OK
+    for number in range(3 * stranger.pair.target.parameters.target_pdcs):
+        stranger.device.deliver(stranger.frame(stranger.header(spdcid=1000 + number, psn=7, dpdcid=0, **refused)), 0)
+    stranger.pair.run(300)
+    stranger.answers()
+    newcomer = Stranger(stranger.pair, mac=0x0200_0000_00BB, ip=0x0A00_00BB)
+    for one in (stranger, newcomer):
+        assert one.ask(EIGHT, buffer_offset=region.address, request_length=8).header.return_code == ReturnCode.OK
+    assert stranger.pair.target.counter(Counter.DROPPED_PDC) == 0
 
 
 def test_answers_that_nobody_waits_for_are_dropped(device_pair: Pair, region: Buffer) -> None:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.opcodes import Datatype, Op
@@ -12,7 +12,7 @@ from support.uet_dissector import ACK, CONTROL, ROD_REQUEST, dissect
 
 MakePair = Callable[..., Pair]
 SIZE = 8192
-LE = "little"
+LE: Literal["little"] = "little"
 
 
 def recorded(pair: Pair) -> list[tuple[bool, dict[str, Any]]]:

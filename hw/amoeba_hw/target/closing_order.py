@@ -1,4 +1,4 @@
-"""The closed PDCs, in the order in which they were closed."""
+"""The PDCs to spare, in the order in which they came to be so."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

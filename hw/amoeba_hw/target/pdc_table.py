@@ -10,6 +10,7 @@ from amoeba_hw.interfaces import FRAME_HEADER
 from amoeba_hw.packed import select
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.records import (
+    CHECK_REPORT,
     DUPLICATE,
     EVENT_CLAIM,
     GENERATION_BITS,
@@ -81,6 +82,8 @@ class PdcTable(wiring.Component):
         Whether a message that could be accepted but for a slot meets a receive. It is judged two cycles later.
     message_accepted : Out(1)
         Pulse: ``sequenced`` has a message in the next cycle that is not dropped.
+    checked : CHECK_REPORT, In
+        Until a request of it has passed the checks, a PDC is given away like a closed one when the table is full.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -91,7 +94,8 @@ class PdcTable(wiring.Component):
 
     One packet in two cycles, also with SYN, where the sender's hash is compared with those of all PDCs at once. One
     cycle more for each PDC of another sender with the same hash in front of its own; when a PDC is opened, one
-    more, and another one if the sender had none. A packet that needs ``nacks`` or ``duplicates`` waits for it, as one
+    more, and another one if the sender had none; where that was another's, or is opened anew, it waits until all
+    packets before it have been checked. A packet that needs ``nacks`` or ``duplicates`` waits for it, as one
     with a ``receive_question`` does for the reply.
     """
 
@@ -118,6 +122,7 @@ class PdcTable(wiring.Component):
                 "receive_question": Out(RECEIVE_QUESTION),
                 "receive_reply": In(RECEIVE_REPLY),
                 "message_accepted": Out(1),
+                "checked": In(CHECK_REPORT),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
                 "count_duplicates": Out(1),
@@ -144,6 +149,13 @@ class PdcTable(wiring.Component):
         self._in_question = Signal()
         """The packet is a message for which there is no slot, and nobody has said yet whether it meets a receive."""
         self._receive_kept = Signal()
+        self._provisional = Signal(self._pdcs)
+        """PDCs that are open, and to spare."""
+        self._proven = Signal(self._pdcs)
+        """Provisional ones that are about to leave the list of what is to spare."""
+        self._unchecked = Signal(INCARNATION_BITS)
+        """Packets accepted and not checked yet."""
+        self._settled = Signal()
         self._generation = Signal(GENERATION_BITS)
         self._target_generation = Signal(GENERATION_BITS)
 
@@ -161,7 +173,8 @@ class PdcTable(wiring.Component):
         self._elaborate_rules(m, read.data, rules, closing)
         self._elaborate_outputs(m, rules.verdict, incarnation, leaves)
         m.d.comb += write.data.incarnation.eq(incarnation)
-        self._elaborate_entry(m, write, read.data, rules, closing, leaves)
+        self._elaborate_entry(m, write, read.data, rules, leaves)
+        self._elaborate_spare(m, read.data, rules, closing, leaves)
         return m
 
     def _elaborate_steps(self, m, read, rules, closing, leaves):
@@ -198,6 +211,8 @@ class PdcTable(wiring.Component):
             with m.State("JUDGE"):
                 with m.If(packet.syn & ~rules.found & self._candidates.any()):
                     m.d.comb += [read.en.eq(1), read.addr.eq(choice)]
+                with m.Elif(verdict.opens & ~self._settled & (rules.found | (self._used == self._pdcs))):
+                    pass
                 with m.Elif(verdict.opens & ~rules.found & self._seeks_victim):
                     victim = Mux(self._used < self._pdcs, self._used[: len(choice)], closing.first)
                     m.d.comb += [read.en.eq(1), read.addr.eq(victim)]
@@ -342,25 +357,49 @@ class PdcTable(wiring.Component):
                 promise.generation.eq(self._generation),
             ]
 
-    def _elaborate_entry(self, m, write, entry, rules, closing, leaves):
+    def _elaborate_entry(self, m, write, entry, rules, leaves):
         packet, verdict, after = self._current, rules.verdict, rules.after
-        is_free = Signal()
-        """The PDC was never opened before."""
         m.d.comb += [
-            is_free.eq(self._number == self._used),
             write.addr.eq(self._number),
             write.en.eq(leaves & verdict.has_pdc),
             write.data.ip.eq(packet.ip),
             write.data.spdcid.eq(packet.spdcid),
             write.data.state.eq(after),
             write.data.fresh.eq(~verdict.accepted & (entry.fresh | verdict.opens)),
-            # A PDC to open that is not the sender's, and was used before, is a closed one.
-            closing.remove.eq(leaves & verdict.opens & ~is_free & (~rules.found | entry.state.closed)),
-            closing.removed.eq(self._number),
-            closing.append.eq(leaves & verdict.accepted & packet.is_control),
-            closing.appended.eq(self._number),
         ]
         with m.If(leaves & verdict.opens):
             m.d.sync += Array(self._hashes)[self._number].eq(_hashed(packet))
-            with m.If(is_free):
+            with m.If(self._number == self._used):
                 m.d.sync += self._used.eq(self._used + 1)
+
+    def _elaborate_spare(self, m, entry, rules, closing, leaves):
+        """Keeps the list of PDCs to spare: closed ones, and those of which no request has passed the checks yet."""
+        packet, verdict, report = self._current, rules.verdict, self.checked
+        lists, was_listed, closes = Signal(), Signal(), Signal()
+        lowest = Signal(self._pdcs)
+        choice = Signal(range(self._pdcs))
+        m.d.comb += [
+            closes.eq(verdict.accepted & packet.is_control),
+            lists.eq(leaves & (verdict.opens | closes)),
+            # A PDC to open that is not the sender's, and was used before, is one to spare.
+            was_listed.eq(
+                (self._number != self._used)
+                & (~rules.found | entry.state.closed | self._provisional.bit_select(self._number, 1))
+            ),
+            lowest.eq(self._proven & -self._proven),
+            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
+            closing.remove.eq(Mux(lists, was_listed, self._proven.any())),
+            closing.removed.eq(Mux(lists, self._number, choice)),
+            closing.append.eq(lists),
+            closing.appended.eq(self._number),
+            self._settled.eq((self._unchecked == 0) & ~self._proven.any()),
+        ]
+        m.d.sync += self._unchecked.eq(self._unchecked + (leaves & verdict.accepted) - report.valid)
+        for number in range(self._pdcs):
+            provisional, proven = self._provisional[number], self._proven[number]
+            with m.If(report.valid & report.passed & (report.pdc == number) & provisional):
+                m.d.sync += proven.eq(1)
+            with m.If(lists & (self._number == number)):
+                m.d.sync += [provisional.eq(~closes), proven.eq(0)]
+            with m.Elif(~lists & lowest[number]):
+                m.d.sync += [provisional.eq(0), proven.eq(0)]

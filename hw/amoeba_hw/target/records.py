@@ -12,6 +12,7 @@ __all__ = [
     "ADVANCES",
     "ANSWER",
     "CHECKED_REQUEST",
+    "CHECK_REPORT",
     "DUPLICATE",
     "EVENT_CLAIM",
     "EVENT_ORDER",
@@ -148,6 +149,9 @@ CHECKED_REQUEST = data.StructLayout(
     }
 )
 """What is to be done about one request."""
+
+CHECK_REPORT = data.StructLayout({"valid": 1, "pdc": 16, "passed": 1})
+"""When valid: what came of the checks of a request that the PdcTable has accepted, one for each, in order."""
 
 RECEIVE_QUESTION = data.StructLayout(
     {

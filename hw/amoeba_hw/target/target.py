@@ -218,15 +218,18 @@ class Target(wiring.Component):
             checker.takes_messages.eq(receivers.takes_messages),
             *(checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)),
         ]
-        self._elaborate_report(m, checker.checked)
+        self._elaborate_report(m, checker.checked, pdcs)
         self._elaborate_dispatch(m, matcher.matched, splitter.jobs, waiting.i, collector.answers)
 
-    def _elaborate_report(self, m, checked):
+    def _elaborate_report(self, m, checked, pdcs):
         request, event = checked.p, self.trace_request_checked.event
         accepted = Signal()
         m.d.comb += [
             accepted.eq(checked.valid & checked.ready & ~request.dropped),
             self.count_requests_received.eq(accepted),
+            pdcs.checked.valid.eq(accepted),
+            pdcs.checked.pdc.eq(request.answer.spdcid),
+            pdcs.checked.passed.eq(request.answer.executed),
             self.trace_request_checked.valid.eq(accepted),
             event.psn.eq(request.answer.psn),
             event.pdc.eq(request.answer.spdcid),

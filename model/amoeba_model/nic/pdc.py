@@ -35,6 +35,8 @@ class Pdc:
     is_open: bool = True
     gap_reported: bool = False
     """A NACK has been sent since the expected psn last advanced."""
+    proven: bool = False
+    """A request has passed all checks since it was opened."""
 
     def acknowledge(self, header: FrameHeader, plain: bool) -> int:
         """``cack_psn`` of the answer to a packet; ``plain``: it is OK and without data."""
@@ -77,8 +79,9 @@ class PdcTable:
         self._pdcs: list[Pdc] = []
         self._numbers: dict[tuple[int, int], int] = {}
         """Number of the PDC that belongs to (sender's IP address, sender's PDC)."""
-        self._closed: dict[int, None] = {}
-        """Numbers of the closed ones, in the order in which they were closed."""
+        self._spare: dict[int, None] = {}
+        """Numbers of those that another sender may be given: the closed ones, and those that are not proven, in the
+        order in which they were closed or opened."""
 
     def accept(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
         """The packet's PDC, which from then on expects the next packet; or why it is not to be executed."""
@@ -97,8 +100,15 @@ class PdcTable:
         pdc.gap_reported = False
         if header.is_control:
             pdc.is_open = False
-            self._closed[pdc.number] = None
+            self._spare.pop(pdc.number, None)
+            self._spare[pdc.number] = None
         return pdc
+
+    def prove(self, pdc: Pdc) -> None:
+        """A request of this PDC has passed all checks: it is nobody else's until it is closed."""
+        if not pdc.proven:
+            pdc.proven = True
+            self._spare.pop(pdc.number, None)
 
     def _find(self, header: FrameHeader) -> Pdc | Refusal:
         """The PDC that a packet without SYN names."""
@@ -127,7 +137,8 @@ class PdcTable:
         # Nothing has been answered that an acknowledgement would have to name by itself.
         pdc = Pdc(number, header.ip, header.spdcid, start_psn, start_psn, plain=self._window)
         self._answers.forget(number)
-        self._closed.pop(number, None)
+        self._spare.pop(number, None)
+        self._spare[number] = None
         self._numbers[header.ip, header.spdcid] = number
         if number == len(self._pdcs):
             self._pdcs.append(pdc)
@@ -136,13 +147,13 @@ class PdcTable:
         return pdc
 
     def _make_room(self) -> int | None:
-        """A number for a new PDC: the first free one, else that of the PDC that was closed first."""
+        """A number for a new PDC: the first free one, else that of the PDC that has been to spare for longest."""
         if len(self._pdcs) < self._size:
             return len(self._pdcs)
-        number = next(iter(self._closed), None)
+        number = next(iter(self._spare), None)
         if number is not None:
-            closed = self._pdcs[number]
-            del self._numbers[closed.ip, closed.spdcid]
+            former = self._pdcs[number]
+            del self._numbers[former.ip, former.spdcid]
         return number
 
     def _refuse_now(self, pdc: Pdc, header: FrameHeader, ahead: int) -> Refusal | None:

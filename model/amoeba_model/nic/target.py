@@ -63,15 +63,16 @@ class Target:
         cycle += CHECK
         if isinstance(pdc, Pdc):
             self._core.counters[_REQUESTS_RECEIVED] += 1
-            code, data, cycle = self._execute(header, payload, pdc.number, cycle)
+            code, data, cycle = self._execute(header, payload, pdc, cycle)
             self._answer(header, pdc, code, data, cycle + RESPOND)
         elif isinstance(pdc, Duplicate):
             self._answer_again(header, pdc.pdc.number, cycle)
         else:
             self._refuse(header, pdc, cycle)
 
-    def _execute(self, header: FrameHeader, payload: bytes, pdc: int, cycle: int) -> tuple[int, bytes, int]:
+    def _execute(self, header: FrameHeader, payload: bytes, place: Pdc, cycle: int) -> tuple[int, bytes, int]:
         """Do what the packet asks for: the return code, the data to answer, and the cycle when that is done."""
+        pdc = place.number
         # A CLOSE has been executed by the PdcTable. Its answer has no response, and so no return code.
         checked = ReturnCode.NULL if header.is_control else self._checker.check(header, payload)
         if self._core.tracing:
@@ -82,6 +83,7 @@ class Target:
             if checked in _KEY_REFUSALS:
                 self._remote_requests.count(header, checked.value)
             return checked.value, b"", cycle
+        self._pdcs.prove(place)
         if header.opcode in _MESSAGES:
             return self._receive(header, checked, pdc, cycle)
         data, cycle = self._memory.execute(checked, pdc, header.psn, cycle)
