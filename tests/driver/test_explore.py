@@ -240,7 +240,7 @@ def test_a_nic_that_lacks_what_a_workload_needs_is_a_row_with_an_error(store):
     ("options", "said"),
     [
         ({"workloads": []}, "expected a workload, a block to count, or both; got neither"),
-        ({"device": "fpga"}, "device: expected one of model, rtl, got 'fpga'"),
+        ({"device": "fpga"}, "device: expected one of model, r[t]l, got 'fpga'"),
         ({"area": "Nic"}, "area: expected one of FastLanes, .*, Core, got 'Nic'"),
         ({"family": "asic"}, "family: expected one of ecp5, ultrascale, got 'asic'"),
         ({"workloads": [GUPS, GUPS]}, f"expected different workloads, got {GUPS} 2 times"),
