@@ -221,9 +221,11 @@ def test_what_is_wrong_with_a_script_stands_in_its_row(text, said, store):
     assert found.failures == (found.rows[0],)
 
 
-def test_cycles_are_the_hardwares_on_rtl(store):
+@pytest.mark.parametrize("device", ["rtl"])
+def test_cycles_are_the_hardwares(device, store):
     """Each update waits for its descriptor, which the NIC reads from host memory; two ranks do so side by side."""
-    found = explore({"host_latency": [20, 500]}, ["gups:table_size=6:updates=64:window=1"], store=store)
+    workload = "gups:table_size=6:updates=64:window=1"
+    found = explore({"host_latency": [20, 500]}, [workload], device=device, store=store)
     quick, slow = (row["cycles_per_operation"] for row in found.rows)
     assert slow - quick > 480 / 2, found.rows
 
