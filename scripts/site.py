@@ -28,6 +28,7 @@ FACES = {
     "amoeba.ucp": "UCX's calls",
     "amoeba.ucx": "UCX's endpoints as objects, under ucxx's names",
     "amoeba.testing": "conformance checks",
+    "amoeba.apps.explore": "co-design: cycles and size of the NICs of a grid",
 }
 """What programs import, and what it is. All else of the driver is behind these names."""
 CONTENTS = {

@@ -105,7 +105,7 @@ class Core(wiring.Component):
             "memory": self.memory,
             "transmitter": self.transmitter,
             "receiver": self.receiver,
-            "interrupts": self.interrupts,
+            "interrupt_merger": self.interrupts,
             "counters": self.counters,
         }
 

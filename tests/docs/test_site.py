@@ -11,7 +11,7 @@ import pytest
 from support.browser import chromium
 
 ROOT = Path(__file__).parents[2]
-FACES = ("amoeba", "amoeba.fi", "amoeba.aio", "amoeba.ucp", "amoeba.ucx", "amoeba.testing")
+FACES = ("amoeba", "amoeba.fi", "amoeba.aio", "amoeba.ucp", "amoeba.ucx", "amoeba.testing", "amoeba.apps.explore")
 pytestmark = pytest.mark.long
 
 

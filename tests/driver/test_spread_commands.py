@@ -1,5 +1,6 @@
 """The commands whose work is spread: the same results as alone, what failed named, and Ctrl-C."""
 
+import importlib
 import json
 import os
 import re
@@ -78,7 +79,7 @@ def test_several_soaks_run_in_this_process_as_well():
 
 
 def test_a_soak_that_goes_wrong_tells_its_seed_and_how_to_repeat_it(monkeypatch):
-    module = __import__("amoeba.cli.soak", fromlist=["soak"])
+    module = importlib.import_module("amoeba.cli.soak")
 
     def wrong_for_8(job):
         if job.links.seed == 9:
@@ -98,12 +99,12 @@ def test_a_soak_that_goes_wrong_tells_its_seed_and_how_to_repeat_it(monkeypatch)
 
 
 def test_cells_whose_worker_dies_are_named_and_the_others_are_there(monkeypatch):
-    module = __import__("amoeba.cli.replay", fromlist=["replay"])
+    module = importlib.import_module("amoeba.cli.replay")
     monkeypatch.setattr(module, "replay_cells", die_with_uint8)
     result = run("replay", RECORDING, "--cells", "base/FI_SUM/*INT8", "--jobs", 2)
     assert result.exit_code == 1
     assert "not executed: base/FI_SUM/FI_UINT8: its worker ended with exit status 3" in result.output
-    assert re.search(r"base │ FI_SUM    │ FI_INT8 +│ +\d+ │ +0 │", result.output), result.output
+    assert re.search(r"base │ FI_SUM    │ FI_INT8 +│ +1,024 │ +0 │", result.output), result.output
 
 
 def die_with_uint8(job):
@@ -137,7 +138,7 @@ def test_a_share_is_run_by_ids():
         (("replay", RECORDING, "--jobs", 2, "--scheduler", "tcp://127.0.0.1:1"), "without --jobs"),
         (("soak", "--jobs", 2, "--listen", "127.0.0.1:0"), "ranks in several processes do one run"),
         (("conformance", "--jobs", 2, "--listen", "127.0.0.1:0"), "its checks are not shared out"),
-        (("soak", "--jobs", 0), "0 is not in the range x>=1"),
+        (("soak", "--jobs", 0), "Invalid value for '--jobs'"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(arguments, said):
@@ -153,7 +154,7 @@ def test_a_scheduler_that_is_not_there_is_one_line():
 
 
 def test_ctrl_c_says_what_was_done_so_far(monkeypatch):
-    module, left = __import__("amoeba.cli.soak", fromlist=["soak"]), [2]
+    module, left = importlib.import_module("amoeba.cli.soak"), [2]
 
     def then_stop(job):
         if not left[0]:
@@ -223,7 +224,7 @@ def test_what_failed_is_told_and_exit_status_1(tmp_path):
         (("--set", "lines=64", "--set", "lines=128", "-w", "gups"), 2, "each axis once"),
         (("-w", "gupps"), 2, "got 'gupps'"),
         (("-w", "missing.py"), 1, "No such file"),
-        (("-w", GUPS, "-d", "fpga"), 1, "expected one of model, rtl, got 'fpga'"),
+        (("-w", GUPS, "-d", "fpga"), 1, "device: expected one of "),
         (("-w", GUPS, "-d", "model", "--pareto", "lines"), 2, "expected two columns, got 'lines'"),
         (("-w", GUPS, "-d", "model", "--pareto", "luts,cycles"), 1, "expected a column with numbers"),
         (("-w", GUPS, "-d", "model", "--plot", "x.svg"), 2, "nothing to draw"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from amoeba.apps.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
@@ -22,6 +23,7 @@ __all__ = ["explore"]
 _COLUMNS = {"cycles_per_operation": "cycles/op", "operations_per_second": "op/s", "block_rams": "RAMs"}
 _LEFT_OUT = ("operations", "cycles", "operations_per_second", "block", "error")
 """Columns that files have and the terminal has not."""
+_ANY_WIDTH = 10_000
 
 
 def explore(
@@ -154,7 +156,7 @@ def _shown(found: Exploration, best: list[dict[str, object]], console: Console) 
     for row in found.rows:
         mark = "*" if row in best else "[bold red]![/]" if row["error"] else ""
         table.add_row(mark, *(_cell(row[name]) for name in columns))
-    if console.measure(table).maximum <= console.width:
+    if Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).maximum <= console.width:
         return [table]
     return [
         facts_table(

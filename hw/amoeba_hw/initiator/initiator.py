@@ -138,7 +138,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         compare_room = max(2 * packet_beats, PACKETS)
         m.submodules.peers = PeerTable(parameters.peers)
         m.submodules.credits = WindowCredits(parameters.peers, parameters.window, parameters.contexts)
-        m.submodules.log = PacketLog(parameters.peers, parameters.window)
+        m.submodules.packet_log = PacketLog(parameters.peers, parameters.window)
         m.submodules.scheduler = TransmitScheduler(parameters.contexts)
         m.submodules.fetch = DescriptorFetch(width)
         m.submodules.dispatch = DescriptorDispatch(parameters)
@@ -236,7 +236,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
 
     def _elaborate_tables(self, m):
         """Who reads and writes what is known of a PDC and of its packets."""
-        peers, log = m.submodules.peers, m.submodules.log
+        peers, log = m.submodules.peers, m.submodules.packet_log
         numberer, responses, retransmitter = m.submodules.numberer, m.submodules.responses, m.submodules.retransmitter
         connect_streams(m, wiring.flipped(self.peer_stores), peers.stores)
         m.d.comb += [

@@ -317,7 +317,7 @@ class Target(wiring.Component):
         """What is kept of answers, on the chip and in the host's memory."""
         width, sizes = self._parameters.data_width, (self._parameters.target_pdcs, self._parameters.window)
         m.submodules.history = history = AnswerHistory(*sizes)
-        m.submodules.store = store = AnswerStore(*sizes)
+        m.submodules.answer_store = store = AnswerStore(*sizes)
         m.submodules.writer = writer = PackedWriter(width)
         m.submodules.reader = reader = PackedReader(width, depth=2)
         for producer, consumer in (
