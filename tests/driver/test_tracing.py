@@ -44,7 +44,7 @@ class Pair:
 
     def __init__(self, fabric, size):
         self.exits = exits = contextlib.ExitStack()
-        owner, user = fabric.domain(0), fabric.domain(1)
+        owner, user = (exits.enter_context(fabric.domain(nic)) for nic in (0, 1))
         self.memory = np.zeros(size, np.uint8)
         self.region = exits.enter_context(owner.mr_reg(self.memory, REMOTE))
         queues = [exits.enter_context(domain.cq_open()) for domain in (owner, user)]
@@ -366,8 +366,8 @@ def test_children_of_a_program_write_no_page(script, tmp_path):
     path = script(
         """
         import os, sys, amoeba
-        with amoeba.open_cluster(["model", "model"]) as fabric:
-            fabric.domain(0)
+        with amoeba.open_cluster(["model", "model"]) as fabric, fabric.domain(0):
+            pass
         if os.fork() == 0:
             sys.exit(0)
         os.wait()
