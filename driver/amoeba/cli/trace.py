@@ -98,6 +98,10 @@ def _trace_program(
         if not recordings:
             console.print("no simulated NIC of this process did anything")
         for recording in recordings:
+            for number, name in enumerate(recording.names):
+                console.print(f"NIC {number}: {name}")
+            if recording.cut_off is not None:
+                console.print(f"recording ended in cycle {recording.cut_off:,}: --events is {events:,}")
             console.print(_durations(recording))
         title = " ".join([Path(program[0]).name, *program[1:]])
         _write(console, recordings, title, html, pcapng, written)
@@ -159,9 +163,7 @@ def _saying(console: Console, what: str) -> Iterator[None]:
 def _durations(recording: Recording) -> Table:
     """Cycles from stage to stage: what takes far more than its least had to wait."""
     operations = operations_of(recording)
-    names = ", ".join(name for name in recording.names if name)
-    cut = "" if recording.cut_off is None else f"; recording ended in cycle {recording.cut_off}, see --events"
-    table = Table(title=f"{len(operations):,} operations of {names}{cut}: cycles from the stage before", box=SIMPLE)
+    table = Table(title=f"{len(operations):,} operations: cycles from one stage to the next", box=SIMPLE)
     table.add_column("stage", no_wrap=True)
     for title in ("times", "least", "median", "95 %", "most"):
         table.add_column(title, justify="right")
