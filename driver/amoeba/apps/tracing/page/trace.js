@@ -311,9 +311,13 @@ function tracks() {
 function drawTracks() {
   const list = tracks();
   const { context, width } = prepared("tracks", AXIS + list.reduce((sum, track) => sum + track.height + 3, 0));
-  drawAxis(context, width);
   let y = AXIS;
   for (const track of list) { track.draw(context, track, y, width); y += track.height + 3; }
+  // of many NICs' tracks a part is on the screen: the cycles stay above it
+  const top = byId("above").scrollTop;
+  context.clearRect(0, top, width, AXIS);
+  context.translate(0, top);
+  drawAxis(context, width);
 }
 
 function drawAxis(context, width) {
@@ -618,7 +622,8 @@ function listen() {
   const chart = byId("chart"), scroll = byId("scroll"), map = byId("map");
   chart.addEventListener("wheel", (event) => {
     const x = event.clientX - chart.getBoundingClientRect().left;
-    if (event.ctrlKey || event.target.id === "tracks") {
+    const above = byId("above"), fits = above.scrollHeight <= above.clientHeight;
+    if (event.ctrlKey || (event.target.id === "tracks" && fits)) {
       event.preventDefault();
       zoom(Math.exp(event.deltaY * .002), Math.max(x, LABELS));
     } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
@@ -658,6 +663,7 @@ function listen() {
     if (row) { const part = (row.operation.end - row.operation.begin) * .05; show(row.operation.begin - part, row.operation.end + part); }
   });
   scroll.addEventListener("scroll", follow);
+  byId("above").addEventListener("scroll", later);
   const go = (event) => {
     const x = event.clientX - map.getBoundingClientRect().left - LABELS, half = (view.to - view.from) / 2;
     const middle = x / (map.clientWidth - LABELS) * run.length;
