@@ -45,8 +45,7 @@ def match_cost() -> str:
     table = re.search(r"\| length of the list.*?\n((?:\|.*\n)+)", text)
     if table is None:
         raise SystemExit("docs/benchmarks.md has no table of what matching costs")
-    names = {1: "message, last receive matches", 3: "receive, last message matches", 5: "message, random order",
-             6: "receive, random order"}  # fmt: skip
+    names = {1: "message, last matches", 3: "receive, last matches", 5: "message, random", 6: "receive, random"}
     lines: dict[str, list[Point]] = defaultdict(list)
     for row in table[1].splitlines()[1:]:
         cells = [cell.strip() for cell in row.strip("|").split("|")]

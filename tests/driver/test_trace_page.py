@@ -280,6 +280,24 @@ def test_several_packets_unfold(browser, tmp_path):
     assert "times until" in page.locator("#stages").inner_text()  # lines are written one after the other
 
 
+def test_tracks_of_many_nics_leave_room_for_the_rows(browser, tmp_path):
+    with Recorder() as recorder, open_cluster(["model"] * 8) as fabric:
+        run_gups(fabric, table_bits=5)
+    path = tmp_path / "many.html"
+    write_page(path, recorder.recordings, "many")
+    page = opened(browser, path)
+    chart, scroll = (page.locator(name).bounding_box()["height"] for name in ("#chart", "#scroll"))
+    assert scroll > 0.45 * chart
+    assert page.evaluate("byId('above').scrollHeight > byId('above').clientHeight")
+    page.evaluate("byId('above').scrollTop = 200")
+    settle(page)
+    box = page.locator("#above").bounding_box()
+    page.mouse.move(box["x"] + 500, box["y"] + 60)
+    settle(page)
+    assert re.match(r"NIC [1-7], (initiator|target)", page.locator("#tip").inner_text())
+    assert browser.errors == []
+
+
 def test_it_is_dark_where_the_reader_wants_it_dark(browser, atomic):
     path, _ = atomic
     page, looks = opened(browser, path), set()

@@ -44,7 +44,7 @@ class Pair:
 
     def __init__(self, fabric, size):
         self.exits = exits = contextlib.ExitStack()
-        owner, user = fabric.domain(0), fabric.domain(1)
+        owner, user = (exits.enter_context(fabric.domain(nic)) for nic in (0, 1))
         self.memory = np.zeros(size, np.uint8)
         self.region = exits.enter_context(owner.mr_reg(self.memory, REMOTE))
         queues = [exits.enter_context(domain.cq_open()) for domain in (owner, user)]
@@ -348,10 +348,37 @@ def test_what_happened_until_an_error_is_shown(script):
         (["gups", "--nope"], "No such option"),
     ],
 )
-def test_mistakes_are_told(arguments, said):
-    result = run("trace", *arguments)
+def test_mistakes_are_told_and_leave_no_file(arguments, said, tmp_path):
+    result = run("trace", "--html", tmp_path / "page.html", *arguments)
     assert result.exit_code == 2
     assert said in " ".join(result.output.replace("│", " ").split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_without_rtl_has_no_waveform_and_is_told_so(tmp_path):
+    result = run("trace", "--vcd", tmp_path / "wave.vcd", "gups", "--table-size", 4)
+    assert result.exit_code == 0
+    assert "no waveform: no RTL NIC was opened" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_the_program_and_leaves_the_page(script, tmp_path):
+    path = script(
+        """
+        import amoeba, os, signal
+        from amoeba.apps.random_access import run_gups
+        with amoeba.open_cluster(["model", "model"]) as fabric:
+            run_gups(fabric, table_bits=4)
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:
+                fabric.devices[0].advance()
+        """
+    )
+    command = [sys.executable, "-m", "amoeba", "trace", "--html", tmp_path / "page.html", path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=os.environ)
+    assert done.returncode == 130, done.stderr
+    assert "page of" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_program_runs(script, tmp_path):
@@ -366,8 +393,8 @@ def test_children_of_a_program_write_no_page(script, tmp_path):
     path = script(
         """
         import os, sys, amoeba
-        with amoeba.open_cluster(["model", "model"]) as fabric:
-            fabric.domain(0)
+        with amoeba.open_cluster(["model", "model"]) as fabric, fabric.domain(0):
+            pass
         if os.fork() == 0:
             sys.exit(0)
         os.wait()
@@ -394,6 +421,13 @@ def test_views_name_the_waveform_and_the_ports_bus_by_bus(tmp_path):
         f"TOP.top.{name}" for name, _ in signals
     ]
     assert {line.split()[0] for line in commands} == {"divider_add", "variable_add", "zoom_fit"}
+    # widths as the hardware's own table of ports has them, which does not list the trace's
+    ports = dict(
+        re.findall(r"^\| `(\w+)` \| \w+ \| (\d+) \|", (ROOT / "hw" / "rtl" / "README.md").read_text(), re.M)
+    )
+    for name, last in signals:
+        if name not in ("clk", "rst") and not name.startswith("trace__"):
+            assert int(ports[name]) == int(last or 0) + 1, name
     stages = [name for name, _ in signals if name.startswith("trace__")]
     assert stages == [f"trace__{stage.name.lower()}__valid" for stage in Stage]
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,39 +86,55 @@ def _trace_program(
 ) -> int:  # fmt: skip
     """Run a program, tell what it did, and return its exit status."""
     console, recorder = Console(), Recorder(limit=events)
+    run = _runner(context, program)
     with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
-        for path in (html, pcapng, vcd, fst):
+        for path in (html, pcapng):
             if path is not None:  # before the program has run for minutes
                 path.touch()
         with recorder:
-            status = _run(context, program)
+            status = _status_of(run)
         if recorder.foreign:  # a child of the program has come to its end here
             raise typer.Exit(status)
         recordings = recorder.recordings
         if not recordings:
             console.print("no simulated NIC of this process did anything")
+        if (vcd or fst) is not None and not written:
+            console.print("no waveform: no RTL NIC was opened in this process")
         for recording in recordings:
+            for number, name in enumerate(recording.names):
+                console.print(f"NIC {number}: {name}")
+            if recording.cut_off is not None:
+                console.print(f"recording ended in cycle {recording.cut_off:,}: --events is {events:,}")
             console.print(_durations(recording))
         title = " ".join([Path(program[0]).name, *program[1:]])
         _write(console, recordings, title, html, pcapng, written)
     return status
 
 
-def _run(context: typer.Context, program: Sequence[str]) -> int:
-    """Run one of these commands, or a file; Ctrl-C ends it, and what was recorded is kept."""
+def _runner(context: typer.Context, program: Sequence[str]) -> Callable[[], int]:
+    """What runs one of these commands, or a file. Exits with a usage error if it is neither."""
     name, arguments = program[0], list(program[1:])
     assert context.parent is not None
     commands: dict[str, Any] = getattr(context.parent.command, "commands", {})
-    try:
-        if name in commands:
-            command = commands[name]
-            with command.make_context(name, arguments, parent=context.parent) as inner:
-                command.invoke(inner)
+    if name in commands:
+        inner = commands[name].make_context(name, arguments, parent=context.parent)
+
+        def command() -> int:
+            with inner:
+                inner.command.invoke(inner)
             return 0
-        if not Path(name).is_file():
-            known = ", ".join(sorted(set(commands) - {"trace"}))
-            raise typer.BadParameter(f"{name} is neither a file nor one of {known}", param_hint="PROGRAM")
-        return run_script(Path(name), arguments)
+
+        return command
+    if not Path(name).is_file():
+        known = ", ".join(sorted(set(commands) - {"trace"}))
+        raise typer.BadParameter(f"{name} is neither a file nor one of {known}", param_hint="PROGRAM")
+    return lambda: run_script(Path(name), arguments)
+
+
+def _status_of(run: Callable[[], int]) -> int:
+    """The exit status that a program ends with; Ctrl-C ends it, too, and what was recorded is kept."""
+    try:
+        return run()
     except typer.Exit as end:
         return end.exit_code
     except KeyboardInterrupt:
@@ -159,9 +175,7 @@ def _saying(console: Console, what: str) -> Iterator[None]:
 def _durations(recording: Recording) -> Table:
     """Cycles from stage to stage: what takes far more than its least had to wait."""
     operations = operations_of(recording)
-    names = ", ".join(name for name in recording.names if name)
-    cut = "" if recording.cut_off is None else f"; recording ended in cycle {recording.cut_off}, see --events"
-    table = Table(title=f"{len(operations):,} operations of {names}{cut}: cycles from the stage before", box=SIMPLE)
+    table = Table(title=f"{len(operations):,} operations: cycles from one stage to the next", box=SIMPLE)
     table.add_column("stage", no_wrap=True)
     for title in ("times", "least", "median", "95 %", "most"):
         table.add_column(title, justify="right")

@@ -91,7 +91,7 @@ def write_page(path: Path, recordings: Iterable[Recording], title: str) -> int:
     page = (folder / "trace.html").read_text()
     parts = {
         "STYLE": (folder / "trace.css").read_text(),
-        "SCRIPT": (folder / "trace.js").read_text(),
+        "SCRIPT": (folder / "recording.js").read_text() + (folder / "view.js").read_text(),
         "TITLE": html.escape(title),
         "DATA": _packed(json.dumps(data, separators=(",", ":")).encode()),
         "BYTES": _packed(bytes(blob)),
