@@ -394,6 +394,16 @@ static void test_requests(void) {
     while (ucp_tag_recv_request_test(own.request, &info) == UCS_INPROGRESS)
         ucp_worker_progress(worker);
     IS(info.length, 8);
+    /* over at once, as the message has come: programs ask their memory nevertheless */
+    OK(ended(ucp_tag_send_nbx(ep, out, 12, 0x77, NULL)));
+    for (int turn = 0; turn < 1000 && !ucp_tag_probe_nb(worker, 0x77, -1, 0, &info); turn++)
+        ucp_worker_progress(worker);
+    ucp_request_param_t at_once = { .op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST, .request = own.request };
+    IS((intptr_t)ucp_tag_recv_nbx(worker, in, 16, 0x77, -1, &at_once), 0);
+    memset(&info, 0, sizeof info);
+    OK(ucp_request_test(own.request, &info));
+    IS(info.length, 12);
+    IS(info.sender_tag, 0x77);
     for (int index = 0; index < 64; index++)
         IS(((char *)own.request)[index], 0x5a);
     free(block);

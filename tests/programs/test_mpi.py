@@ -57,7 +57,7 @@ def test_open_mpi_s_one_sided_communication(provider_environment, needs_program,
     environment = provider_environment | OPEN_MPI | ONE_SIDED | {"AMOEBA_DEVICE": device}
     ended = run_mpi(mpirun, 2, environment, ("fetches", "epochs"), timeout=300)
     assert counted(ended, "MESSAGES_MATCHED") > 0
-    assert counted(ended, "ATOMIC_BEATS") >= 20  # the fetches
+    assert counted(ended, "ATOMIC_BEATS") >= 10  # the fetches of the other rank than the one that has the window
 
 
 def test_nothing_is_left_of_a_rank_that_is_killed(provider_environment, mpiexec, tmp_path):

@@ -169,6 +169,9 @@ class Completions:
             flags |= _REQUEST
             self._use_own(param, values, given.request)
             flags |= _CALLBACK | _USER_DATA
+            if kind is not SENT and values.recv_info is None:
+                flags |= _RECV_INFO
+                values.recv_info = ucp_tag_recv_info()
         values.op_attr_mask = flags
         return param
 
@@ -208,12 +211,20 @@ class Completions:
         if request is None:
             if param.told is not None and param.given is not None:
                 self._tell_at_once(param.told, param.given.recv_info)
+            if param.own is not None and param.own.area not in self._given:
+                self._note_at_once(param.own.area, param.given)
             return 0
         own = param.own
         if own is not None and own.area not in self._given and not own.done:
             self._requests[own.area] = own
             self._foreign.add(own.area)
         return int(request.area)
+
+    def _note_at_once(self, area: int, given: ucp_request_param_t | None) -> None:
+        """A request in the program's memory that was over at once: programs ask it nevertheless."""
+        info = None if given is None else given.recv_info
+        tag, length = (0, 0) if info is None else (info.sender_tag, info.length)
+        self._lib.request_note(area, int(UcsStatus.UCS_OK), tag, length)
 
     @staticmethod
     def _tell_at_once(told: Any, info: Any) -> None:

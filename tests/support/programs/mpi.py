@@ -44,6 +44,7 @@ OPEN_MPI_OVER_UCX = OPEN_MPI | {
     "OMPI_MCA_osc": "ucx",
     "OMPI_MCA_pml_ucx_tls": "any",  # else it is content with devices of its list alone
     "OMPI_MCA_pml_ucx_devices": "any",
+    "OMPI_MCA_osc_ucx_acc_single_intrinsic": "1",  # accumulates of one number are UCX's atomics
 }
 _PROGRAM = Path(__file__).resolve().parents[2] / "programs" / "mpi_program.py"
 
