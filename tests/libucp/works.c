@@ -365,6 +365,8 @@ static void test_requests(void) {
     char in[16], out[16] = "text", words[64];
     char *block;
     void *request, *receive;
+    ucp_stream_poll_ep_t ready;
+    size_t length;
     open_context(&params);
     receive = ucp_tag_recv_nb(worker, in, 16, ucp_dt_make_contig(1), 1, -1, NULL);
     IS(((struct mine *)receive)->mark, 0xfeed);
@@ -417,6 +419,22 @@ static void test_requests(void) {
     ucp_request_free(own.request);
     FAILS(ucp_request_check_status(own.request));
     TRUE(ucp_request_alloc(worker) == own.request);
+    at_once.request = own.request;
+    OK(ended(ucp_tag_send_nbx(ep, out, 12, 0x77, NULL)));
+    while (!ucp_tag_probe_nb(worker, 0x77, -1, 0, &info))
+        ucp_worker_progress(worker);
+    IS((intptr_t)ucp_tag_recv_nbx(worker, in, 16, 0x77, -1, &at_once), 0);
+    OK(ucp_request_check_status(own.request));
+    memset(&info, 0, sizeof info);
+    OK(ucp_tag_recv_request_test(own.request, &info));
+    IS(info.length, 12);
+    OK(ended(ucp_stream_send_nbx(ep, out, 12, NULL)));
+    while (!ucp_stream_worker_poll(worker, &ready, 1, 0))
+        ucp_worker_progress(worker);
+    IS((intptr_t)ucp_stream_recv_nbx(ep, in, 16, &length, &at_once), 0);
+    length = 0;
+    OK(ucp_stream_recv_request_test(own.request, &length));
+    IS(length, 12);
     /* released, and told of all the same; freed, and not told */
     called = 0;
     receive = ucp_tag_recv_nb(worker, in, 16, ucp_dt_make_contig(1), 9, -1, (ucp_tag_recv_callback_t)on_sent);

@@ -54,13 +54,12 @@ _INFO_SIZE = int(ucp_req_attr_field.UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE)
 class Param:
     """What a ``ucp_request_param_t`` of C's says, as the driver takes it."""
 
-    __slots__ = ("datatype", "flags", "given", "own", "reply_buffer", "told")
+    __slots__ = ("datatype", "given", "kind", "own", "reply_buffer", "told")
 
-    def __init__(self, given: ucp_request_param_t | None = None) -> None:
-        self.given = given
+    def __init__(self, kind: str = SENT) -> None:
+        self.given: ucp_request_param_t | None = None
+        self.kind = kind
         self.datatype = BYTES
-        self.flags = 0
-        """Of the operation."""
         self.reply_buffer = 0
         self.told: Any = None
         """Where to tell of a receive that ends at once."""
@@ -144,7 +143,7 @@ class Completions:
         if not mask:
             return _NOTHING
         flags = mask & _ALL_FLAGS
-        param = Param()
+        param = Param(kind)
         values = param.given = _new(ucp_request_param_t)  # its fields are None until they are set
         if mask & _DATATYPE:
             flags |= _DATATYPE
@@ -155,7 +154,7 @@ class Completions:
             values.user_data = call, given.user_data if mask & _USER_DATA else 0
         if mask & _FLAGS:
             flags |= _FLAGS
-            values.flags = param.flags = given.flags
+            values.flags = given.flags
         if mask & _REPLY_BUFFER:
             param.reply_buffer = given.reply_buffer
         if mask & _MEMORY_TYPE:
@@ -209,10 +208,8 @@ class Completions:
     def answer(self, request: Any, param: Param = _NOTHING) -> int:
         """What a call returns to C: NULL, or the request."""
         if request is None:
-            if param.told is not None and param.given is not None:
-                self._tell_at_once(param.told, param.given.recv_info)
-            if param.own is not None and param.own.area not in self._given:
-                self._note_at_once(param.own.area, param.given)
+            if param.given is not None:
+                self._tell_at_once(param, param.given.recv_info)
             return 0
         own = param.own
         if own is not None and own.area not in self._given and not own.done:
@@ -220,15 +217,18 @@ class Completions:
             self._foreign.add(own.area)
         return int(request.area)
 
-    def _note_at_once(self, area: int, given: ucp_request_param_t | None) -> None:
-        """A request in the program's memory that was over at once: programs ask it nevertheless."""
-        info = None if given is None else given.recv_info
-        tag, length = (0, 0) if info is None else (info.sender_tag, info.length)
-        self._lib.request_note(area, int(UcsStatus.UCS_OK), tag, length)
-
-    @staticmethod
-    def _tell_at_once(told: Any, info: Any) -> None:
-        told.tag_info.sender_tag, told.tag_info.length = info.sender_tag, info.length
+    def _tell_at_once(self, param: Param, info: ucp_tag_recv_info | None) -> None:
+        """A call is over at once: what is known of the message goes where the program has asked for it, and into its
+        memory for the request, which programs ask nevertheless."""
+        if param.told is not None and info is not None:
+            if param.kind is COUNTED:
+                param.told.length[0] = info.length
+            else:
+                param.told.tag_info.sender_tag, param.told.tag_info.length = info.sender_tag, info.length
+        if param.own is not None:
+            param.own.request = None
+            tag, length = (0, 0) if info is None else (info.sender_tag, info.length)
+            self._lib.request_note(param.own.area, int(UcsStatus.UCS_OK), tag, length)
 
     # The program's callbacks
 
@@ -305,6 +305,11 @@ class Completions:
             raise invalid_param(f"request: expected one that a call returned, got {address:#x}")
         return found
 
+    def _live(self, address: int) -> RequestMemory | None:
+        """The request, unless memory that the program has would tell what became of it."""
+        found = self._requests.get(address)
+        return None if found is not None and found.request is None and address in self._given else found
+
     def _noted(self, address: int) -> tuple[int, Any]:
         """(status, info) of a request in the program's memory that is over. Raises INVALID_PARAM if it is none."""
         status, info = self._ffi.new("int *"), self._ffi.new("ucp_tag_recv_info_t *")
@@ -313,11 +318,11 @@ class Completions:
         return status[0], info
 
     def ucp_request_check_status(self, request: int) -> int:
-        found = self._requests.get(request)
+        found = self._live(request)
         return self._noted(request)[0] if found is None else ucp_request_check_status(found)
 
     def ucp_request_is_completed(self, request: int) -> bool:
-        found = self._requests.get(request)
+        found = self._live(request)
         return self._noted(request)[0] != _IN_PROGRESS if found is None else ucp_request_is_completed(found)
 
     def ucp_request_test(self, request: int, info: Any) -> int:
@@ -327,7 +332,7 @@ class Completions:
         return self._test(request, info, ucp_tag_recv_request_test)
 
     def _test(self, request: int, info: Any, test: Callable[[Any], tuple[int, ucp_tag_recv_info]]) -> int:
-        found = self._requests.get(request)
+        found = self._live(request)
         if found is None:
             status, noted = self._noted(request)
             tag, length = noted.sender_tag, noted.length
@@ -339,7 +344,7 @@ class Completions:
         return status
 
     def ucp_stream_recv_request_test(self, request: int, length_p: Any) -> int:
-        found = self._requests.get(request)
+        found = self._live(request)
         if found is None:
             status, noted = self._noted(request)
             length = noted.length

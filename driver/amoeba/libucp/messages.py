@@ -5,7 +5,7 @@ from typing import Any
 from amoeba.core.buffers import address_of
 from amoeba.embed import Memory
 from amoeba.libucp.buffers import Buffers
-from amoeba.libucp.completions import COUNTED, SENT, Completions, Param
+from amoeba.libucp.completions import COUNTED, SENT, Completions
 from amoeba.libucp.endpoints import Endpoints
 from amoeba.libucp.fields import read_params
 from amoeba.libucp.things import Things
@@ -153,13 +153,6 @@ class Messages:
                 found.active_messages.find(data)
             except UcsError:  # it was taken
                 self._forget(worker, data_desc)
-        return self._answer(request, read)
-
-    def _answer(self, request: Any, read: Param) -> int:
-        """What a receive returns that is told its length alone."""
-        if request is None and read.told is not None and read.given is not None:
-            read.told.length[0] = read.given.recv_info.length  # type: ignore[union-attr]  # there if told is
-            return 0
         return self._completions.answer(request, read)
 
     def ucp_am_data_release(self, worker: int, data: int) -> None:
@@ -194,9 +187,8 @@ class Messages:
         request, received = ucp_stream_recv_nbx(self._ep(ep), data, count, read.given)
         if request is None:
             length[0] = received
-            if read.told is not None:
-                read.told.length[0] = received
-            return 0
+            if read.given is not None and read.given.recv_info is not None:
+                read.given.recv_info.length = received
         return self._completions.answer(request, read)
 
     def ucp_stream_recv_data_nb(self, ep: int, length: Any) -> int:
