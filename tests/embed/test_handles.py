@@ -36,6 +36,7 @@ def test_a_handle_is_its_objects_as_long_as_that_is_there(removals):
             assert 0 < number < 1 << 63
             there[number] = index
     assert {number: handles.get(number, int) for number in there} == there
+    assert {number: handles.find(number) for number in (*there, *gone)} == there | dict.fromkeys(gone)
     assert sorted(handles) == sorted(there.values())
     for number in gone:
         refused(Errno.FI_EBADF, handles.get, number, int)

@@ -1,0 +1,54 @@
+"""Handles of libucp: what an object was made from takes its handle with it, and nothing is left of either."""
+
+import random
+
+import pytest
+from amoeba import FabricError
+from amoeba.libucp.sockaddr import sockaddr_bytes
+from amoeba.libucp.things import Things
+
+
+class Thing:
+    pass
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_handles_end_with_their_owners(seed):
+    randomness = random.Random(seed)
+    things, alive = Things(), {}  # number: (thing, owner's number)
+    for _ in range(200):
+        if alive and randomness.random() < 0.4:
+            gone = {randomness.choice(list(alive))}
+            things.remove(next(iter(gone)), Thing)
+            while more := {number for number, (_, owner) in alive.items() if owner in gone} - gone:
+                gone |= more
+            for number in gone:
+                del alive[number]
+                assert not things.has(number, Thing)
+                with pytest.raises(FabricError):
+                    things.get(number, Thing)
+        else:
+            owner = randomness.choice([*alive, None])
+            made = Thing()
+            number = things.add(made, None if owner is None else alive[owner][0])
+            alive[number] = made, owner
+        assert len(things) == len(alive), f"seed {seed}"
+        assert all(things.of(made) == number for number, (made, _) in alive.items()), f"seed {seed}"
+    for number in [number for number, (_, owner) in alive.items() if owner is None]:
+        things.remove(number, Thing)
+    assert not len(things)
+    assert (things._owned, things._owners, things._numbers_of) == ({}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("address", "start"),
+    [
+        (("10.1.2.3", 0x1234), bytes.fromhex("0200 1234 0a010203")),
+        (("::1", 0x1234, 0, 5), bytes.fromhex("0a00 1234 00000000") + bytes(15) + b"\1" + bytes.fromhex("05000000")),
+        (None, bytes(8)),
+    ],
+)
+def test_socket_addresses_are_as_in_c(address, start):
+    """netinet/in.h on a little-endian machine; sockaddr_storage has 128 bytes."""
+    packed = sockaddr_bytes(address)
+    assert packed == start.ljust(128, b"\0")
