@@ -53,7 +53,7 @@ def fabric_figures() -> Figures:
 
 def fabric_grid(found: Figures) -> Grid:
     """With how often as much processor time ours takes as each of the others."""
-    return _grid("8 bytes through libfabric, two processes", "CPU us of both", found, "amoeba")
+    return _grid("8 bytes through libfabric, two processes", "CPU us of both", found)
 
 
 def ucx_figures() -> Figures:
@@ -69,11 +69,11 @@ def ucx_figures() -> Figures:
 
 
 def ucx_grid(found: Figures) -> Grid:
-    return _grid("8 bytes by ucx_perftest, two processes", "client's CPU us", found, "amoeba")
+    return _grid("8 bytes by ucx_perftest, two processes", "client's CPU us", found)
 
 
-def _grid(title: str, processor: str, found: Figures, ours: str) -> Grid:
-    own = found.get(ours, {})
+def _grid(title: str, processor: str, found: Figures) -> Grid:
+    own = found.get("amoeba", {})
     rows = [
         (each, name, round(cpu, 1), round(clock, 1), round(own[each][0] / cpu, 1) if each in own else "")
         for name, operations in found.items()

@@ -86,7 +86,7 @@ class LongSends:
         self._under_way: dict[int, _LongSend] = {}
         """By token."""
         self.receives: LongReceives | None = None
-        """What reads messages here: one of its own ends behind its receive, as who sends to himself expects."""
+        """What reads messages here: one to itself ends behind its receive, which is what programs count upon."""
         dispatch.handlers[EventKind.REMOTE_READ] = self._see_read
         nic.dma.holders.add(self)
         nic.mourners.add(self)
