@@ -13,7 +13,7 @@ help:
 	@echo "make test-long  the long ones: 25 minutes at most"
 	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"
-	@echo "make rtl     the NIC's Verilog, into hw/rtl/"
+	@echo "make rtl     the NIC's Verilog with file lists, into hw/rtl/"
 	@echo "make generated  registers.md, amoeba.h, dissector and kin, into docs/generated/; docs/{testplan,conformance}.md"
 	@echo "make synth   size and speed on FPGAs: hours for all, minutes for one block (ARGS=FastLanes)"
 	@echo "make pictures  the documentation's pictures, into docs/pictures/; with ARGS=--measure those of RTL measured anew"

@@ -98,6 +98,7 @@ def test_what_is_no_axis_is_refused(text, said):
         ({"width": [128]}, f"expected an axis of {', '.join(AXES)}, got 'width'"),
         ({"lines": []}, "lines: expected a sequence of values"),
         ({"lines": "64"}, "lines: expected a sequence of values, got '64'"),
+        ({"ops": [[Op.FI_SUM]]}, "ops: expected numbers, or tuples of members"),
         ({"lines": [64, 64]}, "lines: expected different values, got 64, 64"),
         ({"lines": [65]}, "lines must be a power of two, got 65"),
         ({"data_width": [64]}, "data_width must be 128, 256 or 512, got 64"),

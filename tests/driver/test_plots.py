@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from amoeba.apps.plots import line_plot
+from amoeba.apps.plots import Mark, line_plot, scatter_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINES = {"write <8>": [(8, 1.0), (4096, 100.0), (1 << 20, 1000.0)], "read": [(8, 10.0), (1 << 20, 10.0)]}
@@ -61,3 +61,28 @@ def test_names_cannot_end_the_markup():
     text = line_plot("<script>", {"</svg>": [(1, 1)]}, x_label='"', y_label="&")
     assert "<script>" not in text
     assert len(re.findall("</svg>", text)) == 1
+
+
+def test_scattered_points_lie_on_linear_axes_with_round_ends():
+    marks = [Mark(1000, 7, "one", True), Mark(3000, 2, "two", True), Mark(2000, 7, "three")]
+    root = ElementTree.fromstring(scatter_plot("T", {"gups & more": marks}, x_label="luts", y_label="cycles"))
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert {"T", "luts", "cycles", "gups & more", "one", "two", "1k", "3k", "2", "7"} <= set(texts)
+    assert "three" not in texts, "what is not on the front has its label where the pointer rests"
+    (front,) = points(root)
+    first, corner, last = front
+    assert corner == (last[0], first[1])
+    places = [float(circle.get("cx")) for circle in root.iter(f"{SVG}circle")][:3]
+    assert (places[2] - places[0]) / (places[1] - places[0]) == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_single_point_and_a_level_line_can_be_scattered():
+    for marks in ([Mark(0, 0, "origin", True)], [Mark(1, 5, "a"), Mark(2, 5, "b")]):
+        root = ElementTree.fromstring(scatter_plot("", {"x": marks}, x_label="", y_label=""))
+        assert len(list(root.iter(f"{SVG}title"))) == len(marks)
+
+
+@pytest.mark.parametrize("marks", [[], [Mark(float("nan"), 1, "")], [Mark(1, float("inf"), "")]])
+def test_what_cannot_be_scattered_is_refused(marks):
+    with pytest.raises(ValueError, match="expected"):
+        scatter_plot("", {"x": marks}, x_label="", y_label="")

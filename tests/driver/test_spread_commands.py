@@ -193,6 +193,11 @@ def test_explore_prints_a_table_and_writes_files(tmp_path):
     assert "4 results, 4 of them known before" in again.output
 
 
+def test_explore_finds_the_same(spread_out, tmp_path):
+    arguments = ("explore", "--set", "link_latency=20,60,80", "-w", GUPS, "-d", "model", "--store")
+    assert facts(*arguments, tmp_path / "one", *spread_out) == facts(*arguments, tmp_path / "two")
+
+
 def test_explore_becomes_a_list_where_the_table_is_too_wide(tmp_path):
     arguments = ["explore", "-w", GUPS, "-d", "model", "--store", tmp_path]
     for axis in ("data_width=128", "lines=64,128", "payload=1024", "target_pdcs=16", "unexpected=16", "keys=64"):

@@ -60,7 +60,11 @@ def grid(axes: Mapping[str, Sequence[Any]], base: NicParameters | None = None) -
             raise _refused(f"expected an axis of {', '.join(AXES)}, got {name!r}")
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise _refused(f"{name}: expected a sequence of values, got {values!r}")
-        if len(set(values)) < len(values):
+        try:
+            different = len(set(values))
+        except TypeError:
+            raise _refused(f"{name}: expected numbers, or tuples of members, got {values!r}") from None
+        if different < len(values):
             given = ", ".join(str(shown(name, value)) for value in values)
             raise _refused(f"{name}: expected different values, got {given}")
         if name in _LATENCIES and not all(type(value) is int and value >= 1 for value in values):
