@@ -162,11 +162,11 @@ async def refused_requests_say_why_and_touch_nothing(dut, pace):
         stranger.send(good)
         assert await bench.receive() == stranger.answer(header, code), name
         assert await bench.receive() == stranger.answer(good, OK, bench.memory[probe : probe + 8]), f"after {name}"
-    for flags, opcode in ((3, NO_OP), (0x13, WRITE), (0x13, NO_OP)):
-        # Nothing to do, and done.
+    for code, flags, opcode in ((OK, 3, NO_OP), (0x23, 0x13, WRITE), (0x23, 0x13, NO_OP)):
+        # Nothing to do, and done; or what the initiator could not ask for.
         header = stranger.request(opcode, flags=flags, request_length=0)
         stranger.send(header)
-        assert await bench.receive() == stranger.answer(header, OK)
+        assert await bench.receive() == stranger.answer(header, code)
     # Through the right kind of address, the odd keys open what they should.
     offset = stranger.request(READ, memory_key=0x2004, buffer_offset=0x100)
     stranger.send(offset)
@@ -174,7 +174,7 @@ async def refused_requests_say_why_and_touch_nothing(dut, pace):
     assert await bench.receive() == stranger.answer(offset, OK, content)
     await bench.silence()
     assert bench.memory[LOCAL.start : BASE + SIZE] == before
-    assert (await bench.counters())["refused_requests"] == len(cases)
+    assert (await bench.counters())["refused_requests"] == len(cases) + 2
 
 
 def hostile_frames(bench, stranger):

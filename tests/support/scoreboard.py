@@ -118,7 +118,9 @@ class Memory:
         for psn, code in checked:
             assert psn in self._parts, f"psn {psn:#x} was executed, and never posted"
             assert psn not in self._codes, f"psn {psn:#x} was executed twice"
-            self._codes[psn] = code
+            closes = self._parts[psn][0].opcode == DescriptorOpcode.CLOSE
+            assert closes == (code == ReturnCode.NULL), f"psn {psn:#x} was answered {code}"
+            self._codes[psn] = OK if closes else code
             if code == OK:
                 self._execute(psn, *self._parts[psn])
         self._check_execution([psn for psn, code in checked if code == OK], executed)
