@@ -29,9 +29,9 @@ GROUPS = {
 GLUE = ("SkidBuffer", "Queue", "RegisteredQueue", "RoundRobinArbiter")
 """What stands between blocks, and is not worth a box."""
 OUTSIDE = "outside"
-LEFT, MIDDLE, RIGHT = 20, 290, 790
-WIDE, SIDE = 330, 150
-WIDTH = 970
+LEFT, MIDDLE, RIGHT = 20, 290, 850
+WIDE, SIDE = 390, 150
+WIDTH = 1020
 LINE = 15
 
 
