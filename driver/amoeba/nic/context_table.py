@@ -165,6 +165,7 @@ class ContextTable:
         """Stop a context; when this returns, the NIC takes no more descriptors and requests for it."""
         self._registers.write("contexts", "control", 0, context)
         self._registers.flush()
+        watching.disabled(self._registers.device, context)
         _log.debug("context %d: stopped", context)
 
 
