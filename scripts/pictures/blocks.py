@@ -29,9 +29,9 @@ GROUPS = {
 GLUE = ("SkidBuffer", "Queue", "RegisteredQueue", "RoundRobinArbiter")
 """What stands between blocks, and is not worth a box."""
 OUTSIDE = "outside"
-LEFT, MIDDLE, RIGHT = 20, 290, 790
-WIDE, SIDE = 330, 150
-WIDTH = 970
+LEFT, MIDDLE, RIGHT = 20, 290, 850
+WIDE, SIDE = 390, 150
+WIDTH = 1020
 LINE = 15
 
 
@@ -191,7 +191,7 @@ def _middle(
     for number, block in enumerate(_chips(blocks)):
         x, y = MIDDLE + 8 + (number % 2) * (WIDE - 12) / 2, top + 26 + 24 * (number // 2)
         drawing.box(x, y, (WIDE - 20) / 2, 20, "inner", hint=block.name)
-        drawing.text(x + (WIDE - 20) / 4, y + 14, block.kind, "small" if len(block.kind) > 20 else "", at="middle")
+        drawing.text(x + (WIDE - 20) / 4, y + 14, block.kind, "small" if len(block.kind) > 18 else "", at="middle")
     for side, near, far in (("registers", MIDDLE, LEFT + SIDE), ("host", MIDDLE + WIDE, RIGHT)):
         for number, (name, inwards) in enumerate(_flows(group, side, between)):
             y = top + 14 + LINE * number
@@ -204,6 +204,6 @@ def _vertical(
 ) -> None:  # fmt: skip
     flows = _flows(below, above, between)
     for number, (name, down) in enumerate(flows):
-        x = MIDDLE + WIDE * (number + 0.5) / len(flows) - 30
+        x = MIDDLE + WIDE * (number + 0.5) / len(flows) - 32
         drawing.arrow(*(((x, top), (x, top + 46)) if down else ((x, top + 46), (x, top))))
         drawing.text(x + 4, top + (19 if number % 2 else 33), name, "tiny dim")

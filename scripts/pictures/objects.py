@@ -10,8 +10,8 @@ from svg import Drawing
 __all__ = ["api_objects", "makers"]
 
 ROOT = amoeba.Fabric
-WIDTH, BOX, ROW = 1000, 210, 40
-COLUMNS = (30, 345, 660)
+WIDTH, BOX, ROW = 1030, 210, 40
+COLUMNS = (30, 350, 690)
 
 
 def makers() -> list[tuple[str, str, str]]:
@@ -69,7 +69,7 @@ def api_objects() -> str:
         drawing.text(x + BOX / 2, y + 17, name, at="middle")
     for name, (owner, methods) in parents.items():
         (x0, y0), (x1, y1) = places[owner], places[name]
-        bend = x1 - 95
+        bend = x1 - 105
         if x1 == x0:  # made by what stands in the same column
             drawing.text(x1 + BOX + 4, y1 + 17, f"by {owner}", "tiny dim")
             continue
@@ -82,15 +82,15 @@ def api_objects() -> str:
 
 def _network(drawing: Drawing, top: float) -> None:
     """What open_cluster opens."""
-    for number, x in enumerate((30, 660)):
+    for number, x in enumerate((COLUMNS[0], COLUMNS[2])):
         drawing.box(x, top, BOX, 60)
         drawing.text(x + BOX / 2, top + 22, f"NIC {number}: model or rtl", at="middle")
         addresses = f"02:00:00:00:00:0{number + 1}, 10.0.0.{number + 1}"
         drawing.text(x + BOX / 2, top + 42, addresses, "small dim", at="middle")
-    drawing.box(345, top, BOX, 60, "inner")
-    drawing.text(345 + BOX / 2, top + 22, "Network", at="middle")
-    drawing.text(345 + BOX / 2, top + 42, "loss, delay ..., or UDP to others", "small dim", at="middle")
-    for left, right in ((30 + BOX, 345), (345 + BOX, 660)):
+    drawing.box(COLUMNS[1], top, BOX, 60, "inner")
+    drawing.text(COLUMNS[1] + BOX / 2, top + 22, "Network", at="middle")
+    drawing.text(COLUMNS[1] + BOX / 2, top + 42, "loss, delay ..., or UDP to others", "small dim", at="middle")
+    for left, right in ((COLUMNS[0] + BOX, COLUMNS[1]), (COLUMNS[1] + BOX, COLUMNS[2])):
         drawing.arrow((left, top + 24), (right, top + 24))
         drawing.arrow((right, top + 38), (left, top + 38))
     drawing.text(30, top - 10, 'open_cluster(["model", "rtl"]): a domain is opened on each NIC', "dim")

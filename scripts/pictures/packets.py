@@ -22,7 +22,7 @@ FRAMES = {
     "frame-nack": ("A NACK", (PDS_NACK,), ("CRC",)),
 }
 """What is drawn of each frame: its title, the headers behind UDP's, and what follows them."""
-BITS, ROW, LEFT, NAMES = 24, 24, 30, 150
+BITS, ROW, LEFT, NAMES = 24, 24, 30, 160
 KINDS = ("host", "send", "memory", "answer")
 
 
@@ -77,5 +77,5 @@ def _record(drawing: Drawing, record: Record, top: float, kind: str) -> float:
 def _words(drawing: Drawing, name: str, x: float, y: float, room: float) -> None:
     """A name, as much of it as there is room for: all of it is shown where the pointer rests."""
     shown = name if not name.startswith("reserved") else "0"
-    fits = int(room / 6.2)
+    fits = int(room / 6.8)
     drawing.text(x, y, shown if len(shown) <= fits else shown[: max(fits - 1, 1)] + "…", "small", at="middle")

@@ -5,9 +5,9 @@ from html import escape
 __all__ = ["Drawing"]
 
 STYLE = (
-    "text{font:12px system-ui,sans-serif;fill:#24292f}.back{fill:#fff}.box{fill:#f6f8fa;stroke:#57606a}"
-    ".inner{fill:#ddf4ff;stroke:#54aeff;stroke-width:.7}.dim{fill:#57606a}.small{font-size:10px}.tiny{font-size:9.5px}"
-    ".title{font-size:14px;font-weight:600}.code{font-family:ui-monospace,monospace;font-size:11px}"
+    "text{font:13px system-ui,sans-serif;fill:#24292f}.back{fill:#fff}.box{fill:#f6f8fa;stroke:#57606a}"
+    ".inner{fill:#ddf4ff;stroke:#54aeff;stroke-width:.7}.dim{fill:#57606a}.small{font-size:11.5px}.tiny{font-size:11px}"
+    ".title{font-size:14px;font-weight:600}.code{font-family:ui-monospace,monospace;font-size:12px}"
     ".line{fill:none;stroke:#57606a}.grid{stroke:#d0d7de;stroke-width:.6}.tip{fill:#57606a}"
     ".host{fill:#7aa2d8}.send{fill:#e08a3c}.wire{fill:#9aa4ae}.check{fill:#c9a11a}.memory{fill:#3f9e6b}"
     ".answer{fill:#9a6fc9}.finish{fill:#d0669a}"

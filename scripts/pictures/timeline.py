@@ -50,9 +50,9 @@ def life_of_an_atomic() -> str:
         level[nic] = (level[nic] + 1) % 4 if x - marked[nic] < 95 else 0
         marked[nic] = x
         # above the initiator's lane, below the target's: between them are the links
-        y = LANES[nic] + HIGH + 14 + 11 * level[nic] if nic else LANES[nic] - 6 - 11 * level[nic]
+        y = LANES[nic] + HIGH + 14 + 12 * level[nic] if nic else LANES[nic] - 6 - 12 * level[nic]
         drawing.line((x, LANES[nic] + (HIGH if nic else 0)), (x, y - 8 if nic else y + 2), kind="grid")
-        late = x > WIDTH - 170
+        late = x > WIDTH - 180
         drawing.text(x + (-2 if late else 2), y, f"{step['cycle']} {_plain(Stage[step['stage']])}", "tiny",
                      at="end" if late else "start")  # fmt: skip
     meanings = {
@@ -63,7 +63,7 @@ def life_of_an_atomic() -> str:
     for group, meaning in meanings.items():
         drawing.box(x, 298, 10, 10, group, round=2)
         drawing.text(x + 15, 307, meaning, "small")
-        x += 32 + 5.6 * len(meaning)
+        x += 30 + 6.1 * len(meaning)
     return str(drawing)
 
 

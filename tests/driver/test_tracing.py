@@ -20,6 +20,7 @@ from amoeba.apps.tracing.scripts import run_script
 from amoeba.apps.tracing.waveforms import write_views
 from amoeba.cli import app
 from amoeba.fabric.cluster import open_cluster
+from amoeba.nic import watching
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
@@ -247,6 +248,39 @@ def test_nics_that_detach_are_asked_before_they_go():
         device = fabric.devices[0]
         network.detach(device)
         assert asked == ["step", device.cycles]
+
+
+def test_rings_are_not_read_once_their_context_is_stopped(monkeypatch):
+    """Their memory may be gone then."""
+    lying, gone, read = {}, set(), []
+
+    class Noting:
+        def attached(self, device, network):
+            pass
+
+        def enabled(self, device, parameters, context, rings):
+            lying[device, context] = rings
+            gone.difference_update({rings.transmit_base, rings.completion_base})
+
+        def disabled(self, device, context):
+            rings = lying.pop((device, context))
+            gone.update({rings.transmit_base, rings.completion_base})
+
+    entry = watching._entry
+
+    def noted(record, base, index, size):
+        assert base not in gone
+        read.append(record.name)
+        return entry(record, base, index, size)
+
+    monkeypatch.setattr(watching, "_entry", noted)
+    with Recorder() as recorder, watching.watching(Noting()), open_cluster(["model", "model"]) as fabric:
+        for _ in range(3):
+            writes(8, 8)(fabric)
+    assert gone
+    assert set(read) == {"tx_descriptor", "completion"}
+    (recording,) = recorder.recordings
+    assert sum(each.text == "WRITE, 8 B" and each.status == ReturnCode.OK for each in operations_of(recording)) == 6
 
 
 def test_durations_are_from_one_stage_to_the_next():

@@ -189,6 +189,7 @@ class ContextTable:
         self._enabled.discard(context)
         self._registers.write("contexts", "control", 0, context)
         self._registers.flush()
+        watching.disabled(self._registers.device, context)
         _log.debug("context %d: stopped", context)
 
 

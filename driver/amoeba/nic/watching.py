@@ -12,7 +12,7 @@ from amoeba_model.layout import Record
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
 
-__all__ = ["RingMemory", "Watcher", "attached", "enabled", "watching"]
+__all__ = ["RingMemory", "Watcher", "attached", "disabled", "enabled", "watching"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ class Watcher(Protocol):
     def enabled(self, device: Device, parameters: NicParameters, context: int, rings: RingMemory) -> None:
         """A context of a NIC is about to be started."""
 
+    def disabled(self, device: Device, context: int) -> None:
+        """A context has been stopped: the last moment at which its rings can be read."""
+
 
 _watchers: list[Watcher] = []
 
@@ -71,3 +74,9 @@ def enabled(device: Device, parameters: NicParameters, context: int, rings: Ring
     """The same of a context."""
     for watcher in _watchers:
         watcher.enabled(device, parameters, context, rings)
+
+
+def disabled(device: Device, context: int) -> None:
+    """The same of one that is stopped."""
+    for watcher in _watchers:
+        watcher.disabled(device, context)

@@ -148,6 +148,10 @@ class Recorder:
         for tape in self._tapes:
             tape.enabled(device, parameters, context, rings)
 
+    def disabled(self, device: Device, context: int) -> None:
+        for tape in self._tapes:
+            tape.disabled(device, context)
+
 
 class _Tape:
     """Records one network: as long as a NIC is attached, or until the limit is reached."""
@@ -191,6 +195,14 @@ class _Tape:
             if known is device:
                 self._rings[number, context] = rings
                 self.recording.parameters[number] = parameters
+
+    def disabled(self, device: Device, context: int) -> None:
+        for number, known in self._devices.items():
+            if known is device:
+                if self._running:
+                    self._take(number)
+                    self._read_completions(None)
+                self._rings.pop((number, context), None)
 
     # What networks tell their observer
 

@@ -67,6 +67,9 @@ class _Writer:
                 self._with_views.add(number)
                 write_views(self.paths[number], parameters)
 
+    def disabled(self, device: Device, context: int) -> None:
+        pass
+
     def finish(self) -> None:
         """End the files of NICs that are still open; closing a NIC has ended the others."""
         for device in self._writing:
