@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
@@ -12,20 +11,10 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.uet import ReturnCode
+from support.pcie_rtl import LINKS, SMALL
 from support.raw_driver import Buffer, Pair, RawNic, connect
 
-SMALL = NicParameters(
-    data_width=128, contexts=2, keys=16, peers=4, target_pdcs=4, window=16, payload=1024, lines=32, receives=4,
-    unexpected=4, event_counters=4, datatypes=(Datatype.FI_UINT64,),
-    ops=(Op.FI_SUM, Op.FI_ATOMIC_READ, Op.FI_ATOMIC_WRITE, Op.FI_CSWAP),
-)  # fmt: skip
-"""What fits in a build of a minute or two."""
 REGION = 1 << 14
-LINKS: dict[str, dict[str, Any]] = {
-    "smallest": {"max_payload": 128, "max_read_request": 128, "extended_tags": False},
-    "usual": {"max_payload": 256, "max_read_request": 512},
-    "largest": {"max_payload": 4096, "max_read_request": 4096, "read_completion_boundary": 128},
-}
 
 pytestmark = pytest.mark.long
 
