@@ -15,7 +15,7 @@ from svg import Drawing
 __all__ = ["block_diagram", "hierarchy"]
 
 GROUPS = {
-    "registers": ("registers", ("registers_bus", "registers", "interrupts", "counters")),
+    "registers": ("registers", ("registers_bus", "registers", "interrupt_merger", "counters")),
     "initiator": ("Initiator", ("initiator",)),
     "wire": ("frames", ("transmitter", "receiver")),
     "target": ("Target", ("target",)),
