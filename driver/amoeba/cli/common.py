@@ -55,7 +55,10 @@ class SwitchKind(enum.StrEnum):
 DeviceOption = Annotated[
     list[str],
     typer.Option(
-        "--device", "-d", help=f"{', '.join(DEVICE_KINDS)} or pcie:ADDRESS; one, or one per rank, comma-separated."
+        "--device",
+        "-d",
+        metavar="KIND[,KIND...]",
+        help=f"{', '.join(DEVICE_KINDS)} or pcie:ADDRESS; one, or one per rank, comma-separated.",
     ),
 ]
 
@@ -93,8 +96,11 @@ def switch_of(kind: SwitchKind, buffer: int, mark: int | None) -> Switch | None:
     return None
 
 
-def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
-    """One kind per rank: as listed, or the only one repeated. Exits with a usage error where that fails."""
+def device_kinds(devices: list[str], ranks: int | None, *, hint: str = "--ranks") -> list[str]:
+    """One kind per rank: as listed, or the only one repeated. Exits with a usage error where that fails.
+
+    ``hint``: the option that says how many ranks there are.
+    """
     kinds = [kind.strip() for entry in devices for kind in entry.split(",")]
     for kind in kinds:
         if not is_kind(kind):
@@ -103,7 +109,9 @@ def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
     if len(kinds) == 1:
         return kinds * (2 if ranks is None else ranks)
     if ranks not in (None, len(kinds)):
-        raise typer.BadParameter(f"{len(kinds)} devices are listed for {ranks} ranks", param_hint="--ranks")
+        raise typer.BadParameter(
+            f"{len(kinds)} devices are listed for {ranks} rank{'' if ranks == 1 else 's'}", param_hint=hint
+        )
     return kinds
 
 

@@ -108,8 +108,9 @@ def perf(
 
     Exit status 1 on any error.
 
-    With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first. With
-    --peers there are more, of the second kind: iterations are with each in turn.
+    With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first.
+
+    With --peers there are more, of the second kind: iterations are with each in turn.
 
     With a SERVER it is the client of a process there, which was started without both, and does as it is told.
 
@@ -127,7 +128,7 @@ def perf(
     if server is not None and counts != [1]:
         raise typer.BadParameter("peers are NICs of this process: there are none with a SERVER", param_hint="--peers")
     serving = server is None and not test and not peers
-    kinds = device_kinds(device, 2 if server is None and test else 1)
+    kinds = device_kinds(device, 2 if server is None and test else 1, hint="--device")
     if serving:
         with (
             readable_errors(),
@@ -138,6 +139,10 @@ def perf(
         return
     if not test:
         raise typer.BadParameter("which test is to be run?", param_hint="--test")
+    for name in test:
+        for other in APIS:
+            if other != api and name in tests_of(other):
+                raise typer.BadParameter(f"{name} is a test of --api {other}", param_hint="--test")
     layouts = _layouts(layout)
     with _usage_errors():
         plans = [
