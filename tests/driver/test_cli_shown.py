@@ -6,6 +6,7 @@ import re
 import pytest
 import typer
 from amoeba.cli import app
+from amoeba.cli.common import check_writable
 from typer.testing import CliRunner
 
 COMMAND = typer.main.get_command(app)
@@ -68,6 +69,13 @@ def test_the_stages_of_a_trace_have_a_line_each():
         (("perf", "--api", "libfabric", "-t", "tag_lat"), 2, "tag_lat is a test of --api ucp"),
         (("perf", "-t", "tag_lat", "-d", "model,model,model"), 2, "--device: 3 devices are listed for 2 ranks"),
         (("perf", "127.0.0.1", "-t", "tag_lat", "-d", "model,rtl"), 2, "2 devices are listed for 1 rank "),
+        (("explore",), 2, "what is to be measured?"),
+        (("explore", "-w", "gups", "-d", "abacus"), 2, "--device: 'abacus' is none of model, rtl"),
+        (("explore", "-w", "gups", "--area", "Attic"), 2, "--area: 'Attic' is none of FastLanes"),
+        (("explore", "-w", "gups", "--family", "ice"), 2, "--family: 'ice' is none of ecp5, ultrascale"),
+        (("explore", "-w", "gups", "--pareto", "luts"), 2, "--pareto: expected two columns, got 'luts'"),
+        (("explore", "-w", "gups", "--csv", "/no/such/file.csv"), 1, "/no/such/file.csv"),
+        (("perf", "-t", "tag_lat", "--plot", "/no/such/file.svg"), 1, "/no/such/file.svg"),
         (("gups", "-d", "model,model,model", "--ranks", 2), 2, "--ranks: 3 devices are listed for 2 ranks"),
     ],
 )
@@ -75,6 +83,25 @@ def test_mistakes_are_explained_by_options_that_there_are(arguments, status, sai
     result = run(*arguments)
     assert result.exit_code == status
     assert said in words(result.stderr)
+    assert not result.stdout
+
+
+@pytest.mark.parametrize("name", NAMES, ids=" ".join)
+def test_no_words_of_help_are_taken_for_markup(name):
+    command = COMMAND
+    for word in name:
+        command = command.commands[word]
+    helps = [param.help for param in command.params if param.help]
+    assert not [text for text in (command.help, *helps) if re.search(r"\[[a-z/]", text)]
+
+
+def test_files_that_can_be_written_are_left_as_they_are(tmp_path):
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.write_text("kept")
+    check_writable(new, old, None)
+    assert (new.exists(), old.read_text()) == (False, "kept")
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        check_writable(tmp_path)
 
 
 @pytest.mark.parametrize("option", ["--html", "--pcapng"])

@@ -2,9 +2,11 @@
 
 import contextlib
 import enum
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,6 +34,7 @@ __all__ = [
     "SwitchKind",
     "SwitchOption",
     "TimeoutOption",
+    "check_writable",
     "device_kinds",
     "facts_table",
     "interruptible",
@@ -151,6 +154,20 @@ def _host_and_port(address: str, option: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise typer.BadParameter(f"expected HOST:PORT, got {address!r}", param_hint=option)
     return host, int(port)
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Find out before anything has run, perhaps for minutes, whether these files can be written. Raises OSError."""
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not path.exists():
+            path.touch()
+            path.unlink()
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:

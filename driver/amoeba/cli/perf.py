@@ -13,7 +13,7 @@ from rich.table import Table
 from amoeba.apps.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba.apps.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
 from amoeba.apps.perf.plan import MOST_PEERS
-from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, progress_bar, readable_errors
+from amoeba.cli.common import DeviceOption, JsonOption, check_writable, device_kinds, progress_bar, readable_errors
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 
@@ -124,6 +124,8 @@ def perf(
         raise typer.BadParameter(f"{quantity!r} is none of {', '.join(QUANTITIES)}", param_hint="--quantity")
     with readable_errors():
         old = None if compare is None else read_results(compare)
+        if test:
+            check_writable(plot, html)
     counts = peers or [1]
     if server is not None and counts != [1]:
         raise typer.BadParameter("peers are NICs of this process: there are none with a SERVER", param_hint="--peers")

@@ -19,7 +19,7 @@ from amoeba.apps.tracing.durations import durations
 from amoeba.apps.tracing.html import write_page
 from amoeba.apps.tracing.scripts import run_script
 from amoeba.apps.tracing.waveforms import waveforms
-from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.cli.common import DeviceOption, check_writable, device_kinds, readable_errors
 from amoeba.devices.devices import has_waveforms
 from amoeba.fabric.cluster import open_cluster
 
@@ -68,7 +68,7 @@ def trace(
             raise typer.BadParameter("only an RTL NIC has waveforms: add --device rtl", param_hint=option)
     console = Console()
     with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
-        _touch(html, pcapng)
+        check_writable(html, pcapng)
         with open_cluster(kinds) as fabric:
             traced = trace_fetch_atomic(fabric)
             names = [nic.device.name for nic in fabric.nics]
@@ -92,7 +92,7 @@ def _trace_program(
     console, recorder = Console(), Recorder(limit=events)
     run = _runner(context, program)
     with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
-        _touch(html, pcapng)
+        check_writable(html, pcapng)
         with recorder:
             status = _status_of(run)
         if recorder.foreign:  # a child of the program has come to its end here
@@ -111,13 +111,6 @@ def _trace_program(
         title = " ".join([Path(program[0]).name, *program[1:]])
         _write(console, recordings, title, html, pcapng, written)
     return status
-
-
-def _touch(*paths: Path | None) -> None:
-    """Find out before anything has run, perhaps for minutes, whether these can be written."""
-    for path in paths:
-        if path is not None:
-            path.touch()
 
 
 def _runner(context: typer.Context, program: Sequence[str]) -> Callable[[], int]:
