@@ -33,9 +33,7 @@ def perf_plots() -> dict[str, str]:
             if many == (quantity != "latency"):
                 size = sum(plan["sizes"])
                 lines[plan["test"]].append((size, of(size, each["modelled"])))
-        plots[f"perf-{quantity}"] = line_plot(
-            title, lines, x_label="bytes of a message", y_label=unit, x_in_bytes=True
-        )
+        plots[f"perf-{quantity}"] = line_plot(title, lines, x_label="bytes of a message", y_label=unit, x_binary=True)
     return plots
 
 

@@ -99,8 +99,8 @@ def no_target(patch):
 
 
 def another_state(patch):
-    after = fi_memory._Atomic._after
-    patch.setattr(fi_memory._Atomic, "_after", lambda self, count: after(self, count + 1))
+    after = fi_memory._Element.after
+    patch.setattr(fi_memory._Element, "after", lambda self, count: after(self, count + 1))
 
 
 @pytest.mark.parametrize(

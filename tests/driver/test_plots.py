@@ -20,12 +20,12 @@ def points(root):
 
 
 def test_a_plot_names_everything():
-    texts = [text.text for text in plotted(x_in_bytes=True).iter(f"{SVG}text")]
+    texts = [text.text for text in plotted(x_binary=True).iter(f"{SVG}text")]
     assert {"Rate & size", "bytes", "MB/s", "write <8>", "read", "4 KiB", "1 MiB", "1k"} <= set(texts)
 
 
 def test_points_lie_as_logarithms_have_them():
-    rising, level = points(plotted(x_in_bytes=True))
+    rising, level = points(plotted(x_binary=True))
     assert level[0][1] == level[1][1]
     (x0, y0), (x1, y1), (x2, y2) = rising
     assert (x1 - x0) / (x2 - x0) == pytest.approx(9 / 17, abs=0.01)  # 2**3, 2**12, 2**20

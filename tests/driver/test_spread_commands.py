@@ -224,12 +224,12 @@ def test_what_failed_is_told_and_exit_status_1(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("--set", "lines=64"), 1, "expected a workload, a block to count, or both; got neither"),
+        (("--set", "lines=64"), 2, "what is to be measured?"),
         (("--set", "lines"), 2, "expected AXIS=VALUE,VALUE"),
         (("--set", "lines=64", "--set", "lines=128", "-w", "gups"), 2, "each axis once"),
         (("-w", "gupps"), 2, "got 'gupps'"),
         (("-w", "missing.py"), 1, "No such file"),
-        (("-w", GUPS, "-d", "fpga"), 1, "device: expected one of "),
+        (("-w", GUPS, "-d", "fpga"), 2, "'fpga' is none of model, rtl"),
         (("-w", GUPS, "-d", "model", "--pareto", "lines"), 2, "expected two columns, got 'lines'"),
         (("-w", GUPS, "-d", "model", "--pareto", "luts,cycles"), 1, "expected a column with numbers"),
         (("-w", GUPS, "-d", "model", "--plot", "x.svg"), 2, "nothing to draw"),

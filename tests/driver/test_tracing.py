@@ -338,7 +338,7 @@ def test_the_command_traces_an_example_as_it_stands(tmp_path):
     page, frames = tmp_path / "page.html", tmp_path / "frames.pcapng"
     result = run("trace", "--html", page, "--pcapng", frames, ROOT / "examples" / "counter.py")
     assert result.exit_code == 0, result.output
-    assert re.search(r"^  request checked +\d+", result.output, re.M)
+    assert re.search(r"^ *request checked +\d+", result.output, re.M)
     assert f"operations: {page}" in result.output.replace("\n", "")
     assert page.stat().st_size > 20_000
     assert frames.stat().st_size > 500

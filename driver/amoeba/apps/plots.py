@@ -25,12 +25,12 @@ _STYLE = (
 
 
 def line_plot(
-    title: str, lines: Mapping[str, Sequence[Point]], *, x_label: str, y_label: str, x_in_bytes: bool = False
+    title: str, lines: Mapping[str, Sequence[Point]], *, x_label: str, y_label: str, x_binary: bool = False
 ) -> str:
     """A plot with a line for each name, as the text of an SVG file.
 
-    Both axes are logarithmic: every coordinate has to be greater than 0. ``x_in_bytes``: ticks are powers of two,
-    with units. Raises ValueError if there is no point, or one that a logarithm does not have.
+    Both axes are logarithmic: every coordinate has to be greater than 0. ``x_binary``: ticks are powers of two,
+    those of bytes with units. Raises ValueError if there is no point, or one that a logarithm does not have.
     """
     points = [point for line in lines.values() for point in line]
     if not points:
@@ -38,9 +38,9 @@ def line_plot(
     for x, y in points:
         if not (x > 0 and y > 0 and math.isfinite(x) and math.isfinite(y)):
             raise ValueError(f"a logarithmic plot has coordinates above 0, got ({x}, {y})")
-    across = _Axis([x for x, _ in points], 2 if x_in_bytes else 10, _LEFT, _WIDTH - _RIGHT)
+    across = _Axis([x for x, _ in points], 2 if x_binary else 10, _LEFT, _WIDTH - _RIGHT)
     up = _Axis([y for _, y in points], 10, _HEIGHT - _BOTTOM, _TOP)
-    parts = _frame(title, across, up, x_label, y_label, x_in_bytes)
+    parts = _frame(title, across, up, x_label, y_label, x_binary)
     for number, (name, line) in enumerate(lines.items()):
         parts += _line(number, name, line, across, up)
     return "\n".join([*parts, "</svg>", ""])
@@ -145,7 +145,7 @@ def _frame(
     up: "_Axis | _LinearAxis",
     x_label: str,
     y_label: str,
-    x_in_bytes: bool,
+    x_binary: bool,
     width: float = _WIDTH,
 ) -> list[str]:
     """The begin of the file: all but lines and points."""
@@ -156,7 +156,7 @@ def _frame(
         f"<style>{_STYLE}</style>",
         f'<rect class="back" width="{width}" height="{_HEIGHT}"/>',
         f'<text class="title" x="{_LEFT}" y="24">{escape(title)}</text>',
-        *_grid(across, up, x_in_bytes),
+        *_grid(across, up, x_binary),
         f'<text x="{middle:.0f}" y="{_HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>',
         f'<text transform="translate(18 {half:.0f}) rotate(-90)" text-anchor="middle">{escape(y_label)}</text>',
     ]

@@ -10,6 +10,7 @@ from amoeba.cli.explore import explore
 from amoeba.cli.gups import gups
 from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
+from amoeba.cli.options import Group
 from amoeba.cli.pcie import pcie
 from amoeba.cli.perf import perf
 from amoeba.cli.programs import PASSING_ON, fi_run, libucp, provider, ucx_run
@@ -21,6 +22,7 @@ from amoeba.core.release import RELEASE
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Group,
     help="Amoeba: libfabric's atomics and RMA in hardware. Benchmarks, soaks, checks, traces and facts of any NIC.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
@@ -52,8 +54,8 @@ app.command()(replay)
 app.command()(soak)
 app.command()(conformance)
 app.command()(endpoint)
-app.add_typer(pcie, name="pcie")
+app.add_typer(pcie, name="pcie", cls=Group)
 app.command("fi-run", context_settings=PASSING_ON)(fi_run)
-app.add_typer(provider, name="provider")
+app.add_typer(provider, name="provider", cls=Group)
 app.command("ucx-run", context_settings=PASSING_ON)(ucx_run)
-app.add_typer(libucp, name="libucp")
+app.add_typer(libucp, name="libucp", cls=Group)

@@ -2,9 +2,11 @@
 
 import contextlib
 import enum
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,6 +34,7 @@ __all__ = [
     "SwitchKind",
     "SwitchOption",
     "TimeoutOption",
+    "check_writable",
     "device_kinds",
     "facts_table",
     "interruptible",
@@ -55,7 +58,10 @@ class SwitchKind(enum.StrEnum):
 DeviceOption = Annotated[
     list[str],
     typer.Option(
-        "--device", "-d", help=f"{', '.join(DEVICE_KINDS)} or pcie:ADDRESS; one, or one per rank, comma-separated."
+        "--device",
+        "-d",
+        metavar="KIND[,KIND...]",
+        help=f"{', '.join(DEVICE_KINDS)} or pcie:ADDRESS; one, or one per rank, comma-separated.",
     ),
 ]
 
@@ -93,8 +99,11 @@ def switch_of(kind: SwitchKind, buffer: int, mark: int | None) -> Switch | None:
     return None
 
 
-def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
-    """One kind per rank: as listed, or the only one repeated. Exits with a usage error where that fails."""
+def device_kinds(devices: list[str], ranks: int | None, *, hint: str = "--ranks") -> list[str]:
+    """One kind per rank: as listed, or the only one repeated. Exits with a usage error where that fails.
+
+    ``hint``: the option that says how many ranks there are.
+    """
     kinds = [kind.strip() for entry in devices for kind in entry.split(",")]
     for kind in kinds:
         if not is_kind(kind):
@@ -103,7 +112,9 @@ def device_kinds(devices: list[str], ranks: int | None) -> list[str]:
     if len(kinds) == 1:
         return kinds * (2 if ranks is None else ranks)
     if ranks not in (None, len(kinds)):
-        raise typer.BadParameter(f"{len(kinds)} devices are listed for {ranks} ranks", param_hint="--ranks")
+        raise typer.BadParameter(
+            f"{len(kinds)} devices are listed for {ranks} rank{'' if ranks == 1 else 's'}", param_hint=hint
+        )
     return kinds
 
 
@@ -143,6 +154,20 @@ def _host_and_port(address: str, option: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) >= 1 << 16:
         raise typer.BadParameter(f"expected HOST:PORT, got {address!r}", param_hint=option)
     return host, int(port)
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Find out before anything has run, perhaps for minutes, whether these files can be written. Raises OSError."""
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not path.exists():
+            path.touch()
+            path.unlink()
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> Table:

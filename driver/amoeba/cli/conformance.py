@@ -67,7 +67,7 @@ def conformance(
     page: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PAGE", help="A manual page, a function of UCP, or a pattern for ids; repeatable. [default: all]"
+            metavar="PAGE", help="A manual page, a function of UCP, or a pattern for ids; repeatable; all if absent."
         ),
     ] = None,
     api: Annotated[
@@ -93,8 +93,9 @@ def conformance(
 ) -> None:
     """See whether two NICs do what libfabric's manual pages, or UCX's header, say. Exit status 1 if they do not.
 
-    The first device is the initiator's, the second the target's. With --listen the target is another process, on this
-    host or another, that is started with --connect and serves until all is done.
+    The first device is the initiator's, the second the target's.
+
+    With --listen the target is another process, that is started with --connect and serves until all is done.
     """
     kinds = kinds_of_ranks(device, None, listen, connect)
     if len(kinds) > 2:

@@ -1,6 +1,7 @@
 """``amoeba explore``: cycles and size of the NICs of a grid."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from rich.table import Table
 from amoeba.apps.explore import AXES, Exploration, Progress, Store, read_axis, read_workload
 from amoeba.apps.explore import explore as run_explore
 from amoeba.apps.explore.run import AREAS, FAMILIES
-from amoeba.cli.common import JsonOption, facts_table, interruptible, progress_bar, readable_errors
+from amoeba.cli.common import JsonOption, check_writable, facts_table, interruptible, progress_bar, readable_errors
 from amoeba.cli.spreading import JobsOption, SchedulerOption, engine_for
 from amoeba.core.errors import ArgumentError
 from amoeba.devices.devices import DEVICE_KINDS
@@ -52,7 +53,7 @@ def explore(
     jobs: JobsOption = None,
     scheduler: SchedulerOption = None,
     store: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where results are kept. [default: in the user's cache]")
+        Path | None, typer.Option(metavar="FOLDER", help="Where results are kept; in the user's cache if absent.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table there.")] = None,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE.parquet", help="Write the table there.")] = None,
@@ -61,7 +62,7 @@ def explore(
         str | None,
         typer.Option(
             metavar="COLUMN,COLUMN",
-            help="What is to be small, across and up. [default: luts, else an axis, and cycles_per_operation]",
+            help="What is to be small, across and up; luts, else an axis, and cycles_per_operation if absent.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -81,8 +82,15 @@ def explore(
             if len(axes) < len(axis or ()):
                 raise typer.BadParameter("each axis once", param_hint="--set")
             workloads = [read_workload(text) for text in workload or ()]
+            if not workloads and area == "none":
+                raise typer.BadParameter("what is to be measured? A workload, an --area or both", param_hint="-w")
+            _check_choice("--device", device, DEVICE_KINDS)
+            _check_choice("--area", area, (*AREAS, "none"))
+            _check_choice("--family", family, FAMILIES)
         except ArgumentError as error:
             raise typer.BadParameter(str(error.strerror)) from None
+        asked = _columns(pareto)
+        check_writable(csv, parquet, plot)
         with progress_bar(Console(stderr=True)) as bar, engine_for(jobs, scheduler) as engine:
             task = bar.add_task(engine.name, total=None)
 
@@ -101,7 +109,7 @@ def explore(
                 engine=engine,
                 progress=progress,
             )
-        minimised = _minimised(found, pareto)
+        minimised = asked or _minimised(found)
         best = found.front(*minimised) if minimised else []
         if csv is not None:
             found.write_csv(csv)
@@ -124,13 +132,23 @@ def explore(
         raise typer.Exit(1)
 
 
-def _minimised(found: Exploration, asked: str | None) -> tuple[str, str] | None:
-    """The two columns of the front; None if none were asked for, and there are none."""
-    if asked is not None:
-        columns = asked.split(",")
-        if len(columns) != 2:
-            raise typer.BadParameter(f"expected two columns, got {asked!r}", param_hint="--pareto")
-        return columns[0], columns[1]
+def _check_choice(option: str, given: str, choices: Iterable[str]) -> None:
+    if given not in choices:
+        raise typer.BadParameter(f"{given!r} is none of {', '.join(choices)}", param_hint=option)
+
+
+def _columns(pareto: str | None) -> tuple[str, str] | None:
+    """Those that --pareto names; None if it is absent."""
+    if pareto is None:
+        return None
+    columns = pareto.split(",")
+    if len(columns) != 2:
+        raise typer.BadParameter(f"expected two columns, got {pareto!r}", param_hint="--pareto")
+    return columns[0], columns[1]
+
+
+def _minimised(found: Exploration) -> tuple[str, str] | None:
+    """The two columns of the front, where none were asked for; None if there are none."""
     numbers = [name for name in (*found.axes, "luts", "cycles_per_operation") if _has_numbers(found, name)]
     down = "cycles_per_operation" if "cycles_per_operation" in numbers else None
     across = "luts" if "luts" in numbers else next((name for name in numbers if name != down), None)

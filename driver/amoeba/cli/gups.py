@@ -29,9 +29,9 @@ __all__ = ["gups"]
 
 def gups(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    ranks: Annotated[int | None, typer.Option(min=1, max=32, help="Ranks, each with a NIC. [default: 2]")] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, max=32, help="Ranks, each with a NIC; 2 if absent.")] = None,
     table_size: Annotated[int, typer.Option(min=1, max=30, help="log2 of the table's 64-bit words, all ranks.")] = 12,
-    updates: Annotated[int | None, typer.Option(min=1, help="Updates. [default: 4 per word]")] = None,
+    updates: Annotated[int | None, typer.Option(min=1, help="Updates; 4 per word if absent.")] = None,
     window: Annotated[int, typer.Option(min=1, max=MOST_LOOKAHEAD, help="Updates that a rank keeps under way.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="Where in the stream to begin; 0 is the benchmark's place.")] = 0,
     listen: ListenOption = None,

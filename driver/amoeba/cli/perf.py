@@ -12,7 +12,8 @@ from rich.table import Table
 
 from amoeba.apps.perf import APIS, PerfPlan, PerfResult, answer_plans, report, run_plans, tests_of
 from amoeba.apps.perf.compare import QUANTITIES, comparison, page_of, plot_of, read_results
-from amoeba.cli.common import DeviceOption, JsonOption, device_kinds, progress_bar, readable_errors
+from amoeba.apps.perf.plan import MOST_PEERS
+from amoeba.cli.common import DeviceOption, JsonOption, check_writable, device_kinds, progress_bar, readable_errors
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 
@@ -48,6 +49,16 @@ def perf(
     outstanding: Annotated[
         int | None,
         typer.Option("--outstanding", "-O", min=1, help="Operations under way; if absent 1, of most _bw tests 32."),
+    ] = None,
+    peers: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--peers",
+            metavar="N",
+            min=1,
+            max=MOST_PEERS,
+            help="NICs that the client works with in turn; may be given again: a run of each; 1 if absent.",
+        ),
     ] = None,
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
     layout: Annotated[
@@ -87,7 +98,9 @@ def perf(
     compare: Annotated[
         Path | None, typer.Option(metavar="OLD.json", help="Print how often faster than in this file of --json.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw --quantity over the sizes.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw --quantity over the sizes, or over the --peers.")
+    ] = None,
     quantity: Annotated[str, typer.Option(help=f"Of --plot: {', '.join(QUANTITIES)}.")] = "bandwidth",
     html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page with plots and table.")] = None,
 ) -> None:
@@ -96,6 +109,8 @@ def perf(
     Exit status 1 on any error.
 
     With a test, but no SERVER, both sides are in this process, on two NICs: --device lists the client's first.
+
+    With --peers there are more, of the second kind: iterations are with each in turn.
 
     With a SERVER it is the client of a process there, which was started without both, and does as it is told.
 
@@ -109,8 +124,13 @@ def perf(
         raise typer.BadParameter(f"{quantity!r} is none of {', '.join(QUANTITIES)}", param_hint="--quantity")
     with readable_errors():
         old = None if compare is None else read_results(compare)
-    serving = server is None and not test
-    kinds = device_kinds(device, 2 if server is None and test else 1)
+        if test:
+            check_writable(plot, html)
+    counts = peers or [1]
+    if server is not None and counts != [1]:
+        raise typer.BadParameter("peers are NICs of this process: there are none with a SERVER", param_hint="--peers")
+    serving = server is None and not test and not peers
+    kinds = device_kinds(device, 2 if server is None and test else 1, hint="--device")
     if serving:
         with (
             readable_errors(),
@@ -121,25 +141,31 @@ def perf(
         return
     if not test:
         raise typer.BadParameter("which test is to be run?", param_hint="--test")
+    for name in test:
+        for other in APIS:
+            if other != api and name in tests_of(other):
+                raise typer.BadParameter(f"{name} is a test of --api {other}", param_hint="--test")
     layouts = _layouts(layout)
     with _usage_errors():
         plans = [
             PerfPlan(
                 api, name, sizes, iterations, iterations // 10 if warmup is None else warmup, outstanding, verify,
                 percentile, layouts, receive_mode, thread_mode, wildcard, unexpected, error_handling,
-                nonblocking, header, op.lower(), datatype.lower(),
+                nonblocking, header, op.lower(), datatype.lower(), count,
             )
+            for count in counts
             for name in test
             for sizes in map(_sizes, size or ["8"])
         ]  # fmt: skip
-    output = _Output(as_csv, as_json, final, thousands, cycles=server is None and set(kinds) == {"rtl"})
+    cycles = server is None and set(kinds) == {"rtl"}
+    output = _Output(as_csv, as_json, final, thousands, cycles=cycles, peers=counts != [1])
     with readable_errors(), contextlib.ExitStack() as exits:
         met = None if server is None else exits.enter_context(Rendezvous.connect(server, port))
         bar = exits.enter_context(progress_bar(Console(stderr=True)))
         task = bar.add_task("", total=None)
 
         def begin(plan: PerfPlan, devices: tuple[str, ...]) -> None:
-            bar.reset(task, total=plan.iterations, description=f"{plan.test} {plan.size}")
+            bar.reset(task, total=plan.iterations, description=_task(plan))
             output.begin(plan, devices)
 
         results = run_plans(
@@ -174,12 +200,14 @@ def _compare(facts: list[dict[str, Any]], old: list[dict[str, Any]], console: Co
 class _Output:
     """What is printed on the way: the table or comma-separated values as they come, JSON at the end."""
 
-    def __init__(self, as_csv: bool, as_json: bool, final: bool, thousands: bool, *, cycles: bool) -> None:
+    def __init__(
+        self, as_csv: bool, as_json: bool, final: bool, thousands: bool, *, cycles: bool, peers: bool
+    ) -> None:
         self._as_csv = as_csv
         self._as_json = as_json
         self._final = final
         self._thousands = thousands
-        self._cycles = cycles
+        self._cycles, self._peers = cycles, peers
         self._plan: PerfPlan | None = None
         self._devices: tuple[str, ...] = ()
         self.told: list[dict[str, Any]] = []
@@ -192,7 +220,7 @@ class _Output:
         """A plan begins."""
         self._plan, self._devices = plan, devices
         if self._as_csv and not self._headed:
-            self._print(report.csv_header(plan.percentile, cycles=self._cycles))
+            self._print(report.csv_header(plan.percentile, cycles=self._cycles, peers=self._peers))
             self._headed = True
         elif not self._as_csv and not self._as_json:
             self._print(report.header(plan, devices, cycles=self._cycles, final_only=self._final))
@@ -221,7 +249,7 @@ class _Output:
 
     def _row(self, result: PerfResult, *, final: bool) -> None:
         if self._as_csv:
-            self._print(report.csv_row(result))
+            self._print(report.csv_row(result, peers=self._peers))
         elif not self._as_json:
             self._print(report.row(result, final=final, final_only=self._final, thousands=self._thousands))
 
@@ -236,6 +264,10 @@ _FOREVER = 10.0**8
 
 def _announce(host: str, port: int) -> None:
     typer.echo(f"Waiting for connection at {host}:{port}", err=True)
+
+
+def _task(plan: PerfPlan) -> str:
+    return f"{plan.test} {plan.size}{f', {plan.peers} peers' if plan.peers > 1 else ''}"
 
 
 def _tell(plan: PerfPlan, devices: tuple[str, ...]) -> None:

@@ -50,8 +50,8 @@ _FATES = ("lost", "duplicated", "reordered", "corrupted", "delayed", "undelivera
 
 def soak(
     device: DeviceOption = ["model"],  # noqa: B006  typer's way to write a default; it is never changed
-    ranks: Annotated[int | None, typer.Option(min=1, max=16, help="Ranks, each with a NIC. [default: 2]")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="How long. [default: 10, or --operations]")] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, max=16, help="Ranks, each with a NIC; 2 if absent.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="How long; 10, or --operations, if absent.")] = None,
     operations: Annotated[int | None, typer.Option(min=1, help="Operations of every rank.")] = None,
     window: Annotated[int, typer.Option(min=1, max=MOST_WINDOW, help="Operations a rank keeps under way.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of the operations and of what happens to frames.")] = 0,

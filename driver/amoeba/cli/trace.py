@@ -19,7 +19,7 @@ from amoeba.apps.tracing.durations import durations
 from amoeba.apps.tracing.html import write_page
 from amoeba.apps.tracing.scripts import run_script
 from amoeba.apps.tracing.waveforms import waveforms
-from amoeba.cli.common import DeviceOption, device_kinds, readable_errors
+from amoeba.cli.common import DeviceOption, check_writable, device_kinds, readable_errors
 from amoeba.devices.devices import has_waveforms
 from amoeba.fabric.cluster import open_cluster
 
@@ -48,8 +48,11 @@ def trace(
 ) -> None:
     """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes.
 
-    With a PROGRAM: run it, and print how long its operations took from stage to stage. It says itself which NICs it
-    opens: amoeba trace --html gups.html gups --device rtl. Options of trace stand before it.
+    With a PROGRAM: run it, and print how long its operations took from stage to stage.
+
+    It says itself which NICs it opens: amoeba trace --html gups.html gups --device rtl.
+
+    Options of trace stand before it.
     """
     if vcd is not None and fst is not None:
         raise typer.BadParameter("one simulation writes one format: --vcd or --fst", param_hint="--fst")
@@ -65,6 +68,7 @@ def trace(
             raise typer.BadParameter("only an RTL NIC has waveforms: add --device rtl", param_hint=option)
     console = Console()
     with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
+        check_writable(html, pcapng)
         with open_cluster(kinds) as fabric:
             traced = trace_fetch_atomic(fabric)
             names = [nic.device.name for nic in fabric.nics]
@@ -88,9 +92,7 @@ def _trace_program(
     console, recorder = Console(), Recorder(limit=events)
     run = _runner(context, program)
     with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst") as written:
-        for path in (html, pcapng):
-            if path is not None:  # before the program has run for minutes
-                path.touch()
+        check_writable(html, pcapng)
         with recorder:
             status = _status_of(run)
         if recorder.foreign:  # a child of the program has come to its end here
@@ -175,7 +177,8 @@ def _saying(console: Console, what: str) -> Iterator[None]:
 def _durations(recording: Recording) -> Table:
     """Cycles from stage to stage: what takes far more than its least had to wait."""
     operations = operations_of(recording)
-    table = Table(title=f"{len(operations):,} operations: cycles from one stage to the next", box=SIMPLE)
+    title = f"{len(operations):,} operations: cycles from one stage to the next"
+    table = Table(title=title, box=SIMPLE, show_edge=False)
     table.add_column("stage", no_wrap=True)
     for title in ("times", "least", "median", "95 %", "most"):
         table.add_column(title, justify="right")
@@ -185,7 +188,7 @@ def _durations(recording: Recording) -> Table:
 
 
 def _stages(traced: Traced) -> Table:
-    table = Table(title="stages; cycles count from the doorbell", box=SIMPLE)
+    table = Table(title="stages; cycles count from the doorbell", box=SIMPLE, padding=0, show_edge=False)
     for title in ("cycle", "+"):
         table.add_column(title, justify="right")
     for title in ("NIC", "component", "stage", ""):
@@ -209,7 +212,8 @@ def _frames(traced: Traced) -> list[Table]:
     tables = []
     for sender, frame in traced.frames:
         cycle = frame.cycle - traced.doorbell
-        table = Table(title=f"frame of {len(frame.data)} bytes, has left NIC {sender} by cycle {cycle}", box=SIMPLE)
+        title = f"frame of {len(frame.data)} bytes, has left NIC {sender} by cycle {cycle}"
+        table = Table(title=title, box=SIMPLE, show_edge=False)
         table.add_column("layer")
         table.add_column(summary(frame.data), overflow="fold")
         for layer in layers(frame.data):

@@ -148,6 +148,7 @@ _PERF_OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "warmup": int,
     "outstanding": int,
     "header": int,
+    "peers": int,
     "op": str,
     "datatype": str,
 }
@@ -158,7 +159,7 @@ def read_workload(text: str) -> Workload:
 
     A name is ``gups``, a test of ``amoeba perf`` (of any API), or a Python file. Options are those of
     :class:`GupsWorkload`; ``size`` (several pieces as 8+16), ``iterations``, ``warmup``, ``outstanding``, ``header``,
-    ``op`` and ``datatype`` of a test; and ``ranks`` of a file.
+    ``peers``, ``op`` and ``datatype`` of a test; and ``ranks`` of a file.
 
     Raises FI_EINVAL for anything else, and OSError for a file that cannot be read.
     """

@@ -19,7 +19,7 @@ QUANTITIES = {
     "cycles": ("cycles", "cycles of an operation"),
 }
 """What can be plotted: the result's name for it, and its unit."""
-_SAME = ("api", "test", "op", "datatype", "outstanding", "sizes", "layouts")
+_SAME = ("api", "test", "op", "datatype", "outstanding", "sizes", "layouts", "peers")
 """Of a plan: with these alike, results are of the same thing."""
 
 Facts = Mapping[str, Any]
@@ -57,32 +57,55 @@ def comparison(facts: Sequence[Facts], old: Sequence[Facts]) -> list[tuple[str, 
 
 
 def name_of(facts: Facts) -> str:
-    """The test, what it does, and its size."""
+    """The test, what it does, its size, and the number of its peers if there are several."""
     plan = facts["plan"]
+    return f"{_kind_of(plan)}, {sum(plan['sizes'])} bytes{_with_peers(plan)}"
+
+
+def _kind_of(plan: Facts) -> str:
+    """The test, and what it does."""
     op = f" {plan['op']}" if plan.get("op") else ""
     datatype = f" {plan['datatype']}" if plan["test"] == "rdm_atomic" else ""
-    return f"{plan['test']}{op}{datatype}, {sum(plan['sizes'])} bytes"
+    return f"{plan['test']}{op}{datatype}"
+
+
+def _with_peers(plan: Facts) -> str:
+    peers = _peers_of(plan)
+    return f", {peers} peers" if peers > 1 else ""
+
+
+def _peers_of(plan: Facts) -> int:
+    """1 in a file of before there could be more."""
+    return int(plan.get("peers", 1))
 
 
 def _identity(facts: Facts) -> str:
     plan = facts["plan"]
-    return json.dumps([plan.get(name) for name in _SAME] + [facts.get("devices")], default=str)
+    same = {**{name: plan.get(name) for name in _SAME}, "peers": _peers_of(plan), "devices": facts.get("devices")}
+    return json.dumps(same, default=str)
 
 
 def plot_of(facts: Sequence[Facts], quantity: str) -> str:
-    """Lines of one quantity over the message size, one for each test, as SVG. Raises FI_EINVAL if there are none."""
+    """Lines of one quantity over the message size, one for each test and number of peers, as SVG; over the number of
+    peers if that differs and the size does not. Raises FI_EINVAL if there are none."""
     name, unit = QUANTITIES[quantity]
+    plans = [each["plan"] for each in facts]
+    over_peers = len({sum(plan["sizes"]) for plan in plans}) == 1 < len(set(map(_peers_of, plans)))
     lines: dict[str, list[Point]] = {}
     for each in facts:
-        size, value = sum(each["plan"]["sizes"]), each.get(name)
-        if size and value:
-            lines.setdefault(name_of(each).rpartition(",")[0], []).append((size, value))
+        plan, value = each["plan"], each.get(name)
+        at = _peers_of(plan) if over_peers else sum(plan["sizes"])
+        if at and value:
+            line = _kind_of(plan) if over_peers else _kind_of(plan) + _with_peers(plan)
+            lines.setdefault(line, []).append((at, value))
     if not lines:
         raise fabric_error(Errno.FI_EINVAL, f"there is no {quantity} to plot: cycles are of RTL, in one process")
     devices = " and ".join(dict.fromkeys(device for each in facts for device in each.get("devices", ())))
-    return line_plot(
-        f"{quantity.capitalize()} on {devices}", lines, x_label="bytes of a message", y_label=unit, x_in_bytes=True
-    )
+    title = f"{quantity.capitalize()} on {devices}"
+    if over_peers:
+        size = sum(plans[0]["sizes"])
+        return line_plot(title, lines, x_label=f"peers, with messages of {size} bytes", y_label=unit, x_binary=True)
+    return line_plot(title, lines, x_label="bytes of a message", y_label=unit, x_binary=True)
 
 
 def page_of(facts: Sequence[Facts]) -> str:

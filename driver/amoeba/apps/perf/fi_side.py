@@ -1,6 +1,7 @@
-"""One side of a test of libfabric: an endpoint with its queue, the other side's address, and memory."""
+"""One side of a test of libfabric: an endpoint with its queue, its peers' addresses, and memory."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from amoeba.core.errors import ErrorAvailableError, TryAgainError, fabric_error
 from amoeba.fabric.constants import BindFlags, CqFormat, MrAccess
 from amoeba.fabric.fabric import Fabric
 
-__all__ = ["FiMessages", "FiSide"]
+__all__ = ["FiMessages", "FiSide", "Peer"]
 
 _MOST_ENTRIES = 64
 _LEAST_RING = 256
@@ -22,15 +23,25 @@ _RIGHTS = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
 _BOTH = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
 
 
-class FiSide:
-    """One side; :meth:`connect` gives it the other. Closing it closes everything that it has opened."""
+@dataclass(frozen=True)
+class Peer:
+    """Somebody on the other side."""
 
-    def __init__(self, fabric: Fabric, nic: int, plan: PerfPlan) -> None:
-        self.plan = plan
+    fi_addr: int
+    address: int
+    """Of the memory that may be used."""
+    key: int
+
+
+class FiSide:
+    """One side; :meth:`connect` gives it a peer. Closing it closes everything that it has opened."""
+
+    def __init__(self, fabric: Fabric, nic: int, plan: PerfPlan, index: int = 0) -> None:
+        self.plan, self.index = plan, index
         self.findings = Findings()
         self.places = plan.window
         """Messages that lie in memory side by side."""
-        self.payloads = Payloads(plan.size, self.places)
+        self.payloads = Payloads(plan.size, self.places * plan.peers)
         self.domain = fabric.domain(nic)
         self.cq = self.domain.cq_open(CqFormat.FI_CQ_FORMAT_DATA)
         self._av = self.domain.av_open()
@@ -41,8 +52,7 @@ class FiSide:
         self.memory = allocate(max(plan.size * self.places, 16))
         np.frombuffer(self.memory, np.uint8)[:] = 0
         self._region = self.domain.mr_reg(self.memory, _RIGHTS) if self.one_sided else None
-        self.peer = self.remote = self.key = 0
-        self._turns = 0
+        self.peers: list[Peer] = []
 
     @property
     def one_sided(self) -> bool:
@@ -58,8 +68,8 @@ class FiSide:
 
     def connect(self, told: dict[str, Any]) -> None:
         """Get to know the side that has told this."""
-        self.peer = self._av.insert(bytes.fromhex(told["name"]))
-        self.remote, self.key = told.get("address", 0), told.get("key", 0)
+        fi_addr = self._av.insert(bytes.fromhex(told["name"]))
+        self.peers.append(Peer(fi_addr, told.get("address", 0), told.get("key", 0)))
 
     def progress(self) -> int:
         """Take completions: the context of each is what to call."""
@@ -97,15 +107,15 @@ class FiMessages:
         self._sending = self._posted = self._here = 0
         self._buffers = [bytearray(side.plan.size) for _ in range(self._window)]
 
-    def send(self, number: int) -> Steps:
+    def send(self, number: int, peer: int) -> Steps:
         while self._sending >= self._window:
             yield
         self._sending += 1
-        side, content = self._side, self.content(number)
+        side, content, to = self._side, self.content(number), self._side.peers[peer].fi_addr
         if self._tagged:
-            yield from side.posted(side.ep.tsend, content, side.peer, _TAG, context=self._sent)
+            yield from side.posted(side.ep.tsend, content, to, _TAG, context=self._sent)
         else:
-            yield from side.posted(side.ep.send, content, side.peer, context=self._sent)
+            yield from side.posted(side.ep.send, content, to, context=self._sent)
 
     def content(self, number: int) -> bytes:
         """What the message of this number holds."""
@@ -114,7 +124,7 @@ class FiMessages:
     def _sent(self, entry: Any) -> None:
         self._sending -= 1
 
-    def receive_next(self, number: int) -> Steps:
+    def receive_next(self, number: int, peer: int) -> Steps:
         while self._posted - self._here >= self._window:
             yield
         buffer, side = self._buffers[self._posted % self._window], self._side
@@ -136,8 +146,8 @@ class FiMessages:
         while self._here < self._posted:
             yield
 
-    def receive(self, number: int) -> Steps:
-        yield from self.receive_next(number)
+    def receive(self, number: int, peer: int) -> Steps:
+        yield from self.receive_next(number, peer)
         yield from self.received()
 
     def finish(self) -> Steps:

@@ -20,8 +20,8 @@ __all__ = ["FiBench"]
 class _Server(FiSide):
     """The side that answers. ``role``: what it does, None of nothing but making progress."""
 
-    def __init__(self, fabric: Fabric, nic: int, plan: PerfPlan) -> None:
-        super().__init__(fabric, nic, plan)
+    def __init__(self, fabric: Fabric, nic: int, plan: PerfPlan, index: int) -> None:
+        super().__init__(fabric, nic, plan, index)
         self._operations = operations_of(self) if self.one_sided and not plan.ping_pong else None
         if self._operations is not None:
             self._operations.prepare_target()
@@ -69,8 +69,8 @@ class FiBench:
     def client(self, plan: PerfPlan) -> _Client:
         return _Client(self._fabric, 0, plan)
 
-    def server(self, plan: PerfPlan) -> _Server:
-        return _Server(self._fabric, len(self.nics) - 1, plan)
+    def server(self, plan: PerfPlan, index: int) -> _Server:
+        return _Server(self._fabric, len(self.nics) - plan.peers + index, plan, index)
 
     def close(self) -> None:
         self._fabric.close()
@@ -81,6 +81,6 @@ class FiBench:
 def _role(side: FiSide, meter: Meter | None) -> Steps | None:
     plan = side.plan
     if side.one_sided:
-        return both_ways(WritePingPong(side), plan, meter) if plan.ping_pong else None
+        return both_ways(WritePingPong(side), plan, meter, side.index) if plan.ping_pong else None
     channel = FiMessages(side)
-    return both_ways(channel, plan, meter) if plan.ping_pong else one_way(channel, plan, meter)
+    return (both_ways if plan.ping_pong else one_way)(channel, plan, meter, side.index)

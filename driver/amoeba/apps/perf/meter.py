@@ -48,6 +48,7 @@ class PerfResult:
     errors: tuple[str, ...] = ()
     """What was found wrong, the first few."""
     interrupted: bool = False
+    peers: int = 1
 
 
 class Meter:
@@ -135,6 +136,7 @@ class Meter:
             rate_overall=count * factor / elapsed,
             cycles=cycles,
             modelled=modelled,
+            peers=plan.peers,
         )
 
 

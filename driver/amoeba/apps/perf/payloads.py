@@ -7,7 +7,8 @@ import numpy as np
 __all__ = ["Findings", "Payloads"]
 
 _FEW = 8
-_PERIODS = (7, 11, 13)
+_PERIODS = (7, 11, 13, 17, 19)
+"""Together more than any number of places, so that one of them divides it not."""
 
 
 class Payloads:
@@ -19,7 +20,7 @@ class Payloads:
 
     def __init__(self, size: int, places: int) -> None:
         self.size = size
-        self.period = next((period for period in _PERIODS if places % period), _PERIODS[0])
+        self.period = next(period for period in _PERIODS if places % period)
         self.contents = [_content(size, index) for index in range(self.period)]
 
     def of(self, number: int) -> bytes:

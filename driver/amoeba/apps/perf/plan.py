@@ -10,12 +10,14 @@ from amoeba.apps.perf.catalog import APIS, PerfTest, TestKind, tests_of
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 
-__all__ = ["DATATYPES", "LAYOUTS", "MOST_WINDOW", "PerfPlan"]
+__all__ = ["DATATYPES", "LAYOUTS", "MOST_PEERS", "MOST_WINDOW", "PerfPlan"]
 
 LAYOUTS = ("contig", "iov")
 RECEIVE_MODES = ("recv", "recv_data")
 THREAD_MODES = ("single", "serialized", "multi")
 MOST_WINDOW = 4096
+MOST_PEERS = 31
+"""With the client 32 NICs, as many as other workloads have."""
 _MOST_SIZE = 1 << 28
 _MOST_HEADER = 1 << 12
 _MOST_ITERATIONS = 1 << 32
@@ -58,6 +60,8 @@ class PerfPlan:
     """Of the test's operations; empty: its first."""
     datatype: str = "uint64"
     """Of libfabric's atomics."""
+    peers: int = 1
+    """NICs that the client works with, one operation with each in turn; more than one only in one process."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -75,6 +79,9 @@ class PerfPlan:
         _expect(1 <= self.iterations <= _MOST_ITERATIONS, "iterations", "1 or more", self.iterations)
         _expect(0 <= self.warmup <= _MOST_ITERATIONS, "warm-up iterations", "0 or more", self.warmup)
         _expect(1 <= self.window <= MOST_WINDOW, "outstanding operations", f"1 to {MOST_WINDOW}", self.window)
+        _expect(1 <= self.peers <= MOST_PEERS, "peers", f"1 to {MOST_PEERS}", self.peers)
+        enough = "at least as many as there are peers"  # else the last ones have answered before the first ones begin
+        _expect(self.iterations >= self.peers, "iterations", f"{enough}, {self.peers}", self.iterations)
         _expect(0 <= self.percentile <= 100, "percentile rank", "0 to 100", self.percentile)
         _expect(all(layout in LAYOUTS for layout in self.layouts), "layout", " or ".join(LAYOUTS), self.layouts)
         _expect(self.receive_mode in RECEIVE_MODES, "receive mode", " or ".join(RECEIVE_MODES), self.receive_mode)
@@ -118,6 +125,11 @@ class PerfPlan:
     def window(self) -> int:
         return self.entry.window if self.outstanding is None else self.outstanding
 
+    @property
+    def total(self) -> int:
+        """Iterations in all, numbered from 0: that of number n is with peer n % peers."""
+        return self.warmup + self.iterations
+
     def told(self) -> dict[str, Any]:
         """For :meth:`from_told` of another process."""
         return dataclasses.asdict(self)
@@ -141,7 +153,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "thread_mode": (str,),
     "outstanding": (int, type(None)),
     "percentile": (int, float),
-    **dict.fromkeys(("iterations", "warmup", "header"), (int,)),
+    **dict.fromkeys(("iterations", "warmup", "header", "peers"), (int,)),
     **dict.fromkeys(("verify", "wildcard", "unexpected", "error_handling", "nonblocking"), (bool,)),
 }
 

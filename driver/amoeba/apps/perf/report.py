@@ -1,6 +1,7 @@
 """Results as ``ucx_perftest`` prints them: a table, comma-separated values; and JSON. Cycles are two columns more."""
 
 import dataclasses
+from collections import Counter
 from typing import Any
 
 from amoeba.apps.perf.meter import PerfResult
@@ -27,7 +28,8 @@ def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only
         ("Recv memory", "host"),
         ("Message size", str(plan.size)),
         *([("AM header size", str(plan.header))] if plan.command == "am" else []),
-        ("Devices", ", ".join(devices)),
+        *([("Peers", str(plan.peers))] if plan.peers > 1 else []),
+        ("Devices", _counted(devices)),
     ]
     box = [f"| {name + ':':14}{value}".ljust(_BOX + 1) + "|" for name, value in told]
     line = _LINE + (_CYCLES_LINE if cycles else "")
@@ -41,6 +43,10 @@ def header(plan: PerfPlan, devices: tuple[str, ...], *, cycles: bool, final_only
         above += "   NIC    | modelled (usec) |"
         below += "  cycles  |     overall     |"
     return "\n".join(["+" + "-" * _BOX + "+", *box, line, above, line, below, line])
+
+
+def _counted(devices: tuple[str, ...]) -> str:
+    return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in Counter(devices).items())
 
 
 def _operation(plan: PerfPlan) -> str:
@@ -61,16 +67,21 @@ def row(result: PerfResult, *, final: bool, final_only: bool, thousands: bool) -
     return cells
 
 
-def csv_header(rank: float, *, cycles: bool) -> str:
-    """The line above comma-separated rows; ``ucx_perftest`` has test and size in front where it runs several."""
-    names = f"test,size,iterations,{rank:.1f}_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr"
+def csv_header(rank: float, *, cycles: bool, peers: bool = False) -> str:
+    """The line above comma-separated rows; ``ucx_perftest`` has test and size in front where it runs several.
+
+    ``peers``: there is a column of them.
+    """
+    names = f"test,size,{'peers,' if peers else ''}iterations,"
+    names += f"{rank:.1f}_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr"
     return names + (",cycles,modelled_lat" if cycles else "")
 
 
-def csv_row(result: PerfResult) -> str:
+def csv_row(result: PerfResult, *, peers: bool = False) -> str:
     """A row of comma-separated values."""
     cells = (
-        f"{result.test},{result.size},{result.iterations},{result.percentile:.3f},{result.average:.3f},"
+        f"{result.test},{result.size},{f'{result.peers},' if peers else ''}{result.iterations},"
+        f"{result.percentile:.3f},{result.average:.3f},"
         f"{result.overall:.3f},{result.bandwidth_average:.2f},{result.bandwidth_overall:.2f},"
         f"{result.rate_average:.0f},{result.rate_overall:.0f}"
     )

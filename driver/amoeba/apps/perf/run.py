@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -46,7 +47,8 @@ def run_plans(
     Parameters
     ----------
     kinds : sequence of str
-        What kinds of NIC: two, the client's first; with a rendezvous this process' own alone.
+        What kinds of NIC: two, the client's first, the other of each of its peers; with a rendezvous this process'
+        own alone.
     rendezvous : Rendezvous, optional
         The process that answers, in :func:`answer_plans`; without one this process has both sides.
     begin : callable, optional
@@ -61,33 +63,50 @@ def run_plans(
         Whether results have cycles on models, too, where they are an estimate.
 
     KeyboardInterrupt ends the run that it comes into: its result is the last one, and says so. Raises the error of
-    any operation that fails, FI_ETIMEDOUT when nothing happens for a minute, FI_ECONNABORTED when the other process
-    is gone.
+    any operation that fails, FI_EINVAL for a plan of several peers with a rendezvous, FI_ETIMEDOUT when nothing
+    happens for a minute, FI_ECONNABORTED when the other process is gone.
     """
+    for plan in plans:
+        _check_peers(plan, rendezvous)
     accurate = rendezvous is None and (cycles_of_models or all(kind == _CYCLE_ACCURATE for kind in kinds))
-    with _opened(plans[0].api, kinds, rendezvous, options or {}) as bench:
-        names = tuple(nic.device.name for nic in bench.nics)
-        for plan in plans:
-            if begin is not None:
-                begin(plan, names)
-            meter = Meter(
-                plan,
-                _clock(bench.nics[0]) if accurate else None,
-                None if report is None else lambda result, plan=plan: report(plan, result),  # type: ignore[misc]
-                None if progress is None else lambda done, plan=plan: progress(plan, done),  # type: ignore[misc]
-            )
-            try:
-                if rendezvous is None:
-                    errors = _run_both(bench, plan, meter)
-                else:
-                    errors = _run_client(bench, plan, meter, rendezvous)
-            except KeyboardInterrupt:
-                meter.stop()
-                yield dataclasses.replace(meter.result(), interrupted=True)
-                return
-            yield dataclasses.replace(meter.result(), verified=plan.verify and not errors, errors=tuple(errors))
-        if rendezvous is not None:
-            rendezvous.exchange(None)
+
+    def measured(bench: Bench, plan: PerfPlan) -> PerfResult:
+        meter = Meter(
+            plan,
+            _clock(bench.nics[0]) if accurate else None,
+            None if report is None else lambda result: report(plan, result),
+            None if progress is None else lambda done: progress(plan, done),
+        )
+        try:
+            if rendezvous is None:
+                errors = _run_both(bench, plan, meter)
+            else:
+                errors = _run_client(bench, plan, meter, rendezvous)
+        except KeyboardInterrupt:
+            meter.stop()
+            return dataclasses.replace(meter.result(), interrupted=True)
+        return dataclasses.replace(meter.result(), verified=plan.verify and not errors, errors=tuple(errors))
+
+    for peers, alike in itertools.groupby(plans, lambda plan: plan.peers):
+        with _opened(plans[0].api, [*kinds, *kinds[1:] * (peers - 1)], rendezvous, options or {}) as bench:
+            names = tuple(nic.device.name for nic in bench.nics)
+            for plan in alike:
+                if begin is not None:
+                    begin(plan, names)
+                result = measured(bench, plan)
+                yield result
+                if result.interrupted:
+                    return
+            if rendezvous is not None:
+                rendezvous.exchange(None)
+
+
+def _check_peers(plan: PerfPlan, rendezvous: Rendezvous | None) -> None:
+    """Raise FI_EINVAL for several peers in several processes."""
+    if rendezvous is not None and plan.peers > 1:
+        raise fabric_error(
+            Errno.FI_EINVAL, f"peers: expected 1 where the other side is another process, got {plan.peers}"
+        )
 
 
 def answer_plans(
@@ -102,6 +121,7 @@ def answer_plans(
         benches: dict[str, Bench] = {}
         while (told := rendezvous.exchange(None)[1]) is not None:
             plan = PerfPlan.from_told(told)
+            _check_peers(plan, rendezvous)
             if plan.api not in benches:
                 benches[plan.api] = exits.enter_context(_opened(plan.api, [kind], rendezvous, {}))
             bench = benches[plan.api]
@@ -127,19 +147,25 @@ def _clock(nic: Nic) -> Clock:
 
 
 def _run_both(bench: Bench, plan: PerfPlan, meter: Meter) -> list[str]:
-    """Both sides in turns; what was found wrong."""
+    """All sides in turns; what was found wrong."""
     with contextlib.ExitStack() as exits:
         client = exits.enter_context(contextlib.closing(bench.client(plan)))
-        server = exits.enter_context(contextlib.closing(bench.server(plan)))
-        told = client.greeting(), server.greeting()
-        client.connect(told[1])
-        server.connect(told[0])
-        roles = [client.role(meter)]
-        if (answering := server.role()) is not None:
-            roles.append(answering)
-        _run([client, server], roles)
-        server.verify()
-        return client.findings.first + server.findings.first
+        servers = [exits.enter_context(contextlib.closing(bench.server(plan, index))) for index in range(plan.peers)]
+        greeting = client.greeting()
+        for server in servers:
+            client.connect(server.greeting())
+            server.connect(greeting)
+        answering = [server.role() for server in servers]
+        _run([client, *servers], [client.role(meter), *(role for role in answering if role is not None)])
+        found = client.findings.first.copy()
+        for index, server in enumerate(servers):
+            server.verify()
+            found += [f"{_at(index, plan)}{error}" for error in server.findings.first]
+        return found
+
+
+def _at(index: int, plan: PerfPlan) -> str:
+    return f"at peer {index}: " if plan.peers > 1 else ""
 
 
 def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvous) -> list[str]:
@@ -157,7 +183,7 @@ def _run_client(bench: Bench, plan: PerfPlan, meter: Meter, rendezvous: Rendezvo
 
 def _run_server(bench: Bench, plan: PerfPlan, rendezvous: Rendezvous) -> None:
     """The server's side."""
-    with contextlib.closing(bench.server(plan)) as server:
+    with contextlib.closing(bench.server(plan, 0)) as server:
         server.connect(rendezvous.exchange(server.greeting())[1])
         role = server.role()
         rendezvous.exchange("ready")

@@ -24,7 +24,7 @@ class Side(Protocol):
         """What the other side has to know; JSON can carry it."""
 
     def connect(self, told: dict[str, Any]) -> None:
-        """Get ready for the side that has told this."""
+        """Get ready for a side that has told this: of a client's peers one after the other, in their order."""
 
     def progress(self) -> int:
         """Make progress; more than 0 if there was any."""
@@ -65,8 +65,8 @@ class Bench(Protocol):
     def client(self, plan: PerfPlan) -> Client:
         """The client's side, on the first NIC."""
 
-    def server(self, plan: PerfPlan) -> Server:
-        """The server's side, on the last NIC."""
+    def server(self, plan: PerfPlan, index: int) -> Server:
+        """The side of the server of this index, on one of the last NICs, which are the plan's peers."""
 
     def close(self) -> None:
         """Nothing is measured any more."""

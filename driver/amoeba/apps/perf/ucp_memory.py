@@ -6,7 +6,7 @@ from typing import Any
 import amoeba.ucp as ucp
 from amoeba.apps.perf.meter import Meter
 from amoeba.apps.perf.sides import Steps
-from amoeba.apps.perf.ucp_side import RING, UcpSide
+from amoeba.apps.perf.ucp_side import RING, Peer, UcpSide
 
 __all__ = ["OPERATIONS", "Operations", "PutPingPong"]
 
@@ -21,16 +21,16 @@ class PutPingPong:
         self._under_way = 0
         self._memory = memoryview(side.memory)[: side.plan.size]
 
-    def send(self, number: int) -> Steps:
+    def send(self, number: int, peer: int) -> Steps:
         while self._under_way:
             yield
         buffer, count, _ = self._contents[number % len(self._contents)]
-        side = self._side
+        to = self._side.peers[peer]
         self._under_way += 1
-        if ucp.ucp_put_nbx(side.ep, buffer, count, side.remote, side.rkey, self._param) is None:
+        if ucp.ucp_put_nbx(to.ep, buffer, count, to.address, to.rkey, self._param) is None:
             self._under_way -= 1
 
-    def receive(self, number: int) -> Steps:
+    def receive(self, number: int, peer: int) -> Steps:
         """The last byte is looked at, and with verification everything: what is not all there is waited for."""
         memory, content, last = self._memory, self._side.payloads.of(number), self._side.plan.size - 1
         while memory[last] != content[last] or (self._side.plan.verify and bytes(memory) != content):
@@ -45,19 +45,31 @@ class PutPingPong:
 
 
 class Operations:
-    """Operations of the client, of which a window is under way; the server does nothing."""
+    """Operations of the client, of which a window is under way; servers do nothing.
+
+    ``place``: one of the window's. A server has places of its own in its memory, which its operations use in turn.
+    """
 
     def __init__(self, side: UcpSide) -> None:
         self.side = side
         self.plan = side.plan
         self.verify = side.plan.verify
-        self.total = side.plan.warmup + side.plan.iterations
+        self.own = range(side.index, side.plan.total, side.plan.peers)
+        """Numbers of the operations on a server's memory."""
         self.limit = side.plan.window
         self.free = deque(range(self.limit))
         """Places of operations whose requests are not over."""
 
     def prepare_target(self) -> None:
-        """Fill the server's memory."""
+        """Fill a server's memory."""
+
+    def peer(self, number: int) -> Peer:
+        """Whom the operation of this number is with."""
+        return self.side.peers[number % len(self.side.peers)]
+
+    def local(self, number: int) -> int:
+        """How many operations are with the same peer before that of this number."""
+        return number // self.plan.peers
 
     def post(self, number: int) -> None:
         """Post the operation of this number."""
@@ -67,22 +79,21 @@ class Operations:
         """Note what is wrong at the client, at the end."""
 
     def verify_target(self) -> None:
-        """Note what is wrong in the server's memory, at the end."""
+        """Note what is wrong in a server's memory, at the end."""
 
     def run(self, meter: Meter) -> Steps:
         """All operations of the client."""
-        number, lane, limit = 0, self.side.ep.memory, self.limit
-        for count, meant in ((self.plan.warmup, False), (self.plan.iterations, True)):
+        lanes, limit, plan = [peer.ep.memory for peer in self.side.peers], self.limit, self.plan
+        for numbers, meant in ((range(plan.warmup), False), (range(plan.warmup, plan.total), True)):
             if meant:
                 meter.start()
-            for _ in range(count):
-                while lane.posted - lane.done >= limit or not self.free:
+            for number in numbers:
+                while sum(lane.posted - lane.done for lane in lanes) >= limit or not self.free:
                     yield
                 self.post(number)
-                number += 1
                 if meant:
                     meter.update()
-            while len(self.free) < self.plan.window:
+            while len(self.free) < plan.window:
                 yield
             yield from self.side.flushed()
             if meant:
@@ -99,10 +110,10 @@ class _Put(Operations):
         self._param = _param(side, self._contents[0][2], cb=self._over)
 
     def post(self, number: int) -> None:
-        side = self.side
+        peer = self.peer(number)
         buffer, count, _ = self._contents[number % len(self._contents)]
-        address = side.remote + number % self.limit * self.plan.size
-        if ucp.ucp_put_nbx(side.ep, buffer, count, address, side.rkey, self._param) is not None:
+        address = peer.address + self.local(number) % self.limit * self.plan.size
+        if ucp.ucp_put_nbx(peer.ep, buffer, count, address, peer.rkey, self._param) is not None:
             self.free.popleft()
 
     def _over(self, request: Any, status: Any, user_data: Any) -> None:
@@ -111,8 +122,8 @@ class _Put(Operations):
 
     def verify_target(self) -> None:
         size = self.plan.size
-        for number in range(max(self.total - self.limit, 0), self.total):
-            place = number % self.limit * size
+        for number in self.own[-self.limit :]:
+            place = self.local(number) % self.limit * size
             found = bytes(memoryview(self.side.memory)[place : place + size])
             self.side.findings.expect(found, self.side.payloads.of(number), f"put {number}")
 
@@ -130,28 +141,31 @@ class _Get(Operations):
     def prepare_target(self) -> None:
         size, memory = self.plan.size, memoryview(self.side.memory)
         for place in range(self.side.places):
-            memory[place * size : (place + 1) * size] = self.side.payloads.of(place)
+            content = self.side.payloads.of(place * self.plan.peers + self.side.index)
+            memory[place * size : (place + 1) * size] = content
 
     def post(self, number: int) -> None:
-        side, place = self.side, self.free.popleft()
-        source = number % side.places
-        self._numbers[place] = source
+        peer, place = self.peer(number), self.free.popleft()
+        self._numbers[place] = number % (self.side.places * self.plan.peers)
         buffer, count, _ = self._pieces[place]
-        address = side.remote + source * self.plan.size
-        ucp.ucp_get_nbx(side.ep, buffer, count, address, side.rkey, self._params[place])
+        address = peer.address + self.local(number) % self.side.places * self.plan.size
+        ucp.ucp_get_nbx(peer.ep, buffer, count, address, peer.rkey, self._params[place])
 
     def _over(self, request: Any, status: Any, place: int) -> None:
         self.side.check(status, "a get")
         if self.verify:
-            source = self._numbers[place]
-            if self._buffers[place] != (content := self.side.payloads.of(source)):
-                self.side.findings.expect(self._buffers[place], content, f"get of place {source}")
+            number = self._numbers[place]
+            if self._buffers[place] != (content := self.side.payloads.of(number)):
+                self.side.findings.expect(self._buffers[place], content, f"get {number}")
             self._buffers[place][:1] = b"\0"
         self.free.append(place)
 
 
 class _Atomics(Operations):
-    """All of them change one number, as ``ucx_perftest`` has it: the word at the beginning of the server's memory."""
+    """All of them change one number, as ``ucx_perftest`` has it: the word at the beginning of the server's memory.
+
+    A server's word is its own: what its operations find and leave follows from their numbers among themselves.
+    """
 
     OP = ucp.UCP_ATOMIC_OP_ADD
 
@@ -168,7 +182,8 @@ class _Atomics(Operations):
         return (number & self.mask).to_bytes(self.plan.size, "little")
 
     def verify_target(self) -> None:
-        self.side.findings.expect(self.final(), self.total & self.mask, f"the sum after {self.total} additions")
+        count = len(self.own)
+        self.side.findings.expect(self.final(), count & self.mask, f"the sum after {count} additions")
 
 
 class _Add(_Atomics):
@@ -179,8 +194,8 @@ class _Add(_Atomics):
         self._one = self.operand(1)
 
     def post(self, number: int) -> None:
-        side = self.side
-        ucp.ucp_atomic_op_nbx(side.ep, self.OP, self._one, 1, side.remote, side.rkey, self._param)
+        peer = self.peer(number)
+        ucp.ucp_atomic_op_nbx(peer.ep, self.OP, self._one, 1, peer.address, peer.rkey, self._param)
 
 
 class _Fetching(_Atomics):
@@ -205,16 +220,19 @@ class _Fetching(_Atomics):
         self.found += reply
 
     def post(self, number: int) -> None:
-        side, place = self.side, self.free.popleft()
-        operand, other = self.operands(number)
+        peer, place = self.peer(number), self.free.popleft()
+        local = self.local(number)
+        operand, other = self.operands(local)
         if other is not None:
             self.replies[place][:] = other
-        self.numbers[place] = number
-        ucp.ucp_atomic_op_nbx(side.ep, self.OP, operand, 1, side.remote, side.rkey, self._params[place])
+        self.numbers[place] = local
+        ucp.ucp_atomic_op_nbx(peer.ep, self.OP, operand, 1, peer.address, peer.rkey, self._params[place])
 
     def verify_source(self) -> None:
-        expected = self.total * (self.total - 1) // 2
-        self.side.findings.expect(self.found, expected, f"the sum of what {self.total} operations found")
+        total, peers = self.plan.total, self.plan.peers
+        counts = [len(range(peer, total, peers)) for peer in range(peers)]
+        expected = sum(count * (count - 1) // 2 for count in counts)
+        self.side.findings.expect(self.found, expected, f"the sum of what {total} operations found")
 
     def _over(self, request: Any, status: Any, place: int) -> None:
         self.side.check(status, "an atomic")
@@ -232,7 +250,8 @@ class _Swap(_Fetching):
         return self.operand(number + 1), None
 
     def verify_target(self) -> None:
-        self.side.findings.expect(self.final(), self.total & self.mask, f"the last of {self.total} swaps")
+        count = len(self.own)
+        self.side.findings.expect(self.final(), count & self.mask, f"the last of {count} swaps")
 
 
 class _CompareAndSwap(_Fetching):

@@ -1,5 +1,6 @@
-"""One side of a test of UCP: a context with a worker, an endpoint to the other side, and memory that it may use."""
+"""One side of a test of UCP: a context with a worker, endpoints to its peers, and memory that they may use."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from amoeba.core.buffers import allocate
 from amoeba.ucp.adapter import Adapter
 from amoeba.ucp.status import ucs_error
 
-__all__ = ["RING", "UcpSide"]
+__all__ = ["RING", "Peer", "UcpSide"]
 
 RING = 512
 """Memory operations under way of those that are over for their caller at once, whatever the window is."""
@@ -34,16 +35,27 @@ _THREAD_MODES = {
 }
 
 
-class UcpSide:
-    """One side; :meth:`connect` gives it the other. Closing it closes everything that it has opened."""
+@dataclass(frozen=True)
+class Peer:
+    """Somebody on the other side."""
 
-    def __init__(self, adapter: Adapter, plan: PerfPlan) -> None:
-        self.plan = plan
+    ep: Any
+    rkey: Any
+    """Of the memory that may be used; None in tests that are not about memory."""
+    address: int
+    """Of that memory."""
+
+
+class UcpSide:
+    """One side; :meth:`connect` gives it a peer. Closing it closes everything that it has opened."""
+
+    def __init__(self, adapter: Adapter, plan: PerfPlan, index: int = 0) -> None:
+        self.plan, self.index = plan, index
         self.findings = Findings()
         self._closing = False
         self.places = RING if plan.command == "put" and plan.size <= _COPIED else plan.window
         """Messages that lie in memory side by side."""
-        self.payloads = Payloads(plan.size, self.places)
+        self.payloads = Payloads(plan.size, self.places * plan.peers)
         features = _FEATURES.get(plan.command) or _ATOMIC_FEATURES[plan.size]
         self.context = ucp.ucp_init(ucp.ucp_params_t(features=features), adapter=adapter)
         self.worker = ucp.ucp_worker_create(
@@ -52,10 +64,7 @@ class UcpSide:
         self.memory = allocate(max(plan.size * self.places, 8))
         np.frombuffer(self.memory, np.uint8)[:] = 0
         self._memh: Any = None
-        self.ep: Any = None
-        self.rkey: Any = None
-        self.remote = 0
-        """Address of the other side's memory."""
+        self.peers: list[Peer] = []
 
     @property
     def one_sided(self) -> bool:
@@ -76,21 +85,20 @@ class UcpSide:
         """Make the endpoint to the side that has told this."""
         mode = ucp.UCP_ERR_HANDLING_MODE_PEER if self.plan.error_handling else ucp.UCP_ERR_HANDLING_MODE_NONE
         params = ucp.ucp_ep_params_t(address=bytes.fromhex(told["worker"]), err_mode=mode)
-        self.ep = ucp.ucp_ep_create(self.worker, params)
-        if self.one_sided:
-            self.rkey = ucp.ucp_ep_rkey_unpack(self.ep, bytes.fromhex(told["rkey"]))
-            self.remote = told["address"]
+        ep = ucp.ucp_ep_create(self.worker, params)
+        rkey = ucp.ucp_ep_rkey_unpack(ep, bytes.fromhex(told["rkey"])) if self.one_sided else None
+        self.peers.append(Peer(ep, rkey, told.get("address", 0)))
 
     def progress(self) -> int:
         return int(ucp.ucp_worker_progress(self.worker))
 
     def flushed(self) -> Steps:
         """Wait until everything that was posted is over. Raises what has failed."""
-        request = ucp.ucp_ep_flush_nbx(self.ep, None)
-        while request is not None and not ucp.ucp_request_is_completed(request):
-            yield
-        if request is not None:
-            self.check(ucp.ucp_request_check_status(request), "a flush")
+        for request in [ucp.ucp_ep_flush_nbx(peer.ep, None) for peer in self.peers]:
+            while request is not None and not ucp.ucp_request_is_completed(request):
+                yield
+            if request is not None:
+                self.check(ucp.ucp_request_check_status(request), "a flush")
 
     def pieces(self, buffer: Any, layout: str) -> tuple[Any, int, int | None]:
         """(buffer, count, datatype or None for bytes) that mean these bytes in a layout."""

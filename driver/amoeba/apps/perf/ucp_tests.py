@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from amoeba.apps.perf.exchange import both_ways, one_way
+from amoeba.apps.perf.exchange import arriving, both_ways, one_way
 from amoeba.apps.perf.meter import Meter
 from amoeba.apps.perf.plan import PerfPlan
 from amoeba.apps.perf.sides import Steps
@@ -19,8 +19,8 @@ __all__ = ["UcpBench"]
 class _Server(UcpSide):
     """The side that answers. ``role``: what it does, None of nothing but making progress."""
 
-    def __init__(self, adapter: Adapter, plan: PerfPlan) -> None:
-        super().__init__(adapter, plan)
+    def __init__(self, adapter: Adapter, plan: PerfPlan, index: int) -> None:
+        super().__init__(adapter, plan, index)
         self._operations: Operations | None = None
         if self.one_sided and not plan.ping_pong:
             self._operations = OPERATIONS[plan.command](self)
@@ -60,8 +60,8 @@ class UcpBench:
     def client(self, plan: PerfPlan) -> _Client:
         return _Client(self._adapters[0], plan)
 
-    def server(self, plan: PerfPlan) -> _Server:
-        return _Server(self._adapters[-1], plan)
+    def server(self, plan: PerfPlan, index: int) -> _Server:
+        return _Server(self._adapters[index - plan.peers], plan, index)
 
     def close(self) -> None:
         self._adapters.close()
@@ -70,6 +70,6 @@ class UcpBench:
 def _role(side: UcpSide, meter: Meter | None) -> Steps | None:
     plan = side.plan
     if side.one_sided:
-        return both_ways(PutPingPong(side), plan, meter) if plan.ping_pong else None
-    channel = CHANNELS[plan.command](side)
-    return both_ways(channel, plan, meter) if plan.ping_pong else one_way(channel, plan, meter)
+        return both_ways(PutPingPong(side), plan, meter, side.index) if plan.ping_pong else None
+    channel = CHANNELS[plan.command](side, arriving(plan, side.index if meter is None else None))
+    return (both_ways if plan.ping_pong else one_way)(channel, plan, meter, side.index)

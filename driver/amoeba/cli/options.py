@@ -1,0 +1,39 @@
+"""How options are shown by ``--help``: a flag takes no value, and a number or a file is shown as people write it."""
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+__all__ = ["Group"]
+
+_SHOWN = {
+    "<bool>": "",
+    "<int>": "N",
+    "<int range>": "N",
+    "<float>": "X",
+    "<float range>": "X",
+    "<path>": "FILE",
+    "<str>": "NAME",
+    "<list[str]>": "NAME",
+}
+"""In place of a type's name in Python, where the option says nothing itself."""
+
+
+class Group(TyperGroup):
+    """Commands with such options."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _named(super().get_params(ctx), ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and not isinstance(command, Group):
+            _named(command.get_params(ctx), ctx)
+        return command
+
+
+def _named(params: list[Any], ctx: Any) -> list[Any]:
+    for param in params:
+        if param.param_type_name == "option" and param.metavar is None:
+            param.metavar = _SHOWN.get(param.display_type(ctx))
+    return params
