@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+# One more than there are processors: tests of several processes wait for each other now and then.
+JOBS ?= 3
 
 .PHONY: help demo docs pictures test test-long vm-test lint rtl generated bench synth clean tools
 

@@ -91,27 +91,36 @@ def test_all_packets_of_a_long_write_are_answered_before_it_is_flushed(fabric, p
 
 
 CHANGES = {
-    "write": (lambda e, to, room: e.write(ONE, *to, flags=COMMIT), "WRITE", 0, 1),
-    "injected": (lambda e, to, room: e.write(ONE, *to, flags=COMMIT | OpFlags.FI_INJECT), "WRITE", 0, 1),
-    "atomic": (lambda e, to, room: e.atomic(ONE, *to, Op.FI_SUM, flags=COMMIT), "ATOMIC", 0, 8),
-    "fetch": (lambda e, to, room: e.fetch_atomic(ONE, room, *to, Op.FI_SUM, flags=COMMIT), "FETCHING_ATOMIC", 7, 8),
+    "write": (lambda e, to, room: e.write(ONE, *to, flags=COMMIT), "WRITE", 8, 0, 1),
+    "injected": (lambda e, to, room: e.write(ONE, *to, flags=COMMIT | OpFlags.FI_INJECT), "WRITE", 8, 0, 1),
+    "atomic": (lambda e, to, room: e.atomic(ONE, *to, Op.FI_SUM, flags=COMMIT), "ATOMIC", 8, 0, 8),
+    "fetch": (
+        lambda e, to, room: e.fetch_atomic(ONE, room, *to, Op.FI_SUM, flags=COMMIT),
+        "FETCHING_ATOMIC",
+        8,
+        7,
+        8,
+    ),
     "compare": (
         lambda e, to, room: e.compare_atomic(ONE, ONE, room, *to, Op.FI_CSWAP_NE, flags=COMMIT),
         "FETCHING_ATOMIC",
+        32,  # what the wire asks for with the extension
         7,
         1,
     ),
 }
 
 
-@pytest.mark.parametrize(("post", "opcode", "found", "after"), CHANGES.values(), ids=CHANGES)
-def test_everything_that_changes_memory_can_be_committed(pair, persistent, to, sent, post, opcode, found, after):
+@pytest.mark.parametrize(("post", "opcode", "length", "found", "after"), CHANGES.values(), ids=CHANGES)
+def test_everything_that_changes_memory_can_be_committed(
+    pair, persistent, to, sent, post, opcode, length, found, after
+):
     memory, room = persistent[0], np.zeros(1, np.uint64)
     memory[0] = 7
     post(pair[0].endpoint, to, room)
     assert pair[0].finish().len == 8
     assert (room[0], memory[0]) == (found, after)
-    assert requests(sent) == [(opcode, 0, 8), ("READ", 7, 1), ("WRITE", 8, 0)]
+    assert requests(sent) == [(opcode, 0, length), ("READ", 7, 1), ("WRITE", 8, 0)]
 
 
 def test_vectors_are_flushed_once_behind_their_last_segment(pair, persistent, to, sent):

@@ -348,7 +348,8 @@ class ContextRings(TransmitRings):
         if request.grants:
             self.nic.dma.revoke_all(request.grants)
         if status >= _GIVEN_UP:
-            _log.info("an operation to peer %d has failed: %s", request.peer, ReturnCode(status).name)
+            why = "was reset" if status == _NIC_RESET else "has given the peer up"
+            _log.info("an operation to peer %d has failed: the NIC %s", request.peer, why)
             (request.owner or self).peer_failed(request.dest_addr)
         if request.ended is not None:
             request.ended(status)

@@ -211,7 +211,7 @@ function layers(number) {
   }
   let crc = 0n;
   for (let index = 3; index >= 0; --index) crc = crc << 8n | BigInt(bytes[place + index]);
-  found.push(["crc", [["crc32", "0x" + crc.toString(16).padStart(8, "0")]]]);
+  found.push(["crc", [["crc32c", "0x" + crc.toString(16).padStart(8, "0")]]]);
   return found;
 }
 
