@@ -442,7 +442,7 @@ FAULTS = {
     "an answer goes on with an entry of before": (
         response_handler,
         "ResponseHandler",
-        "with m.If(pending & self.storing):",
+        "with m.If(parked & self.storing):",
         "with m.If(0):",
     ),
     "a header is made of an entry of before": (
