@@ -217,5 +217,6 @@ def readable_errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except (FabricError, UcsError, DeviceError, OSError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}")
+        # a path that is broken in its middle can be neither copied nor searched for
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(1) from None
