@@ -3,6 +3,8 @@ ucx-run`` and ``amoeba libucp``."""
 
 import os
 import shlex
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +13,7 @@ from amoeba.apps.launcher import CANNOT_START, NOT_FOUND, launch
 from amoeba.cli.common import readable_errors
 from amoeba.devices.devices import DEVICE_KINDS, is_kind
 from amoeba.embed.build import build
+from amoeba.embed.library import CLibrary
 from amoeba.fabric.info import PROVIDER
 
 __all__ = ["fi_run", "libucp", "provider", "ucx_run"]
@@ -44,18 +47,14 @@ def fi_run(
 @provider.command("build")
 def build_() -> None:
     """Build libamoeba-fi.so, and say how programs find it."""
-    with readable_errors():
-        environment = _of_the_provider()
-    for name, value in environment.items():
-        print(f"export {name}={shlex.quote(value)}")
+    _tell(_of_the_provider)
 
 
 def _of_the_provider() -> dict[str, str]:
     """What libfabric is told. Raises FI_ENOSYS if the provider cannot be built here."""
     from amoeba.provider.library import LIBRARY  # with cffi only, an extra
 
-    path = build(LIBRARY, announce=lambda name: typer.echo(f"building {name}", err=True))
-    return {"FI_PROVIDER_PATH": str(path.parent), "FI_PROVIDER": PROVIDER}
+    return {"FI_PROVIDER_PATH": str(_built(LIBRARY).parent), "FI_PROVIDER": PROVIDER}
 
 
 def ucx_run(
@@ -73,19 +72,29 @@ def ucx_run(
 @libucp.command("build")
 def build_libucp() -> None:
     """Build libucp.so.0, and say how programs find it."""
-    with readable_errors():
-        environment = _of_libucp()
-    for name, value in environment.items():
-        print(f"export {name}={shlex.quote(value)}")
+    _tell(_of_libucp)
 
 
 def _of_libucp() -> dict[str, str]:
     """Where programs find the library before the system's. Raises FI_ENOSYS if it cannot be built here."""
     from amoeba.libucp.library import LIBRARY  # with cffi only, an extra
 
-    path = build(LIBRARY, announce=lambda name: typer.echo(f"building {name}", err=True))
+    path = _built(LIBRARY)
     others = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     return {"LD_LIBRARY_PATH": os.pathsep.join([str(path.parent), *(each for each in others if each)])}
+
+
+def _built(library: CLibrary) -> Path:
+    """Where the library is, which is built if need be."""
+    return build(library, announce=lambda name: typer.echo(f"building {name}", err=True))
+
+
+def _tell(environment: Callable[[], dict[str, str]]) -> None:
+    """Print what programs have to be told, as a shell takes it."""
+    with readable_errors():
+        told = environment()
+    for name, value in told.items():
+        print(f"export {name}={shlex.quote(value)}")
 
 
 def of_the_nic(device: str, host: str | None) -> dict[str, str]:
