@@ -63,7 +63,8 @@ class ContextTable:
         """Say whether the operations of a closed context have ended, and have given it back then."""
         self._answers: memoryview | None = None
         self._enabled: set[int] = set()
-        self._lost = False
+        self.lost = False
+        """The NIC was reset, or is gone: it knows nothing of what it was asked for, and is not asked any more."""
 
     def take(self) -> int:
         """A context nobody uses, the one unused longest that leaves most free ones side by side.
@@ -122,7 +123,7 @@ class ContextTable:
 
         Raises FI_ENODEV if the NIC was reset.
         """
-        if self._lost:
+        if self.lost:
             raise fabric_error(Errno.FI_ENODEV, "the NIC was reset and has forgotten everything: open it anew")
         self._provide_answer_memory()
         _log.debug("context %d: job %d, process %d", context, settings.job_id, settings.pid_on_fep)
@@ -161,7 +162,7 @@ class ContextTable:
     def find_lost(self) -> bool:
         """Whether the NIC has forgotten contexts that were enabled, or cannot be asked any more: it was reset, or is
         gone. Once it is so, it stays so."""
-        if not self._lost:
+        if not self.lost:
             try:
                 controls = [self._registers.read("contexts", "control", context) for context in self._enabled]
             except DeviceClosedError:
@@ -169,8 +170,8 @@ class ContextTable:
             except DeviceError as error:
                 _log.error("the NIC does not answer: %s", error)
                 controls = [0]
-            self._lost = not all(control & ContextControl.ENABLE for control in controls)
-        return self._lost
+            self.lost = not all(control & ContextControl.ENABLE for control in controls)
+        return self.lost
 
     def _provide_answer_memory(self) -> None:
         """Give the NIC the memory in which it keeps long answers, once.

@@ -8,7 +8,7 @@ from amoeba_model.descriptors import EVENT, EventFlags
 from amoeba.core.buffers import address_of, allocate
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
-from amoeba.nic.watch import Watch
+from amoeba.nic.silence import Silence
 
 __all__ = ["MOST_EVENTS", "Event", "EventRing"]
 
@@ -63,7 +63,7 @@ class EventRing:
         self._head = 0
         self._told = 0
         """``_head`` as the NIC knows it."""
-        self._watch = Watch(nic.device)
+        self._silence = Silence(nic.device)
         self.last_word: Callable[[], Event | None] = lambda: None
         """The next event that a NIC which was reset owes, made up: it has forgotten what it was to tell of."""
 
@@ -93,7 +93,7 @@ class EventRing:
         if (self._ring[(head & self._mask) * _SIZE + _PHASE_BYTE] & _PHASE == 0) is not (head & self.entries == 0):
             return True
         nic = self.nic
-        return nic.lost or (self._watch.due(head) and nic.find_lost())
+        return nic.lost or (self._silence.is_long(head) and nic.find_lost())
 
     @property
     def waiting(self) -> int:

@@ -19,7 +19,7 @@ from amoeba.nic.free_numbers import FreeNumbers
 from amoeba.nic.key_table import KeyTable
 from amoeba.nic.peer_table import PeerTable
 from amoeba.nic.registers import Registers, doorbell
-from amoeba.nic.watch import Mourner
+from amoeba.nic.silence import Mourner
 
 __all__ = ["Nic", "Retransmission"]
 
@@ -71,10 +71,8 @@ class Nic:
         """Told of every doorbell, if it is set before anything is opened that rings one."""
         self.advance: Callable[[], None] = device.advance
         """Lets a little time pass for a call that waits for something."""
-        self.lost = False
-        """It was reset, or is gone: it completes nothing any more of what it was asked for."""
         self.mourners: weakref.WeakSet[Mourner] = weakref.WeakSet()
-        """Told of that, once."""
+        """Told once that it is :attr:`lost`."""
         self.registers = Registers(device)
         self.parameters = self.registers.parameters
         self.dma = DmaMap(device)
@@ -156,10 +154,14 @@ class Nic:
         """Raise DeviceClosedError if the device has been closed."""
         self.device.cycles  # noqa: B018  as everything that is asked of it
 
+    @property
+    def lost(self) -> bool:
+        """It was reset, or is gone: it completes nothing any more of what it was asked for."""
+        return self.contexts.lost
+
     def find_lost(self) -> bool:
         """Ask whether it still knows of what was asked of it: see :attr:`lost`."""
         if not self.lost and self.contexts.find_lost():
-            self.lost = True
             _log.error("%s was reset, or is gone: what was under way ends with an error", self.device.name)
             for mourner in list(self.mourners):
                 mourner.nic_lost()

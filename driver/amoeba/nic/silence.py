@@ -5,7 +5,7 @@ from typing import Protocol
 
 from amoeba_model.device import Device
 
-__all__ = ["Mourner", "Watch"]
+__all__ = ["Mourner", "Silence"]
 
 _CYCLES = 1 << 15
 """Two of the NIC's timeouts, so that nothing is asked of one that merely sends again now and then."""
@@ -19,8 +19,8 @@ class Mourner(Protocol):
         """The NIC has forgotten everything. Called in the middle of somebody's wait."""
 
 
-class Watch:
-    """Says when it is time to look.
+class Silence:
+    """Says when nothing has come for so long that it is time to look.
 
     Time is the NIC's where it passes in calls alone, so that a program does the same in every run; else the host's.
     Looking costs a register access, so nobody looks while anything comes.
@@ -32,7 +32,7 @@ class Watch:
         self._seen = -1
         self._due = 0.0
 
-    def due(self, progress: int) -> bool:
+    def is_long(self, progress: int) -> bool:
         """Whether nothing has come for long. ``progress``: what changes when something does."""
         now = self._device.cycles if self._stepped else time.monotonic()
         if progress == self._seen and now < self._due:

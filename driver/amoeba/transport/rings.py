@@ -22,7 +22,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.log import logger
 from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
-from amoeba.nic.watch import Watch
+from amoeba.nic.silence import Silence
 from amoeba.transport.batches import Batches, is_batched
 from amoeba.transport.requests import KINDS, Kind, Piece, Request, keeps, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
@@ -98,7 +98,7 @@ class ContextRings(TransmitRings):
         self._counting = False
         """Some of them are."""
         self.batches = Batches(self)
-        self._watch = Watch(nic.device)
+        self._silence = Silence(nic.device)
         nic.dma.holders.add(self)
 
     @property
@@ -383,7 +383,7 @@ class ContextRings(TransmitRings):
         """Where nothing comes: see whether the NIC was reset, and write for it the completions that it owes, with an
         error; whether there are any."""
         nic = self.nic
-        if not nic.lost and not (self._watch.due(self._head) and nic.find_lost()):
+        if not nic.lost and not (self._silence.is_long(self._head) and nic.find_lost()):
             return False
         return uninterrupted(self._complete_lost)
 
