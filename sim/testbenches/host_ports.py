@@ -11,12 +11,11 @@ import random
 from collections import Counter
 
 import cocotb
-from amoeba_hw.interfaces import DMA_COMMAND, READ_REQUEST, packet_beat, read_beat, write_beat
 from amoeba_sim.cocotb_runner import bench_parameters
-from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
+from amoeba_sim.cocotb_streams import reset, start
 from bus_models import HostMemory, host_port
 from cocotb.triggers import ClockCycles, RisingEdge
-from uet_frames import beats_of
+from dma_clients import PACES, DmaClients
 
 PARAMETERS = bench_parameters()
 WIDTH, USERS = PARAMETERS["width"], PARAMETERS["users"]
@@ -25,41 +24,22 @@ BASE, SIZE = 0x7FFF_FFFE_8000, 0x3_0000
 """The range lies across 2**47: no address bit is always zero or always one."""
 CLOSED = range(BASE + 0x6000, BASE + 0x7000)
 """A page that the host refuses."""
-PACES = {"always": always, "randomly": lambda: randomly(0.6), "in bursts": lambda: in_bursts(12)}
 
 
-class Bench:
+class Bench(DmaClients):
     """All streams, and the host memory."""
 
     def __init__(self, dut, pace):
-        self.dut = dut
+        super().__init__(dut, WIDTH, pace)
         self.memory = HostMemory(SIZE, BASE)
         self.memory[BASE] = random.randbytes(SIZE)
         self.memory.granted = [range(BASE, CLOSED.start), range(CLOSED.stop, BASE + SIZE)]
         self.port, self.rules = host_port(dut, "host_", self.memory, pace)
-        beat = packet_beat(WIDTH)
-        self.read_commands, self.write_commands, self.write_packets = (
-            [StreamSource(dut, f"{name}__{index}", shape, pace=pace()) for index in range(2)]
-            for name, shape in (
-                ("read_commands", DMA_COMMAND),
-                ("write_commands", DMA_COMMAND),
-                ("write_packets", beat),
-            )
-        )
-        self.read_packets = [StreamSink(dut, f"read_packets__{index}", beat, pace=pace()) for index in range(2)]
-        self.line_reads = StreamSource(dut, "line_reads", READ_REQUEST, pace=pace())
-        self.line_data = StreamSink(dut, "line_data", read_beat(WIDTH), pace=pace())
-        self.line_writes = StreamSource(dut, "line_writes", write_beat(WIDTH), pace=pace())
-        self.done, self.errors = [0, 0], 0
-        cocotb.start_soon(self._count())
+        self.errors = 0
 
-    async def _count(self):
-        while True:
-            await RisingEdge(self.dut.clk)
-            if not self.dut.rst.value:
-                done = int(self.dut.done.value)
-                self.done = [count + (done >> index & 1) for index, count in enumerate(self.done)]
-                self.errors += int(self.dut.write_error.value)
+    def look(self):
+        super().look()
+        self.errors += int(self.dut.write_error.value)
 
     def forget(self):
         """After a reset."""
@@ -67,36 +47,11 @@ class Bench:
             sink.received.clear()
         self.done, self.errors = [0, 0], 0
 
-    def write(self, index, address, content):
-        self.write_commands[index].send({"address": address, "length": len(content)})
-        self.write_packets[index].send(*beats_of(content, WIDTH))
-
-    async def packet(self, index):
-        """The next packet of a reader, and whether it is marked as refused."""
-        beats = await self.read_packets[index].receive(1)
-        while not beats[-1]["last"]:
-            beats += await self.read_packets[index].receive(1)
-        assert all(beat["count"] == LINE for beat in beats[:-1])
-        content = b"".join(beat["data"].to_bytes(LINE, "little")[: beat["count"]] for beat in beats)
-        return content, beats[-1]["error"]
-
     async def written(self, counts):
         """Wait until the writers have done that many commands and the host has answered all their bursts."""
         while self.done != counts:
             await RisingEdge(self.dut.clk)
         await ClockCycles(self.dut.clk, 200)
-
-    def line_write(self, address, content, strobe=None):
-        self.line_writes.send(
-            {
-                "address": address,
-                "beats": 1,
-                "data": int.from_bytes(content, "little"),
-                "strobe": (1 << LINE) - 1 if strobe is None else strobe,
-                "first": 1,
-                "last": 1,
-            }
-        )
 
 
 def random_range(limit=CLOSED.start):

@@ -6,29 +6,27 @@ Ports as of sim/testbenches/host_ports.py, with a link instead of AXI4. Paramete
 import random
 
 import cocotb
-from amoeba_hw.interfaces import DMA_COMMAND, READ_REQUEST, packet_beat, read_beat, write_beat
 from amoeba_hw.pcie.interfaces import CONFIGURATION, INTERRUPT_USER, MSIX_MESSAGE
 from amoeba_sim.cocotb_runner import bench_parameters
-from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
+from amoeba_sim.cocotb_streams import StreamSource, always, start
 from amoeba_sim.payload import pack
 from bus_models import HostMemory
 from cocotb.triggers import ClockCycles, RisingEdge
+from dma_clients import PACES, DmaClients
 from pcie_root import PcieRoot
-from uet_frames import beats_of
 
 WIDTH = bench_parameters()["width"]
 LINE = WIDTH // 8
 BASE, SIZE = 0x7FFF_FFFE_8000, 0x2_0000
 CLOSED = range(BASE + 0x6000, BASE + 0x7000)
 """A page that the host refuses."""
-PACES = {"always": always, "randomly": lambda: randomly(0.6), "in bursts": lambda: in_bursts(12)}
 
 
-class Bench:
+class Bench(DmaClients):
     """All streams, and the root with its memory."""
 
     def __init__(self, dut, pace=always):
-        self.dut = dut
+        super().__init__(dut, WIDTH, pace)
         self.memory = HostMemory(SIZE, BASE)
         self.memory[BASE] = random.randbytes(SIZE)
         self.memory.granted = [range(BASE, CLOSED.start), range(CLOSED.stop, BASE + SIZE)]
@@ -42,45 +40,7 @@ class Bench:
             dut, "requests", "completions", WIDTH, self.memory, pace, max_payload=payload, max_read_request=read,
             boundary=boundary,
         )  # fmt: skip
-        beat = packet_beat(WIDTH)
-        self.read_commands, self.write_commands, self.write_packets = (
-            [StreamSource(dut, f"{name}__{index}", shape, pace=pace()) for index in range(2)]
-            for name, shape in (
-                ("read_commands", DMA_COMMAND),
-                ("write_commands", DMA_COMMAND),
-                ("write_packets", beat),
-            )
-        )
-        self.read_packets = [StreamSink(dut, f"read_packets__{index}", beat, pace=pace()) for index in range(2)]
-        self.line_reads = StreamSource(dut, "line_reads", READ_REQUEST, pace=pace())
-        self.line_data = StreamSink(dut, "line_data", read_beat(WIDTH), pace=pace())
-        self.line_writes = StreamSource(dut, "line_writes", write_beat(WIDTH), pace=pace())
         self.interrupts = StreamSource(dut, "interrupts", MSIX_MESSAGE, pace=pace())
-        self.done = [0, 0]
-        cocotb.start_soon(self._count())
-
-    async def _count(self):
-        while True:
-            await RisingEdge(self.dut.clk)
-            if not self.dut.rst.value:
-                done = int(self.dut.done.value)
-                self.done = [count + (done >> index & 1) for index, count in enumerate(self.done)]
-
-    def write(self, index, address, content):
-        self.write_commands[index].send({"address": address, "length": len(content)})
-        self.write_packets[index].send(*beats_of(content, WIDTH))
-
-    async def packet(self, index):
-        """The next packet of a reader, and whether it is marked as refused."""
-        beats = await self.read_packets[index].receive(1)
-        while not beats[-1]["last"]:
-            beats += await self.read_packets[index].receive(1)
-        content = b"".join(beat["data"].to_bytes(LINE, "little")[: beat["count"]] for beat in beats)
-        return content, beats[-1]["error"]
-
-    def line_write(self, address, content, strobe=(1 << LINE) - 1):
-        data = int.from_bytes(content, "little")
-        self.line_writes.send({"address": address, "beats": 1, "data": data, "strobe": strobe, "first": 1, "last": 1})
 
     async def quiet(self):
         """Writers are done, and what they wrote has left."""

@@ -6,14 +6,12 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_hw.host.hubs import ReadHub, WriteHub
-from amoeba_hw.host.packed_reader import PackedReader
-from amoeba_hw.host.packed_writer import PackedWriter
-from amoeba_hw.interfaces import DMA_COMMAND, READ_REQUEST, packet_beat, read_beat, write_beat
 from amoeba_hw.pcie.host import PcieHost
 from amoeba_hw.pcie.interfaces import CONFIGURATION, MSIX_MESSAGE, completion_beat, request_beat
 from amoeba_hw.stream import connect_streams
 from amoeba_model.trace import Requester
 from amoeba_sim.cocotb_runner import run_bench
+from dma_clients import client_ports, connect_clients
 
 READERS = (Requester.OPERAND_FETCH, Requester.ANSWER_FETCH, Requester.LINE_TABLE)
 WRITERS = (Requester.RESULT_WRITER, Requester.ANSWER_WRITER, Requester.LINE_TABLE)
@@ -27,17 +25,9 @@ class PciePorts(wiring.Component):
 
     def __init__(self, width):
         self._width = width
-        beat = packet_beat(width)
         super().__init__(
             {
-                "read_commands": In(stream.Signature(DMA_COMMAND)).array(2),
-                "read_packets": Out(stream.Signature(beat)).array(2),
-                "write_commands": In(stream.Signature(DMA_COMMAND)).array(2),
-                "write_packets": In(stream.Signature(beat)).array(2),
-                "done": Out(2),
-                "line_reads": In(stream.Signature(READ_REQUEST)),
-                "line_data": Out(stream.Signature(read_beat(width))),
-                "line_writes": In(stream.Signature(write_beat(width))),
+                **client_ports(width),
                 "interrupts": In(stream.Signature(MSIX_MESSAGE)),
                 "requests": Out(stream.Signature(request_beat(width))),
                 "completions": In(stream.Signature(completion_beat(width))),
@@ -56,20 +46,7 @@ class PciePorts(wiring.Component):
         )
         m.submodules.read_hub = read_hub = ReadHub(self._width, READERS)
         m.submodules.write_hub = write_hub = WriteHub(self._width, WRITERS)
-        for index in range(2):
-            m.submodules[f"reader{index}"] = reader = PackedReader(self._width)
-            m.submodules[f"writer{index}"] = writer = PackedWriter(self._width)
-            connect_streams(m, flipped(self.read_commands[index]), reader.commands)
-            connect_streams(m, reader.packets, flipped(self.read_packets[index]))
-            connect_streams(m, reader.requests, read_hub.requests[index])
-            connect_streams(m, read_hub.answers[index], reader.answers)
-            connect_streams(m, flipped(self.write_commands[index]), writer.commands)
-            connect_streams(m, flipped(self.write_packets[index]), writer.packets)
-            connect_streams(m, writer.writes, write_hub.writes[index])
-            m.d.comb += self.done[index].eq(writer.done)
-        connect_streams(m, flipped(self.line_reads), read_hub.requests[2])
-        connect_streams(m, read_hub.answers[2], flipped(self.line_data))
-        connect_streams(m, flipped(self.line_writes), write_hub.writes[2])
+        connect_clients(m, self, self._width, read_hub, write_hub)
         connect_streams(m, read_hub.port, host.reads)
         connect_streams(m, host.read_answers, read_hub.port_answers)
         connect_streams(m, write_hub.port, host.writes)
