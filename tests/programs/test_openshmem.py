@@ -51,7 +51,7 @@ def over_open_mpi(tmp_path_factory):
 
 def check(launcher, ranks, program, environment):
     ended = run_ranks(launcher, ranks, [program], environment, timeout=300)
-    assert ended.output.count("right\n") == 1, ended
+    assert ended.output.count("every part is right") == 1, ended
     assert counted(ended, "ATOMIC_BEATS") >= ranks * ATOMICS
 
 
