@@ -76,6 +76,12 @@ class Flow:
     failed: bool = False
     under_way: deque[Posted] = field(default_factory=deque)
 
+    @property
+    def tells(self) -> bool:
+        """Something is to be completed behind all that does not tell; a NOP is in no order with others."""
+        ordered = [posted for posted in self.under_way if posted.opcode != DescriptorOpcode.NOP]
+        return not ordered or ordered[-1].signals
+
 
 @dataclass(eq=False)
 class Host:
@@ -353,12 +359,11 @@ class World:
         for host in self.hosts:
             self.network.restore(host.device)
             self.network.resume(host.device)
-        for flow in self.flows:
-            while flow.under_way and not flow.under_way[-1].signals:
-                # What does not tell is complete when something behind it is.
-                self.post(flow, "ticket", self._serial)
-                self.step()
         while self.busy:
+            for flow in self.flows:
+                if flow.under_way and not flow.tells:
+                    # What does not tell is complete when something behind it is.
+                    self.post(flow, "ticket", self._serial)
             self.step()
         # What was held back arrives, and duplicates are answered.
         for _ in range(200):

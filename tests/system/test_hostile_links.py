@@ -205,6 +205,15 @@ def test_the_scoreboard_notices_a_nic_that_does_it_wrong(sabotage, where, name, 
     assert any("again: " in note and "--seed 41" in note for note in raised.value.__notes__)
 
 
+def test_what_does_not_tell_is_waited_for_though_a_nop_behind_it_tells_first() -> None:
+    world = World(("model", "model"), PERFECT)
+    flow = world.flows[0]
+    silent = next(seed for seed in range(99) if world.post(flow, "close", seed) and not flow.under_way[-1].signals)
+    assert world.post(flow, "nop", silent)
+    world.finish()
+    world.close()
+
+
 def test_the_scoreboard_notices_memory_that_nobody_asked_to_change() -> None:
     world = World(("model", "model"), PERFECT)
     world.post(world.flows[0], "ticket", 1)
