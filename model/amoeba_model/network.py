@@ -188,7 +188,7 @@ class SimulatedDevice(Device):
 
     def advance(self) -> None:
         if self.network is not None:
-            self.network.step()
+            self.network.advance()
         else:
             uninterrupted(self._advance_alone)
 
@@ -456,6 +456,10 @@ class Network:
         ``at_once``: without waiting for frames from :attr:`outside`, as the caller has done that.
         """
         uninterrupted(self._step)
+
+    def advance(self) -> None:
+        """Take a step, for a program that looks whether something has come, and may look again at once."""
+        self.step()
 
     def _step(self) -> None:
         self.now += self.latency

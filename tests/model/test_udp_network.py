@@ -247,6 +247,35 @@ def test_a_frame_ends_the_wait_and_a_step_after_a_departure_does_not_wait(outsid
     assert time.monotonic() - begin < 50
 
 
+def test_who_looks_again_and_again_waits_only_when_it_has_looked_often(outsider):
+    """Waiting would take a minute; no time passes for the NIC meanwhile."""
+    network, plain = outsider
+    network.idle_hz = network.latency / 60
+    network.step(at_once=True)
+    now = network.now
+    for _ in range(2):
+        for _ in range(16):
+            network.advance()
+        assert network.now == now
+        plain.sendto(HEADER_TO_0 + frame_to(0, b"come"), network.address)
+        network.advance()  # has been asked for often enough to wait, which the frame ends
+        assert network.now > now
+        network.devices[0].send(frame_to(1))  # something goes on, so it may look as often again
+        network.step(at_once=True)
+        while not network.patience:
+            network.advance()
+        now = network.now
+
+
+def test_what_has_come_is_handed_over_by_who_looks(outsider):
+    network, plain = outsider
+    network.step(at_once=True)
+    now = network.now
+    plain.sendto(HEADER_TO_0 + frame_to(0, b"come"), network.address)
+    network.advance()
+    assert network.now > now
+
+
 # What is refused
 
 
