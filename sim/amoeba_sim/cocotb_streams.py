@@ -120,7 +120,8 @@ class StreamSource(_Stream):
         await self._idle.wait()
 
     async def _run(self):
-        offering = False
+        offering = offered = False
+        self._payload.value = random.getrandbits(self._width)
         while True:
             await RisingEdge(self._clk)
             if self._rst.value:
@@ -131,8 +132,13 @@ class StreamSource(_Stream):
                 self._waiting.popleft()
             if not offering:
                 offering = bool(self._waiting) and next(self._pace)
-                self._payload.value = self._waiting[0] if offering else random.getrandbits(self._width)
-                self._valid.value = offering
+                bits = self._waiting[0] if offering else random.getrandbits(self._width)
+                # Writes cost more than anything else here: a beat's bits, and those of the first cycle without one.
+                if offering or offered:
+                    self._payload.value = bits
+                if offering != offered:
+                    self._valid.value = offering
+                offered = offering
             if not self._waiting:
                 self._idle.set()
 
@@ -171,13 +177,12 @@ class StreamMonitor(_Stream):
 
     def _observe(self, refused):
         """Look at one cycle; returns the payload that has to stay, if any."""
-        valid, ready, bits = bool(self._valid.value), bool(self._ready.value), int(self._payload.value)
-        if refused is not None:
-            assert valid, f"stream {self.name}: valid fell before the transfer"
-            assert bits == refused, f"stream {self.name}: payload changed before the transfer"
-        if not valid:
+        if not self._valid.value:
+            assert refused is None, f"stream {self.name}: valid fell before the transfer"
             return None
-        if not ready:
+        bits = int(self._payload.value)
+        assert refused is None or bits == refused, f"stream {self.name}: payload changed before the transfer"
+        if not self._ready.value:
             return bits
         self.received.append(unpack(self.shape, bits))
         self._arrival.set()
@@ -190,7 +195,10 @@ class StreamSink(StreamMonitor):
     def __init__(self, dut, name, shape, *, pace=None):
         self._pace = pace or always()
         super().__init__(dut, name, shape)
-        self._ready.value = 0
+        self._accepting = False
+        self._ready.value = False
 
     def _prepare(self):
-        self._ready.value = next(self._pace)
+        accepting = next(self._pace)
+        if accepting != self._accepting:
+            self._ready.value = self._accepting = accepting

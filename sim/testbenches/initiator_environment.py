@@ -168,7 +168,7 @@ class Environment:
         self._due.append((self.cycle + latency, action))
 
     async def _run(self):
-        counters = [name for name in dir(self.dut) if name.startswith("count_")]
+        counters = [(name, getattr(self.dut, name)) for name in dir(self.dut) if name.startswith("count_")]
         while True:
             await RisingEdge(self.dut.clk)
             self.cycle += 1
@@ -184,8 +184,8 @@ class Environment:
             interrupts = int(self.dut.interrupts.value)
             if interrupts:
                 self.interrupts.append((self.cycle, interrupts, len(self.completions)))
-            for name in counters:
-                self.counts[name] = self.counts.get(name, 0) + int(getattr(self.dut, name).value)
+            for name, counter in counters:
+                self.counts[name] = self.counts.get(name, 0) + int(counter.value)
             # There is room for everything that was asked for.
             for stream in ("descriptor_data", "operands", "compares"):
                 if getattr(self.dut, f"{stream}__valid").value:
