@@ -104,7 +104,7 @@ class Target(wiring.Component):
     count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence, count_duplicates,
     count_nacks_sent, count_events, count_messages_matched, count_messages_unexpected : Out(1)
 
-    Nothing new waits for requests that were received again: of those, 64 wait for their answers, and others have none.
+    Nothing new waits for requests that were received again: of those, 64 wait for their answers; more have none.
     A request in two cycles, and on ``memory_requests`` 9 cycles after its header was offered, if its key is in the
     first slot; an answer in two cycles. Messages take longer: see the Matcher.
     """
