@@ -25,6 +25,12 @@ def test_requests_are_judged_executed_and_answered(width, bench):
     run_bench(partial(Target, parameters), bench, parameters={"width": width, "pdcs": 8, **SIZES})
 
 
+def test_frames_of_one_peer_cost_another_a_bounded_number_of_cycles():
+    sizes = SIZES | {"payload": 4096, "window": 64, "receives": 64}
+    parameters = NicParameters(data_width=256, target_pdcs=8, **sizes)
+    run_bench(partial(Target, parameters), "target_bounds", parameters={"width": 256, "pdcs": 8, **sizes})
+
+
 def test_messages_are_checked_before_they_are_matched():
     sizes = {"payload": 512, "contexts": 4}
     run_bench(RequestChecker(NicParameters(**sizes)), "request_checker", parameters=sizes)

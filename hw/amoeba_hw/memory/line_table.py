@@ -1,13 +1,11 @@
 """Which lines are in flight, and for how long they have to stay."""
 
-from functools import reduce
-from operator import xor
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
+from amoeba_hw.memory.line_hash import LineHash
 from amoeba_hw.memory.line_use import LineUse
 from amoeba_hw.memory.operations import (
     entries,
@@ -18,9 +16,6 @@ from amoeba_hw.memory.operations import (
 )
 
 __all__ = ["LineTable", "line_fetch"]
-
-_FOLDED = 4
-"""Parts of a line's number, from the lowest bit, that make up the number of its set."""
 
 
 def line_fetch(parameters: NicParameters) -> data.StructLayout:
@@ -49,9 +44,9 @@ class LineTable(wiring.Component):
               first stage                                second stage
 
     A line may be in any way of one set, and waits while all of them are in use. There are twice as many entries
-    as lines on the way, and upper bits of a line's number are folded into that of its set: so lines that follow
-    each other, or lie a power of two apart, fill all sets alike and do not wait; of random ones, many come before
-    one does.
+    as lines on the way, and LineHash chooses the set: so lines that follow each other, or lie a power of two apart,
+    fill all sets alike and do not wait; of random ones, many come before one does; and nobody knows which others
+    would.
 
     The first stage may see a stale table in one case, a set of which the second stage takes a way in this cycle;
     it looks at what is written there instead.
@@ -113,6 +108,8 @@ class LineTable(wiring.Component):
         self._matches = Signal(self._ways)
         self._was_fetched = Signal(self._ways)
         self._use = LineUse(parameters)
+        self._began = Signal()
+        """An operation has come since the reset: from then on lines stay in their sets."""
 
     def elaborate(self, platform):
         m = Module()
@@ -160,11 +157,15 @@ class LineTable(wiring.Component):
         line = self.i.p.line
         bits = self._set_bits
         number, tag, taken_tag = Signal(bits), Signal(len(line) - bits), Signal(len(line) - bits)
+        m.submodules.hash = hashed = LineHash(len(line), bits)
+        m.d.comb += hashed.hold.eq(self._began | (self.i.valid & ~self._use.clearing))
+        m.d.sync += self._began.eq(hashed.hold)
         read, write = self._rows(m, "tags", len(tag))
         overtaken = Signal(self._ways)
         m.d.comb += [
-            number.eq(reduce(xor, (line[bits * part : bits * (part + 1)] for part in range(_FOLDED)))),
-            # With the number of the set it says the lowest part, too.
+            hashed.line.eq(line),
+            number.eq(hashed.set),
+            # With the number of the set it says the lowest bits, too.
             tag.eq(line[bits:]),
             taken_tag.eq(self._access.line[bits:]),
             read.addr.eq(number),

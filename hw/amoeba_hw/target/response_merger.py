@@ -11,10 +11,15 @@ from amoeba_hw.target.records import NACK, refuses
 __all__ = ["ResponseMerger"]
 
 _PAYLOADS_AHEAD = 8
+_PATIENCE = 4096
+"""Cycles: a quarter of the default retransmit_timeout, and 16 times what the longest frame takes."""
 
 
 class ResponseMerger(wiring.Component):
     """Merges answers, answers given again and NACKs, frame by frame.
+
+    Answers and NACKs take turns. One that is given again leaves when none of them waits, or when it has waited for
+    4096 cycles itself: so who asks again costs others one frame in that time, and is not kept waiting for good.
 
     Parameters
     ----------
@@ -54,7 +59,7 @@ class ResponseMerger(wiring.Component):
         m.submodules.order = order = Queue(1, _PAYLOADS_AHEAD)
         nack_header = arbiter.i[2]
         connect_streams(m, flipped(self.answers), arbiter.i[0])
-        connect_streams(m, flipped(self.replays), arbiter.i[1])
+        self._elaborate_replays(m, arbiter.i[1])
         header, leaves = self.responses.p, Signal()
         m.d.comb += [
             nack_header.valid.eq(self.nacks.valid),
@@ -79,3 +84,21 @@ class ResponseMerger(wiring.Component):
                 ]
         m.d.comb += order.o.ready.eq(payload.valid & payload.ready & payload.p.last)
         return m
+
+    def _elaborate_replays(self, m, turn):
+        """Lets ``turn`` have an answer given again when its time has come."""
+        patience = Signal(range(_PATIENCE + 1))
+        offered, may_go = Signal(), Signal()
+        waits = turn.valid & ~turn.ready
+        m.d.comb += [
+            # What has been offered stays on offer.
+            may_go.eq(offered | ~(self.answers.valid | self.nacks.valid) | (patience == _PATIENCE)),
+            turn.valid.eq(self.replays.valid & may_go),
+            turn.p.eq(self.replays.p),
+            self.replays.ready.eq(turn.ready & may_go),
+        ]
+        m.d.sync += offered.eq(waits)
+        with m.If(~self.replays.valid | self.replays.ready):
+            m.d.sync += patience.eq(0)
+        with m.Elif(patience != _PATIENCE):
+            m.d.sync += patience.eq(patience + 1)
