@@ -5,6 +5,7 @@ from amoeba_model.trace import NO_CONTEXT
 
 from amoeba.core.buffers import address_of, allocate
 from amoeba.nic.dma import DmaMap
+from amoeba.nic.quotas import Quota
 from amoeba.nic.records import record_struct
 from amoeba.nic.registers import Registers
 
@@ -19,20 +20,26 @@ class EventCounters:
     def __init__(self, registers: Registers, dma: DmaMap) -> None:
         self._registers = registers
         self._dma = dma
-        self.free = list(range(1, registers.parameters.event_counters))
+        parameters = registers.parameters
+        self._quota = Quota("event counters", "protection domain", parameters.event_counters - 1, parameters.contexts)
+        self._owners: dict[int, int] = {}
+        """The protection domain of each counter in use."""
+        self.free = list(range(1, parameters.event_counters))
         """Those that nobody uses, the one unused longest first."""
         self._memory: memoryview | None = None
         self._admitted: dict[int, int] = {}
         """By counter in use: the contexts whose descriptors advance it, as a bit mask."""
 
-    def take(self) -> int:
-        """An event counter that nobody uses, set to zero; 0 if all are in use.
+    def take(self, domain: int) -> int:
+        """An event counter for a protection domain, set to zero; 0 if all are in use, or kept for other domains.
 
         Registers may name it from now on, but no context's descriptors: see :meth:`admit`.
         """
-        if not self.free:
+        if not self._quota.room(domain):
             return 0
+        self._quota.take(domain)
         number = self.free.pop(0)
+        self._owners[number] = domain
         entry = self._values()
         self._registers.write("device", "counter_clear", number)
         self._let_in(number, 0)
@@ -44,7 +51,12 @@ class EventCounters:
     def give_back(self, number: int) -> None:
         """Give a counter back, which nothing advances any more."""
         self._admitted.pop(number, None)
+        self._quota.give_back(self._owners.pop(number))
         self.free.append(number)
+
+    def refusal(self, domain: int) -> str:
+        """Why a domain got none."""
+        return self._quota.refusal(domain)
 
     def admit(self, number: int, context: int) -> None:
         """Let a context's descriptors advance a counter in use."""

@@ -172,6 +172,7 @@ class Rings(Protocol):
     """The rings of a context, as far as batches need them."""
 
     nic: Nic
+    context: int
     entries: int
     counters: list[int]
     tally: Tally | None
