@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
-#define AMOEBA_ABI_VERSION 6
+#define AMOEBA_ABI_VERSION 7
 #define AMOEBA_BAR_SIZE 0x40000
 #define AMOEBA_DOORBELL_PAGE 0x20000
 #define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
@@ -48,7 +48,9 @@
 #define AMOEBA_DEVICE_EVENT_COUNTERS 0x058 /* R: Event counters, number 0 (none) included. */
 #define AMOEBA_DEVICE_COUNTER_BASE_LOW 0x05c /* RW: Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written. */
 #define AMOEBA_DEVICE_COUNTER_BASE_HIGH 0x060 /* RW: The same, high half. */
-#define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero. */
+#define AMOEBA_DEVICE_COUNTER_CLEAR 0x064 /* W: Set the event counter written here (8 bits) to zero; descriptors of all contexts may advance it. */
+#define AMOEBA_DEVICE_COUNTER_CONTEXTS 0x068 /* RW: Contexts, a bit each, for counter_admit. */
+#define AMOEBA_DEVICE_COUNTER_ADMIT 0x06c /* W: From now on only descriptors of counter_contexts advance the event counter written here (8 bits). */
 #define AMOEBA_DEVICE_CYCLES_LOW 0x080 /* R: Cycles since reset. Its halves are read one after the other. */
 #define AMOEBA_DEVICE_CYCLES_HIGH 0x084 /* R: The same, high half. */
 #define AMOEBA_DEVICE_MAC_LOW 0x030 /* RW: Own MAC address, bytes 5 (least significant) to 2. */
@@ -435,7 +437,7 @@ enum amoeba_stage { /* Stages of a request's life, in the order in which a fetch
     AMOEBA_STAGE_EVENT_WRITTEN = 14,
 };
 
-enum amoeba_requester { /* Components that access host memory; AxUSER on the AXI4 port carries this number. */
+enum amoeba_requester { /* Components that access host memory; AxUSER[7:0] on the AXI4 port carries this number. */
     AMOEBA_REQUESTER_DESCRIPTOR_FETCH = 1,
     AMOEBA_REQUESTER_OPERAND_FETCH = 2,
     AMOEBA_REQUESTER_COMPARE_FETCH = 3,

@@ -135,6 +135,7 @@ class Core(wiring.Component):
         connect_streams(m, registers.receive_tails, target.receive_tails)
         connect_streams(m, registers.slot_releases, target.slot_releases)
         connect_streams(m, registers.counter_clears, self.counters.clears)
+        connect_streams(m, registers.counter_admissions, self.counters.admissions)
         m.d.comb += [
             Value.cast(initiator.retransmission).eq(Value.cast(registers.retransmission)),
             target.answer_base.eq(registers.answer_base),

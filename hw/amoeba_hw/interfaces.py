@@ -10,6 +10,7 @@ from amoeba_hw.layout import struct_layout
 
 __all__ = [
     "CONTEXT",
+    "COUNTER_ADMISSION",
     "COUNT_ORDER",
     "DMA_COMMAND",
     "FRAME_HEADER",
@@ -29,8 +30,12 @@ __all__ = [
     "write_beat",
 ]
 
-READ_REQUEST = data.StructLayout({"address": 64, "length": 13})
-"""A host read: 1 to 4,096 bytes, not crossing a 4 KiB boundary."""
+READ_REQUEST = data.StructLayout({"address": 64, "length": 13, "context": 8})
+"""A host read: 1 to 4,096 bytes, not crossing a 4 KiB boundary.
+
+``context``, as of every access to the host: whose descriptor, ring, receive or slot it is; NO_CONTEXT of what no
+descriptor names: regions by their keys, answer memory, event counters.
+"""
 
 
 def read_beat(width: int) -> data.StructLayout:
@@ -44,13 +49,15 @@ def read_beat(width: int) -> data.StructLayout:
 def write_beat(width: int) -> data.StructLayout:
     """One beat of a host write burst: aligned consecutive lines, not crossing a 4 KiB boundary.
 
-    ``address`` (line-aligned) and ``beats`` (lines, 1 to 128) are valid with ``first``. ``strobe`` has a bit
-    per byte. Writes are performed in order, across all clients, as accepted.
+    ``address`` (line-aligned), ``beats`` (lines, 1 to 128) and ``context`` are valid with ``first``. ``strobe`` has a
+    bit per byte. Writes are performed in order, across all clients, as accepted.
     """
-    return data.StructLayout({"address": 64, "beats": 8, "data": width, "strobe": width // 8, "first": 1, "last": 1})
+    return data.StructLayout(
+        {"address": 64, "beats": 8, "context": 8, "data": width, "strobe": width // 8, "first": 1, "last": 1}
+    )
 
 
-DMA_COMMAND = data.StructLayout({"address": 64, "length": 14})
+DMA_COMMAND = data.StructLayout({"address": 64, "length": 14, "context": 8})
 """A transfer of 1 to 8,192 bytes at any address, any boundary: for PackedReader and PackedWriter."""
 
 
@@ -116,6 +123,7 @@ class MemoryKind(enum.Enum, shape=2):
 MEMORY_REQUEST = data.StructLayout(
     {
         "address": 64,
+        "context": 8,  # whose receive or slot it is; NO_CONTEXT: a region
         "length": 14,  # bytes of target memory, 0 to the payload limit
         "kind": MemoryKind,
         "op": 5,  # libfabric's number
@@ -161,8 +169,12 @@ RETRANSMISSION = data.StructLayout({"timeout": 32, "limit": 8})
 RING_INDEX = data.StructLayout({"context": 8, "index": 16})
 """A write to a doorbell page: the context whose page it is, and the ring index written."""
 
-COUNT_ORDER = data.StructLayout({"counter": 8, "error": 1})
-"""Advance an event counter: its errors, or its successes. Counter 0 is none."""
+COUNT_ORDER = data.StructLayout({"counter": 8, "error": 1, "context": 8})
+"""Advance an event counter: its errors, or its successes. Counter 0 is none. ``context``: whose descriptor names it;
+NO_CONTEXT: a register does."""
+
+COUNTER_ADMISSION = data.StructLayout({"counter": 8, "contexts": 32})
+"""The contexts, a bit each, whose descriptors may advance a counter from now on."""
 
 SLOT_RELEASE = data.StructLayout({"context": 8, "slot": 16})
 """A write to ``slot_release`` of a doorbell page."""

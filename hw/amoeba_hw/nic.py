@@ -29,7 +29,7 @@ class Nic(wiring.Component):
     bar : AXI4-Lite
         Register blocks and doorbell pages.
     host : AXI4
-        Host memory; AxUSER names the component that asks.
+        Host memory; AxUSER names the component that asks, and the context.
     rx, tx : AXI4-Stream
         Frames from and to the link.
     irq : one bit per context

@@ -147,6 +147,7 @@ class LineTableSpec(wiring.Component):
       holds their line.
     - An entry takes a new line only when it is not in use, and only if the line is in no other entry in use.
     - An operation joins only an entry that was in use when it came or since: no other has the line's newest bytes.
+    - An entry is joined by operations of its own context alone, in whose name its line is read and written.
     - A line is fetched exactly once per allocation, by the first operation that needs it.
     - Nobody waits for ever: with nothing in use and all taken, an operation leaves within four cycles.
 
@@ -158,6 +159,7 @@ class LineTableSpec(wiring.Component):
             {
                 "valid": In(1),
                 "which": In(2),
+                "context": In(1),
                 "touches": In(1),
                 "wants": In(1),
                 "tag": In(1),
@@ -178,6 +180,7 @@ class LineTableSpec(wiring.Component):
         m.d.comb += [
             dut.i.valid.eq(self.valid),
             dut.i.p.line.eq(Cat(some | other, some & ~other, other & ~some)),
+            dut.i.p.context.eq(self.context),
             dut.i.p.touches.eq(self.touches),
             dut.i.p.fetches.eq(self.wants & self.touches),
             dut.i.p.pdc.eq(self.tag),
@@ -193,30 +196,35 @@ class LineTableSpec(wiring.Component):
     def _prove_order(self, m, dut):
         """One operation waits inside at most; returns when one arrives, and the one inside, if there is one."""
         inside = Signal()
-        line, touches, wants, tag = Signal(3), Signal(), Signal(), Signal()
+        line, context, touches, wants, tag = Signal(3), Signal(), Signal(), Signal(), Signal()
         arrives, departs = dut.i.valid & dut.i.ready, dut.entry_valid
         m.d.sync += inside.eq((inside & ~departs) | arrives)
         with m.If(arrives):
-            m.d.sync += [line.eq(dut.i.p.line), touches.eq(self.touches), wants.eq(self.wants), tag.eq(self.tag)]
+            m.d.sync += [line.eq(dut.i.p.line), context.eq(self.context), touches.eq(self.touches)]
+            m.d.sync += [wants.eq(self.wants), tag.eq(self.tag)]
         m.d.comb += [
             Assert(~departs | (inside & self.room)),
             Assert(~dut.fetch_valid | (departs & wants & (dut.fetch.pdc == tag))),
         ]
         m.d.comb += [Assert(~arrives | ~inside | departs), Assert(dut.i.ready | inside)]
-        return arrives, inside, line, touches, touches & wants
+        return arrives, inside, line, context, touches, touches & wants
 
     def _prove_entries(self, m, dut, waiting):
-        arrives, inside, line, touches, wants = waiting
+        arrives, inside, line, context, touches, wants = waiting
         departs, fetched_now = dut.entry_valid, dut.fetch_valid
         m.d.comb += [
             Assert(~fetched_now | ((dut.fetch.line == line) & (dut.fetch.entry == dut.entry))),
+            Assert(~fetched_now | (dut.fetch.context == context)),
             Assert(~dut.allocated | (departs & touches & (dut.allocated_line == line))),
+            Assert(~dut.allocated | (dut.allocated_context == context)),
             Assert(dut.hit == (departs & touches & ~dut.allocated)),
         ]
-        in_use = Signal(4)
+        in_use, kept_apart = Signal(4), Signal(4)
         for entry in range(4):
             holds, fetched = Signal(name=f"holds_{entry}"), Signal(name=f"is_fetched_{entry}")
             its_line = Signal(3, name=f"its_line_{entry}")
+            its_context = Signal(name=f"its_context_{entry}")
+            m.d.comb += kept_apart[entry].eq(in_use[entry] & (its_line == line) & (its_context != context))
             was_in_use = Signal(name=f"was_in_use_{entry}")
             mine = departs & touches & (dut.entry == entry)
             ends = self.ends & (self.ended_entry == entry)
@@ -227,10 +235,10 @@ class LineTableSpec(wiring.Component):
             m.d.comb += Assert(~(dut.allocated & in_use[entry] & (its_line == line)))
             with m.If(mine & dut.allocated):
                 m.d.comb += [Assert(~in_use[entry]), Assert(fetched_now == wants)]
-                m.d.sync += [holds.eq(1), its_line.eq(line), fetched.eq(wants)]
+                m.d.sync += [holds.eq(1), its_line.eq(line), its_context.eq(context), fetched.eq(wants)]
             with m.Elif(mine):
                 m.d.comb += [
-                    Assert(holds & (its_line == line)),
+                    Assert(holds & (its_line == line) & (its_context == context)),
                     Assert(was_in_use | in_use[entry]),
                     Assert(fetched_now == (wants & ~fetched)),
                 ]
@@ -242,6 +250,8 @@ class LineTableSpec(wiring.Component):
             Assert(patience < 4),
             Cover(dut.hit & fetched_now),
             Cover(dut.allocated & (dut.entry == 2)),
+            # There is room, but the line is another context's.
+            Cover(inside & touches & ~departs & self.room & kept_apart.any()),
             # A set that is full, and another that is not.
             Cover(inside & touches & ~departs & self.room & ~in_use.all()),
         ]

@@ -9,7 +9,7 @@ import abc
 from dataclasses import dataclass
 from typing import Self
 
-from amoeba_model.trace import BusEvent, TraceEvent
+from amoeba_model.trace import NO_CONTEXT, BusEvent, TraceEvent
 
 __all__ = ["Device", "DeviceClosedError", "DeviceError", "DmaFault"]
 
@@ -31,10 +31,16 @@ class DmaFault:
     write: bool
     requester: str
     """Component of the NIC that asked: a name from :class:`amoeba_model.trace.Requester`."""
+    context: int | None = None
+    """Whose access it was; :data:`amoeba_model.trace.NO_CONTEXT`: no context's. None: the host bus does not tell."""
 
     def __str__(self) -> str:
         kind = "write" if self.write else "read"
-        return f"{self.requester} {kind} of {self.size} bytes at {self.address:#x} is outside granted memory"
+        if self.context is None:
+            whose = ""
+        else:
+            whose = " for no context" if self.context == NO_CONTEXT else f" for context {self.context}"
+        return f"{self.requester} {kind} of {self.size} bytes at {self.address:#x}{whose} is outside granted memory"
 
 
 class Device(abc.ABC):
@@ -66,13 +72,20 @@ class Device(abc.ABC):
         """Let the device access process memory at the I/O virtual address ``iova``.
 
         ``host_address``: where that lies in the process; None: at ``iova``. ``context``: the only context of the NIC
-        that may access it; None: all. Devices that cannot tell contexts apart let all of them.
+        that may access it; None: all. :data:`amoeba_model.trace.NO_CONTEXT`: accesses that no context's descriptor
+        names, which are those of peers by a key, the answer memory's and the event counters'. Devices that do not
+        tell contexts apart (:attr:`isolates_contexts`) let all of them.
         Raises DeviceError for another ``host_address`` than ``iova`` if the device does not translate addresses.
         """
 
     @abc.abstractmethod
-    def revoke(self, iova: int, length: int) -> None:
-        """Withdraw a grant made with the same address and length, of several the oldest."""
+    def revoke(self, iova: int, length: int, *, context: int | None = None) -> None:
+        """Withdraw a grant made with the same address, length and context, of several the oldest."""
+
+    @property
+    def isolates_contexts(self) -> bool:
+        """Whether what one context was granted is out of reach of the others."""
+        return False
 
     @abc.abstractmethod
     def advance(self) -> None:

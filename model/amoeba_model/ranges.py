@@ -75,6 +75,11 @@ class CountedRanges:
             index += 1
         self._join(first, index)
 
+    def check(self, start: int, end: int, shift: int) -> None:
+        """Raises ShiftError if :meth:`add` would."""
+        index = bisect_right(self._segments, start, key=_START) - 1
+        self._check_shift(max(index, 0), start, end, shift)
+
     def remove(self, start: int, end: int) -> None:
         """Undo :meth:`add`. Addresses that nothing else holds are held no more."""
         segments = self._segments

@@ -31,7 +31,7 @@ __all__ = [
     "key_slots",
 ]
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
@@ -235,7 +235,19 @@ def _device_block() -> RegisterBlock:
                 "Event counters: event_counters * 16 bytes of host memory; 4 KiB aligned, 0: not written.",
             ),
             _rw("counter_base_high", 0x60, "The same, high half."),
-            Register("counter_clear", 0x64, Access.W, "Set the event counter written here (8 bits) to zero."),
+            Register(
+                "counter_clear",
+                0x64,
+                Access.W,
+                "Set the event counter written here (8 bits) to zero; descriptors of all contexts may advance it.",
+            ),
+            _rw("counter_contexts", 0x68, "Contexts, a bit each, for counter_admit."),
+            Register(
+                "counter_admit",
+                0x6C,
+                Access.W,
+                "From now on only descriptors of counter_contexts advance the event counter written here (8 bits).",
+            ),
             _ro("cycles_low", 0x80, "Cycles since reset. Its halves are read one after the other."),
             _ro("cycles_high", 0x84, "The same, high half."),
             _rw("mac_low", 0x30, "Own MAC address, bytes 5 (least significant) to 2."),

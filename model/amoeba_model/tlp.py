@@ -81,7 +81,7 @@ REQUEST_HEADER = Record(
         Field("first_be", 4, "Byte enables of the first DW; never 0."),
         Field("last_be", 4, "Byte enables of the last DW: 0 exactly if there is one DW only."),
         Field("tag", 8, "Of a read. Undefined in a write."),
-        Field("user", 8, "The component that asks (Requester), as AxUSER; 0xFF for interrupts. For traces only."),
+        Field("user", 8, "Who asks (Requester), as AxUSER[7:0]; 0xFF for interrupts. For traces only."),
         Field("reserved1", 24, "0."),
     ),
     "A request of the NIC to the host: memory read or memory write.",

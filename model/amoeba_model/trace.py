@@ -76,7 +76,7 @@ TRACE_EVENT = Record(
 
 
 class Requester(enum.IntEnum):
-    """Components that access host memory; AxUSER on the AXI4 port carries this number."""
+    """Components that access host memory; AxUSER[7:0] on the AXI4 port carries this number."""
 
     DESCRIPTOR_FETCH = 1
     OPERAND_FETCH = 2

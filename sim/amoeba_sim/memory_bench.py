@@ -13,6 +13,7 @@ from amoeba_hw.memory import MemoryEngine
 from amoeba_model.atomic import execute
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
+from amoeba_model.trace import NO_CONTEXT
 
 from amoeba_sim import vector_bench
 from amoeba_sim.verilate import remembered_verilog
@@ -37,6 +38,7 @@ class MemoryRequest:
     compare: bytes = b""
     cswap_by_bits: bool = False
     returns_data: bool = False
+    context: int = NO_CONTEXT
 
     @classmethod
     def read(cls, address, length):
@@ -168,6 +170,7 @@ class MemoryBench:
             "PACKET_BEAT_LAST": _offset(beat, "last"),
             "READ_BEAT_LAST": _offset(read, "last"),
             "READ_BEAT_ERROR": _offset(read, "error"),
+            "WRITE_BEAT_DATA": _offset(write, "data"),
             "WRITE_BEAT_STROBE": _offset(write, "strobe"),
             "WRITE_BEAT_FIRST": _offset(write, "first"),
             "WRITE_BEAT_LAST": _offset(write, "last"),
@@ -251,7 +254,8 @@ class MemoryBench:
 
     def _pack_request(self, request, index):
         fields = {
-            "address": request.address, "length": request.length, "kind": request.kind.value, "op": int(request.op),
+            "address": request.address, "context": request.context, "length": request.length,
+            "kind": request.kind.value, "op": int(request.op),
             "datatype": int(request.datatype), "has_operand": bool(request.operand),
             "has_compare": bool(request.compare), "cswap_by_bits": request.cswap_by_bits,
             "returns_data": request.returns_data, "pdc": index & 0xFFFF, "psn": index,

@@ -59,9 +59,9 @@ host__arready 1, host__rid 0, host__rdata W, host__rresp 2, host__rlast 1, host_
 _AXI_OUTPUTS = """
 bar__awready 1, bar__wready 1, bar__bresp 2, bar__bvalid 1, bar__arready 1, bar__rdata 32, bar__rresp 2,
 bar__rvalid 1,
-host__awid 0, host__awaddr 64, host__awlen 8, host__awsize 3, host__awburst 2, host__awuser 8, host__awvalid 1,
+host__awid 0, host__awaddr 64, host__awlen 8, host__awsize 3, host__awburst 2, host__awuser 16, host__awvalid 1,
 host__wdata W, host__wstrb K, host__wlast 1, host__wvalid 1, host__bready 1,
-host__arid 0, host__araddr 64, host__arlen 8, host__arsize 3, host__arburst 2, host__aruser 8, host__arvalid 1,
+host__arid 0, host__araddr 64, host__arlen 8, host__arsize 3, host__arburst 2, host__aruser 16, host__arvalid 1,
 host__rready 1, irq 0
 """
 _PCIE_INPUTS = """

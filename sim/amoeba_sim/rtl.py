@@ -25,6 +25,7 @@ _REGISTER_TIMEOUT = 100_000
 """Cycles that a register read may take, the writes queued before it included."""
 _READ_TIMED_OUT = 4
 _CHANNELS, _STATES = tuple(Channel), tuple(BusState)
+_ALL_CONTEXTS = -1
 _NO_BOUND = (1 << 64) - 1
 _PACKET_SIZES = (128, 256, 512, 1024, 2048, 4096)
 _SETTLED = 1000
@@ -70,6 +71,7 @@ class _Fault(ctypes.Structure):
         ("size", ctypes.c_uint64),
         ("write", ctypes.c_uint32),
         ("requester", ctypes.c_uint32),
+        ("context", ctypes.c_int32),
     ]
 
 
@@ -108,8 +110,8 @@ def _load(path: Path) -> ctypes.CDLL:
         "bar_write": (None, nic, u32, u32),
         "bar_read": (integer, nic, u32, pointer(u32), u64),
         "take_refused_write": (integer, nic, pointer(u32), pointer(u32)),
-        "grant": (None, nic, u64, u64, integer, u64),
-        "revoke": (integer, nic, u64, u64),
+        "grant": (None, nic, u64, u64, integer, u64, integer),
+        "revoke": (integer, nic, u64, u64, integer),
         "take_fault": (integer, nic, pointer(_Fault)),
         "deliver": (None, nic, string, u32, u64),
         "take_frame": (ctypes.c_void_p, nic, pointer(u32), pointer(u64)),
@@ -152,7 +154,7 @@ class RtlDevice(SimulatedDevice):
     trace : bool
         Whether :meth:`trace_events` records from the start.
     link : PcieLink, optional
-        Of a NIC on PCI Express.
+        Of a NIC on PCI Express, whose transactions do not tell contexts apart.
 
     Raises
     ------
@@ -183,6 +185,7 @@ class RtlDevice(SimulatedDevice):
         self._name = name
         self._stages = [self._stage(index) for index in range(self._library.amoeba_stage_count())]
         self._bar_size = 1 << self._library.amoeba_bar_bits()
+        self._isolates = link is None
         self._grants = MemoryGrants()
         options = _Options(host_latency, int(stall * 256), seed, *astuple(link or PcieLink()))
         self._nic = self._library.amoeba_create(ctypes.byref(options))
@@ -267,9 +270,10 @@ class RtlDevice(SimulatedDevice):
         context: int | None = None,
     ) -> None:
         handle = self._open
+        context = context if self._isolates else None
         self._grants.add(iova, length, writable, host_address=host_address, context=context)
         host = iova if host_address is None else host_address
-        self._library.amoeba_grant(handle, iova, length, writable, host)
+        self._library.amoeba_grant(handle, iova, length, writable, host, _harness_context(context))
 
     @property
     def memory(self) -> MemoryGrants:
@@ -279,10 +283,15 @@ class RtlDevice(SimulatedDevice):
     def runs_apart(self) -> bool:
         return True
 
-    def revoke(self, iova: int, length: int) -> None:
+    def revoke(self, iova: int, length: int, *, context: int | None = None) -> None:
         handle = self._open
-        self._grants.remove(iova, length)
-        self._library.amoeba_revoke(handle, iova, length)
+        context = context if self._isolates else None
+        self._grants.remove(iova, length, context)
+        self._library.amoeba_revoke(handle, iova, length, _harness_context(context))
+
+    @property
+    def isolates_contexts(self) -> bool:
+        return self._isolates
 
     def advance(self) -> None:
         self._open  # noqa: B018  a closed device in a network must not move it
@@ -354,7 +363,9 @@ class RtlDevice(SimulatedDevice):
         fault = _Fault()
         faults = []
         while self._library.amoeba_take_fault(handle, ctypes.byref(fault)):
-            faults.append(DmaFault(fault.address, fault.size, bool(fault.write), _requester_name(fault.requester)))
+            requester = _requester_name(fault.requester)
+            context = None if fault.context == _ALL_CONTEXTS else fault.context
+            faults.append(DmaFault(fault.address, fault.size, bool(fault.write), requester, context))
         return faults
 
     @property
@@ -403,6 +414,10 @@ class RtlDevice(SimulatedDevice):
         self._finalizer.detach()
 
 
+def _harness_context(context: int | None) -> int:
+    return _ALL_CONTEXTS if context is None else context
+
+
 def _requester_name(number: int) -> str:
     try:
         return Requester(number).name
@@ -447,6 +462,8 @@ def open_rtl(
     make: Callable[[], Elaboratable] = on_pcie if host == "pcie" else on_axi
     sources = package_files("amoeba_hw", "amoeba_model")
     library = nic_library(make, f"{host} {parameters!r}", sources, waves=waves)
+    if host == "pcie" and link is None:
+        link = PcieLink()
     bus = " on PCIe" if host == "pcie" else ""
     name = f"rtl{bus} ({parameters.data_width}-bit, {parameters.contexts} contexts)"
     return RtlDevice(library, name=name, host_latency=host_latency, stall=stall, seed=seed, trace=trace, link=link)

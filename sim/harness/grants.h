@@ -1,7 +1,8 @@
 // The IOMMU: which addresses the NIC may access, and where they lie in this process. Found in O(log n).
 //
-// Grants may overlap if they translate alike, which the caller sees to. They are kept as the segments into which
-// they cut the address space, each with the number of grants that hold it.
+// A grant is for one context, or for all. Grants may overlap if they translate alike, which the caller sees to. They
+// are kept, for each context, as the segments into which they cut the address space, each with the number of grants
+// that hold it.
 
 #pragma once
 
@@ -10,14 +11,15 @@
 #include <deque>
 #include <iterator>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "common.h"
 
-class Grants {
+// What one context may access.
+class Reach {
 public:
     void add(uint64_t address, uint64_t length, bool writable, uint64_t host) {
-        grants_[{address, length}].push_back(writable);
         const uint64_t end = address + length, shift = host - address;
         auto segment = split(address);
         split(end);
@@ -32,13 +34,7 @@ public:
         join(address, end);
     }
 
-    // Of equal grants the oldest.
-    bool remove(uint64_t address, uint64_t length) {
-        const auto grant = grants_.find({address, length});
-        if (grant == grants_.end()) return false;
-        const bool writable = grant->second.front();
-        grant->second.pop_front();
-        if (grant->second.empty()) grants_.erase(grant);
+    void remove(uint64_t address, uint64_t length, bool writable) {
         const uint64_t end = address + length;
         auto segment = split(address);
         split(end);
@@ -47,7 +43,6 @@ public:
             segment = --segment->second.grants == 0 ? segments_.erase(segment) : std::next(segment);
         }
         join(address, end);
-        return true;
     }
 
     // Copies [start, end) to `target`, or returns false if that is not allowed. AXI reads whole beats, so it may
@@ -148,6 +143,75 @@ private:
         }
     }
 
-    std::map<std::pair<uint64_t, uint64_t>, std::deque<bool>> grants_;  // whether writable, the oldest first
     Segments segments_;
+};
+
+class Grants {
+public:
+    static constexpr int ALL = -1;
+
+    void add(uint64_t address, uint64_t length, bool writable, uint64_t host, int context) {
+        grants_[{address, length, context}].push_back({writable, host});
+        if (context != ALL) {
+            Own& own = reach_of(context);
+            ++own.grants;
+            own.reach.add(address, length, writable, host);
+            return;
+        }
+        common_.add(address, length, writable, host);
+        for (auto& own : owns_) own.second.reach.add(address, length, writable, host);
+    }
+
+    // Of equal grants the oldest.
+    bool remove(uint64_t address, uint64_t length, int context) {
+        const auto alike = grants_.find({address, length, context});
+        if (alike == grants_.end()) return false;
+        const bool writable = alike->second.front().writable;
+        alike->second.pop_front();
+        if (alike->second.empty()) grants_.erase(alike);
+        if (context == ALL) {
+            common_.remove(address, length, writable);
+            for (auto& own : owns_) own.second.reach.remove(address, length, writable);
+            return true;
+        }
+        const auto own = owns_.find(context);
+        if (--own->second.grants == 0) {
+            owns_.erase(own);
+        } else {
+            own->second.reach.remove(address, length, writable);
+        }
+        return true;
+    }
+
+    // What a context may access; for ALL, what any may.
+    const Reach& of(int context) const {
+        const auto own = owns_.find(context);
+        return own == owns_.end() ? common_ : own->second.reach;
+    }
+
+private:
+    struct Grant {
+        bool writable;
+        uint64_t host;
+    };
+    struct Own {
+        uint32_t grants;
+        Reach reach;  // what is granted to all, too
+    };
+
+    Own& reach_of(int context) {
+        const auto found = owns_.find(context);
+        if (found != owns_.end()) return found->second;
+        Own& own = owns_[context] = {0, {}};
+        for (const auto& [place, alike] : grants_) {
+            const auto& [address, length, whose] = place;
+            if (whose != ALL) continue;
+            for (const Grant& grant : alike) own.reach.add(address, length, grant.writable, grant.host);
+        }
+        return own;
+    }
+
+    std::map<std::tuple<uint64_t, uint64_t, int>, std::deque<Grant>> grants_;  // the oldest first
+    Reach common_;
+    std::map<int, Own> owns_;
 };

@@ -91,7 +91,7 @@ private:
         uint64_t ready_at;
         uint32_t id;
         uint16_t beats;
-        uint8_t requester;
+        uint16_t user;  // AxUSER: who asks, and in the upper byte for which context
         uint8_t reserved;
 
         uint64_t base() const { return address & -uint64_t{BEAT}; }
@@ -118,7 +118,7 @@ private:
     void sample_read_address(const Vtop& top, uint64_t cycle) {
         const Burst burst{top.host___05Faraddr, cycle + latency_, top.host___05Farid,
                           static_cast<uint16_t>(top.host___05Farlen + 1), top.host___05Faruser, 0};
-        const uint64_t held[3] = {burst.address, burst.id, uint64_t{burst.beats} << 8 | burst.requester};
+        const uint64_t held[3] = {burst.address, burst.id, uint64_t{burst.beats} << 16 | burst.user};
         ar_rule_.check(top.host___05Farvalid, top.host___05Farready, held, sizeof held, cycle, violation_);
         if (!top.host___05Farvalid || !top.host___05Farready) return;
         check_burst(burst, top.host___05Farsize, top.host___05Farburst, "AR", cycle);
@@ -128,7 +128,7 @@ private:
     void sample_write_address(const Vtop& top, uint64_t cycle) {
         const Burst burst{top.host___05Fawaddr, 0, top.host___05Fawid,
                           static_cast<uint16_t>(top.host___05Fawlen + 1), top.host___05Fawuser, 0};
-        const uint64_t held[3] = {burst.address, burst.id, uint64_t{burst.beats} << 8 | burst.requester};
+        const uint64_t held[3] = {burst.address, burst.id, uint64_t{burst.beats} << 16 | burst.user};
         aw_rule_.check(top.host___05Fawvalid, top.host___05Fawready, held, sizeof held, cycle, violation_);
         if (!top.host___05Fawvalid || !top.host___05Fawready) return;
         check_burst(burst, top.host___05Fawsize, top.host___05Fawburst, "AW", cycle);
@@ -172,7 +172,7 @@ private:
         const uint64_t skipped = burst.address - burst.base();
         memset(read_data_, 0, skipped);
         read_code_ = OKAY;
-        if (!grants.read(burst.address, burst.end(), read_data_ + skipped)) {
+        if (!reach(burst).read(burst.address, burst.end(), read_data_ + skipped)) {
             refuse(burst, burst.address, burst.end(), false);
             memset(read_data_, 0, burst.end() - burst.base());
             read_code_ = SLVERR;
@@ -197,7 +197,7 @@ private:
         const bool allowed = check_write(burst);
         if (allowed) {
             for_each_run([&](uint32_t from, uint32_t to) {
-                grants.write(burst.base() + from, burst.base() + to, write_data_ + from);
+                reach(burst).write(burst.base() + from, burst.base() + to, write_data_ + from);
             });
         }
         // There is room: W stops while the ring is full, and no two bursts complete in one cycle.
@@ -212,7 +212,7 @@ private:
         for_each_run([&](uint32_t from, uint32_t to) {
             first = std::min(first, burst.base() + from);
             last = burst.base() + to;
-            allowed &= grants.writable(burst.base() + from, burst.base() + to);
+            allowed &= reach(burst).writable(burst.base() + from, burst.base() + to);
         });
         if (!allowed) refuse(burst, first, last, true);
         return allowed;
@@ -237,8 +237,10 @@ private:
         }
     }
 
+    const Reach& reach(const Burst& burst) const { return grants.of(burst.user >> 8); }
+
     void refuse(const Burst& burst, uint64_t start, uint64_t end, bool write) {
-        faults.push_back({start, end - start, write, burst.requester});
+        faults.push_back({start, end - start, write, burst.user & 0xffu, burst.user >> 8});
     }
 
     const uint32_t latency_;

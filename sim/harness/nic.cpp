@@ -276,12 +276,12 @@ API int amoeba_take_refused_write(amoeba_nic* nic, uint32_t* offset, uint32_t* r
     return any;
 }
 
-API void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable, uint64_t host) {
-    nic->memory.grants.add(address, length, writable, host);
+API void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable, uint64_t host, int context) {
+    nic->memory.grants.add(address, length, writable, host, context);
 }
 
-API int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length) {
-    return nic->memory.grants.remove(address, length);
+API int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length, int context) {
+    return nic->memory.grants.remove(address, length, context);
 }
 
 API int amoeba_take_fault(amoeba_nic* nic, amoeba_fault* fault) { return take(nic->memory.faults, *fault); }

@@ -24,7 +24,8 @@ struct amoeba_fault {
     uint64_t address;
     uint64_t size;  // bytes
     uint32_t write;
-    uint32_t requester;  // AxUSER of the refused burst
+    uint32_t requester;  // who asked: AxUSER[7:0] of the refused burst
+    int32_t context;     // for which context: AxUSER[15:8]; -1: the bus does not tell
 };
 
 struct amoeba_trace_event {
@@ -74,10 +75,10 @@ int amoeba_bar_read(amoeba_nic* nic, uint32_t offset, uint32_t* value, uint64_t 
 // Takes the oldest refused write not taken yet. Returns whether there was one.
 int amoeba_take_refused_write(amoeba_nic* nic, uint32_t* offset, uint32_t* response);
 
-// Host memory the NIC may access at `address`; it lies at `host` in this process. Grants that overlap must have the
-// same distance between the two. amoeba_revoke returns whether there was such a grant.
-void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable, uint64_t host);
-int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length);
+// Host memory that a context of the NIC (-1: all) may access at `address`; it lies at `host` in this process. Grants
+// that overlap must have the same distance between the two. amoeba_revoke returns whether there was such a grant.
+void amoeba_grant(amoeba_nic* nic, uint64_t address, uint64_t length, int writable, uint64_t host, int context);
+int amoeba_revoke(amoeba_nic* nic, uint64_t address, uint64_t length, int context);
 // Takes the oldest fault not taken yet. Returns whether there was one.
 int amoeba_take_fault(amoeba_nic* nic, amoeba_fault* fault);
 

@@ -5,7 +5,8 @@
 // carries is read from memory when it is sent. Reads are answered from `latency` cycles after their request on, cut at
 // the Read Completion Boundary at random, and in an order of their own. Credits are counted: writes wait for theirs,
 // a read must not be offered without. A read of a page in which nothing is granted gets UR; a write of a byte that is not
-// granted is dropped. Both are recorded.
+// granted is dropped. Both are recorded. TLPs without PASID do not tell for which context they are: only what is granted
+// to all contexts is granted here.
 //
 // Rules from the Base Specification: 2.2.2 (length), 2.2.5 (byte enables), 2.2.6 (tags), 2.2.7 (4 KiB), 2.2.9
 // (completions), 2.6.1 (credits).
@@ -206,8 +207,8 @@ private:
         read.at = address_ + __builtin_ctz(first_be_);
         read.end = address_ + 4 * (dwords_ - 1) + (32 - __builtin_clz(last));
         read.ready_at = cycle + latency_;
-        read.refused = !grants.page_readable(read.at);
-        if (read.refused) faults.push_back({read.at, read.end - read.at, 0, requester_});
+        read.refused = !grants.of(Grants::ALL).page_readable(read.at);
+        if (read.refused) faults.push_back({read.at, read.end - read.at, 0, requester_, -1});
         waiting_.push_back(tag);
     }
 
@@ -230,10 +231,10 @@ private:
                 to = from + __builtin_ctz(~(enables >> from));
                 enables &= ~0u << to;
             }
-            if (!grants.writable(address_ + from, address_ + to)) {
-                faults.push_back({address_ + from, to - from, 1, requester_});
+            if (!grants.of(Grants::ALL).writable(address_ + from, address_ + to)) {
+                faults.push_back({address_ + from, to - from, 1, requester_, -1});
             } else {
-                grants.write(address_ + from, address_ + to, payload_ + from);
+                grants.of(Grants::ALL).write(address_ + from, address_ + to, payload_ + from);
             }
         }
     }
@@ -275,7 +276,7 @@ private:
         set(header_, completion_header::byte_count, read.end - read.at);
         set(header_, completion_header::lower_address, read.at % 128);
         // Memory may have been taken away since it was asked for.
-        const bool refused = read.refused || !grants.page_readable(read.at);
+        const bool refused = read.refused || !grants.of(Grants::ALL).page_readable(read.at);
         if (refused) {
             set(header_, completion_header::status, STATUS_UR);
             size_ = BEAT;
@@ -286,7 +287,7 @@ private:
             set(header_, completion_header::dwords, dwords);
             size_ = (4 * dwords + BEAT - 1) / BEAT * BEAT;
             memset(completion_, 0xA5, size_);
-            grants.copy(read.at, stop, completion_ + before);
+            grants.of(Grants::ALL).copy(read.at, stop, completion_ + before);
         }
         sent_ = 0;
         read.at = stop;

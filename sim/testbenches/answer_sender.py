@@ -12,6 +12,7 @@ from amoeba_hw.host.ring_writer import ring_entry
 from amoeba_hw.interfaces import FRAME_HEADER, TRACE_SLOT
 from amoeba_hw.target.answer_history import ANSWER_VIEW
 from amoeba_hw.target.records import ADVANCES, ANSWER, EVENT_CLAIM
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
 from amoeba_sim.payload import unpack
@@ -159,7 +160,8 @@ def expected_steps(answer):
         yield "given", int(answer["return_code"] == OK)
     if any(answer["counters"]):
         error = (status if event["regardless"] else answer["return_code"]) != OK
-        yield "advances", {"counters": answer["counters"], "error": int(error)}
+        context = event["context"] if event["regardless"] else NO_CONTEXT
+        yield "advances", {"counters": answer["counters"], "error": int(error), "context": context}
     if event["promised"] and not wants_event(answer):
         yield "back", (event["context"], event["generation"])
 
@@ -218,5 +220,8 @@ async def a_message_that_was_cut_is_answered_ok_and_counted_as_an_error(dut):
     bench.answers.send({"return_code": BAD_ADDR, "counters": [8, 7], "event": {"status": OK, "kind": 1}})
     await bench.settle()
     assert [response["return_code"] for response in bench.seen("responses")] == [OK, BAD_ADDR]
-    assert bench.seen("advances") == [{"counters": [9, 0], "error": 1}, {"counters": [8, 7], "error": 1}]
+    assert bench.seen("advances") == [
+        {"counters": [9, 0], "error": 1, "context": 0},
+        {"counters": [8, 7], "error": 1, "context": NO_CONTEXT},
+    ]
     assert [trace["status"] for trace in bench.seen("trace")] == [TOO_LONG]

@@ -67,7 +67,7 @@ def expected_counts(orders):
     for order in orders:
         ticket, failed = order["ticket"], order["status"] != ReturnCode.OK
         if ticket["generation"] == 4 and ticket["counter"] and (failed or not ticket["chained"]):
-            yield {"counter": ticket["counter"], "error": int(failed)}
+            yield {"counter": ticket["counter"], "error": int(failed), "context": ticket["context"]}
 
 
 async def started(dut, pace):

@@ -3,8 +3,9 @@
 import random
 
 import cocotb
-from amoeba_hw.interfaces import COUNT_ORDER, write_beat
+from amoeba_hw.interfaces import COUNT_ORDER, COUNTER_ADMISSION, write_beat
 from amoeba_model.descriptors import EVENT_COUNTER
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import (
     StreamMonitor,
@@ -35,13 +36,14 @@ class Bench:
         dut.counter_base.value = base
         self.orders = [StreamSource(dut, f"orders__{index}", COUNT_ORDER, pace=pace()) for index in range(2)]
         self.clears = StreamSource(dut, "clears", 8)
+        self.admissions = StreamSource(dut, "admissions", COUNTER_ADMISSION)
         self.writes = StreamSink(dut, "writes", write_beat(WIDTH), pace=write_pace())
         self.given = {}
         """What the orders given so far add up to: successes and errors by number."""
 
-    def order(self, index, counter, error):
-        self.orders[index].send({"counter": counter, "error": error})
-        if 0 < counter < COUNTERS:
+    def order(self, index, counter, error, context=NO_CONTEXT, *, counts=True):
+        self.orders[index].send({"counter": counter, "error": error, "context": context})
+        if counts and 0 < counter < COUNTERS:
             self.given.setdefault(counter, [0, 0])[error] += 1
 
     async def quiet(self):
@@ -56,7 +58,7 @@ class Bench:
         """(number, successes, errors) of each write so far, and forget them."""
         taken, self.writes.received = self.writes.received, []
         for beat in taken:
-            assert (beat["first"], beat["last"], beat["beats"]) == (1, 1, 1)
+            assert (beat["first"], beat["last"], beat["beats"], beat["context"]) == (1, 1, 1, NO_CONTEXT)
             assert beat["address"] % (WIDTH // 8) == 0
             offset = (beat["strobe"] & -beat["strobe"]).bit_length() - 1
             assert beat["strobe"] == 0xFFFF << offset
@@ -134,6 +136,34 @@ async def an_order_is_taken_every_cycle_and_on_offer_five_later(dut):
     while len(bench.writes.received) < COUNTERS - 1:
         await ClockCycles(dut.clk, 1)
     assert (get_sim_time("ns") - begin) // 4 <= MOST_SPACING * COUNTERS + 10
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def only_contexts_that_are_let_in_count_and_registers_always(dut):
+    """Each counter lets in nobody in particular, then some, then all again, when it has been cleared."""
+    bench = Bench(dut, pace=PACES["randomly"], write_pace=PACES["randomly"])
+    await start(dut)
+    admitted = {}
+    for _ in range(12):
+        for _ in range(60):
+            counter, context = random.randrange(COUNTERS), random.choice((*range(32), NO_CONTEXT))
+            counts = context == NO_CONTEXT or admitted.get(counter, -1) >> context & 1
+            bench.order(random.getrandbits(1), counter, random.getrandbits(1), context, counts=counts)
+        await bench.quiet()
+        shown = {number: (successes, errors) for number, successes, errors in bench.entries()}
+        assert shown == {number: tuple(bench.given[number]) for number in shown}
+        counter, contexts = random.randrange(256), random.getrandbits(32)
+        if random.random() < 0.3:
+            counter = random.randrange(COUNTERS)
+            bench.clears.send(counter)
+            await bench.clears.sent()
+            admitted.pop(counter, None)
+            bench.given.pop(counter, None)
+        else:
+            bench.admissions.send({"counter": counter, "contexts": contexts})
+            await bench.admissions.sent()
+            if counter < COUNTERS:
+                admitted[counter] = contexts
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

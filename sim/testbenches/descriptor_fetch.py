@@ -21,6 +21,8 @@ class Bench:
     def __init__(self, dut, pace, descriptor_pace=None):
         self.dut = dut
         self.ring = {}
+        self.contexts = {}
+        """Whose each command is, by the address of its first descriptor."""
         self.outstanding = 0
         self.commands = StreamSource(dut, "commands", FETCH_COMMAND, pace=pace())
         self.reads = StreamSink(dut, "reads", READ_REQUEST, pace=pace())
@@ -31,6 +33,7 @@ class Bench:
     async def _serve(self):
         while True:
             (request,) = await self.reads.receive(1)
+            assert request["context"] == self.contexts[request["address"]]
             parts = [self.ring.get(request["address"] + i) for i in range(0, request["length"], 64)]
             refused = None in parts
             content = b"".join(part or random.randbytes(64) for part in parts)
@@ -58,6 +61,7 @@ class Bench:
             "count": count,
             "address": random.getrandbits(52) << 12,
         }
+        self.contexts[command["address"]] = command["context"]
         refused = random.random() < 0.15
         contents = [random.randbytes(64) for _ in range(count)]
         if not refused:

@@ -46,7 +46,7 @@ class DmaClients:
         self.done = [count + (done >> index & 1) for index, count in enumerate(self.done)]
 
     def write(self, index, address, content):
-        self.write_commands[index].send({"address": address, "length": len(content)})
+        self.write_commands[index].send({"address": address, "length": len(content), "context": 3 + index})
         self.write_packets[index].send(*beats_of(content, self.width))
 
     async def packet(self, index):

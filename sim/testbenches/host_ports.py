@@ -67,11 +67,12 @@ async def any_range_is_read_packed_and_in_order(dut, pace):
     await start(dut)
     ranges = [[random_range() for _ in range(12)] for _ in range(2)]
     for index, parts in enumerate(ranges):
-        bench.read_commands[index].send(*({"address": a, "length": n} for a, n in parts))
+        bench.read_commands[index].send(*({"address": a, "length": n, "context": 5 * index} for a, n in parts))
     for index, parts in enumerate(ranges):
         for address, length in parts:
             assert await bench.packet(index) == (bench.memory[address : address + length], 0)
-    assert {transfer["user"] for transfer in bench.rules.transfers["ar"]} == set(USERS[:2])
+    asked = {(transfer["user"] & 0xFF, transfer["user"] >> 8) for transfer in bench.rules.transfers["ar"]}
+    assert asked == {(USERS[0], 0), (USERS[1], 5)}
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -93,7 +94,8 @@ async def any_range_is_written_and_nothing_else(dut, pace):
     assert bench.memory[BASE : BASE + SIZE] == expected
     assert bench.errors == 0
     for transfer in bench.rules.transfers["aw"]:
-        assert transfer["user"] == USERS[transfer["addr"] >= middle]
+        index = transfer["addr"] >= middle
+        assert (transfer["user"] & 0xFF, transfer["user"] >> 8) == (USERS[index], 3 + index)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -210,7 +212,7 @@ async def lines_and_packets_share_the_port(dut):
     await bench.line_writes.sent()
     await bench.written([5, 5])
     assert bench.memory[BASE : BASE + SIZE] == expected
-    assert set(Counter(transfer["user"] for transfer in bench.rules.transfers["aw"])) == set(USERS)
+    assert set(Counter(transfer["user"] & 0xFF for transfer in bench.rules.transfers["aw"])) == set(USERS)
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")

@@ -305,6 +305,7 @@ class Environment:
         assert sorted(written) == list(range(address, address + 32))
         fields = COMPLETION.unpack(bytes(written[address + i] for i in range(32)))
         (number,) = (n for n, settings in self.contexts.items() if address in completion_ring(settings))
+        assert beats[0]["context"] == number
         index = sum(1 for context, *_ in self.completions if context == number)
         ring = completion_ring(self.contexts[number])
         assert address == ring[index % len(ring)], "completion in the wrong entry"

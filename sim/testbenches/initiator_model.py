@@ -54,16 +54,16 @@ class ModelInitiator:
 
     # The model's host memory, transmitter and event counters.
 
-    def read(self, address, size, requester):
+    def read(self, address, size, requester, context):
         return self._memory.read(address, size)
 
-    def write(self, address, content, requester):
+    def write(self, address, content, requester, context):
         if requester.name == "COMPLETION_WRITER":
             self.completions.append(COMPLETION.unpack(content) | {"address": address})
         else:
             self.results.update(enumerate(content, address))
 
-    def advance(self, number, success):
+    def advance(self, number, success, context):
         self.counted.append((number, int(not success)))
 
     def send(self, header, payload, ready, announcement):

@@ -30,10 +30,10 @@ class Memory:
     def poke(self, address, content):
         self._bytes.update(enumerate(content, address))
 
-    def read(self, address, size, requester=None):
+    def read(self, address, size, requester=None, context=None):
         return self.peek(address, size) if self.allows(address, size) else None
 
-    def write(self, address, content, requester=None):
+    def write(self, address, content, requester=None, context=None):
         assert self.allows(address, len(content)), f"write of {len(content)} bytes at {address:#x}"
         self.poke(address, content)
 

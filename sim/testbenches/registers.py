@@ -7,7 +7,15 @@ Parameters: ``contexts``.
 import random
 
 import cocotb
-from amoeba_hw.interfaces import CONTEXT, KEY_STORE, PEER_STORE, RETRANSMISSION, RING_INDEX, SLOT_RELEASE
+from amoeba_hw.interfaces import (
+    CONTEXT,
+    COUNTER_ADMISSION,
+    KEY_STORE,
+    PEER_STORE,
+    RETRANSMISSION,
+    RING_INDEX,
+    SLOT_RELEASE,
+)
 from amoeba_model.layout import Access
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
@@ -34,6 +42,7 @@ EVENTS = {
     **dict.fromkeys(DOORBELLS, RING_INDEX),
     "slot_releases": SLOT_RELEASE,
     "counter_clears": 8,
+    "counter_admissions": COUNTER_ADMISSION,
     "key_stores": KEY_STORE,
     "peer_stores": PEER_STORE,
 }
@@ -84,7 +93,7 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 6,
+        ("device", "abi_version", 0): 7,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
@@ -92,6 +101,7 @@ async def capabilities_and_holes(dut):
         ("device", "unexpected", 0): 64,
         ("device", "event_counters", 0): 64,
         ("device", "counter_clear", 0): 0,
+        ("device", "counter_admit", 0): 0,
         ("atomics", "base", 2): 0xFFFFF,  # SUM on all datatypes
         ("atomics", "fetch", 10): 0xFFFFF,  # READ is fetching only
         ("atomics", "base", 10): 0,
@@ -235,6 +245,9 @@ async def doorbells_and_stores_become_events_in_order(dut, pace, event_pace):
         expected["slot_releases"].append({"context": context, "slot": slot & 0xFFFF})
         await bench.set("device", counter_clear=counter)
         expected["counter_clears"].append(counter & 0xFF)
+        contexts = random.getrandbits(32)
+        await bench.set("device", counter_contexts=contexts, counter_admit=counter)
+        expected["counter_admissions"].append({"counter": counter & 0xFF, "contexts": contexts})
     peer = {
         "ip": 0x0A00_0002,
         "job_id": 0xAB_CDEF,

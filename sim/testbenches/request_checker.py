@@ -161,6 +161,7 @@ def check_memory(verdict, header, checked):
     fetches = header["opcode"] == TSEND_FETCH
     has_operand = int(bool(verdict.operand))
     assert (memory["address"], memory["length"]) == (header["buffer_offset"], header["request_length"])
+    assert memory["context"] == checked["answer"]["event"]["context"]
     assert memory["kind"].value == (ATOMIC_KIND if is_atomic else WRITE_KIND)
     assert (memory["has_operand"], memory["has_compare"], memory["returns_data"]) == (has_operand, 0, fetches)
     if is_atomic:

@@ -49,7 +49,7 @@ class Bench:
                 self.interrupts[number] += pulses >> number & 1
 
     async def burst(self):
-        """Address and content of the next burst; every byte of the entry is written, and no other."""
+        """Context, address and content of the next burst; every byte of the entry is written, and no other."""
         beats = await self.writes.receive(BEATS)
         assert [(beat["first"], beat["last"], beat["beats"]) for beat in beats] == [
             (int(number == 0), int(number == BEATS - 1), BEATS) for number in range(BEATS)
@@ -58,7 +58,8 @@ class Bench:
         strobe = sum(beat["strobe"] << number * LINE for number, beat in enumerate(beats))
         skip = (strobe & -strobe).bit_length() - 1
         assert strobe == (1 << SIZE) - 1 << skip
-        return beats[0]["address"] + skip, int.from_bytes(line[skip : skip + SIZE], "little")
+        content = int.from_bytes(line[skip : skip + SIZE], "little")
+        return beats[0]["context"], beats[0]["address"] + skip, content
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -77,7 +78,7 @@ async def entries_go_round_their_ring_and_change_phase_each_lap(dut, pace, sink_
         index = indices[context]
         indices[context] += 1
         phase = 0 if index >> size & 1 else PHASE
-        assert await bench.burst() == (base + index % (1 << size) * SIZE, content & ~PHASE | phase)
+        assert await bench.burst() == (context, base + index % (1 << size) * SIZE, content & ~PHASE | phase)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -119,8 +120,8 @@ async def a_ring_disabled_in_mid_burst_begins_anew(dut):
     bench.enable(range(CONTEXTS))
     bench.writes._pace = always()
     base, _ = bench.rings[1]
-    assert await bench.burst() == (base, 5 | PHASE)
+    assert await bench.burst() == (1, base, 5 | PHASE)
     await ClockCycles(dut.clk, 5)
     assert +bench.interrupts == {}
     bench.entries.send({"context": 1, "data": 6})
-    assert await bench.burst() == (base, 6 | PHASE)
+    assert await bench.burst() == (1, base, 6 | PHASE)

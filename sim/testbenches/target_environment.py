@@ -30,6 +30,7 @@ from amoeba_model.nic.checker import RequestChecker
 from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import key_slots
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly
 from amoeba_sim.payload import pack, unpack
@@ -259,7 +260,8 @@ class Bench:
                 if self.on_response:
                     self.on_response(header)
             self._payloads += self._drain("response_payload")
-            self.orders += [(order["counter"], order["error"]) for order in self._drain("counts")]
+            counts = self._drain("counts")
+            self.orders += [(order["counter"], order["error"], order["context"]) for order in counts]
 
     on_response = None
     """Called with each response's header, when :attr:`host` has what was written before it was taken."""
@@ -275,6 +277,7 @@ class Bench:
             for beat in self._drain(name):
                 if beat["first"]:
                     self._places[name] = beat["address"]
+                    assert (beat["context"] == NO_CONTEXT) is (name == "answer_writes"), beat
                 address = self._places[name]
                 line = beat["data"].to_bytes(LINE, "little")
                 self.host |= {address + n: line[n] for n in range(LINE) if beat["strobe"] >> n & 1}
@@ -284,6 +287,7 @@ class Bench:
         """The host's side of reads: from the answer memory, or of receive descriptors."""
         while True:
             (read,) = await self.sinks[reads].receive(1)
+            assert (read["context"] == NO_CONTEXT) is (reads == "answer_reads"), read
             await ClockCycles(self.dut.clk, self.host_latency)
             first = read["address"] // LINE * LINE
             lines = range(first, read["address"] + read["length"], LINE)
@@ -369,6 +373,7 @@ def expected_memory(checked, pdc, header):
     return (
         {
             "address": checked.address,
+            "context": checked.context,
             "length": checked.length,
             "kind": kind,
             "op": 0 if checked.op is None else int(checked.op),

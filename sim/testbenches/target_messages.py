@@ -107,7 +107,7 @@ class Reference:
                 arrival.report.status = ReturnCode.HOST_UNSUCCESS_CMPL
             self._report(arrival.report)
             if arrival.counter:
-                self.orders.append((arrival.counter, int(arrival.report.status != OK)))
+                self.orders.append((arrival.counter, int(arrival.report.status != OK), arrival.receiver.number))
 
     def take(self, fields):
         flags = fields.get("flags", 0)

@@ -11,6 +11,7 @@ from collections import Counter
 import cocotb
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.registers import key_slots
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ReturnCode
 from amoeba_sim.cocotb_streams import start
@@ -209,7 +210,7 @@ class Scoreboard:
         counters = [counters_of(header["resource_index"])[name]]
         if key is not None and key.domain == DOMAIN:
             counters.append(getattr(key, name))
-        self.orders += [(counter, error) for counter in counters if counter]
+        self.orders += [(counter, error, NO_CONTEXT) for counter in counters if counter]
 
     def _cumulative(self, header, pdc, plain):
         """Walks back over the answers of this PDC since it was opened, as section 7 says it."""

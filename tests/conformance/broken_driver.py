@@ -55,7 +55,7 @@ def writes_lose_their_last_byte(patch):
 @breaks("fi_rma.inject_write_has_taken_*", "fi_rma.inject_writedata_tells_*", "fi_atomic.inject_flag_takes_*")
 def injected_operands_are_used_in_place(patch):
     def stash(self, original, views, offset=0):
-        self.nic.dma.grant(address_of(views[0]), views[0].nbytes, writable=False)
+        self.nic.dma.grant(address_of(views[0]), views[0].nbytes, writable=False, whose=None)
         return address_of(views[0])
 
     around(patch, ContextRings, "stash", stash)

@@ -42,7 +42,7 @@ class Ring:
 class Host:
     """The descriptors, as the NIC reads them."""
 
-    def read(self, address, length, requester):
+    def read(self, address, length, requester, context):
         return ctypes.string_at(address, length)
 
 
@@ -54,8 +54,8 @@ class AsynchronousNic:
         self.dma = SimpleNamespace(
             grant=lambda *a, **k: None,
             revoke=lambda *a: None,
-            grant_all=lambda grants: None,
-            revoke_all=lambda grants: None,
+            grant_all=lambda *a: None,
+            revoke_all=lambda *a: None,
             holders=set(),
         )
         self.on_doorbell = None

@@ -154,4 +154,4 @@ def test_a_board_may_know_memory_by_another_address(fabric):
     device.grant(0x1000, 64, writable=True, host_address=0x2000, context=3)
     with pytest.raises(DeviceError, match="cannot also lie at"):
         device.grant(0x1000, 64, writable=True)
-    device.revoke(0x1000, 64)
+    device.revoke(0x1000, 64, context=3)

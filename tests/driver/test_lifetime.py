@@ -47,9 +47,10 @@ from amoeba import (
 from amoeba.aio import AsyncCompletionQueue
 from amoeba.core.lifetime import FabricObject
 from amoeba.core.locking import guarded
-from amoeba.nic.dma import DmaMap
+from amoeba.nic.dma import DmaMap, OfDomain
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.nic.device import ModelDevice
+from amoeba_model.trace import NO_CONTEXT
 from sides import ALL_ACCESS, ON_MODEL, make_side
 
 
@@ -249,7 +250,7 @@ def test_a_long_life_of_opening_and_closing_leaves_nothing_behind(fabric, keep, 
     granted, left = [], []
     grant, revoke = device.grant, device.revoke
     monkeypatch.setattr(device, "grant", lambda a, n, **options: (granted.append((a, n)), grant(a, n, **options))[1])
-    monkeypatch.setattr(device, "revoke", lambda a, n: (granted.remove((a, n)), revoke(a, n))[1])
+    monkeypatch.setattr(device, "revoke", lambda a, n, **kw: (granted.remove((a, n)), revoke(a, n, **kw))[1])
     for _ in range(2):  # the first time, what the NIC keeps for good is made
         for make in EVERY_OBJECT.values():
             domain = fabric.domain(0)
@@ -302,7 +303,7 @@ def test_device_access_to_a_buffer_ends_with_its_operation(fabric, pair, target,
     device = fabric.devices[0]
     grant, revoke = device.grant, device.revoke
     monkeypatch.setattr(device, "grant", lambda a, n, **options: (granted.append((a, n)), grant(a, n, **options))[1])
-    monkeypatch.setattr(device, "revoke", lambda a, n: (granted.remove((a, n)), revoke(a, n))[1])
+    monkeypatch.setattr(device, "revoke", lambda a, n, **kw: (granted.remove((a, n)), revoke(a, n, **kw))[1])
     result = np.zeros(64, np.uint64)
     pair[0].endpoint.read(result, pair[0].peer, region.address, region.key)
     assert granted == [(result.ctypes.data, 512)]
@@ -323,18 +324,66 @@ def test_an_operation_on_a_registered_buffer_does_not_end_the_registration(fabri
     assert not buffer.any()
 
 
+@pytest.mark.parametrize("whose", [None, 3, OfDomain(9)], ids=str)
 @pytest.mark.parametrize("uses", list(itertools.product([False, True], repeat=3)), ids=str)
-def test_a_range_is_accessible_as_long_as_somebody_uses_it(uses):
+def test_a_range_is_accessible_as_long_as_somebody_uses_it(uses, whose):
     with ModelDevice() as device:
-        dma, allows = DmaMap(device), device._host.grants.allows
+        dma = DmaMap(device)
+        dma.join(3, 9)
+
+        def allows(address, length, write):
+            others = [device.memory.allows(address, length, write, context) for context in (0, 4)]
+            assert not any(others) or whose is None
+            return device.memory.allows(address, length, write, 3)
+
         for count, writable in enumerate(uses, 1):
-            dma.grant(4096, 64, writable=writable)
+            dma.grant(4096, 64, writable=writable, whose=whose)
             assert allows(4096, 64, False)
             assert allows(4096, 64, True) == any(uses[:count])
         for left in (2, 1, 0):
-            dma.revoke(4096, 64)
+            dma.revoke(4096, 64, whose)
             assert allows(4096, 64, False) == bool(left)
             assert allows(4096, 64, True) == (any(uses) and bool(left))
+
+
+def test_who_joins_a_domain_reaches_its_regions_until_it_leaves_it():
+    with ModelDevice() as device:
+        dma = DmaMap(device)
+
+        def reach():
+            return [context for context in (0, 1, 2, NO_CONTEXT) if device.memory.allows(4096, 64, True, context)]
+
+        dma.join(0, 9)
+        dma.grant(4096, 64, writable=True, whose=OfDomain(9))
+        assert reach() == [0, NO_CONTEXT]
+        dma.join(1, 9)
+        dma.join(2, 8)
+        assert reach() == [0, 1, NO_CONTEXT]
+        dma.grant(4096, 64, writable=True, whose=1)
+        dma.leave(1)
+        assert reach() == [0, 1, NO_CONTEXT]  # by its own
+        dma.revoke(4096, 64, 1)
+        dma.join(0, 8)
+        assert reach() == [NO_CONTEXT]
+        dma.join(0, 9)
+        dma.revoke(4096, 64, OfDomain(9))
+        assert reach() == []
+        assert not dma._users
+        dma.leave(0)
+
+
+def test_where_contexts_are_not_told_apart_all_share_a_grant():
+    with ModelDevice() as device, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(device), "isolates_contexts", False)
+        dma = DmaMap(device)
+        for whose in (0, NO_CONTEXT, OfDomain(9)):
+            dma.grant(4096, 64, writable=True, whose=whose)
+        dma.join(1, 9)
+        assert len(list(device.memory)) == 1
+        assert device.memory.allows(4096, 64, True, 5)
+        for whose in (0, NO_CONTEXT, OfDomain(9)):
+            dma.revoke(4096, 64, whose)
+        assert not list(device.memory)
 
 
 def test_what_the_peer_never_answers_does_not_hold_up_close_for_long(fabric, pair, target, keep):

@@ -74,7 +74,7 @@ def test_discovery_finds_all_blocks_and_sizes_of_any_build(parameters):
     [
         pytest.param({0: 0, 12: 0}, Errno.FI_ENODEV, "no Amoeba", id="nothing there"),
         pytest.param({0: 0xFFFFFFFF, 12: 0xFFFFFFFF}, Errno.FI_ENODEV, "continues at 0xffffffff", id="dead bus"),
-        pytest.param({0x10: 1}, Errno.FI_ENOSYS, "ABI version 1, this driver speaks 6", id="other ABI"),
+        pytest.param({0x10: 1}, Errno.FI_ENOSYS, "ABI version 1, this driver speaks 7", id="other ABI"),
         pytest.param({0x100C: 0x1000}, Errno.FI_ENODEV, "0x1000 continues at 0x1000", id="list in a circle"),
         pytest.param({0x100C: 0}, Errno.FI_ENOSYS, "no register block 'contexts'", id="block missing"),
         pytest.param({0x3004: 9}, Errno.FI_ENOSYS, "'keys' has version 9, expected 1", id="other block version"),
@@ -190,11 +190,13 @@ def test_a_key_whose_slots_are_all_taken_is_refused_and_others_are_not(fabric, k
 
 
 def test_all_slots_of_the_key_table_can_be_used_and_are_returned(fabric, keep):
-    domain = keep(fabric.domain(0))
+    """By several domains, as two slots are kept for every other one."""
+    domain, other = keep(fabric.domain(0)), keep(fabric.domain(0))
+    nic = fabric.nics[0]
+    kept = 2 * (nic.parameters.contexts - 1)
     for _ in range(2):
-        regions = [
-            domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ) for _ in range(fabric.nics[0].parameters.keys)
-        ]
+        regions = [domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ) for _ in range(nic.parameters.keys - kept)]
+        regions += [other.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ) for _ in range(2)]
         assert len({region.key for region in regions}) == len(regions)
         with pytest.raises(FabricError) as caught:
             domain.mr_reg(bytearray(8), MrAccess.FI_REMOTE_READ)

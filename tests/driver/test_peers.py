@@ -183,10 +183,11 @@ def test_contexts_and_entries_are_used_again_after_close(fabric, keep, pair, tar
     monkeypatch.setattr("amoeba.transport.context.DRAIN_TIME", seconds)
     memory, region = target
     parameters = fabric.nics[0].parameters
+    kept = 2 * (parameters.contexts - 1)  # for the other contexts
     pair[0].endpoint.close()
     for _ in range(2 * parameters.contexts):
         side = keep(make_side(pair[0].domain))
-        numbers = [side.peers.insert(pair[1].endpoint.getname()) for _ in range(parameters.peers)]
+        numbers = [side.peers.insert(pair[1].endpoint.getname()) for _ in range(parameters.peers - kept)]
         for number in numbers[:10]:
             side.endpoint.atomic(ONE, number, region.address, region.key, Op.FI_SUM)
         side.endpoint.close()

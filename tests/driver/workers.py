@@ -57,7 +57,7 @@ class Worker:
     def expose(self, memory: np.ndarray) -> tuple[int, int]:
         """(offset of the first byte, key) by which peers reach memory."""
         start = address_of(memoryview(memory))
-        self.nic.dma.grant(start, memory.nbytes, writable=True)
+        self.nic.dma.grant(start, memory.nbytes, writable=True, whose=None)
         self.memory.append(memory)
         return 0, self.nic.keys.store(None, start, memory.nbytes, self.domain.number, ALL)
 
@@ -109,7 +109,7 @@ class Worker:
 
     def close(self) -> None:
         for memory in self.memory:
-            self.nic.dma.revoke(address_of(memoryview(memory)), memory.nbytes)
+            self.nic.dma.revoke(address_of(memoryview(memory)), memory.nbytes, None)
         self.context.close()
         self.domain.release()
 

@@ -1,5 +1,6 @@
 """The memory engine against a memory that performs the same requests one after the other."""
 
+import dataclasses
 import random
 import struct
 from functools import cache
@@ -12,6 +13,7 @@ from amoeba_model.atomic.formats import is_integer
 from amoeba_model.nic.memory import atomic_beats
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_sim.memory_bench import MemoryBench, MemoryRequest, expected_results
 
 pytestmark = pytest.mark.long
@@ -110,15 +112,22 @@ def random_settings(r):
     }
 
 
-def check_random(engine, seeds, misaligned, count=300):
+def check_random(engine, seeds, misaligned, count=300, contexts=(NO_CONTEXT,)):
     for seed in seeds:
         r = random.Random(seed)
-        run_and_compare(engine, random_requests(r, engine, count, misaligned), seed, **random_settings(r))
+        requests = random_requests(r, engine, count, misaligned)
+        settings = random_settings(r)
+        requests = [dataclasses.replace(request, context=r.choice(contexts)) for request in requests]
+        run_and_compare(engine, requests, seed, **settings)
 
 
 @pytest.mark.parametrize(("width", "lines"), [(128, 8), (256, 64), (512, 4)])
 def test_random_requests_leave_the_memory_and_the_answers_of_a_serial_memory(width, lines):
     check_random(bench(width, lines), range(30), misaligned=0.2)
+
+
+def test_a_line_that_several_contexts_use_is_one_memory():
+    check_random(bench(128, 8), range(200, 220), misaligned=0.2, contexts=(0, 1, 7, NO_CONTEXT, NO_CONTEXT))
 
 
 def test_misaligned_elements_are_atomic_among_other_requests():

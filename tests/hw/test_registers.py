@@ -22,6 +22,7 @@ STREAMS = (
     "receive_tails",
     "slot_releases",
     "counter_clears",
+    "counter_admissions",
     "key_stores",
     "peer_stores",
 )

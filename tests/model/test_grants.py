@@ -1,12 +1,14 @@
 """Ranges that overlap and are counted, and the grants that are kept in them, against naive ones byte by byte."""
 
 import itertools
+import random
 import sys
 
 import pytest
 from amoeba_model.device import DeviceError
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.ranges import CountedRanges, ShiftError
+from amoeba_model.trace import NO_CONTEXT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,14 +154,44 @@ def test_what_cannot_be_addressed_cannot_be_granted(iova, host, length):
     assert list(grants) == []
 
 
-def test_contexts_are_those_of_grants_that_cover_the_access():
+def reach(grants, start, end):
+    """Who may (read, write) each of these bytes, of contexts 0 to 2 and those to whom nothing was granted alone."""
+    return [
+        [tuple(grants.allows(at, 1, write, context) for write in (False, True)) for context in (0, 1, 2, None)]
+        for at in range(start, end)
+    ]
+
+
+def test_what_is_granted_to_a_context_is_out_of_reach_of_others():
     grants = MemoryGrants()
     grants.add(0x1000, 64, True, context=1)
-    grants.add(0x1000, 128, True, context=2)
-    grants.add(0x1000, 256, True)
-    assert grants.contexts(0x1020, 32) == {1, 2, None}
-    assert grants.contexts(0x1020, 96) == {2, None}
-    assert grants.contexts(0x1020, 512) == set()
+    grants.add(0x1040, 64, False)
+    allowed = [grants.allows(0x1000, 64, True, context) for context in (0, 1, NO_CONTEXT, None)]
+    assert allowed == [False, True, False, False]
+    assert all(grants.allows(0x1040, 64, False, context) for context in (0, 1, NO_CONTEXT, None))
+    assert grants.allows(0x1020, 64, False, 1), "one access may be covered by a grant to it and one to all"
+    assert not grants.allows(0x1020, 64, True, 1)
+    assert not grants.allows(0x1020, 64, False, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_grants_to_contexts_are_as_if_each_was_looked_for(seed):
+    """Overlapping grants to contexts and to all come and go in any order."""
+    rng = random.Random(seed)
+    grants, made = MemoryGrants(), []
+    for _ in range(60):
+        if made and rng.random() < 0.45:
+            chosen = rng.choice(made)[:3]
+            made.remove(next(each for each in made if each[:3] == chosen))  # the oldest of equal ones
+            grants.remove(*chosen)
+        else:
+            start, length, context = rng.randrange(12), rng.randrange(1, 9), rng.choice([0, 1, 2, None, None])
+            made.append((start, length, context, rng.random() < 0.5))
+            grants.add(start, length, made[-1][3], context=context)
+        for at, row in enumerate(reach(grants, 0, 20)):
+            for context, (reads, writes) in zip((0, 1, 2, None), row, strict=True):
+                mine = [w for s, n, c, w in made if s <= at < s + n and c in (context, None)]
+                assert (reads, writes) == (bool(mine), any(mine)), f"seed {seed}: byte {at}, context {context}"
 
 
 @pytest.mark.parametrize("change", ["add", "remove"])

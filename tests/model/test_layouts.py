@@ -120,6 +120,8 @@ def test_registers_lie_at_the_addresses_of_the_specification() -> None:
         ("contexts", "receive_size", 0): 0x207C,
         ("contexts", "write_counter", 1): 0x210C,
         ("device", "counter_clear", 0): 0x0064,
+        ("device", "counter_contexts", 0): 0x0068,
+        ("device", "counter_admit", 0): 0x006C,
         ("keys", "write_counter", 0): 0x3038,
         ("keys", "store", 0): 0x3030,
         ("peers", "store", 0): 0x4038,

@@ -52,9 +52,13 @@ class Board(Device):
         with self._running:
             self._nic.grant(iova, length, writable=writable, host_address=host_address, context=context)
 
-    def revoke(self, iova: int, length: int) -> None:
+    def revoke(self, iova: int, length: int, *, context: int | None = None) -> None:
         with self._running:
-            self._nic.revoke(iova, length)
+            self._nic.revoke(iova, length, context=context)
+
+    @property
+    def isolates_contexts(self) -> bool:
+        return self._nic.isolates_contexts
 
     def advance(self) -> None:
         time.sleep(_PACE)  # nothing: it runs

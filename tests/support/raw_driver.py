@@ -209,6 +209,8 @@ class RawNic:
         self.set("device", mac_low=mac & 0xFFFF_FFFF, mac_high=mac >> 32, ip=ip)
         self._slots: dict[int, int] = {}
         self._event_counters: Buffer | None = None
+        self.private = False
+        """Rings are granted to their context alone."""
         self._granted: list[Buffer] = []
         """Kept alive, so that no other buffer comes to lie where the device still may access memory."""
 
@@ -232,10 +234,10 @@ class RawNic:
     def counter(self, counter: Counter) -> int:
         return self.get("counters", "value", counter)
 
-    def buffer(self, size: int, fill: int = 0, *, writable: bool = True) -> Buffer:
-        """Memory that the device may access."""
+    def buffer(self, size: int, fill: int = 0, *, writable: bool = True, context: int | None = None) -> Buffer:
+        """Memory that the device may access: one context, or all."""
         buffer = Buffer(size, fill)
-        self.device.grant(buffer.address, size, writable=writable)
+        self.device.grant(buffer.address, size, writable=writable, context=context)
         self._granted.append(buffer)
         return buffer
 
@@ -260,16 +262,17 @@ class RawNic:
         ``event_size`` None: without an event ring; ``receive_size`` None: without receive ring and unexpected slots;
         ``receiver``: the context whose receives its messages meet, if not its own.
         """
-        transmit = self.buffer(TX_DESCRIPTOR.size << transmit_size)
-        completions = self.buffer(COMPLETION.size << completion_size)
-        events = None if event_size is None else self.buffer(EVENT.size << event_size)
+        own = number if self.private else None
+        transmit = self.buffer(TX_DESCRIPTOR.size << transmit_size, context=own)
+        completions = self.buffer(COMPLETION.size << completion_size, context=own)
+        events = None if event_size is None else self.buffer(EVENT.size << event_size, context=own)
         self.set("contexts", number, control=0)
         self.set_wide("contexts", number, event_base=0 if events is None else events.address)
         self.set("contexts", number, event_size=event_size or 0)
         receives = slots = None
         if receive_size is not None:
-            receives = self.buffer(RX_DESCRIPTOR.size << receive_size)
-            slots = self.buffer(self.parameters.unexpected * self.parameters.payload)
+            receives = self.buffer(RX_DESCRIPTOR.size << receive_size, context=own)
+            slots = self.buffer(self.parameters.unexpected * self.parameters.payload, context=own)
         self.set_wide(
             "contexts",
             number,

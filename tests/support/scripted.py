@@ -80,7 +80,7 @@ class ScriptedDevice(SimulatedDevice):
     ) -> None:
         pass
 
-    def revoke(self, iova: int, length: int) -> None:
+    def revoke(self, iova: int, length: int, *, context: int | None = None) -> None:
         pass
 
     def faults(self) -> list[DmaFault]:

@@ -61,7 +61,7 @@ def test_immediate_data_that_nobody_expects_is_dropped(pair, mapped, lane, what)
     lane = getattr(sender.ep, lane)
     result = np.zeros(1, np.uint64)
     place = address_of(memoryview(result))
-    sender.worker.nic.dma.grant(place, 8, writable=True)
+    sender.worker.nic.dma.grant(place, 8, writable=True, whose=None)
     for data in (0, 1, 2**64 - 1):
         if what == "write":
             post(sender, lane, DescriptorOpcode.WRITE, IMMEDIATE | INLINE, key=key, at=address, compare=data)
@@ -76,7 +76,7 @@ def test_immediate_data_that_nobody_expects_is_dropped(pair, mapped, lane, what)
     for _ in range(20):
         receiver.progress()
     assert served(sender, receiver)
-    sender.worker.nic.dma.revoke(place, 8)
+    sender.worker.nic.dma.revoke(place, 8, None)
 
 
 def test_messages_of_the_other_kind_do_not_stop_a_worker(pair):
@@ -102,7 +102,7 @@ def test_records_of_long_messages_that_lead_nowhere_do_not_stop_a_worker(models)
         np.uint8,
     ).copy()  # fmt: skip
     place = address_of(memoryview(record))
-    sender.worker.nic.dma.grant(place, record.nbytes, writable=False)
+    sender.worker.nic.dma.grant(place, record.nbytes, writable=False, whose=None)
     for lane, opcode, tag in (
         (sender.ep.messages, DescriptorOpcode.RENDEZVOUS_SEND, 0),
         (sender.ep.tagged, DescriptorOpcode.RENDEZVOUS_TAGGED_SEND, 99),
@@ -111,4 +111,4 @@ def test_records_of_long_messages_that_lead_nowhere_do_not_stop_a_worker(models)
             post(sender, lane, opcode, length=record.nbytes, key=tag, local=place, at=length)
     wait_for(lambda: sender.ep.messages.idle and sender.ep.tagged.idle, sender, receiver)
     assert served(sender, receiver)
-    sender.worker.nic.dma.revoke(place, record.nbytes)
+    sender.worker.nic.dma.revoke(place, record.nbytes, None)

@@ -117,6 +117,7 @@ def _sizes(nic: Nic) -> Table:
         ("payload per frame", f"{parameters.payload} bytes"),
         ("a silent peer is given up after", _patience(nic)),
         ("host memory that it is given", _host_memory(nic)),
+        ("contexts reach each other's memory", "no" if nic.device.isolates_contexts else "yes: they share one"),
     )
     return facts_table(nic.device.name, facts)
 
@@ -181,6 +182,7 @@ def _facts(nic: Nic) -> dict[str, object]:
     return {
         "name": nic.device.name,
         **{name: getattr(parameters, name) for name in names},
+        "isolates_contexts": nic.device.isolates_contexts,
         "blocks": {placed.block.name: placed.offset for placed in nic.blocks},
         "atomics": {
             form.value: {

@@ -18,6 +18,7 @@ from amoeba.core.lifetime import FabricObject
 from amoeba.fabric.constants import BindFlags, MrAccess, MrFlags, MrMode
 from amoeba.fabric.operations.checks import check_flags, check_instance, check_number
 from amoeba.fabric.queues.counters import Counter, Counters
+from amoeba.nic.dma import OfDomain
 
 if TYPE_CHECKING:
     from amoeba.fabric.domain_base import DomainBase
@@ -136,7 +137,7 @@ class MemoryRegion(FabricObject):
         self.key = self._nic.keys.store(wanted, self.start, self.length, domain.number, permitted)
         """What peers give as ``key``."""
         self._writable = writable
-        self._nic.dma.grant(self.start, self.length, writable=writable)
+        self._nic.dma.grant(self.start, self.length, writable=writable, whose=OfDomain(self._domain))
         super().__init__(domain)
 
     def bind(self, counter: Counter, flags: BindFlags) -> None:
@@ -201,8 +202,9 @@ class MemoryRegion(FabricObject):
             self._nic.keys.remove(self.key)
             # operations under way with this region go on as if they had been posted without it
             used = uninterrupted(
-                self._nic.dma.hand_over, self, self._view, self.start, self.length, self._writable
-            )
+                self._nic.dma.hand_over, self, self._view, self.start, self.length, self._writable,
+                OfDomain(self._domain),
+            )  # fmt: skip
         if not used:
             self._view.release()
 

@@ -1,10 +1,12 @@
 """The contexts of a NIC: who uses which, and what they are programmed with."""
 
+import contextlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from amoeba_model.device import DeviceClosedError, DeviceError
 from amoeba_model.registers import ContextControl
+from amoeba_model.trace import NO_CONTEXT
 
 from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
@@ -12,6 +14,7 @@ from amoeba.core.errors import fabric_error
 from amoeba.core.log import logger
 from amoeba.nic import watching
 from amoeba.nic.dma import DmaMap
+from amoeba.nic.event_counters import EventCounters
 from amoeba.nic.registers import Registers
 from amoeba.nic.watching import RingMemory
 
@@ -53,9 +56,10 @@ class ContextSettings:
 class ContextTable:
     """The contexts of one NIC."""
 
-    def __init__(self, registers: Registers, dma: DmaMap) -> None:
+    def __init__(self, registers: Registers, dma: DmaMap, event_counters: EventCounters) -> None:
         self._registers = registers
         self._dma = dma
+        self._event_counters = event_counters
         self._total = registers.parameters.contexts
         self.free = list(range(self._total))
         """Those that nobody uses, the one unused longest first."""
@@ -111,7 +115,10 @@ class ContextTable:
         )
 
     def give_back(self, context: int) -> None:
-        """Nobody uses this one any more."""
+        """Nobody uses this one any more: what was for it is not for who gets its number next."""
+        with contextlib.suppress(DeviceClosedError):
+            self._dma.leave(context)
+            self._event_counters.dismiss(context)
         self.free.append(context)
 
     def reclaim(self) -> None:
@@ -126,6 +133,7 @@ class ContextTable:
         if self.lost:
             raise fabric_error(Errno.FI_ENODEV, "the NIC was reset and has forgotten everything: open it anew")
         self._provide_answer_memory()
+        self._dma.join(context, settings.domain)
         _log.debug("context %d: job %d, process %d", context, settings.job_id, settings.pid_on_fep)
         rings = RingMemory(
             settings.transmit_base, settings.transmit_size, settings.completion_base, settings.completion_size
@@ -182,7 +190,7 @@ class ContextTable:
             parameters = self._registers.parameters
             self._answers = allocate(parameters.target_pdcs * parameters.window * parameters.payload)
             address = address_of(self._answers)
-            self._dma.grant(address, self._answers.nbytes, writable=True)
+            self._dma.grant(address, self._answers.nbytes, writable=True, whose=NO_CONTEXT)
             self._registers.write_wide("device", "answer_base", address)
 
     def disable(self, context: int) -> None:

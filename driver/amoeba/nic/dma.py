@@ -2,11 +2,12 @@
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from amoeba_model.device import Device
+from amoeba_model.trace import NO_CONTEXT
 
-__all__ = ["DmaMap", "Grant", "Holder"]
+__all__ = ["DmaMap", "Grant", "Holder", "OfDomain", "Whose"]
 
 Grant = tuple[int, int, bool]
 """Device access: address, length, writable."""
@@ -20,59 +21,151 @@ class Holder(Protocol):
         keep ``export`` alive as long; returns how many there are."""
 
 
+class OfDomain(NamedTuple):
+    """A region of a protection domain: all contexts of that, and peers by a key, may access it."""
+
+    number: int
+
+
+Whose = int | OfDomain | None
+"""Who may access memory: a context by its number; NO_CONTEXT: peers by a key, and the NIC for itself; a domain; None:
+all of these."""
+
+_Place = tuple[int, int, int | None]
+"""Address, length, context."""
+
+
 class DmaMap:
     """Counts the users of every range, so that one user's end does not take away another's access.
 
-    A device knows a grant by address and length only; a registered region and an operation on the very same
+    A device knows a grant by address, length and context only; a registered region and an operation on the very same
     buffer would otherwise share one without knowing. A range that any user needs writable stays so until the
-    last one is gone.
+    last one is gone. Where the device does not tell contexts apart, all share its grants.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._users: dict[tuple[int, int], tuple[int, bool]] = {}
-        """(number of users, writable) by (address, length)."""
+        self._isolates = device.isolates_contexts
+        self._users: dict[_Place, tuple[int, bool]] = {}
+        """(number of users, writable)."""
+        self._domains: dict[int, int] = {}
+        """The protection domain of each context that is in one."""
+        self._regions: dict[int, dict[tuple[int, int], tuple[int, bool]]] = {}
+        """By domain what :class:`OfDomain` says: (number of users, writable) by (address, length)."""
         self.holders: weakref.WeakSet[Holder] = weakref.WeakSet()
         """All that may have operations under way."""
 
-    def grant(self, address: int, length: int, *, writable: bool) -> None:
-        users, was_writable = self._users.get((address, length), (0, False))
-        if not users or (writable and not was_writable):
-            self._device.grant(address, length, writable=writable)
-        if users and writable and not was_writable:
-            # The older of two, and only now: operations under way have the range all the time.
-            self._device.revoke(address, length)
-        self._users[address, length] = (users + 1, writable or was_writable)
-
-    def revoke(self, address: int, length: int) -> None:
-        """End one use that :meth:`grant` began."""
-        users, writable = self._users.pop((address, length))
-        if users > 1:
-            self._users[address, length] = (users - 1, writable)
+    def grant(self, address: int, length: int, *, writable: bool, whose: Whose) -> None:
+        """Begin a use of a range."""
+        if not self._isolates:
+            self._grant(address, length, writable, None)
+        elif isinstance(whose, OfDomain):
+            self._grant_region(address, length, writable, whose.number)
         else:
-            self._device.revoke(address, length)
+            self._grant(address, length, writable, whose)
 
-    def grant_all(self, grants: Sequence[Grant]) -> None:
+    def revoke(self, address: int, length: int, whose: Whose) -> None:
+        """End one use that :meth:`grant` began."""
+        if not self._isolates:
+            self._revoke(address, length, None)
+        elif isinstance(whose, OfDomain):
+            self._revoke_region(address, length, whose.number)
+        else:
+            self._revoke(address, length, whose)
+
+    def grant_all(self, grants: Sequence[Grant], whose: Whose) -> None:
         """Begin a use of each of these; if that fails, of none."""
         granted = 0
         try:
             for address, length, writable in grants:
-                self.grant(address, length, writable=writable)
+                self.grant(address, length, writable=writable, whose=whose)
                 granted += 1
         except BaseException:
-            self.revoke_all(grants[:granted])
+            self.revoke_all(grants[:granted], whose)
             raise
 
-    def revoke_all(self, grants: Sequence[Grant]) -> None:
+    def revoke_all(self, grants: Sequence[Grant], whose: Whose) -> None:
         """End one use of each that :meth:`grant_all` began."""
         for address, length, _ in grants:
-            self.revoke(address, length)
+            self.revoke(address, length, whose)
 
-    def hand_over(self, keeper: object, export: Any, address: int, length: int, writable: bool) -> bool:
+    def hand_over(self, keeper: object, export: Any, address: int, length: int, writable: bool, whose: Whose) -> bool:
         """:meth:`revoke` of a grant of ``keeper``'s; operations under way that rely on it get it for themselves.
 
         ``export``: what holds the memory, which they keep until they end. Returns whether there are any.
         """
         using = [holder.hold(keeper, export, address, length, writable) for holder in list(self.holders)]
-        self.revoke(address, length)
+        self.revoke(address, length, whose)
         return any(using)
+
+    # Contexts of domains
+
+    def join(self, context: int, domain: int) -> None:
+        """From now on a context belongs to this domain, and no other: it may access the regions of that."""
+        if not self._isolates or self._domains.get(context) == domain:
+            return
+        self.leave(context)
+        done: list[tuple[int, int]] = []
+        try:
+            for (address, length), (users, writable) in self._regions.get(domain, {}).items():
+                for _ in range(users):
+                    self._grant(address, length, writable, context)
+                    done.append((address, length))
+        except BaseException:
+            for address, length in done:
+                self._revoke(address, length, context)
+            raise
+        self._domains[context] = domain
+
+    def leave(self, context: int) -> None:
+        """A context belongs to no domain any more."""
+        domain = self._domains.pop(context, None)
+        if domain is not None:
+            for (address, length), (users, _) in self._regions.get(domain, {}).items():
+                for _ in range(users):
+                    self._revoke(address, length, context)
+
+    def _members(self, domain: int) -> list[int]:
+        return [NO_CONTEXT, *(context for context, its in self._domains.items() if its == domain)]
+
+    def _grant_region(self, address: int, length: int, writable: bool, domain: int) -> None:
+        done: list[int] = []
+        try:
+            for context in self._members(domain):
+                self._grant(address, length, writable, context)
+                done.append(context)
+        except BaseException:
+            for context in done:
+                self._revoke(address, length, context)
+            raise
+        regions = self._regions.setdefault(domain, {})
+        users, was_writable = regions.get((address, length), (0, False))
+        regions[address, length] = (users + 1, writable or was_writable)
+
+    def _revoke_region(self, address: int, length: int, domain: int) -> None:
+        regions = self._regions[domain]
+        users, writable = regions.pop((address, length))
+        if users > 1:
+            regions[address, length] = (users - 1, writable)
+        for context in self._members(domain):
+            self._revoke(address, length, context)
+
+    # One context, or all where none are told apart
+
+    def _grant(self, address: int, length: int, writable: bool, context: int | None) -> None:
+        place = (address, length, context)
+        users, was_writable = self._users.get(place, (0, False))
+        if not users or (writable and not was_writable):
+            self._device.grant(address, length, writable=writable, context=context)
+        if users and writable and not was_writable:
+            # The older of two, and only now: operations under way have the range all the time.
+            self._device.revoke(address, length, context=context)
+        self._users[place] = (users + 1, writable or was_writable)
+
+    def _revoke(self, address: int, length: int, context: int | None) -> None:
+        place = (address, length, context)
+        users, writable = self._users.pop(place)
+        if users > 1:
+            self._users[place] = (users - 1, writable)
+        else:
+            self._device.revoke(address, length, context=context)

@@ -53,10 +53,11 @@ class EventRing:
 
     def __init__(self, nic: Nic, context: int, events: int) -> None:
         self.nic = nic
+        self._context = context
         self.entries = max(_FEWEST_ENTRIES, 1 << (events + _NEVER_PROMISED - 1).bit_length())
         self._ring = allocate(self.entries * EVENT.size)
         self.base = address_of(self._ring)
-        nic.dma.grant(self.base, self._ring.nbytes, writable=True)
+        nic.dma.grant(self.base, self._ring.nbytes, writable=True, whose=context)
         self._head_register = nic.doorbell(context, "event_head")
         self._arm_register = nic.doorbell(context, "event_arm")
         self._mask = self.entries - 1
@@ -114,4 +115,4 @@ class EventRing:
 
     def release(self) -> None:
         """Withdraw the NIC's access to the ring."""
-        self.nic.dma.revoke(self.base, self._ring.nbytes)
+        self.nic.dma.revoke(self.base, self._ring.nbytes, self._context)

@@ -7,6 +7,7 @@ from amoeba_model.registers import KeyFlags, key_slots
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.core.log import logger
+from amoeba.nic.quotas import Quota
 from amoeba.nic.registers import Registers
 
 __all__ = ["KeySlots", "KeyTable"]
@@ -15,6 +16,8 @@ _log = logger("nic.keys")
 _KEY_BITS = 64
 _NO_KEY = 2**_KEY_BITS - 1
 """What FI_KEY_NOTAVAIL says."""
+_KEPT = 64
+"""One slot in so many is kept for other domains: enough for each to go on."""
 _FOLD_BITS = 16
 """A key's slot depends on the exclusive-or of its parts of so many bits."""
 
@@ -93,7 +96,13 @@ class KeyTable:
 
     def __init__(self, registers: Registers) -> None:
         self._registers = registers
-        self._slots = KeySlots(registers.parameters.keys)
+        parameters = registers.parameters
+        self._slots = KeySlots(parameters.keys)
+        self._quota = Quota(
+            "slots of the key table", "protection domain", parameters.keys, parameters.contexts, _KEPT
+        )
+        self._owners: dict[int, int] = {}
+        """The protection domain of each key."""
 
     def __len__(self) -> int:
         """Keys in the table."""
@@ -103,12 +112,19 @@ class KeyTable:
         """Enter a region into the key table under ``key``, or under an unguessable one if None; returns the key.
 
         When this returns, the NIC accepts requests for it. Raises FI_EINVAL for what is no key, FI_ENOKEY if it is in
-        use on this NIC, FI_ENOSPC if all slots where it may lie are taken.
+        use on this NIC, FI_ENOSPC if all slots where it may lie are taken, or those that are free are kept for other
+        domains.
         """
-        if key is None:
-            key, slot = self._slots.choose()
-        else:
-            slot = self._slots.take(key)
+        self._quota.take(domain)
+        try:
+            if key is None:
+                key, slot = self._slots.choose()
+            else:
+                slot = self._slots.take(key)
+        except BaseException:
+            self._quota.give_back(domain)
+            raise
+        self._owners[key] = domain
         self._write(slot, key, base, length, domain, flags | KeyFlags.VALID)
         self._registers.flush()
         # not the key: who knows it may use it
@@ -126,6 +142,7 @@ class KeyTable:
     def remove(self, key: int) -> None:
         """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
         slot = self._slots.give_back(key)
+        self._quota.give_back(self._owners.pop(key))
         self._write(slot, 0, 0, 0, 0, KeyFlags(0))
         self._registers.flush()
         _log.debug("key in slot %d: withdrawn", slot)

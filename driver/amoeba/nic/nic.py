@@ -78,10 +78,10 @@ class Nic:
         self.dma = DmaMap(device)
         self.domains = FreeNumbers(range(_DOMAINS), "protection domains")
         """Protection domains that nobody uses."""
-        self.contexts = ContextTable(self.registers, self.dma)
+        self.event_counters = EventCounters(self.registers, self.dma)
+        self.contexts = ContextTable(self.registers, self.dma, self.event_counters)
         self.peers = PeerTable(self.registers)
         self.keys = KeyTable(self.registers)
-        self.event_counters = EventCounters(self.registers, self.dma)
         high, low = (self.registers.read("device", name) for name in ("mac_high", "mac_low"))
         self.mac = (high << 32 | low).to_bytes(6, "big")
         """Read once, as is :attr:`ip`: several threads may ask for them at a time, of the NIC only one."""

@@ -9,6 +9,7 @@ from amoeba_model.registers import PeerFlags
 from amoeba.core.log import logger
 from amoeba.nic.address import EndpointAddress
 from amoeba.nic.free_numbers import FreeNumbers
+from amoeba.nic.quotas import Quota
 from amoeba.nic.registers import Registers
 
 __all__ = ["PeerTable"]
@@ -24,7 +25,11 @@ class PeerTable:
 
     def __init__(self, registers: Registers) -> None:
         self._registers = registers
-        self._numbers = FreeNumbers(range(registers.parameters.peers), "peer table entries")
+        parameters = registers.parameters
+        self._numbers = FreeNumbers(range(parameters.peers), "peer table entries")
+        self._quota = Quota("peer table entries", "context", parameters.peers, parameters.contexts)
+        self._owners: dict[int, int] = {}
+        """The context that each entry in use belongs to."""
         self._opened = 0
         self._first_psns: dict[int, int] = {}
         """Of the entries that have been opened, each one's last."""
@@ -40,12 +45,19 @@ class PeerTable:
         """Entries that nobody uses, the one unused longest first."""
         return self._numbers.free
 
+    def room(self, context: int) -> int:
+        """Entries that a context can open: some are kept for the others."""
+        return self._quota.room(context)
+
     def open(self, context: int, address: EndpointAddress, initiator: int) -> int:
         """Open a packet delivery context from ``context`` to ``address``; returns its index in the peer table.
 
-        ``initiator``: the context by which the peer is to know who sends. Raises FI_ENOSPC when the table is full.
+        ``initiator``: the context by which the peer is to know who sends. Raises FI_ENOSPC when the table is full, or
+        the rest is kept for other contexts.
         """
+        self._quota.take(context)
         peer = self._numbers.take()
+        self._owners[peer] = context
         _log.debug("peer %d: %s, for context %d", peer, address, context)
         self.reopen(peer, context, address, initiator)
         return peer
@@ -94,4 +106,5 @@ class PeerTable:
         self._registers.write("peers", "flags", 0)
         self._registers.write("peers", "store", peer)
         self._numbers.give_back(peer)
+        self._quota.give_back(self._owners.pop(peer))
         _log.debug("peer %d: closed", peer)

@@ -172,6 +172,7 @@ class Rings(Protocol):
     """The rings of a context, as far as batches need them."""
 
     nic: Nic
+    context: int
     entries: int
     counters: list[int]
     tally: Tally | None
@@ -203,7 +204,7 @@ class Batches:
 
     def begin(self, batch: Batch) -> None:
         """Grant what a batch needs; raises what that raises, and then nothing is granted."""
-        self._rings.nic.dma.grant_all(batch.grants)
+        self._rings.nic.dma.grant_all(batch.grants, self._rings.context)
         self.live.add(batch)
 
     def post(self, batch: Batch) -> None:
@@ -342,7 +343,7 @@ class Batches:
 
     def _end(self, batch: Batch) -> None:
         self.live.discard(batch)
-        self._rings.nic.dma.revoke_all(batch.grants)
+        self._rings.nic.dma.revoke_all(batch.grants, self._rings.context)
         batch.over = True
         batch.status = batch.failures[min(batch.failures)] if batch.failures else _OK
         if batch.ended is not None:
@@ -351,7 +352,7 @@ class Batches:
     def release(self) -> None:
         """Withdraw the NIC's access to the buffers of batches that never ended."""
         for batch in self.live:
-            self._rings.nic.dma.revoke_all(batch.grants)
+            self._rings.nic.dma.revoke_all(batch.grants, self._rings.context)
         self.live.clear()
 
 

@@ -96,6 +96,7 @@ class Receives:
         tally: Tally | None = None,
     ) -> None:
         self.nic = nic
+        self._context = context
         self.most = nic.parameters.receives
         """Receives that the NIC keeps at a time; as many searches may be under way."""
         self.crowded = False
@@ -106,8 +107,10 @@ class Receives:
         self._payload = nic.parameters.payload
         self._slots = allocate(nic.parameters.unexpected * self._payload)
         self.base, self.unexpected_base = address_of(self._ring), address_of(self._slots)
-        nic.dma.grant(self.base, self._ring.nbytes, writable=False)
-        nic.dma.grant(self.unexpected_base, self._slots.nbytes, writable=True)
+        nic.dma.grant(self.base, self._ring.nbytes, writable=False, whose=context)
+        nic.dma.grant(self.unexpected_base, self._slots.nbytes, writable=True, whose=context)
+        if counter:
+            nic.event_counters.admit(counter, context)
         self._tail_register = nic.doorbell(context, "receive_tail")
         self._release_register = nic.doorbell(context, "slot_release")
         self._tail = 0
@@ -173,7 +176,7 @@ class Receives:
         if self.crowded or (self._searches if searches else len(self._outstanding) - self._searches) >= self.most:
             self._post_crowded(receive, least_room, more)
             return
-        self.nic.dma.grant_all(receive.grants)
+        self.nic.dma.grant_all(receive.grants, self._context)
         token = self._tail
         self._write(receive.opcode, receive, token, least_room)
         self._outstanding[token] = receive
@@ -203,7 +206,7 @@ class Receives:
             if receive.opcode == _RECEIVE and keeps(receive.keep, keeper)
         ]
         for receive in using:
-            self.nic.dma.grant(address, length, writable=writable)
+            self.nic.dma.grant(address, length, writable=writable, whose=self._context)
             receive.grants = (*receive.grants, (address, length, writable))
             receive.keep = receive.keep, export
         return len(using)
@@ -278,7 +281,7 @@ class Receives:
 
     def deliver(self, claim: Claim, receive: Receive) -> None:
         """Receive a claimed message."""
-        self.nic.dma.grant_all(receive.grants)
+        self.nic.dma.grant_all(receive.grants, self._context)
         receive.released = True
         self._place(receive, claim.event, memoryview(claim.data), receive.address)
 
@@ -422,7 +425,7 @@ class Receives:
         kind = kind or receive.kind
         if receive.released and not receive.reading:
             if receive.grants:
-                self.nic.dma.revoke_all(receive.grants)
+                self.nic.dma.revoke_all(receive.grants, self._context)
             if receive.ended is not None:
                 receive.ended(status)
             if receive.multi:
@@ -483,10 +486,10 @@ class Receives:
         """Withdraw the NIC's access to ring, slots and the buffers of receives that met no message."""
         self.nic.dma.holders.discard(self)
         for receive in self._outstanding.values():
-            self.nic.dma.revoke_all(receive.grants)
+            self.nic.dma.revoke_all(receive.grants, self._context)
         self._outstanding.clear()
-        self.nic.dma.revoke(self.base, self._ring.nbytes)
-        self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes)
+        self.nic.dma.revoke(self.base, self._ring.nbytes, self._context)
+        self.nic.dma.revoke(self.unexpected_base, self._slots.nbytes, self._context)
 
 
 def _record(event: Event, data: memoryview) -> Record:

@@ -17,6 +17,7 @@ from typing import Any, Self
 from amoeba_model.descriptors import RENDEZVOUS, DescriptorFlags, DescriptorOpcode, EventKind
 from amoeba_model.interruptions import uninterrupted
 from amoeba_model.registers import KeyFlags
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.core.buffers import Segment, address_of
@@ -153,11 +154,11 @@ class LongSends:
     def _offer(self, request: Request, peer: int, source: Segment) -> tuple[int, bytes]:
         """Let a message be read; the token by which it is known from now on, and its record."""
         self._rings.check_space()
-        self._nic.dma.grant_all(request.grants)
+        self._nic.dma.grant_all(request.grants, NO_CONTEXT)
         try:
             key = self._nic.keys.store(None, source.address, source.length, self._domain, _READABLE)
         except FabricError as error:
-            self._nic.dma.revoke_all(request.grants)
+            self._nic.dma.revoke_all(request.grants, NO_CONTEXT)
             if self._under_way and error.fi_errno is Errno.FI_ENOSPC:
                 raise fabric_error(
                     Errno.FI_EAGAIN, f"{len(self._under_way)} long messages wait to be read: {error.strerror}"
@@ -237,7 +238,7 @@ class LongSends:
         send = self._under_way.pop(token)
         del self._rings.held[token]
         self._nic.keys.remove(send.key)
-        self._nic.dma.revoke_all(send.grants)
+        self._nic.dma.revoke_all(send.grants, NO_CONTEXT)
         return send
 
     def requests_to(self, number: int) -> list[Request]:
@@ -248,7 +249,7 @@ class LongSends:
         """As :class:`amoeba.nic.dma.Holder` says."""
         using = [send for send in self._under_way.values() if keeps(send.request.buffers, keeper)]
         for send in using:
-            self._nic.dma.grant(address, length, writable=writable)
+            self._nic.dma.grant(address, length, writable=writable, whose=NO_CONTEXT)
             send.grants = (*send.grants, (address, length, writable))
             send.request.buffers = send.request.buffers, export
         return len(using)
@@ -389,6 +390,8 @@ class LongReceives:
         pieces[-1] = pieces[-1]._replace(flags=_IMMEDIATE, compare=fetch.record.token)
         request = Request(None, Kind.OWN, NEVER, source, 0)
         request.ended = functools.partial(self._end, fetch, source)
+        # the receive's context may be another
+        request.grants = tuple((segment.address, segment.length, True) for segment in fetch.segments)
         self._rings.post_chain(request, False, peer, 0, 0, pieces)
         self._ends[fetch.record.token] = None
         return True

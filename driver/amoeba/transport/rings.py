@@ -76,7 +76,7 @@ class ContextRings(TransmitRings):
             (self._bounce_base, self._bounce.nbytes),
         )
         for grant in self._grants:
-            nic.dma.grant(*grant, writable=grant[0] == self.completion_base)
+            nic.dma.grant(*grant, writable=grant[0] == self.completion_base, whose=context)
         self._ring_doorbell: Callable[[int, int], None] = nic.ring
         self._stir = nic.on_doorbell
         """Whoever rings for what waits, if nothing follows; None: reading does."""
@@ -164,7 +164,7 @@ class ContextRings(TransmitRings):
         if not free:
             self.check_space()
         if request.grants:
-            self.nic.dma.grant_all(request.grants)
+            self.nic.dma.grant_all(request.grants, self.context)
         token = free[-1]
         _pack_into(
             self._transmit,
@@ -203,7 +203,7 @@ class ContextRings(TransmitRings):
                 Errno.FI_EINVAL, f"this request needs {len(pieces)} ring entries, there are {self.entries}"
             )
         self.check_space(len(pieces))
-        self.nic.dma.grant_all(request.grants)
+        self.nic.dma.grant_all(request.grants, self.context)
         free, count = self._free, len(pieces)
         token, tail = free[-1], self._tail
         places = tuple(free[-count:-1])
@@ -250,6 +250,8 @@ class ContextRings(TransmitRings):
         )
 
     def count_by(self, kind: int, counter: int) -> None:
+        if counter:
+            self.nic.event_counters.admit(counter, self.context)
         self.counters[kind] = counter
         self._counting = any(self.counters)
 
@@ -325,7 +327,7 @@ class ContextRings(TransmitRings):
                 self._head = head
                 # ... to here
                 if request.grants:
-                    self.nic.dma.revoke_all(request.grants)
+                    self.nic.dma.revoke_all(request.grants, self.context)
             limit -= 1
             if request.status != _OK:
                 break
@@ -346,7 +348,7 @@ class ContextRings(TransmitRings):
         self._free += (token, *request.places)
         self._head = head
         if request.grants:
-            self.nic.dma.revoke_all(request.grants)
+            self.nic.dma.revoke_all(request.grants, self.context)
         if status >= _GIVEN_UP:
             why = "was reset" if status == _NIC_RESET else "has given the peer up"
             _log.info("an operation to peer %d has failed: the NIC %s", request.peer, why)
@@ -414,7 +416,7 @@ class ContextRings(TransmitRings):
         every: tuple[Request | None, ...] = (*self._pending, *self.batches.live)
         using = [request for request in every if request is not None and keeps(request.buffers, keeper)]
         for request in using:
-            self.nic.dma.grant(address, length, writable=writable)
+            self.nic.dma.grant(address, length, writable=writable, whose=self.context)
             request.grants = (*request.grants, (address, length, writable))
             request.buffers = request.buffers, export
         return len(using)
@@ -432,7 +434,7 @@ class ContextRings(TransmitRings):
         self.nic.dma.holders.discard(self)
         for request in self._pending:
             if request is not None:
-                self.nic.dma.revoke_all(request.grants)
+                self.nic.dma.revoke_all(request.grants, self.context)
         self.batches.release()
         for address, length in self._grants:
-            self.nic.dma.revoke(address, length)
+            self.nic.dma.revoke(address, length, self.context)

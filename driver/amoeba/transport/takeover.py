@@ -95,7 +95,7 @@ class BoundlessReceives(Receives):
         message = self._oldest(receive)
         if message is not None and not (receive.multi or message.event.flags & _LONG):
             receive.grants = ()  # it is copied
-        self.nic.dma.grant_all(receive.grants)
+        self.nic.dma.grant_all(receive.grants, self._context)
         receive.least_room = least_room
         while message is not None:
             self._use(message)
@@ -293,7 +293,7 @@ class BoundlessReceives(Receives):
         self._held.clear()
         self._settle()
         for receive in given_up:
-            self.nic.dma.revoke_all(receive.grants)
+            self.nic.dma.revoke_all(receive.grants, self._context)
         return given_up
 
     def release(self) -> None:

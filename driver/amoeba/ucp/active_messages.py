@@ -452,10 +452,10 @@ class ActiveMessages(AmSends):
                 segments.append(Segment(address_of(view), size))
             left -= size
         grants: list[Grant] = [(segment.address, segment.length, True) for segment in segments]
-        dma.grant_all(grants)
+        dma.grant_all(grants, self._worker.main.number)
 
         def done(code: int) -> None:
-            dma.revoke_all(grants)
+            dma.revoke_all(grants, self._worker.main.number)
             status = _OK if code == _DONE else status_of_completion(code)
             if status is _OK and bounce is not None and request.code is _IN_PROGRESS:
                 status = layout.write(0, bounce)

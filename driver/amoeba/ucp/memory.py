@@ -9,6 +9,7 @@ import weakref
 
 from amoeba_model.device import DeviceClosedError
 from amoeba_model.registers import KeyFlags
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.ucp import ADDRESS_MAGIC, LAYOUT_VERSION, UCP_REMOTE_KEY
 
 from amoeba.core.buffers import Buffer, address_of, view_of
@@ -25,6 +26,8 @@ from amoeba.ucp.structures import ucp_mem_map_params_t
 __all__ = ["Memory", "mapped_here", "mapping", "memory_size"]
 
 _NONE = memoryview(b"")
+_BY_KEY = NO_CONTEXT
+"""Whose accesses are those of peers. What a worker's own operations use is granted to that, each time."""
 _ALLOCATE = ucp_mem_map_flags.UCP_MEM_MAP_ALLOCATE
 _FIXED = ucp_mem_map_flags.UCP_MEM_MAP_FIXED
 _ALL_RIGHTS = ~ucp_mem_map_prot(0)
@@ -70,12 +73,12 @@ class Memory(UcpObject, ucp_mem_h):
     def _open_to_peers(self) -> None:
         nic = self.context.nic
         writable = bool(self.rights & KeyFlags.REMOTE_WRITE)
-        nic.dma.grant(self.address, self.length, writable=writable)
+        nic.dma.grant(self.address, self.length, writable=writable, whose=_BY_KEY)
         try:
             self.key = nic.keys.store(None, self.address, self.length, self.context.protection.number, self.rights)
         except BaseException as error:
             self._closed = True
-            nic.dma.revoke(self.address, self.length)
+            nic.dma.revoke(self.address, self.length, _BY_KEY)
             if isinstance(error, FabricError):
                 raise ucs_error_of(error) from error
             raise
@@ -115,7 +118,7 @@ class Memory(UcpObject, ucp_mem_h):
         with contextlib.suppress(DeviceClosedError):
             # the key first: a request that arrives now is refused instead of hitting memory without a grant
             nic.keys.remove(self.key)
-            nic.dma.revoke(self.address, self.length)
+            nic.dma.revoke(self.address, self.length, _BY_KEY)
 
     def __repr__(self) -> str:
         return f"<Memory {self.length} bytes at {self.address:#x}>"

@@ -25,13 +25,14 @@ class Packet:
 class Packets:
     """Pieces of ``size`` bytes; at most as many as ``most`` says, None: without limit.
 
-    ``writable``: the NIC writes there.
+    ``context``: that of the NIC for which it uses them. ``writable``: it writes there.
     """
 
-    def __init__(self, nic: Nic, size: int, *, writable: bool, most: int | None = None) -> None:
+    def __init__(self, nic: Nic, context: int, size: int, *, writable: bool, most: int | None = None) -> None:
         self.free: list[Packet] = []
         """Those that nobody uses."""
         self._nic = nic
+        self._context = context
         self._size = size
         self._writable = writable
         self._most = most
@@ -48,7 +49,7 @@ class Packets:
         if count <= 0:
             return False
         slab = allocate(count * self._size)
-        self._nic.dma.grant(address_of(slab), slab.nbytes, writable=self._writable)
+        self._nic.dma.grant(address_of(slab), slab.nbytes, writable=self._writable, whose=self._context)
         self._slabs.append(slab)
         self.free += [Packet(slab[at : at + self._size]) for at in range(0, slab.nbytes, self._size)]
         return True
@@ -56,6 +57,6 @@ class Packets:
     def release(self) -> None:
         """Withdraw the NIC's access."""
         for slab in self._slabs:
-            self._nic.dma.revoke(address_of(slab), slab.nbytes)
+            self._nic.dma.revoke(address_of(slab), slab.nbytes, self._context)
         self._slabs.clear()
         self.free.clear()

@@ -168,7 +168,7 @@ class _Place(engine.Receive):
         """Let the NIC write there until the receive is over."""
         request = self.context
         grants: list[Grant] = [(segment.address, segment.length, True) for segment in segments]
-        request.worker.nic.dma.grant_all(grants)
+        request.worker.nic.dma.grant_all(grants, request.worker.main.number)
         self.grants = (*self.grants, *grants)
 
     def land(self, address: int, length: int) -> int:
@@ -279,8 +279,8 @@ class Tags:
         """Bytes of the longest message that travels in a packet."""
         self.most_inline = min(INLINE_SIZE, self._most)
         """Bytes of the longest message that :meth:`send_number` may send."""
-        self._copies = Packets(worker.nic, self._payload, writable=False, most=_MOST_COPIES)
-        self.places = Packets(worker.nic, self._payload, writable=True)
+        self._copies = Packets(worker.nic, worker.main.number, self._payload, writable=False, most=_MOST_COPIES)
+        self.places = Packets(worker.nic, worker.main.number, self._payload, writable=True)
         """Where short messages land."""
         self._unread: dict[_LongSend, None] = {}
         """Those that receivers are to read."""

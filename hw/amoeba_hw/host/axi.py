@@ -10,13 +10,17 @@ SLVERR = 2
 
 ID_WIDTH = 1
 USER_WIDTH = 8
+"""Bits that say which component asks (:class:`amoeba_model.trace.Requester`)."""
+CONTEXT_WIDTH = 8
+"""Bits that say for which context."""
 
 
 class Axi4Signature(wiring.Signature):
     """AXI4 as its manager drives it: 64-bit addresses, ``data_width`` bits of data.
 
-    One transaction ID only, so reads and writes are each answered in order; AxUSER names the component that
-    asks (:class:`amoeba_model.trace.Requester`).
+    One transaction ID only, so reads and writes are each answered in order. AxUSER[7:0] names the component that
+    asks (:class:`amoeba_model.trace.Requester`), AxUSER[15:8] the context for which it does, or NO_CONTEXT: what an
+    IOMMU needs to keep contexts apart.
     """
 
     def __init__(self, data_width):
@@ -27,7 +31,7 @@ class Axi4Signature(wiring.Signature):
                 f"{prefix}len": Out(8),
                 f"{prefix}size": Out(3),
                 f"{prefix}burst": Out(2),
-                f"{prefix}user": Out(USER_WIDTH),
+                f"{prefix}user": Out(USER_WIDTH + CONTEXT_WIDTH),
                 f"{prefix}valid": Out(1),
                 f"{prefix}ready": In(1),
             }

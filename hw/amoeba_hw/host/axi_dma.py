@@ -1,6 +1,6 @@
 """Carries the core's DMA streams over AXI4."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,7 +28,7 @@ class AxiDma(wiring.Component):
         :func:`write_beat`. A burst's address and first beat are offered together; each beat is taken when the
         bus has taken both. One beat per cycle, also with single-beat bursts.
     read_user, write_user : 8 bits
-        Who asks: sampled with the request and the first beat.
+        Who asks: sampled with the request and the first beat, as is for which context.
     write_error : out
         One pulse per write burst that the host refused. Writes are posted: nobody waits for their answer.
     bus : AXI4
@@ -65,7 +65,7 @@ class AxiDma(wiring.Component):
             bus.arlen.eq(last_line - first_line),
             bus.arsize.eq(line_bits),
             bus.arburst.eq(INCR),
-            bus.aruser.eq(self.read_user),
+            bus.aruser.eq(Cat(self.read_user, request.p.context)),
             bus.arvalid.eq(request.valid),
             request.ready.eq(bus.arready),
             beat.p.data.eq(bus.rdata),
@@ -87,7 +87,7 @@ class AxiDma(wiring.Component):
             bus.awlen.eq(beat.p.beats - 1),
             bus.awsize.eq((self._width // 8).bit_length() - 1),
             bus.awburst.eq(INCR),
-            bus.awuser.eq(self.write_user),
+            bus.awuser.eq(Cat(self.write_user, beat.p.context)),
             bus.awvalid.eq(beat.valid & beat.p.first & ~address_sent),
             address_done.eq(~beat.p.first | address_sent | bus.awready),
             bus.wdata.eq(beat.p.data),

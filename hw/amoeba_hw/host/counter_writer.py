@@ -4,8 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import EVENT_COUNTER
+from amoeba_model.trace import NO_CONTEXT
 
-from amoeba_hw.interfaces import COUNT_ORDER, write_beat
+from amoeba_hw.interfaces import COUNT_ORDER, COUNTER_ADMISSION, write_beat
 from amoeba_hw.layout import struct_layout
 from amoeba_hw.stream import Queue, RoundRobinArbiter, connect_streams
 
@@ -37,9 +38,13 @@ class CounterWriter(wiring.Component):
     counter_base : In(64)
         Where the counters lie in host memory, or 0: nothing is written. A multiple of 16 bytes.
     orders : array of two COUNT_ORDER streams
-        One per cycle in all. Number 0, and what is no counter of this build, counts nothing.
+        One per cycle in all. Number 0, and what is no counter of this build, counts nothing; nor does one that does
+        not let in the context whose descriptor names it.
     clears : stream of 8 bits
-        The counter begins again from zero, with the next order. Never refused. A write that is on offer stays.
+        The counter begins again from zero, with the next order, and lets all contexts in. Never refused. A write that
+        is on offer stays.
+    admissions : COUNTER_ADMISSION stream
+        Whom the counter lets in, orders of the cycle before included. Never refused.
     writes : :func:`write_beat` stream
         Single beats, at most one every three cycles. A counter is on offer five cycles after its order at the
         earliest, with all that was ordered up to three cycles before.
@@ -56,6 +61,7 @@ class CounterWriter(wiring.Component):
                 "counter_base": In(64),
                 "orders": In(stream.Signature(COUNT_ORDER)).array(2),
                 "clears": In(stream.Signature(8)),
+                "admissions": In(stream.Signature(COUNTER_ADMISSION)),
                 "writes": Out(stream.Signature(write_beat(width))),
                 "count_counter_writes": Out(1),
             }
@@ -64,6 +70,8 @@ class CounterWriter(wiring.Component):
         """Counters that have advanced since they were cleared: what the memory holds of the others is old."""
         self._queued = Signal(counters)
         """Counters that wait to be written."""
+        self._restricted = Signal(counters)
+        """Counters that do not let in all contexts: for the others what the memory says does not count."""
 
     def elaborate(self, platform):
         m = Module()
@@ -80,6 +88,25 @@ class CounterWriter(wiring.Component):
             m.d.sync += self._advanced.bit_select(self.clears.payload[: order_port.addr.shape().width], 1).eq(0)
         return m
 
+    def _elaborate_admissions(self, m, counter):
+        """Returns, a cycle later, the contexts that the counter lets in if it is restricted."""
+        m.submodules.admitted = admitted = memory.Memory(shape=32, depth=self._counters, init=[])
+        write = admitted.write_port()
+        read = admitted.read_port(transparent_for=(write,))
+        admission = self.admissions
+        m.d.comb += [
+            admission.ready.eq(1),
+            write.addr.eq(admission.p.counter),
+            write.data.eq(admission.p.contexts),
+            write.en.eq(admission.valid & (admission.p.counter < self._counters)),
+            read.addr.eq(counter),
+        ]
+        with m.If(self.clears.valid & (self.clears.payload < self._counters)):
+            m.d.sync += self._restricted.bit_select(self.clears.payload[: write.addr.shape().width], 1).eq(0)
+        with m.If(write.en):  # in the same cycle: it was written behind the other
+            m.d.sync += self._restricted.bit_select(write.addr, 1).eq(1)
+        return read.data
+
     def _elaborate_orders(self, m, read, write, numbers):
         """Takes an order per cycle, and adds it in the next."""
         m.submodules.arbiter = arbiter = RoundRobinArbiter(COUNT_ORDER, 2)
@@ -88,10 +115,21 @@ class CounterWriter(wiring.Component):
         order = arbiter.o
         number = Signal(range(self._counters))
         error = Signal()
+        named = Signal()
+        """The order names a counter of this build."""
+        context = Signal(8)
         adding = Signal()
         before = Signal(_COUNTS)
         m.d.comb += [
             order.ready.eq(1),
+            adding.eq(
+                named
+                & (
+                    (context == NO_CONTEXT)
+                    | ~self._restricted.bit_select(number, 1)
+                    | self._elaborate_admissions(m, order.p.counter).bit_select(context[:5], 1)
+                )
+            ),
             read.addr.eq(order.p.counter),
             before.eq(Mux(self._advanced.bit_select(number, 1), read.data, 0)),
             write.addr.eq(number),
@@ -105,7 +143,8 @@ class CounterWriter(wiring.Component):
         m.d.sync += [
             number.eq(order.p.counter),
             error.eq(order.p.error),
-            adding.eq(order.valid & (order.p.counter != 0) & (order.p.counter < self._counters)),
+            context.eq(order.p.context),
+            named.eq(order.valid & (order.p.counter != 0) & (order.p.counter < self._counters)),
         ]
         with m.If(adding):
             m.d.sync += [
@@ -124,6 +163,7 @@ class CounterWriter(wiring.Component):
             read.en.eq(numbers.ready),
             self.writes.p.address.eq(Cat(Const(0, line_bits), address[line_bits:])),
             self.writes.p.beats.eq(1),
+            self.writes.p.context.eq(NO_CONTEXT),
             self.writes.p.first.eq(1),
             self.writes.p.last.eq(1),
             self.writes.p.data.eq(read.data.as_value() << (address[:line_bits] << 3)),

@@ -70,6 +70,7 @@ class PackedReader(wiring.Component):
             to_boundary.eq(PAGE - address[:12]),
             whole.eq(remaining <= to_boundary),
             request.p.address.eq(address),
+            request.p.context.eq(command.p.context),
             request.p.length.eq(Mux(whole, remaining[:13], to_boundary)),
             # The job is entered with the first piece.
             request.valid.eq(command.valid & (~first | jobs.i.ready)),

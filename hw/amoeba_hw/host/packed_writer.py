@@ -99,6 +99,7 @@ class PackedWriter(wiring.Component):
             to_boundary.eq(lines_per_burst - in_burst),
             remaining.eq(lines - self._line),
             write.p.address.eq(address),
+            write.p.context.eq(command.p.context),
             write.p.first.eq((self._line == 0) | (in_burst == 0)),
             write.p.beats.eq(Mux(remaining < to_boundary, remaining, to_boundary)),
             write.p.last.eq((remaining == 1) | (to_boundary == 1)),

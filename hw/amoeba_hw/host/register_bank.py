@@ -20,6 +20,7 @@ from amoeba_model.registers import (
 from amoeba_hw.host.axi_lite import register_access
 from amoeba_hw.interfaces import (
     CONTEXT,
+    COUNTER_ADMISSION,
     KEY_ENTRY,
     KEY_STORE,
     PEER,
@@ -76,6 +77,7 @@ class RegisterBank(wiring.Component):
     slot_releases : SLOT_RELEASE stream
     counter_clears : stream of 8 bits
         Numbers of event counters to set to zero.
+    counter_admissions : COUNTER_ADMISSION stream
     key_stores, peer_stores : streams
     """
 
@@ -96,6 +98,7 @@ class RegisterBank(wiring.Component):
                 **{name: Out(stream.Signature(RING_INDEX)) for name in _DOORBELLS},
                 "slot_releases": Out(stream.Signature(SLOT_RELEASE)),
                 "counter_clears": Out(stream.Signature(8)),
+                "counter_admissions": Out(stream.Signature(COUNTER_ADMISSION)),
                 "key_stores": Out(stream.Signature(KEY_STORE)),
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
             }
@@ -241,6 +244,9 @@ class RegisterBank(wiring.Component):
         yield "peer_stores", stored | fails, (("index", value), ("peer", self._peer()), ("fail", fails))
         # The payload is nothing but the number.
         yield "counter_clears", address == blocks["device"].address("counter_clear"), ((slice(None), value),)
+        admits = address == blocks["device"].address("counter_admit")
+        contexts = self._register("device", "counter_contexts")
+        yield "counter_admissions", admits, (("counter", value), ("contexts", contexts))
 
     def _wide(self, block, name, index=0):
         """A 64-bit value kept in two registers."""

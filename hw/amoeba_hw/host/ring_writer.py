@@ -131,6 +131,7 @@ class RingWriter(wiring.Component):
             data_bits.eq(Cat(entry.p.data[:-1], phase)),
             write.p.address.eq(Cat(Const(0, line_bits), place[line_bits:])),
             write.p.beats.eq(beats),
+            write.p.context.eq(entry.p.context),
             write.p.first.eq(beat == 0),
             write.p.last.eq(beat == beats - 1),
             write.p.data.eq(data_bits << (shift << 3) if beats == 1 else data_bits.word_select(beat, self._width)),

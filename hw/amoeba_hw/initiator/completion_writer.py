@@ -94,6 +94,7 @@ class CompletionWriter(wiring.Component):
                 self.counts.valid.eq(completes & (ticket.counter != 0)),
                 self.counts.p.counter.eq(ticket.counter),
                 self.counts.p.error.eq(failed),
+                self.counts.p.context.eq(ticket.context),
             ]
         for number, context in enumerate(self.contexts):
             ring = writer.rings[number]

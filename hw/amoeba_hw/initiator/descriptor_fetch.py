@@ -72,6 +72,7 @@ class DescriptorFetch(wiring.Component):
             fork.select.eq(0b11),
             self.reads.valid.eq(fork.o[0].valid),
             self.reads.p.address.eq(fork.o[0].p.address),
+            self.reads.p.context.eq(fork.o[0].p.context),
             self.reads.p.length.eq(Cat(Const(0, 6), fork.o[0].p.count)),
             fork.o[0].ready.eq(self.reads.ready),
         ]

@@ -119,6 +119,7 @@ class OperandRequester(wiring.Component):
                 commands.valid.eq(source.valid),
                 commands.p.address.eq(address),
                 commands.p.length.eq(packet.length),
+                commands.p.context.eq(packet.ticket.context),
                 source.ready.eq(commands.ready),
             ]
         return m

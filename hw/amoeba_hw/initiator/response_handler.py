@@ -369,6 +369,7 @@ class ResponseHandler(wiring.Component):
             self.result_commands.valid.eq(command.valid),
             self.result_commands.p.address.eq(command.p.result),
             self.result_commands.p.length.eq(command.p.length),
+            self.result_commands.p.context.eq(command.p.answer.order.ticket.context),
             command.ready.eq(self.result_commands.ready),
             routes.i.valid.eq(route.valid),
             routes.i.p.forward.eq(route.p.answer.writes),

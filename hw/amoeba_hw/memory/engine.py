@@ -177,6 +177,7 @@ class MemoryEngine(wiring.Component):
         ]
         m.d.sync += [
             write_back.allocated_line.eq(table.allocated_line),
+            write_back.allocated_context.eq(table.allocated_context),
             table.retired.eq(executor.commit.valid),
             table.retired_entry.eq(executor.commit.entry),
             gate.finished.eq(executor.finished),

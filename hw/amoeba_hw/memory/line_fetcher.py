@@ -8,7 +8,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_hw.interfaces import READ_REQUEST, TRACE_SLOT, read_beat
 from amoeba_hw.memory.entry_records import EntryRecords
 from amoeba_hw.memory.line_table import line_fetch
-from amoeba_hw.memory.operations import LINE_ANSWER, entries, line_address_bits
+from amoeba_hw.memory.operations import LINE_ANSWER, entries, line_address_bits, whole_context
 from amoeba_hw.stream import Queue
 
 __all__ = ["LineFetcher"]
@@ -78,6 +78,7 @@ class LineFetcher(wiring.Component):
             self.room.eq(requests.level <= FETCHES_QUEUED - 2),
             self.line_reads.p.address.eq(requests.o.p.line << offset_bits),
             self.line_reads.p.length.eq(self._parameters.beat_bytes),
+            self.line_reads.p.context.eq(whole_context(requests.o.p.context)),
             # The order fills up by reads that were sent only, so one on offer is not withdrawn.
             self.line_reads.valid.eq(requests.o.valid & order.i.ready),
             requests.o.ready.eq(self.line_reads.ready & order.i.ready),

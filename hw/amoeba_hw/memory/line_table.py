@@ -8,6 +8,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_hw.memory.line_hash import LineHash
 from amoeba_hw.memory.line_use import LineUse
 from amoeba_hw.memory.operations import (
+    context_bits,
     entries,
     line_access,
     line_address_bits,
@@ -23,6 +24,7 @@ def line_fetch(parameters: NicParameters) -> data.StructLayout:
     return data.StructLayout(
         {
             "line": 64 - line_address_bits(parameters),
+            "context": context_bits(parameters),
             "entry": range(entries(parameters)),
             "pdc": 16,
         }
@@ -48,6 +50,9 @@ class LineTable(wiring.Component):
     fill all sets alike and do not wait; of random ones, many come before one does; and nobody knows which others
     would.
 
+    An entry belongs to one context, in whose name its line is read and written. An operation of another one waits
+    until it is out of use: so no access rides on what another context may reach.
+
     The first stage may see a stale table in one case, a set of which the second stage takes a way in this cycle;
     it looks at what is written there instead.
 
@@ -66,8 +71,8 @@ class LineTable(wiring.Component):
         operation per cycle, while entries are free. Never waits.
     fetch, fetch_valid : line_fetch, out
         Pulse, together with ``entry_valid``. Never waits.
-    allocated, allocated_line : out
-        Pulse, together with ``entry_valid``: ``entry`` begins to hold a line.
+    allocated, allocated_line, allocated_context : out
+        Pulse, together with ``entry_valid``: ``entry`` begins to hold a line of a context.
     retired, retired_entry, retired_queues, written, written_entry : in
         As for LineUse.
     hit : out, pulse
@@ -90,6 +95,7 @@ class LineTable(wiring.Component):
                 "fetch_valid": Out(1),
                 "allocated": Out(1),
                 "allocated_line": Out(line),
+                "allocated_context": Out(context_bits(parameters)),
                 "retired": In(1),
                 "retired_entry": In(entry),
                 "retired_queues": In(1),
@@ -103,9 +109,12 @@ class LineTable(wiring.Component):
         self._access = Signal(line_access(parameters))
         self._set = Signal(range(self._sets))
         self._same_tag = Signal(self._ways)
+        self._same_context = Signal(self._ways)
         self._taken = Signal(self._ways)
         self._taken_set_is_same, self._taken_tag_is_same = Signal(), Signal()
+        self._taken_context_is_same = Signal()
         self._matches = Signal(self._ways)
+        self._belongs = Signal(self._ways)
         self._was_fetched = Signal(self._ways)
         self._use = LineUse(parameters)
         self._began = Signal()
@@ -129,11 +138,13 @@ class LineTable(wiring.Component):
             self.entry.eq(Cat(self._set, _encode(way))),
             self.entry_valid.eq(fire),
             self.fetch.line.eq(access.line),
+            self.fetch.context.eq(access.context),
             self.fetch.pdc.eq(access.pdc),
             self.fetch.entry.eq(self.entry),
             self.fetch_valid.eq(joins & access.fetches & ~fetched),
             self.allocated.eq(takes),
             self.allocated_line.eq(access.line),
+            self.allocated_context.eq(access.context),
             self.hit.eq(joins & hit),
             use.looked_set.eq(self._set),
             use.moves.eq(self.i.ready),
@@ -160,7 +171,8 @@ class LineTable(wiring.Component):
         m.submodules.hash = hashed = LineHash(len(line), bits)
         m.d.comb += hashed.hold.eq(self._began | (self.i.valid & ~self._use.clearing))
         m.d.sync += self._began.eq(hashed.hold)
-        read, write = self._rows(m, "tags", len(tag))
+        context, taken_context = self.i.p.context, self._access.context
+        read, write = self._rows(m, "tags", data.StructLayout({"tag": len(tag), "context": len(context)}))
         overtaken = Signal(self._ways)
         m.d.comb += [
             hashed.line.eq(line),
@@ -172,36 +184,42 @@ class LineTable(wiring.Component):
             self._use.next_set.eq(number),
             write.addr.eq(self._set),
             write.en.eq(Mux(takes, way, 0)),
-            *(write.data[index].eq(taken_tag) for index in range(self._ways)),
+            *(write.data[index].tag.eq(taken_tag) for index in range(self._ways)),
+            *(write.data[index].context.eq(taken_context) for index in range(self._ways)),
             # What is taken in this cycle is known late in it, and taken into account in the second stage.
             overtaken.eq(Mux(self._taken_set_is_same, self._taken, 0)),
             self._matches.eq((self._same_tag & ~overtaken) | Mux(self._taken_tag_is_same, overtaken, 0)),
+            self._belongs.eq((self._same_context & ~overtaken) | Mux(self._taken_context_is_same, overtaken, 0)),
         ]
-        same = Cat(read.data[index] == tag for index in range(self._ways))
+        same = Cat(read.data[index].tag == tag for index in range(self._ways))
+        same_context = Cat(read.data[index].context == context for index in range(self._ways))
         with m.If(self.i.ready):
             m.d.sync += [
                 self._present.eq(self.i.valid),
                 self._access.eq(self.i.p),
                 self._set.eq(number),
                 self._same_tag.eq(same),
+                self._same_context.eq(same_context),
                 self._taken.eq(write.en),
                 self._taken_set_is_same.eq(number == self._set),
                 self._taken_tag_is_same.eq(taken_tag == tag),
+                self._taken_context_is_same.eq(taken_context == context),
             ]
 
     def _decide(self, m, way):
-        """Second stage: the way for the operation, none if all are in use.
+        """Second stage: the way for the operation, none if all are in use, or the line is another context's.
 
         Returns whether there is one, whether it holds the line, and whether the line was fetched already. As long as
         the operation waits for room, entries go out of use, and each cycle decides anew.
         """
         found, hit, fetched = Signal(), Signal(), Signal()
         joinable, free = Signal(self._ways), Signal(self._ways)
+        others = self._matches & ~self._belongs
         m.d.comb += [
             joinable.eq(self._matches & self._use.in_use),
             free.eq(~self._use.in_use),
             # Entries in use are known late: one that matches is joined or free, so it need not be asked here.
-            found.eq((self._matches | free).any()),
+            found.eq(((self._matches & self._belongs) | free).any() & ~(others & self._use.in_use).any()),
             hit.eq(joinable.any()),
             way.eq(Mux(hit, joinable, free & -free)),
             fetched.eq((joinable & self._was_fetched).any()),

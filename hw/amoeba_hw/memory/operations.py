@@ -3,11 +3,13 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amoeba_model.parameters import NicParameters
+from amoeba_model.trace import NO_CONTEXT
 
 __all__ = [
     "LINE_ANSWER",
     "byte_rotate_left",
     "commit_of",
+    "context_bits",
     "entries",
     "line_access",
     "line_address_bits",
@@ -21,6 +23,7 @@ __all__ = [
     "table_sets",
     "table_ways",
     "thermometer",
+    "whole_context",
     "write_counter_bits",
 ]
 
@@ -67,6 +70,16 @@ def line_address_bits(parameters: NicParameters) -> int:
     return parameters.beat_bytes.bit_length() - 1
 
 
+def context_bits(parameters: NicParameters) -> int:
+    """Bits of whose line it is: the number of a context, or NO_CONTEXT cut to them, which is none's."""
+    return parameters.contexts.bit_length()
+
+
+def whole_context(context: Value) -> Value:
+    """The number of a context, or NO_CONTEXT, of what it was cut to."""
+    return Mux(context.all(), NO_CONTEXT, context)
+
+
 def _operation(parameters: NicParameters, where: dict) -> data.StructLayout:
     offset_bits = line_address_bits(parameters)
     return data.StructLayout(
@@ -104,6 +117,7 @@ def line_access(parameters: NicParameters) -> data.StructLayout:
     return data.StructLayout(
         {
             "line": 64 - line_address_bits(parameters),
+            "context": context_bits(parameters),
             "touches": 1,
             "fetches": 1,
             "pdc": 16,

@@ -123,6 +123,7 @@ class RequestSplitter(wiring.Component):
             turned_valid.eq(fire),
             split.eq(operation),
             self.o_access.line.eq(turned.line),
+            self.o_access.context.eq(request.context),
             self.o_access.touches.eq(operation.touches),
             self.o_access.fetches.eq(operation.fetches),
             self.o_access.pdc.eq(operation.pdc),

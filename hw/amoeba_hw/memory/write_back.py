@@ -1,12 +1,18 @@
 """Hands changed lines to the host's write channel."""
 
 from amaranth.hdl import Const, Module
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.interfaces import TRACE_SLOT, write_beat
-from amoeba_hw.memory.operations import entries, line_address_bits, write_counter_bits
+from amoeba_hw.memory.operations import (
+    context_bits,
+    entries,
+    line_address_bits,
+    whole_context,
+    write_counter_bits,
+)
 from amoeba_hw.stream import Queue
 
 __all__ = ["WriteBack"]
@@ -24,8 +30,8 @@ class WriteBack(wiring.Component):
 
     Members
     -------
-    allocated, allocated_entry, allocated_line : in
-        Pulse: from now on the entry holds this line.
+    allocated, allocated_entry, allocated_line, allocated_context : in
+        Pulse: from now on the entry holds this line of this context.
     soiled, soiled_entry : in
         Pulse: the entry has become dirty; it does not wait yet, or its turn was in the cycle before.
     copy, copy_entry : out
@@ -52,6 +58,7 @@ class WriteBack(wiring.Component):
                 "allocated": In(1),
                 "allocated_entry": In(entry),
                 "allocated_line": In(64 - line_address_bits(parameters)),
+                "allocated_context": In(context_bits(parameters)),
                 "soiled": In(1),
                 "soiled_entry": In(entry),
                 "copy": Out(1),
@@ -73,12 +80,14 @@ class WriteBack(wiring.Component):
         offset_bits = line_address_bits(self._parameters)
         # An entry waits at most once, so the queue always has room.
         m.submodules.queue = queue = Queue(range(count), count + 2)
-        m.submodules.lines = lines = memory.Memory(shape=64 - offset_bits, depth=count, init=[])
+        place = data.StructLayout({"line": 64 - offset_bits, "context": context_bits(self._parameters)})
+        m.submodules.lines = lines = memory.Memory(shape=place, depth=count, init=[])
         record, look_up = lines.write_port(), lines.read_port()
         beat = self.line_writes.p
         m.d.comb += [
             record.addr.eq(self.allocated_entry),
-            record.data.eq(self.allocated_line),
+            record.data.line.eq(self.allocated_line),
+            record.data.context.eq(self.allocated_context),
             record.en.eq(self.allocated),
             queue.i.p.eq(self.soiled_entry),
             queue.i.valid.eq(self.soiled),
@@ -93,7 +102,8 @@ class WriteBack(wiring.Component):
             m.d.sync += [self.line_writes.valid.eq(self.copy), self.written_entry.eq(queue.o.p)]
         m.d.sync += [self.queued.eq(self.queued + self.soiled), self.accepted.eq(self.accepted + self.written)]
         m.d.comb += [
-            beat.address.eq(look_up.data << offset_bits),
+            beat.address.eq(look_up.data.line << offset_bits),
+            beat.context.eq(whole_context(look_up.data.context)),
             beat.beats.eq(1),
             beat.data.eq(self.copy_data),
             beat.strobe.eq(self.copy_strobe),

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba_hw.commit_queue import CommitQueue
@@ -119,6 +120,7 @@ class AnswerCollector(wiring.Component):
             commands.valid.eq(goes & ends & complete.copied),
             commands.p.address.eq(answer_place(self._parameters, self.answer_base, answer.spdcid, answer.psn)),
             commands.p.length.eq(answer.request_length),
+            commands.p.context.eq(NO_CONTEXT),
             self.count_refused_requests.eq(
                 finished.valid
                 & ~answer.silent

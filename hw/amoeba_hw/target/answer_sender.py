@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.descriptors import EVENT
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba_hw.host.ring_writer import ring_entry
@@ -162,6 +163,7 @@ class AnswerSender(wiring.Component):
             counted.eq(~counts | advances.ready),
             advances.valid.eq(leaves & counts),
             advances.p.counters.eq(answer.counters),
+            advances.p.context.eq(Mux(answer.event.regardless, answer.event.context, NO_CONTEXT)),
             # A message that was cut has an event that is an error, and an answer that is OK.
             advances.p.error.eq(Mux(answer.event.regardless, status, answer.return_code) != ReturnCode.OK.value),
         ]

@@ -242,6 +242,7 @@ class RequestChecker(wiring.Component):
         length = length[:14]
         return [
             memory.address.eq(address),
+            memory.context.eq(Mux(decoded.message.valid, request.receiver, NO_CONTEXT)),
             memory.length.eq(length),
             memory.kind.eq(Mux(kind.writes, MemoryKind.WRITE, Mux(kind.reads, MemoryKind.READ, MemoryKind.ATOMIC))),
             memory.op.eq(atomic.op),

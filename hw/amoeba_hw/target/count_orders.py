@@ -34,6 +34,7 @@ class CountOrders(wiring.Component):
             is_last.eq(on_second | (first == 0) | (second == 0)),
             orders.p.counter.eq(Mux(on_second | (first == 0), second, first)),
             orders.p.error.eq(advances.p.error),
+            orders.p.context.eq(advances.p.context),
             orders.valid.eq(advances.valid & (orders.p.counter != 0)),
             advances.ready.eq(is_last & (orders.ready | (orders.p.counter == 0))),
         ]

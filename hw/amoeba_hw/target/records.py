@@ -120,8 +120,9 @@ ANSWER = data.StructLayout(
 )
 """What is to be known of a request to answer it."""
 
-ADVANCES = data.StructLayout({"counters": data.ArrayLayout(8, 2), "error": 1})
-"""The event counters that an answer advances, 0: none."""
+ADVANCES = data.StructLayout({"counters": data.ArrayLayout(8, 2), "error": 1, "context": 8})
+"""The event counters that an answer advances, 0: none. ``context``: whose receive names them; NO_CONTEXT: registers
+do."""
 
 MESSAGE = data.StructLayout(
     {

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import NackCode
 
 from amoeba_hw.commit_queue import CommitQueue
@@ -82,6 +83,7 @@ class Replayer(wiring.Component):
                 answer_place(self._parameters, self.answer_base, duplicate.spdcid, duplicate.psn)
             ),
             self.commands.p.length.eq(kept.payload_length),
+            self.commands.p.context.eq(NO_CONTEXT),
             self.duplicates.ready.eq(leaves),
             store.i.p.eq(packet.p),
             store.i.p.error.eq(0),

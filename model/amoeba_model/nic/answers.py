@@ -5,7 +5,7 @@ from typing import NamedTuple
 from amoeba_model.descriptors import ANSWER_INLINE_SIZE
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
-from amoeba_model.trace import Requester
+from amoeba_model.trace import NO_CONTEXT, Requester
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import ReturnCode
 
@@ -49,7 +49,7 @@ class AnswerStore:
         size = len(data)
         if size > ANSWER_INLINE_SIZE:
             if self._core.answer_base:
-                self._host.write(self._address(place), data, Requester.ANSWER_WRITER)
+                self._host.write(self._address(place), data, Requester.ANSWER_WRITER, NO_CONTEXT)
             data = b""
         # Where there is data it is all that was concerned.
         modified_length = (size or request.request_length) if code == _OK else 0
@@ -68,7 +68,8 @@ class AnswerStore:
             return kept.inline
         if not self._core.answer_base:
             return None
-        return self._host.read(self._address(self._place(pdc, kept.psn)), kept.size, Requester.ANSWER_FETCH)
+        place = self._place(pdc, kept.psn)
+        return self._host.read(self._address(place), kept.size, Requester.ANSWER_FETCH, NO_CONTEXT)
 
     def forget(self, pdc: int) -> None:
         """A PDC is opened: nothing has been answered in it."""

@@ -10,6 +10,7 @@ from amoeba_model.nic.core import Core
 from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.registers import KeyFlags
+from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import (
     ATOMIC_DATATYPES,
@@ -70,6 +71,8 @@ class MemoryRequest:
     cswap_by_bits: bool = False
     address: int = 0
     """Virtual address, once the key has been looked at, or a receive has been found."""
+    context: int = NO_CONTEXT
+    """Whose receive, or slot, is accessed; NO_CONTEXT: a region, by its key."""
 
 
 class _Cell(NamedTuple):

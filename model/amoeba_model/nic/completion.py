@@ -57,7 +57,7 @@ class CompletionWriter:
         if status != _OK or flags & _WANTS_COMPLETION:
             self._write(request, cycle)
         if request.counter:
-            self._event_counters.advance(request.counter, status == _OK)
+            self._event_counters.advance(request.counter, status == _OK, context.number)
 
     def _write(self, request: Request, cycle: int) -> None:
         context, status = request.context, request.status
@@ -106,10 +106,11 @@ class ResultOrder:
     def _write_result(self, pdc: int, packet: Packet, payload: bytes, cycle: int) -> int:
         """Fetched or read data to host memory; the cycle of its last beat."""
         core = self._core
-        self._host.write(packet.request.result + packet.position, payload, _RESULT_WRITER)
+        request = packet.request
+        self._host.write(request.result + packet.position, payload, _RESULT_WRITER, request.context.number)
         cycle += RESULT + len(payload) // core.beat_bytes
         if core.tracing:
-            core.trace(cycle, Stage.RESULT_WRITTEN, packet.request.context.number, pdc, packet.psn)
+            core.trace(cycle, Stage.RESULT_WRITTEN, request.context.number, pdc, packet.psn)
         return cycle
 
     def _end(self, peer: Peer, request: Request, cycle: int) -> None:

@@ -76,7 +76,7 @@ class DescriptorFetch:
         self._free = start + DESCRIPTOR_SPACING
         ready = start + HOST_READ
         slot = index & ((1 << context.transmit_size) - 1)
-        data = self._host.read(context.transmit_base + slot * _SIZE, _SIZE, _DESCRIPTOR_FETCH)
+        data = self._host.read(context.transmit_base + slot * _SIZE, _SIZE, _DESCRIPTOR_FETCH, context.number)
         if data is None:
             # Nothing of the descriptor is known but its place in the ring.
             request = Request(context, context.epoch, index, ready, *(0,) * len(_FIELDS))

@@ -167,9 +167,13 @@ class ModelDevice(SimulatedDevice):
         self._check_open()
         self._host.grant(iova, length, writable, host_address=host_address, context=context)
 
-    def revoke(self, iova: int, length: int) -> None:
+    def revoke(self, iova: int, length: int, *, context: int | None = None) -> None:
         self._check_open()
-        self._host.revoke(iova, length)
+        self._host.revoke(iova, length, context)
+
+    @property
+    def isolates_contexts(self) -> bool:
+        return True
 
     def faults(self) -> list[DmaFault]:
         self._check_open()

@@ -5,7 +5,7 @@ from amoeba_model.nic.core import Core
 from amoeba_model.nic.host import HostMemory
 from amoeba_model.nic.tables import Context, KeyTable
 from amoeba_model.registers import Counter
-from amoeba_model.trace import Requester
+from amoeba_model.trace import NO_CONTEXT, Requester
 from amoeba_model.wire.codec import FrameHeader
 from amoeba_model.wire.uet import RequestOpcode, ReturnCode, SesFlags
 
@@ -14,6 +14,7 @@ __all__ = ["EventCounters", "RemoteRequests"]
 _COUNTER_WRITES = Counter.COUNTER_WRITES.value
 _COUNTER_MASK = (1 << 64) - 1
 _OK = ReturnCode.OK.value
+_ALL = (1 << 32) - 1
 _WRITES = (RequestOpcode.WRITE.value, RequestOpcode.ATOMIC.value)
 """All others bring something back."""
 _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
@@ -22,7 +23,8 @@ _DELIVERY_COMPLETE = SesFlags.DELIVERY_COMPLETE.value
 class EventCounters:
     """Counts successes and errors, and writes every count to host memory.
 
-    Number 0 counts nothing, as do numbers that this NIC does not have.
+    Number 0 counts nothing, as do numbers that this NIC does not have, and those that a context's descriptor names
+    without being let in.
     """
 
     def __init__(self, core: Core, host: HostMemory) -> None:
@@ -30,24 +32,39 @@ class EventCounters:
         self._host = host
         self._successes = [0] * core.parameters.event_counters
         self._errors = [0] * core.parameters.event_counters
+        self._admitted = [_ALL] * core.parameters.event_counters
+        """Contexts whose descriptors advance a counter, as a bit mask."""
 
-    def advance(self, number: int, success: bool) -> None:
-        """Count one more, and write the counter."""
+    def advance(self, number: int, success: bool, context: int | None = None) -> None:
+        """Count one more, and write the counter.
+
+        ``context``: whose descriptor says so; None: a register does.
+        """
         if not 0 < number < len(self._successes):
+            return
+        if context is not None and not self._admitted[number] >> context & 1:
             return
         counts = self._successes if success else self._errors
         counts[number] = (counts[number] + 1) & _COUNTER_MASK
         base = self._core.counter_base
         if base:
             entry = EVENT_COUNTER.pack(success=self._successes[number], error=self._errors[number])
-            self._host.write(base + number * EVENT_COUNTER.size, entry, Requester.COUNTER_WRITER)
+            place = base + number * EVENT_COUNTER.size
+            self._host.write(place, entry, Requester.COUNTER_WRITER, NO_CONTEXT)
             self._core.counters[_COUNTER_WRITES] += 1
 
     def clear(self, number: int) -> None:
-        """Register: begin again from zero, of which nothing is written."""
+        """Register: begin again from zero, of which nothing is written, and let all contexts in."""
         number &= 0xFF
         if number < len(self._successes):
             self._successes[number] = self._errors[number] = 0
+            self._admitted[number] = _ALL
+
+    def admit(self, number: int, contexts: int) -> None:
+        """Register: let in the contexts of this bit mask, and no others."""
+        number &= 0xFF
+        if number < len(self._admitted):
+            self._admitted[number] = contexts
 
 
 class RemoteRequests:

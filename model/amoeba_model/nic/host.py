@@ -21,6 +21,8 @@ _REMEMBERED = 1 << 12
 class HostMemory:
     """Process memory, where it is granted. Refused accesses are counted and listed in :attr:`faults`.
 
+    ``context``: whose access it is; NO_CONTEXT: one that no context's descriptor names.
+
     ``grants``: what has been granted already, before a reset.
     """
 
@@ -29,7 +31,7 @@ class HostMemory:
         self.grants = MemoryGrants() if grants is None else grants
         self._core = core
         # Rings and hot counters are accessed over and over: remember what was found until the grants change.
-        self._found: dict[tuple[int, int, bool], _Bytes] = {}
+        self._found: dict[tuple[int, int, bool, int], _Bytes] = {}
 
     def grant(
         self,
@@ -43,38 +45,38 @@ class HostMemory:
         """As :meth:`amoeba_model.device.Device.grant`."""
         self.grants.add(address, length, writable, host_address=host_address, context=context)
 
-    def revoke(self, address: int, length: int) -> None:
-        self.grants.remove(address, length)
+    def revoke(self, address: int, length: int, context: int | None) -> None:
+        self.grants.remove(address, length, context)
         self._found.clear()
 
-    def allows(self, address: int, size: int, write: bool) -> bool:
+    def allows(self, address: int, size: int, write: bool, context: int) -> bool:
         """Whether an access of at least one byte would be performed."""
-        return self._find(address, size, write) is not None
+        return self._find(address, size, write, context) is not None
 
-    def look(self, address: int, size: int) -> bytes | None:
+    def look(self, address: int, size: int, context: int) -> bytes | None:
         """``size`` bytes, at least one; None if the host does not let the NIC read them, of which nobody hears."""
-        view = self._found.get((address, size, False)) or self._find(address, size, False)
+        view = self._found.get((address, size, False, context)) or self._find(address, size, False, context)
         return None if view is None else view.tobytes()
 
-    def read(self, address: int, size: int, requester: Requester) -> bytes | None:
+    def read(self, address: int, size: int, requester: Requester, context: int) -> bytes | None:
         """``size`` bytes, at least one; None if the host refuses."""
-        view = self._found.get((address, size, False)) or self._find(address, size, False)
+        view = self._found.get((address, size, False, context)) or self._find(address, size, False, context)
         if view is None:
-            self.refuse(address, size, False, requester)
+            self.refuse(address, size, False, requester, context)
             return None
         return view.tobytes()
 
-    def write(self, address: int, data: bytes, requester: Requester) -> None:
+    def write(self, address: int, data: bytes, requester: Requester, context: int) -> None:
         """Write at least one byte. Writes are posted: the NIC does not learn that one was refused in time."""
-        view = self._found.get((address, len(data), True)) or self._find(address, len(data), True)
+        view = self._found.get((address, len(data), True, context)) or self._find(address, len(data), True, context)
         if view is None:
-            self.refuse(address, len(data), True, requester)
+            self.refuse(address, len(data), True, requester, context)
         else:
             view[:] = data
 
-    def _find(self, address: int, size: int, write: bool) -> "_Bytes | None":
+    def _find(self, address: int, size: int, write: bool, context: int) -> "_Bytes | None":
         """The bytes that an access concerns; None if the host refuses it."""
-        access = (address, size, write)
+        access = (address, size, write, context)
         found = self._found.get(access)
         if found is None:
             pieces = self.grants.locate(*access)
@@ -86,8 +88,8 @@ class HostMemory:
             self._found[access] = found = views[0] if len(views) == 1 else _Scattered(views)
         return found
 
-    def refuse(self, address: int, size: int, write: bool, requester: Requester) -> None:
-        self.faults.append(DmaFault(address, size, write, requester.name))
+    def refuse(self, address: int, size: int, write: bool, requester: Requester, context: int) -> None:
+        self.faults.append(DmaFault(address, size, write, requester.name, context))
         self._core.counters[Counter.DMA_WRITE_ERRORS if write else Counter.DMA_READ_ERRORS] += 1
 
 

@@ -64,6 +64,7 @@ class MatchUnit:
         """A checked message that ``context`` receives: its ``request`` learns where it goes, or its return code says
         why it goes nowhere."""
         message = _message(header)
+        request.context = context.number
         receive = self.lists(context).arrive(message)
         if header.opcode in _TAGGED_ATOMICS:
             return self._perform(context, header.buffer_offset, request, message, receive)

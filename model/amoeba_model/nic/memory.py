@@ -51,7 +51,7 @@ class MemoryEngine:
         if request.op is None and new is not None:
             cycle += EXECUTE
         else:
-            bytes_there = self._host.look(request.address, request.length)
+            bytes_there = self._host.look(request.address, request.length, request.context)
             if bytes_there is None:
                 self._refuse_lines(request)
                 return None, cycle + HOST_READ
@@ -110,7 +110,7 @@ class MemoryEngine:
         core = self._core
         beat_bytes = core.beat_bytes
         address = request.address
-        self._host.write(address, new, _REQUESTER)
+        self._host.write(address, new, _REQUESTER, request.context)
         offset = address % beat_bytes
         count = (offset + request.length + beat_bytes - 1) // beat_bytes
         core.counters[_LINE_WRITES] += count
@@ -127,8 +127,8 @@ class MemoryEngine:
         address = request.address
         while address < end:
             size = min(beat_bytes - address % beat_bytes, end - address)
-            if not self._host.allows(address, size, False):
-                self._host.refuse(address, size, False, _REQUESTER)
+            if not self._host.allows(address, size, False, request.context):
+                self._host.refuse(address, size, False, _REQUESTER, request.context)
             address += size
 
 

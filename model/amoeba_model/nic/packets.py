@@ -123,7 +123,7 @@ class OperandStage:
     def _read(self, packet: Packet, source: int, requester: Requester) -> bytes | None:
         if packet.request.flags & _INLINE:
             return source.to_bytes(_INLINE_SIZE, "little")[: packet.size]
-        return self._host.read(source + packet.position, packet.size, requester)
+        return self._host.read(source + packet.position, packet.size, requester, packet.request.context.number)
 
 
 class PacketNumberer:

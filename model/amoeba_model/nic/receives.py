@@ -48,7 +48,7 @@ class ReceiveFetch:
         self._free = start + DESCRIPTOR_SPACING
         slot = index & ((1 << context.receive_size) - 1)
         address = context.receive_base + slot * RX_DESCRIPTOR.size
-        data = self._host.read(address, RX_DESCRIPTOR.size, Requester.RECEIVE_FETCH)
+        data = self._host.read(address, RX_DESCRIPTOR.size, Requester.RECEIVE_FETCH, context.number)
         if data is None:
             return ReceiveOrder(0, Receive(False, 0, 0), ReturnCode.LOCAL_DMA_FAULT, start + HOST_READ)
         return _order(RX_DESCRIPTOR.unpack(data), start + HOST_READ)

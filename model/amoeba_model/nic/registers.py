@@ -78,6 +78,9 @@ class RegisterBank:
                 address = self._blocks["contexts"].address(register.name, context.number)
                 self._events[address] = functools.partial(self._load_context, context)
         self._events[self._blocks["device"].address("counter_clear")] = event_counters.clear
+        self._events[self._blocks["device"].address("counter_admit")] = lambda number: event_counters.admit(
+            number, self._value("device", "counter_contexts")
+        )
         self._events[self._blocks["keys"].address("store")] = self._store_key
         self._events[self._blocks["peers"].address("store")] = self._store_peer
         self._events[self._blocks["peers"].address("fail")] = initiator.fail_peer

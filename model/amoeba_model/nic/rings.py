@@ -86,7 +86,7 @@ class RingWriter:
         core = self._core
         index = ring.written
         slot = index & ((1 << ring.size) - 1)
-        self._host.write(ring.base + slot * self._entry_size, entry, self._requester)
+        self._host.write(ring.base + slot * self._entry_size, entry, self._requester, context)
         ring.written = (index + 1) & 0xFFFF
         core.counters[self._counter] += 1
         if core.tracing:

@@ -106,7 +106,8 @@ class Target:
             if data is None:
                 report.status = ReturnCode.HOST_UNSUCCESS_CMPL
             cycle = self._events.report(arrival.receiver, report, pdc, cycle)
-            self._event_counters.advance(arrival.counter, report.status == ReturnCode.OK)
+            success = report.status == ReturnCode.OK
+            self._event_counters.advance(arrival.counter, success, arrival.receiver.number)
         return (_OK, data, cycle) if data is not None else (_HOST_UNSUCCESS_CMPL, b"", cycle)
 
     def _answer(self, header: FrameHeader, pdc: Pdc, code: int, data: bytes, cycle: int) -> None:

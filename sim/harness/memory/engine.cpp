@@ -201,7 +201,7 @@ void memory_engine_run(const Setup* setup, Report* report) {
             } else {
                 const uint64_t strobe = field(beat, WRITE_BEAT_STROBE, LINE);
                 for (size_t i = 0; i < LINE; i++) {
-                    if (strobe >> i & 1) setup->memory[address - setup->base + i] = beat[9 + i];
+                    if (strobe >> i & 1) setup->memory[address - setup->base + i] = beat[WRITE_BEAT_DATA / 8 + i];
                 }
             }
             if (report->writes_count < report->writes_room) {

@@ -125,7 +125,7 @@ class PcieDevice(Device):
         host_address: int | None = None,
         context: int | None = None,
     ) -> None:
-        """Map the pages of a range that are not mapped yet.
+        """Map the pages of a range that are not mapped yet, for all contexts: VFIO's type 1 container knows no PASID.
 
         Raises DeviceError as :class:`PageMaps`; FI_ENOMEM if so much memory may not be pinned, FI_ENOSPC if there are
         too many maps, FI_EFAULT for what is not memory of the process.
@@ -139,7 +139,7 @@ class PcieDevice(Device):
         except OSError as error:
             raise self._function.explain_map(error, length, self._maps.pinned) from error
 
-    def revoke(self, iova: int, length: int) -> None:
+    def revoke(self, iova: int, length: int, *, context: int | None = None) -> None:
         self._check_open()
         uninterrupted(self._maps.revoke, iova, length)
 

@@ -78,7 +78,9 @@ class Counter(HasDescriptor):
         self._number = 0
         """The NIC's event counter; 0: none was left."""
         super().__init__(domain)
-        self._number = domain.nic.event_counters.take()
+        self._number = domain.nic.event_counters.take(domain.number)
+        self._without = "" if self._number else domain.nic.event_counters.refusal(domain.number)
+        """Why it has none."""
         if described:
             self._fd = WaitFd()
         if wait_set is not None:
@@ -294,7 +296,7 @@ class Counter(HasDescriptor):
     def _count_peers(self) -> None:
         """Let the NIC count what peers do. Raises FI_ENOSPC if it has no counter left."""
         if not self._number:
-            raise fabric_error(Errno.FI_ENOSPC, "all event counters of the NIC are in use, and only it sees peers")
+            raise fabric_error(Errno.FI_ENOSPC, f"{self._without}: only the NIC sees peers")
         self._hears_of_peers = True
         self._begun()
 

@@ -1,0 +1,70 @@
+"""How much of a table of the NIC each of those who share it may take, so that some is left for every other one."""
+
+from amoeba.core.errno import Errno
+from amoeba.core.errors import fabric_error
+
+__all__ = ["Quota"]
+
+_FEW = 4
+"""Of a table with less than so many entries for each context nothing is kept."""
+
+
+class Quota:
+    """Shares of ``total`` entries among parties: contexts, or protection domains.
+
+    Each of ``contexts`` parties can always have :attr:`reserve` entries, at least one; those of all together are
+    one part in ``share`` of the table. What is beyond belongs to whoever comes first. ``what`` and ``party`` are
+    names for error messages, such as "peer table entries" and "context".
+    """
+
+    def __init__(self, what: str, party: str, total: int, contexts: int, share: int = 8) -> None:
+        self._what = what
+        self._party = party
+        self._total = total
+        self.reserve = max(total // (share * contexts), int(total // contexts >= _FEW))
+        """Entries that are kept for every party."""
+        self._reserved = contexts * self.reserve
+        self._used: dict[int, int] = {}
+        self._in_use = 0
+        self._covered = 0
+        """Of the entries in use, those that belong to reserves."""
+
+    def used(self, party: int) -> int:
+        """Entries that one has."""
+        return self._used.get(party, 0)
+
+    def room(self, party: int) -> int:
+        """Entries that one could take now, one after the other."""
+        free = self._total - self._in_use
+        own = max(0, self.reserve - self.used(party))
+        return max(free - self._kept(own), min(own, free))
+
+    def _kept(self, own: int) -> int:
+        """Free entries for others, where ``own`` of the reserves' are for the one who asks."""
+        return max(0, self._reserved - self._covered - own)
+
+    def take(self, party: int) -> None:
+        """Count one more. Raises FI_ENOSPC when all are in use, or the others are kept for other parties."""
+        if not self.room(party):
+            raise fabric_error(Errno.FI_ENOSPC, self.refusal(party))
+        used = self._used[party] = self.used(party) + 1
+        self._in_use += 1
+        self._covered += used <= self.reserve
+
+    def refusal(self, party: int) -> str:
+        """Why one that has no room gets nothing."""
+        if self._in_use == self._total:
+            return f"all {self._total} {self._what} are in use"
+        return (
+            f"{self._party} {party} has {self.used(party)} of {self._total} {self._what}, and may have no more: "
+            f"{self._in_use} are in use, {self._total - self._in_use} are kept, {self.reserve} for every "
+            f"{self._party}"
+        )
+
+    def give_back(self, party: int) -> None:
+        """Count one less."""
+        self._covered -= self._used[party] <= self.reserve
+        self._in_use -= 1
+        self._used[party] -= 1
+        if not self._used[party]:
+            del self._used[party]
