@@ -30,6 +30,7 @@ from bench import (
     nic,
     operations,
     others,
+    pcie,
     processes,
     programs,
     shim,
@@ -97,6 +98,29 @@ def whole_nic(progress: Progress) -> Outcome:
         kept &= payload >= floor
     grid = Grid("two whole NICs (exact)", ("what", "figure", "limit", "unit"), rows)
     return Outcome({**small, "transfers": transfers}, [grid], kept)
+
+
+def on_pcie(progress: Progress) -> Outcome:
+    """The same two NICs on PCI Express."""
+    progress.add_task("PCI Express", total=None)
+    anywhere = "random addresses, 4 peers"
+    updates = {host: nic.fetching_atomics(kind=kind)[anywhere] for host, kind in pcie.HOSTS.items()}
+    transfers, both = nic.transfers(kind="pcie"), pcie.both_ways()
+    rows: list[tuple[str, float, str, str]] = []
+    kept = True
+    limit = 2 * nic.link_cycles("fetching atomic")
+    for host, cycles in updates.items():
+        rows.append((f"8-byte fetching atomic on {host}", cycles, f"at most {limit}", "cycles each"))
+        kept &= cycles <= limit
+    for name, payload, rate in (
+        *((f"64 KiB {name}", figure, pcie.link_rate()) for name, figure in transfers.items()),
+        *((f"64 KiB {name}, both NICs at once", both[name], pcie.both_ways_rate(name)) for name in both),
+    ):
+        floor = pcie.FLOOR * rate
+        rows.append((name, payload, f"at least {floor:.1f}", "payload bytes per cycle"))
+        kept &= payload >= floor
+    grid = Grid("two whole NICs on PCI Express (exact)", ("what", "figure", "limit", "unit"), rows)
+    return Outcome({"updates": updates, "transfers": transfers, "both ways": both}, [grid], kept)
 
 
 def messages(progress: Progress) -> Outcome:
@@ -248,6 +272,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "cells": cells,
     "memory": memory,
     "nic": whole_nic,
+    "pcie": on_pcie,
     "messages": messages,
     "ucp": ucp_messages,
     "latency": latency,

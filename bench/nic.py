@@ -28,6 +28,7 @@ from amoeba_model.wire.uet import (
 __all__ = [
     "HOST_LATENCY",
     "LINK_LATENCY",
+    "cluster",
     "fetching_atomics",
     "link_cycles",
     "link_rate",
@@ -63,13 +64,17 @@ class _Pair:
     result_region: amoeba.MemoryRegion
 
 
-def _cluster(kind: str) -> Fabric:
-    return amoeba.open_cluster([kind, kind], latency=LINK_LATENCY, rtl_options={"host_latency": HOST_LATENCY})
+def cluster(kind: str) -> Fabric:
+    """Two NICs of a kind of device; "pcie" is the RTL on PCI Express."""
+    options: dict[str, int | str] = {"host_latency": HOST_LATENCY}
+    if kind == "pcie":
+        kind, options["host"] = "rtl", "pcie"
+    return amoeba.open_cluster([kind, kind], latency=LINK_LATENCY, rtl_options=options)
 
 
 @contextlib.contextmanager
 def _pair(kind: str, words: int, peers: int = 1) -> Iterator[_Pair]:
-    with _cluster(kind) as fabric:
+    with cluster(kind) as fabric:
         source, target = fabric.domain(0), fabric.domain(1)
         memory, results = (np.frombuffer(allocate(8 * words), np.uint64)[:words] for _ in range(2))
         region = target.mr_reg(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
@@ -179,7 +184,7 @@ def transfers(size: int = 1 << 16, count: int = 16, kind: str = "rtl") -> dict[s
 
 def unloaded_latency(kind: str = "rtl") -> list[tuple[str, str, int]]:
     """(NIC and component, stage, cycle since the doorbell) of one fetching atomic with nothing else going on."""
-    with _cluster(kind) as fabric:
+    with cluster(kind) as fabric:
         traced = trace_fetch_atomic(fabric)
     return [
         (f"NIC {step.nic}, {step.component}", step.event.stage.name.lower().replace("_", " "), step.cycle)

@@ -8,6 +8,9 @@
 // granted is dropped. Both are recorded. TLPs without PASID do not tell for which context they are: only what is granted
 // to all contexts is granted here.
 //
+// The link carries a beat's bytes per cycle each way (256 bits at 250 MHz: about x8 at 8 GT/s), with what each packet has
+// beside its payload: a header and LINK_OVERHEAD.
+//
 // Rules from the Base Specification: 2.2.2 (length), 2.2.5 (byte enables), 2.2.6 (tags), 2.2.7 (4 KiB), 2.2.9
 // (completions), 2.6.1 (credits).
 
@@ -70,6 +73,7 @@ public:
         offered_ = false;
         interrupts_ = 0;
         sent_ = size_ = 0;
+        up_ = down_ = 0;
         headers_ = WRITE_HEADERS;
         data_ = WRITE_DATA;
         read_headers_ = READ_HEADERS;
@@ -114,9 +118,11 @@ public:
             read_headers_ += returns_.front().reads;
             returns_.pop_front();
         }
+        up_ -= std::min(up_, BEAT);
+        down_ -= std::min(down_, BEAT);
         // Enough for the largest write, as what is offered is not known yet.
         const bool room = inside_ || (headers_ > 0 && data_ >= max_payload_ / 16);
-        top.link___05Frequests___05Fready = room && !stalls_();
+        top.link___05Frequests___05Fready = room && up_ < BEAT && !stalls_();
         // The NIC learns of it late by two reads at most.
         top.link___05Fread_credit = read_headers_ > 2;
         drive_completion(top, cycle);
@@ -126,6 +132,8 @@ private:
     static constexpr uint32_t PAGE = 4096, LONGEST = 4096;
     static constexpr uint32_t WRITE_HEADERS = 64, WRITE_DATA = 1024, READ_HEADERS = 128;  // credits; 16 bytes of data
     static constexpr uint32_t CREDITS_RETURN = 30;                                       // cycles
+    static constexpr uint32_t LINK_OVERHEAD = 8;  // bytes: start and sequence number, LCRC (4.2.2, 3.6.2 at 8 GT/s)
+    static constexpr uint32_t REQUEST = 16 + LINK_OVERHEAD, COMPLETION = 12 + LINK_OVERHEAD;
 
     struct Read {
         bool active = false, refused = false;
@@ -145,8 +153,10 @@ private:
         if (first == inside_) violation_.report("cycle %llu: first is %d within a request", ull(cycle), first);
         if (first) begin(words, cycle);
         if (violation_.any()) return;
+        up_ += first ? REQUEST : 0;
         if (write_) {
             const uint32_t take = std::min<uint32_t>(BEAT, 4 * dwords_ - received_);
+            up_ += take;
             memcpy(payload_ + received_, words + 4, take);
             received_ += take;
         }
@@ -241,7 +251,10 @@ private:
 
     void drive_completion(Vtop& top, uint64_t cycle) {
         if (size_ == 0) begin_completion(cycle);
-        offered_ = offered_ || (size_ != 0 && !stalls_());
+        if (!offered_ && size_ != 0 && down_ < BEAT && !stalls_()) {
+            offered_ = true;
+            down_ += (sent_ == 0 ? COMPLETION : 0) + std::min(BEAT, carries_ - sent_);
+        }
         top.link___05Fcompletions___05Fvalid = offered_;
         if (!offered_) return;
         uint32_t* words = &top.link___05Fcompletions___05Fpayload[0];
@@ -280,12 +293,14 @@ private:
         if (refused) {
             set(header_, completion_header::status, STATUS_UR);
             size_ = BEAT;
+            carries_ = 0;
             stop = read.end;
         } else {
             const uint32_t dwords = (before + (stop - read.at) + 3) / 4;
             set(header_, completion_header::status, STATUS_SC);
             set(header_, completion_header::dwords, dwords);
-            size_ = (4 * dwords + BEAT - 1) / BEAT * BEAT;
+            carries_ = 4 * dwords;
+            size_ = (carries_ + BEAT - 1) / BEAT * BEAT;
             memset(completion_, 0xA5, size_);
             grants.of(Grants::ALL).copy(read.at, stop, completion_ + before);
         }
@@ -323,6 +338,7 @@ private:
     std::deque<uint32_t> waiting_;  // tags, the oldest read first
     std::deque<Credits> returns_;
     uint32_t headers_ = 0, data_ = 0, read_headers_ = 0;
+    uint32_t up_ = 0, down_ = 0;  // bytes that the link has still to carry of what it took
     // The request that is taken.
     bool inside_ = false, write_ = false;
     uint64_t address_ = 0;
@@ -332,6 +348,7 @@ private:
     // The completion that is sent.
     bool offered_ = false;
     uint32_t size_ = 0, sent_ = 0;  // bytes, whole beats; 0: none
+    uint32_t carries_ = 0;          // bytes
     uint32_t header_[2];
     uint8_t completion_[LONGEST + BEAT];
 };

@@ -7,7 +7,19 @@ from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Form, Op
 from amoeba_model.parameters import NicParameters
 
-from bench import batches, driver_rate, libfabric, messages, mpi, nic, others, ucp_host, ucp_memory, ucp_messages
+from bench import (
+    batches,
+    driver_rate,
+    libfabric,
+    messages,
+    mpi,
+    nic,
+    others,
+    pcie,
+    ucp_host,
+    ucp_memory,
+    ucp_messages,
+)
 from bench.engine import CellCycles, measure_cells
 from bench.limits import MESSAGE_LIMITS, UCP_MESSAGE_LIMIT, Limit, limit_of, match_limit, search_limit
 from bench.peer import Call, request_response_rate
@@ -141,6 +153,18 @@ def test_one_endpoint_s_small_operations_keep_the_link_busy(operation):
 def test_long_transfers_fill_the_link():
     rates = nic.transfers()
     assert all(rate >= 0.9 * nic.link_rate(operation) for operation, rate in rates.items()), rates
+
+
+def test_a_pcie_link_s_own_pace_is_that_of_its_packets():
+    # 280 bytes carry 256 to the host, 276 from it, and 24 ask for 512.
+    assert pcie.link_rate() == pytest.approx(32 * 256 / 280)
+    assert pcie.link_rate(written=0, read=1) == pytest.approx(32 * 256 / 276)
+    assert pcie.both_ways_rate("write") == pytest.approx(32 / (280 / 256 + 24 / 512))
+    assert pcie.both_ways_rate("read") == pytest.approx(32 / (560 / 256 + 24 / 512))
+
+
+def test_transfers_both_ways_are_measured_between_their_completions():
+    assert set(pcie.both_ways(count=4, kind="model")) == {"write", "read"}
 
 
 def test_messages_meet_their_receives_within_the_limits():

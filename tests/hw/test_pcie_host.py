@@ -23,8 +23,9 @@ class PciePorts(wiring.Component):
     The second reader sees what the second writer wrote, without software between them.
     """
 
-    def __init__(self, width):
-        self._width = width
+    def __init__(self, width, outstanding=128, **sizes):
+        self._width, self._outstanding = width, outstanding
+        self._sizes = sizes or {"lines": 64, "tags": 32, "read_limit": 512, "write_limit": 256}
         super().__init__(
             {
                 **client_ports(width),
@@ -41,10 +42,8 @@ class PciePorts(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.host = host = PcieHost(
-            self._width, lines=64, tags=32, timeout=0, read_limit=512, write_limit=256
-        )
-        m.submodules.read_hub = read_hub = ReadHub(self._width, READERS)
+        m.submodules.host = host = PcieHost(self._width, timeout=0, **self._sizes)
+        m.submodules.read_hub = read_hub = ReadHub(self._width, READERS, self._outstanding)
         m.submodules.write_hub = write_hub = WriteHub(self._width, WRITERS)
         connect_clients(m, self, self._width, read_hub, write_hub)
         connect_streams(m, read_hub.port, host.reads)

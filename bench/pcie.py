@@ -1,0 +1,88 @@
+"""Cycles of two whole RTL NICs on PCI Express, beside what packets of the usual sizes leave of the link. Exact."""
+
+from typing import cast
+
+import numpy as np
+from amoeba.core.buffers import allocate
+from amoeba.fabric.constants import MrAccess
+from amoeba_model.network import SimulatedDevice
+from amoeba_model.parameters import NicParameters
+from amoeba_model.trace import Stage
+
+from bench import nic
+
+__all__ = ["FLOOR", "HOSTS", "both_ways", "both_ways_rate", "link_rate"]
+
+HOSTS = {"AXI4": "rtl", "PCI Express": "pcie"}
+"""Kinds of bench.nic.cluster, by name."""
+
+MAX_PAYLOAD, MAX_READ_REQUEST = 256, 512
+_REQUEST, _COMPLETION = 24, 20
+"""Bytes of a packet beside its payload: 8 of framing, sequence number and LCRC (Base Specification 4.2.2, at 8 GT/s),
+four or three DWs of header (2.2.1)."""
+FLOOR = 0.85
+"""What has to be reached of the link's rate."""
+
+
+def link_rate(written: int = 1, read: int = 0) -> float:
+    """Payload bytes per cycle of a transfer, if a NIC's link carries it so often to the host, and from it.
+
+    A link carries a beat's bytes per cycle each way. Requests of reads go the way of the writes.
+    """
+    beat = NicParameters().beat_bytes
+    up = written * (MAX_PAYLOAD + _REQUEST) / MAX_PAYLOAD + read * _REQUEST / MAX_READ_REQUEST
+    down = read * (MAX_PAYLOAD + _COMPLETION) / MAX_PAYLOAD
+    return beat / max(up, down)
+
+
+def both_ways_rate(operation: str) -> float:
+    """What the links allow if each NIC transfers to, or from, the other: a "read"'s answers are also stored."""
+    return link_rate(written=1 if operation == "write" else 2, read=1)
+
+
+def both_ways(size: int = 1 << 16, count: int = 12, kind: str = "pcie") -> dict[str, float]:
+    """Payload bytes per cycle of writes and reads of ``size`` bytes, of each of two endpoints at the same time."""
+    rates = {}
+    for name in ("write", "read"):
+        with nic.cluster(kind) as fabric:
+            domains = [fabric.domain(0), fabric.domain(1)]
+            memories, results = ([np.frombuffer(allocate(size), np.uint8)[:size] for _ in domains] for _ in range(2))
+            remote = MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE
+            regions = [domain.mr_reg(memory, remote) for domain, memory in zip(domains, memories, strict=True)]
+            owns = [
+                domain.mr_reg(result, MrAccess.FI_READ | MrAccess.FI_WRITE)
+                for domain, result in zip(domains, results, strict=True)
+            ]
+            queues = [domain.cq_open() for domain in domains]
+            vectors = [domain.av_open() for domain in domains]
+            endpoints = [
+                domain.endpoint(tx_size=2 * count, cq=queue, av=vector)
+                for domain, queue, vector in zip(domains, queues, vectors, strict=True)
+            ]
+            peers = [vectors[side].insert(endpoints[1 - side].getname()) for side in range(2)]
+            fabric.settle()
+            devices = [cast(SimulatedDevice, device) for device in fabric.devices]
+            for side in range(2):
+                source = results if name == "write" else memories
+                source[side][:] = np.random.default_rng(side).integers(0, 256, size, np.uint8)
+                devices[side].tracing = True
+            for _ in range(count):
+                for side in range(2):
+                    call = endpoints[side].write if name == "write" else endpoints[side].read
+                    region = regions[1 - side]
+                    call(results[side], peers[side], region.address, region.key, desc=owns[side])
+            done = [0, 0]
+            while min(done) < count:
+                done = [seen + len(queue.read(count)) for seen, queue in zip(done, queues, strict=True)]
+            each = [_rate(device, size, count) for device in devices]
+            for side in range(2):
+                assert np.array_equal(results[side], memories[1 - side])
+            rates[name] = min(each)
+    return rates
+
+
+def _rate(device: SimulatedDevice, size: int, count: int) -> float:
+    cycles = [event.cycle for event in device.trace_events() if event.stage is Stage.COMPLETION_WRITTEN]
+    assert len(cycles) == count, f"{len(cycles)} completions of {count} operations"
+    first, last = count // 4, count - count // 4
+    return size * (last - first) / (cycles[last] - cycles[first])

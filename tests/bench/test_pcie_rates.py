@@ -1,0 +1,17 @@
+"""What two NICs of the default build reach of their PCI Express links. Exact cycles of the RTL."""
+
+import pytest
+
+from bench import nic, pcie
+
+pytestmark = pytest.mark.long
+
+
+def test_long_transfers_fill_the_link():
+    rates = nic.transfers(kind="pcie")
+    assert min(rates.values()) >= pcie.FLOOR * pcie.link_rate(), rates
+
+
+def test_long_transfers_both_ways_fill_the_links():
+    for operation, rate in pcie.both_ways().items():
+        assert rate >= pcie.FLOOR * pcie.both_ways_rate(operation), operation
