@@ -58,7 +58,7 @@ _TICK = 1e-3
 _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _GLANCES = 16
-"""Looks, since something went on, that neither rest nor let time pass: programs have several queues, and more to do."""
+"""Looks, since something went on, that neither rest nor let time pass: a program has several queues."""
 _LONGEST_REST = 0.05
 """Seconds: one slow step on a busy machine is no reason to sleep for long."""
 
