@@ -5,14 +5,10 @@ that do nothing.
 """
 
 import dataclasses
-import os
 import struct
-import subprocess
-import sys
 from typing import Any
 
-from amoeba import FabricError
-from amoeba.embed import Binding, Memory, build
+from amoeba.embed import Binding, Memory
 from amoeba.fabric.constants import WaitObj
 from amoeba.provider.fids import FidClass, Fids
 from amoeba.provider.infos import Infos
@@ -23,27 +19,22 @@ from amoeba.provider.queues import Queues
 from amoeba.provider.transfers import Transfers, Vectors
 from amoeba.provider.triggers import Triggers
 
+from bench import shim_ucp
 from bench.report import Grid
+from bench.shim_cost import COST_C, cost
 
 __all__ = ["LIBRARY", "LIMIT", "grid", "measure", "misses", "start"]
 
 LIMIT = 5.0
 """Microseconds of processor time that a call may take."""
-_CALLS = 20_000
 _KINDS = ("fi_write", "fi_fetch_atomic", "fi_tsend", "fi_trecv", "fi_cq_read of an entry", "fi_cntr_read")
 """In the order of the C function."""
 _BODY = """
-#include <time.h>
 static void *shim_ep, *shim_cq, *shim_cntr;
 static void shim_objects(uintptr_t ep, uintptr_t cq, uintptr_t cntr) {
     shim_ep = (void *)ep, shim_cq = (void *)cq, shim_cntr = (void *)cntr;
 }
-static double shim_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return now.tv_sec + now.tv_nsec / 1e9;
-}
-static long shim_call(int kind) {
+static long shim_called(int kind) {
     static uint64_t memory[8];
     switch (kind) {
     case 0: return ops_rma.write(shim_ep, memory, 8, NULL, 0, 0, 7, NULL);
@@ -54,23 +45,15 @@ static long shim_call(int kind) {
     default: return (long)ops_cntr.read(shim_cntr);
     }
 }
-__attribute__((visibility("default"))) double shim_cost(int kind, int calls) {
-    double begin;
-    if (kind < 0) /* starts Python, and makes the objects */
-        return prov_getinfo(0, NULL, NULL, 0, NULL, NULL);
-    begin = shim_seconds();
-    for (int index = 0; index < calls; index++)
-        if (shim_call(kind))
-            return -1;
-    return (shim_seconds() - begin) / calls * 1e6;
-}
+static long shim_call(int kind) { return shim_called(kind) ? -1 : 0; }
+static void shim_begin(void) { prov_getinfo(0, NULL, NULL, 0, NULL, NULL); }
 """
 LIBRARY = dataclasses.replace(
     PROVIDER,
     name="libamoeba-shim.so",
     entry="bench.shim",
     helpers=PROVIDER.helpers + "void shim_objects(uintptr_t ep, uintptr_t cq, uintptr_t cntr);",
-    source=PROVIDER.source + _BODY,
+    source=PROVIDER.source + _BODY + COST_C,
 )
 
 
@@ -116,25 +99,8 @@ def start(binding: Binding) -> None:
 
 
 def measure() -> dict[str, float]:
-    """Microseconds of processor time by call; nothing where no library can be built."""
-    try:
-        path = build(LIBRARY)
-    except FabricError:
-        return {}
-    code = (
-        "import ctypes, sys\n"
-        "cost = ctypes.CDLL(sys.argv[1]).shim_cost\n"
-        "cost.restype = ctypes.c_double\n"
-        "cost(-1, 0)\n"
-        f"print(*(min(cost(kind, {_CALLS}) for _ in range(5)) for kind in range({len(_KINDS)})))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, env=dict(os.environ)
-    )
-    found = dict(zip(_KINDS, map(float, done.stdout.split()), strict=True))
-    if min(found.values()) < 0:
-        raise RuntimeError(f"a call has failed: {found}; {done.stderr}")
-    return found
+    """Microseconds of processor time by call, the provider's and libucp's; nothing where no library can be built."""
+    return cost(LIBRARY, _KINDS) | cost(shim_ucp.LIBRARY, shim_ucp.KINDS)
 
 
 def misses(found: dict[str, float]) -> list[str]:
@@ -143,4 +109,8 @@ def misses(found: dict[str, float]) -> list[str]:
 
 def grid(found: dict[str, float]) -> Grid:
     rows = [(name, round(cost, 2), LIMIT) for name, cost in found.items()]
-    return Grid("the provider's part of a call, over a driver that does nothing", ("call", "CPU us", "at most"), rows)
+    return Grid(
+        "the provider's and libucp's part of a call, over a driver that does nothing",
+        ("call", "CPU us", "at most"),
+        rows,
+    )

@@ -23,7 +23,7 @@ from amoeba.libucp.workers import Given, Workers
 from amoeba.transport.transmit_rings import TransmitRings
 from amoeba.ucp.status import UcsError, UcsStatus, status_of
 
-__all__ = ["start", "status"]
+__all__ = ["sent_off", "start", "status"]
 
 _POINTERS = 1 << 64
 _NONE = ("ucp_request_alloc", "ucp_tag_probe_nb")
@@ -79,11 +79,11 @@ def start(binding: Binding) -> None:
     for function in LIBRARY.functions:
         (defined,) = (getattr(part, function.name) for part in parts if hasattr(part, function.name))
         if _POSTING.fullmatch(function.name):
-            defined = _sent_off(defined, endpoints.rings, process)
+            defined = sent_off(defined, endpoints.rings, process)
         binding.define(function.name, defined, _status_of(function))
 
 
-def _sent_off(
+def sent_off(
     function: Callable[..., Any], rings_of: dict[int, TransmitRings], process: Process
 ) -> Callable[..., Any]:
     """A function that posts something, and lets it leave if there was nothing else under way."""
