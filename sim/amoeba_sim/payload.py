@@ -46,12 +46,28 @@ def pack(shape, value):
 
 def unpack(shape, bits):
     """The inverse of :func:`pack`: dictionaries for structures, lists for arrays, enum members, ints."""
+    known = _unpackers.get(id(shape))
+    if known is None:
+        known = _unpackers[id(shape)] = shape, _unpacker(shape)
+    return known[1](bits)
+
+
+_unpackers = {}
+"""By the identity of a shape, since layouts have no hash: the shape, which lives as long, and what unpacks it."""
+
+
+def _unpacker(shape):
+    """A function of the bits: benches unpack what passes in every cycle, and layouts are slow to ask."""
     layout = _layout(shape)
     if layout is None:
         plain = Shape.cast(shape)
-        number = bits & ((1 << plain.width) - 1)
-        if plain.signed and number >> (plain.width - 1):
-            number -= 1 << plain.width
-        return shape(number) if isinstance(shape, type) and issubclass(shape, enum.Enum) else number
-    fields = {key: unpack(field.shape, bits >> field.offset) for key, field in layout}
-    return list(fields.values()) if isinstance(layout, data.ArrayLayout) else fields
+        mask, sign = (1 << plain.width) - 1, 1 << plain.width - 1 if plain.signed and plain.width else 0
+        if isinstance(shape, type) and issubclass(shape, enum.Enum):
+            return lambda bits: shape(((bits & mask) ^ sign) - sign)
+        if sign:
+            return lambda bits: ((bits & mask) ^ sign) - sign
+        return lambda bits: bits & mask
+    fields = [(key, field.offset, _unpacker(field.shape)) for key, field in layout]
+    if isinstance(layout, data.ArrayLayout):
+        return lambda bits: [part(bits >> offset) for _, offset, part in fields]
+    return lambda bits: {key: part(bits >> offset) for key, offset, part in fields}

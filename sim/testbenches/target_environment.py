@@ -241,14 +241,16 @@ class Bench:
         self.responses, self._payloads = [], []
 
     async def _watch(self):
+        counters = [(name, getattr(self.dut, f"count_{name}")) for name in COUNTS]
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value:
                 continue
-            for name in COUNTS:
-                self.counts[name] += int(getattr(self.dut, f"count_{name}").value)
-            for context in range(CONTEXTS):
-                self.interrupts[context] += int(self.dut.event_interrupts.value) >> context & 1
+            for name, counter in counters:
+                self.counts[name] += int(counter.value)
+            if interrupts := int(self.dut.event_interrupts.value):
+                for context in range(CONTEXTS):
+                    self.interrupts[context] += interrupts >> context & 1
             for name, events in (("request_checked", self.traced), ("event_written", self.events_traced)):
                 slot = unpack(TRACE_SLOT, int(getattr(self.dut, f"trace_{name}").value))
                 if slot["valid"]:
