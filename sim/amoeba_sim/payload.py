@@ -26,38 +26,61 @@ def pack(shape, value):
     that holds all bits; a plain shape takes an int, a bool or an enum member. Raises ValueError for a value
     that does not fit and KeyError for an unknown field.
     """
-    layout = _layout(shape)
-    if layout is None:
-        plain = Shape.cast(shape)
-        number = int(value.value if isinstance(value, enum.Enum) else value)
-        lowest = -(1 << (plain.width - 1)) if plain.signed else 0
-        if not lowest <= number < lowest + (1 << plain.width):
-            raise ValueError(f"Expected a value that fits {plain!r}, got {number}")
-        return number & ((1 << plain.width) - 1)
-    if isinstance(value, int):
-        return pack(layout.size, value)
-    items = value.items() if isinstance(value, Mapping) else enumerate(value)
-    bits = 0
-    for key, element in items:
-        field = layout[key]
-        bits |= pack(field.shape, element) << field.offset
-    return bits
+    return _known(shape)[1](value)
 
 
 def unpack(shape, bits):
     """The inverse of :func:`pack`: dictionaries for structures, lists for arrays, enum members, ints."""
-    known = _unpackers.get(id(shape))
+    return _known(shape)[2](bits)
+
+
+_all_known = {}
+"""By the identity of a shape, since layouts have no hash: the shape, which lives as long, and its two functions."""
+
+
+def _known(shape):
+    """(shape, what packs, what unpacks): benches do both in every cycle, and layouts are slow to ask."""
+    known = _all_known.get(id(shape))
     if known is None:
-        known = _unpackers[id(shape)] = shape, _unpacker(shape)
-    return known[1](bits)
+        known = _all_known[id(shape)] = shape, _packer(shape), _unpacker(shape)
+    return known
 
 
-_unpackers = {}
-"""By the identity of a shape, since layouts have no hash: the shape, which lives as long, and what unpacks it."""
+def _plain_packer(shape):
+    width, mask = shape.width, (1 << shape.width) - 1
+    lowest = -(1 << (width - 1)) if shape.signed else 0
+
+    def packed(value):
+        number = int(value.value if isinstance(value, enum.Enum) else value)
+        if not lowest <= number <= lowest + mask:
+            raise ValueError(f"Expected a value that fits {shape!r}, got {number}")
+        return number & mask
+
+    return packed
+
+
+def _packer(shape):
+    """A function of the value."""
+    layout = _layout(shape)
+    if layout is None:
+        return _plain_packer(Shape.cast(shape))
+    whole = _plain_packer(Shape.cast(layout.size))
+    fields = {key: (_packer(field.shape), field.offset) for key, field in layout}
+
+    def packed(value):
+        if isinstance(value, int):
+            return whole(value)
+        bits = 0
+        for key, element in value.items() if isinstance(value, Mapping) else enumerate(value):
+            part, offset = fields[key]
+            bits |= part(element) << offset
+        return bits
+
+    return packed
 
 
 def _unpacker(shape):
-    """A function of the bits: benches unpack what passes in every cycle, and layouts are slow to ask."""
+    """A function of the bits."""
     layout = _layout(shape)
     if layout is None:
         plain = Shape.cast(shape)
