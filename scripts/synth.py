@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.lib import wiring
-from amoeba_hw.blocks import BLOCKS, Block, LanesLoop, PreparedLanes, fitting
+from amoeba_hw.blocks import BLOCKS, PCIE_BLOCKS, Block, LanesLoop, PreparedLanes, fitting
 from amoeba_hw.core import Core
 from amoeba_hw.synthesis import (
     ToolStoppedError,
@@ -71,7 +71,8 @@ ECP5_BLOCKS: dict[str, tuple[str, Block]] = {
         lambda p: Core(dataclasses.replace(p, **REDUCED)),
     ),
 }
-FAMILIES = {"ecp5": ECP5_BLOCKS, "ultrascale": BLOCKS}
+ULTRASCALE_BLOCKS: dict[str, tuple[str, Block]] = {**BLOCKS, **PCIE_BLOCKS}
+FAMILIES = {"ecp5": ECP5_BLOCKS, "ultrascale": ULTRASCALE_BLOCKS}
 """The blocks that are measured on each."""
 
 _INTEGERS = tuple(datatype for datatype in Datatype if not is_float(datatype))
@@ -113,7 +114,7 @@ def measure(name: str, family: str, route: bool, minutes: float, seed: int) -> d
     if family != "ultrascale" and route:
         row["nextpnr"] = nextpnr_version()
     if family == "ultrascale":
-        figures: Any = estimate_ultrascale(BLOCKS[name][1](ULTRASCALE))
+        figures: Any = estimate_ultrascale(ULTRASCALE_BLOCKS[name][1](ULTRASCALE))
     elif family == "ecp5 parts":
         figures = synthesize(PARTS[name]())
     elif route:
@@ -205,7 +206,7 @@ def render(store: dict[str, dict[str, dict[str, Any]]]) -> str:
         "| block | what | LUT | FF | DSP48E2 | RAMB | commit |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, (what, _) in BLOCKS.items():
+    for name, (what, _) in ULTRASCALE_BLOCKS.items():
         if row := store.get("ultrascale", {}).get(name):
             lines.append(
                 f"| {name} | {what} | {row['luts']:,} | {row['registers']:,} | {row['dsps']} "
@@ -226,7 +227,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="name the blocks")
     arguments = parser.parse_args()
     if arguments.list:
-        for name, (what, _) in ECP5_BLOCKS.items():
+        for name, (what, _) in (ECP5_BLOCKS | ULTRASCALE_BLOCKS).items():
             print(f"{name:20} {what}")
         return
     families = arguments.family or FAMILIES

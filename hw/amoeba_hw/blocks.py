@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import DomainRenamer, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.opcodes import Datatype, Op
@@ -18,11 +18,17 @@ from amoeba_hw.host.register_bank import RegisterBank
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_hw.memory.engine import MemoryEngine
 from amoeba_hw.memory.operations import merge
+from amoeba_hw.pcie.completer import Completer
+from amoeba_hw.pcie.function_reset import FunctionReset
+from amoeba_hw.pcie.host import PcieHost
+from amoeba_hw.pcie.link_crossing import LinkCrossing
+from amoeba_hw.pcie.msix_table import MsixTable
+from amoeba_hw.pcie.ultrascale.link import UltraScaleLink
 from amoeba_hw.target.target import Target
 from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
 
-__all__ = ["BLOCKS", "Block", "LanesLoop", "PreparedLanes", "fitting"]
+__all__ = ["BLOCKS", "PCIE_BLOCKS", "Block", "LanesLoop", "PreparedLanes", "fitting"]
 
 Block = Callable[[NicParameters], wiring.Component]
 
@@ -158,3 +164,19 @@ BLOCKS: dict[str, tuple[str, Block]] = {
     "Core": ("the NIC without its buses", Core),
 }
 """By name: what it is, and how it is made."""
+
+PCIE_BLOCKS: dict[str, tuple[str, Block]] = {
+    "PcieHost": (
+        "PCI Express: the core's reads, writes and interrupts to packets and back; 1,024 lines, 256 tags",
+        lambda p: PcieHost(p.data_width),
+    ),
+    "Completer": ("PCI Express: accesses to the BARs", lambda _: Completer()),
+    "MsixTable": ("PCI Express: BAR 2, interrupts", lambda p: MsixTable(p.contexts)),
+    "FunctionReset": ("PCI Express: function level reset", lambda _: FunctionReset()),
+    "UltraScaleLink": ("PCI Express: adapters to the integrated block", lambda p: UltraScaleLink(p.data_width)),
+    "LinkCrossing": (
+        "PCI Express: to another clock than the NIC's; taken with one for both",
+        lambda p: DomainRenamer({"link": "sync"})(LinkCrossing(p.data_width)),
+    ),
+}
+"""The same of the NIC as a PCI function, at the widths of the integrated block."""

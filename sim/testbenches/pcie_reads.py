@@ -9,7 +9,7 @@ import cocotb
 from amaranth.lib import data
 from amoeba_hw.interfaces import READ_REQUEST, read_beat
 from amoeba_sim.cocotb_runner import bench_parameters
-from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, start
+from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
 from bus_models import HostMemory
 from cocotb.triggers import ClockCycles, RisingEdge
 from pcie_root import PcieRoot
@@ -269,3 +269,37 @@ async def lines_anywhere_come_at_one_per_cycle(dut):
     assert cycles <= len(ranges) + 40
     for part in ranges:
         assert not await bench.answer(*part)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(pause=[1, LINES])
+async def the_rest_of_a_completion_that_a_reset_cut_is_dropped(dut, pause):
+    """Of a read that is over, as a reset waits for all others; wherever it cuts, and however late the rest comes."""
+    bench = Bench(dut, sizes=SIZES[1])
+    await start(dut)
+    beats = 256 // LINE
+    for cut in range(beats + 1):
+        header = dict.fromkeys(("status", "poisoned", "lower_address"), 0)
+        header |= {"tag": 5, "dwords": 64, "byte_count": 256}
+        packet = [
+            {"header": header, "data": random.getrandbits(WIDTH), "first": index == 0, "last": index == beats - 1}
+            for index in range(beats)
+        ]
+        # Line states are known again, and the first beats are on their own.
+        await ClockCycles(dut.clk, LINES)
+        bench.root.source.send(*packet[:cut])
+        await bench.root.source.sent()
+        await reset(dut)
+        await ClockCycles(dut.clk, pause)
+        before = bench.unexpected
+        bench.root.source.send(*packet[cut:])
+        await bench.root.source.sent()
+        await ClockCycles(dut.clk, 10)
+        assert bench.unexpected - before == (cut == 0), "only a whole completion is one"
+        assert not bench.answers.received
+        ranges = [random_range() for _ in range(8)]
+        bench.read(*ranges)
+        for part in ranges:
+            assert not await bench.answer(*part), f"cut after {cut} beats"
+        await bench.settled(1000)
+    assert not bench.failed

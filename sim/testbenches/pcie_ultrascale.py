@@ -279,6 +279,43 @@ async def what_the_block_finds_wrong_becomes_a_status(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(stalls=[False, True])
+async def a_completion_that_the_block_cannot_read_is_poisoned_from_its_first_beat_on(dut, stalls):
+    """Lengths that end anywhere in a beat, up to the largest; the block says it with the last beat."""
+    paces = {"pace": lambda: randomly(0.5), "link_pace": lambda: in_bursts(9)} if stalls else {}
+    bench = Bench(dut, **paces)
+    await bench.start()
+    source = bench.block.rc_source
+    drive = source._drive
+
+    async def at_the_end(beat):
+        # The model says it with every beat.
+        if not beat.tlast:
+            beat.tuser &= ~(1 << source.discontinue_offset)
+        await drive(beat)
+
+    source._drive = at_the_end
+    sizes = [random.choice([1, LANES - 3, LANES - 2, LANES, 2 * LANES - 3, 64, 255, 256]) for _ in range(60)]
+    sent = []
+    for number, dwords in enumerate(sizes):
+        completion = usp.Tlp_us()
+        completion.fmt_type, completion.tag, completion.byte_count = TlpType.CPL_DATA, number & 31, 4 * dwords
+        content = random.randbytes(4 * dwords)
+        completion.set_data(content)
+        frame = completion.pack_us_rc()
+        frame.discontinue = random.random() < 0.4
+        sent.append((number & 31, frame.discontinue, content))
+        await source.send(frame)
+    for number, (tag, broken, content) in enumerate(sent):
+        beats = await with_timeout(bench.completions.receive(-(-len(content) // (4 * LANES))), 20, "us")
+        header = beats[0]["header"]
+        assert (header["tag"], header["poisoned"], header["dwords"]) == (tag, broken, len(content) // 4), number
+        ends = [(beat["first"], beat["last"]) for beat in beats]
+        assert ends == [(at == 0, at == len(beats) - 1) for at in range(len(beats))], number
+        assert b"".join(beat["data"].to_bytes(4 * LANES, "little") for beat in beats)[: len(content)] == content
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(stalls=[False, True])
 async def registers_are_words_and_pairs_of_words(dut, stalls):
     bench = Bench(dut, link_pace=(lambda: in_bursts(9)) if stalls else None)
     await bench.start()

@@ -23,7 +23,8 @@ class CompletionBuffer(wiring.Component):
     the read expects next (byte count, address or length), whose status is not SC, or that is poisoned, makes lines
     ``error``: a poisoned one those that it has a part of, and all later ones of the read; others all that are not
     complete, as does the end of ``timeout`` cycles since the read was sent. What comes for a read that is over is
-    dropped; until its last completion has come, its tag is not used again.
+    dropped; until its last completion has come, its tag is not used again. A reset that comes within a completion
+    drops its rest.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ class CompletionBuffer(wiring.Component):
                     m.d.sync += [skipping.eq(~beat.p.last & beat.p.first & ~good), left.eq(left_after)]
                     with m.If(beat.p.first):
                         m.d.sync += tag.eq(header.tag)
-                    with m.If(Mux(beat.p.first, good, ~skipping)):
+                    # What comes first after a reset may be the rest of a completion that was dropped.
+                    with m.If(Mux(beat.p.first, good, inside & ~skipping)):
                         m.d.sync += [self._store.eq(store), held.eq(after), held.failed.eq(store.error)]
                         m.d.comb += [
                             tags.finish.eq(after.bytes == 0),

@@ -7,6 +7,7 @@ from amoeba_model.ultrascale import CC_USER, CQ_USER, RC_USER, RQ_USER
 
 from amoeba_hw.pcie.interfaces import PcieLinkSignature
 from amoeba_hw.pcie.ultrascale.cc import CcAdapter
+from amoeba_hw.pcie.ultrascale.completion_store import CompletionStore
 from amoeba_hw.pcie.ultrascale.cq import CqAdapter
 from amoeba_hw.pcie.ultrascale.rc import RcAdapter
 from amoeba_hw.pcie.ultrascale.rq import RqAdapter
@@ -37,7 +38,8 @@ class UltraScaleLink(wiring.Component):
     rq, rc, cq, cc : streams of the block
     cq_np_req : Out(2)
     tfc_nph_av : In(4)
-        Credits of the host for reads; 15 are 15 or more.
+        Credits of the host for reads; 15 are 15 or more. Those for data of what wants an answer (``tfc_npd_av``) are
+        not looked at, as reads carry none; for writes the block has RQ wait.
     cfg_max_payload, cfg_max_read_req, cfg_function_status, cfg_rcb_status, cfg_interrupt_msix_enable,
     cfg_interrupt_msix_mask, cfg_flr_in_process : In
     cfg_flr_done : Out(4)
@@ -76,16 +78,19 @@ class UltraScaleLink(wiring.Component):
         width, link = self._width, self.link
         m.submodules.rq = rq = RqAdapter(width)
         m.submodules.rc = rc = RcAdapter(width)
+        m.submodules.store = store = CompletionStore(width)
         m.submodules.cq = cq = CqAdapter(width)
         m.submodules.cc = cc = CcAdapter(width)
         connect_streams(m, wiring.flipped(link.requests), rq.requests)
-        connect_streams(m, rc.completions, wiring.flipped(link.completions))
+        connect_streams(m, rc.completions, store.i)
+        connect_streams(m, store.o, wiring.flipped(link.completions))
         connect_streams(m, cq.requests, wiring.flipped(link.register_requests))
         connect_streams(m, wiring.flipped(link.register_completions), cc.completions)
         for name, adapter in (("rq", rq), ("rc", rc), ("cq", cq), ("cc", cc)):
             wiring.connect(m, getattr(adapter, name), wiring.flipped(getattr(self, name)))
         configuration = link.configuration
         m.d.comb += [
+            store.discontinued.eq(rc.discontinued),
             cq.completed.eq(cc.completed),
             self.cq_np_req.eq(cq.np_request),
             link.read_credit.eq(self.tfc_nph_av > READ_MARGIN),

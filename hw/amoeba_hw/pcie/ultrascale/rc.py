@@ -21,8 +21,7 @@ class RcAdapter(wiring.Component):
 
     What the integrated block itself found wrong becomes a status: a timeout, or a reset of the function, TIMED_OUT;
     wrong labels, a wrong address or no data, CA. A completion of no request is dropped. A completion that is not SC
-    has no payload. ``discontinue`` is not looked at: an error in the block's own memories that its correction could
-    not mend shows in its error outputs only.
+    has no payload. What the block could not read from its own memories, it says in a completion's last beat.
 
     Parameters
     ----------
@@ -35,6 +34,8 @@ class RcAdapter(wiring.Component):
     completions : :func:`completion_beat` stream, Out
         A completion that fits into one beat with its descriptor in the cycle in which it comes; others a cycle later,
         a beat per cycle.
+    discontinued : Out(1)
+        With the last beat of a completion: its payload is wrong.
     """
 
     def __init__(self, width):
@@ -44,6 +45,7 @@ class RcAdapter(wiring.Component):
             {
                 "rc": In(UltraScaleStream(width, RC_USER[width])),
                 "completions": Out(stream.Signature(completion_beat(width))),
+                "discontinued": Out(1),
             }
         )
         self._header = Signal(COMPLETION_HEADER)
@@ -55,7 +57,8 @@ class RcAdapter(wiring.Component):
         room = lanes - _DESCRIPTOR // 32
         unknown = self._elaborate_header(m)
         header, held, left = Signal(COMPLETION_HEADER), Signal(self._width - _DESCRIPTOR), Signal(11)
-        begun = Signal()
+        begun, broken = Signal(), Signal()
+        """The first beat has left; ``discontinue`` came with a beat before."""
         payload = rc.tdata[_DESCRIPTOR:]
         moves = completion.valid & completion.ready
         m.d.comb += completion.p.header.eq(header)
@@ -66,12 +69,14 @@ class RcAdapter(wiring.Component):
                     completion.p.data.eq(payload),
                     completion.p.first.eq(1),
                     completion.p.last.eq(1),
+                    self.discontinued.eq(rc.tuser.discontinue),
                 ]
                 m.d.sync += [
                     header.eq(self._header),
                     held.eq(payload),
                     left.eq(self._header.dwords),
                     begun.eq(0),
+                    broken.eq(rc.tuser.discontinue),
                 ]
                 with m.If(self._header.dwords > room):
                     m.d.comb += rc.tready.eq(1)
@@ -88,9 +93,10 @@ class RcAdapter(wiring.Component):
                     completion.p.first.eq(~begun),
                     completion.p.last.eq(left <= lanes),
                     rc.tready.eq(completion.ready & (left > room)),
+                    self.discontinued.eq(broken | ((left > room) & rc.tuser.discontinue)),
                 ]
                 with m.If(moves):
-                    m.d.sync += [held.eq(payload), left.eq(left - lanes), begun.eq(1)]
+                    m.d.sync += [held.eq(payload), left.eq(left - lanes), begun.eq(1), broken.eq(self.discontinued)]
                     with m.If(completion.p.last):
                         m.next = "FIRST"
             with m.State("DROP"):
