@@ -133,6 +133,12 @@ FAULTS = {
         "(self._same_tag & ~overtaken)",
         "self._same_tag",
     ),
+    "a line of another context is joined": (
+        line_table,
+        "LineTable",
+        "& ~(others & self._use.in_use).any()",
+        "",
+    ),
     "an entry out of use is joined": (line_table, "LineTable", "self._matches & self._use.in_use", "self._matches"),
     "an entry is out of use before it is written": (
         line_use,
@@ -285,6 +291,12 @@ FAULTS = {
         "CounterWriter",
         "transparent_for=(sum_port,)",
         "",
+    ),
+    "whoever names a counter advances it": (
+        counter_writer,
+        "CounterWriter",
+        "~self._restricted.bit_select(number, 1)",
+        "1",
     ),
     "a cleared counter goes on": (
         counter_writer,

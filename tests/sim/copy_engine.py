@@ -30,7 +30,7 @@ AXI_LITE = wiring.Signature(
 
 
 def axi4(width):
-    address = {"id": Out(4), "addr": Out(64), "len": Out(8), "size": Out(3), "burst": Out(2), "user": Out(8)}
+    address = {"id": Out(4), "addr": Out(64), "len": Out(8), "size": Out(3), "burst": Out(2), "user": Out(16)}
     members = {}
     for channel in ("aw", "ar"):
         members |= {f"{channel}{name}": member for name, member in address.items()}

@@ -174,7 +174,7 @@ def test_a_write_outside_granted_memory_is_refused_reported_and_touches_nothing(
     grant(device, source)
     grant(device, target[:255])
     assert copy(device, source.ctypes.data, target.ctypes.data, 256) == engine.FAILED_VECTOR
-    assert device.faults() == [DmaFault(target.ctypes.data, 256, True, "RESULT_WRITER")]
+    assert device.faults() == [DmaFault(target.ctypes.data, 256, True, "RESULT_WRITER", 0)]
     assert not target.any()
     assert device.faults() == []
     assert copy(device, source.ctypes.data, target.ctypes.data, 255) == engine.DONE_VECTOR
@@ -186,7 +186,7 @@ def test_a_read_outside_granted_memory_is_refused_and_reported(device):
     grant(device, target)
     grant(device, source[:224])
     assert copy(device, source.ctypes.data, target.ctypes.data, 256) == engine.FAILED_VECTOR
-    assert device.faults() == [DmaFault(source.ctypes.data, 256, False, "OPERAND_FETCH")]
+    assert device.faults() == [DmaFault(source.ctypes.data, 256, False, "OPERAND_FETCH", 0)]
     assert str(DmaFault(4096, 32, False, "OPERAND_FETCH")).startswith("OPERAND_FETCH read of 32 bytes")
     assert copy(device, source.ctypes.data, target.ctypes.data, 224) == engine.DONE_VECTOR
 
@@ -219,7 +219,7 @@ def test_the_ends_of_the_address_space_are_refused_like_any_other_place(device, 
     assert copy(device, address, target.ctypes.data, 4096) == engine.FAILED_VECTOR
     assert device.faults()[0].address == address
     assert copy(device, target.ctypes.data, address, 4096) == engine.FAILED_VECTOR
-    assert device.faults()[0] == DmaFault(address, 256, True, "RESULT_WRITER")
+    assert device.faults()[0] == DmaFault(address, 256, True, "RESULT_WRITER", 0)
 
 
 def test_a_beat_shows_the_bytes_of_every_grant_it_touches_and_nothing_else(device):

@@ -49,7 +49,7 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
 def test_a_nic_says_what_it_is(device_pair: Pair) -> None:
     nic = device_pair.initiator
     assert [device_pair.initiator.device.read(0x10 + 4 * word) for word in range(8)] == [
-        6, 256, 8, 1024, 128, 256, 4096, 250_000_000
+        7, 256, 8, 1024, 128, 256, 4096, 250_000_000
     ]  # fmt: skip
     assert (nic.get("device", "mac_low"), nic.get("device", "mac_high")) == (1, 0x0200)
     assert nic.get("device", "target_pdcs") == 64
@@ -70,7 +70,7 @@ def test_registers_keep_events_read_zero_and_read_only_ones_stay(device_pair: Pa
     nic.set("device", counter_clear=63)
     assert nic.get("device", "counter_clear") == 0
     device.write(0x10, 99)
-    assert device.read(0x10) == 6
+    assert device.read(0x10) == 7
     assert device.read(0xFFC) == 0
     assert device.read(0x2_0000) == 0
 
@@ -313,7 +313,7 @@ def test_host_memory_may_lie_at_other_addresses_than_the_nic_uses(device_pair: P
     pair, page = device_pair, 4096
     device, iova = pair.initiator.device, 0x7_0000_0000
     places, remote = Buffer(4 * page, fill=1), pair.memory(2 * page)
-    device.grant(iova, page, host_address=places.address + 2 * page, context=1)
+    device.grant(iova, page, host_address=places.address + 2 * page, context=pair.local.number)
     device.grant(iova + page, page, writable=False, host_address=places.address)
     content = bytes(range(256)) * 16
     places[2 * page] = content
@@ -331,9 +331,10 @@ def test_host_memory_may_lie_at_other_addresses_than_the_nic_uses(device_pair: P
     failed = pair.local.execute(opcode=DescriptorOpcode.WRITE, **transfer)
     assert failed["status"] == ReturnCode.LOCAL_DMA_FAULT
     assert all(fault.address < iova + 2 * page < fault.address + fault.size + page for fault in device.faults())
-    device.revoke(iova, page)
+    own = pair.local.number
+    device.revoke(iova, page, context=own)
     with pytest.raises(DeviceError, match="never granted"):
-        device.revoke(iova, page)
+        device.revoke(iova, page, context=own)
 
 
 def test_the_clock_can_be_read(device_pair: Pair) -> None:
