@@ -79,8 +79,7 @@ class _NaiveList:
 
 
 class OrderedListsSpec(wiring.Component):
-    """OrderedLists with 4 places each, two in a row: every result is that of naive lists, in the cycle for which it is
-    promised.
+    """OrderedLists of 4 places, two in a row: every result is that of naive lists, in the cycle that is promised.
 
     Commands come in any order and at any time; only UNLINK, REMOVE and REPLACE follow what they have to, and REPLACE
     leaves what is looked for as it is. A naive list changes in the cycle in which its command is first offered and no

@@ -154,6 +154,7 @@ class Senders:
         self._bench.send(header, payload)
         self.judged[header["port"]] = header, payload, verdict
 
+
     def _passes(self, header, payload):
         if header["is_control"]:
             return False

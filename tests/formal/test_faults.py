@@ -304,23 +304,11 @@ FAULTS = {
         "self._stays.eq(self._way - 1)",
         "self._stays.eq(0)",
     ),
-    "only the row of the entry taken out moves up": (
-        ordered_lists,
-        "OrderedLists",
-        "self._moves.eq(~self._is_last(row, self._counts[number]))",
-        "self._moves.eq(0)",
-    ),
     "a row ends with its own first entry": (
         ordered_lists,
         "OrderedLists",
         "self._read_row(m, number, self._row, ahead=1)",
         "self._read_row(m, number, self._row)",
-    ),
-    "a command does not wait for rows that move": (
-        ordered_lists,
-        "OrderedLists",
-        "self.commands.valid & ~self._moves",
-        "self.commands.valid",
     ),
     "a place in the list is given back": (
         ordered_lists,

@@ -73,8 +73,7 @@ class OrderedLists(wiring.Component):
         Places of each list that are free.
 
     A result is offered one cycle after its command; of FIND, one cycle and one for each row looked at. A command is
-    taken together with its result. One that comes sooner behind UNLINK or REMOVE than there are rows left to move waits
-    for them.
+    taken together with its result. One that comes while rows are moved waits for that.
     """
 
     def __init__(self, lists, places, entry, key, searched, matches, ways=16):
