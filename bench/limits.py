@@ -12,6 +12,8 @@ _ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
 _REAL = (Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT16, Datatype.FI_BFLOAT16)
 _X87 = (Datatype.FI_LONG_DOUBLE, Datatype.FI_LONG_DOUBLE_COMPLEX)
 _LONGEST_SUM = 6
+_ROW = 16
+"""Entries of a list that are looked at in one cycle."""
 
 MESSAGE_LIMITS = {
     "into one receive for all": 8,
@@ -69,10 +71,10 @@ def limit_of(cell: Cell, latency: int) -> Limit:
 
 
 def match_limit(depth: int) -> int:
-    """Most cycles per message that looks at so many posted receives: one each, and 8 (measured: 6)."""
-    return 8 + depth
+    """Most cycles per message that looks at so many posted receives: one for each row of 16, and 8."""
+    return 8 + -(-depth // _ROW)
 
 
 def search_limit(depth: int) -> int:
-    """Most cycles per receive descriptor that looks at so many waiting messages: one each, and 10 (measured: 8)."""
-    return 10 + depth
+    """Most cycles per receive descriptor that looks at so many waiting messages: one for each row of 16, and 10."""
+    return 10 + -(-depth // _ROW)

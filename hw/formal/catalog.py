@@ -298,9 +298,9 @@ PROOFS = [
     ),
     *_with_covers(
         "ordered_lists",
-        "OrderedLists of 2 lists, 4 places each: a search finds the oldest match, whatever was put in, taken out or "
-        "overwritten before; the lowest free place is taken, and no place twice; each result in the cycle promised; "
-        "stream contract",
+        "OrderedLists of 2 lists, 4 places each, 2 in a row: a search finds the oldest match, whatever was put in, "
+        "taken out or overwritten before; the lowest free place is taken, and no place twice; each result in the "
+        "cycle promised; stream contract",
         lambda: OrderedListsSpec(2),
         "prove",
         2,

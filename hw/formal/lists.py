@@ -13,8 +13,10 @@ from formal.rules import StreamRules, connect_ports, never_reset, open_memory, o
 __all__ = ["OrderedListsSpec"]
 
 PLACES = 4
+WAYS = 2
+ROWS = PLACES // WAYS
 ENTRY = data.StructLayout({"kind": 1, "mark": 1})
-KEY = data.StructLayout({"kind": 1})
+KEY = SEARCHED = data.StructLayout({"kind": 1})
 
 
 def matches(entry, key):
@@ -77,10 +79,11 @@ class _NaiveList:
 
 
 class OrderedListsSpec(wiring.Component):
-    """OrderedLists with 4 places each: every result is that of naive lists, in the cycle for which it is promised.
+    """OrderedLists of 4 places, two in a row: every result is that of naive lists, in the cycle that is promised.
 
-    Commands come in any order and at any time; only UNLINK, REMOVE and REPLACE follow what they have to. A naive list
-    changes in the cycle in which its command is first offered, as the component does.
+    Commands come in any order and at any time; only UNLINK, REMOVE and REPLACE follow what they have to, and REPLACE
+    leaves what is looked for as it is. A naive list changes in the cycle in which its command is first offered and no
+    row is being moved, as the component does; and rows are moved for as many cycles as there are, at most.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ class OrderedListsSpec(wiring.Component):
         self._lists = [_NaiveList(number) for number in range(lists)]
         self._begins, self._busy = Signal(), Signal()
         """A command begins; one has begun, and its result has not been taken."""
-        self._elapsed = Signal(range(PLACES + 2))
+        self._elapsed = Signal(range(ROWS + 2))
         """Cycles since it began, until its result is there."""
         self._may_change = Signal()
         """The entry last found may be changed."""
@@ -110,22 +113,23 @@ class OrderedListsSpec(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         never_reset(m)
-        dut = OrderedLists(len(self._lists), PLACES, ENTRY, KEY, matches)
+        dut = OrderedLists(len(self._lists), PLACES, ENTRY, KEY, SEARCHED, matches, WAYS)
         fragment, registers = open_up(dut, platform)
-        entries, (entry,) = open_memory(fragment, "entries")
-        nexts, (following,) = open_memory(fragment, "nexts")
+        entries, _ = open_memory(fragment, "entries")
+        ways = [_Way(*open_memory(fragment, f"way_{way}")) for way in range(WAYS)]
         m.submodules.dut = fragment
         connect_ports(m, self, dut)
         m.submodules.environment = StreamRules(self.commands, Assume)
         m.submodules.contract = StreamRules(self.results, Assert)
-        chosen = self._elaborate_naive(m)
+        chosen = self._elaborate_naive(m, registers["_moves"])
         self._prove_results(m, chosen)
-        self._prove_lists(m, registers, Array(entries), Array(nexts))
-        self._prove_walk(m, registers, chosen, entry, following)
+        self._prove_lists(m, registers, Array(entries), ways)
+        self._prove_walk(m, registers, chosen, ways)
+        self._prove_moves(m, registers, ways)
         self._cover(m, chosen)
         return m
 
-    def _elaborate_naive(self, m):
+    def _elaborate_naive(self, m, moves):
         """The naive lists and what is known of the command on offer; returns the list that it is for."""
         command, begins, busy = self.commands.p, self._begins, self._busy
         is_find = command.action == ListAction.FIND
@@ -135,9 +139,13 @@ class OrderedListsSpec(wiring.Component):
         chosen = _Choice(self._lists, command.list)
         ends = self.commands.valid & self.commands.ready
         m.d.comb += [
-            begins.eq(self.commands.valid & ~busy),
+            begins.eq(self.commands.valid & ~busy & ~moves),
             Assume(command.list < len(self._lists)),
             Assume(~(begins & changes) | (self._may_change & (command.list == self._found_in))),
+            Assume(
+                ~(begins & (command.action == ListAction.REPLACE))
+                | (command.entry.kind == chosen.entries[self._at].kind)
+            ),
         ]
         m.d.sync += [
             busy.eq((busy | begins) & ~ends),
@@ -165,7 +173,8 @@ class OrderedListsSpec(wiring.Component):
     def _prove_results(self, m, chosen):
         command, result, busy = self.commands.p, self.results.p, self._busy
         is_find = command.action == ListAction.FIND
-        looked_at = Mux(is_find, Mux(chosen.found, chosen.position + 1, chosen.length), 0)
+        rows = Mux(chosen.found, (chosen.position >> 1) + 1, (chosen.length + 1) >> 1)
+        looked_at = Mux(is_find, rows, 0)
         m.d.comb += [
             Assert(self.results.valid == (busy & (self._elapsed == looked_at + 1))),
             Assert(~busy | (self._elapsed <= looked_at + 1)),
@@ -184,8 +193,8 @@ class OrderedListsSpec(wiring.Component):
         for naive, free in zip(self._lists, self.free, strict=True):
             m.d.comb += Assert(free == PLACES - sum(naive.taken))
 
-    def _prove_lists(self, m, registers, entries, nexts):
-        """For the induction: the component's lists are linked as the naive ones are ordered."""
+    def _prove_lists(self, m, registers, entries, ways):
+        """For the induction: rows are as the naive lists are ordered; behind what has moved up, one place further."""
         for number, naive in enumerate(self._lists):
             length, order = naive.length, naive.order
             m.d.comb += [
@@ -197,36 +206,41 @@ class OrderedListsSpec(wiring.Component):
                 # No place twice.
                 Assert(sum(naive.linked) == length),
             ]
-            with m.If(length != 0):
-                m.d.comb += [
-                    Assert(registers[f"head{number}"] == order[0]),
-                    Assert(registers[f"tail{number}"] == order[length - 1]),
-                ]
+            moves = registers["_moves"] & (registers["_moved_list"] == number)
+            m.d.comb += Assert(~moves | (length < PLACES))
             for at in range(PLACES):
+                row, way = divmod(at, WAYS)
+                moved = registers["_moved_row"]
+                stays = (moved > row) | ((moved == row) & registers["_stays"][way])
+                entry = Signal(ENTRY, name=f"naive_{number}_{at}")
+                m.d.comb += entry.eq(naive.entries[at])
+                in_place = Cat(entry.kind, order[at])
                 with m.If(at < length):
-                    m.d.comb += Assert(entries[Cat(order[at], Const(number, 1))] == naive.entries[at].as_value())
-            for at in range(PLACES - 1):
-                with m.If(at + 1 < length):
-                    m.d.comb += Assert(nexts[Cat(order[at], Const(number, 1))] == order[at + 1])
+                    m.d.comb += Assert(entries[Cat(order[at], Const(number, 1))] == entry.as_value())
+                    with m.If(~moves | stays):
+                        m.d.comb += Assert(ways[way].rows[number * ROWS + row] == in_place)
+                    if at + 1 < PLACES:
+                        further_row, further_way = divmod(at + 1, WAYS)
+                        with m.If(moves & ~stays):
+                            m.d.comb += Assert(ways[further_way].rows[number * ROWS + further_row] == in_place)
 
-    def _prove_walk(self, m, registers, chosen, entry, following):
+    def _prove_walk(self, m, registers, chosen, ways):
         """For the induction: where a FIND is, and what it leaves behind for UNLINK and REMOVE."""
-        here, before, after = registers["_here"], registers["_before"], registers["_after"]
+        row, way, index = registers["_row"], registers["_way"], registers["_index"]
         is_find = self.commands.p.action == ListAction.FIND
-        seen = self._elapsed - 1
+        looks = self._busy & is_find & ~self.results.valid
         m.d.comb += [
             # TAKE, LOOK, GIVE are numbered in this order.
             Assert(registers["walk_state"] == Mux(self.results.valid, 2, self._busy)),
-            Assert(~self._busy | self.commands.valid),
+            Assert(~self._busy | (self.commands.valid & (self._elapsed != 0))),
+            Assert(~(looks & registers["_moves"])),
         ]
-        with m.If(self._busy & is_find & ~self.results.valid):
+        with m.If(looks):
             m.d.comb += [
-                Assert((self._elapsed != 0) & (seen < chosen.length)),
-                Assert(~chosen.found | (seen <= chosen.position)),
-                Assert(here == chosen.order[seen]),
-                Assert((seen == 0) | (before == chosen.order[seen - 1])),
-                Assert(entry == chosen.entries[seen].as_value()),
-                Assert((self._elapsed == chosen.length) | (following == chosen.order[self._elapsed])),
+                Assert(row == self._elapsed - 1),
+                Assert(row * WAYS < chosen.length),
+                Assert(~chosen.found | (row * WAYS <= chosen.position)),
+                *(Assert(each.shown == each.rows[Cat(row, self.commands.p.list)]) for each in ways),
             ]
         found_here = self.results.valid & is_find & chosen.found
         left = _Choice(self._lists, Mux(found_here, self.commands.p.list, self._found_in))
@@ -234,11 +248,28 @@ class OrderedListsSpec(wiring.Component):
         with m.If(found_here | self._may_change):
             m.d.comb += [
                 Assert(at < left.length),
-                Assert(here == left.order[at]),
-                Assert((at == 0) | (before == left.order[at - 1])),
-                Assert((at + 1 == left.length) | (after == left.order[at + 1])),
+                Assert(index == left.order[at]),
+                Assert(row == at >> 1),
+                Assert(way == Mux(at[0], 0b10, 0b01)),
             ]
         m.d.comb += Assert(~self._may_change | ~self._busy | (self.commands.p.action == ListAction.REPLACE))
+
+    def _prove_moves(self, m, registers, ways):
+        """Rows move one after the other, and what the memories show then is what moves."""
+        moves, row, number = (registers[name] for name in ("_moves", "_moved_row", "_moved_list"))
+        stays, elapsed = registers["_stays"], Signal(range(ROWS + 2))
+        first, *others = ways
+        m.d.sync += elapsed.eq(Mux(moves, elapsed + 1, 0))
+        with m.If(moves):
+            m.d.comb += [
+                Assert(elapsed <= row),
+                Assert(stays.matches("00", "01")),
+                Assert(~self._may_change),
+                *(Assert(way.shown == way.rows[Cat(row, number)]) for way in others),
+            ]
+            with m.If(row + 1 < ROWS):
+                m.d.comb += Assert(first.shown == first.rows[Cat((row + 1)[: len(row)], number)])
+        m.d.comb += Cover(moves & (elapsed == ROWS - 1))
 
     def _cover(self, m, chosen):
         """An entry behind all others, one between two others removed, and lists that are not in order of places."""
@@ -249,6 +280,14 @@ class OrderedListsSpec(wiring.Component):
             Cover((naive.length == 2) & (naive.order[0] > naive.order[1]) & (self._lists[0].length != 0)),
             Cover((naive.taken == 0b101) & (naive.linked == 0b001)),
         ]
+
+
+class _Way:
+    """One memory of the rows: what it holds, and what it shows."""
+
+    def __init__(self, rows, outputs):
+        self.rows = Array(rows)
+        (self.shown,) = outputs
 
 
 class _Choice:

@@ -22,6 +22,8 @@ from message_rules import Reference, assert_includes, random_message, random_ord
 
 PARAMETERS = bench_parameters()
 CONTEXTS, RECEIVES, UNEXPECTED = (PARAMETERS[name] for name in ("contexts", "receives", "unexpected"))
+ROW = 16
+"""Receives that are looked at in one cycle."""
 ANNOUNCING = {0, 2}
 """Contexts that announce messages."""
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(12)}
@@ -263,13 +265,25 @@ async def cycles(bench, name, payloads):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def a_message_costs_7_cycles_and_one_for_each_further_receive(dut):
+async def a_message_costs_7_cycles_and_one_for_each_further_row_of_receives(dut):
     bench = Bench(dut, always)
     await start(dut)
     await cycles(bench, "orders", [_tagged(tag) for tag in range(RECEIVES)])
     # The last one first: all others are looked at.
     spent = await cycles(bench, "messages", [_plain(99), *(_plain(tag) for tag in reversed(range(RECEIVES)))])
-    assert spent == [7 + position for position in reversed(range(RECEIVES))]
+    assert spent == [7 + position // ROW for position in reversed(range(RECEIVES))]
+    bench.check()
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_tagged_atomic_that_meets_no_receive_costs_4_cycles_and_one_for_each_row(dut):
+    bench = Bench(dut, always)
+    await start(dut)
+    await cycles(bench, "orders", [_tagged(tag) for tag in range(RECEIVES)])
+    atomics = [_plain(99) for _ in range(3)]
+    for atomic in atomics:
+        atomic["message"]["atomic"] = 1
+    assert set(await cycles(bench, "messages", atomics)) == {4 + -(-RECEIVES // ROW)}
     bench.check()
 
 
@@ -350,14 +364,14 @@ async def disabling_a_context_refuses_its_messages_on_their_way_to_another_s_lis
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-async def a_search_costs_3_cycles_and_what_it_finds_is_still_there_for_its_message(dut):
+async def a_search_costs_3_cycles_and_one_for_each_row_and_what_it_finds_is_still_there_for_its_message(dut):
     bench = Bench(dut, always)
     await start(dut)
     await cycles(bench, "orders", [_tagged(tag) for tag in range(RECEIVES)])
     wanted = _plain(RECEIVES - 1)
     wanted["message"] |= {"slot_promised": 0, "receive_kept": 1}
     # Those that find nothing look at all receives.
-    assert set(await cycles(bench, "searches", [_plain(99) for _ in range(4)])) == {3 + RECEIVES}
+    assert set(await cycles(bench, "searches", [_plain(99) for _ in range(4)])) == {3 + -(-RECEIVES // ROW)}
     bench.offer("searches", wanted)
     while bench.offered["searches"]:
         await RisingEdge(dut.clk)

@@ -310,18 +310,17 @@ FAULTS = {
         "self._queued.bit_select(numbers.payload, 1).eq(0)",
         "self._queued.bit_select(numbers.payload, 1).eq(1)",
     ),
-    "the entry before stays linked to the one taken out": (
+    "entries in front of the one taken out move, too": (
         ordered_lists,
         "OrderedLists",
-        "next_write.en.eq(here != head)",
-        "next_write.en.eq(0)",
+        "self._stays.eq(self._way - 1)",
+        "self._stays.eq(0)",
     ),
-    "a list ends with the entry taken out": (ordered_lists, "OrderedLists", "tail.eq(self._before)", "tail.eq(here)"),
-    "the first of a list that was empty is not its head": (
+    "a row ends with its own first entry": (
         ordered_lists,
         "OrderedLists",
-        "with m.If(count == 0):",
-        "with m.If(0):",
+        "self._read_row(m, number, self._row, ahead=1)",
+        "self._read_row(m, number, self._row)",
     ),
     "a place in the list is given back": (
         ordered_lists,
@@ -335,11 +334,11 @@ FAULTS = {
         "first.eq(~taken & (taken + 1))",
         "first.eq(~taken)",
     ),
-    "the search ends one entry early": (
+    "the search ends one row early": (
         ordered_lists,
         "OrderedLists",
-        "found | (self._here == self._tails[number])",
-        "found | (next_read.data == self._tails[number])",
+        "hits.any() | self._is_last(self._row, count)",
+        "hits.any() | self._is_last(self._row + 1, count)",
     ),
     "what has just been taken may be taken again": (
         transmit_scheduler,

@@ -17,17 +17,26 @@ SIZES = {"contexts": 3, "receives": 4, "unexpected": 4, "payload": 64}
 KEY = data.StructLayout({"tag": 2, "ignore": 2})
 
 
-@pytest.mark.parametrize(("lists", "places"), [(1, 2), (3, 8), (4, 16)])
-def test_ordered_lists(lists, places):
-    lists_of_tags = OrderedLists(
-        lists, places, ENTRY, KEY, lambda entry, key: ((entry.tag ^ key.tag) & ~key.ignore) == 0
+SEARCHED = data.StructLayout({"tag": 2})
+
+
+def lists_of_tags(lists, places, ways):
+    return OrderedLists(
+        lists, places, ENTRY, KEY, SEARCHED, lambda entry, key: ((entry.tag ^ key.tag) & ~key.ignore) == 0, ways
     )
-    run_bench(lists_of_tags, "ordered_lists", parameters={"lists": lists, "places": places})
 
 
-def test_places_are_a_power_of_two():
+@pytest.mark.parametrize(("lists", "places", "ways"), [(1, 2, 16), (3, 8, 1), (2, 8, 2), (4, 16, 4)])
+def test_ordered_lists(lists, places, ways):
+    parameters = {"lists": lists, "places": places, "ways": ways}
+    run_bench(lists_of_tags(lists, places, ways), "ordered_lists", parameters=parameters)
+
+
+def test_places_and_ways_are_powers_of_two():
     with pytest.raises(ValueError, match="power of two and at least 2, got 3"):
-        OrderedLists(1, 3, ENTRY, KEY, lambda entry, key: 1)
+        lists_of_tags(1, 3, 2)
+    with pytest.raises(ValueError, match="ways must be a power of two, got 3"):
+        lists_of_tags(1, 4, 3)
 
 
 def test_messages_and_receives_are_matched_as_the_model_s_lists_say():

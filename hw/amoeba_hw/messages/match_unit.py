@@ -11,10 +11,12 @@ from amoeba_hw.messages.ordered_lists import ListAction, OrderedLists
 from amoeba_hw.messages.records import (
     POSTED_KEY,
     POSTED_RECEIVE,
+    POSTED_SEARCHED,
     RECEIVE_ORDER,
     RECEIVE_SEARCH,
     WAITING_KEY,
     WAITING_MESSAGE,
+    WAITING_SEARCHED,
     receive_matches,
     waiting_matches,
 )
@@ -66,14 +68,15 @@ class MatchUnit(wiring.Component):
 
     ::
 
-        state     REST       FIND                   CHANGE             GIVE
-        work      choose     search one list        change the lists   decided
-        cycles    1          2, and one for each    2, or 1 if there   1
-                             entry looked at        is nothing to do
+        state     REST       FIND                   CHANGE                 GIVE
+        work      choose     search one list        change the lists       decided
+        cycles    1          2, and one for each    2, 1 if there is       1
+                             row looked at          nothing to do, or 0
 
-    So a message that meets the first receive costs 7 cycles, and one more for each further receive looked at. One
-    that finds an empty list and waits, or a RECEIVE that is posted so, costs 6. Nothing is looked for by what is
-    DISABLED or refused: 3. A release costs 3, a search as much, and one for each receive looked at.
+    A row has 16 entries. So a message that meets one of the first 16 receives costs 7 cycles, and one more for each
+    further row looked at; a tagged atomic that meets none of 64 costs 8. One that finds an empty list and waits, or a
+    RECEIVE that is posted so, costs 6. Nothing is looked for by what is DISABLED or refused: 3. A release costs 3, a
+    search as much, and one for each row looked at.
     """
 
     def __init__(self, parameters):
@@ -123,10 +126,15 @@ class MatchUnit(wiring.Component):
         m = Module()
         parameters = self._parameters
         m.submodules.posted = posted = OrderedLists(
-            parameters.contexts, parameters.receives, POSTED_RECEIVE, POSTED_KEY, receive_matches
+            parameters.contexts, parameters.receives, POSTED_RECEIVE, POSTED_KEY, POSTED_SEARCHED, receive_matches
         )
         m.submodules.waiting = waiting = OrderedLists(
-            parameters.contexts, parameters.unexpected, WAITING_MESSAGE, WAITING_KEY, waiting_matches
+            parameters.contexts,
+            parameters.unexpected,
+            WAITING_MESSAGE,
+            WAITING_KEY,
+            WAITING_SEARCHED,
+            waiting_matches,
         )
         m.submodules.message_verdict = message = MessageVerdict(parameters)
         m.submodules.order_verdict = order = OrderVerdict(parameters)
@@ -279,6 +287,9 @@ class MatchUnit(wiring.Component):
         with m.Elif(posted.commands.ready | waiting.commands.ready):
             m.d.sync += self._found.eq(Mux(in_posted, posted.results.p.found, waiting.results.p.found))
             m.next = "CHANGE"
+            with m.If(~self._is_order & self.messages.p.message.atomic & ~posted.results.p.found):
+                # It changes nothing.
+                m.next = "GIVE"
 
     def _elaborate_change(self, m, posted, waiting, message, order):
         """Both lists rest: where both have something to do, they are done in the same cycle."""

@@ -1,6 +1,6 @@
 """Lists of entries, oldest first, that are searched for the first match."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Signal
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -43,7 +43,11 @@ def list_result(places, entry):
 
 
 class OrderedLists(wiring.Component):
-    """Several lists with places of their own: linked lists in two memories, walked one entry per cycle.
+    """Several lists with places of their own, several entries of which are looked at in every cycle.
+
+    What is looked for of each entry, and its place, stand in rows, in the order of the list without a gap: a row over
+    as many memories as entries are looked at together. Entries themselves stay in their places. When one leaves the
+    list, all behind it move up, a row in each cycle, while the result is taken and in the cycles after it.
 
     Parameters
     ----------
@@ -51,8 +55,12 @@ class OrderedLists(wiring.Component):
     places : int
         Of each list; a power of two.
     entry, key : data.Layout
+    searched : data.StructLayout
+        The fields of ``entry`` that ``matches`` looks at. REPLACE does not change them.
     matches : callable
-        ``matches(entry, key)`` gives the value that says whether an entry is looked for.
+        ``matches(searched, key)`` gives the value that says whether an entry is looked for.
+    ways : int
+        Entries in a row, if there are as many places; a power of two.
 
     Members
     -------
@@ -64,17 +72,22 @@ class OrderedLists(wiring.Component):
     free : array of out
         Places of each list that are free.
 
-    A result is offered one cycle after its command; of FIND, one cycle and one for each entry looked at. A command is
-    taken together with its result.
+    A result is offered one cycle after its command; of FIND, one cycle and one for each row looked at. A command is
+    taken together with its result. One that comes while rows are moved waits for that.
     """
 
-    def __init__(self, lists, places, entry, key, matches):
+    def __init__(self, lists, places, entry, key, searched, matches, ways=16):
         if places < 2 or places & (places - 1):
             raise ValueError(f"places must be a power of two and at least 2, got {places}")
+        if ways < 1 or ways & (ways - 1):
+            raise ValueError(f"ways must be a power of two, got {ways}")
         self._lists = lists
         self._places = places
         self._entry = entry
+        self._searched = searched
         self._matches = matches
+        self._ways = min(ways, places)
+        self._row_bits = (places // self._ways - 1).bit_length()
         index = range(places)
         super().__init__(
             {
@@ -83,124 +96,167 @@ class OrderedLists(wiring.Component):
                 "free": Out(range(places + 1), init=places).array(lists),
             }
         )
-        self._heads = Array(Signal(index, name=f"head{n}") for n in range(lists))
-        self._tails = Array(Signal(index, name=f"tail{n}") for n in range(lists))
         self._counts = Array(Signal(range(places + 1), name=f"count{n}") for n in range(lists))
         self._taken = Array(Signal(places, name=f"taken{n}") for n in range(lists))
         self._linked = Array(Signal(places, name=f"linked{n}") for n in range(lists))
         self._lowest = Array(Signal(index, name=f"lowest{n}") for n in range(lists))
         """Free place with the lowest number, where one is free; a cycle late, as long as a command's result takes."""
-        self._here = Signal(index)
-        """The entry being looked at, or last found."""
-        self._before = Signal(index)
-        """The entry in front of it, unless it is the head."""
-        self._after = Signal(index)
-        """The entry behind the one last found."""
+        self._found = Signal()
+        self._index = Signal(index)
+        """The place last found, or taken."""
+        self._row = Signal(self._row_bits)
+        self._way = Signal(self._ways)
+        """Where the entry last found stands; the row while it is being looked for. The way as one bit of as many."""
+        self._moves = Signal()
+        self._moved_list = Signal(len(self.commands.p.list))
+        """A row of the list is being moved: the memories show it, and of the first way the row behind it."""
+        self._moved_row = Signal(self._row_bits)
+        self._stays = Signal(self._ways)
+        """Which it is, and the ways of it that stay."""
+        self._address, self._address_behind = (
+            Signal(self._row_bits + len(self.commands.p.list), name=name) for name in ("address", "address_behind")
+        )
+        """What is read of the ways, and of the first one."""
 
     def elaborate(self, platform):
         m = Module()
-        depth = self._lists * self._places
-        m.submodules.entries = entries = memory.Memory(shape=self._entry, depth=depth, init=[])
-        m.submodules.nexts = nexts = memory.Memory(shape=range(self._places), depth=depth, init=[])
-        read, next_read = entries.read_port(), nexts.read_port()
+        shape = data.StructLayout({"searched": self._searched, "place": range(self._places)})
+        m.submodules.entries = entries = memory.Memory(shape=self._entry, depth=self._lists * self._places, init=[])
+        banks, depth = [], 1 << len(self._address)
+        for way in range(self._ways):
+            m.submodules[f"way_{way}"] = bank = memory.Memory(shape=shape, depth=depth, init=[])
+            banks.append((bank.read_port(), bank.write_port()))
+        read = entries.read_port()
         command, result = self.commands.p, self.results.p
-        number = command.list
-        found = Signal()
-        onward = Signal(range(self._places))
         m.d.comb += [
-            found.eq(self._matches(read.data, command.key)),
-            read.addr.eq(Cat(onward, number)),
-            next_read.addr.eq(read.addr),
             self.commands.ready.eq(self.results.valid & self.results.ready),
+            result.found.eq(self._found),
+            result.index.eq(self._index),
+            result.entry.eq(read.data),
+            read.en.eq(0),
+            *(port.addr.eq(self._address if way else self._address_behind) for way, (port, _) in enumerate(banks)),
         ]
         for lowest, taken in zip(self._lowest, self._taken, strict=True):
             first = Signal.like(taken)
             m.d.comb += first.eq(~taken & (taken + 1))
             m.d.sync += lowest.eq(select(len(lowest), ((first[place], place) for place in range(self._places))))
+        self._read_row(m, command.list, 0)
         with m.FSM(name="walk"):
-            with m.State("TAKE"):
-                m.d.comb += onward.eq(self._heads[number])
-                with m.If(self.commands.valid):
-                    m.d.sync += result.found.eq(0)
-                    with m.If((command.action == ListAction.FIND) & (self._counts[number] != 0)):
-                        m.d.sync += self._here.eq(self._heads[number])
-                        m.next = "LOOK"
-                    with m.Else():
-                        self._elaborate_change(m, entries.write_port(), nexts.write_port())
-                        m.d.sync += self.results.valid.eq(1)
-                        m.next = "GIVE"
-            with m.State("LOOK"):
-                m.d.comb += onward.eq(next_read.data)
-                # Whatever is being looked at: it is the result where the walk ends, which is known late.
-                m.d.sync += [
-                    result.found.eq(found),
-                    result.index.eq(self._here),
-                    result.entry.eq(read.data),
-                    self._after.eq(next_read.data),
-                ]
-                with m.If(found | (self._here == self._tails[number])):
+            with m.State("TAKE"), m.If(self.commands.valid & ~self._moves):
+                m.d.sync += self._found.eq(0)
+                with m.If((command.action == ListAction.FIND) & (self._counts[command.list] != 0)):
+                    m.d.sync += self._row.eq(0)
+                    m.next = "LOOK"
+                with m.Else():
+                    self._elaborate_change(m, entries.write_port(), banks)
                     m.d.sync += self.results.valid.eq(1)
                     m.next = "GIVE"
-                with m.Else():
-                    m.d.sync += [self._here.eq(next_read.data), self._before.eq(self._here)]
+            with m.State("LOOK"):
+                self._elaborate_look(m, read, [port.data for port, _ in banks])
             with m.State("GIVE"), m.If(self.results.ready):
                 m.d.sync += self.results.valid.eq(0)
                 m.next = "TAKE"
+        self._elaborate_move(m, banks)
         return m
 
-    def _elaborate_change(self, m, write, next_write):
+    def _read_row(self, m, number, row, ahead=0):
+        """What the memories show in the next cycle; of the first way so many rows further on."""
+        for address, at in ((self._address, row), (self._address_behind, row + ahead)):
+            m.d.comb += address.eq(Cat((Const(0, self._row_bits) + at)[: self._row_bits], number))
+
+    def _is_last(self, row, count):
+        """Whether nothing of a list stands behind a row."""
+        return (row + 1) * self._ways >= count
+
+    def _elaborate_look(self, m, read, shown):
+        number, count = self.commands.p.list, self._counts[self.commands.p.list]
+        hits, first = Signal(self._ways), Signal(self._ways)
+        place = Signal(range(self._places))
+        m.d.comb += [
+            hits.eq(
+                Cat(
+                    self._matches(entry.searched, self.commands.p.key) & (self._row * self._ways + way < count)
+                    for way, entry in enumerate(shown)
+                )
+            ),
+            first.eq(hits & -hits),
+            place.eq(select(len(place), ((first[way], entry.place) for way, entry in enumerate(shown)))),
+            read.en.eq(1),
+            read.addr.eq(Cat(place, number)),
+        ]
+        self._read_row(m, number, self._row + 1)
+        m.d.sync += [self._found.eq(hits.any()), self._index.eq(place), self._way.eq(first)]
+        with m.If(hits.any() | self._is_last(self._row, count)):
+            m.d.sync += self.results.valid.eq(1)
+            m.next = "GIVE"
+        with m.Else():
+            m.d.sync += self._row.eq(self._row + 1)
+
+    def _elaborate_change(self, m, write, banks):
         """What a command other than FIND does, in the cycle in which it is taken."""
         command, number, index = self.commands.p, self.commands.p.list, self.commands.p.index
         taken, linked, free = self._taken[number], self._linked[number], Array(self.free)[number]
         held = taken.bit_select(index, 1) & ~linked.bit_select(index, 1)
         with m.Switch(command.action):
             with m.Case(ListAction.REPLACE):
-                m.d.comb += [write.en.eq(1), write.addr.eq(Cat(self._here, number)), write.data.eq(command.entry)]
+                m.d.comb += [write.en.eq(1), write.addr.eq(Cat(self._index, number)), write.data.eq(command.entry)]
             with m.Case(ListAction.ALLOCATE, ListAction.APPEND), m.If(free != 0):
-                self._elaborate_addition(m, write, next_write)
+                self._elaborate_addition(m, write, banks)
             with m.Case(ListAction.UNLINK, ListAction.REMOVE):
-                self._elaborate_removal(m, next_write)
+                self._elaborate_removal(m)
             with m.Case(ListAction.RELEASE), m.If(held):
                 m.d.sync += [taken.bit_select(index, 1).eq(0), free.eq(free + 1)]
             with m.Case(ListAction.CLEAR):
                 m.d.sync += [self._counts[number].eq(0), taken.eq(0), linked.eq(0), free.eq(self._places)]
 
-    def _elaborate_addition(self, m, write, next_write):
+    def _elaborate_addition(self, m, write, banks):
         """ALLOCATE and APPEND, where a place is free."""
-        command, number, result = self.commands.p, self.commands.p.list, self.results.p
-        tail, count, taken, free, lowest = (
-            array[number] for array in (self._tails, self._counts, self._taken, Array(self.free), self._lowest)
+        command, number = self.commands.p, self.commands.p.list
+        count, taken, free, lowest = (
+            array[number] for array in (self._counts, self._taken, Array(self.free), self._lowest)
         )
-        m.d.sync += [result.found.eq(1), result.index.eq(lowest)]
+        way_bits = (self._ways - 1).bit_length()
+        m.d.sync += [self._found.eq(1), self._index.eq(lowest)]
         m.d.sync += [taken.bit_select(lowest, 1).eq(1), free.eq(free - 1)]
         with m.If(command.action == ListAction.APPEND):
-            m.d.comb += [
-                write.en.eq(1),
-                write.addr.eq(Cat(lowest, number)),
-                write.data.eq(command.entry),
-                next_write.en.eq(count != 0),
-                next_write.addr.eq(Cat(tail, number)),
-                next_write.data.eq(lowest),
-            ]
-            m.d.sync += [tail.eq(lowest), count.eq(count + 1), self._linked[number].bit_select(lowest, 1).eq(1)]
-            with m.If(count == 0):
-                m.d.sync += self._heads[number].eq(lowest)
+            m.d.comb += [write.en.eq(1), write.addr.eq(Cat(lowest, number)), write.data.eq(command.entry)]
+            m.d.sync += [count.eq(count + 1), self._linked[number].bit_select(lowest, 1).eq(1)]
+            for way, (_, port) in enumerate(banks):
+                m.d.comb += [
+                    port.en.eq(count[:way_bits] == way),
+                    port.addr.eq(Cat(count[way_bits : way_bits + self._row_bits], number)),
+                    port.data.place.eq(lowest),
+                    *(port.data.searched[name].eq(command.entry[name]) for name, _ in self._searched),
+                ]
 
-    def _elaborate_removal(self, m, next_write):
+    def _elaborate_removal(self, m):
         """UNLINK and REMOVE."""
-        number, here = self.commands.p.list, self._here
-        head, tail, count, free = (
-            array[number] for array in (self._heads, self._tails, self._counts, Array(self.free))
-        )
-        m.d.comb += [
-            next_write.en.eq(here != head),
-            next_write.addr.eq(Cat(self._before, number)),
-            next_write.data.eq(self._after),
-        ]
-        m.d.sync += [count.eq(count - 1), self._linked[number].bit_select(here, 1).eq(0)]
-        with m.If(here == head):
-            m.d.sync += head.eq(self._after)
-        with m.Elif(here == tail):
-            m.d.sync += tail.eq(self._before)
+        number, place = self.commands.p.list, self._index
+        count, taken, free = (array[number] for array in (self._counts, self._taken, Array(self.free)))
+        m.d.sync += [count.eq(count - 1), self._linked[number].bit_select(place, 1).eq(0)]
         with m.If(self.commands.p.action == ListAction.REMOVE):
-            m.d.sync += [self._taken[number].bit_select(here, 1).eq(0), free.eq(free + 1)]
+            m.d.sync += [taken.bit_select(place, 1).eq(0), free.eq(free + 1)]
+        self._read_row(m, number, self._row, ahead=1)
+        m.d.sync += [
+            self._moves.eq(1),
+            self._moved_list.eq(number),
+            self._moved_row.eq(self._row),
+            self._stays.eq(self._way - 1),
+        ]
+
+    def _elaborate_move(self, m, banks):
+        """Moves a row up by one entry in each cycle; the last of it is the first of the row behind."""
+        row, number = self._moved_row, self._moved_list
+        with m.If(self._moves):
+            for way, (_, port) in enumerate(banks):
+                m.d.comb += [
+                    port.en.eq(~self._stays[way]),
+                    port.addr.eq(Cat(row, number)),
+                    port.data.eq(banks[(way + 1) % self._ways][0].data),
+                ]
+            self._read_row(m, number, row + 1, ahead=1)
+            m.d.sync += [
+                row.eq(row + 1),
+                self._stays.eq(0),
+                self._moves.eq(~self._is_last(row, self._counts[number])),
+            ]

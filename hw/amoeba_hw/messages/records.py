@@ -10,10 +10,12 @@ from amoeba_hw.target.records import GENERATION_BITS
 __all__ = [
     "POSTED_KEY",
     "POSTED_RECEIVE",
+    "POSTED_SEARCHED",
     "RECEIVE_ORDER",
     "RECEIVE_SEARCH",
     "WAITING_KEY",
     "WAITING_MESSAGE",
+    "WAITING_SEARCHED",
     "asks_for",
     "message_flags",
     "receive_matches",
@@ -51,6 +53,14 @@ POSTED_RECEIVE = data.StructLayout(
 )
 """A receive that has met no message yet, or only part of its buffer has."""
 
+_MEETING = ("tagged", "tag", "source_ip", "source_context", "target")
+"""Fields of a message by which it meets receives."""
+
+POSTED_SEARCHED = data.StructLayout(
+    {name: POSTED_RECEIVE[name].shape for name in (*_MEETING, "directed", "addressed", "ignore", "user_context")}
+)
+"""What :func:`receive_matches` looks at of a POSTED_RECEIVE."""
+
 POSTED_KEY = data.StructLayout(
     {
         "cancels": 1,
@@ -82,6 +92,9 @@ WAITING_MESSAGE = data.StructLayout(
     }
 )
 """A message that has met no receive yet. It lies in the slot that has its place's number."""
+
+WAITING_SEARCHED = data.StructLayout({name: WAITING_MESSAGE[name].shape for name in _MEETING})
+"""What :func:`waiting_matches` looks at of a WAITING_MESSAGE."""
 
 WAITING_KEY = data.StructLayout(
     {
@@ -118,12 +131,12 @@ def _meet(receive, message):
 
 
 def receive_matches(receive, key):
-    """Whether a POSTED_RECEIVE is the one that a POSTED_KEY looks for."""
+    """Whether POSTED_SEARCHED is of the receive that a POSTED_KEY looks for."""
     return Mux(key.cancels, receive.user_context == key.user_context, _meet(receive, key))
 
 
 def waiting_matches(message, key):
-    """Whether a WAITING_MESSAGE is one that a WAITING_KEY looks for."""
+    """Whether WAITING_SEARCHED is of a message that a WAITING_KEY looks for."""
     return _meet(key, message)
 
 
