@@ -9,6 +9,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
+from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench, answer, request
 from support.raw_driver import Pair, RawNic
@@ -464,7 +465,9 @@ def test_a_target_disowns_only_a_pdc_that_it_has_answered(bench: Bench) -> None:
     assert bench.statuses(1) == [ReturnCode.NO_MATCH]
     bench.post(bench.add(context=0))
     bench.sent(2)
-    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID, psn=FIRST_PSN + 1)
+    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID, psn=FIRST_PSN + 1, spdcid=5)
+    assert (bench.here(Counter.DROPPED_RESPONSE), bench.here(Counter.FAILED_PDCS)) == (2, 0)
+    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID, psn=FIRST_PSN + 1, spdcid=NO_PDC)
     assert bench.statuses(1) == [FAILED]
     assert (bench.here(Counter.NACKS_RECEIVED), bench.here(Counter.FAILED_PDCS)) == (1, 1)
 
