@@ -137,7 +137,7 @@ class Core(wiring.Component):
         connect_streams(m, registers.counter_clears, self.counters.clears)
         m.d.comb += [
             Value.cast(initiator.retransmission).eq(Value.cast(registers.retransmission)),
-            target.timeout.eq(registers.retransmission.timeout),
+            Value.cast(target.retransmission).eq(Value.cast(registers.retransmission)),
             target.answer_base.eq(registers.answer_base),
             self.counters.counter_base.eq(registers.counter_base),
         ]

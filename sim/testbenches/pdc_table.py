@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import pairwise
 
 import cocotb
-from amoeba_hw.interfaces import FRAME_HEADER
+from amoeba_hw.interfaces import FRAME_HEADER, RETRANSMISSION
 from amoeba_hw.target.records import (
     CHECK_REPORT,
     DUPLICATE,
@@ -32,7 +32,8 @@ PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambd
 COUNTS = ("dropped_pdc", "dropped_sequence", "duplicates")
 DESTINATION = ("mac", "ip", "port")
 NO_RESOURCE = 0xA
-FOR_EVER = 0xFFFF_FFFF
+FOR_EVER = pack(RETRANSMISSION, {"timeout": 0xFFFF_FFFF, "limit": 0xFF})
+AT_ONCE = pack(RETRANSMISSION, {"timeout": 1, "limit": 1})
 SENDS, RENDEZVOUS, UNTAGGED = {5, 9}, {6, 0xA}, {5, 6}
 """Of MESSAGES, those that need a slot unless they meet a receive, and those that always do; and those without tag."""
 
@@ -49,7 +50,7 @@ class Bench:
         }
         self.set_rooms(events=["none"] * CONTEXTS, slots=["none"] * CONTEXTS)
         self.set_receivers(range(CONTEXTS))
-        self.dut.timeout.value = FOR_EVER
+        self.dut.retransmission.value = FOR_EVER
         self.forget()
         cocotb.start_soon(self._watch())
         cocotb.start_soon(self._reply())
@@ -160,9 +161,9 @@ class Bench:
     async def fall_idle(self):
         """Let so much time pass that every PDC is idle, and no more."""
         await self.settle()
-        self.dut.timeout.value = 1
-        await ClockCycles(self.dut.clk, 20 + PDCS)
-        self.dut.timeout.value = FOR_EVER
+        self.dut.retransmission.value = AT_ONCE
+        await ClockCycles(self.dut.clk, 3 * 64 + PDCS)
+        self.dut.retransmission.value = FOR_EVER
         self.rules.fall_idle()
         self.idle_before.add(len(self.verdicts))
 

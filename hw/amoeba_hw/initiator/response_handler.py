@@ -270,8 +270,6 @@ class ResponseHandler(wiring.Component):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.AT_ONCE)
             with m.Case(*sorted(PATIENT_NACKS)):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.LATER)
-            with m.Case(NackCode.NO_PDC_AVAIL):
-                m.d.comb += self.recover.eq(0)
             with m.Case(NackCode.CLOSING):
                 m.d.comb += [
                     self.recovery.kind.eq(RecoveryKind.FAIL),

@@ -3,11 +3,12 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 from amoeba_model.nic.pdc import IDLE_TIMEOUTS
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
-from amoeba_hw.interfaces import FRAME_HEADER
+from amoeba_hw.interfaces import FRAME_HEADER, RETRANSMISSION
 from amoeba_hw.packed import select
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.records import (
@@ -38,10 +39,9 @@ _ENTRY = data.StructLayout(
 )
 
 HASH_BITS = 8
-_TICK_BITS = 2
-"""A tick is so many doublings of the timeout."""
-_IDLE = (IDLE_TIMEOUTS >> _TICK_BITS) + 1
-"""Ticks in which at least IDLE_TIMEOUTS go by."""
+_TURN_BITS = exact_log2(IDLE_TIMEOUTS)
+_IDLE = 2
+"""Ticks between which there is at least the whole time of one."""
 
 _UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
@@ -89,8 +89,8 @@ class PdcTable(wiring.Component):
         Pulse: ``sequenced`` has a message in the next cycle that is not dropped.
     checked : CHECK_REPORT, In
         Until a request of it has passed the checks, a PDC is given away like a closed one when the table is full.
-    timeout : In(32)
-        The register ``retransmit_timeout``: what has been idle for IDLE_TIMEOUTS of them is given away as well.
+    retransmission : RETRANSMISSION, In
+        What has been idle for IDLE_TIMEOUTS of its timeouts times limit + 1 is given away as well.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -129,7 +129,7 @@ class PdcTable(wiring.Component):
                 "receive_reply": In(RECEIVE_REPLY),
                 "message_accepted": Out(1),
                 "checked": In(CHECK_REPORT),
-                "timeout": In(32),
+                "retransmission": In(RETRANSMISSION),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
                 "count_duplicates": Out(1),
@@ -167,7 +167,9 @@ class PdcTable(wiring.Component):
         """Those that are about to leave the list of what is to spare."""
         self._ages = [Signal(range(_IDLE + 1), name=f"age_{number}") for number in range(self._pdcs)]
         """Ticks since the PDC's last packet."""
-        self._since_tick = Signal(32 + _TICK_BITS)
+        self._cycles = Signal(32 + _TURN_BITS)
+        self._turns = Signal(8)
+        """Until the next tick: each is IDLE_TIMEOUTS timeouts, and limit + 1 of them a tick."""
         self._between = Signal()
         """No packet is being judged: what is to spare may change."""
         self._unchecked = Signal(INCARNATION_BITS)
@@ -445,17 +447,20 @@ class PdcTable(wiring.Component):
 
     def _elaborate_ages(self, m, verdict, closing, leaves):
         """Puts PDCs on the list that have been idle for too long, one at a time, when nothing else happens to it."""
-        tick = Signal()
+        turn, tick = Signal(), Signal()
         idle, lowest = Signal(self._pdcs), Signal(self._pdcs)
         choice = Signal(range(self._pdcs))
         lists = self._between & ~self._leaving.any() & idle.any()
         m.d.comb += [
-            tick.eq(self._since_tick >= self.timeout << _TICK_BITS),
-            idle.eq(Cat((age == _IDLE) & (number < self._used) for number, age in enumerate(self._ages)) & ~self._listed),
+            turn.eq(self._cycles >= self.retransmission.timeout << _TURN_BITS),
+            tick.eq(turn & (self._turns >= self.retransmission.limit)),
+            idle.eq(Cat((age == _IDLE) & (n < self._used) for n, age in enumerate(self._ages)) & ~self._listed),
             lowest.eq(idle & -idle),
             choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
         ]
-        m.d.sync += self._since_tick.eq(Mux(tick, 0, self._since_tick + 1))
+        m.d.sync += self._cycles.eq(Mux(turn, 0, self._cycles + 1))
+        with m.If(turn):
+            m.d.sync += self._turns.eq(Mux(tick, 0, self._turns + 1))
         with m.If(lists):
             m.d.comb += [closing.append.eq(1), closing.appended.eq(choice)]
             m.d.sync += self._listed.eq(self._listed | lowest)

@@ -16,8 +16,9 @@ __all__ = ["IDLE_TIMEOUTS", "LATE_LIMIT", "Duplicate", "Pdc", "PdcTable", "Refus
 LATE_LIMIT = 1 << 16
 """A packet with SYN whose start is at most so far behind the expected psn is from an earlier opening of its PDC."""
 
-IDLE_TIMEOUTS = 8
-"""A PDC of which nothing has come for so many times ``retransmit_timeout`` is to spare."""
+IDLE_TIMEOUTS = 32
+"""A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` times (``retransmit_limit`` + 1):
+longer than any initiator with these settings repeats a packet before it gives its PDC up."""
 
 _PSN_MASK = 0xFFFF_FFFF
 _PSN_HALF = 1 << 31
@@ -173,7 +174,8 @@ class PdcTable:
                 return number
         if len(self._pdcs) < self._size:
             return len(self._pdcs)
-        idle_since = self._core.now - IDLE_TIMEOUTS * self._core.retransmit_timeout
+        core = self._core
+        idle_since = core.now - IDLE_TIMEOUTS * core.retransmit_timeout * (core.retransmit_limit + 1)
         for pdc in sorted(self._pdcs, key=lambda pdc: pdc.last_used):
             if pdc.last_used <= idle_since and pdc.number not in self._spare:
                 self._spare[pdc.number] = None

@@ -93,8 +93,6 @@ class ResponseHandler:
             self._retransmitter.fill_gap(pdc, peer, header.psn)
         elif code in PATIENT_NACKS:
             self._retransmitter.hold_back(peer, header.psn)
-        elif code == NackCode.NO_PDC_AVAIL:
-            pass  # one may be free by the time of the next timeout
         elif code in _CLOSED and peer.outstanding[0].request.opcode == _CLOSE:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
