@@ -138,6 +138,7 @@ class Core(wiring.Component):
         connect_streams(m, registers.counter_admissions, self.counters.admissions)
         m.d.comb += [
             Value.cast(initiator.retransmission).eq(Value.cast(registers.retransmission)),
+            Value.cast(target.retransmission).eq(Value.cast(registers.retransmission)),
             target.answer_base.eq(registers.answer_base),
             self.counters.counter_base.eq(registers.counter_base),
         ]

@@ -64,11 +64,12 @@ class SequenceSpec(wiring.Component):
             Assert(one),
             # Executed is the first packet of a new PDC or exactly the next one of an open one...
             Assert(~verdict.accepted | verdict.opens | (same & is_next & ~before.closed)),
-            Assert(~verdict.opens | (starts & ~same & (self.found | self.available))),
+            Assert(~verdict.opens | (starts & ~same & ~late & self.available)),
+            Assert(rules.known == (same | late)),
             # Packets of an earlier opening open nothing.
             Assert(~late | verdict.duplicate),
             # The opening after a CLOSE begins where that ended.
-            Assert(verdict.opens | ~(starts & ~same & self.found & is_next)),
+            Assert(verdict.opens | ~(starts & ~same & self.found & is_next & self.available)),
             # ... and that always, if its answer can be kept, and its event or message.
             Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.blocked)),
             Assert(~verdict.accepted | (fits & ~self.blocked)),

@@ -2,9 +2,11 @@
 
 import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
+from initiator_environment import TARGET_PDC
 from initiator_programs import check_outcomes, model_frames, per_pdc, run_random_programs
 from initiator_setup import OK, OPERANDS, PARAMETERS, REFUSED, RESULTS, as_it_comes, peer, started, to_peer, well
 from lossy_target import LossyTarget, nack, perfect
@@ -208,9 +210,58 @@ async def a_target_disowns_only_a_pdc_that_it_has_answered(dut):
     await ClockCycles(dut.clk, 200)
     assert environment.counts["count_dropped_response"] == 1
     acknowledge(environment, 0)
-    refuse(environment, 1, NackCode.INV_DPDCID)
+    refuse(environment, 1, NackCode.INV_DPDCID, spdcid=NO_PDC)
     await environment.completed(2)
     assert statuses(environment) == [(0, OK), (1, FAILED)]
+
+
+def openings(environment):
+    """(psn - START, whether it has SYN, dpdcid) of each frame."""
+    return [(header["psn"] - START, header["syn"], header["dpdcid"]) for header, _ in environment.frames]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_pdc_that_the_target_has_given_away_begins_anew_with_what_is_unanswered(dut):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(number) for number in range(3)])
+    await frames(environment, 3)
+    acknowledge(environment, 0)
+    for stale in (TARGET_PDC + 1, TARGET_PDC - 1):
+        refuse(environment, 1, NackCode.INV_DPDCID, spdcid=stale)
+    await ClockCycles(dut.clk, 200)
+    assert (environment.counts["count_dropped_response"], len(environment.frames)) == (2, 3)
+    refuse(environment, 2, NackCode.INV_DPDCID)
+    refuse(environment, 1, NackCode.INV_DPDCID)
+    await frames(environment, 5)
+    assert openings(environment)[3:] == [(1, 1, 0), (2, 1, 1)]
+    assert [header["message_id"] for header, _ in environment.frames[3:]] == [0, 1]
+    environment.respond(environment.frames[4][0], OK, b"", cack_psn=START + 2, spdcid=TARGET_PDC + 3)
+    environment.post(0, 3, [write(3)])
+    await frames(environment, 6)
+    assert openings(environment)[5:] == [(3, 0, TARGET_PDC + 3)]
+    acknowledge(environment, 5)
+    await environment.completed(4)
+    assert statuses(environment) == [(number, OK) for number in range(4)]
+    assert environment.counts["count_failed_pdcs"] == 0
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def what_timed_out_twice_is_not_sent_to_a_new_pdc(dut):
+    environment = await silent(dut)
+    environment.post(0, 0, [write(0), write(1)])
+    await frames(environment, 2)
+    acknowledge(environment, 0)
+    await frames(environment, 3)
+    refuse(environment, 1, NackCode.INV_DPDCID)
+    await frames(environment, 4)
+    assert openings(environment)[2:] == [(1, 0, TARGET_PDC), (1, 1, 0)]
+    environment.respond(environment.frames[3][0], OK, b"")
+    environment.post(0, 2, [write(2)])
+    await frames(environment, 7)
+    refuse(environment, 4, NackCode.INV_DPDCID)
+    await environment.completed(3)
+    assert statuses(environment) == [(0, OK), (1, OK), (2, FAILED)]
+    assert environment.counts["count_failed_pdcs"] == 1
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

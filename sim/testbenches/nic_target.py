@@ -235,7 +235,7 @@ def hostile_frames(bench, stranger):
         refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, **known),
         refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=3),
         refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=0xFFFF),
-        refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, **known, ip=stranger.ip ^ 1),
+        refused("dropped_pdc", INV_DPDCID, psn, stranger.pdc, **known, ip=stranger.ip ^ 1),
         refused("dropped_pdc", ROD_OOO, psn - 5, NO_PDC, spdcid=1, dpdcid=5),
         *vanishing("dropped_response", stranger_answer(stranger, 0), stranger_answer(stranger, 0xFFFF)),
     ]

@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import pairwise
 
 import cocotb
-from amoeba_hw.interfaces import FRAME_HEADER
+from amoeba_hw.interfaces import FRAME_HEADER, RETRANSMISSION
 from amoeba_hw.target.records import (
     CHECK_REPORT,
     DUPLICATE,
@@ -32,6 +32,8 @@ PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambd
 COUNTS = ("dropped_pdc", "dropped_sequence", "duplicates")
 DESTINATION = ("mac", "ip", "port")
 NO_RESOURCE = 0xA
+FOR_EVER = pack(RETRANSMISSION, {"timeout": 0xFFFF_FFFF, "limit": 0xFF})
+AT_ONCE = pack(RETRANSMISSION, {"timeout": 1, "limit": 1})
 SENDS, RENDEZVOUS, UNTAGGED = {5, 9}, {6, 0xA}, {5, 6}
 """Of MESSAGES, those that need a slot unless they meet a receive, and those that always do; and those without tag."""
 
@@ -48,6 +50,7 @@ class Bench:
         }
         self.set_rooms(events=["none"] * CONTEXTS, slots=["none"] * CONTEXTS)
         self.set_receivers(range(CONTEXTS))
+        self.dut.retransmission.value = FOR_EVER
         self.forget()
         cocotb.start_soon(self._watch())
         cocotb.start_soon(self._reply())
@@ -75,7 +78,7 @@ class Bench:
         self.rules = Sequence(PDCS, WINDOW)
         self.counts, self.promises = Counter(), {"event": [], "message": []}
         self.questions, self.expected_questions, self.messages = [], [], 0
-        self.verdicts = []
+        self.verdicts, self.idle_before = [], set()
 
     async def _watch(self):
         while True:
@@ -155,6 +158,15 @@ class Bench:
             slots = "kept"
         return context, events, slots
 
+    async def fall_idle(self):
+        """Let so much time pass that every PDC is idle, and no more."""
+        await self.settle()
+        self.dut.retransmission.value = AT_ONCE
+        await ClockCycles(self.dut.clk, 3 * 64 + PDCS)
+        self.dut.retransmission.value = FOR_EVER
+        self.rules.fall_idle()
+        self.idle_before.add(len(self.verdicts))
+
     async def settle(self):
         while self.requests.left:
             await RisingEdge(self.dut.clk)
@@ -208,17 +220,20 @@ class Bench:
         """All packets of a PDC between two openings have one incarnation, those of the next another."""
         rules, incarnations = Sequence(PDCS, WINDOW), {}
         repeated = iter(self.sinks["duplicates"].received)
-        for seen, (header, verdict, *_) in zip(self.sinks["sequenced"].received, self.verdicts, strict=True):
+        sequenced = self.sinks["sequenced"].received
+        for number, (seen, (header, verdict, *_)) in enumerate(zip(sequenced, self.verdicts, strict=True)):
+            if number in self.idle_before:
+                rules.fall_idle()
             rules.judge(header, verdict.nack is not None and verdict.nack[0] == NO_RESOURCE, passes(header))
             if verdict.kind == "accepted":
                 pdc = rules.table[verdict.pdc]
-                last, number = incarnations.get(verdict.pdc, (None, None))
-                assert (seen["incarnation"] == number) == (last is pdc)
+                last, incarnation = incarnations.get(verdict.pdc, (None, None))
+                assert (seen["incarnation"] == incarnation) == (last is pdc)
                 incarnations[verdict.pdc] = pdc, seen["incarnation"]
             elif verdict.kind == "duplicate":
                 duplicate = next(repeated)
-                last, number = incarnations.get(verdict.pdc, (None, None))
-                assert (duplicate["incarnation"] == number) == (last is rules.table[verdict.pdc])
+                last, incarnation = incarnations.get(verdict.pdc, (None, None))
+                assert (duplicate["incarnation"] == incarnation) == (last is rules.table[verdict.pdc])
 
 
 def meets(tag):
@@ -389,6 +404,57 @@ async def free_pdcs_are_opened_in_order_then_closed_ones_in_the_order_of_closing
     taken = [bench.send(packet((9, number), 0, 0)).pdc for number in range(PDCS)]
     assert taken == [order[0], *order[2:], order[1]]
     assert bench.send(packet((10, 0), 0, 0)).nack == (4, 0, 0xFFFF)
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def an_open_pdc_is_nobody_else_s_and_not_opened_anew_until_it_is_idle(dut):
+    bench = Bench(dut)
+    await start(dut)
+    senders = [(7, number) for number in range(PDCS - 1)]
+    for sender in senders:
+        bench.send(packet(sender, 5, 5))
+    # Whoever opens a PDC under a name that has one gets a place beside it, again and again the same...
+    for first in (0x1000_0000, 0x2000_0000, 0x3000_0000):
+        assert bench.send(packet(senders[1], first, first, initiator=0)).pdc == PDCS - 1
+        assert bench.send(packet(senders[1], first + 1, first, initiator=0)).pdc == PDCS - 1
+        assert bench.send(packet(senders[1], bench.rules.table[1].expected, pdc=1)).pdc == 1
+    # ... of which one request that passes makes another open PDC; then all are taken.
+    assert bench.send(packet(senders[1], first + 2, first)).pdc == PDCS - 1
+    assert bench.send(packet(senders[1], 0x4000_0000, 0x4000_0000)).nack == (4, 0x4000_0000, 0xFFFF)
+    await bench.fall_idle()
+    # A packet of any kind ends that: one that is next, one that was received before, and one behind a gap.
+    assert bench.send(packet(senders[0], 6, pdc=0)).kind == "accepted"
+    assert bench.send(packet(senders[2], 5, 5)).kind == "duplicate"
+    assert bench.send(packet(senders[3], 9, 5)).kind == "dropped_sequence"
+    taken = [number for number in range(PDCS) if number not in (0, 2, 3)]
+    opened = [bench.send(packet((9, number), 0, 0)).pdc for number in range(len(taken))]
+    assert opened == taken
+    assert bench.send(packet((10, 0), 0, 0)).nack == (4, 0, 0xFFFF)
+    # Those who had them learn that they are another's.
+    assert bench.send(packet(senders[4], 6, pdc=4)).nack == (0xE, 6, 4)
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def idle_pdcs_are_given_away_only_when_there_is_no_other(dut):
+    bench = Bench(dut)
+    await start(dut)
+    senders = [(7, number) for number in range(PDCS - 2)]
+    for sender in senders:
+        bench.send(packet(sender, 5, 5))
+    bench.send(packet(senders[-1], 6, 5, is_control=1))
+    await bench.fall_idle()
+    opened = [bench.send(packet((9, number), 0, 0)).pdc for number in range(4)]
+    assert opened == [PDCS - 2, PDCS - 1, PDCS - 3, 0]
+    await bench.settle()
+    for _ in range(3):
+        await bench.fall_idle()
+        for number in range(2, 5):
+            psn = bench.rules.table[number].expected
+            assert bench.send(packet(senders[number], psn, pdc=number)).kind == "accepted"
     await bench.settle()
     bench.check()
 

@@ -160,6 +160,7 @@ class Bench:
             context.unexpected_base = SLOTS.get(context.number, 0)
             self.set_context(context.number, context.enabled)
         dut.answer_base.value = answer_base
+        dut.retransmission.value = -1 & (1 << len(dut.retransmission)) - 1  # no PDC is ever idle
         self.answer_base = answer_base
         self.keys = KeyTable(KEYS)
         self.error_rate = self.read_error_rate = 0.0

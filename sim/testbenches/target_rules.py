@@ -36,6 +36,7 @@ class Pdc:
     expected: int
     closed: bool = False
     nacked: bool = False
+    proven: bool = False
     accepted: list = field(default_factory=list)
     """psns accepted since it was opened; given as answers in this order."""
 
@@ -47,10 +48,17 @@ class Sequence:
         self.table = [None] * pdcs
         self.window = window
         self._closing = []
-        """Numbers of PDCs that are closed or not proven, in the order of closing and opening."""
+        """Numbers of PDCs that are closed, not proven or idle, in the order of closing, opening and falling idle."""
 
     def number_of(self, sender):
-        return next((n for n, pdc in enumerate(self.table) if pdc and pdc.sender == sender), None)
+        return next(iter(self._of(sender)), None)
+
+    def _of(self, sender):
+        return [n for n, pdc in enumerate(self.table) if pdc and pdc.sender == sender]
+
+    def fall_idle(self):
+        """Nothing has come of any PDC for a long time."""
+        self._closing += [n for n, pdc in enumerate(self.table) if pdc and n not in self._closing]
 
     def judge(self, h, lacks_room=False, passes=True):
         """The verdict on a header; ``lacks_room``: there is no room for its event, or no slot for its message.
@@ -58,20 +66,27 @@ class Sequence:
         ``passes``: if it is accepted it passes all checks, and its PDC is proven.
         """
         sender, psn = (h["ip"], h["spdcid"]), h["psn"]
-        number = self.number_of(sender)
         if h["syn"]:
             start = (psn - h["dpdcid"]) & 0xFFFF_FFFF
-            if number is None or self.table[number].start != start:
-                if number is not None and 0 < (self.table[number].expected - start) & 0xFFFF_FFFF <= 1 << 16:
+            for number in self._of(sender):
+                if self.table[number].start == start:
+                    break
+                if 0 < (self.table[number].expected - start) & 0xFFFF_FFFF <= 1 << 16:
                     return Verdict("duplicate", number)
+            else:
                 if h["dpdcid"]:
                     return Verdict("dropped_pdc", None, (ROD_OOO, start, NO_PDC))
-                number = self._open(number, sender, psn)
+                number = self._open(sender, psn)
                 if number is None:
                     return Verdict("dropped_pdc", None, (NO_PDC_AVAIL, psn, NO_PDC))
-        elif number is None or h["dpdcid"] != number:
-            return Verdict("dropped_pdc", None, (INV_DPDCID, psn, NO_PDC))
+        else:
+            number = h["dpdcid"]
+            exists = number < len(self.table) and self.table[number] is not None
+            if not exists or self.table[number].sender != sender:
+                return Verdict("dropped_pdc", None, (INV_DPDCID, psn, number if exists else NO_PDC))
         pdc = self.table[number]
+        if not pdc.closed and pdc.proven and number in self._closing:
+            self._closing.remove(number)
         ahead = signed(psn - pdc.expected)
         if ahead < 0:
             return Verdict("duplicate", number)
@@ -93,12 +108,15 @@ class Sequence:
             if number in self._closing:
                 self._closing.remove(number)
             self._closing.append(number)
-        elif passes and number in self._closing:
-            self._closing.remove(number)
+        elif passes:
+            pdc.proven = True
+            if number in self._closing:
+                self._closing.remove(number)
         return Verdict("accepted", number)
 
-    def _open(self, number, sender, psn):
+    def _open(self, sender, psn):
         """The number of the PDC that is now the sender's, from ``psn`` on; None if there is none to be had."""
+        number = next((n for n in self._of(sender) if n in self._closing), None)
         if number is None:
             if None in self.table:
                 number = self.table.index(None)

@@ -80,12 +80,55 @@ def test_a_syn_packet_that_is_not_the_first_asks_for_the_first(stranger: Strange
     assert stranger.ask().header.return_code == ReturnCode.OK  # of the PDC that is open all the while
 
 
-def test_another_first_packet_opens_the_pdc_anew_and_forgets_its_answers(stranger: Stranger, region: Buffer) -> None:
+def test_another_first_packet_opens_a_pdc_beside_the_one_that_is_open(stranger: Stranger, region: Buffer) -> None:
     assert stranger.ask(ONE, **FETCH_ADD).payload == bytes(8)
+    stranger.psn = stranger.first_psn = 0x1000_0000
+    assert [stranger.ask(ONE, **FETCH_ADD).header.spdcid for _ in range(2)] == [1, 1]
+    (again,) = say(stranger, stranger.header(psn=500, syn=False, dpdcid=0, **FETCH_ADD), ONE)
+    assert (again.retx, again.spdcid) == (True, 0)
+    (next_one,) = say(stranger, stranger.header(psn=501, syn=False, dpdcid=0, **FETCH_ADD), ONE)
+    assert (next_one.retx, next_one.return_code) == (False, ReturnCode.OK)
+    assert region.integer(0) == 4
+
+
+def test_a_pdc_that_is_not_proven_is_opened_anew_and_its_answers_are_forgotten(stranger: Stranger) -> None:
+    assert stranger.ask(opcode=RequestOpcode.NO_OP).header.spdcid == 0
     stranger.psn = stranger.first_psn = 501
-    assert stranger.ask(ONE, **FETCH_ADD).header.spdcid == 0
-    assert say(stranger, stranger.header(psn=500, syn=False, dpdcid=0, **FETCH_ADD), ONE) == []
-    assert region.integer(0) == 2
+    assert stranger.ask(opcode=RequestOpcode.NO_OP).header.spdcid == 0
+    assert say(stranger, stranger.header(psn=500, syn=False, dpdcid=0, opcode=RequestOpcode.NO_OP)) == []
+
+
+def test_idle_pdcs_are_given_away_when_the_table_is_full_the_one_unused_longest_first(
+    make_model_pair: MakePair,
+) -> None:
+    stranger = Stranger(make_model_pair(NicParameters(target_pdcs=4)))
+    addressed_by_offset(stranger.pair)
+    stranger.pair.target.set("device", retransmit_limit=0)  # 32 timeouts
+    timeout = stranger.pair.target.get("device", "retransmit_timeout")
+
+    def first(spdcid: int) -> FrameHeader:
+        (answer,) = say(stranger, stranger.header(spdcid=spdcid, psn=900, dpdcid=0))
+        return answer
+
+    def after(timeouts: int) -> None:
+        until = stranger.device.cycles + timeouts * timeout
+        while stranger.device.cycles < until:
+            stranger.pair.run(1)
+
+    assert [first(spdcid).spdcid for spdcid in (10, 11, 12, 13)] == [0, 1, 2, 3]
+    after(30)
+    assert nacks([first(14)]) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
+    for spdcid, pdc in ((11, 1), (10, 0)):  # next; and received before
+        psn = 901 if spdcid == 11 else 900
+        say(stranger, stranger.header(spdcid=spdcid, psn=psn, syn=False, dpdcid=pdc))
+    after(4)
+    assert [first(spdcid).spdcid for spdcid in (14, 15)] == [2, 3]
+    assert nacks([first(16)]) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
+    # Its former owner learns that it is another's.
+    late = stranger.header(spdcid=12, psn=901, syn=False, dpdcid=2)
+    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, 2)]
+    after(34)
+    assert [first(spdcid).spdcid for spdcid in (16, 17, 18, 19)] == [1, 0, 2, 3]
 
 
 def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair) -> None:
@@ -103,7 +146,7 @@ def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair)
     # Those that were closed are taken in the order in which they were, and their senders are strangers then.
     assert [say(stranger, first(spdcid))[0].spdcid for spdcid in (14, 15)] == [2, 0]
     late = stranger.header(spdcid=12, psn=901, syn=False, dpdcid=2)
-    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, NO_PDC)]
+    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, 2)]
     for spdcid in (16, 12):
         assert nacks(say(stranger, first(spdcid))) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
     assert counter(stranger, Counter.DROPPED_PDC) == 4
@@ -129,15 +172,19 @@ def test_until_a_request_has_passed_all_checks_a_pdc_is_to_spare(make_model_pair
         assert again[0].is_control == (spdcid == 12)  # that one has a gap
     assert counter(stranger, Counter.DROPPED_PDC) == 0
     late = stranger.header(spdcid=13, psn=901, dpdcid=3, syn=False)
-    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, NO_PDC)]
+    assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, 3)]
 
 
 def test_without_syn_the_pdc_must_be_one_of_the_sender(stranger: Stranger, region: Buffer) -> None:
     stranger.ask()
     other = Stranger(stranger.pair, mac=0x0200_0000_00BB, ip=0x0A00_00BB)
-    assert nacks(say(other, other.header(syn=False, dpdcid=0))) == [(NackCode.INV_DPDCID, 500, NO_PDC)]
-    for wrong in ({"dpdcid": 1}, {"dpdcid": 0xFFFF}, {"dpdcid": 0, "spdcid": 8}):
-        assert nacks(say(stranger, stranger.header(syn=False, **wrong))) == [(NackCode.INV_DPDCID, 501, NO_PDC)]
+    assert nacks(say(other, other.header(syn=False, dpdcid=0))) == [(NackCode.INV_DPDCID, 500, 0)]
+    for wrong, named in (
+        ({"dpdcid": 1}, NO_PDC),
+        ({"dpdcid": 0xFFFF}, NO_PDC),
+        ({"dpdcid": 0, "spdcid": 8}, 0),  # there is one, but another's
+    ):
+        assert nacks(say(stranger, stranger.header(syn=False, **wrong))) == [(NackCode.INV_DPDCID, 501, named)]
     assert counter(stranger, Counter.DROPPED_PDC) == 4
 
 

@@ -9,6 +9,7 @@ from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic import ModelDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
+from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from support.lossy_bench import FIRST_PSN, SIZE, TIMEOUT, Bench, answer, request
 from support.raw_driver import Pair, RawNic
@@ -355,7 +356,7 @@ def test_an_answer_to_a_packet_that_is_held_back_ends_that(bench: Bench) -> None
     assert (bench.here(Counter.REQUESTS_SENT), bench.here(Counter.RETRANSMISSIONS)) == (3, 0)
 
 
-def test_without_a_free_pdc_the_timeout_tries_again(make_model_pair: MakePair) -> None:
+def test_without_a_free_pdc_it_is_tried_again_until_there_is_one(make_model_pair: MakePair) -> None:
     bench = Bench(make_model_pair(NicParameters(target_pdcs=1)), limit=6)
     pair = bench.pair
     pair.initiator.peer(1, pair.remote)
@@ -363,7 +364,8 @@ def test_without_a_free_pdc_the_timeout_tries_again(make_model_pair: MakePair) -
     bench.post(bench.add(peer=1))
     pair.run(60)
     assert pair.local.poll() is None
-    assert bench.here(Counter.TIMEOUTS) >= 1
+    assert (bench.here(Counter.TIMEOUTS), bench.here(Counter.FAILED_PDCS)) == (0, 0)
+    assert bench.here(Counter.NACKS_RECEIVED) > 5
     assert pair.local.execute(opcode=DescriptorOpcode.CLOSE, peer=0)["status"] == OK
     assert pair.local.completion(5000)["status"] == OK
     assert bench.region.integer(0) == 2
@@ -464,7 +466,9 @@ def test_a_target_disowns_only_a_pdc_that_it_has_answered(bench: Bench) -> None:
     assert bench.statuses(1) == [ReturnCode.NO_MATCH]
     bench.post(bench.add(context=0))
     bench.sent(2)
-    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID, psn=FIRST_PSN + 1)
+    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID, psn=FIRST_PSN + 1, spdcid=5)
+    assert (bench.here(Counter.DROPPED_RESPONSE), bench.here(Counter.FAILED_PDCS)) == (2, 0)
+    bench.say(is_control=True, nack_code=NackCode.INV_DPDCID, psn=FIRST_PSN + 1, spdcid=NO_PDC)
     assert bench.statuses(1) == [FAILED]
     assert (bench.here(Counter.NACKS_RECEIVED), bench.here(Counter.FAILED_PDCS)) == (1, 1)
 

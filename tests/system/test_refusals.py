@@ -286,12 +286,14 @@ def test_packets_of_no_pdc_are_dropped(stranger: Stranger, region: Buffer) -> No
     assert stranger.ask(EIGHT, syn=False, dpdcid=pdc, **good).header.return_code == ReturnCode.OK
 
 
-def test_a_syn_packet_with_offset_zero_opens_a_pdc_anew(stranger: Stranger, region: Buffer) -> None:
+def test_a_syn_packet_with_offset_zero_opens_a_pdc_beside_one_that_is_open(stranger: Stranger, region: Buffer) -> None:
     good = {"buffer_offset": region.address, "request_length": 8}
     first = stranger.ask(EIGHT, **good).header.spdcid
     stranger.psn = stranger.first_psn = 9000
     again = stranger.ask(EIGHT, **good)
-    assert (again.header.return_code, again.header.spdcid, again.header.psn) == (ReturnCode.OK, first, 9000)
+    assert (again.header.return_code, again.header.spdcid, again.header.psn) == (ReturnCode.OK, first + 1, 9000)
+    late = stranger.ask(EIGHT, syn=False, dpdcid=first, psn=501, **good)
+    assert late.header.return_code == ReturnCode.OK
 
 
 def test_no_more_pdcs_are_opened_than_there_are(stranger: Stranger, region: Buffer) -> None:
@@ -304,8 +306,7 @@ def test_no_more_pdcs_are_opened_than_there_are(stranger: Stranger, region: Buff
     one_more = stranger.frame(stranger.header(spdcid=100 + size, **good))
     counted(stranger, Counter.DROPPED_PDC, one_more, NackCode.NO_PDC_AVAIL)
     stranger.spdcid = 100 + size - 1
-    stranger.psn = 9000
-    stranger.first_psn = 9000
+    stranger.psn = 501
     assert_usable(stranger, region)
 
 

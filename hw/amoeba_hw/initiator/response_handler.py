@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
@@ -67,12 +68,15 @@ class ResponseHandler(wiring.Component):
         be asked for anew.
     failed : in, a bit per peer
         A failed PDC takes no answers.
+    doubtful : in, a bit per peer
+        It is not sure that what such a PDC has unanswered was not executed before the target gave it away.
     storing : in; occupied : out
         As the peer table has them.
     answer_index, answer_open, answer_psn, answer_ip, answer_job, answer_state
         To and from the peer table.
-    answered, answered_index, answered_state, closed
-        To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE.
+    answered, answered_index, answered_state, closed, renewed
+        To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE. ``renewed``, without
+        it: a new PDC begins at the oldest packet.
     log_read, log_peer, log_psn : out; log_entry : in
         To and from the packet log, which answers one cycle later.
     recover, recovery : out
@@ -99,6 +103,7 @@ class ResponseHandler(wiring.Component):
                 "crowd": In(1),
                 "held": In(1),
                 "failed": In(parameters.peers),
+                "doubtful": In(parameters.peers),
                 "storing": In(1),
                 "occupied": Out(1),
                 "answer_index": Out(index),
@@ -111,6 +116,7 @@ class ResponseHandler(wiring.Component):
                 "answered_index": Out(index),
                 "answered_state": Out(ANSWERED),
                 "closed": Out(1),
+                "renewed": Out(1),
                 "log_read": Out(1),
                 "log_peer": Out(index),
                 "log_psn": Out(32),
@@ -130,6 +136,7 @@ class ResponseHandler(wiring.Component):
         self._end = Signal(32)
         """The psn behind its last packet."""
         self._flushing = Signal()
+        self._doubtful = Signal()
         self._expected = Signal()
         """The answer is to an unanswered packet."""
         self._meant = Signal()
@@ -200,6 +207,7 @@ class ResponseHandler(wiring.Component):
         return [
             self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
             self._expected.eq(matches & ~failed),
+            self._doubtful.eq(self.doubtful.bit_select(self.answered_index, 1)),
             self._meant.eq(
                 ((header.job_id == self.answer_job) | (header.opcode == ResponseOpcode.DEFAULT))
                 & (header.message_id == (header.psn - state.start_psn)[:16])
@@ -262,8 +270,6 @@ class ResponseHandler(wiring.Component):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.AT_ONCE)
             with m.Case(*sorted(PATIENT_NACKS)):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.LATER)
-            with m.Case(NackCode.NO_PDC_AVAIL):
-                m.d.comb += self.recover.eq(0)
             with m.Case(NackCode.CLOSING):
                 m.d.comb += [
                     self.recovery.kind.eq(RecoveryKind.FAIL),
@@ -271,13 +277,21 @@ class ResponseHandler(wiring.Component):
                     self.answered.eq(is_close),
                 ]
             with m.Case(NackCode.INV_DPDCID):
+                about_ours = self.responses.p.spdcid == self._state.dpdcid
+                is_lost = self._state.established & (about_ours | (self.responses.p.spdcid == NO_PDC))
                 # A CLOSE of a PDC that the target does not know any more has been executed.
                 m.d.comb += [
                     self.recovery.kind.eq(RecoveryKind.FAIL),
-                    self.recover.eq(self._state.established & ~is_close),
+                    self.recover.eq(is_lost & ~is_close),
                     self.answered.eq(is_close),
-                    ignored.eq(~self._state.established & ~is_close),
+                    ignored.eq(~is_lost & ~is_close),
                 ]
+                with m.If(self._state.established & about_ours & ~is_close & ~self._doubtful):
+                    m.d.comb += [
+                        self.renewed.eq(1),
+                        self.recovery.kind.eq(RecoveryKind.AT_ONCE),
+                        self.recovery.psn.eq(self._state.oldest_psn),
+                    ]
             with m.Case(*sorted(FATAL_NACKS - {NackCode.CLOSING})):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.FAIL)
             with m.Default():
@@ -321,6 +335,8 @@ class ResponseHandler(wiring.Component):
             self.closed.eq(entry.is_close),
             following.eq(state),
         ]
+        with m.If(self.renewed):
+            m.d.comb += [following.established.eq(0), following.start_psn.eq(state.oldest_psn)]
         with m.If(self.answered):
             m.d.comb += [
                 following.oldest_psn.eq(state.oldest_psn + 1),

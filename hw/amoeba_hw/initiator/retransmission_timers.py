@@ -3,6 +3,7 @@
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.nic.peers import DOUBTFUL_TIMEOUTS
 from amoeba_model.registers import RETRANSMIT_DOUBLINGS
 
 from amoeba_hw.initiator.records import FLUSH
@@ -45,6 +46,8 @@ class RetransmissionTimers(wiring.Component):
         No ``expired``, ``given_up`` or ``released`` in this cycle.
     peer : out; expired, given_up, released : out
         Pulse: the PDC has timed out; it has timed out once too often, or is to fail; its hold-off is over.
+    doubtful : out, a bit per peer
+        The PDC has timed out DOUBTFUL_TIMEOUTS times in a row, or more often.
     flushes : FLUSH stream
         Failed PDCs with unanswered packets.
     count_timeouts : out
@@ -73,6 +76,7 @@ class RetransmissionTimers(wiring.Component):
                 "expired": Out(1),
                 "given_up": Out(1),
                 "released": Out(1),
+                "doubtful": Out(peers),
                 "flushes": Out(stream.Signature(FLUSH)),
                 "count_timeouts": Out(1),
             }
@@ -94,7 +98,12 @@ class RetransmissionTimers(wiring.Component):
         visited = Signal(self._peers)
         started = Signal()
         stopped = Signal()
-        m.d.comb += [read.addr.eq(self.peer), write.addr.eq(self.peer), write.data.eq(read.data)]
+        doubted = Signal()
+        m.d.comb += [
+            doubted.eq(self.expired & (read.data.timeouts >= DOUBTFUL_TIMEOUTS - 1)),
+            read.addr.eq(self.peer), write.addr.eq(self.peer),
+            write.data.eq(read.data),
+        ]
         with m.If(self.flushes.ready):
             m.d.sync += self.flushes.valid.eq(0)
         with m.FSM(name="visit"):
@@ -105,7 +114,7 @@ class RetransmissionTimers(wiring.Component):
                 m.d.sync += self.peer.eq(Mux(self.peer == self._peers - 1, 0, self.peer + 1))
                 self._elaborate_visit(m, read.data, write.data, started, stopped)
                 m.next = "READ"
-        self._elaborate_bits(m, visited, started, stopped)
+        self._elaborate_bits(m, visited, started, stopped, doubted)
         return m
 
     def _elaborate_visit(self, m, timer, following, started, stopped):
@@ -150,14 +159,16 @@ class RetransmissionTimers(wiring.Component):
                 following.timeouts.eq(timer.timeouts + 1),
             ]
 
-    def _elaborate_bits(self, m, visited, started, stopped):
+    def _elaborate_bits(self, m, visited, started, stopped, doubted):
         def of(pulse, peer):
             return Mux(pulse, Const(1, self._peers) << peer, 0)
 
         opened = of(self.opened, self.opened_peer)
         # The hold-off ends in a timeout that begins anew, and so it does not run meanwhile.
         ended = Mux(stopped | self.released, visited, 0)
+        begins_anew = Mux(started | stopped, visited, 0) | of(self.alive, self.alive_peer) | opened
         m.d.sync += [
+            self.doubtful.eq((self.doubtful & ~begins_anew) | Mux(doubted, visited, 0)),
             self._running.eq(((self._running & ~ended) | Mux(started, visited, 0)) & ~opened),
             self._heard.eq((self._heard & ~visited) | of(self.alive, self.alive_peer)),
             self._holds.eq(((self._holds & ~visited) | of(self.hold, self.hold_peer)) & ~opened),

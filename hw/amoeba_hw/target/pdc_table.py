@@ -3,10 +3,12 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+from amoeba_model.nic.pdc import IDLE_TIMEOUTS
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
-from amoeba_hw.interfaces import FRAME_HEADER
+from amoeba_hw.interfaces import FRAME_HEADER, RETRANSMISSION
 from amoeba_hw.packed import select
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.records import (
@@ -37,6 +39,9 @@ _ENTRY = data.StructLayout(
 )
 
 HASH_BITS = 8
+_TURN_BITS = exact_log2(IDLE_TIMEOUTS)
+_IDLE = 2
+"""Ticks between which there is at least the whole time of one."""
 
 _UNTAGGED = (RequestOpcode.SEND.value, RequestOpcode.RENDEZVOUS_SEND.value)
 _RENDEZVOUS = (RequestOpcode.RENDEZVOUS_SEND.value, RequestOpcode.RENDEZVOUS_TSEND.value)
@@ -84,6 +89,8 @@ class PdcTable(wiring.Component):
         Pulse: ``sequenced`` has a message in the next cycle that is not dropped.
     checked : CHECK_REPORT, In
         Until a request of it has passed the checks, a PDC is given away like a closed one when the table is full.
+    retransmission : RETRANSMISSION, In
+        What has been idle for IDLE_TIMEOUTS of its timeouts times limit + 1 is given away as well.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -94,8 +101,7 @@ class PdcTable(wiring.Component):
 
     One packet in two cycles, also with SYN, where the sender's hash is compared with those of all PDCs at once. One
     cycle more for each PDC of another sender with the same hash in front of its own; when a PDC is opened, one
-    more, and another one if the sender had none; where that was another's, or is opened anew, it waits until all
-    packets before it have been checked. A packet that needs ``nacks`` or ``duplicates`` waits for it, as one
+    more; where that was used before, it waits until all packets before it have been checked. A packet that needs ``nacks`` or ``duplicates`` waits for it, as one
     with a ``receive_question`` does for the reply.
     """
 
@@ -123,6 +129,7 @@ class PdcTable(wiring.Component):
                 "receive_reply": In(RECEIVE_REPLY),
                 "message_accepted": Out(1),
                 "checked": In(CHECK_REPORT),
+                "retransmission": In(RETRANSMISSION),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
                 "count_duplicates": Out(1),
@@ -149,10 +156,22 @@ class PdcTable(wiring.Component):
         self._in_question = Signal()
         """The packet is a message for which there is no slot, and nobody has said yet whether it meets a receive."""
         self._receive_kept = Signal()
+        self._own = Signal(range(self._pdcs))
+        self._has_own = Signal()
+        """The first PDC read that is the sender's, of another opening than the packet's, and was to spare."""
+        self._listed = Signal(self._pdcs)
+        """PDCs to spare: closed, provisional or idle. The others that were ever opened are open."""
         self._provisional = Signal(self._pdcs)
-        """PDCs that are open, and to spare."""
-        self._proven = Signal(self._pdcs)
-        """Provisional ones that are about to leave the list of what is to spare."""
+        """Those that are open, and of which no request has passed the checks."""
+        self._leaving = Signal(self._pdcs)
+        """Those that are about to leave the list of what is to spare."""
+        self._ages = [Signal(range(_IDLE + 1), name=f"age_{number}") for number in range(self._pdcs)]
+        """Ticks since the PDC's last packet."""
+        self._cycles = Signal(32 + _TURN_BITS)
+        self._turns = Signal(8)
+        """Until the next tick: each is IDLE_TIMEOUTS timeouts, and limit + 1 of them a tick."""
+        self._between = Signal()
+        """No packet is being judged: what is to spare may change."""
         self._unchecked = Signal(INCARNATION_BITS)
         """Packets accepted and not checked yet."""
         self._settled = Signal()
@@ -175,6 +194,7 @@ class PdcTable(wiring.Component):
         m.d.comb += write.data.incarnation.eq(incarnation)
         self._elaborate_entry(m, write, read.data, rules, leaves)
         self._elaborate_spare(m, read.data, rules, closing, leaves)
+        self._elaborate_ages(m, rules.verdict, closing, leaves)
         return m
 
     def _elaborate_steps(self, m, read, rules, closing, leaves):
@@ -183,7 +203,12 @@ class PdcTable(wiring.Component):
         lowest = Signal(self._pdcs)
         choice = Signal(range(self._pdcs))
         take = Signal()
+        own, has_own = Signal.like(self._own), Signal()
+        shows_own = packet.syn & rules.found & ~rules.known & self._seeks_victim
         m.d.comb += [
+            own.eq(Mux(self._has_own, self._own, self._number)),
+            # It may have been proven since.
+            has_own.eq((self._has_own | shows_own) & self._listed.bit_select(own, 1)),
             lowest.eq(self._candidates & -self._candidates),
             choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
             self.requests.ready.eq(take),
@@ -197,24 +222,31 @@ class PdcTable(wiring.Component):
             m.d.sync += [self._number.eq(read.addr), self._candidates.eq(self._candidates & ~lowest)]
         with m.FSM(name="step"):
             with m.State("TAKE"):
-                m.d.comb += take.eq(1)
+                m.d.comb += [take.eq(1), self._between.eq(1)]
                 with m.If(self.requests.valid):
                     m.next = "READ"
             with m.State("READ"):
-                m.d.comb += [read.en.eq(1), read.addr.eq(Mux(packet.syn, choice, packet.dpdcid))]
+                m.d.comb += [
+                    read.en.eq(1),
+                    read.addr.eq(Mux(packet.syn, choice, packet.dpdcid)),
+                    self._between.eq(1),
+                ]
                 m.d.sync += [
+                    self._has_own.eq(0),
                     self._exists.eq(Mux(packet.syn, self._candidates.any(), packet.dpdcid < self._used)),
                     self._seeks_victim.eq(1),
                 ]
                 self._elaborate_room(m)
                 m.next = "JUDGE"
             with m.State("JUDGE"):
-                with m.If(packet.syn & ~rules.found & self._candidates.any()):
+                with m.If(packet.syn & ~rules.known & self._candidates.any()):
                     m.d.comb += [read.en.eq(1), read.addr.eq(choice)]
-                with m.Elif(verdict.opens & ~self._settled & (rules.found | (self._used == self._pdcs))):
+                    m.d.sync += [self._own.eq(own), self._has_own.eq(has_own)]
+                with m.Elif(verdict.opens & ~self._settled & (has_own | (self._used == self._pdcs))):
                     pass
-                with m.Elif(verdict.opens & ~rules.found & self._seeks_victim):
-                    victim = Mux(self._used < self._pdcs, self._used[: len(choice)], closing.first)
+                with m.Elif(verdict.opens & self._seeks_victim):
+                    free = Mux(self._used < self._pdcs, self._used[: len(choice)], closing.first)
+                    victim = Mux(has_own, own, free)
                     m.d.comb += [read.en.eq(1), read.addr.eq(victim)]
                     m.d.sync += [self._exists.eq(0), self._seeks_victim.eq(0)]
                 with m.Elif(self._in_question & verdict.accepted):
@@ -342,7 +374,8 @@ class PdcTable(wiring.Component):
             duplicate.spdcid.eq(self._number),
             duplicate.incarnation.eq(incarnation),
             nack.psn.eq(verdict.nack_psn),
-            nack.spdcid.eq(Mux(verdict.has_pdc, self._number, NO_PDC)),
+            # Without SYN, that of another: then the sender learns that its own was given away.
+            nack.spdcid.eq(Mux(verdict.has_pdc | (self._exists & ~packet.syn), self._number, NO_PDC)),
             nack.code.eq(verdict.nack_code),
             nack.retx.eq(packet.retx),
             self.message_accepted.eq(leaves & verdict.accepted & self._is_message),
@@ -373,33 +406,66 @@ class PdcTable(wiring.Component):
                 m.d.sync += self._used.eq(self._used + 1)
 
     def _elaborate_spare(self, m, entry, rules, closing, leaves):
-        """Keeps the list of PDCs to spare: closed ones, and those of which no request has passed the checks yet."""
+        """Keeps the list of PDCs to spare: closed ones, those of which no request has passed the checks yet, and
+        idle ones."""
         packet, verdict, report = self._current, rules.verdict, self.checked
-        lists, was_listed, closes = Signal(), Signal(), Signal()
+        lists, was_listed, closes, wakes = Signal(), Signal(), Signal(), Signal()
         lowest = Signal(self._pdcs)
         choice = Signal(range(self._pdcs))
         m.d.comb += [
             closes.eq(verdict.accepted & packet.is_control),
             lists.eq(leaves & (verdict.opens | closes)),
-            # A PDC to open that is not the sender's, and was used before, is one to spare.
-            was_listed.eq(
-                (self._number != self._used)
-                & (~rules.found | entry.state.closed | self._provisional.bit_select(self._number, 1))
+            was_listed.eq(self._listed.bit_select(self._number, 1)),
+            # One that is idle is so no more.
+            wakes.eq(
+                leaves
+                & ~lists
+                & verdict.has_pdc
+                & ~entry.state.closed
+                & was_listed
+                & ~self._provisional.bit_select(self._number, 1)
             ),
-            lowest.eq(self._proven & -self._proven),
+            lowest.eq(self._leaving & -self._leaving),
             choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
-            closing.remove.eq(Mux(lists, was_listed, self._proven.any())),
+            closing.remove.eq(Mux(lists, was_listed, self._leaving.any())),
             closing.removed.eq(Mux(lists, self._number, choice)),
-            closing.append.eq(lists),
-            closing.appended.eq(self._number),
-            self._settled.eq((self._unchecked == 0) & ~self._proven.any()),
+            self._settled.eq((self._unchecked == 0) & ~self._leaving.any()),
         ]
         m.d.sync += self._unchecked.eq(self._unchecked + (leaves & verdict.accepted) - report.valid)
         for number in range(self._pdcs):
-            provisional, proven = self._provisional[number], self._proven[number]
+            provisional, leaving, listed = self._provisional[number], self._leaving[number], self._listed[number]
             with m.If(report.valid & report.passed & (report.pdc == number) & provisional):
-                m.d.sync += proven.eq(1)
+                m.d.sync += leaving.eq(1)
+            with m.If(wakes & (self._number == number)):
+                m.d.sync += leaving.eq(1)
             with m.If(lists & (self._number == number)):
-                m.d.sync += [provisional.eq(~closes), proven.eq(0)]
+                m.d.sync += [provisional.eq(~closes), leaving.eq(0), listed.eq(1)]
             with m.Elif(~lists & lowest[number]):
-                m.d.sync += [provisional.eq(0), proven.eq(0)]
+                m.d.sync += [provisional.eq(0), leaving.eq(0), listed.eq(0)]
+        with m.If(lists):
+            m.d.comb += [closing.append.eq(1), closing.appended.eq(self._number)]
+
+    def _elaborate_ages(self, m, verdict, closing, leaves):
+        """Puts PDCs on the list that have been idle for too long, one at a time, when nothing else happens to it."""
+        turn, tick = Signal(), Signal()
+        idle, lowest = Signal(self._pdcs), Signal(self._pdcs)
+        choice = Signal(range(self._pdcs))
+        lists = self._between & ~self._leaving.any() & idle.any()
+        m.d.comb += [
+            turn.eq(self._cycles >= self.retransmission.timeout << _TURN_BITS),
+            tick.eq(turn & (self._turns >= self.retransmission.limit)),
+            idle.eq(Cat((age == _IDLE) & (n < self._used) for n, age in enumerate(self._ages)) & ~self._listed),
+            lowest.eq(idle & -idle),
+            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
+        ]
+        m.d.sync += self._cycles.eq(Mux(turn, 0, self._cycles + 1))
+        with m.If(turn):
+            m.d.sync += self._turns.eq(Mux(tick, 0, self._turns + 1))
+        with m.If(lists):
+            m.d.comb += [closing.append.eq(1), closing.appended.eq(choice)]
+            m.d.sync += self._listed.eq(self._listed | lowest)
+        for number, age in enumerate(self._ages):
+            with m.If(leaves & verdict.has_pdc & (self._number == number)):
+                m.d.sync += age.eq(0)
+            with m.Elif(tick & (age != _IDLE)):
+                m.d.sync += age.eq(age + 1)

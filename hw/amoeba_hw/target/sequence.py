@@ -73,9 +73,11 @@ class SequenceRules(wiring.Component):
     before : PDC_STATE, In
         That PDC, if ``found``.
     available : In(1)
-        There is another PDC to open, if none is ``found``.
+        There is a PDC to open, if the packet is not ``known``.
     blocked : In(1)
         Its context has no room for its event, or no slot for its message.
+    known : Out(1)
+        The packet belongs to the PDC that is ``found``, or to an earlier opening of it.
     verdict : VERDICT, Out
         Exactly one of ``accepted``, ``duplicate``, ``dropped_pdc`` and ``dropped_sequence``.
     after : PDC_STATE, Out
@@ -90,6 +92,7 @@ class SequenceRules(wiring.Component):
                 "before": In(PDC_STATE),
                 "available": In(1),
                 "blocked": In(1),
+                "known": Out(1),
                 "verdict": Out(VERDICT),
                 "after": Out(PDC_STATE),
             }
@@ -107,7 +110,8 @@ class SequenceRules(wiring.Component):
         m.d.comb += [
             belongs.eq(self.found & (~packet.syn | (before.start == packet.first))),
             late.eq(self.found & ~belongs & packet.syn & ((before.expected - 1 - packet.first)[:32] < LATE_LIMIT)),
-            verdict.opens.eq(packet.may_open & ~belongs & ~late & (self.found | self.available)),
+            self.known.eq(belongs | late),
+            verdict.opens.eq(packet.may_open & ~self.known & self.available),
             ahead.eq(packet.psn - before.expected),
             expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
             verdict.has_pdc.eq(belongs | verdict.opens),

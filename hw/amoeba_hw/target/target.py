@@ -15,6 +15,7 @@ from amoeba_hw.interfaces import (
     KEY_STORE,
     MEMORY_REQUEST,
     READ_REQUEST,
+    RETRANSMISSION,
     RING_INDEX,
     SLOT_RELEASE,
     TRACE_SLOT,
@@ -72,6 +73,7 @@ class Target(wiring.Component):
         checks, never for another request's.
     contexts : array of CONTEXT, In
     answer_base : In(64)
+    retransmission : RETRANSMISSION, In
     key_stores : KEY_STORE stream
         See :class:`~amoeba_hw.target.key_table.KeyTable`.
     event_heads, event_arms, receive_tails : RING_INDEX streams
@@ -119,6 +121,7 @@ class Target(wiring.Component):
                 "request_payload": In(stream.Signature(beat)),
                 "contexts": In(CONTEXT).array(parameters.contexts),
                 "answer_base": In(64),
+                "retransmission": In(RETRANSMISSION),
                 "key_stores": In(stream.Signature(KEY_STORE)),
                 "event_heads": In(stream.Signature(RING_INDEX)),
                 "event_arms": In(stream.Signature(RING_INDEX)),
@@ -232,6 +235,7 @@ class Target(wiring.Component):
         m.d.comb += [
             accepted.eq(checked.valid & checked.ready & ~request.dropped),
             self.count_requests_received.eq(accepted),
+            pdcs.retransmission.eq(self.retransmission),
             pdcs.checked.valid.eq(accepted),
             pdcs.checked.pdc.eq(request.answer.spdcid),
             pdcs.checked.passed.eq(request.answer.executed),

@@ -71,7 +71,7 @@ class ModelDevice(SimulatedDevice):
         self._matcher = matcher = Matcher(core, host, self._contexts, events)
         self._target = Target(
             core,
-            PdcTable(self.parameters, TargetRooms(self._contexts, events, matcher), answers),
+            PdcTable(core, TargetRooms(self._contexts, events, matcher), answers),
             RequestChecker(core, capabilities, self._contexts, keys),
             matcher,
             MemoryEngine(core, host),

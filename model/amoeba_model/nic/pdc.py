@@ -1,19 +1,24 @@
 """PdcTable: the packet delivery contexts of initiators elsewhere, and the order of their packets."""
 
+from bisect import insort
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from amoeba_model.nic.answers import AnswerStore
+from amoeba_model.nic.core import Core
 from amoeba_model.nic.rooms import TargetRooms
-from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import NackCode
 
-__all__ = ["LATE_LIMIT", "Duplicate", "Pdc", "PdcTable", "Refusal"]
+__all__ = ["IDLE_TIMEOUTS", "LATE_LIMIT", "Duplicate", "Pdc", "PdcTable", "Refusal"]
 
 LATE_LIMIT = 1 << 16
 """A packet with SYN whose start is at most so far behind the expected psn is from an earlier opening of its PDC."""
+
+IDLE_TIMEOUTS = 32
+"""A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` times (``retransmit_limit`` + 1):
+longer than any initiator with these settings repeats a packet before it gives its PDC up."""
 
 _PSN_MASK = 0xFFFF_FFFF
 _PSN_HALF = 1 << 31
@@ -37,6 +42,8 @@ class Pdc:
     """A NACK has been sent since the expected psn last advanced."""
     proven: bool = False
     """A request has passed all checks since it was opened."""
+    last_used: int = 0
+    """Cycle at which its last packet came."""
 
     def acknowledge(self, header: FrameHeader, plain: bool) -> int:
         """``cack_psn`` of the answer to a packet; ``plain``: it is OK and without data."""
@@ -71,23 +78,27 @@ class Refusal(NamedTuple):
 class PdcTable:
     """Target PDCs, numbered from 0 in the order in which they are first opened."""
 
-    def __init__(self, parameters: NicParameters, rooms: TargetRooms, answers: AnswerStore) -> None:
-        self._size = parameters.target_pdcs
-        self._window = parameters.window
+    def __init__(self, core: Core, rooms: TargetRooms, answers: AnswerStore) -> None:
+        self._core = core
+        self._size = core.parameters.target_pdcs
+        self._window = core.parameters.window
         self._rooms = rooms
         self._answers = answers
         self._pdcs: list[Pdc] = []
-        self._numbers: dict[tuple[int, int], int] = {}
-        """Number of the PDC that belongs to (sender's IP address, sender's PDC)."""
+        self._numbers: dict[tuple[int, int], list[int]] = {}
+        """Numbers of the PDCs that belong to (sender's IP address, sender's PDC), in order."""
         self._spare: dict[int, None] = {}
-        """Numbers of those that another sender may be given: the closed ones, and those that are not proven, in the
-        order in which they were closed or opened."""
+        """Numbers of those that another sender may be given, in the order in which they came to be so: the closed
+        ones, those that are not proven, and those that were idle when room was looked for last."""
 
     def accept(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
         """The packet's PDC, which from then on expects the next packet; or why it is not to be executed."""
         pdc = self._find_or_open(header) if header.syn else self._find(header)
         if not isinstance(pdc, Pdc):
             return pdc
+        pdc.last_used = self._core.now
+        if pdc.is_open and pdc.proven:
+            self._spare.pop(pdc.number, None)  # it is idle no more
         ahead = (header.psn - pdc.expected) & _PSN_MASK
         if ahead >= _PSN_HALF:
             return Duplicate(pdc)
@@ -116,13 +127,15 @@ class PdcTable:
             pdc = self._pdcs[header.dpdcid]
             if pdc.ip == header.ip and pdc.spdcid == header.spdcid:
                 return pdc
+            # Its sender learns that the PDC is another's now.
+            return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn, pdc.number)
         return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn)
 
     def _find_or_open(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
         """The PDC of a packet with SYN, new if it has to be; none for a packet of an earlier opening."""
         start_psn = (header.psn - header.dpdcid) & _PSN_MASK
-        number = self._numbers.get((header.ip, header.spdcid))
-        if number is not None:
+        own = self._numbers.get((header.ip, header.spdcid), [])
+        for number in own:
             known = self._pdcs[number]
             if known.start_psn == start_psn:
                 return known
@@ -130,8 +143,7 @@ class PdcTable:
                 return Duplicate(known)
         if header.dpdcid:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
-        if number is None:
-            number = self._make_room()
+        number = self._make_room(own)
         if number is None:
             return Refusal(Counter.DROPPED_PDC, NackCode.NO_PDC_AVAIL, header.psn)
         # Nothing has been answered that an acknowledgement would have to name by itself.
@@ -139,22 +151,35 @@ class PdcTable:
         self._answers.forget(number)
         self._spare.pop(number, None)
         self._spare[number] = None
-        self._numbers[header.ip, header.spdcid] = number
         if number == len(self._pdcs):
             self._pdcs.append(pdc)
         else:
+            self._forget(self._pdcs[number])
             self._pdcs[number] = pdc
+        insort(self._numbers.setdefault((header.ip, header.spdcid), []), number)
         return pdc
 
-    def _make_room(self) -> int | None:
-        """A number for a new PDC: the first free one, else that of the PDC that has been to spare for longest."""
+    def _forget(self, pdc: Pdc) -> None:
+        """Its number is another's from now on."""
+        numbers = self._numbers[pdc.ip, pdc.spdcid]
+        numbers.remove(pdc.number)
+        if not numbers:
+            del self._numbers[pdc.ip, pdc.spdcid]
+
+    def _make_room(self, own: list[int]) -> int | None:
+        """A number for a new PDC: of its sender's own to spare, else the first free one, else that of the PDC that
+        has been to spare for longest."""
+        for number in own:
+            if number in self._spare:
+                return number
         if len(self._pdcs) < self._size:
             return len(self._pdcs)
-        number = next(iter(self._spare), None)
-        if number is not None:
-            former = self._pdcs[number]
-            del self._numbers[former.ip, former.spdcid]
-        return number
+        core = self._core
+        idle_since = core.now - IDLE_TIMEOUTS * core.retransmit_timeout * (core.retransmit_limit + 1)
+        for pdc in sorted(self._pdcs, key=lambda pdc: pdc.last_used):
+            if pdc.last_used <= idle_since and pdc.number not in self._spare:
+                self._spare[pdc.number] = None
+        return next(iter(self._spare), None)
 
     def _refuse_now(self, pdc: Pdc, header: FrameHeader, ahead: int) -> Refusal | None:
         """Why an open PDC does not take a packet that it has not got yet."""

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
 
-__all__ = ["NEVER", "PSN_MASK", "Packet", "Peer"]
+__all__ = ["DOUBTFUL_TIMEOUTS", "NEVER", "PSN_MASK", "Packet", "Peer"]
 
 NEVER = 1 << 64
 """A cycle that no clock reaches."""
 PSN_MASK = 0xFFFF_FFFF
+DOUBTFUL_TIMEOUTS = 2
+"""After so many in a row it is not sure any more that what the target has given away it did not execute before."""
 
 _CLOSE = DescriptorOpcode.CLOSE.value
 
@@ -78,6 +80,11 @@ class Peer:
     def start_anew(self) -> None:
         """What the answer to a CLOSE does."""
         self._start(self.next_psn)
+
+    def start_at_oldest(self) -> None:
+        """Open a new PDC for what is unanswered: the target has taken none of it in the one before."""
+        self.start_psn = self.outstanding[0].psn
+        self.target_pdc = None
 
     def _start(self, psn: int) -> None:
         self.start_psn = self.next_psn = psn

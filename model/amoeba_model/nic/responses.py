@@ -3,10 +3,10 @@
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.completion import ResultOrder
 from amoeba_model.nic.core import Core
-from amoeba_model.nic.peers import PSN_MASK, Peer
+from amoeba_model.nic.peers import DOUBTFUL_TIMEOUTS, PSN_MASK, Peer
 from amoeba_model.nic.retransmitter import Retransmitter
 from amoeba_model.registers import Counter
-from amoeba_model.wire.codec import FrameHeader
+from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
@@ -93,13 +93,18 @@ class ResponseHandler:
             self._retransmitter.fill_gap(pdc, peer, header.psn)
         elif code in PATIENT_NACKS:
             self._retransmitter.hold_back(peer, header.psn)
-        elif code == NackCode.NO_PDC_AVAIL:
-            pass  # one may be free by the time of the next timeout
         elif code in _CLOSED and peer.outstanding[0].request.opcode == _CLOSE:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
             self._retransmitter.answered(peer)
-        elif code in FATAL_NACKS or (code == NackCode.INV_DPDCID and peer.target_pdc is not None):
+        elif code == NackCode.INV_DPDCID and peer.target_pdc is not None and header.spdcid in (peer.target_pdc, NO_PDC):
+            if header.spdcid == NO_PDC or peer.timeouts >= DOUBTFUL_TIMEOUTS:
+                self._retransmitter.fail(pdc, peer)
+            else:
+                # The target gave the PDC away because it was idle: nothing that is unanswered has been executed.
+                peer.start_at_oldest()
+                self._retransmitter.fill_gap(pdc, peer, peer.start_psn)
+        elif code in FATAL_NACKS:
             self._retransmitter.fail(pdc, peer)
         else:
             counter = _DROPPED_RESPONSE

@@ -10,6 +10,7 @@ __all__ = ["FATAL_NACKS", "PATIENT_NACKS"]
 
 PATIENT_NACKS = frozenset(
     {
+        NackCode.NO_PDC_AVAIL,
         NackCode.NO_RESOURCE,
         NackCode.NO_PKT_BUFFER,
         NackCode.NO_SES_MSG_AVAIL,
