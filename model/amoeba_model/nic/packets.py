@@ -143,10 +143,10 @@ class PacketNumberer:
             packet.is_last = True
         return self._transmit(pdc, peer, packet, payload, False)
 
-    def send_again(self, pdc: int, peer: Peer, packet: Packet) -> None:
-        """Send an unanswered packet again."""
+    def send_again(self, pdc: int, peer: Peer, packet: Packet) -> int:
+        """Send an unanswered packet again; the cycle at which it has left."""
         self._core.counters[_RETRANSMISSIONS] += 1
-        self._transmit(pdc, peer, packet, self._load(packet), True)
+        return self._transmit(pdc, peer, packet, self._load(packet), True)
 
     def _load(self, packet: Packet) -> bytes:
         """The packet's payload; without one it becomes a NO_OP."""

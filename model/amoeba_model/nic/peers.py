@@ -66,6 +66,8 @@ class Peer:
     """Already, because of a gap, since a packet was answered last."""
     timeouts: int = 0
     """In a row."""
+    repeated_by: int = 0
+    """Cycle by which all that was sent again has left."""
     deadline: int = NEVER
     """Cycle of the next timeout; NEVER while nothing is unanswered."""
     held_until: int = NEVER

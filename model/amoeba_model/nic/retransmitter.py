@@ -96,10 +96,10 @@ class Retransmitter:
             self.fail(pdc, peer)
         else:
             self._go_back(pdc, peer, peer.outstanding[0].psn)
-            self._wait(peer, self._core.now)
 
     def _wait(self, peer: Peer, since: int) -> None:
-        """Start the timer."""
+        """Start the timer; it waits while packets are sent again."""
+        since = max(since, peer.repeated_by)
         doublings = min(peer.timeouts, RETRANSMIT_DOUBLINGS)
         peer.deadline = deadline = since + (self._core.retransmit_timeout << doublings)
         if deadline < self.deadline:
@@ -113,4 +113,5 @@ class Retransmitter:
                 peer.held_psn = psn
             return
         for packet in islice(peer.outstanding, (psn - oldest) & PSN_MASK, None):
-            self._numberer.send_again(pdc, peer, packet)
+            peer.repeated_by = self._numberer.send_again(pdc, peer, packet)
+        self._wait(peer, self._core.now)
