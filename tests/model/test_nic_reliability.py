@@ -416,7 +416,7 @@ def test_no_timeout_is_longer_than_32_times_the_first(bench: Bench) -> None:
         bench.pair.initiator.device.network.step()
     assert bench.statuses(1) == [FAILED]
     waits = [later - earlier for earlier, later in itertools.pairwise(departures)]
-    # The clock is read in whole steps; a time begins when its frame has left, some twenty cycles after the one before.
+    # The clock is read in whole steps; a time begins when a frame has left, some twenty cycles after the one before.
     late = [wait - TIMEOUT * factor for wait, factor in zip(waits, (1, 2, 4, 8, 16, 32, 32, 32), strict=True)]
     assert set(late) <= {0, step}
     assert sum(late) <= 2 * step
