@@ -101,8 +101,8 @@ class PdcTable(wiring.Component):
 
     One packet in two cycles, also with SYN, where the sender's hash is compared with those of all PDCs at once. One
     cycle more for each PDC with the same hash in front of the packet's own, two when a PDC is opened; where that was
-    used before, it waits until all packets before it have been checked. A packet that needs ``nacks`` or ``duplicates``
-    waits for it, as one with a ``receive_question`` does for the reply.
+    used before, it waits until all packets before it have been checked. A packet that needs ``nacks`` or
+    ``duplicates`` waits for it, as one with a ``receive_question`` does for the reply.
     """
 
     def __init__(self, parameters):
