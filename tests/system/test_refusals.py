@@ -286,7 +286,7 @@ def test_packets_of_no_pdc_are_dropped(stranger: Stranger, region: Buffer) -> No
     assert stranger.ask(EIGHT, syn=False, dpdcid=pdc, **good).header.return_code == ReturnCode.OK
 
 
-def test_a_syn_packet_with_offset_zero_opens_a_pdc_beside_one_that_is_open(stranger: Stranger, region: Buffer) -> None:
+def test_a_syn_packet_with_offset_zero_opens_a_pdc_beside_another(stranger: Stranger, region: Buffer) -> None:
     good = {"buffer_offset": region.address, "request_length": 8}
     first = stranger.ask(EIGHT, **good).header.spdcid
     stranger.psn = stranger.first_psn = 9000

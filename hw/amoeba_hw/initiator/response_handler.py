@@ -75,8 +75,8 @@ class ResponseHandler(wiring.Component):
     answer_index, answer_open, answer_psn, answer_ip, answer_job, answer_state
         To and from the peer table.
     answered, answered_index, answered_state, closed, renewed
-        To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE. ``renewed``, without
-        it: a new PDC begins at the oldest packet.
+        To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE. ``renewed``,
+        without it: a new PDC begins at the oldest packet.
     log_read, log_peer, log_psn : out; log_entry : in
         To and from the packet log, which answers one cycle later.
     recover, recovery : out

@@ -101,7 +101,8 @@ class RetransmissionTimers(wiring.Component):
         doubted = Signal()
         m.d.comb += [
             doubted.eq(self.expired & (read.data.timeouts >= DOUBTFUL_TIMEOUTS - 1)),
-            read.addr.eq(self.peer), write.addr.eq(self.peer),
+            read.addr.eq(self.peer),
+            write.addr.eq(self.peer),
             write.data.eq(read.data),
         ]
         with m.If(self.flushes.ready):

@@ -100,9 +100,9 @@ class PdcTable(wiring.Component):
         SYN       its senders' hashes compared, the first that is equal read
 
     One packet in two cycles, also with SYN, where the sender's hash is compared with those of all PDCs at once. One
-    cycle more for each PDC of another sender with the same hash in front of its own; when a PDC is opened, one
-    more; where that was used before, it waits until all packets before it have been checked. A packet that needs ``nacks`` or ``duplicates`` waits for it, as one
-    with a ``receive_question`` does for the reply.
+    cycle more for each PDC with the same hash in front of the packet's own, two when a PDC is opened; where that was
+    used before, it waits until all packets before it have been checked. A packet that needs ``nacks`` or
+    ``duplicates`` waits for it, as one with a ``receive_question`` does for the reply.
     """
 
     def __init__(self, parameters):

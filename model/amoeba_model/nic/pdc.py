@@ -17,7 +17,7 @@ LATE_LIMIT = 1 << 16
 """A packet with SYN whose start is at most so far behind the expected psn is from an earlier opening of its PDC."""
 
 IDLE_TIMEOUTS = 32
-"""A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` times (``retransmit_limit`` + 1):
+"""A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` and ``retransmit_limit`` + 1:
 longer than any initiator with these settings repeats a packet before it gives its PDC up."""
 
 _PSN_MASK = 0xFFFF_FFFF

@@ -97,7 +97,7 @@ class ResponseHandler:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
             self._retransmitter.answered(peer)
-        elif code == NackCode.INV_DPDCID and peer.target_pdc is not None and header.spdcid in (peer.target_pdc, NO_PDC):
+        elif code == NackCode.INV_DPDCID and _loses_pdc(header, peer):
             if header.spdcid == NO_PDC or peer.timeouts >= DOUBTFUL_TIMEOUTS:
                 self._retransmitter.fail(pdc, peer)
             else:
@@ -109,6 +109,11 @@ class ResponseHandler:
         else:
             counter = _DROPPED_RESPONSE
         self._core.counters[counter] += 1
+
+
+def _loses_pdc(header: FrameHeader, peer: Peer) -> bool:
+    """Whether a NACK INV_DPDCID is about the PDC that the target has answered from."""
+    return peer.target_pdc is not None and header.spdcid in (peer.target_pdc, NO_PDC)
 
 
 def _is_meant(header: FrameHeader, peer: Peer) -> bool:
