@@ -123,7 +123,7 @@ class Bench(DmaClients):
     def read_lines(self):
         self.line_reads.send(*({"address": BASE + at, "length": LINE} for at in range(0, SIZE, LINE)))
 
-    def write_lines(self, offset=0):
+    def write_lines(self):
         for at in range(0, SIZE, LINE):
             self.line_write(BASE + 0x10_0000 + at, bytes(LINE))
 
