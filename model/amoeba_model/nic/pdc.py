@@ -135,8 +135,7 @@ class PdcTable:
         """The PDC of a packet with SYN, new if it has to be; none for a packet of an earlier opening."""
         start_psn = (header.psn - header.dpdcid) & _PSN_MASK
         own = self._numbers.get((header.ip, header.spdcid), [])
-        for number in own:
-            known = self._pdcs[number]
+        for known in (self._pdcs[each] for each in own):
             if known.start_psn == start_psn:
                 return known
             if 0 < (known.expected - start_psn) & _PSN_MASK <= LATE_LIMIT:
