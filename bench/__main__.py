@@ -26,6 +26,7 @@ from bench import (
     driver_rate,
     history,
     limits,
+    loss,
     model,
     nic,
     operations,
@@ -121,6 +122,14 @@ def on_pcie(progress: Progress) -> Outcome:
         kept &= payload >= floor
     grid = Grid("two whole NICs on PCI Express (exact)", ("what", "figure", "limit", "unit"), rows)
     return Outcome({"updates": updates, "transfers": transfers, "both ways": both}, [grid], kept)
+
+
+def on_losing_links(progress: Progress) -> Outcome:
+    """Rates of 64 KiB transfers, by how many frames are lost."""
+    task = progress.add_task("loss", total=2 * len(loss.LOSSES))
+    found = loss.curve(progress=lambda: progress.advance(task))
+    figures = {operation: {str(share): each for share, each in rates.items()} for operation, rates in found.items()}
+    return Outcome(figures, [loss.grid(found)])
 
 
 def messages(progress: Progress) -> Outcome:
@@ -273,6 +282,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "memory": memory,
     "nic": whole_nic,
     "pcie": on_pcie,
+    "loss": on_losing_links,
     "messages": messages,
     "ucp": ucp_messages,
     "latency": latency,

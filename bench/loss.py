@@ -1,0 +1,88 @@
+"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model, exact for their seeds."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import amoeba
+import numpy as np
+from amoeba import FabricError
+from amoeba.core.buffers import allocate
+from amoeba.fabric.constants import MrAccess
+from amoeba_model.impairments import Impairments
+from amoeba_model.network import SimulatedDevice
+
+from bench.nic import LINK_LATENCY
+from bench.report import Grid
+
+__all__ = ["LOSSES", "curve", "grid", "rate"]
+
+LOSSES = (0.0, 0.0001, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+"""Shares of all frames, either way."""
+_SIZE = 1 << 16
+_KEPT = 8
+"""Transfers that are posted at a time."""
+_GOALS = {0.01: 80, 0.05: 50}
+"""Per cent of the rate without loss."""
+
+
+def rate(operation: str, loss: float, seed: int, count: int) -> float:
+    """Payload bytes per cycle of ``count`` transfers, "write" or "read", by one endpoint.
+
+    Raises FabricError where so much is lost that the PDC is given up.
+    """
+    links = Impairments(seed, loss=loss)
+    with amoeba.open_cluster(["model", "model"], latency=LINK_LATENCY, impairments=links) as fabric:
+        source, target = fabric.domain(0), fabric.domain(1)
+        there, here = (np.frombuffer(allocate(_SIZE), np.uint8)[:_SIZE] for _ in range(2))
+        region = target.mr_reg(there, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
+        own = source.mr_reg(here, MrAccess.FI_READ | MrAccess.FI_WRITE)
+        queue, addresses = source.cq_open(), source.av_open()
+        endpoint = source.endpoint(tx_size=_KEPT, cq=queue, av=addresses)
+        served = target.endpoint(cq=target.cq_open(), av=target.av_open())
+        peer = addresses.insert(served.getname())
+        fabric.settle()
+        sent, arrived = (here, there) if operation == "write" else (there, here)
+        sent[:] = np.random.default_rng(seed).integers(0, 256, _SIZE, np.uint8)
+        call = endpoint.write if operation == "write" else endpoint.read
+        device = cast(SimulatedDevice, fabric.devices[0])
+        begin, posted, done = device.cycles, 0, 0
+        while done < count:
+            while posted < min(count, done + _KEPT):
+                call(here, peer, region.address, region.key, desc=own)
+                posted += 1
+            done += len(queue.read(_KEPT))
+        assert np.array_equal(sent, arrived)
+        return _SIZE * count / (device.cycles - begin)
+
+
+def curve(
+    losses: Sequence[float] = LOSSES,
+    seeds: int = 3,
+    count: int = 64,
+    progress: Callable[[], None] = lambda: None,
+) -> dict[str, dict[float, float]]:
+    """By operation and loss: payload bytes per cycle, a mean of the cycles of all seeds; 0 where a PDC was given up."""
+    found: dict[str, dict[float, float]] = {}
+    for operation in ("write", "read"):
+        found[operation] = {}
+        for loss in losses:
+            try:
+                rates = [rate(operation, loss, seed, count) for seed in range(seeds if loss else 1)]
+                found[operation][loss] = len(rates) / sum(1 / each for each in rates)
+            except FabricError as error:
+                if "LOCAL_PDC_FAILED" not in str(error):
+                    raise
+                found[operation][loss] = 0.0
+            progress()
+    return found
+
+
+def grid(found: dict[str, dict[float, float]]) -> Grid:
+    rows = []
+    for loss in found["write"]:
+        shares = [100 * found[operation][loss] / found[operation][0.0] for operation in ("write", "read")]
+        told = [round(share, 1) if share else "given up" for share in shares]
+        rates = [round(found[operation][loss], 2) for operation in ("write", "read")]
+        rows.append((f"{100 * loss:g}", rates[0], told[0], rates[1], told[1], _GOALS.get(loss, "")))
+    columns = ("frames lost, %", "write, bytes per cycle", "%", "read, bytes per cycle", "%", "goal, %")
+    return Grid("64 KiB transfers on links that lose frames (model, exact)", columns, rows)

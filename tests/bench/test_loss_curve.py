@@ -1,0 +1,35 @@
+"""The bench of what losses leave of a rate."""
+
+import pytest
+from bench import loss, nic
+
+
+def test_without_loss_it_is_the_link_s_rate_and_equal_seeds_give_equal_cycles():
+    rate = loss.rate("write", 0.0, seed=0, count=32)
+    assert 0.9 * nic.link_rate("write") <= rate <= nic.link_rate("write")
+    lossy = loss.rate("read", 0.01, seed=5, count=16)
+    assert lossy == loss.rate("read", 0.01, seed=5, count=16)
+    assert 0 < lossy < loss.rate("read", 0.0, seed=5, count=16)
+
+
+def test_a_row_says_what_is_left_and_where_a_pdc_was_given_up():
+    steps = []
+    found = loss.curve((0.0, 0.01), seeds=2, count=16, progress=lambda: steps.append(None))
+    assert len(steps) == 4
+    found["write"][0.05], found["read"][0.05] = found["write"][0.0] / 4, 0.0
+    rows = loss.grid(found).rows
+    assert [row[0] for row in rows] == ["0", "1", "5"]
+    assert [row[-1] for row in rows] == ["", 80, 50]
+    assert rows[0][2] == rows[0][4] == 100
+    assert 0 < rows[1][2] < 100
+    assert rows[2][2] == 25.0
+    assert rows[2][3:5] == (0.0, "given up")
+
+
+def test_what_fails_for_another_reason_is_no_loss(monkeypatch):
+    def refused(*arguments):
+        raise loss.FabricError(22, "FI_EINVAL: no such thing")
+
+    monkeypatch.setattr(loss, "rate", refused)
+    with pytest.raises(loss.FabricError, match="no such thing"):
+        loss.curve((0.0,))
