@@ -1,4 +1,4 @@
-"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model, exact for their seeds."""
+"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model, exact."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -61,7 +61,7 @@ def curve(
     count: int = 64,
     progress: Callable[[], None] = lambda: None,
 ) -> dict[str, dict[float, float]]:
-    """By operation and loss: payload bytes per cycle, a mean of the cycles of all seeds; 0 where a PDC was given up."""
+    """By operation and loss: payload bytes per cycle, over all seeds; 0 where a PDC was given up."""
     found: dict[str, dict[float, float]] = {}
     for operation in ("write", "read"):
         found[operation] = {}

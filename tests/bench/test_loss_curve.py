@@ -1,6 +1,8 @@
 """The bench of what losses leave of a rate."""
 
 import pytest
+from amoeba.core.errno import Errno
+
 from bench import loss, nic
 
 
@@ -28,7 +30,7 @@ def test_a_row_says_what_is_left_and_where_a_pdc_was_given_up():
 
 def test_what_fails_for_another_reason_is_no_loss(monkeypatch):
     def refused(*arguments):
-        raise loss.FabricError(22, "FI_EINVAL: no such thing")
+        raise loss.FabricError(Errno.FI_EINVAL, "no such thing")
 
     monkeypatch.setattr(loss, "rate", refused)
     with pytest.raises(loss.FabricError, match="no such thing"):
