@@ -8,6 +8,7 @@ from amoeba_hw.interfaces import READ_REQUEST, read_beat
 from amoeba_model.descriptors import TX_DESCRIPTOR
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, StreamSource, always, in_bursts, randomly, reset, start
+from amoeba_sim.payload import unpack
 from cocotb.triggers import ClockCycles
 
 WIDTH = bench_parameters()["data_width"]
@@ -107,7 +108,7 @@ async def no_more_is_asked_for_than_there_is_room_for(dut):
     for _ in range(30 * DEPTH):
         await ClockCycles(dut.clk, 1)
         if dut.reads__valid.value and dut.reads__ready.value:
-            asked += int(dut.reads__payload.value) >> 64 >> 6
+            asked += unpack(READ_REQUEST, int(dut.reads__payload.value))["length"] >> 6
         assert dut.answers__ready.value
     assert DEPTH - 4 < asked <= DEPTH
     accepting.append(True)

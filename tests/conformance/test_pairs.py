@@ -56,8 +56,8 @@ def late_counters(monkeypatch):
             known.pop(0)
         return known[0][1]
 
-    def taken(counters):
-        number = take(counters)
+    def taken(counters, domain):
+        number = take(counters, domain)
         values[counters, number] = [(0.0, (0, 0))]
         return number
 
