@@ -1,4 +1,4 @@
-"""Writes the NIC's Verilog: ``python -m amoeba_hw.generate DIRECTORY``."""
+"""Writes the NIC's Verilog, for AXI4 and for PCI Express: ``python -m amoeba_hw.generate DIRECTORY``."""
 
 import argparse
 import dataclasses
@@ -8,25 +8,30 @@ from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.nic import Nic
+from amoeba_hw.pcie.nic import PcieNic
 from amoeba_hw.verilog import generate_verilog
 
-__all__ = ["parameters_from", "write_nic"]
+__all__ = ["HOSTS", "parameters_from", "write_nic"]
+
+HOSTS = {"axi": (Nic, "amoeba_nic"), "pcie": (PcieNic, "amoeba_nic_pcie")}
+"""By the bus of the host: the component, and its module."""
 
 _WIDTHS = (128, 256, 512)
 _MEMBERS = {"datatypes": Datatype, "ops": Op}
 _BOOLEANS = {"true": True, "false": False}
 
 
-def write_nic(directory, parameters):
+def write_nic(directory, parameters, host="axi"):
     """Write ``amoeba_nic_<width>.v`` and its file list, and return the path of the first. Creates the directory.
 
     The list is ``amoeba_nic_<width>.f``, with names from its own folder on: ``verilator -F``, or ``-F`` of most
-    simulators.
+    simulators. With ``host="pcie"`` it is PcieNic, and all names begin with ``amoeba_nic_pcie``.
     """
-    path = Path(directory) / f"amoeba_nic_{parameters.data_width}.v"
+    component, module = HOSTS[host]
+    path = Path(directory) / f"{module}_{parameters.data_width}.v"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(generate_verilog(Nic(parameters), name="amoeba_nic"))
-    path.with_suffix(".f").write_text(f"// Module amoeba_nic, {parameters.data_width} bits.\n{path.name}\n")
+    path.write_text(generate_verilog(component(parameters), name=module))
+    path.with_suffix(".f").write_text(f"// Module {module}, {parameters.data_width} bits.\n{path.name}\n")
     return path
 
 
@@ -67,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description="Write the NIC's Verilog, and a file list for each width.")
     parser.add_argument("directory", type=Path, help="where to write, such as hw/rtl")
     parser.add_argument("--data-width", type=int, action="append", help="bits per beat; default 128, 256 and 512")
+    parser.add_argument("--host", action="append", choices=HOSTS, help="the host's bus; default all")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="another parameter, such as lines=16, ops=SUM+BXOR or single_cycle_products=false; repeatable",
@@ -76,9 +82,10 @@ def main():
         chosen = [parameters_from(width, arguments.settings) for width in arguments.data_width or _WIDTHS]
     except ValueError as error:
         parser.error(str(error))
-    for parameters in chosen:
-        path = write_nic(arguments.directory, parameters)
-        print(f"{path}: {path.stat().st_size >> 10} KiB")
+    for host in arguments.host or HOSTS:
+        for parameters in chosen:
+            path = write_nic(arguments.directory, parameters, host)
+            print(f"{path}: {path.stat().st_size >> 10} KiB")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from machine import OutOfReachError, endpoints, run_guest
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="model,model", help="the NICs: model or rtl, comma-separated")
+    parser.add_argument("--device", default="model,model", help="the NICs: model, rtl or rtl+pcie, comma-separated")
     parser.add_argument("--loss", default="0", help="chance that a frame is lost")
     parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("command", help="for the guest's shell, such as 'amoeba info'")

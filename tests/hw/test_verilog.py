@@ -46,9 +46,11 @@ def test_what_no_nic_can_have_is_refused(settings, said):
         parameters_from(128, settings)
 
 
-def test_a_file_list_lies_beside_the_verilog(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("host", "module"), [("axi", "amoeba_nic"), ("pcie", "amoeba_nic_pcie")])
+def test_a_file_list_lies_beside_the_verilog(tmp_path, monkeypatch, host, module):
     monkeypatch.setattr("amoeba_hw.generate.generate_verilog", lambda nic, name: f"module {name}; endmodule\n")
-    path = write_nic(tmp_path / "rtl", NicParameters(data_width=512))
-    assert path == tmp_path / "rtl" / "amoeba_nic_512.v"
+    path = write_nic(tmp_path / "rtl", NicParameters(data_width=512), host)
+    assert path == tmp_path / "rtl" / f"{module}_512.v"
+    assert path.read_text() == f"module {module}; endmodule\n"
     comment, name = path.with_suffix(".f").read_text().splitlines()
-    assert (comment[:2], name) == ("//", "amoeba_nic_512.v")
+    assert (comment[:2], name) == ("//", f"{module}_512.v")

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
-from amoeba.devices.devices import DEVICE_KINDS, is_kind
+from amoeba.devices.devices import is_kind, known_kinds
 from amoeba.ucp.status import UcsError
 
 __all__ = [
@@ -54,14 +54,13 @@ class SwitchKind(enum.StrEnum):
     PAUSE = "pause"
 
 
-
 DeviceOption = Annotated[
     list[str],
     typer.Option(
         "--device",
         "-d",
         metavar="KIND[,KIND...]",
-        help=f"{', '.join(DEVICE_KINDS)} or pcie:ADDRESS; one, or one per rank, comma-separated.",
+        help=f"{known_kinds()}; one, or one per rank, comma-separated.",
     ),
 ]
 
@@ -107,8 +106,7 @@ def device_kinds(devices: list[str], ranks: int | None, *, hint: str = "--ranks"
     kinds = [kind.strip() for entry in devices for kind in entry.split(",")]
     for kind in kinds:
         if not is_kind(kind):
-            known = f"{', '.join(DEVICE_KINDS)}, pcie:ADDRESS"
-            raise typer.BadParameter(f"{kind!r} is none of {known}", param_hint="--device")
+            raise typer.BadParameter(f"{kind!r} is none of {known_kinds()}", param_hint="--device")
     if len(kinds) == 1:
         return kinds * (2 if ranks is None else ranks)
     if ranks not in (None, len(kinds)):

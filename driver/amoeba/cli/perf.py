@@ -16,6 +16,7 @@ from amoeba.apps.perf.plan import MOST_PEERS
 from amoeba.cli.common import DeviceOption, JsonOption, check_writable, device_kinds, progress_bar, readable_errors
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.devices import simulates_hardware
 
 __all__ = ["perf"]
 
@@ -157,7 +158,7 @@ def perf(
             for name in test
             for sizes in map(_sizes, size or ["8"])
         ]  # fmt: skip
-    cycles = server is None and set(kinds) == {"rtl"}
+    cycles = server is None and all(map(simulates_hardware, kinds))
     output = _Output(as_csv, as_json, final, thousands, cycles=cycles, peers=counts != [1])
     with readable_errors(), contextlib.ExitStack() as exits:
         met = None if server is None else exits.enter_context(Rendezvous.connect(server, port))

@@ -11,7 +11,7 @@ import typer
 
 from amoeba.apps.launcher import CANNOT_START, NOT_FOUND, launch
 from amoeba.cli.common import readable_errors
-from amoeba.devices.devices import DEVICE_KINDS, is_kind
+from amoeba.devices.devices import is_kind, known_kinds
 from amoeba.embed.build import build
 from amoeba.embed.library import CLibrary
 from amoeba.fabric.info import PROVIDER
@@ -23,9 +23,7 @@ provider = typer.Typer(help="libfabric's provider, for programs that are written
 PASSING_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 """Settings of a command whose arguments end with another command: what stands behind its name is that one's."""
 CommandArgument = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The program and its arguments.")]
-KindOption = Annotated[
-    str, typer.Option("--device", "-d", help=f"The NIC of each process: {', '.join(DEVICE_KINDS)} or pcie:ADDRESS.")
-]
+KindOption = Annotated[str, typer.Option("--device", "-d", help=f"The NIC of each process: {known_kinds()}.")]
 CountOption = Annotated[int, typer.Option("-n", min=1, max=64, help="So many processes at once.")]
 HostOption = Annotated[
     str | None, typer.Option("--host", metavar="ADDRESS", help="This host's address, for NICs on other hosts.")
@@ -100,8 +98,7 @@ def _tell(environment: Callable[[], dict[str, str]]) -> None:
 def of_the_nic(device: str, host: str | None) -> dict[str, str]:
     """What the process' NIC is told: see :mod:`amoeba.embed.process_nic`. Exits with a usage error."""
     if not is_kind(device):
-        known = f"{', '.join(DEVICE_KINDS)}, pcie:ADDRESS"
-        raise typer.BadParameter(f"{device!r} is none of {known}", param_hint="--device")
+        raise typer.BadParameter(f"{device!r} is none of {known_kinds()}", param_hint="--device")
     return {"AMOEBA_DEVICE": device, **({} if host is None else {"AMOEBA_HOST": host})}
 
 

@@ -13,28 +13,37 @@ from amoeba.core.errors import fabric_error
 from amoeba.nic import watching
 
 __all__ = [
-    "DEVICE_KINDS", "attach", "has_waveforms", "is_kind", "network_of", "open_device", "rtl_defaults",
-    "simulates_hardware",
+    "DEVICE_KINDS", "SIMULATED_KINDS", "attach", "has_waveforms", "is_kind", "known_kinds", "network_of",
+    "open_device", "rtl_defaults", "simulates_hardware",
 ]  # fmt: skip
 
 DEVICE_KINDS = ("model", "rtl")
-"""Kinds of simulated NICs. Those on PCI Express are named by their address: ``pcie:0000:01:00.0``."""
+"""Kinds of simulated NICs that differ in how they execute operations: the specification and the hardware."""
+_RTL_HOSTS = {"rtl": "axi", "rtl+pcie": "pcie"}
+"""Kinds of the hardware in Verilator, each with the bus of its host as open_rtl names it."""
+SIMULATED_KINDS = ("model", *_RTL_HOSTS)
+"""All kinds of simulated NICs. What vfio-pci offers is named by its address: ``pcie:0000:01:00.0``."""
 _PCIE = "pcie:"
 
 
 def is_kind(kind: str) -> bool:
     """Whether :func:`open_device` takes it, as far as can be said without opening it."""
-    return kind in DEVICE_KINDS or kind.startswith(_PCIE)
+    return kind in SIMULATED_KINDS or kind.startswith(_PCIE)
+
+
+def known_kinds() -> str:
+    """What :func:`is_kind` accepts, for messages and help."""
+    return f"{', '.join(SIMULATED_KINDS)} or pcie:ADDRESS"
 
 
 def has_waveforms(kind: str) -> bool:
     """Whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
-    return kind == "rtl"
+    return simulates_hardware(kind)
 
 
 def simulates_hardware(kind: str) -> bool:
     """Whether devices of a kind are built from the hardware's sources, as the simulator does."""
-    return kind == "rtl"
+    return kind in _RTL_HOSTS
 
 
 _rtl_defaults: dict[str, Any] = {}
@@ -75,8 +84,9 @@ def open_device(
     ----------
     kind : str
         ``model``: the specification as a program. ``rtl``: the hardware in Verilator, which is built first if
-        this was not done before; needs the extra ``amoeba-nic[sim]``. ``pcie:0000:01:00.0``: what vfio-pci has at
-        that address of the PCI bus; ``parameters`` are its own.
+        this was not done before; needs the extra ``amoeba-nic[sim]``. ``rtl+pcie``: the same with its PCI Express
+        endpoint, which speaks transaction layer packets with the simulated host. ``pcie:0000:01:00.0``: what vfio-pci
+        has at that address of the PCI bus; ``parameters`` are its own.
     rtl_options : mapping
         Keyword arguments for :func:`amoeba_sim.rtl.open_rtl`; other kinds ignore them.
 
@@ -87,19 +97,23 @@ def open_device(
         from amoeba_model.nic.device import ModelDevice
 
         return ModelDevice(parameters)
-    if kind == "rtl":
+    if kind in _RTL_HOSTS:
+        host = _RTL_HOSTS[kind]
+        options = {"host": host} | _rtl_defaults | dict(rtl_options or {})
+        if kind != "rtl" and options["host"] != host:  # a plain rtl may be put on another bus by its options
+            raise fabric_error(
+                Errno.FI_EINVAL, f"the host of {kind} is {host}, rtl_options say host={options['host']!r}"
+            )
         try:
             from amoeba_sim.rtl import open_rtl
 
-            return cast(SimulatedDevice, open_rtl(parameters, **_rtl_defaults | dict(rtl_options or {})))
+            return cast(SimulatedDevice, open_rtl(parameters, **options))
         except ImportError as error:
             raise fabric_error(
-                Errno.FI_ENOSYS, f'the rtl device needs the simulator: pip install "amoeba-nic[sim]" ({error})'
+                Errno.FI_ENOSYS, f'the {kind} device needs the simulator: pip install "amoeba-nic[sim]" ({error})'
             ) from error
     if kind.startswith(_PCIE):
         from amoeba.devices.pcie.device import PcieDevice
 
         return PcieDevice(kind.removeprefix(_PCIE))
-    raise fabric_error(
-        Errno.FI_EINVAL, f"a device is one of {', '.join(DEVICE_KINDS)}, or pcie:<address>, got {kind!r}"
-    )
+    raise fabric_error(Errno.FI_EINVAL, f"a device is one of {known_kinds()}, got {kind!r}")

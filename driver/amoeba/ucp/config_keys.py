@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from amoeba.devices.devices import DEVICE_KINDS
+from amoeba.devices.devices import SIMULATED_KINDS
 from amoeba.ucp.status import invalid_param
 
 __all__ = ["AUTO", "KEYS", "Key", "Syntax"]
@@ -200,7 +200,7 @@ _KEYS = (
     Key("RKEY_MPOOL_MAX_MD", "2", _UINT, "Memory domains of remote keys that come out of a pool."),
     Key("RX_MPOOL_SIZES", "64,1kb", _TEXTS, "Sizes of the pools that messages are received into."),
     Key("ADDRESS_VERSION", "v1", _VERSION, "The form of workers' addresses."),
-    Key("DEVICE", DEVICE_KINDS[0], _one_of(*DEVICE_KINDS), "What the process's own NIC is.", inert=False),
+    Key("DEVICE", SIMULATED_KINDS[0], _one_of(*SIMULATED_KINDS), "What the process's own NIC is.", inert=False),
     Key("LINK_HOST", "127.0.0.1", _TEXT, "Where its link to other processes listens: an IPv4 address.", inert=False),
     Key("LINK_PORT", "0", Syntax("a port, 0: any", _port), "The UDP port of that link.", inert=False),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from amoeba.apps.perf.ucp_tests import UcpBench
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.bootstrap import Rendezvous
+from amoeba.devices.devices import simulates_hardware
 from amoeba.nic.nic import Nic
 
 __all__ = ["BENCHES", "PATIENCE", "answer_plans", "run_plans"]
@@ -25,7 +26,6 @@ PATIENCE = 60.0
 """Seconds without any progress until a run is given up."""
 _OFTEN = 256
 """Turns without progress between looks at the clock and at the other process."""
-_CYCLE_ACCURATE = "rtl"
 
 Report = Callable[[PerfPlan, PerfResult], object]
 Progress = Callable[[PerfPlan, int], object]
@@ -68,7 +68,7 @@ def run_plans(
     """
     for plan in plans:
         _check_peers(plan, rendezvous)
-    accurate = rendezvous is None and (cycles_of_models or all(kind == _CYCLE_ACCURATE for kind in kinds))
+    accurate = rendezvous is None and (cycles_of_models or all(map(simulates_hardware, kinds)))
 
     def measured(bench: Bench, plan: PerfPlan) -> PerfResult:
         meter = Meter(
