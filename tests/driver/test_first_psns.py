@@ -19,7 +19,7 @@ class Written:
 
     def __init__(self, rerun, entries=4):
         self.device = SimpleNamespace(rerun=rerun)
-        self.parameters = SimpleNamespace(peers=entries)
+        self.parameters = SimpleNamespace(peers=entries, contexts=1)
         self.psns = []
 
     def write(self, block, name, value):

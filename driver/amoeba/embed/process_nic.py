@@ -5,7 +5,7 @@ All libraries of the process share it. It reaches the NICs of other processes by
 where these listen: an IPv4 address of their host, and a UDP port.
 
 ======================  ==========================================================================
-``AMOEBA_DEVICE``       ``model`` (the default), ``rtl``, or ``pcie:0000:01:00.0``
+``AMOEBA_DEVICE``       ``model`` (the default), ``rtl``, ``rtl+pcie`` or ``pcie:0000:01:00.0``
 ``AMOEBA_HOST``         the address of this host at which others reach the NIC, ``127.0.0.1``
 ``AMOEBA_PORT``         its UDP port; 0, the default: a free one
 ======================  ==========================================================================

@@ -106,7 +106,7 @@ def _groups(parameters: NicParameters) -> dict[str, list[tuple[str, int]]]:
     """The NIC's ports by bus, each with its bits: what is worth seeing first."""
     data, strobes, bar = parameters.data_width, parameters.data_width // 8, BAR_SIZE.bit_length() - 1
     handshake = [("valid", 1), ("ready", 1)]
-    address = [*handshake, ("addr", 64), ("len", 8), ("user", 8)]
+    address = [*handshake, ("addr", 64), ("len", 8), ("user", 16)]
     stream = [("tvalid", 1), ("tready", 1), ("tdata", data), ("tkeep", strobes), ("tlast", 1)]
 
     def named(prefix: str, signals: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
