@@ -106,7 +106,7 @@ def on_pcie(progress: Progress) -> Outcome:
     progress.add_task("PCI Express", total=None)
     anywhere = "random addresses, 4 peers"
     updates = {host: nic.fetching_atomics(kind=kind)[anywhere] for host, kind in pcie.HOSTS.items()}
-    transfers, both = nic.transfers(kind="pcie"), pcie.both_ways()
+    transfers, both = nic.transfers(kind="rtl+pcie"), pcie.both_ways()
     rows: list[tuple[str, float, str, str]] = []
     kept = True
     limit = 2 * nic.link_cycles("fetching atomic")

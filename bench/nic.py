@@ -65,11 +65,8 @@ class _Pair:
 
 
 def cluster(kind: str) -> Fabric:
-    """Two NICs of a kind of device; "pcie" is the RTL on PCI Express."""
-    options: dict[str, int | str] = {"host_latency": HOST_LATENCY}
-    if kind == "pcie":
-        kind, options["host"] = "rtl", "pcie"
-    return amoeba.open_cluster([kind, kind], latency=LINK_LATENCY, rtl_options=options)
+    """Two NICs of a kind of device."""
+    return amoeba.open_cluster([kind, kind], latency=LINK_LATENCY, rtl_options={"host_latency": HOST_LATENCY})
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from bench import nic
 
 __all__ = ["FLOOR", "HOSTS", "both_ways", "both_ways_rate", "link_rate"]
 
-HOSTS = {"AXI4": "rtl", "PCI Express": "pcie"}
+HOSTS = {"AXI4": "rtl", "PCI Express": "rtl+pcie"}
 """Kinds of bench.nic.cluster, by name."""
 
 MAX_PAYLOAD, MAX_READ_REQUEST = 256, 512
@@ -40,7 +40,7 @@ def both_ways_rate(operation: str) -> float:
     return link_rate(written=1 if operation == "write" else 2, read=1)
 
 
-def both_ways(size: int = 1 << 16, count: int = 12, kind: str = "pcie") -> dict[str, float]:
+def both_ways(size: int = 1 << 16, count: int = 12, kind: str = "rtl+pcie") -> dict[str, float]:
     """Payload bytes per cycle of writes and reads of ``size`` bytes, of each of two endpoints at the same time."""
     rates = {}
     for name in ("write", "read"):

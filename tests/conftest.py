@@ -1,6 +1,7 @@
 """Settings and fixtures every test shares. This folder joins the import path: ``from strategies import operands``."""
 
 import gc
+import re
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -28,20 +29,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @cache
-def build_the_nic() -> None:
+def build_the_nic(kind: str) -> None:
     """Once in a process. If that fails, the tests that need it say so."""
-    from amoeba_sim.rtl import open_rtl
+    from amoeba import open_device
     from amoeba_sim.verilate import BuildError
 
     with suppress(BuildError):
-        open_rtl().close()
+        open_device(kind).close()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """The RTL NIC is built before the first test that names it, where its minutes are nobody's timeout."""
-    if "rtl" in item.nodeid.partition("[")[2]:
-        build_the_nic()
+    named = re.findall(r"rtl(?:\+pcie)?", item.nodeid.partition("[")[2])
+    for kind in set(named):
+        build_the_nic(kind)
     return (yield)
 
 

@@ -4,14 +4,14 @@ import pytest
 
 from bench import nic, pcie
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", ["rtl+pcie"])]
 
 
-def test_long_transfers_fill_the_link():
-    rates = nic.transfers(kind="pcie")
+def test_long_transfers_fill_the_link(kind):
+    rates = nic.transfers(kind=kind)
     assert min(rates.values()) >= pcie.FLOOR * pcie.link_rate(), rates
 
 
-def test_long_transfers_both_ways_fill_the_links():
-    for operation, rate in pcie.both_ways().items():
+def test_long_transfers_both_ways_fill_the_links(kind):
+    for operation, rate in pcie.both_ways(kind=kind).items():
         assert rate >= pcie.FLOOR * pcie.both_ways_rate(operation), operation

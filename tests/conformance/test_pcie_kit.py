@@ -44,5 +44,6 @@ def test_all_pages_hold_on_pcie(tmp_path):
 
 
 @pytest.mark.long
-def test_pages_about_memory_hold_on_rtl_that_speaks_axi_and_packets(tmp_path):
-    check_result(run_kit(tmp_path, "rtl,rtl+pcie", "fi_rma", "fi_mr"), select("fi_rma", "fi_mr"))
+@pytest.mark.parametrize("kinds", ["rtl,rtl+pcie"])
+def test_pages_about_memory_hold_on_rtl_that_speaks_axi_and_packets(tmp_path, kinds):
+    check_result(run_kit(tmp_path, kinds, "fi_rma", "fi_mr"), select("fi_rma", "fi_mr"))
