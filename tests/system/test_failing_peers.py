@@ -239,6 +239,8 @@ class Life:
         self.far = pair.target.buffer(self.size, fill=0x5A)
         pair.target.key(9, self.far.address, self.size)
         pair.target.answer_memory()
+        # A PDC that failed here stays open there until it has been idle for 32 times both, and there are but 64.
+        pair.target.set("device", retransmit_timeout=16, retransmit_limit=1)
         self.buffers = {name: pair.initiator.buffer(self.size) for name in ("local", "compare", "result")}
         self.ended_with: list[int] = []
         self.laps = 0
