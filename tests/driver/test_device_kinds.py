@@ -58,6 +58,6 @@ def test_nics_of_both_buses_and_the_model_add_to_each_other_s_memory():
             assert memory.tolist() == [10, 11, 12, 13]
             region.close()
             for side in (client, server):  # a NIC of this size has two contexts
-                for one in (side.endpoint, side.peers, side.queue):
+                for one in (side.endpoint, side.peers, side.queue, side.domain):
                     one.close()
         assert [device.faults() for device in fabric.devices] == [[]] * 3
