@@ -345,6 +345,20 @@ def test_what_is_lost_before_a_packet_that_is_held_back_leaves_with_it(bench: Be
     assert bench.here(Counter.RETRANSMISSIONS) == 2
 
 
+def test_times_that_end_while_a_packet_is_held_back_begin_anew(bench: Bench) -> None:
+    """Of timeouts that were made shorter meanwhile each doubles; they do not all end at once."""
+    bench.cut_off()
+    bench.post(bench.write(1), bench.write(2))
+    bench.sent(2)
+    bench.say(is_control=True, nack_code=NackCode.NO_RESOURCE, psn=FIRST_PSN + 1)
+    bench.pair.initiator.set("device", retransmit_timeout=150)
+    bench.say(cack_psn=FIRST_PSN)
+    assert bench.statuses(1) == [OK]
+    bench.pair.run(3)  # 300 cycles of the 500 that it is held back
+    assert bench.here(Counter.TIMEOUTS) <= 2
+    assert bench.here(Counter.FAILED_PDCS) == 0
+
+
 def test_an_answer_to_a_packet_that_is_held_back_ends_that(bench: Bench) -> None:
     bench.cut_off()
     bench.post(bench.write(1), bench.write(2))

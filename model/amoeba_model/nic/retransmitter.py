@@ -95,6 +95,7 @@ class Retransmitter:
         if peer.timeouts > self._core.retransmit_limit:
             self.fail(pdc, peer)
         else:
+            self._wait(peer, self._core.now)
             self._go_back(pdc, peer, peer.outstanding[0].psn)
 
     def _wait(self, peer: Peer, since: int) -> None:
@@ -106,7 +107,8 @@ class Retransmitter:
             self.deadline = deadline
 
     def _go_back(self, pdc: int, peer: Peer, psn: int) -> None:
-        """Send all from ``psn`` on again; of a PDC that is held back only when it no longer is."""
+        """Send all from ``psn`` on again, which the timer waits for; of a PDC that is held back only when it no longer
+        is."""
         oldest = peer.outstanding[0].psn
         if peer.held_until != NEVER:
             if (psn - oldest) & PSN_MASK < (peer.held_psn - oldest) & PSN_MASK:
