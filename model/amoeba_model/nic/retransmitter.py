@@ -107,8 +107,7 @@ class Retransmitter:
             self.deadline = deadline
 
     def _go_back(self, pdc: int, peer: Peer, psn: int) -> None:
-        """Send all from ``psn`` on again, which the timer waits for; of a PDC that is held back only when it no longer
-        is."""
+        """Send all from ``psn`` on again; of a PDC that is held back only when it no longer is. The timer waits."""
         oldest = peer.outstanding[0].psn
         if peer.held_until != NEVER:
             if (psn - oldest) & PSN_MASK < (peer.held_psn - oldest) & PSN_MASK:
