@@ -22,8 +22,6 @@ class EventCounters:
         self._dma = dma
         parameters = registers.parameters
         self._quota = Quota("event counters", "protection domain", parameters.event_counters - 1, parameters.contexts)
-        self._owners: dict[int, int] = {}
-        """The protection domain of each counter in use."""
         self.free = list(range(1, parameters.event_counters))
         """Those that nobody uses, the one unused longest first."""
         self._memory: memoryview | None = None
@@ -37,9 +35,8 @@ class EventCounters:
         """
         if not self._quota.room(domain):
             return 0
-        self._quota.take(domain)
         number = self.free.pop(0)
-        self._owners[number] = domain
+        self._quota.assign(number, domain)
         entry = self._values()
         self._registers.write("device", "counter_clear", number)
         self._let_in(number, 0)
@@ -51,7 +48,7 @@ class EventCounters:
     def give_back(self, number: int) -> None:
         """Give a counter back, which nothing advances any more."""
         self._admitted.pop(number, None)
-        self._quota.give_back(self._owners.pop(number))
+        self._quota.release(number)
         self.free.append(number)
 
     def refusal(self, domain: int) -> str:

@@ -101,8 +101,6 @@ class KeyTable:
         self._quota = Quota(
             "slots of the key table", "protection domain", parameters.keys, parameters.contexts, _KEPT
         )
-        self._owners: dict[int, int] = {}
-        """The protection domain of each key."""
 
     def __len__(self) -> int:
         """Keys in the table."""
@@ -115,16 +113,12 @@ class KeyTable:
         use on this NIC, FI_ENOSPC if all slots where it may lie are taken, or those that are free are kept for other
         domains.
         """
-        self._quota.take(domain)
-        try:
-            if key is None:
-                key, slot = self._slots.choose()
-            else:
-                slot = self._slots.take(key)
-        except BaseException:
-            self._quota.give_back(domain)
-            raise
-        self._owners[key] = domain
+        self._quota.require(domain)
+        if key is None:
+            key, slot = self._slots.choose()
+        else:
+            slot = self._slots.take(key)
+        self._quota.assign(key, domain)
         self._write(slot, key, base, length, domain, flags | KeyFlags.VALID)
         self._registers.flush()
         # not the key: who knows it may use it
@@ -142,7 +136,7 @@ class KeyTable:
     def remove(self, key: int) -> None:
         """Invalidate a key; when this returns, the NIC accepts no more requests for it."""
         slot = self._slots.give_back(key)
-        self._quota.give_back(self._owners.pop(key))
+        self._quota.release(key)
         self._write(slot, 0, 0, 0, 0, KeyFlags(0))
         self._registers.flush()
         _log.debug("key in slot %d: withdrawn", slot)

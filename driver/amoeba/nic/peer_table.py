@@ -28,8 +28,6 @@ class PeerTable:
         parameters = registers.parameters
         self._numbers = FreeNumbers(range(parameters.peers), "peer table entries")
         self._quota = Quota("peer table entries", "context", parameters.peers, parameters.contexts)
-        self._owners: dict[int, int] = {}
-        """The context that each entry in use belongs to."""
         self._opened = 0
         self._first_psns: dict[int, int] = {}
         """Of the entries that have been opened, each one's last."""
@@ -55,9 +53,9 @@ class PeerTable:
         ``initiator``: the context by which the peer is to know who sends. Raises FI_ENOSPC when the table is full, or
         the rest is kept for other contexts.
         """
-        self._quota.take(context)
+        self._quota.require(context)
         peer = self._numbers.take()
-        self._owners[peer] = context
+        self._quota.assign(peer, context)
         _log.debug("peer %d: %s, for context %d", peer, address, context)
         self.reopen(peer, context, address, initiator)
         return peer
@@ -106,5 +104,5 @@ class PeerTable:
         self._registers.write("peers", "flags", 0)
         self._registers.write("peers", "store", peer)
         self._numbers.give_back(peer)
-        self._quota.give_back(self._owners.pop(peer))
+        self._quota.release(peer)
         _log.debug("peer %d: closed", peer)

@@ -28,6 +28,8 @@ class Quota:
         self._in_use = 0
         self._covered = 0
         """Of the entries in use, those that belong to reserves."""
+        self._owners: dict[int, int] = {}
+        """By entry that was assigned: whose it is."""
 
     def used(self, party: int) -> int:
         """Entries that one has."""
@@ -43,10 +45,23 @@ class Quota:
         """Free entries for others, where ``own`` of the reserves' are for the one who asks."""
         return max(0, self._reserved - self._covered - own)
 
-    def take(self, party: int) -> None:
-        """Count one more. Raises FI_ENOSPC when all are in use, or the others are kept for other parties."""
+    def require(self, party: int) -> None:
+        """Raise FI_ENOSPC when all are in use, or the others are kept for other parties."""
         if not self.room(party):
             raise fabric_error(Errno.FI_ENOSPC, self.refusal(party))
+
+    def assign(self, entry: int, party: int) -> None:
+        """:meth:`take` this entry, and know whose it is until :meth:`release`."""
+        self.take(party)
+        self._owners[entry] = party
+
+    def release(self, entry: int) -> None:
+        """:meth:`give_back` of an entry that was assigned."""
+        self.give_back(self._owners.pop(entry))
+
+    def take(self, party: int) -> None:
+        """Count one more. Raises as :meth:`require`."""
+        self.require(party)
         used = self._used[party] = self.used(party) + 1
         self._in_use += 1
         self._covered += used <= self.reserve
