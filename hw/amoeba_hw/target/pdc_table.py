@@ -197,11 +197,19 @@ class PdcTable(wiring.Component):
         self._elaborate_ages(m, rules.verdict, closing, leaves)
         return m
 
+    def _first_of(self, m, pdcs):
+        """The lowest of these, a bit each: its bit, and its number; zeros if there is none."""
+        lowest, choice = Signal(self._pdcs), Signal(range(self._pdcs))
+        m.d.comb += [
+            lowest.eq(pdcs & -pdcs),
+            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
+        ]
+        return lowest, choice
+
     def _elaborate_steps(self, m, read, rules, closing, leaves):
         """Takes a packet, reads the entries that may be its PDC's, and then that of the PDC to open for it."""
         packet, verdict = self._current, rules.verdict
-        lowest = Signal(self._pdcs)
-        choice = Signal(range(self._pdcs))
+        lowest, choice = self._first_of(m, self._candidates)
         take = Signal()
         own, has_own = Signal.like(self._own), Signal()
         shows_own = packet.syn & rules.found & ~rules.known & self._seeks_victim
@@ -209,8 +217,6 @@ class PdcTable(wiring.Component):
             own.eq(Mux(self._has_own, self._own, self._number)),
             # It may have been proven since.
             has_own.eq((self._has_own | shows_own) & self._listed.bit_select(own, 1)),
-            lowest.eq(self._candidates & -self._candidates),
-            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
             self.requests.ready.eq(take),
             # Otherwise the port goes on showing the entry.
             read.en.eq(0),
@@ -410,8 +416,7 @@ class PdcTable(wiring.Component):
         idle ones."""
         packet, verdict, report = self._current, rules.verdict, self.checked
         lists, was_listed, closes, wakes = Signal(), Signal(), Signal(), Signal()
-        lowest = Signal(self._pdcs)
-        choice = Signal(range(self._pdcs))
+        lowest, choice = self._first_of(m, self._leaving)
         m.d.comb += [
             closes.eq(verdict.accepted & packet.is_control),
             lists.eq(leaves & (verdict.opens | closes)),
@@ -425,8 +430,6 @@ class PdcTable(wiring.Component):
                 & was_listed
                 & ~self._provisional.bit_select(self._number, 1)
             ),
-            lowest.eq(self._leaving & -self._leaving),
-            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
             closing.remove.eq(Mux(lists, was_listed, self._leaving.any())),
             closing.removed.eq(Mux(lists, self._number, choice)),
             self._settled.eq((self._unchecked == 0) & ~self._leaving.any()),
@@ -448,15 +451,13 @@ class PdcTable(wiring.Component):
     def _elaborate_ages(self, m, verdict, closing, leaves):
         """Puts PDCs on the list that have been idle for too long, one at a time, when nothing else happens to it."""
         turn, tick = Signal(), Signal()
-        idle, lowest = Signal(self._pdcs), Signal(self._pdcs)
-        choice = Signal(range(self._pdcs))
+        idle = Signal(self._pdcs)
+        lowest, choice = self._first_of(m, idle)
         lists = self._between & ~self._leaving.any() & idle.any()
         m.d.comb += [
             turn.eq(self._cycles >= self.retransmission.timeout << _TURN_BITS),
             tick.eq(turn & (self._turns >= self.retransmission.limit)),
             idle.eq(Cat((age == _IDLE) & (n < self._used) for n, age in enumerate(self._ages)) & ~self._listed),
-            lowest.eq(idle & -idle),
-            choice.eq(select(len(choice), ((lowest[number], number) for number in range(self._pdcs)))),
         ]
         m.d.sync += self._cycles.eq(Mux(turn, 0, self._cycles + 1))
         with m.If(turn):
