@@ -10,7 +10,8 @@ from typing import NamedTuple
 from amoeba_model.layout import Field, Record
 
 __all__ = [
-    "NO_CONTEXT", "TRACE_EVENT", "UNKNOWN_PDC", "BusEvent", "BusState", "Channel", "Requester", "Stage", "TraceEvent",
+    "AXI_USER", "NO_CONTEXT", "TRACE_EVENT", "UNKNOWN_PDC", "BusEvent", "BusState", "Channel", "Requester", "Stage",
+    "TraceEvent",
 ]  # fmt: skip
 
 NO_CONTEXT = 0xFF
@@ -89,6 +90,17 @@ class Requester(enum.IntEnum):
     ANSWER_FETCH = 9
     RECEIVE_FETCH = 10
     COUNTER_WRITER = 11
+
+
+AXI_USER = Record(
+    "axi_user",
+    2,
+    (
+        Field("requester", 8, "The component that asks.", Requester),
+        Field("context", 8, "For which context it does; 0xFF: for none's descriptor."),
+    ),
+    "AxUSER of the AXI4 port, with every access to host memory: what an IOMMU needs to keep contexts apart.",
+)
 
 
 @dataclass(frozen=True)

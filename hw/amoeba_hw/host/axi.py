@@ -2,6 +2,7 @@
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.trace import AXI_USER
 
 __all__ = ["OKAY", "SLVERR", "Axi4LiteSignature", "Axi4Signature", "AxiStreamSignature"]
 
@@ -9,18 +10,15 @@ OKAY = 0
 SLVERR = 2
 
 ID_WIDTH = 1
-USER_WIDTH = 8
-"""Bits that say which component asks (:class:`amoeba_model.trace.Requester`)."""
-CONTEXT_WIDTH = 8
-"""Bits that say for which context."""
+USER_WIDTH = AXI_USER.field_named("requester").width
+"""Bits that say which component asks, the lower ones of AxUSER."""
 
 
 class Axi4Signature(wiring.Signature):
     """AXI4 as its manager drives it: 64-bit addresses, ``data_width`` bits of data.
 
-    One transaction ID only, so reads and writes are each answered in order. AxUSER[7:0] names the component that
-    asks (:class:`amoeba_model.trace.Requester`), AxUSER[15:8] the context for which it does, or NO_CONTEXT: what an
-    IOMMU needs to keep contexts apart.
+    One transaction ID only, so reads and writes are each answered in order. AxUSER is
+    :data:`amoeba_model.trace.AXI_USER`.
     """
 
     def __init__(self, data_width):
@@ -31,7 +29,7 @@ class Axi4Signature(wiring.Signature):
                 f"{prefix}len": Out(8),
                 f"{prefix}size": Out(3),
                 f"{prefix}burst": Out(2),
-                f"{prefix}user": Out(USER_WIDTH + CONTEXT_WIDTH),
+                f"{prefix}user": Out(8 * AXI_USER.size),
                 f"{prefix}valid": Out(1),
                 f"{prefix}ready": In(1),
             }

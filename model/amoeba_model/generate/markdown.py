@@ -32,7 +32,7 @@ from amoeba_model.registers import (
     PeerFlags,
     bar_blocks,
 )
-from amoeba_model.trace import TRACE_EVENT, Requester, Stage
+from amoeba_model.trace import AXI_USER, TRACE_EVENT, Requester, Stage
 from amoeba_model.ucp import UCP_RECORDS, MessageFlags, MessageKind
 from amoeba_model.wire.uet import UDP_PORT, WIRE_RECORDS
 
@@ -129,7 +129,8 @@ def _wire() -> Iterator[str]:
 
 def trace_page() -> str:
     """The trace port."""
-    return _page("Trace port", ("trace",), [*_record(TRACE_EVENT), *_enumeration(Stage), *_enumeration(Requester)])
+    what = [*_record(TRACE_EVENT), *_enumeration(Stage), *_record(AXI_USER), *_enumeration(Requester)]
+    return _page("Trace port", ("trace",), what)
 
 
 def _page(title: str, modules: Sequence[str], body: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from amoeba_model.device import Device, DeviceError
 from amoeba_model.network import Network
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import BAR_SIZE
-from amoeba_model.trace import Stage
+from amoeba_model.trace import AXI_USER, Stage
 
 from amoeba.devices.devices import rtl_defaults
 from amoeba.nic.watching import RingMemory, watching
@@ -106,7 +106,7 @@ def _groups(parameters: NicParameters) -> dict[str, list[tuple[str, int]]]:
     """The NIC's ports by bus, each with its bits: what is worth seeing first."""
     data, strobes, bar = parameters.data_width, parameters.data_width // 8, BAR_SIZE.bit_length() - 1
     handshake = [("valid", 1), ("ready", 1)]
-    address = [*handshake, ("addr", 64), ("len", 8), ("user", 16)]
+    address = [*handshake, ("addr", 64), ("len", 8), ("user", 8 * AXI_USER.size)]
     stream = [("tvalid", 1), ("tready", 1), ("tdata", data), ("tkeep", strobes), ("tlast", 1)]
 
     def named(prefix: str, signals: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
