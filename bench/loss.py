@@ -3,15 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import cast
 
-import amoeba
 import numpy as np
 from amoeba import FabricError
-from amoeba.core.buffers import allocate
-from amoeba.fabric.constants import MrAccess
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import SimulatedDevice
 
-from bench.nic import LINK_LATENCY
+from bench.nic import open_pair
 from bench.report import Grid
 
 __all__ = ["LOSSES", "curve", "grid", "rate"]
@@ -30,27 +27,19 @@ def rate(operation: str, loss: float, seed: int, count: int) -> float:
 
     Raises FabricError where so much is lost that the PDC is given up.
     """
-    links = Impairments(seed, loss=loss)
-    with amoeba.open_cluster(["model", "model"], latency=LINK_LATENCY, impairments=links) as fabric:
-        source, target = fabric.domain(0), fabric.domain(1)
-        there, here = (np.frombuffer(allocate(_SIZE), np.uint8)[:_SIZE] for _ in range(2))
-        region = target.mr_reg(there, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
-        own = source.mr_reg(here, MrAccess.FI_READ | MrAccess.FI_WRITE)
-        queue, addresses = source.cq_open(), source.av_open()
-        endpoint = source.endpoint(tx_size=_KEPT, cq=queue, av=addresses)
-        served = target.endpoint(cq=target.cq_open(), av=target.av_open())
-        peer = addresses.insert(served.getname())
-        fabric.settle()
+    with open_pair("model", _SIZE // 8, impairments=Impairments(seed, loss=loss)) as pair:
+        there, here = pair.memory, pair.results
         sent, arrived = (here, there) if operation == "write" else (there, here)
-        sent[:] = np.random.default_rng(seed).integers(0, 256, _SIZE, np.uint8)
-        call = endpoint.write if operation == "write" else endpoint.read
-        device = cast(SimulatedDevice, fabric.devices[0])
+        sent[:] = np.random.default_rng(seed).integers(0, 1 << 63, len(sent), np.uint64)
+        call = pair.endpoint.write if operation == "write" else pair.endpoint.read
+        device = cast(SimulatedDevice, pair.fabric.devices[0])
+        (peer,), region = pair.peers, pair.region
         begin, posted, done = device.cycles, 0, 0
         while done < count:
             while posted < min(count, done + _KEPT):
-                call(here, peer, region.address, region.key, desc=own)
+                call(here, peer, region.address, region.key, desc=pair.result_region)
                 posted += 1
-            done += len(queue.read(_KEPT))
+            done += len(pair.queue.read(_KEPT))
         assert np.array_equal(sent, arrived)
         return _SIZE * count / (device.cycles - begin)
 

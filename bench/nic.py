@@ -12,6 +12,7 @@ from amoeba.apps.tracing import trace_fetch_atomic
 from amoeba.core.buffers import allocate
 from amoeba.fabric.constants import Datatype, MrAccess, Op, OpFlags
 from amoeba.fabric.fabric import Fabric
+from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import Stage
@@ -28,10 +29,13 @@ from amoeba_model.wire.uet import (
 __all__ = [
     "HOST_LATENCY",
     "LINK_LATENCY",
+    "Pair",
     "cluster",
     "fetching_atomics",
     "link_cycles",
     "link_rate",
+    "middle_half",
+    "open_pair",
     "small_writes",
     "transfers",
     "unloaded_latency",
@@ -50,7 +54,7 @@ Words = npt.NDArray[np.uint64]
 
 
 @dataclass
-class _Pair:
+class Pair:
     """An endpoint, and memory behind another NIC. Buffers are page-aligned, so that lines are always the same."""
 
     fabric: Fabric
@@ -64,14 +68,17 @@ class _Pair:
     result_region: amoeba.MemoryRegion
 
 
-def cluster(kind: str) -> Fabric:
+def cluster(kind: str, impairments: Impairments = PERFECT) -> Fabric:
     """Two NICs of a kind of device."""
-    return amoeba.open_cluster([kind, kind], latency=LINK_LATENCY, rtl_options={"host_latency": HOST_LATENCY})
+    return amoeba.open_cluster(
+        [kind, kind], latency=LINK_LATENCY, impairments=impairments, rtl_options={"host_latency": HOST_LATENCY}
+    )
 
 
 @contextlib.contextmanager
-def _pair(kind: str, words: int, peers: int = 1) -> Iterator[_Pair]:
-    with cluster(kind) as fabric:
+def open_pair(kind: str, words: int, peers: int = 1, impairments: Impairments = PERFECT) -> Iterator[Pair]:
+    """One of them, with ``words`` of 64 bits at either end; endpoints are closed with it."""
+    with cluster(kind, impairments) as fabric:
         source, target = fabric.domain(0), fabric.domain(1)
         memory, results = (np.frombuffer(allocate(8 * words), np.uint64)[:words] for _ in range(2))
         region = target.mr_reg(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
@@ -81,10 +88,10 @@ def _pair(kind: str, words: int, peers: int = 1) -> Iterator[_Pair]:
         served = [target.endpoint(cq=target.cq_open(), av=target.av_open()) for _ in range(peers)]
         numbers = [addresses.insert(server.getname()) for server in served]
         fabric.settle()
-        yield _Pair(fabric, endpoint, queue, numbers, memory, region, results, result_region)
+        yield Pair(fabric, endpoint, queue, numbers, memory, region, results, result_region)
 
 
-def _cycles_each(pair: _Pair, count: int, post: Callable[[int, OpFlags], None]) -> float:
+def _cycles_each(pair: Pair, count: int, post: Callable[[int, OpFlags], None]) -> float:
     """Keep the ring full until ``count`` operations are done; cycles per operation in the middle half of them."""
     device = cast(SimulatedDevice, pair.fabric.devices[0])
     device.tracing = True
@@ -95,6 +102,11 @@ def _cycles_each(pair: _Pair, count: int, post: Callable[[int, OpFlags], None]) 
             post(index, OpFlags(0) if index == posted + room - 1 else OpFlags.FI_MORE)
         posted += room
         done += len(pair.queue.read(RING))
+    return middle_half(device, count)
+
+
+def middle_half(device: SimulatedDevice, count: int) -> float:
+    """Cycles per operation in the middle half of the ``count`` that a traced device has completed."""
     cycles = [event.cycle for event in device.trace_events() if event.stage is Stage.COMPLETION_WRITTEN]
     assert len(cycles) == count, f"{len(cycles)} completions of {count} operations"
     first, last = count // 4, count - count // 4
@@ -120,10 +132,10 @@ def small_writes(count: int = 4096, kind: str = "rtl") -> dict[str, float]:
     operand = np.ones(1, np.uint64)
     spread = 32 * np.random.default_rng(1).permutation(4 * count)[:count]
     for name, offsets in (("one address", np.zeros(count, int)), ("random addresses", spread)):
-        with _pair(kind, 16 * count) as pair:
+        with open_pair(kind, 16 * count) as pair:
 
             def post(
-                index: int, flags: OpFlags, pair: _Pair = pair, offsets: npt.NDArray[np.int_] = offsets
+                index: int, flags: OpFlags, pair: Pair = pair, offsets: npt.NDArray[np.int_] = offsets
             ) -> None:
                 address = pair.region.address + int(offsets[index])
                 pair.endpoint.write(operand, pair.peers[0], address, pair.region.key, flags=flags)
@@ -143,10 +155,10 @@ def fetching_atomics(count: int = 4096, kind: str = "rtl") -> dict[str, float]:
     spread = 32 * np.random.default_rng(1).permutation(4 * count)[:count]
     for peers, label in ((1, "1 peer"), (4, "4 peers")):
         for name, offsets in (("one address", np.zeros(count, int)), ("random addresses", spread)):
-            with _pair(kind, 16 * count, peers) as pair:
+            with open_pair(kind, 16 * count, peers) as pair:
 
                 def post(
-                    index: int, flags: OpFlags, pair: _Pair = pair, offsets: npt.NDArray[np.int_] = offsets
+                    index: int, flags: OpFlags, pair: Pair = pair, offsets: npt.NDArray[np.int_] = offsets
                 ) -> None:
                     address = pair.region.address + int(offsets[index])
                     pair.endpoint.fetch_atomic(
@@ -165,11 +177,11 @@ def transfers(size: int = 1 << 16, count: int = 16, kind: str = "rtl") -> dict[s
     """Payload bytes per cycle of RMA writes and reads of ``size`` bytes, by one endpoint."""
     rates = {}
     for name in ("write", "read"):
-        with _pair(kind, size // 8) as pair:
+        with open_pair(kind, size // 8) as pair:
             source, sink = (pair.results, pair.memory) if name == "write" else (pair.memory, pair.results)
             source[:] = np.arange(len(source))
 
-            def post(index: int, flags: OpFlags, pair: _Pair = pair, name: str = name) -> None:
+            def post(index: int, flags: OpFlags, pair: Pair = pair, name: str = name) -> None:
                 call = pair.endpoint.write if name == "write" else pair.endpoint.read
                 (peer,), region = pair.peers, pair.region
                 call(pair.results, peer, region.address, region.key, desc=pair.result_region, flags=flags)

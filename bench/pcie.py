@@ -7,7 +7,6 @@ from amoeba.core.buffers import allocate
 from amoeba.fabric.constants import MrAccess
 from amoeba_model.network import SimulatedDevice
 from amoeba_model.parameters import NicParameters
-from amoeba_model.trace import Stage
 
 from bench import nic
 
@@ -74,15 +73,8 @@ def both_ways(size: int = 1 << 16, count: int = 12, kind: str = "rtl+pcie") -> d
             done = [0, 0]
             while min(done) < count:
                 done = [seen + len(queue.read(count)) for seen, queue in zip(done, queues, strict=True)]
-            each = [_rate(device, size, count) for device in devices]
+            each = [size / nic.middle_half(device, count) for device in devices]
             for side in range(2):
                 assert np.array_equal(results[side], memories[1 - side])
             rates[name] = min(each)
     return rates
-
-
-def _rate(device: SimulatedDevice, size: int, count: int) -> float:
-    cycles = [event.cycle for event in device.trace_events() if event.stage is Stage.COMPLETION_WRITTEN]
-    assert len(cycles) == count, f"{len(cycles)} completions of {count} operations"
-    first, last = count // 4, count - count // 4
-    return size * (last - first) / (cycles[last] - cycles[first])
