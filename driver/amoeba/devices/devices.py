@@ -19,9 +19,9 @@ __all__ = [
 
 DEVICE_KINDS = ("model", "rtl")
 """Kinds of simulated NICs that differ in how they execute operations: the specification and the hardware."""
-_RTL_HOSTS = {"rtl": "axi", "rtl+pcie": "pcie"}
-"""Kinds of the hardware in Verilator, each with the bus of its host as open_rtl names it."""
-SIMULATED_KINDS = ("model", *_RTL_HOSTS)
+_RTL_KINDS: dict[str, dict[str, str]] = {"rtl": {}, "rtl+pcie": {"host": "pcie"}}
+"""Kinds of the hardware in Verilator, each with the arguments of open_rtl that make it."""
+SIMULATED_KINDS = ("model", *_RTL_KINDS)
 """All kinds of simulated NICs. What vfio-pci offers is named by its address: ``pcie:0000:01:00.0``."""
 _PCIE = "pcie:"
 
@@ -46,7 +46,7 @@ def has_waveforms(kind: str) -> bool:
 
 def simulates_hardware(kind: str) -> bool:
     """Whether devices of a kind are built from the hardware's sources, as the simulator does."""
-    return kind in _RTL_HOSTS
+    return kind in _RTL_KINDS
 
 
 _rtl_defaults: dict[str, Any] = {}
@@ -100,13 +100,13 @@ def open_device(
         from amoeba_model.nic.device import ModelDevice
 
         return ModelDevice(parameters)
-    if kind in _RTL_HOSTS:
-        host = _RTL_HOSTS[kind]
-        options = {"host": host} | _rtl_defaults | dict(rtl_options or {})
-        if kind != "rtl" and options["host"] != host:  # a plain rtl may be put on another bus by its options
-            raise fabric_error(
-                Errno.FI_EINVAL, f"the host of {kind} is {host}, rtl_options say host={options['host']!r}"
-            )
+    if kind in _RTL_KINDS:
+        options = _rtl_defaults | dict(rtl_options or {})
+        for name, value in _RTL_KINDS[kind].items():
+            if options.setdefault(name, value) != value:
+                raise fabric_error(
+                    Errno.FI_EINVAL, f"the {name} of {kind} is {value}, rtl_options say {name}={options[name]!r}"
+                )
         try:
             from amoeba_sim.rtl import open_rtl
 
