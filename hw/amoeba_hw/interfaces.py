@@ -80,6 +80,7 @@ FRAME_HEADER = data.StructLayout(
         "is_control": 1,  # CLOSE_COMMAND, or NACK: nothing but PDS fields is valid, and there is no payload
         "retx": 1,  # PDS: the packet, or the one answered, was sent again
         "nack_code": 8,  # of a NACK
+        "missing": 8,  # of a NACK ROD_OOO: packets missing from psn on, if all behind them is kept; else 0
         "cack_psn": 32,  # of an ACK: cumulative
         # PDS
         "psn": 32,  # of the packet; of an ACK: the packet answered; of a NACK: nack_psn

@@ -56,7 +56,7 @@ def transport_bytes(header, payload):
         prologue = 11 << 11 | 4 << 7 | flags
         return struct.pack(">HHIHHI", prologue, 0, h["psn"], spdcid, dpdcid, 0)
     if h["is_control"]:
-        return struct.pack(">HBBIHHI", 10 << 11 | retx, h["nack_code"], 0, h["psn"], spdcid, dpdcid, 0)
+        return struct.pack(">HBBIHHI", 10 << 11 | retx, h["nack_code"], h["missing"], h["psn"], spdcid, dpdcid, 0)
     if not h["is_request"]:
         with_data = h["opcode"] == 2
         prologue = 7 << 11 | {0: 4, 1: 4, 2: 5, 3: 0}[h["opcode"]] << 7 | retx
@@ -140,7 +140,7 @@ _REQUEST_WIDTHS = {
 }
 _ATOMIC_WIDTHS = {"atomic_opcode": 8, "atomic_datatype": 8, "semantic_control": 8}
 _RESPONSE_WIDTHS = {"return_code": 6, "modified_length": 32}
-_NACK_WIDTHS = {"nack_code": 8}
+_NACK_WIDTHS = {"nack_code": 8, "missing": 8}
 
 
 def _random_fields(widths, used=True):

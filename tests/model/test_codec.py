@@ -304,7 +304,6 @@ def test_a_bad_frame_is_dropped_for_the_first_thing_wrong_with_it(frame: bytes, 
     ("body", "offset", "data"),
     [
         (NACK_BODY, 1, b"\x7f"),  # the other flags
-        (NACK_BODY, 3, b"\xff"),  # vendor_code
         (NACK_BODY, 12, b"\xff\xff\xff\xff"),  # payload
         (CLOSE_BODY, 1, b"\x7b"),  # the other flags, IS_ROD among them
         (CLOSE_BODY, 2, b"\xff\xff"),  # probe_opaque
@@ -314,6 +313,12 @@ def test_a_bad_frame_is_dropped_for_the_first_thing_wrong_with_it(frame: bytes, 
 )
 def test_what_nack_and_close_do_not_use_is_not_looked_at(body: bytes, offset: int, data: bytes) -> None:
     assert decode(body_with(offset, data, body)) == decode(frame_of(body))
+
+
+def test_a_nack_hands_on_how_many_packets_are_missing() -> None:
+    plain, told = decode(frame_of(NACK_BODY)), decode(body_with(3, b"\xfe", NACK_BODY))
+    assert isinstance(plain, DecodedFrame)
+    assert told == plain._replace(header=replace(plain.header, missing=0xFE))
 
 
 def test_the_receiver_checks_in_the_documented_order() -> None:

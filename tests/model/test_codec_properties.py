@@ -76,7 +76,8 @@ FRAMES = {
     "ACK": with_payload(answers(3, {}), st.just(b"")),
     "answer with data": with_payload(answers(2), PAYLOADS),
     "NACK": with_payload(
-        headers({"nack_code": bits(8), "spdcid": bits(16)}, is_request=False, is_control=True), st.just(b"")
+        headers({"nack_code": bits(8), "missing": bits(8), "spdcid": bits(16)}, is_request=False, is_control=True),
+        st.just(b""),
     ),
     "CLOSE_COMMAND": with_payload(
         headers({"syn": st.booleans()}, clear_psn_offset=0xFFFF, is_control=True), st.just(b"")

@@ -196,6 +196,7 @@ class Attacker:
         header = FrameHeader(
             mac=self._mac, ip=self._ip, is_request=False, is_control=True, psn=sequence["psn"],
             nack_code=generator.choice((*NackCode, generator.getrandbits(8))), retx=sequence["retx"] > 0,
+            missing=generator.choice((0, 0, 1, 2, generator.getrandbits(8))),
             spdcid=sequence["spdcid"], dpdcid=generator.choice((0, 0, 1, 40, generator.getrandbits(16))),
         )  # fmt: skip
         return header, b""

@@ -10,6 +10,7 @@ __all__ = ["WireError", "crc32c", "dissect"]
 ROD_REQUEST, ACK, NACK, CONTROL = 3, 7, 10, 11
 NO_HEADER, STANDARD_REQUEST, RESPONSE, RESPONSE_WITH_DATA = 0, 3, 4, 5
 CLOSE_COMMAND = 4
+ROD_OOO = 0x0D
 ATOMICS = (0x03, 0x04, 0x0D, 0x0E, 0x30)
 """ATOMIC, FETCHING_ATOMIC, TSEND_ATOMIC, TSEND_FETCH_ATOMIC, and Amoeba's compare atomic."""
 
@@ -74,10 +75,12 @@ def _pds(packet: bytes) -> dict[str, int | bytes]:
         _expect("next_header of a NACK", following, NO_HEADER)
         _expect("length of a NACK", len(packet), 16)
         code, vendor, psn, spdcid, dpdcid, payload = struct.unpack(">BBIHHI", packet[2:])
-        _expect("vendor_code and payload of a NACK", (vendor, payload), (0, 0))
+        _expect("payload of a NACK", payload, 0)
+        if code != ROD_OOO:
+            _expect("vendor_code of a NACK that is not ROD_OOO", vendor, 0)
         if not dpdcid:
             raise WireError("dpdcid of a NACK: expected a PDC, got 0")
-        return found | {"nack_code": code, "psn": psn, "spdcid": spdcid, "dpdcid": dpdcid}
+        return found | {"nack_code": code, "missing": vendor, "psn": psn, "spdcid": spdcid, "dpdcid": dpdcid}
     _expect("PDS type", kind, ACK)
     offset, cack, spdcid, dpdcid = struct.unpack(">hIHH", packet[2:12])
     if not spdcid or not dpdcid:

@@ -189,7 +189,7 @@ DUPLICATE = data.StructLayout(_DESTINATION)
 """A request received again, and where its answer is to go."""
 
 NACK = data.StructLayout(
-    {"mac": 48, "ip": 32, "port": 16, "psn": 32, "spdcid": 16, "dpdcid": 16, "code": 8, "retx": 1}
+    {"mac": 48, "ip": 32, "port": 16, "psn": 32, "spdcid": 16, "dpdcid": 16, "code": 8, "missing": 8, "retx": 1}
 )
 """A negative acknowledgement; ``psn`` is nack_psn."""
 
@@ -219,5 +219,6 @@ def refuses(header, nack):
         *acknowledges(header, nack),
         header.is_control.eq(1),
         header.nack_code.eq(nack.code),
+        header.missing.eq(nack.missing),
         header.retx.eq(nack.retx),
     ]

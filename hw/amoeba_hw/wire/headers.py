@@ -162,6 +162,7 @@ def _pds_header(shape, header):
             "next_header": uet.NextHeader.NONE,
             "flags": retx,
             "nack_code": header.nack_code,
+            "vendor_code": header.missing,
             "nack_psn": header.psn,
         }
     else:

@@ -332,7 +332,7 @@ class FrameParser(wiring.Component):
                 },
             ),
             (is_request, {"syn": syn}),
-            (shape.nack, {"nack_code": nack["nack_code"]}),
+            (shape.nack, {"nack_code": nack["nack_code"], "missing": nack["vendor_code"]}),
             (
                 has_request | has_response | shape.ack,
                 {"opcode": Mux(shape.ack, uet.ResponseOpcode.NONE, ses["opcode"])},

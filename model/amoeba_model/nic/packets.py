@@ -182,7 +182,7 @@ def _header(pdc: int, peer: Peer, packet: Packet, retx: bool) -> FrameHeader:
     syn = target_pdc is None
     # In the order of the fields: by their names it takes three times as long.
     header = FrameHeader(
-        peer.mac, peer.ip, peer.entropy, True, False, retx, 0, 0, psn, (peer.last_answered - psn) & 0xFFFF, pdc,
+        peer.mac, peer.ip, peer.entropy, True, False, retx, 0, 0, 0, psn, (peer.last_answered - psn) & 0xFFFF, pdc,
         number & 0xFFF if target_pdc is None else target_pdc, syn,
     )  # fmt: skip
     if request.opcode == _CLOSE:

@@ -42,7 +42,7 @@ class Responder:
         opcode = _WITH_DATA if data else _NO_RESPONSE if answer.code == _NULL else _WITHOUT_DATA
         # In the order of the fields: by their names it takes three times as long.
         header = FrameHeader(
-            request.mac, request.ip, request.port, False, False, retx, 0, cack_psn, psn, 0, pdc, request.spdcid,
+            request.mac, request.ip, request.port, False, False, retx, 0, 0, cack_psn, psn, 0, pdc, request.spdcid,
             False, opcode, 0, 0, answer.message_id, answer.job_id,
         )  # fmt: skip
         header.return_code = answer.code

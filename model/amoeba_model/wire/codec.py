@@ -76,6 +76,9 @@ class FrameHeader:
     retx: bool = False
     """The packet, or the one answered, was sent again."""
     nack_code: int = 0
+    missing: int = 0
+    """Of a NACK ROD_OOO: how many packets from ``psn`` on are missing, if the target keeps what it got behind them;
+    0: it keeps none. Sent and received as it is with any code, in 8 bits."""
     cack_psn: int = 0
     """Of an ACK: everything up to here was executed; ``psn`` lies within 16 signed bits of it."""
     psn: int = 0
@@ -191,7 +194,9 @@ _ACK_ARGUMENTS = (
     "pds_ack.spdcid",
     "pds_ack.dpdcid",
 )
-_NACK_FIELDS = tuple(f"pds_nack.{name}" for name in ("flags", "nack_code", "nack_psn", "spdcid", "dpdcid"))
+_NACK_FIELDS = tuple(
+    f"pds_nack.{name}" for name in ("flags", "nack_code", "vendor_code", "nack_psn", "spdcid", "dpdcid")
+)
 _CLOSE_FIELDS = tuple(f"pds_control.{name}" for name in ("flags", "psn", "spdcid", "dpdcid"))
 
 _pack_encapsulation = packer(_ENCAPSULATION, _ENCAPSULATION_ARGUMENTS, _ENCAPSULATION_CONSTANTS)
@@ -365,6 +370,7 @@ def _encode_nack(header: FrameHeader) -> bytes:
     return _pack_nack(
         _RETX if header.retx else 0,
         header.nack_code,
+        header.missing,
         header.psn,
         *_numbers(header),
     )
@@ -481,7 +487,7 @@ def _decode_request(frame: bytes, end: int, mac: int, ip: int, port: int, pds_fl
     if not syn:
         dpdcid = (dpdcid - FIRST_PDC) & 0xFFFF
     header = FrameHeader(
-        mac, ip, port, True, False, retx, 0, 0, psn, clear_psn_offset, spdcid - FIRST_PDC, dpdcid, syn, opcode,
+        mac, ip, port, True, False, retx, 0, 0, 0, psn, clear_psn_offset, spdcid - FIRST_PDC, dpdcid, syn, opcode,
         version, flags, message_id, job_id, pid_on_fep, resource_index, buffer_offset, initiator, memory_key,
         header_data, request_length, atomic_opcode, atomic_datatype, semantic_control, 0, 0, end - start,
     )  # fmt: skip
@@ -515,14 +521,14 @@ def _decode_ack(
         return _DROP_MALFORMED
     psn, retx = (cack_psn + _signed(offset)) & 0xFFFF_FFFF, pds_flags & _RETX != 0
     header = FrameHeader(
-        mac, ip, port, False, False, retx, 0, cack_psn, psn, 0, spdcid - FIRST_PDC, (dpdcid - FIRST_PDC) & 0xFFFF,
+        mac, ip, port, False, False, retx, 0, 0, cack_psn, psn, 0, spdcid - FIRST_PDC, (dpdcid - FIRST_PDC) & 0xFFFF,
         False, opcode, 0, 0, message_id, job_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, return_code, modified_length, length,
     )  # fmt: skip
     return DecodedFrame(header, frame[start:end])
 
 
 def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> DecodedFrame:
-    nack_code, psn, spdcid, dpdcid = _unpack_nack(frame, ENCAPSULATION_SIZE)
+    nack_code, missing, psn, spdcid, dpdcid = _unpack_nack(frame, ENCAPSULATION_SIZE)
     header = FrameHeader(
         mac=mac,
         ip=ip,
@@ -531,6 +537,7 @@ def _decode_nack(frame: bytes, mac: int, ip: int, port: int, pds_flags: int) -> 
         is_control=True,
         retx=bool(pds_flags & _RETX),
         nack_code=nack_code,
+        missing=missing,
         psn=psn,
         spdcid=(spdcid - FIRST_PDC) & 0xFFFF,
         dpdcid=(dpdcid - FIRST_PDC) & 0xFFFF,

@@ -394,7 +394,9 @@ PDS_NACK = Record(
         Field("next_header", 4, "NONE.", NextHeader),
         Field("flags", 7, "Whether the request refused had RETX.", AckFlags),
         Field("nack_code", 8, "Why.", NackCode),
-        Field("vendor_code", 8, "Zero."),
+        Field(
+            "vendor_code", 8, "With ROD_OOO: packets missing from nack_psn on, if all behind them is kept; else 0."
+        ),
         Field("nack_psn", 32, "The packet to go on from; with ROD_OOO the one expected."),
         Field("spdcid", 16, "Sender's PDC; zero where there is none."),
         Field("dpdcid", 16, "Receiver's PDC."),
