@@ -214,8 +214,8 @@ PROOFS = [
     Proof(
         "sequence",
         "SequenceRules, window of 256: accepted is the first packet of a new PDC or exactly the expected one; all "
-        "from before are duplicates, whatever the psn; the expected psn moves by one; silent is only a gap that "
-        "was reported",
+        "from before are duplicates, whatever the psn; the expected psn moves by one; kept are only later ones "
+        "within the window, and each packet in between is asked for once; silent is only a gap that was reported",
         SequenceSpec,
         "combinational",
         1,

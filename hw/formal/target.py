@@ -35,25 +35,40 @@ class SequenceSpec(wiring.Component):
                 "found": In(1),
                 "available": In(1),
                 "blocked": In(1),
+                "has_slot": In(1),
+                "held": In(1),
                 "behind": In(31),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rules = rules = SequenceRules()
+        m.submodules.rules = rules = SequenceRules(WINDOW, keeps=True)
         packet, before, verdict, after = self.packet, self.before, rules.verdict, rules.after
         view = packet_view(packet, WINDOW)
+        furthest, furthest_after = Signal(32), Signal(32)
+        """How far what is kept, or was asked for, is ahead of the expected psn."""
         m.d.comb += [
+            furthest.eq(before.asked - before.expected),
+            furthest_after.eq(after.asked - after.expected),
             *(rules.packet[name].eq(value) for name, value in view.items()),
             rules.before.eq(before),
             rules.found.eq(self.found),
             rules.available.eq(self.available),
             rules.blocked.eq(self.blocked),
+            rules.has_slot.eq(self.has_slot),
+            rules.held.eq(self.held),
+            # So it is when the PDC is opened, and stays: see below.
+            Assume(furthest <= WINDOW),
         ]
-        kinds = Cat(verdict.accepted, verdict.duplicate, verdict.dropped_pdc, verdict.dropped_sequence)
+        kinds = Cat(verdict.accepted, verdict.duplicate, verdict.dropped_pdc, verdict.dropped_sequence, verdict.kept)
         one = Signal()
-        m.d.comb += one.eq((kinds != 0) & ((kinds & (kinds - 1)) == 0))
+        ahead, asked_behind = Signal(32), Signal(32)
+        m.d.comb += [
+            one.eq((kinds != 0) & ((kinds & (kinds - 1)) == 0)),
+            ahead.eq(packet.psn - before.expected),
+            asked_behind.eq(packet.psn - before.asked),
+        ]
         is_next = packet.psn == before.expected
         starts = packet.syn & (packet.dpdcid == 0)
         same = self.found & (~packet.syn | (before.start == (packet.psn - packet.dpdcid)[:32]))
@@ -79,8 +94,28 @@ class SequenceSpec(wiring.Component):
             Assert(verdict.opens | (after.start == before.start)),
             Assert(~verdict.opens | (after.start == packet.psn)),
             Assert(~verdict.opens | verdict.accepted | (after.expected == packet.psn)),
-            # What is not accepted and no duplicate is refused aloud, but a gap that was reported already.
-            Assert(verdict.nack | verdict.accepted | verdict.duplicate | (same & before.nacked & ~packet.retx)),
+            # Kept is only a packet that comes too early, by less than the window, once, and where there is a slot.
+            Assert(~verdict.kept | (same & ~before.closed & fits & self.has_slot & ~self.held)),
+            Assert(~verdict.kept | ((ahead != 0) & (ahead < WINDOW))),
+            # ... and that aloud if packets are missing that were not asked for: as many as are in between.
+            Assert(~verdict.kept | (verdict.nack == ((asked_behind != 0) & ~asked_behind[31]))),
+            Assert(~(verdict.kept & verdict.nack) | ((verdict.nack_psn + verdict.missing)[:32] == packet.psn)),
+            Assert(~(verdict.kept & verdict.nack) | (verdict.nack_psn == before.asked)),
+            Assert((verdict.missing == 0) | (verdict.kept & verdict.nack)),
+            # Nothing is asked for twice: that psn moves on only, to behind what is kept or asked for, if anywhere.
+            Assert(furthest_after <= WINDOW),
+            Assert(verdict.opens | (after.asked == before.asked) | (after.asked == (packet.psn + 1)[:32])),
+            Assert(verdict.opens | ((after.asked - before.asked)[:32] <= WINDOW)),
+            Assert(~verdict.kept | ((after.asked - packet.psn - 1)[:32] <= WINDOW)),
+            # What is not accepted and no duplicate is refused aloud, but a gap that was reported already, and what
+            # is kept.
+            Assert(
+                verdict.nack
+                | verdict.accepted
+                | verdict.duplicate
+                | verdict.kept
+                | (same & (self.held | (before.nacked & ~packet.retx)))
+            ),
             Assert(~verdict.nack | (~verdict.accepted & ~verdict.duplicate)),
             Assert(~(verdict.nack & ~verdict.has_pdc) | verdict.dropped_pdc),
         ]

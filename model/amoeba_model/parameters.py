@@ -31,6 +31,8 @@ class NicParameters:
     """Packet delivery contexts kept for initiators elsewhere."""
     window: int = 256
     """Request packets a PDC may have unacknowledged, and answers a target PDC keeps; a power of two, at most 4096."""
+    gap_slots: int = 16
+    """Packets of all target PDCs together that are kept until those before them have come: 0 (none) to 256."""
     payload: int = 4096
     """Most payload bytes in one frame; a multiple of 64."""
     lines: int = 256
@@ -63,6 +65,8 @@ class NicParameters:
                 raise ValueError(f"{name} must be at least 2, got {getattr(self, name)}")
         if not 2 <= self.event_counters <= 256:
             raise ValueError(f"event_counters must be 2 to 256, got {self.event_counters}")
+        if not 0 <= self.gap_slots <= 256:
+            raise ValueError(f"gap_slots must be 0 to 256, got {self.gap_slots}")
         if not 1 <= self.contexts <= 32:
             raise ValueError(f"contexts must be 1 to 32, got {self.contexts}")
         if self.payload % 64 or not 64 <= self.payload <= 8192:

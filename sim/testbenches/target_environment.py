@@ -2,7 +2,7 @@
 
 The memory engine answers with random bytes, and refuses now and then. The host takes the target's writes into
 ``Bench.host`` and gives reads from there. Parameters: ``width``, ``payload``, ``pdcs``, ``keys``, ``contexts``,
-``window``, ``receives``, ``unexpected``.
+``window``, ``gap_slots``, ``receives``, ``unexpected``.
 """
 
 import random
@@ -48,6 +48,7 @@ __all__ = [
     "JOB",
     "KEYS",
     "PACES",
+    "PARAMETERS",
     "PAYLOAD",
     "PDCS",
     "PID",
@@ -191,7 +192,7 @@ class Bench:
 
     def forget(self):
         """What the design forgets with a reset, and what has been seen so far."""
-        self.rules = Sequence(PDCS, WINDOW)
+        self.rules = Sequence(PDCS, WINDOW, PARAMETERS["gap_slots"])
         self.checker = RequestChecker(
             SimpleNamespace(parameters=self.parameters), Capabilities(self.parameters), self.contexts, self.keys
         )

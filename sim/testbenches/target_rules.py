@@ -22,11 +22,15 @@ def signed(value, bits=32):
 
 
 class Verdict(NamedTuple):
-    """``kind``: accepted, duplicate, dropped_pdc or dropped_sequence; ``nack``: (code, psn, PDC) or None."""
+    """``kind``: accepted, duplicate, dropped_pdc, dropped_sequence or kept; ``nack``: (code, psn, PDC) or None."""
 
     kind: str
     pdc: int | None
     nack: tuple[int, int, int] | None = None
+    missing: int = 0
+    """What the NACK says of it."""
+    entered: int | None = None
+    """The slot of one that is kept."""
 
 
 @dataclass
@@ -34,6 +38,8 @@ class Pdc:
     sender: tuple[int, int]
     start: int
     expected: int
+    asked: int
+    """Behind the furthest packet that is kept or was asked for."""
     closed: bool = False
     nacked: bool = False
     proven: bool = False
@@ -44,8 +50,12 @@ class Pdc:
 class Sequence:
     """All target PDCs."""
 
-    def __init__(self, pdcs, window):
+    def __init__(self, pdcs, window, gap_slots):
         self.table = [None] * pdcs
+        self.slots = [None] * gap_slots
+        """Per slot: (PDC, header, whether it is late) of a packet that is kept."""
+        self.thrown = 0
+        """Packets that were kept in vain, and not judged again."""
         self.window = window
         self._closing = []
         """Numbers of PDCs that are closed, not proven or idle, in the order of closing, opening and falling idle."""
@@ -58,7 +68,48 @@ class Sequence:
 
     def fall_idle(self):
         """Nothing has come of any PDC for a long time."""
+        self.fall_late()
         self._closing += [n for n, pdc in enumerate(self.table) if pdc and n not in self._closing]
+
+    def fall_late(self):
+        """What is kept has waited for a timeout."""
+        self.slots = [slot and (*slot[:2], True) for slot in self.slots]
+
+    def following(self, number):
+        """The (slot, header) that a PDC expects, if that was kept: to be judged next, by :meth:`judge_next`."""
+        pdc = self.table[number]
+        for place, slot in enumerate(self.slots):
+            if slot and slot[0] == number and slot[1]["psn"] == pdc.expected:
+                self.slots[place] = None
+                return place, slot[1]
+        return None
+
+    def _throw_away(self, number):
+        for place, slot in enumerate(self.slots):
+            if slot and slot[0] == number:
+                self.slots[place] = None
+                self.thrown += 1
+
+    def _keep(self, number, h, ahead):
+        """A packet that comes before its turn."""
+        pdc, psn = self.table[number], h["psn"]
+        if any(slot and slot[0] == number and slot[1]["psn"] == psn for slot in self.slots):
+            return Verdict("dropped_sequence", number)
+        missing = signed(psn - pdc.asked)
+        fits = -signed(h["clear_psn_offset"], 16) <= self.window
+        free = [place for place, slot in enumerate(self.slots) if slot is None]
+        free = free or [place for place, slot in enumerate(self.slots) if slot[2]]
+        if free and fits and ahead < self.window and missing <= 255:
+            self.thrown += self.slots[free[0]] is not None
+            self.slots[free[0]] = number, h, False
+            nack = (ROD_OOO, pdc.asked, number) if missing > 0 else None
+            if missing >= 0:
+                pdc.asked = (psn + 1) & 0xFFFF_FFFF
+            return Verdict("kept", number, nack, max(missing, 0), free[0])
+        silent = pdc.nacked and not h["retx"]
+        pdc.nacked = True
+        nack = (ROD_OOO, pdc.asked if missing >= 0 else pdc.expected, number)
+        return Verdict("dropped_sequence", number, None if silent else nack)
 
     def judge(self, h, lacks_room=False, passes=True):
         """The verdict on a header; ``lacks_room``: there is no room for its event, or no slot for its message.
@@ -93,18 +144,26 @@ class Sequence:
         if pdc.closed:
             return Verdict("dropped_pdc", number, (INV_DPDCID, psn, number))
         if ahead > 0:
-            silent = pdc.nacked and not h["retx"]
-            pdc.nacked = True
-            return Verdict("dropped_sequence", number, None if silent else (ROD_OOO, pdc.expected, number))
+            return self._keep(number, h, ahead)
+        return self.judge_next(number, h, lacks_room, passes)
+
+    def judge_next(self, number, h, lacks_room=False, passes=True):
+        """The verdict on the packet that an open PDC expects."""
+        pdc, psn = self.table[number], h["psn"]
         if -signed(h["clear_psn_offset"], 16) > self.window:
             return Verdict("dropped_sequence", number, (PSN_OOR_WINDOW, psn, number))
         if lacks_room:
             pdc.nacked = True
+            if pdc.asked == pdc.expected and self.slots:
+                pdc.asked = (psn + 1) & 0xFFFF_FFFF
             return Verdict("dropped_sequence", number, (NO_RESOURCE, psn, number))
+        if pdc.asked == pdc.expected:
+            pdc.asked = (psn + 1) & 0xFFFF_FFFF
         pdc.expected, pdc.nacked = (psn + 1) & 0xFFFF_FFFF, False
         pdc.accepted.append(psn)
         if h["is_control"]:
             pdc.closed = True
+            self._throw_away(number)
             if number in self._closing:
                 self._closing.remove(number)
             self._closing.append(number)
@@ -127,5 +186,6 @@ class Sequence:
         if number in self._closing:
             self._closing.remove(number)
         self._closing.append(number)
-        self.table[number] = Pdc(sender, psn, psn)
+        self._throw_away(number)
+        self.table[number] = Pdc(sender, psn, psn, psn)
         return number

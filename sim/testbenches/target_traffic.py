@@ -23,11 +23,13 @@ from target_environment import (
     HEADER_DATA,
     KEYS,
     PACES,
+    PARAMETERS,
     PAYLOAD,
     PDCS,
     PID,
     WINDOW,
     Bench,
+    Initiator,
     counters_of,
     expected_memory,
     plain,
@@ -122,7 +124,11 @@ class Senders:
         for pdc in self._pdcs:
             self._restart(pdc, random.choice([0xFFFF_FFF8, 0x7FFF_FFF8, random.getrandbits(32)]))
         self.judged = {}
-        """By UDP port, which is another one for every packet: header, payload, verdict."""
+        """By UDP port, which is another one for every packet: header, payload, verdict; in the order of judging.
+        Of what was kept until its turn came the last verdict, in its place."""
+        self.gaps = {}
+        """By port: the verdicts on those that were kept."""
+        self._ports = 0
 
     def _restart(self, pdc, psn):
         pdc |= {"first": psn, "next": psn, "dpdcid": None, "sent": []}
@@ -137,14 +143,24 @@ class Senders:
             header = header | {"retx": random.getrandbits(1)}
         else:
             header, payload = random_traffic()
-            early = random.random() < 0.1
+            early = random.choice([1, 1, 2, 3, WINDOW]) if random.random() < 0.25 else 0
             header |= {"ip": pdc["ip"], "spdcid": pdc["spdcid"], "psn": (pdc["next"] + early) & 0xFFFF_FFFF}
         syn = pdc["dpdcid"] is None or random.random() < 0.2
         offset = (header["psn"] - pdc["first"]) & 0xFFF
         header |= {"syn": int(syn), "dpdcid": offset if syn else pdc["dpdcid"]}
         header["clear_psn_offset"] = -random.choice([1, 2, 3, WINDOW, random.randint(1, WINDOW)]) & 0xFFFF
-        header["port"] = len(self.judged)
-        verdict = self._bench.rules.judge(header, passes=self._passes(header, payload))
+        header["port"] = self._ports
+        self._ports += 1
+        rules = self._bench.rules
+        verdict = rules.judge(header, passes=self._passes(header, payload))
+        self._bench.send(header, payload)
+        self._note(pdc, header, payload, verdict)
+        while verdict.kind == "accepted" and (kept := rules.following(verdict.pdc)):
+            header, payload, _ = self.judged.pop(kept[1]["port"])
+            verdict = rules.judge_next(verdict.pdc, header, passes=self._passes(header, payload))
+            self._note(pdc, header, payload, verdict)
+
+    def _note(self, pdc, header, payload, verdict):
         if verdict.kind == "accepted":
             pdc["sent"].append((header, payload))
             pdc["next"], pdc["dpdcid"] = (header["psn"] + 1) & 0xFFFF_FFFF, verdict.pdc
@@ -152,9 +168,9 @@ class Senders:
                 self._restart(pdc, pdc["next"])
         elif verdict.kind == "dropped_pdc":
             self._restart(pdc, pdc["next"])
-        self._bench.send(header, payload)
+        elif verdict.kind == "kept":
+            self.gaps[header["port"]] = verdict
         self.judged[header["port"]] = header, payload, verdict
-
 
     def _passes(self, header, payload):
         if header["is_control"]:
@@ -224,9 +240,16 @@ class Scoreboard:
         return psn if all_plain else clear
 
 
-def check_responses(answers, judged, board):
+def check_responses(answers, judged, board, gaps):
     """First answers in order, each once; answers again only of what was given, and NACKs where they belong."""
     given, order = {}, []
+    # What was kept may have had a NACK before: for those that were missing.
+    reports = [header for header, _ in answers if header["missing"]]
+    for header in reports:
+        request, verdict = judged[header["port"]][0], gaps[header["port"]]
+        assert header == nack_of(request, verdict)
+    assert {header["port"] for header in reports} == {port for port, verdict in gaps.items() if verdict.nack}
+    answers = [answer for answer in answers if not answer[0]["missing"]]
     ports = Counter(header["port"] for header, _ in answers)
     assert max(ports.values()) == 1, "two responses to one packet"
     replayed = 0
@@ -249,14 +272,18 @@ def check_responses(answers, judged, board):
             assert header == first | own | {"retx": 1, "cack_psn": clear}
             assert data == first_data
         else:
-            code, psn, pdc = verdict.nack
-            expected = dict.fromkeys(header, 0) | {"is_control": 1, "nack_code": code, "psn": psn, "spdcid": pdc}
-            expected |= {name: request[name] for name in ("mac", "ip", "port", "retx")}
-            assert header == expected | {"dpdcid": request["spdcid"]}
+            assert header == nack_of(request, verdict)
     assert order == list(board.first_answers)
-    nacked = {port for port, (_, _, verdict) in judged.items() if verdict.nack}
+    nacked = {port for port, (_, _, verdict) in judged.items() if verdict.nack and verdict.kind != "kept"}
     assert nacked <= set(ports), "a NACK is missing"
     return replayed
+
+
+def nack_of(request, verdict):
+    code, psn, pdc = verdict.nack
+    header = dict.fromkeys(request, 0) | {name: request[name] for name in ("mac", "ip", "port", "retx")}
+    numbers = {"psn": psn, "spdcid": pdc, "dpdcid": request["spdcid"]}
+    return header | numbers | {"is_control": 1, "nack_code": code, "missing": verdict.missing}
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -286,7 +313,7 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
     for seen, wanted in zip(plain(bench.executed), board.memory, strict=True):
         assert seen[0] == wanted[0], {n: (seen[0][n], value) for n, value in wanted[0].items() if seen[0][n] != value}
         assert seen[1:] == wanted[1:]
-    replayed = check_responses(bench.answers(), senders.judged, board)
+    replayed = check_responses(bench.answers(), senders.judged, board, senders.gaps)
     assert bench.orders == board.orders
     kinds = Counter(verdict.kind for _, _, verdict in senders.judged.values())
     codes = [answer["return_code"] for answer, _ in board.first_answers.values()]
@@ -294,7 +321,7 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         requests_received=kinds["accepted"],
         refused_requests=sum(code not in (OK, 0) for code in codes),
         dropped_pdc=kinds["dropped_pdc"],
-        dropped_sequence=kinds["dropped_sequence"],
+        dropped_sequence=kinds["dropped_sequence"] + bench.rules.thrown,
         duplicates=kinds["duplicate"],
         nacks_sent=sum(header["is_control"] for header in bench.responses),
         events=len(board.events),
@@ -305,3 +332,37 @@ async def what_is_accepted_is_executed_once_in_order_and_answered(dut, pace, sin
         for code, header in zip(codes, accepted, strict=True)
     ]
     assert min(*kinds.values(), replayed, len(board.events), len(board.orders)) > 2
+    executed_late = [port for port in senders.gaps if senders.judged[port][2].kind == "accepted"]
+    assert len(executed_late) > 2
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+@cocotb.parametrize(pace=["always", "randomly"], sink_pace=["always", "randomly"])
+async def payloads_of_what_came_before_its_turn_are_used_when_that_has_come(dut, pace, sink_pace):
+    bench = Bench(dut, PACES[pace], PACES[sink_pace])
+    await start(dut)
+    store_keys(bench)
+    await bench.sources["key_stores"].sent()
+    sender, expected = Initiator(bench, psn=0xFFFF_FFF0), []
+    sender.send()
+    for _ in range(20):
+        first = sender.next
+        lengths = random.choices([0, 1, 8, 32, 33, PAYLOAD - 1, PAYLOAD], k=PARAMETERS["gap_slots"] + 1)
+        packets = [(*request(WRITE, length), True) for length in lengths]
+        # Longer than any request that is executed may be, though no longer than a frame.
+        refused = random.randrange(1, len(lengths))
+        packets[refused] = *request(WRITE, 8, PAYLOAD + 4), False
+        packets = [
+            (header | sender.numbered(first + number), *others) for number, (header, *others) in enumerate(packets)
+        ]
+        for header, payload, _ in (*random.sample(packets[1:], len(packets) - 1), packets[0]):
+            bench.send(header, payload)
+        expected += [payload for header, payload, is_right in packets if is_right]
+        sender.next = (first + len(packets)) & 0xFFFF_FFFF
+    await bench.settle(150)
+    operands = [operand or b"" for _, operand, _ in bench.executed[1:]]
+    assert operands == expected
+    answers = [header["psn"] for header in bench.responses if not header["is_control"]]
+    assert answers == [(0xFFFF_FFF0 + number) & 0xFFFF_FFFF for number in range(len(answers))]
+    assert bench.counts["requests_received"] == len(answers) == 1 + 20 * (PARAMETERS["gap_slots"] + 1)
+    assert bench.counts["dropped_sequence"] == 0

@@ -13,7 +13,7 @@ from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
-SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "receives": 8, "unexpected": 4}
+SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "gap_slots": 4, "receives": 8, "unexpected": 4}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_answers_leave_behind_their_events():
 
 
 def test_packets_find_their_pdc_and_its_order():
-    sizes = {"window": 16, "contexts": 3}
+    sizes = {"window": 16, "gap_slots": 6, "contexts": 3}
     parameters = NicParameters(target_pdcs=8, **sizes)
     run_bench(PdcTable(parameters), "pdc_table", parameters={"pdcs": 8, **sizes})
 

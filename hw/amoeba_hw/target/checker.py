@@ -228,6 +228,7 @@ class RequestChecker(wiring.Component):
             judged.region_length.eq(located.entry.length),
             judged.address_end.eq(address + length),
             judged.checked.dropped.eq(located.request.dropped),
+            judged.checked.gap.eq(located.request.gap),
             judged.checked.has_payload.eq(~header.is_control & (header.payload_length != 0)),
             judged.checked.message.eq(decoded.message),
             judged.checked.context.eq(Mux(header.is_control, NO_CONTEXT, header.resource_index)),

@@ -11,10 +11,12 @@ from amoeba_model.wire.uet import RequestOpcode, SesFlags
 from amoeba_hw.interfaces import FRAME_HEADER, RETRANSMISSION
 from amoeba_hw.packed import select
 from amoeba_hw.target.closing_order import ClosingOrder
+from amoeba_hw.target.gap_store import GapStore
 from amoeba_hw.target.records import (
     CHECK_REPORT,
     DUPLICATE,
     EVENT_CLAIM,
+    GAP_PASSAGE,
     GENERATION_BITS,
     INCARNATION_BITS,
     NACK,
@@ -58,17 +60,21 @@ def _hashed(header):
 class PdcTable(wiring.Component):
     """Finds the PDC of each packet and lets only the expected one pass (section 4 of the architecture).
 
+    One that comes before its turn is kept, if there is a slot, and judged anew as soon as its turn has come, in front
+    of all that waits at ``requests``.
+
     Parameters
     ----------
     parameters : NicParameters
-        ``target_pdcs`` is the size of the table, at least 2.
+        ``target_pdcs`` is the size of the table, at least 2; without ``gap_slots`` nothing is kept.
 
     Members
     -------
     requests : FRAME_HEADER stream
         Requests and CLOSE_COMMANDs.
     sequenced : SEQUENCED_REQUEST stream
-        All of them, in order; those that are not accepted with ``dropped``.
+        All of them, in order; those that are not accepted with ``dropped``. A packet that is kept is among them
+        twice: ``dropped`` with ``gap.enters``, and with ``gap.leaves`` when it is judged anew.
     nacks : NACK stream
     duplicates : DUPLICATE stream
     receivers : array of RECEIVER, In
@@ -90,7 +96,7 @@ class PdcTable(wiring.Component):
     checked : CHECK_REPORT, In
         Until a request of it has passed the checks, a PDC is given away like a closed one when the table is full.
     retransmission : RETRANSMISSION, In
-        What has been idle for IDLE_TIMEOUTS of its timeouts times limit + 1 is given away as well.
+        What has been idle for IDLE_TIMEOUTS of its timeouts times limit + 1 is given away as well; slots after one.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -101,13 +107,15 @@ class PdcTable(wiring.Component):
 
     One packet in two cycles, also with SYN, where the sender's hash is compared with those of all PDCs at once. One
     cycle more for each PDC with the same hash in front of the packet's own, two when a PDC is opened; where that was
-    used before, it waits until all packets before it have been checked. A packet that needs ``nacks`` or
-    ``duplicates`` waits for it, as one with a ``receive_question`` does for the reply.
+    used before, it waits until all packets before it have been checked. A kept packet is judged three cycles after
+    the one before it. A packet that needs ``nacks`` or ``duplicates`` waits for it, as one with a
+    ``receive_question`` does for the reply.
     """
 
     def __init__(self, parameters):
         self._pdcs = parameters.target_pdcs
         self._window = parameters.window
+        self._gap_slots = parameters.gap_slots
         self._contexts = parameters.contexts
         if self._pdcs < 2:
             raise ValueError(f"Expected at least two target PDCs, got {self._pdcs}")
@@ -139,6 +147,15 @@ class PdcTable(wiring.Component):
         """PDCs that were ever opened: the others are free, and their entries mean nothing."""
         self._hashes = [Signal(HASH_BITS, name=f"hash_{number}") for number in range(self._pdcs)]
         self._current = Signal(FRAME_HEADER)
+        self._following = Signal(32)
+        """The psn after its own."""
+        self._resumed = Signal()
+        """It was kept, in this slot, and is its PDC's next one."""
+        self._slot = Signal(8)
+        self._has_slot = Signal()
+        self._passage = Signal(GAP_PASSAGE)
+        self._thrown = Signal()
+        """A packet that was kept is to be counted as dropped."""
         self._candidates = Signal(self._pdcs)
         """PDCs that may be the sender's and have not been read yet."""
         self._number = Signal(range(self._pdcs))
@@ -181,14 +198,20 @@ class PdcTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.entries = entries = memory.Memory(shape=_ENTRY, depth=self._pdcs, init=[])
-        m.submodules.rules = rules = SequenceRules()
+        m.submodules.rules = rules = SequenceRules(self._window, self._gap_slots > 0)
         m.submodules.closing = closing = ClosingOrder(self._pdcs)
         # An entry is read after the packet before has written.
         read, write = entries.read_port(), entries.write_port()
-        leaves = Signal()
+        leaves, resumes, resume = Signal(), Signal(), Signal()
+        taken = Signal(FRAME_HEADER)
         incarnation = Signal(INCARNATION_BITS)
         m.d.comb += incarnation.eq(read.data.incarnation + (rules.verdict.opens & ~read.data.fresh))
-        self._elaborate_steps(m, read, rules, closing, leaves)
+        m.d.comb += taken.eq(self.requests.p)
+        if self._gap_slots:
+            self._elaborate_gaps(m, rules, leaves, resumes)
+            with m.If(resume):
+                m.d.comb += taken.eq(m.submodules.gaps.taken)
+        self._elaborate_steps(m, read, rules, closing, leaves, resumes, resume, taken)
         self._elaborate_rules(m, read.data, rules, closing)
         self._elaborate_outputs(m, rules.verdict, incarnation, leaves)
         m.d.comb += write.data.incarnation.eq(incarnation)
@@ -206,7 +229,7 @@ class PdcTable(wiring.Component):
         ]
         return lowest, choice
 
-    def _elaborate_steps(self, m, read, rules, closing, leaves):
+    def _elaborate_steps(self, m, read, rules, closing, leaves, resumes, resume, taken):
         """Takes a packet, reads the entries that may be its PDC's, and then that of the PDC to open for it."""
         packet, verdict = self._current, rules.verdict
         lowest, choice = self._first_of(m, self._candidates)
@@ -221,9 +244,13 @@ class PdcTable(wiring.Component):
             # Otherwise the port goes on showing the entry.
             read.en.eq(0),
         ]
-        with m.If(take):
-            m.d.sync += [self._current.eq(self.requests.p), self._candidates.eq(self._matches(self.requests.p))]
-            self._elaborate_receiver(m)
+        with m.If(take | resume):
+            m.d.sync += [
+                self._current.eq(taken),
+                self._candidates.eq(Mux(resume, 0, self._matches(self.requests.p))),
+                self._resumed.eq(resume),
+            ]
+            self._elaborate_receiver(m, taken)
         with m.If(read.en):
             m.d.sync += [self._number.eq(read.addr), self._candidates.eq(self._candidates & ~lowest)]
         with m.FSM(name="step"):
@@ -234,12 +261,14 @@ class PdcTable(wiring.Component):
             with m.State("READ"):
                 m.d.comb += [
                     read.en.eq(1),
-                    read.addr.eq(Mux(packet.syn, choice, packet.dpdcid)),
+                    read.addr.eq(Mux(self._resumed, self._number, Mux(packet.syn, choice, packet.dpdcid))),
                     self._between.eq(1),
                 ]
                 m.d.sync += [
                     self._has_own.eq(0),
-                    self._exists.eq(Mux(packet.syn, self._candidates.any(), packet.dpdcid < self._used)),
+                    self._exists.eq(
+                        self._resumed | Mux(packet.syn, self._candidates.any(), packet.dpdcid < self._used)
+                    ),
                     self._seeks_victim.eq(1),
                 ]
                 self._elaborate_room(m)
@@ -261,17 +290,21 @@ class PdcTable(wiring.Component):
                     self._elaborate_departure(m, verdict, leaves)
                     with m.If(leaves):
                         # The hash of a PDC that is opened can be compared from the next cycle on.
-                        m.d.comb += take.eq(~verdict.opens)
+                        m.d.comb += take.eq(~verdict.opens & ~resumes)
                         m.next = "TAKE"
-                        with m.If(take & self.requests.valid):
+                        with m.If(resumes):
+                            m.next = "RESUME"
+                        with m.Elif(take & self.requests.valid):
                             m.next = "READ"
+            with m.State("RESUME"):
+                m.d.comb += resume.eq(1)
+                m.next = "READ"
 
     def _matches(self, header):
         return Cat((number < self._used) & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
 
-    def _elaborate_receiver(self, m):
+    def _elaborate_receiver(self, m, header):
         """Notes the receiver of a message while it is taken; other requests need nothing but their own context's."""
-        header = self.requests.p
         m.d.sync += [
             self._is_message.eq(is_message(header)),
             self._receiver.eq(header.resource_index),
@@ -310,6 +343,37 @@ class PdcTable(wiring.Component):
                         self._in_question.eq(may_wait & ~needs_slot & slot_blocked),
                         self._generation.eq(self.event_generations[context]),
                     ]
+
+    def _elaborate_gaps(self, m, rules, leaves, resumes):
+        """Keeps packets that come before their turn, and fetches the one whose turn it is behind the current one."""
+        m.submodules.gaps = gaps = GapStore(self._gap_slots, self._pdcs)
+        packet, verdict = self._current, rules.verdict
+        closes = verdict.accepted & packet.is_control
+        m.d.comb += [
+            gaps.timeout.eq(self.retransmission.timeout),
+            gaps.pdc.eq(self._number),
+            gaps.psn.eq(packet.psn),
+            gaps.following.eq(self._following),
+            gaps.header.eq(packet),
+            gaps.keep.eq(leaves & verdict.kept),
+            gaps.forget.eq(leaves & (verdict.opens | closes)),
+            # What is left of the PDC that was here before has nothing to do with the one that is opened.
+            resumes.eq(leaves & verdict.accepted & ~verdict.opens & ~closes & gaps.follows),
+            gaps.take.eq(resumes),
+            gaps.may_count.eq(~(leaves & verdict.dropped_sequence)),
+            rules.held.eq(gaps.held),
+            rules.has_slot.eq(self._has_slot),
+            self._passage.enters.eq(verdict.kept),
+            self._passage.leaves.eq(self._resumed),
+            self._passage.slot.eq(Mux(self._resumed, self._slot, gaps.slot)),
+            self._thrown.eq(gaps.count_thrown),
+        ]
+        m.d.sync += self._following.eq(packet.psn + 1)
+        with m.If(resumes):
+            m.d.sync += self._slot.eq(gaps.follower)
+        with m.If(self._between):
+            # Before a slot can be had again under a NACK on offer.
+            m.d.sync += self._has_slot.eq(gaps.has_slot)
 
     def _elaborate_question(self, m):
         """Nothing else is in the way of the message: it waits here until it is known where it can go."""
@@ -363,6 +427,7 @@ class PdcTable(wiring.Component):
                 sequenced.p.pdc.eq(self._number),
                 sequenced.p.incarnation.eq(incarnation),
                 sequenced.p.dropped.eq(~verdict.accepted),
+                sequenced.p.gap.eq(self._passage),
                 sequenced.p.promised.eq(verdict.accepted & self._event_open),
                 sequenced.p.slot_promised.eq(verdict.accepted & self._slot_open),
                 sequenced.p.receive_kept.eq(verdict.accepted & self._receive_kept),
@@ -383,10 +448,11 @@ class PdcTable(wiring.Component):
             # Without SYN, that of another: then the sender learns that its own was given away.
             nack.spdcid.eq(Mux(verdict.has_pdc | (self._exists & ~packet.syn), self._number, NO_PDC)),
             nack.code.eq(verdict.nack_code),
+            nack.missing.eq(verdict.missing),
             nack.retx.eq(packet.retx),
             self.message_accepted.eq(leaves & verdict.accepted & self._is_message),
             self.count_dropped_pdc.eq(leaves & verdict.dropped_pdc),
-            self.count_dropped_sequence.eq(leaves & verdict.dropped_sequence),
+            self.count_dropped_sequence.eq((leaves & verdict.dropped_sequence) | self._thrown),
             self.count_duplicates.eq(leaves & verdict.duplicate),
         ]
         for promise, wanted in ((self.event_promise, self._event_open), (self.message_promise, self._slot_open)):

@@ -16,6 +16,7 @@ __all__ = [
     "DUPLICATE",
     "EVENT_CLAIM",
     "EVENT_ORDER",
+    "GAP_PASSAGE",
     "GENERATION_BITS",
     "INCARNATION_BITS",
     "KEPT_ANSWER",
@@ -43,12 +44,17 @@ Requests of several can be in the target at once, but fewer than 2**8 requests."
 RECEIVER = data.StructLayout({"valid": 1, "context": 8})
 """The context whose receives meet the messages for a context; valid while that is enabled, and this one exists."""
 
+GAP_PASSAGE = data.StructLayout({"enters": 1, "leaves": 1, "slot": 8})
+"""Of a packet that comes before its turn: it ``enters`` a slot, or it ``leaves`` that slot since its turn has come.
+Packets pass everything in this order: what enters a slot is behind what has left it."""
+
 SEQUENCED_REQUEST = data.StructLayout(
     {
         "header": FRAME_HEADER,
         "pdc": 16,
         "incarnation": INCARNATION_BITS,
-        "dropped": 1,  # not accepted: only its payload is still to be swallowed
+        "dropped": 1,  # not accepted: only its payload is still to be swallowed, or kept
+        "gap": GAP_PASSAGE,
         "promised": 1,  # room for its event is taken
         "slot_promised": 1,  # and an unexpected slot
         "receive_kept": 1,  # or a receive that it meets is kept for it
@@ -142,6 +148,7 @@ CHECKED_REQUEST = data.StructLayout(
     {
         "dropped": 1,  # no answer, no execution
         "has_payload": 1,
+        "gap": GAP_PASSAGE,
         "job": OPERAND_JOB,  # for the payload, if there is any
         "memory": MEMORY_REQUEST,  # if answer.executed
         "answer": ANSWER,

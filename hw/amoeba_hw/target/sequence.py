@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amoeba_model.nic.pdc import LATE_LIMIT
+from amoeba_model.nic.pdc import LATE_LIMIT, MOST_MISSING
 from amoeba_model.wire.uet import NackCode
 
 __all__ = ["PACKET_VIEW", "PDC_STATE", "VERDICT", "SequenceRules", "packet_view"]
@@ -12,8 +12,9 @@ PDC_STATE = data.StructLayout(
     {
         "start": 32,  # start_psn
         "expected": 32,
+        "asked": 32,  # psn behind the furthest packet that is kept or was asked for; the expected one if nothing is
         "closed": 1,
-        "nacked": 1,  # a NACK has been sent since the expected psn last advanced
+        "nacked": 1,  # a NACK of a packet that was not kept has been sent since the expected psn last advanced
     }
 )
 """What a PDC remembers of its packets."""
@@ -38,8 +39,10 @@ VERDICT = data.StructLayout(
         "duplicate": 1,
         "dropped_pdc": 1,
         "dropped_sequence": 1,
+        "kept": 1,  # until its turn comes
         "nack": 1,
         "nack_code": 8,
+        "missing": 8,
         "nack_psn": 32,
         "has_pdc": 1,  # a NACK names the PDC
     }
@@ -64,6 +67,13 @@ def packet_view(header, window):
 class SequenceRules(wiring.Component):
     """The six rules of section 4 of the architecture; combinational.
 
+    Parameters
+    ----------
+    window : int
+        Of the NicParameters.
+    keeps : bool
+        Whether there are slots for packets that come before their turn.
+
     Members
     -------
     packet : PACKET_VIEW, In
@@ -76,15 +86,21 @@ class SequenceRules(wiring.Component):
         There is a PDC to open, if the packet is not ``known``.
     blocked : In(1)
         Its context has no room for its event, or no slot for its message.
+    has_slot : In(1)
+        There is a slot for one more packet that comes before its turn.
+    held : In(1)
+        The packet is kept already.
     known : Out(1)
         The packet belongs to the PDC that is ``found``, or to an earlier opening of it.
     verdict : VERDICT, Out
-        Exactly one of ``accepted``, ``duplicate``, ``dropped_pdc`` and ``dropped_sequence``.
+        Exactly one of ``accepted``, ``duplicate``, ``dropped_pdc``, ``dropped_sequence`` and ``kept``.
     after : PDC_STATE, Out
         The PDC as it is from now on, if it was found or opened.
     """
 
-    def __init__(self):
+    def __init__(self, window, keeps):
+        self._window = window
+        self._keeps = keeps
         super().__init__(
             {
                 "packet": In(PACKET_VIEW),
@@ -92,20 +108,25 @@ class SequenceRules(wiring.Component):
                 "before": In(PDC_STATE),
                 "available": In(1),
                 "blocked": In(1),
+                "has_slot": In(1),
+                "held": In(1),
                 "known": Out(1),
                 "verdict": Out(VERDICT),
                 "after": Out(PDC_STATE),
             }
         )
+        self._ahead = Signal(32)
+        """psn - expected psn: the upper half is negative."""
+        self._beyond = Signal(32)
+        """Packets that are missing and were not asked for; negative if the packet is none of those to come next."""
 
     def elaborate(self, platform):
         m = Module()
         packet, before, verdict = self.packet, self.before, self.verdict
+        ahead = self._ahead
         belongs = Signal()
         late = Signal()
         """It is from an earlier opening of the PDC."""
-        ahead = Signal(32)
-        """psn - expected psn: the upper half is negative."""
         expected = Signal()
         m.d.comb += [
             belongs.eq(self.found & (~packet.syn | (before.start == packet.first))),
@@ -113,6 +134,7 @@ class SequenceRules(wiring.Component):
             self.known.eq(belongs | late),
             verdict.opens.eq(packet.may_open & ~self.known & self.available),
             ahead.eq(packet.psn - before.expected),
+            self._beyond.eq(packet.psn - before.asked),
             expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
             verdict.has_pdc.eq(belongs | verdict.opens),
             verdict.nack_psn.eq(packet.psn),
@@ -122,12 +144,7 @@ class SequenceRules(wiring.Component):
         with m.Elif((belongs & ahead[-1]) | late):
             m.d.comb += verdict.duplicate.eq(1)
         with m.Elif(belongs & ~before.closed):
-            m.d.comb += [
-                verdict.dropped_sequence.eq(1),
-                verdict.nack.eq(~before.nacked | packet.retx),
-                verdict.nack_code.eq(NackCode.ROD_OOO.value),
-                verdict.nack_psn.eq(before.expected),
-            ]
+            self._elaborate_gap(m)
         with m.Else():
             m.d.comb += [verdict.dropped_pdc.eq(1), verdict.nack.eq(1)]
             with m.If(belongs | ~packet.syn):
@@ -150,12 +167,48 @@ class SequenceRules(wiring.Component):
             m.d.comb += verdict.accepted.eq(1)
         m.d.comb += verdict.dropped_sequence.eq(verdict.nack)
 
+    def _elaborate_gap(self, m):
+        """The packet has come before its turn: is there a slot for it, and what is to be said of those before it?"""
+        before, verdict, beyond = self.before, self.verdict, self._beyond
+        is_beyond = ~beyond[-1]
+        m.d.comb += [
+            verdict.kept.eq(
+                self.has_slot
+                & ~self.held
+                & self.packet.fits
+                & (self._ahead < self._window)
+                & (beyond[-1] | (beyond <= MOST_MISSING))
+            ),
+            verdict.dropped_sequence.eq(~verdict.kept),
+            verdict.nack_code.eq(NackCode.ROD_OOO.value),
+            verdict.nack_psn.eq(Mux(is_beyond, before.asked, before.expected)),
+        ]
+        with m.If(verdict.kept):
+            m.d.comb += [verdict.nack.eq(is_beyond & (beyond != 0)), verdict.missing.eq(Mux(is_beyond, beyond, 0))]
+        with m.Else():
+            m.d.comb += verdict.nack.eq((~before.nacked | self.packet.retx) & ~self.held)
+
     def _elaborate_state(self, m):
         packet, before, verdict, after = self.packet, self.before, self.verdict, self.after
+        following, asks, moves = Signal(32), Signal(), Signal()
+        m.d.comb += [
+            following.eq(packet.psn + 1),
+            # Nothing is kept, and nothing was asked for.
+            moves.eq(verdict.opens | (before.asked == before.expected)),
+            asks.eq(
+                verdict.accepted | (verdict.dropped_sequence & (verdict.nack_code == NackCode.NO_RESOURCE.value))
+            ),
+            after.asked.eq(Mux(verdict.opens, packet.psn, before.asked)),
+        ]
+        if self._keeps:
+            with m.If((asks & moves) | (verdict.kept & ~self._beyond[-1])):
+                m.d.comb += after.asked.eq(following)
+        else:
+            m.d.comb += after.asked.eq(after.expected)
         holds_back = (verdict.nack_code == NackCode.ROD_OOO.value) | (verdict.nack_code == NackCode.NO_RESOURCE.value)
         m.d.comb += [
             after.start.eq(Mux(verdict.opens, packet.psn, before.start)),
-            after.expected.eq(Mux(verdict.accepted, packet.psn + 1, Mux(verdict.opens, packet.psn, before.expected))),
+            after.expected.eq(Mux(verdict.accepted, following, Mux(verdict.opens, packet.psn, before.expected))),
             after.closed.eq(Mux(verdict.accepted, packet.is_control, before.closed & ~verdict.opens)),
             after.nacked.eq(
                 ~verdict.accepted

@@ -32,6 +32,7 @@ from amoeba_hw.target.answer_store import AnswerStore
 from amoeba_hw.target.checker import RequestChecker
 from amoeba_hw.target.count_orders import CountOrders
 from amoeba_hw.target.event_rooms import EventRooms
+from amoeba_hw.target.gap_payloads import GapPayloads
 from amoeba_hw.target.key_table import KeyTable
 from amoeba_hw.target.operand_splitter import OperandSplitter
 from amoeba_hw.target.pdc_table import PdcTable
@@ -215,7 +216,6 @@ class Target(wiring.Component):
             (flipped(self.key_stores), keys.stores),
             (keys.located, checker.located),
             (checker.checked, matcher.checked),
-            (flipped(self.request_payload), splitter.payload),
             (waiting.o, flipped(self.memory_requests)),
             (splitter.operands, flipped(self.operands)),
             (splitter.compares, flipped(self.compares)),
@@ -227,7 +227,19 @@ class Target(wiring.Component):
             *(checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)),
         ]
         self._elaborate_report(m, checker.checked, pdcs)
-        self._elaborate_dispatch(m, matcher.matched, splitter.jobs, waiting.i, collector.answers)
+        passages = self._elaborate_payloads(m, splitter.payload)
+        self._elaborate_dispatch(m, matcher.matched, splitter.jobs, passages, waiting.i, collector.answers)
+
+    def _elaborate_payloads(self, m, ordered):
+        """Brings payloads into the order of their jobs; returns where those are told that come, and those kept before
+        that are needed; None: none is ever kept."""
+        if not self._parameters.gap_slots:
+            connect_streams(m, flipped(self.request_payload), ordered)
+            return None
+        m.submodules.gap_payloads = gap_payloads = GapPayloads(self._parameters)
+        connect_streams(m, flipped(self.request_payload), gap_payloads.i)
+        connect_streams(m, gap_payloads.o, ordered)
+        return gap_payloads.passages
 
     def _elaborate_report(self, m, checked, pdcs):
         request, event = checked.p, self.trace_request_checked.event
@@ -246,14 +258,21 @@ class Target(wiring.Component):
             event.status.eq(request.answer.return_code),
         ]
 
-    def _elaborate_dispatch(self, m, matched, jobs, memory_requests, answers):
+    def _elaborate_dispatch(self, m, matched, jobs, passages, memory_requests, answers):
         """Hands a request to all that it concerns at once; their ``ready`` depends on nothing here."""
         request = matched.p
-        leaves = Signal()
+        leaves, comes, is_used = Signal(), Signal(), Signal()
+        room = jobs.ready & memory_requests.ready & answers.ready
+        if passages is not None:
+            room &= passages.ready
+            m.d.comb += [passages.valid.eq(leaves & comes), passages.p.eq(request.gap)]
         m.d.comb += [
-            matched.ready.eq(jobs.ready & memory_requests.ready & answers.ready),
+            matched.ready.eq(room),
             leaves.eq(matched.valid & matched.ready),
-            jobs.valid.eq(leaves & request.has_payload),
+            # What was kept for a request that is refused stays where it is, until something else is kept there.
+            is_used.eq(request.job.has_operand | request.job.has_compare),
+            comes.eq(request.has_payload & (~request.gap.leaves | is_used)),
+            jobs.valid.eq(leaves & comes & ~request.gap.enters),
             jobs.p.eq(request.job),
             memory_requests.valid.eq(leaves & request.answer.executed),
             memory_requests.p.eq(request.memory),

@@ -235,8 +235,6 @@ class ModelDevice(SimulatedDevice):
         header, payload = decoded
         if header.is_request:
             self._target.handle(header, payload, cycle)
-            if self._matcher.busy:
-                self._matcher.run()
         else:
             self._initiator.receive(header, payload, cycle)
 

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.core import Core
+from amoeba_model.nic.gaps import GapStore, KeptPacket
 from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import NackCode
 
-__all__ = ["IDLE_TIMEOUTS", "LATE_LIMIT", "Duplicate", "Pdc", "PdcTable", "Refusal"]
+__all__ = ["IDLE_TIMEOUTS", "LATE_LIMIT", "MOST_MISSING", "Duplicate", "Kept", "Pdc", "PdcTable", "Refusal"]
 
 LATE_LIMIT = 1 << 16
 """A packet with SYN whose start is at most so far behind the expected psn is from an earlier opening of its PDC."""
@@ -19,6 +20,9 @@ LATE_LIMIT = 1 << 16
 IDLE_TIMEOUTS = 32
 """A PDC is idle when nothing has come of it for so many times ``retransmit_timeout`` and ``retransmit_limit`` + 1:
 longer than any initiator with these settings repeats a packet before it gives its PDC up."""
+
+MOST_MISSING = 255
+"""Packets that one NACK can say to be missing."""
 
 _PSN_MASK = 0xFFFF_FFFF
 _PSN_HALF = 1 << 31
@@ -35,6 +39,8 @@ class Pdc:
     spdcid: int
     start_psn: int
     expected: int
+    asked: int
+    """The psn behind the furthest packet that is kept or was asked for; the expected one if nothing is."""
     plain: int
     """Packets before the expected one, in a row, that were answered OK and without data."""
     is_open: bool = True
@@ -64,6 +70,16 @@ class Duplicate(NamedTuple):
     pdc: Pdc
 
 
+class Kept(NamedTuple):
+    """A packet that waits for those before it."""
+
+    pdc: Pdc
+    psn: int
+    """From this one on..."""
+    missing: int
+    """... so many are missing that nobody has asked for yet: 0, there is nothing to say."""
+
+
 class Refusal(NamedTuple):
     """A packet that is not accepted."""
 
@@ -84,6 +100,7 @@ class PdcTable:
         self._window = core.parameters.window
         self._rooms = rooms
         self._answers = answers
+        self._gaps = GapStore(core)
         self._pdcs: list[Pdc] = []
         self._numbers: dict[tuple[int, int], list[int]] = {}
         """Numbers of the PDCs that belong to (sender's IP address, sender's PDC), in order."""
@@ -91,8 +108,11 @@ class PdcTable:
         """Numbers of those that another sender may be given, in the order in which they came to be so: the closed
         ones, those that are not proven, and those that were idle when room was looked for last."""
 
-    def accept(self, header: FrameHeader) -> Pdc | Duplicate | Refusal:
-        """The packet's PDC, which from then on expects the next packet; or why it is not to be executed."""
+    def accept(self, header: FrameHeader, payload: bytes) -> Pdc | Duplicate | Kept | Refusal:
+        """The packet's PDC, which from then on expects the next packet; or why it is not to be executed.
+
+        After a PDC: whoever executes the packet then asks for the :meth:`following` one.
+        """
         pdc = self._find_or_open(header) if header.syn else self._find(header)
         if not isinstance(pdc, Pdc):
             return pdc
@@ -104,13 +124,29 @@ class PdcTable:
             return Duplicate(pdc)
         if not pdc.is_open:
             return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn, pdc.number)
-        refusal = self._refuse_now(pdc, header, ahead)
-        if refusal is not None:
-            return refusal
-        pdc.expected = (header.psn + 1) & _PSN_MASK
+        return self._keep(pdc, header, payload, ahead) if ahead else self.accept_next(pdc, header)
+
+    def following(self, pdc: Pdc) -> KeptPacket | None:
+        """The packet that a PDC expects, if it was kept; its slot is free then, and it is to be accepted next."""
+        return self._gaps.take(pdc.number, pdc.expected)
+
+    def accept_next(self, pdc: Pdc, header: FrameHeader) -> Pdc | Refusal:
+        """As :meth:`accept`, of the packet that an open PDC expects."""
+        if _clear_distance(header) > self._window:
+            return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PSN_OOR_WINDOW, header.psn, pdc.number)
+        following = (header.psn + 1) & _PSN_MASK
+        if not header.is_control and not self._rooms.has_room(header):
+            pdc.gap_reported = True
+            if pdc.asked == pdc.expected and self._core.parameters.gap_slots:
+                pdc.asked = following
+            return Refusal(Counter.DROPPED_SEQUENCE, NackCode.NO_RESOURCE, header.psn, pdc.number)
+        if pdc.asked == pdc.expected:
+            pdc.asked = following
+        pdc.expected = following
         pdc.gap_reported = False
         if header.is_control:
             pdc.is_open = False
+            self._throw_away(pdc.number)
             self._spare.pop(pdc.number, None)
             self._spare[pdc.number] = None
         return pdc
@@ -146,7 +182,8 @@ class PdcTable:
         if number is None:
             return Refusal(Counter.DROPPED_PDC, NackCode.NO_PDC_AVAIL, header.psn)
         # Nothing has been answered that an acknowledgement would have to name by itself.
-        pdc = Pdc(number, header.ip, header.spdcid, start_psn, start_psn, plain=self._window)
+        pdc = Pdc(number, header.ip, header.spdcid, start_psn, start_psn, start_psn, plain=self._window)
+        self._throw_away(number)
         self._answers.forget(number)
         self._spare.pop(number, None)
         self._spare[number] = None
@@ -180,19 +217,33 @@ class PdcTable:
                 self._spare[pdc.number] = None
         return next(iter(self._spare), None)
 
-    def _refuse_now(self, pdc: Pdc, header: FrameHeader, ahead: int) -> Refusal | None:
-        """Why an open PDC does not take a packet that it has not got yet."""
-        if ahead:
-            silent = pdc.gap_reported and not header.retx
-            pdc.gap_reported = True
-            code = None if silent else NackCode.ROD_OOO
-            return Refusal(Counter.DROPPED_SEQUENCE, code, pdc.expected, pdc.number)
-        if _clear_distance(header) > self._window:
-            return Refusal(Counter.DROPPED_SEQUENCE, NackCode.PSN_OOR_WINDOW, header.psn, pdc.number)
-        if not header.is_control and not self._rooms.has_room(header):
-            pdc.gap_reported = True
-            return Refusal(Counter.DROPPED_SEQUENCE, NackCode.NO_RESOURCE, header.psn, pdc.number)
-        return None
+    def _keep(self, pdc: Pdc, header: FrameHeader, payload: bytes, ahead: int) -> Kept | Refusal:
+        """A packet that an open PDC does not expect yet, but ``ahead`` packets later, is kept if there is a slot."""
+        psn, asked = header.psn, pdc.asked
+        beyond = (psn - asked) & _PSN_MASK
+        is_beyond = beyond < _PSN_HALF
+        if self._gaps.holds(pdc.number, psn):
+            return Refusal(Counter.DROPPED_SEQUENCE)
+        if (
+            ahead < self._window
+            and _clear_distance(header) <= self._window
+            and not (is_beyond and beyond > MOST_MISSING)
+        ):
+            thrown = self._gaps.keep(header, payload, pdc.number)
+            if thrown is not None:
+                self._core.counters[Counter.DROPPED_SEQUENCE] += thrown
+                if not is_beyond:
+                    return Kept(pdc, asked, 0)
+                pdc.asked = (psn + 1) & _PSN_MASK
+                return Kept(pdc, asked, beyond)
+        silent = pdc.gap_reported and not header.retx
+        pdc.gap_reported = True
+        code = None if silent else NackCode.ROD_OOO
+        return Refusal(Counter.DROPPED_SEQUENCE, code, asked if is_beyond else pdc.expected, pdc.number)
+
+    def _throw_away(self, number: int) -> None:
+        """What is kept for a PDC that is closed or opened anew never has its turn."""
+        self._core.counters[Counter.DROPPED_SEQUENCE] += self._gaps.forget(number)
 
 
 def _clear_distance(header: FrameHeader) -> int:

@@ -53,7 +53,9 @@ class Responder:
         announcement = (_SEND_STAGE, NO_CONTEXT, pdc, psn, answer.code)
         self._transmitter.send(header, data, self._ready, announcement)
 
-    def refuse(self, request: FrameHeader, pdc: int, code: NackCode, psn: int, cycle: int) -> None:
+    def refuse(
+        self, request: FrameHeader, pdc: int, code: NackCode, psn: int, cycle: int, missing: int = 0
+    ) -> None:
         """Send the NACK of a packet."""
         header = FrameHeader(
             mac=request.mac,
@@ -63,6 +65,7 @@ class Responder:
             is_control=True,
             retx=request.retx,
             nack_code=code.value,
+            missing=missing,
             psn=psn,
             spdcid=pdc,
             dpdcid=request.spdcid,

@@ -8,7 +8,7 @@ from amoeba_model.nic.event_counters import EventCounters, RemoteRequests
 from amoeba_model.nic.events import EventWriter
 from amoeba_model.nic.matcher import Matcher
 from amoeba_model.nic.memory import MemoryEngine
-from amoeba_model.nic.pdc import Duplicate, Pdc, PdcTable, Refusal
+from amoeba_model.nic.pdc import Duplicate, Kept, Pdc, PdcTable, Refusal
 from amoeba_model.nic.responder import Responder
 from amoeba_model.nic.timing import CHECK, HOST_READ, RESPOND
 from amoeba_model.registers import Counter
@@ -58,17 +58,35 @@ class Target:
         self._responder = responder
 
     def handle(self, header: FrameHeader, payload: bytes, cycle: int) -> None:
-        """One request packet or CLOSE_COMMAND, from its PDC to its answer."""
-        pdc = self._pdcs.accept(header)
+        """One request packet or CLOSE_COMMAND, from its PDC to its answer; and those that were kept behind it."""
+        place = self._pdcs.accept(header, payload)
+        self._settle(header, payload, place, cycle)
+        while isinstance(place, Pdc):
+            kept = self._pdcs.following(place)
+            if kept is None:
+                return
+            place = self._pdcs.accept_next(place, kept.header)
+            self._settle(kept.header, kept.payload, place, cycle)
+
+    def _settle(
+        self, header: FrameHeader, payload: bytes, place: Pdc | Duplicate | Kept | Refusal, cycle: int
+    ) -> None:
+        """What becomes of one packet, given what the PdcTable says of it."""
         cycle += CHECK
-        if isinstance(pdc, Pdc):
+        if isinstance(place, Pdc):
             self._core.counters[_REQUESTS_RECEIVED] += 1
-            code, data, cycle = self._execute(header, payload, pdc, cycle)
-            self._answer(header, pdc, code, data, cycle + RESPOND)
-        elif isinstance(pdc, Duplicate):
-            self._answer_again(header, pdc.pdc.number, cycle)
+            code, data, cycle = self._execute(header, payload, place, cycle)
+            self._answer(header, place, code, data, cycle + RESPOND)
+        elif isinstance(place, Duplicate):
+            self._answer_again(header, place.pdc.number, cycle)
+        elif isinstance(place, Kept):
+            if place.missing:
+                number, code = place.pdc.number, NackCode.ROD_OOO
+                self._responder.refuse(header, number, code, place.psn, cycle + RESPOND, place.missing)
         else:
-            self._refuse(header, pdc, cycle)
+            self._refuse(header, place, cycle)
+        if self._matcher.busy:
+            self._matcher.run()
 
     def _execute(self, header: FrameHeader, payload: bytes, place: Pdc, cycle: int) -> tuple[int, bytes, int]:
         """Do what the packet asks for: the return code, the data to answer, and the cycle when that is done."""
