@@ -1,4 +1,4 @@
-"""The ports of a NIC, as the C++ harness of ``sim/harness`` finds them: checked, and told to it as a header."""
+"""The ports of a NIC, as the C++ harness of ``sim/harness`` finds them: checked, registered, told in a header."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,13 @@ from amoeba_hw.pcie.interfaces import (
 )
 from amoeba_model.pci import MSIX_BAR, REGISTER_BAR
 
-__all__ = ["BuildError", "Port", "check_nic_ports", "harness_sources", "ports_header", "ports_of"]
+__all__ = [
+    "BOUNDARY", "BuildError", "Port", "check_nic_ports", "harness_sources", "ports_header", "ports_of",
+    "registered_inputs",
+]  # fmt: skip
+
+BOUNDARY = "boundary"
+"""The module that :func:`registered_inputs` writes."""
 
 
 class BuildError(Exception):
@@ -160,6 +166,31 @@ def _pcie_header(data_width: int) -> str:
         lines.append(f"namespace {name} {{ {places} }}")
     lines += [f"constexpr uint32_t {name} = {value};" for name, value in
               (("REGISTER_BAR", REGISTER_BAR), ("MSIX_BAR", MSIX_BAR))]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def registered_inputs(ports: dict[str, Port], top: str) -> str:
+    """A module with the ports of ``top`` and one of that inside, whose inputs but the clock come from registers.
+
+    The harness sets what the inputs will be just before the edge that makes them so. Nothing then hangs on what it
+    sets but registers, and logic is evaluated once a cycle, not once for its inputs and once for its registers.
+    """
+
+    def declared(port: Port) -> str:
+        return f"[{port.width - 1}:0] {port.name}"
+
+    inputs = [port for port in ports.values() if port.direction == "input" and port.name != "clk"]
+    registers = {port.name: f"{port.name}_registered" for port in inputs}
+    lines = [
+        f"module {BOUNDARY}({', '.join(f'{port.direction} {declared(port)}' for port in ports.values())});",
+        # In reset from the start: the first edge is one that the harness has set nothing for.
+        *(f"  reg [{port.width - 1}:0] {registers[port.name]} = {int(port.name == 'rst')};" for port in inputs),
+        "  always @(posedge clk) begin",
+        *(f"    {registered} <= {name};" for name, registered in registers.items()),
+        "  end",
+        f"  {top} nic({', '.join(f'.{name}({registers.get(name, name)})' for name in ports)});",
+        "endmodule",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -28,7 +28,16 @@ from amaranth.hdl import Elaboratable
 from amoeba_hw.verilog import generate_verilog
 
 from amoeba_sim.announcing import announced
-from amoeba_sim.nic_ports import BuildError, Port, check_nic_ports, harness_sources, ports_header, ports_of
+from amoeba_sim.nic_ports import (
+    BOUNDARY,
+    BuildError,
+    Port,
+    check_nic_ports,
+    harness_sources,
+    ports_header,
+    ports_of,
+    registered_inputs,
+)
 
 __all__ = [
     "BuildError", "Port", "Waves", "build_bench", "build_nic", "cache_directory", "harness_sources", "nic_library",
@@ -346,18 +355,17 @@ def build_nic(design: Elaboratable | str, top: str = "top", *, waves: Waves | No
     verilog = design if isinstance(design, str) else generate_verilog(design, top)
     ports = ports_of(verilog, top)
     check_nic_ports(ports)
+    verilog += registered_inputs(ports, top)
     sources = harness_sources()
     flags = [*_LIBRARY_FLAGS, *_wave_flags(waves)]
-    key = _digest(
-        verilog, top, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(_NIC_EFFORT)
-    )
+    key = _digest(verilog, _digest_of_files(sources), _tool_versions(), *_fixed_flags(), *flags, repr(_NIC_EFFORT))
 
     def build(folder: Path) -> Path:
         for source in sources:
             shutil.copy(source, folder)
         (folder / "ports.h").write_text(ports_header(ports))
         units = [path.name for path in sources if path.suffix == ".cpp"]
-        return _compile(folder, verilog, top, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
+        return _compile(folder, verilog, BOUNDARY, _NIC_EFFORT, flags=flags, sources=units, output="nic.so")
 
     return _cached(f"nic-{key}.so", "compiling the NIC: a few minutes, once", build)
 

@@ -1,9 +1,10 @@
-// One Verilated NIC and everything around it. The clock scheme: cycle n is
+// One Verilated NIC and everything around it. The design's inputs come from registers (registered_inputs in
+// nic_ports.py), and its clock is one edge behind the harness between two cycles. The clock scheme: cycle n is
 //
-//   drive     the bus models set the design's inputs from their own state; the clock falls
-//   eval      the design's outputs settle
+//   drive     the bus models set from their own state what the inputs will be in cycle n
+//   eval      the clock rises: cycle n - 1 ends with its own inputs, and those of cycle n hold; outputs settle
 //   sample    the bus models see inputs and outputs of cycle n side by side: valid & ready means a transfer
-//   eval      the clock rises: the design's registers change, with the inputs still those of cycle n
+//   eval      the clock falls: nothing hangs on that, so that it costs nothing
 //
 // Outputs are looked at only in `sample`, inputs change only in `drive`. So harness and design see each other
 // as two sets of registers on one clock, and no input ever depends on an output of the same cycle.
@@ -75,10 +76,11 @@ struct amoeba_nic {
         link.clear(*top_, now_);
         registers.clear(*top_);
         interrupts_ = 0;
+        // The first edge ends the last cycle before the reset; the last cycle of the reset ends with the next edge.
         top_->rst = 1;
         for (int cycle = 0; cycle < RESET_CYCLES; ++cycle) {
-            evaluate(0);
             evaluate(1);
+            evaluate(0);
         }
         top_->rst = 0;
     }
@@ -180,7 +182,7 @@ private:
         memory.drive(*top_, now_);
         link.drive(*top_, now_);
         registers.drive(*top_);
-        evaluate(0);
+        evaluate(1);
         memory.sample(*top_, now_);
         link.sample(*top_, now_);
         registers.sample(*top_);
@@ -191,9 +193,8 @@ private:
             sample_trace();
             buses_.sample(*top_, now_);
         }
-        if (failed()) return;
-        evaluate(1);
-        ++now_;
+        evaluate(0);
+        if (!failed()) ++now_;
     }
 
     void sample_trace() {

@@ -105,6 +105,7 @@ class OperandStage(wiring.Component):
         needs_compares = Signal()
         complete = Signal()
         refused = Signal()
+        faulty = Signal()
         unwanted = Signal()
         passed = Signal()
         abort = Array(self.aborts)[packet.ticket.context]
@@ -113,13 +114,14 @@ class OperandStage(wiring.Component):
             needs_compares.eq(needs_operands & (packet.kind != PayloadKind.OPERANDS)),
             complete.eq((~needs_operands | operands.outcomes.valid) & (~needs_compares | compares.outcomes.valid)),
             refused.eq((needs_operands & operands.outcomes.p.error) | (needs_compares & compares.outcomes.p.error)),
+            faulty.eq(packet.fault | refused),
             unwanted.eq(~packet.resend & abort.valid & (abort.number == packet.number)),
             fork.i.valid.eq(waiting.o.valid & complete),
             fork.i.payload.eq(packet),
-            fork.i.p.fault.eq(packet.fault | refused),
+            fork.i.p.fault.eq(faulty),
             fork.i.p.last.eq(packet.last | (refused & ~packet.resend)),
             # A NO_OP has no header data.
-            fork.i.p.immediate.eq(packet.immediate & ~fork.i.p.fault),
+            fork.i.p.immediate.eq(packet.immediate & ~faulty),
             fork.select.eq(Cat(~unwanted, ~packet.fault & (packet.kind != PayloadKind.NONE))),
             passed.eq(fork.i.valid & fork.i.ready),
             waiting.o.ready.eq(passed),

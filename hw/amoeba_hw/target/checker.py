@@ -384,7 +384,7 @@ class RequestChecker(wiring.Component):
         for position, (_, return_code) in reversed(tuple(enumerate(_REFUSALS))):
             with m.If(refused[position]):
                 m.d.comb += code.eq(int(return_code))
-        executed = ~checked.dropped & ~refused.any()
+        executed = ~judged.checked.dropped & ~refused.any()
         returns_data = executed & judged.checked.memory.returns_data
         is_counted = ~refused[:_CHECKS_BEFORE_KEY].any()
         m.d.comb += [
