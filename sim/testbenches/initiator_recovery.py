@@ -10,7 +10,20 @@ from initiator_environment import TARGET_PDC
 from initiator_programs import check_outcomes, model_frames, per_pdc, run_random_programs
 from initiator_setup import OK, REFUSED, RESULTS, as_it_comes, peer, started, to_peer, well
 from lossy_target import LossyTarget, perfect
-from silent_target import FAILED, ROUND, START, TIMEOUT, WRITE, acknowledge, frames, refuse, sent, silent, statuses, write
+from silent_target import (
+    FAILED,
+    ROUND,
+    START,
+    TIMEOUT,
+    WRITE,
+    acknowledge,
+    frames,
+    refuse,
+    sent,
+    silent,
+    statuses,
+    write,
+)
 
 
 @cocotb.test(timeout_time=8, timeout_unit="ms")

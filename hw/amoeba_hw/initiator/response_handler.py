@@ -184,11 +184,14 @@ class ResponseHandler(wiring.Component):
         m.submodules.gaps = self._gaps
         pending = Signal()
         parked = pending | self.crowd
+        yields = Signal()
         proceeds = (~pending | fork.i.ready) & (~self.crowd | self.held)
         m.d.comb += [
             fork.i.valid.eq(pending),
             fork.i.payload.eq(decision),
             fork.select.eq(select),
+            # What waits for the host, or for a place, lets stores go first, and the PDC is looked up anew.
+            yields.eq(parked & self.storing),
             self.log_peer.eq(self.answered_index),
             self.log_psn.eq(self.answered_state.oldest_psn),
         ]
@@ -212,9 +215,8 @@ class ResponseHandler(wiring.Component):
                 m.d.sync += [state.eq(self.answer_state), *self._check()]
                 m.next = "STEP"
             with m.State("STEP"):
-                # What waits for the host, or for a place, lets stores go first, and the PDC is looked up anew.
                 m.d.comb += [self.occupied.eq(~parked), self.log_read.eq(1)]
-                with m.If(parked & self.storing):
+                with m.If(yields):
                     m.next = "LOOK_UP"
                 with m.Elif(proceeds):
                     self._elaborate_step(m)
@@ -228,7 +230,7 @@ class ResponseHandler(wiring.Component):
                 m.next = "KEEP"
             with m.State("KEEP"):
                 m.d.comb += [self.occupied.eq(~parked), self.log_read.eq(1), self.log_psn.eq(header.psn)]
-                with m.If(parked & self.storing):
+                with m.If(yields):
                     m.next = "LOOK_UP"
                 with m.Elif(proceeds & self.note_granted):
                     self._elaborate_keeping(m)
