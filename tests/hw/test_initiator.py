@@ -8,7 +8,6 @@ from amoeba_hw.initiator.initiator import Initiator
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
-
 BENCHES = ["initiator", "initiator_answers", "initiator_gaps", "initiator_recovery", "initiator_rings"]
 
 

@@ -80,7 +80,7 @@ class ResponseHandler:
         return count
 
     def _answer(self, pdc: int, peer: Peer, target_pdc: int, code: int, payload: bytes, cycle: int) -> int:
-        """The oldest unanswered packet is answered, and with it those that follow in a row and are noted; how many."""
+        """The oldest unanswered packet is answered, and so are those that follow in a row and are noted; how many."""
         outstanding = peer.outstanding
         peer.target_pdc = target_pdc
         cycle = self._results.note(pdc, outstanding[0], code, payload, cycle)
