@@ -332,16 +332,17 @@ PROOFS = [
     ),
     *_with_covers(
         "packet_log",
-        "PacketLog of 2 PDCs, 4 places each: a packet is read as it was noted while others within the window come "
-        "and go, for an answer and for sending again",
+        "PacketLog of 2 PDCs, 4 places each: a packet, and what was noted of its answer, is read as it was written "
+        "while others within the window come and go, for an answer and for sending again",
         PacketLogSpec,
         "bmc",
         6,
     ),
     *_with_covers(
         "retransmitter",
-        "Retransmitter of 2 PDCs: whatever it is asked, it sends again unanswered packets only; a failed PDC does "
-        "not go back, whatever it did when it failed; stream contract",
+        "Retransmitter of 2 PDCs: whatever it is asked, it sends again unanswered packets only, and of those whose "
+        "answers were kept none but the oldest; a failed PDC does not go back, whatever it did when it failed; "
+        "stream contract",
         RetransmitterSpec,
         "bmc",
         14,

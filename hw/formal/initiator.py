@@ -4,6 +4,7 @@ from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amoeba_hw.initiator.packet_log import PacketLog
+from amoeba_hw.initiator.records import NOTE
 from amoeba_hw.initiator.result_order import ResultOrder
 from amoeba_hw.initiator.retransmission_timers import RetransmissionTimers
 from amoeba_hw.initiator.retransmitter import Retransmitter
@@ -115,7 +116,9 @@ class WindowCreditsSpec(wiring.Component):
 
 
 class PacketLogSpec(wiring.Component):
-    """What was noted of a packet is read until ``window`` packets of its PDC came after it, through either side."""
+    """What was written of a packet is read until ``window`` packets of its PDC came after it, through either side;
+    and so is what was noted of its answer, since it was written for the first time.
+    """
 
     def __init__(self, peers=2, window=4):
         self._peers = peers
@@ -148,9 +151,22 @@ class PacketLogSpec(wiring.Component):
         entry = Signal(2)
         # Other packets of the PDC that are written meanwhile are within the window.
         near = (distance < self._window) | ((-distance)[:32] < self._window)
+        noted_at = (self.note_psn - self.chosen_psn)[:32]
+        note_near = (noted_at < self._window) | ((-noted_at)[:32] < self._window)
         m.d.comb += Assume(~self.write | (self.write_peer != self.chosen_peer) | near)
+        m.d.comb += [
+            Assume(~self.note | dut.note_granted),
+            # What is unanswered was written, and nothing else since.
+            Assume(~self.note | (self.note_peer != self.chosen_peer) | note_near),
+        ]
         with m.If(self.write & mine):
             m.d.sync += [noted.eq(1), entry.eq(self.write_entry)]
+        answer = Signal(NOTE)
+        is_known = Signal()
+        with m.If(self.write & self.write_new & mine):
+            m.d.sync += [answer.eq(0), is_known.eq(1)]
+        with m.Elif(self.note & (self.note_peer == self.chosen_peer) & (self.note_psn == self.chosen_psn)):
+            m.d.sync += [answer.noted.eq(1), answer.status.eq(self.note_status)]
         asks = Mux(
             self.answer_read,
             (self.answer_peer == self.chosen_peer) & (self.answer_psn == self.chosen_psn),
@@ -158,11 +174,20 @@ class PacketLogSpec(wiring.Component):
         )
         asked = Signal()
         expected = Signal(2)
+        knows, expected_note = Signal(), Signal(NOTE)
         by_resend = Signal()
-        m.d.sync += [asked.eq(noted & asks), expected.eq(entry), by_resend.eq(~self.answer_read)]
+        m.d.sync += [
+            asked.eq(noted & asks),
+            expected.eq(entry),
+            knows.eq(is_known & asks),
+            expected_note.eq(answer),
+            by_resend.eq(~self.answer_read),
+        ]
         m.d.comb += [
             Assert(dut.resend_granted == ~self.answer_read),
             Assert(~asked | (dut.entry == expected)),
+            Assert(~knows | (dut.noted == expected_note)),
+            Cover(knows & dut.noted.noted),
             Cover(asked & by_resend),
             Cover(asked & ~by_resend),
         ]
@@ -170,7 +195,8 @@ class PacketLogSpec(wiring.Component):
 
 
 class RetransmitterSpec(wiring.Component):
-    """Whatever it is asked, the Retransmitter sends again unanswered packets only; a failed PDC does not go back.
+    """Whatever it is asked, the Retransmitter sends again unanswered packets only, and none whose answer was kept but
+    the oldest; a failed PDC does not go back.
 
     The unanswered packets of all PDCs are the same here, and none is answered meanwhile.
     """
@@ -190,6 +216,8 @@ class RetransmitterSpec(wiring.Component):
         oldest, end = Signal(32), Signal(32)
         m.d.sync += [started.eq(1), oldest.eq(self.resend_oldest), end.eq(self.resend_end)]
         outstanding, distance = Signal(32), Signal(32)
+        begun, was_kept = Signal(), Signal()
+        m.d.sync += [begun.eq(~self.resends.valid | self.resends.ready), was_kept.eq(self.log_noted)]
         held, sending_again, failed = (
             bits.bit_select(self.timer_peer, 1) for bits in (self.held, self.sending_again, self.failed)
         )
@@ -206,6 +234,7 @@ class RetransmitterSpec(wiring.Component):
             Assume(~self.given_up | ~failed),
             Assume(~self.given_up | ~self.expired & ~self.released),
             Assert(~self.resends.valid | ((distance < outstanding) & self.resends.p.resend)),
+            Assert(~(self.resends.valid & begun & was_kept) | (distance == 0)),
             Assert((self.failed & (self.sending_again | self.held)) == 0),
             Assert((self.held & self.sending_again) == 0),
             Cover(self.resends.valid & (distance == 2)),

@@ -41,6 +41,10 @@ class Pdc:
     """A NACK was sent since the expected psn last advanced."""
     answers: dict = field(default_factory=dict)
     """(return code, data) by psn."""
+    kept: dict = field(default_factory=dict)
+    """(header, payload) by psn, of packets behind a gap."""
+    reached: int = 0
+    """The psn behind the last packet that is kept or was asked for; no less than ``expected``."""
 
 
 class LossyTarget:
@@ -56,12 +60,15 @@ class LossyTarget:
         with NO_RESOURCE.
     latest : int
         Most cycles that a frame or answer takes.
+    slots : int
+        Packets that each PDC keeps behind a gap; 0: it never does.
     """
 
-    def __init__(self, environment, answer, loss=0.0, doubling=0.0, refusal=0.0, latest=60):
+    def __init__(self, environment, answer, loss=0.0, doubling=0.0, refusal=0.0, latest=60, slots=0):
         self._environment = environment
         self._answer = answer
         self._loss, self._doubling, self._refusal, self._latest = loss, doubling, refusal, latest
+        self._slots = slots
         self.pdcs = {}
         self.executed = []
         """(header, payload) of each packet, as it was sent the first time."""
@@ -83,7 +90,7 @@ class LossyTarget:
                 if header["dpdcid"]:
                     self._refuse(header, NackCode.ROD_OOO, start)
                     return
-                pdc = self.pdcs[header["spdcid"]] = Pdc(start, psn)
+                pdc = self.pdcs[header["spdcid"]] = Pdc(start, psn, reached=psn)
         elif pdc is None:
             self._refuse(header, NackCode.INV_DPDCID, psn)
             return
@@ -93,14 +100,33 @@ class LossyTarget:
         elif not pdc.is_open:
             self._refuse(header, NackCode.INV_DPDCID, psn)
         elif psn != pdc.expected:
-            if header["retx"] or not pdc.refused:
-                pdc.refused = True
-                self._refuse(header, NackCode.ROD_OOO, pdc.expected)
+            self._take_early(header, payload, pdc)
         elif random.random() < self._refusal:
             pdc.refused = True
             self._refuse(header, NackCode.NO_RESOURCE, psn)
         else:
             self._execute(header, payload, pdc)
+            pdc.kept.pop(psn, None)
+            if pdc.expected in pdc.kept:
+                self._receive(*pdc.kept.pop(pdc.expected))
+
+    def _take_early(self, header, payload, pdc):
+        """A packet behind a gap: keep it, and say what is missing, or have all behind the gap sent again."""
+        psn = header["psn"]
+        if is_before(pdc.reached, pdc.expected):
+            pdc.reached = pdc.expected
+        beyond = not is_before(psn, pdc.reached)
+        if psn in pdc.kept:
+            return
+        if len(pdc.kept) < self._slots:
+            pdc.kept[psn] = header, payload
+            if beyond and psn != pdc.reached:
+                self._refuse(header, NackCode.ROD_OOO, pdc.reached, (psn - pdc.reached) & PSN_MASK)
+            if beyond:
+                pdc.reached = (psn + 1) & PSN_MASK
+        elif header["retx"] or not pdc.refused:
+            pdc.refused = True
+            self._refuse(header, NackCode.ROD_OOO, pdc.reached if beyond else pdc.expected)
 
     def _execute(self, header, payload, pdc):
         pdc.expected = (header["psn"] + 1) & PSN_MASK
@@ -121,8 +147,8 @@ class LossyTarget:
         environment = self._environment
         self._travel(lambda: environment.respond(header, code, content, **changes))
 
-    def _refuse(self, header, code, psn):
-        self._travel(lambda: self._environment.responses.send(nack(header, code, psn)))
+    def _refuse(self, header, code, psn, missing=0):
+        self._travel(lambda: self._environment.responses.send({**nack(header, code, psn), "missing": missing}))
 
 
 def perfect(answer):

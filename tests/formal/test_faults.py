@@ -450,11 +450,17 @@ FAULTS = {
         "                & ~later\n                & ~ends\n",
         "                & ~later\n                & ~opened\n",
     ),
+    "a packet whose answer was kept is sent again": (
+        retransmitter,
+        "Retransmitter",
+        "self.resending.eq(unanswered & ~(self.log_noted & (psn != self.resend_oldest)))",
+        "self.resending.eq(unanswered)",
+    ),
     "an answer goes on with an entry of before": (
         response_handler,
         "ResponseHandler",
-        "with m.If(parked & self.storing):",
-        "with m.If(0):",
+        "yields.eq(parked & self.storing)",
+        "yields.eq(0)",
     ),
     "a header is made of an entry of before": (
         packet_numberer,

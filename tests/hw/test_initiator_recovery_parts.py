@@ -5,6 +5,7 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+from amoeba_hw.initiator.answer_gaps import AnswerGaps
 from amoeba_hw.initiator.answer_order import AnswerOrder
 from amoeba_hw.initiator.packet_log import PacketLog
 from amoeba_hw.initiator.payload_gate import PayloadGate
@@ -239,6 +240,8 @@ class RetransmitterBench:
         self.pace = pace
         self.dut = Retransmitter(4)
         self.sent = []
+        self.kept = set()
+        """(peer, number) of packets whose answers were kept."""
 
     async def surroundings(self, ctx):
         dut = self.dut
@@ -254,15 +257,18 @@ class RetransmitterBench:
             _, _, valid, ready, psn, address = await ctx.tick().sample(
                 dut.resends.valid, dut.resends.ready, packet.psn, packet.remote_address
             )
+            number = (asked - self.OLDEST) & 0xFFFF_FFFF
+            ctx.set(dut.log_noted, (asked >> 32, number) in self.kept if granted else self.rng.getrandbits(1))
             # The log's answer counts in the next cycle only.
             ctx.set(dut.log_entry.remote_address, asked if granted else self.rng.getrandbits(64))
             if valid and ready:
                 assert address & 0xFFFF_FFFF == psn
                 self.sent.append((address >> 32, (psn - self.OLDEST) & 0xFFFF_FFFF))
 
-    async def ask(self, ctx, kind, peer, number):
+    async def ask(self, ctx, kind, peer, number, end=0):
         dut = self.dut
-        ctx.set(dut.recovery, {"kind": kind, "peer": peer, "psn": (self.OLDEST + number) & 0xFFFF_FFFF})
+        psn, end = ((self.OLDEST + each) & 0xFFFF_FFFF for each in (number, end))
+        ctx.set(dut.recovery, {"kind": kind, "peer": peer, "psn": psn, "end": end})
         ctx.set(dut.recover, 1)
         await ctx.tick()
         ctx.set(dut.recover, 0)
@@ -310,6 +316,54 @@ def test_a_gap_makes_a_pdc_go_back_once_until_a_packet_is_answered():
 
     bench.run(testbench)
     assert bench.sent == [(0, 3), (0, 4), (0, 4)]
+
+
+def test_a_range_is_sent_without_what_was_answered():
+    bench = RetransmitterBench(8)
+    bench.kept = {(1, 2), (3, 0), (3, 4)}
+
+    async def testbench(ctx):
+        await ctx.tick()
+        await bench.ask(ctx, RecoveryKind.MISSING, 1, 1, 4)
+        await ctx.tick().repeat(60)
+        assert bench.sent == [(1, 1), (1, 3)]
+        await bench.ask(ctx, RecoveryKind.MISSING, 1, 4, 200)
+        await ctx.tick().repeat(60)
+        assert bench.sent[2:] == [(1, 4)]
+        await bench.ask(ctx, RecoveryKind.MISSING, 1, -3, 0)
+        await ctx.tick().repeat(60)
+        assert len(bench.sent) == 3
+        # The oldest is sent in any case.
+        await bench.pulse(ctx, "expired", timer_peer=3)
+        await ctx.tick().repeat(60)
+        assert ctx.get(bench.dut.sending_again) == 0
+
+    bench.run(testbench)
+    assert bench.sent[3:] == [(3, 0), (3, 1), (3, 2), (3, 3)]
+
+
+def test_ranges_that_are_asked_for_meanwhile_come_behind_as_one():
+    bench = RetransmitterBench(9)
+
+    async def testbench(ctx):
+        await ctx.tick()
+        await bench.ask(ctx, RecoveryKind.MISSING, 0, 1, 3)
+        while not bench.sent:
+            await ctx.tick()
+        await bench.ask(ctx, RecoveryKind.MISSING, 0, 4, 5)
+        await ctx.tick()
+        await bench.ask(ctx, RecoveryKind.MISSING, 0, 0, 1)
+        await ctx.tick().repeat(150)
+        assert bench.sent == [(0, number) for number in (1, 2, 0, 1, 2, 3, 4)]
+        bench.sent.clear()
+        # What a timeout sends includes it.
+        await bench.pulse(ctx, "expired", timer_peer=0)
+        await bench.ask(ctx, RecoveryKind.MISSING, 0, 3, 4)
+        await ctx.tick().repeat(150)
+        assert ctx.get(bench.dut.sending_again) == 0
+
+    bench.run(testbench)
+    assert bench.sent == [(0, number) for number in range(5)]
 
 
 def test_a_held_pdc_waits_and_a_gap_meanwhile_sends_it_back_to_its_oldest_packet():
@@ -398,6 +452,116 @@ def test_the_log_answers_answers_first_and_keeps_pdcs_and_psns_apart():
             assert ctx.get(dut.entry) == content[answer if answers else resend]
 
     simulate(dut, testbench)
+
+
+def test_the_log_notes_an_answer_until_another_packet_has_the_place():
+    dut = PacketLog(4, 8, shape=64)
+    rng = random.Random(11)
+    noted = {}
+
+    async def testbench(ctx):
+        for number in range(600):
+            place, asked = ((rng.randrange(4), rng.randrange(8)) for _ in range(2))
+            is_new, notes = rng.random() < 0.3, rng.random() < 0.3
+            again = rng.random() < 0.3
+            for name, value in (("write_peer", place[0]), ("write_psn", 800 + 8 * number + place[1])):
+                ctx.set(getattr(dut, name), value)
+            ctx.set(dut.write, is_new or again)
+            ctx.set(dut.write_new, is_new)
+            target, status = (rng.randrange(4), rng.randrange(8)), rng.getrandbits(8)
+            for name, value in (("peer", target[0]), ("psn", target[1]), ("status", status)):
+                ctx.set(getattr(dut, f"note_{name}"), value)
+            assert ctx.get(dut.note_granted) == (not is_new)
+            notes &= not is_new
+            ctx.set(dut.note, notes)
+            ctx.set(dut.answer_read, 1)
+            ctx.set(dut.answer_peer, asked[0])
+            ctx.set(dut.answer_psn, asked[1])
+            expected = noted.get(asked, (0, 0))
+            await ctx.tick()
+            changed = (is_new and asked == place) or (notes and asked == target)
+            if number > 100 and not changed and asked in noted:
+                assert (ctx.get(dut.noted.noted), ctx.get(dut.noted.status)) == expected, number
+            if is_new:
+                noted[place] = 0, 0
+            if notes:
+                noted[target] = 1, status
+
+    simulate(dut, testbench)
+
+
+# AnswerGaps
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_gaps_are_asked_about_and_filled_once_as_the_model_has_it(seed):
+    """One PDC that is always in hand, and another that must not be touched by it."""
+    rng = random.Random(seed)
+    dut = AnswerGaps(2)
+    mask, half = 0xFFFF_FFFF, 1 << 31
+    seen = {"asks": 0, "fills": 0}
+
+    def later(psn, other):
+        return psn if other is None or (other - psn) & mask >= half else other
+
+    async def load(ctx, peer):
+        ctx.set(dut.look_up, peer)
+        await ctx.tick()
+        ctx.set(dut.peer, peer)
+        ctx.set(dut.load, 1)
+        await ctx.tick()
+        ctx.set(dut.load, 0)
+
+    async def testbench(ctx):
+        oldest = {peer: rng.choice([mask - 20, 5, half - 9]) for peer in range(2)}
+        asked, filled, kept = ({0: None, 1: None} for _ in range(3))
+        for _ in range(800):
+            peer, event = rng.randrange(2), rng.choice("aaaakkkkkkkfffetor")
+            await load(ctx, peer)
+            psn = (oldest[peer] + rng.randrange(12)) & mask
+            missing = rng.randrange(1, 7)
+            ctx.set(dut.oldest, oldest[peer])
+            ctx.set(dut.psn, psn)
+            ctx.set(dut.missing, missing)
+            assert ctx.get(dut.has_kept) == (kept[peer] is not None), f"seed {seed}"
+            follows = kept[peer] is not None and kept[peer] != (oldest[peer] + 1) & mask
+            assert ctx.get(dut.continues) == follows, f"seed {seed}"
+            first = later(oldest[peer], asked[peer])
+            asks = 0 < (psn - first) & mask < half
+            if asks:
+                assert ctx.get(dut.first_asked) == first, f"seed {seed}"
+            assert ctx.get(dut.asks) == asks, f"seed {seed}"
+            begin, end = later(psn, filled[peer]), (psn + missing) & mask
+            fills = 0 < (end - begin) & mask < half
+            assert ctx.get(dut.fills) == fills, f"seed {seed}"
+            if fills:
+                assert (ctx.get(dut.first_filled), ctx.get(dut.filled_end)) == (begin, end), f"seed {seed}"
+            pulse = {"a": "answered", "k": "kept", "f": "filled", "e": "expired", "t": "expired", "o": "opened",
+                     "r": "forget"}[event]  # fmt: skip
+            for name in ("expired_peer", "opened_peer"):
+                ctx.set(getattr(dut, name), peer)
+            ctx.set(getattr(dut, pulse), 1)
+            await ctx.tick()
+            ctx.set(getattr(dut, pulse), 0)
+            if event == "a":
+                oldest[peer] = (oldest[peer] + 1) & mask
+                for ends in (asked, filled, kept):
+                    ends[peer] = None if ends[peer] == oldest[peer] else ends[peer]
+            elif event == "k":
+                behind = (psn + 1) & mask
+                seen["asks"] += asks
+                asked[peer] = behind if (psn - first) & mask < half else asked[peer]
+                kept[peer] = later(behind, kept[peer])
+            elif event == "f" and fills:
+                seen["fills"] += 1
+                filled[peer] = end
+            elif event in "etor":
+                asked[peer] = filled[peer] = None
+                if event in "or":
+                    kept[peer] = None
+
+    simulate(dut, testbench)
+    assert min(seen.values()) > 20
 
 
 # ResendBarrier

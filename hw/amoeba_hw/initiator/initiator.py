@@ -266,14 +266,22 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             log.write_peer.eq(numberer.log_peer),
             log.write_psn.eq(numberer.log_psn),
             log.write_entry.eq(numberer.log_entry),
+            log.write_new.eq(numberer.sent),
+            log.note.eq(responses.note),
+            log.note_peer.eq(responses.note_peer),
+            log.note_psn.eq(responses.note_psn),
+            log.note_status.eq(responses.note_status),
+            responses.note_granted.eq(log.note_granted),
             log.answer_read.eq(responses.log_read),
             log.answer_peer.eq(responses.log_peer),
             log.answer_psn.eq(responses.log_psn),
             responses.log_entry.eq(log.entry),
+            responses.log_noted.eq(log.noted),
             log.resend_peer.eq(retransmitter.log_peer),
             log.resend_psn.eq(retransmitter.log_psn),
             retransmitter.log_granted.eq(log.resend_granted),
             retransmitter.log_entry.eq(log.entry),
+            retransmitter.log_noted.eq(log.noted.noted),
         ]
 
     def _elaborate_window(self, m):
@@ -306,7 +314,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         timers, retransmitter, responses = m.submodules.timers, m.submodules.retransmitter, m.submodules.responses
         credits, peers = m.submodules.credits, m.submodules.peers
         connect_streams(m, timers.flushes, responses.flushes)
-        for consumer in (timers, retransmitter):
+        for consumer in (timers, retransmitter, responses):
             m.d.comb += [consumer.opened.eq(peers.opened), consumer.opened_peer.eq(peers.opened_peer)]
         m.d.comb += [
             timers.settings.eq(self.retransmission),
@@ -333,6 +341,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             m.submodules.numberer.failed.eq(retransmitter.failed),
             responses.failed.eq(retransmitter.failed),
             responses.doubtful.eq(timers.doubtful),
+            responses.expired.eq(timers.expired),
+            responses.expired_peer.eq(timers.peer),
             self.count_nacks_received.eq(responses.count_nacks_received),
             self.count_timeouts.eq(timers.count_timeouts),
             self.count_failed_pdcs.eq(retransmitter.count_failed_pdcs),

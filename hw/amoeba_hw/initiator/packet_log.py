@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.initiator.records import LOGGED_PACKET
+from amoeba_hw.initiator.records import LOGGED_PACKET, NOTE
 
 __all__ = ["PacketLog"]
 
@@ -21,11 +21,13 @@ class PacketLog(wiring.Component):
 
     Members
     -------
-    write : in; write_peer, write_psn, write_entry : in
-        Pulse: a packet goes out.
-    answer_read : in; answer_peer, answer_psn : in; entry : out
-        ``entry`` is the packet's one cycle later, also if it was written meanwhile in an earlier cycle than the read.
-        Undefined for a packet that is not unanswered.
+    write : in; write_peer, write_psn, write_entry, write_new : in
+        Pulse: a packet goes out; ``write_new``: for the first time, so nothing is noted of its answer.
+    note : in; note_peer, note_psn, note_status : in; note_granted : out
+        Pulse: a packet was answered before an older one, which NOTE says. Only where it is granted.
+    answer_read : in; answer_peer, answer_psn : in; entry, noted : out
+        ``entry`` and NOTE are the packet's one cycle later, also if they were written meanwhile in an earlier cycle
+        than the read. Undefined for a packet that is not unanswered.
     resend_peer, resend_psn : in; resend_granted : out
         Likewise in cycles without ``answer_read``.
     """
@@ -40,10 +42,17 @@ class PacketLog(wiring.Component):
                 "write_peer": In(range(peers)),
                 "write_psn": In(32),
                 "write_entry": In(shape),
+                "write_new": In(1),
+                "note": In(1),
+                "note_peer": In(range(peers)),
+                "note_psn": In(32),
+                "note_status": In(8),
+                "note_granted": Out(1),
                 "answer_read": In(1),
                 "answer_peer": In(range(peers)),
                 "answer_psn": In(32),
                 "entry": Out(shape),
+                "noted": Out(NOTE),
                 "resend_peer": In(range(peers)),
                 "resend_psn": In(32),
                 "resend_granted": Out(1),
@@ -66,7 +75,28 @@ class PacketLog(wiring.Component):
             m.d.comb += read.addr.eq(self._place(self.answer_peer, self.answer_psn))
         with m.Else():
             m.d.comb += read.addr.eq(self._place(self.resend_peer, self.resend_psn))
+        self._elaborate_notes(m, read.addr)
         return m
+
+    def _elaborate_notes(self, m, address):
+        # A memory of its own, written by others than the entries are.
+        m.submodules.notes = notes = memory.Memory(shape=NOTE, depth=self._depth, init=[])
+        write, read = notes.write_port(), notes.read_port()
+        is_new = self.write & self.write_new
+        m.d.comb += [
+            read.addr.eq(address),
+            self.noted.eq(read.data),
+            self.note_granted.eq(~is_new),
+            write.en.eq(is_new | self.note),
+        ]
+        with m.If(is_new):
+            m.d.comb += write.addr.eq(self._place(self.write_peer, self.write_psn))
+        with m.Else():
+            m.d.comb += [
+                write.addr.eq(self._place(self.note_peer, self.note_psn)),
+                write.data.noted.eq(1),
+                write.data.status.eq(self.note_status),
+            ]
 
     def _place(self, peer, psn):
         return Cat(psn[: self._window_bits], peer)

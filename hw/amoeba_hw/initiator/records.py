@@ -15,6 +15,7 @@ __all__ = [
     "GENERATION_BITS",
     "HEAD",
     "LOGGED_PACKET",
+    "NOTE",
     "PACKET",
     "RECOVERY",
     "REQUEST",
@@ -131,6 +132,9 @@ _LOGGED = {
 LOGGED_PACKET = data.StructLayout(_LOGGED)
 """What is kept of an unanswered packet: what its answer is for, and what it takes to send it again."""
 
+NOTE = data.StructLayout({"noted": 1, "status": 8})
+"""Whether an unanswered packet's own answer has come, before that of an older one, and what its status is."""
+
 PACKET = data.StructLayout(
     {
         **_LOGGED,
@@ -155,9 +159,11 @@ class RecoveryKind(enum.Enum, shape=2):
     """Go back to a psn after a quarter of the retransmission timeout."""
     FAIL = 2
     """Give the PDC up."""
+    MISSING = 3
+    """Send what is unanswered from ``psn`` on and before ``end`` again."""
 
 
-RECOVERY = data.StructLayout({"kind": RecoveryKind, "peer": 16, "psn": 32})
+RECOVERY = data.StructLayout({"kind": RecoveryKind, "peer": 16, "psn": 32, "end": 32})
 """Packets of a PDC are to be sent again, or never."""
 
 FLUSH = data.StructLayout({"peer": 16})

@@ -7,6 +7,7 @@ from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ResponseOpcode, ReturnCode
 
+from amoeba_hw.initiator.answer_gaps import AnswerGaps
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.peer_table import ANSWERED
 from amoeba_hw.initiator.records import (
@@ -14,6 +15,7 @@ from amoeba_hw.initiator.records import (
     FLUSH,
     GENERATION_BITS,
     LOGGED_PACKET,
+    NOTE,
     RECOVERY,
     RecoveryKind,
 )
@@ -41,12 +43,13 @@ class ResponseHandler(wiring.Component):
     """Answers unanswered packets, in psn order per PDC, and sends the answers' data to the host.
 
     An answer is looked up, checked, and then acted on packet by packet, the oldest first, as sections 8 and 9 of the
-    architecture say::
+    architecture say. If that does not reach the packet that it is for, that one's entry is found, and it is kept::
 
         cycle       0         1         2         3         4
         answer a  look up | check   | step
         answer b                              look up | check    (with cumulative answers a takes more steps)
         outputs                               a
+        answer c  look up | check   | step    | find    | keep   (behind a gap)
 
     Parameters
     ----------
@@ -55,8 +58,8 @@ class ResponseHandler(wiring.Component):
     Members
     -------
     responses : FRAME_HEADER stream
-        One every three cycles, and one cycle more for each packet that it answers besides its own. Answers that are
-        not expected are dropped, with their payload.
+        One every three cycles, one cycle more for each packet that it answers besides its own, and two for one behind
+        a gap. Answers that are not expected are dropped, with their payload.
     response_payload : packet stream
     flushes : FLUSH stream
         All unanswered packets of this PDC are answered LOCAL_PDC_FAILED, one per cycle; none if it has not failed.
@@ -65,7 +68,7 @@ class ResponseHandler(wiring.Component):
     crowd, held : in
         There may be no place for one more on ``answers``. What is there waits for the host; but if it is ``held`` by
         packets that have to leave, answers are dropped instead, as if they had been lost, and flushes end early, to
-        be asked for anew.
+        be asked for anew; answers that were kept wait for the next one.
     failed : in, a bit per peer
         A failed PDC takes no answers.
     doubtful : in, a bit per peer
@@ -77,8 +80,12 @@ class ResponseHandler(wiring.Component):
     answered, answered_index, answered_state, closed, renewed
         To the peer table. ``answered``: the oldest packet was answered; ``closed``: it was a CLOSE. ``renewed``,
         without it: a new PDC begins at the oldest packet.
-    log_read, log_peer, log_psn : out; log_entry : in
+    expired, expired_peer; opened, opened_peer : in
+        Pulses: a PDC has timed out; it is a new one.
+    log_read, log_peer, log_psn : out; log_entry, log_noted : in
         To and from the packet log, which answers one cycle later.
+    note, note_peer, note_psn, note_status : out; note_granted : in
+        To and from it, too: an answer is kept.
     recover, recovery : out
         Pulse: what the PDC is to do besides.
     result_commands : DMA_COMMAND stream
@@ -121,6 +128,16 @@ class ResponseHandler(wiring.Component):
                 "log_peer": Out(index),
                 "log_psn": Out(32),
                 "log_entry": In(LOGGED_PACKET),
+                "log_noted": In(NOTE),
+                "expired": In(1),
+                "expired_peer": In(index),
+                "opened": In(1),
+                "opened_peer": In(index),
+                "note": Out(1),
+                "note_peer": Out(index),
+                "note_psn": Out(32),
+                "note_status": Out(8),
+                "note_granted": In(1),
                 "recover": Out(1),
                 "recovery": Out(RECOVERY),
                 "result_commands": Out(stream.Signature(DMA_COMMAND)),
@@ -147,6 +164,15 @@ class ResponseHandler(wiring.Component):
         """The return code of the packet answered in this cycle, before anything else is held against it."""
         self._finished = Signal()
         """Nothing more follows from the answer, or from the flush."""
+        self._keeps = Signal()
+        """The answer is behind a gap: what follows is up to its own entry."""
+        self._following = Signal()
+        """The answer has been dealt with, and those that were kept follow it."""
+        self._consumed = Signal()
+        """The answer's payload is dealt with in this step."""
+        self._noted = Signal()
+        """The packet's answer was kept before."""
+        self._gaps = AnswerGaps(parameters.peers)
 
     def elaborate(self, platform):
         m = Module()
@@ -155,11 +181,17 @@ class ResponseHandler(wiring.Component):
         select = Signal(3)
         m.submodules.fork = fork = Fork(_DECISION, 3)
         m.submodules.routes = routes = Queue(_ROUTE, _ROUTES)
+        m.submodules.gaps = self._gaps
         pending = Signal()
+        parked = pending | self.crowd
+        yields = Signal()
+        proceeds = (~pending | fork.i.ready) & (~self.crowd | self.held)
         m.d.comb += [
             fork.i.valid.eq(pending),
             fork.i.payload.eq(decision),
             fork.select.eq(select),
+            # What waits for the host, or for a place, lets stores go first, and the PDC is looked up anew.
+            yields.eq(parked & self.storing),
             self.log_peer.eq(self.answered_index),
             self.log_psn.eq(self.answered_state.oldest_psn),
         ]
@@ -174,23 +206,67 @@ class ResponseHandler(wiring.Component):
                 with m.If((self.responses.valid | self.flushes.valid) & ~self.storing):
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.comb += [self.occupied.eq(1), self.log_read.eq(1), self.log_psn.eq(self.answer_state.oldest_psn)]
+                m.d.comb += [
+                    self.occupied.eq(1),
+                    self.log_read.eq(1),
+                    self.log_psn.eq(self.answer_state.oldest_psn),
+                    self._gaps.load.eq(1),
+                ]
                 m.d.sync += [state.eq(self.answer_state), *self._check()]
                 m.next = "STEP"
             with m.State("STEP"):
-                # What waits for the host, or for a place, lets stores go first, and the PDC is looked up anew.
-                parked = pending | self.crowd
                 m.d.comb += [self.occupied.eq(~parked), self.log_read.eq(1)]
-                with m.If(parked & self.storing):
+                with m.If(yields):
                     m.next = "LOOK_UP"
-                with m.Elif((~pending | fork.i.ready) & (~self.crowd | self.held)):
+                with m.Elif(proceeds):
                     self._elaborate_step(m)
-                    m.d.sync += [pending.eq(1), *decide]
-                with m.If(self._finished):
-                    m.d.comb += [self.responses.ready.eq(~self._flushing), self.flushes.ready.eq(self._flushing)]
+                    with m.If(self._keeps):
+                        m.next = "FIND"
+                    with m.Else():
+                        m.d.sync += [pending.eq(1), *decide]
+                self._elaborate_end(m)
+            with m.State("FIND"):
+                m.d.comb += [self.occupied.eq(1), self.log_read.eq(1), self.log_psn.eq(header.psn)]
+                m.next = "KEEP"
+            with m.State("KEEP"):
+                m.d.comb += [self.occupied.eq(~parked), self.log_read.eq(1), self.log_psn.eq(header.psn)]
+                with m.If(yields):
                     m.next = "LOOK_UP"
+                with m.Elif(proceeds & self.note_granted):
+                    self._elaborate_keeping(m)
+                    m.d.sync += [pending.eq(1), *decide]
+                self._elaborate_end(m)
+        self._elaborate_gaps(m)
         self._elaborate_outputs(m, fork, routes)
         return m
+
+    def _elaborate_end(self, m):
+        with m.If(self._finished):
+            m.d.comb += [self.responses.ready.eq(~self._flushing), self.flushes.ready.eq(self._flushing)]
+            with m.If(~self._flushing):
+                m.d.sync += self._following.eq(0)
+            m.next = "LOOK_UP"
+
+    def _elaborate_gaps(self, m):
+        """What is known of the gaps of the PDC in hand, but for what this answer does to them."""
+        gaps, header = self._gaps, self.responses.payload
+        m.d.comb += [
+            gaps.look_up.eq(self.answer_index),
+            gaps.peer.eq(self.answered_index),
+            gaps.oldest.eq(self._state.oldest_psn),
+            gaps.answered.eq(self.answered),
+            gaps.psn.eq(header.psn),
+            gaps.missing.eq(header.missing),
+            gaps.forget.eq(self.renewed | (self.answered & self.closed)),
+            gaps.expired.eq(self.expired),
+            gaps.expired_peer.eq(self.expired_peer),
+            gaps.opened.eq(self.opened),
+            gaps.opened_peer.eq(self.opened_peer),
+            # Of a PDC without gaps the log need not say anything that is valid.
+            self._noted.eq(gaps.has_kept & self.log_noted.noted),
+            self.note_peer.eq(self.answered_index),
+            self.note_psn.eq(header.psn),
+        ]
 
     def _check(self):
         """The assignments that say what the answer is for."""
@@ -230,36 +306,62 @@ class ResponseHandler(wiring.Component):
             # A difference of psns is signed.
             covered.eq(~(header.cack_psn - state.oldest_psn)[31] & ~entry.returns_data),
             self._finished.eq(1),
+            self._consumed.eq(~self._flushing & ~self._following & self._finished),
             self.recovery.peer.eq(self.answered_index),
             self.recovery.psn.eq(header.psn),
             self._code.eq(ReturnCode.OK),
         ]
         with m.If(self.crowd):
-            m.d.comb += self.count_dropped_response.eq(~self._flushing)
+            m.d.comb += self.count_dropped_response.eq(~self._flushing & ~self._following)
         with m.Elif(self._flushing):
             m.d.comb += [
                 self._finished.eq(state.oldest_psn == self._end),
                 self.answered.eq(~self._finished),
                 self._code.eq(ReturnCode.LOCAL_PDC_FAILED),
             ]
+        with m.Elif(self._following):
+            m.d.comb += [self.answered.eq(self._noted), self._finished.eq(~(self._noted & self._gaps.continues))]
         with m.Elif(~(self._expected & meant)):
             m.d.comb += self.count_dropped_response.eq(1)
         with m.Elif(header.is_control):
             self._elaborate_nack(m, entry.is_close)
-        with m.Elif(own):
+        with m.Elif(own | self._noted):
+            # One whose answer was kept becomes the oldest behind those that are covered, or behind a crowd.
             m.d.comb += [
                 self.answered.eq(1),
-                self.count_responses_received.eq(1),
+                self.count_responses_received.eq(own & ~self._noted),
+                self.count_dropped_response.eq(own & self._noted),
+                self._consumed.eq(own),
+                self._finished.eq(own & ~self._gaps.continues),
                 self._code.eq(Mux(has_code, header.return_code, ReturnCode.OK)),
             ]
+            m.d.sync += self._following.eq(own)
         with m.Elif(covered):
             m.d.comb += [self.answered.eq(1), self._finished.eq(0)]
         with m.Else():
+            m.d.comb += [self._keeps.eq(1), self._finished.eq(0)]
+
+    def _elaborate_keeping(self, m):
+        """What follows for the packet that the answer is for, which is younger than the oldest one."""
+        header, gaps = self.responses.payload, self._gaps
+        has_code = header.opcode.matches(ResponseOpcode.RESPONSE.value, ResponseOpcode.WITH_DATA.value)
+        m.d.comb += [
+            self._finished.eq(1),
+            self._consumed.eq(1),
+            self._code.eq(Mux(has_code, header.return_code, ReturnCode.OK)),
+        ]
+        with m.If(self.crowd | self._noted):
+            m.d.comb += self.count_dropped_response.eq(1)
+        with m.Else():
             m.d.comb += [
-                self.count_dropped_response.eq(1),
-                self.recover.eq(1),
-                self.recovery.kind.eq(RecoveryKind.AT_ONCE),
-                self.recovery.psn.eq(state.oldest_psn),
+                self.count_responses_received.eq(1),
+                self.note.eq(1),
+                gaps.kept.eq(1),
+                self.recover.eq(gaps.asks),
+                self.recovery.kind.eq(RecoveryKind.MISSING),
+                self.recovery.peer.eq(self.answered_index),
+                self.recovery.psn.eq(gaps.first_asked),
+                self.recovery.end.eq(header.psn),
             ]
 
     def _elaborate_nack(self, m, is_close):
@@ -268,6 +370,14 @@ class ResponseHandler(wiring.Component):
         with m.Switch(self.responses.p.nack_code):
             with m.Case(NackCode.ROD_OOO):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.AT_ONCE)
+                with m.If(self.responses.p.missing != 0):
+                    m.d.comb += [
+                        self._gaps.filled.eq(1),
+                        self.recover.eq(self._gaps.fills),
+                        self.recovery.kind.eq(RecoveryKind.MISSING),
+                        self.recovery.psn.eq(self._gaps.first_filled),
+                        self.recovery.end.eq(self._gaps.filled_end),
+                    ]
             with m.Case(*sorted(PATIENT_NACKS)):
                 m.d.comb += self.recovery.kind.eq(RecoveryKind.LATER)
             with m.Case(NackCode.CLOSING):
@@ -286,7 +396,9 @@ class ResponseHandler(wiring.Component):
                     self.answered.eq(is_close),
                     ignored.eq(~is_lost & ~is_close),
                 ]
-                with m.If(self._state.established & about_ours & ~is_close & ~self._doubtful):
+                # Where answers were kept, something that is unanswered may have been executed.
+                sure = ~self._doubtful & ~self._gaps.has_kept
+                with m.If(self._state.established & about_ours & ~is_close & sure):
                     m.d.comb += [
                         self.renewed.eq(1),
                         self.recovery.kind.eq(RecoveryKind.AT_ONCE),
@@ -300,7 +412,7 @@ class ResponseHandler(wiring.Component):
             m.d.comb += [self.count_nacks_received.eq(0), self.count_dropped_response.eq(1)]
 
     def _elaborate_status(self, m, own):
-        """What the oldest packet's answer says: OK or what is wrong."""
+        """What the answer of the packet in hand says: OK or what is wrong."""
         entry = self.log_entry
         status = Signal(8)
         asked = Signal(14)
@@ -309,7 +421,9 @@ class ResponseHandler(wiring.Component):
             asked.eq(Mux(entry.returns_data, entry.length, 0)),
             given.eq(Mux(own, self.responses.p.payload_length, 0)),
         ]
-        with m.If(entry.fault):
+        with m.If(self._noted):
+            m.d.comb += status.eq(self.log_noted.status)
+        with m.Elif(entry.fault):
             m.d.comb += status.eq(ReturnCode.LOCAL_DMA_FAULT)
         with m.Elif(self._code != ReturnCode.OK):
             m.d.comb += status.eq(self._code)
@@ -360,7 +474,8 @@ class ResponseHandler(wiring.Component):
         current = Array(self.generations)[ticket.context] == ticket.generation
         m.d.comb += [
             own.eq(self.count_responses_received),
-            has_payload.eq(~self._flushing & self._finished & (header.payload_length != 0)),
+            self.note_status.eq(status),
+            has_payload.eq(self._consumed & (header.payload_length != 0)),
             writes.eq(own & (status == ReturnCode.OK) & has_payload & current),
             completes.eq(self.answered & entry.last),
         ]
@@ -372,7 +487,7 @@ class ResponseHandler(wiring.Component):
             order.ticket.eq(ticket),
             decision.answer.writes.eq(writes),
             decision.answer.completes.eq(completes),
-            decision.answer.psn.eq(self._state.oldest_psn),
+            decision.answer.psn.eq(Mux(self.note, header.psn, self._state.oldest_psn)),
             decision.has_payload.eq(has_payload),
             decision.result.eq(entry.result),
             decision.length.eq(header.payload_length),

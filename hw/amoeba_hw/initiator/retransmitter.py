@@ -1,7 +1,7 @@
 """Sends packets again, and gives PDCs up."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.records import LOGGED_PACKET, PACKET, RECOVERY, RecoveryKind
@@ -9,13 +9,19 @@ from amoeba_hw.initiator.records import LOGGED_PACKET, PACKET, RECOVERY, Recover
 __all__ = ["Retransmitter"]
 
 _SETTLING = 4
+_RANGE = data.StructLayout({"first": 32, "end": 32})
+"""Packets of a PDC; the end is exclusive."""
 
 
 class Retransmitter(wiring.Component):
-    """Goes back to a packet of a PDC: the packets from there to the last one sent leave again.
+    """Goes back to a packet of a PDC: the packets from there to the last one sent leave again, or those of a range.
 
     It begins when every packet that was cut has been numbered; PDCs that send again take turns, a packet each.
-    Packets that are answered meanwhile are left out.
+    Packets that are answered are left out, whether they were before or are meanwhile; but the oldest of a PDC is not,
+    even if its answer was kept, so that another makes the PDC go on.
+
+    What is asked for while a PDC sends a range again comes behind it; all that was asked for by then makes one range,
+    from the first packet to the last. A PDC that sends everything again does so from elsewhere if it is asked to.
 
     Parameters
     ----------
@@ -37,7 +43,7 @@ class Retransmitter(wiring.Component):
         No packet is cut and not numbered. None may be cut later than two cycles after ``sending_again`` or ``held``.
     resend_index : out; resend_oldest, resend_end : in
         To and from the peer table.
-    log_peer, log_psn : out; log_granted, log_entry : in
+    log_peer, log_psn : out; log_granted, log_entry, log_noted : in
         To and from the packet log.
     resending : out
         Pulse: a packet will come on ``resends``. Not later than the cycle after it was answered.
@@ -73,6 +79,7 @@ class Retransmitter(wiring.Component):
                 "log_psn": Out(32),
                 "log_granted": In(1),
                 "log_entry": In(LOGGED_PACKET),
+                "log_noted": In(1),
                 "resending": Out(1),
                 "resends": Out(stream.Signature(PACKET)),
                 "sending_again": Out(peers),
@@ -84,9 +91,18 @@ class Retransmitter(wiring.Component):
         self._tried = Signal(peers)
         """Went back AT_ONCE since a packet was answered last."""
         self._begins = Signal(peers)
-        """The next packet is the first one of a new attempt."""
+        """A new attempt is to begin."""
         self._from_oldest = Signal(peers)
-        """That first one is the oldest unanswered packet, not the one that was asked for."""
+        """Its first packet is the oldest unanswered one, not the one that was asked for."""
+        self._in_part = Signal(peers)
+        """It has an end."""
+        self._active = Signal(peers)
+        """An attempt has begun and goes on."""
+        self._active_in_part = Signal(peers)
+        """That has an end."""
+        self._asked = Signal()
+        """A cycle after an answer has asked for it: ``_recovery`` is to be sent again."""
+        self._recovery = Signal(RECOVERY)
 
     def elaborate(self, platform):
         m = Module()
@@ -105,6 +121,8 @@ class Retransmitter(wiring.Component):
 
         at_once, later, fails = (Signal(self._peers, name=name) for name in ("at_once", "later", "fails"))
         expired, ends, opened = (Signal(self._peers, name=name) for name in ("expires", "ends", "opens"))
+        asks, waits, begins_anew = (Signal(self._peers, name=name) for name in ("asks", "waits", "begins_anew"))
+        in_part = self._recovery.kind == RecoveryKind.MISSING
         m.d.comb += [
             at_once.eq(asked(RecoveryKind.AT_ONCE) & ~self._tried),
             later.eq(asked(RecoveryKind.LATER)),
@@ -113,48 +131,90 @@ class Retransmitter(wiring.Component):
             opened.eq(of(self.opened, self.opened_peer)),
             ends.eq(fails | self.failed | opened),
             self.count_failed_pdcs.eq(fails.any()),
+            asks.eq(of(self._asked, self._recovery.peer[: len(self.timer_peer)])),
+            waits.eq(asks & self.held),
+            begins_anew.eq(asks & ~self.held & ~self._begins),
         ]
         released = of(self.released, self.timer_peer)
         answered = of(self.answered, self.answered_peer)
-        waits = at_once & self.held
+        everything = waits | later | expired | Mux(in_part, 0, asks)
         m.d.sync += [
+            self._recovery.eq(self.recovery),
+            self._asked.eq((at_once | asked(RecoveryKind.MISSING)).any()),
             self.failed.eq((self.failed | fails) & ~opened),
             self._tried.eq((self._tried | at_once) & ~answered & ~opened),
             self.held.eq(((self.held & ~released) | later) & ~ends),
             self.sending_again.eq(
-                ((self.sending_again & ~(done & ~self._begins)) | (at_once & ~self.held) | expired | released)
+                ((self.sending_again & ~(done & ~self._begins)) | (asks & ~self.held) | expired | released)
                 & ~later
                 & ~ends
             ),
+            self._active.eq(((self._active & ~done) | picked) & ~later & ~ends),
             # What is asked for in the cycle in which the one before is begun counts.
-            self._begins.eq((self._begins & ~picked) | at_once | later | expired),
-            self._from_oldest.eq((self._from_oldest & ~picked & ~(at_once & ~self.held)) | expired | waits),
+            self._begins.eq(((self._begins & ~picked) | asks | later | expired) & ~ends),
+            self._from_oldest.eq((self._from_oldest & ~picked & ~begins_anew) | expired | waits),
+            self._in_part.eq((self._in_part | Mux(in_part, begins_anew, 0)) & ~everything),
+            self._active_in_part.eq((self._active_in_part & ~picked) | (picked & self._in_part)),
         ]
 
+    def _elaborate_origins(self, m, origins):
+        """Writes the range that an attempt is to send again."""
+        write, asked = origins.write_port(), origins.read_port()
+        recovery = self._recovery
+        pending = self._begins.bit_select(recovery.peer[: len(self.timer_peer)], 1)
+        m.d.comb += [
+            asked.addr.eq(self.recovery.peer),
+            write.addr.eq(recovery.peer),
+            write.en.eq(self._asked),
+            write.data.first.eq(recovery.psn),
+            write.data.end.eq(recovery.end),
+        ]
+        # Differences of psns are signed.
+        with m.If(pending & (asked.data.first - recovery.psn)[31]):
+            m.d.comb += write.data.first.eq(asked.data.first)
+        with m.If(pending & (recovery.end - asked.data.end)[31]):
+            m.d.comb += write.data.end.eq(asked.data.end)
+        # A PDC that is held back has no other range to send.
+        with m.If(self.recover & (self.recovery.kind == RecoveryKind.LATER)):
+            m.d.comb += [
+                write.addr.eq(self.recovery.peer),
+                write.en.eq(1),
+                write.data.first.eq(self.recovery.psn),
+            ]
+
     def _elaborate_sending(self, m, picked, done):
-        m.submodules.origins = origins = memory.Memory(shape=32, depth=self._peers, init=[])
-        m.submodules.cursors = cursors = memory.Memory(shape=32, depth=self._peers, init=[])
+        m.submodules.origins = origins = memory.Memory(shape=_RANGE, depth=self._peers, init=[])
+        m.submodules.cursors = cursors = memory.Memory(shape=_RANGE, depth=self._peers, init=[])
         # An origin written as it is read belongs to an attempt of its own; a cursor is written before it is read.
-        origin, cursor = origins.read_port(), cursors.read_port()
-        origin_write, cursor_write = origins.write_port(), cursors.write_port()
-        peer, begins, from_oldest = self.resend_index, Signal(), Signal()
-        wanted = Signal(32)
+        origin, cursor, cursor_write = origins.read_port(), cursors.read_port(), cursors.write_port()
+        self._elaborate_origins(m, origins)
+        peer, begins, from_oldest, in_part = self.resend_index, Signal(), Signal(), Signal()
+        wanted, end, behind = Signal(32), Signal(32), Signal()
         psn = self.log_psn
         # How far the packet is from the oldest one, modulo 2**32: one that is older is very far.
         distance = Signal(32)
         outstanding = Signal(32)
+        # How far the end is from the packet, and from the oldest one.
+        left, left_of_all = Signal(32), Signal(32)
+        over = Signal()
+        kept_end = Signal(32)
+        unanswered = Signal()
         m.d.comb += [
-            origin_write.addr.eq(self.recovery.peer),
-            origin_write.data.eq(self.recovery.psn),
-            origin_write.en.eq(self.recover),
             origin.addr.eq(peer),
             cursor.addr.eq(peer),
-            wanted.eq(Mux(begins, Mux(from_oldest, self.resend_oldest, origin.data), cursor.data)),
+            wanted.eq(Mux(begins, Mux(from_oldest, self.resend_oldest, origin.data.first), cursor.data.first)),
+            end.eq(Mux(begins, origin.data.end, cursor.data.end)),
             outstanding.eq(self.resend_end - self.resend_oldest),
             distance.eq(wanted - self.resend_oldest),
+            behind.eq(distance > outstanding),
+            left.eq(end - wanted),
+            left_of_all.eq(end - self.resend_oldest),
+            over.eq(in_part & Mux(behind, left_of_all[31] | (left_of_all == 0), left[31] | (left == 0))),
+            unanswered.eq((psn - self.resend_oldest)[:32] < outstanding),
             self.log_peer.eq(peer),
             cursor_write.addr.eq(peer),
-            cursor_write.data.eq(psn + 1),
+            cursor_write.data.first.eq(psn + 1),
+            cursor_write.data.end.eq(kept_end),
         ]
         following, any_ready = self._elaborate_turns(m, peer)
         this = Const(1, self._peers) << peer
@@ -167,29 +227,33 @@ class Retransmitter(wiring.Component):
             with m.State("LOOK_UP"):
                 m.next = "PICK"
                 with m.If(self.sending_again.bit_select(peer, 1)):
-                    m.d.comb += picked.eq(this)
+                    # A range is sent to its end first.
+                    takes = (self._begins & ~(self._active & (self._active_in_part | self._in_part))) & this
+                    m.d.comb += picked.eq(takes)
                     m.d.sync += [
-                        begins.eq(self._begins.bit_select(peer, 1)),
+                        begins.eq(takes.any()),
                         from_oldest.eq(self._from_oldest.bit_select(peer, 1)),
+                        in_part.eq((Mux(takes.any(), self._in_part, self._active_in_part) & this).any()),
                     ]
                     m.next = "CHECK"
             with m.State("CHECK"):
                 # What is neither between the two nor the end has been answered since it was asked for.
-                m.d.sync += psn.eq(Mux(distance < outstanding, wanted, self.resend_oldest))
+                m.d.sync += [psn.eq(Mux(behind, self.resend_oldest, wanted)), kept_end.eq(end)]
                 m.next = "READ"
-                with m.If((outstanding == 0) | (distance == outstanding)):
+                with m.If((outstanding == 0) | (distance == outstanding) | over):
                     m.d.comb += done.eq(this)
                     m.next = "PICK"
-                with m.Else():
-                    m.d.comb += self.resending.eq(1)
             # The log's answer does not wait, so there is room for it first.
             with m.State("READ"), m.If(self.log_granted & (~self.resends.valid | self.resends.ready)):
                 m.next = "OFFER"
             with m.State("OFFER"):
                 packet, entry = self.resends.payload, self.log_entry
-                m.d.comb += cursor_write.en.eq(1)
+                m.d.comb += [
+                    cursor_write.en.eq(1),
+                    self.resending.eq(unanswered & ~(self.log_noted & (psn != self.resend_oldest))),
+                ]
                 m.d.sync += [
-                    self.resends.valid.eq(1),
+                    self.resends.valid.eq(self.resending),
                     packet.psn.eq(psn),
                     packet.resend.eq(1),
                     *(getattr(packet, name).eq(getattr(entry, name)) for name, _ in LOGGED_PACKET),

@@ -87,19 +87,24 @@ class ResultOrder:
         self._host = host
         self._completions = completions
 
-    def conclude(self, pdc: int, peer: Peer, packet: Packet, code: int, payload: bytes, cycle: int) -> None:
-        """``packet`` of ``peer``, whose index is ``pdc``, was answered with ``code`` and ``payload``."""
-        request = packet.request
+    def note(self, pdc: int, packet: Packet, code: int, payload: bytes, cycle: int) -> int:
+        """``packet`` of the PDC was answered: its data goes to its place; the cycle at which it is there."""
         if packet.fault:
-            status = _LOCAL_DMA_FAULT
+            packet.status = _LOCAL_DMA_FAULT
         elif code == _OK and len(payload) != packet.expected:
-            status = _UNCOR
+            packet.status = _UNCOR
         else:
-            status = code
-        if status == _OK and payload and request.is_live():
-            cycle = self._write_result(pdc, packet, payload, cycle)
+            packet.status = code
+        if packet.status == _OK and payload and packet.request.is_live():
+            return self._write_result(pdc, packet, payload, cycle)
+        return cycle
+
+    def conclude(self, peer: Peer, packet: Packet, cycle: int) -> None:
+        """The answer to ``packet``, the oldest of ``peer``, is noted: so is what it means for its request."""
+        request = packet.request
         if request.status == _OK:
-            request.status = status
+            assert packet.status is not None
+            request.status = packet.status
         if packet.is_last:
             self._end(peer, request, cycle)
 

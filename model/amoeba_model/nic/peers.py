@@ -34,6 +34,8 @@ class Packet:
     is_last: bool
     fault: bool = False
     """Its operands could not be read: it goes out as a NO_OP."""
+    status: int | None = None
+    """What its answer said, once there was one; while packets before it are unanswered, it is noted here."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,8 +62,12 @@ class Peer:
     target_pdc: int | None = None
     """``spdcid`` of the last answer; None before the first, while packets carry SYN."""
     outstanding: deque[Packet] = field(default_factory=deque)
-    """Unanswered packets, in order and without a gap."""
+    """Unanswered packets, in order and without a gap; behind the oldest also such whose answers are noted."""
     failed: bool = False
+    asked_to: int | None = None
+    """Answers that are missing before this psn have been asked for; None: none have, or it is forgotten."""
+    filled_to: int | None = None
+    """Likewise, packets that the target said were missing before this psn have been sent again."""
     went_back: bool = False
     """Already, because of a gap, since a packet was answered last."""
     timeouts: int = 0
@@ -87,11 +93,13 @@ class Peer:
         """Open a new PDC for what is unanswered: the target has taken none of it in the one before."""
         self.start_psn = self.outstanding[0].psn
         self.target_pdc = None
+        self.forget_gaps()
 
     def _start(self, psn: int) -> None:
         self.start_psn = self.next_psn = psn
         self.last_answered = (psn - 1) & PSN_MASK
         self.target_pdc = None
+        self.forget_gaps()
 
     def number(self) -> int:
         """The psn of a new packet."""
@@ -102,6 +110,14 @@ class Peer:
     def is_unanswered(self, psn: int) -> bool:
         outstanding = self.outstanding
         return bool(outstanding) and (psn - outstanding[0].psn) & PSN_MASK < len(outstanding)
+
+    def forget_gaps(self) -> None:
+        """What was missing may be asked for, and sent, again."""
+        self.asked_to = self.filled_to = None
+
+    def has_noted(self) -> bool:
+        """Whether answers to younger packets than the oldest unanswered one are noted."""
+        return any(packet.status is not None for packet in self.outstanding)
 
     def may_send(self, window: int) -> bool:
         """Whether a new packet may be cut, as far as those before it are concerned."""

@@ -51,16 +51,20 @@ class ResponseHandler:
         if not _is_meant(header, peer):
             self._core.counters[_DROPPED_RESPONSE] += 1
             return None
+        packet = peer.outstanding[younger_by]
         if younger_by:
             younger_by -= self._acknowledge_before(header, pdc, peer, younger_by, cycle)
-        if younger_by:
+        if packet.status is not None:
             self._core.counters[_DROPPED_RESPONSE] += 1
-            self._retransmitter.fill_gap(pdc, peer, peer.outstanding[0].psn)
             return peer
         self._core.counters[_RESPONSES_RECEIVED] += 1
         code = header.return_code if header.opcode in _RESPONSES else _OK
-        self._answer(pdc, peer, header.spdcid, code, payload, cycle)
-        self._retransmitter.answered(peer)
+        if younger_by:
+            self._results.note(pdc, packet, code, payload, cycle)
+            self._retransmitter.ask_before(pdc, peer, packet.psn)
+        else:
+            self._answer(pdc, peer, header.spdcid, code, payload, cycle)
+            self._retransmitter.answered(peer)
         return peer
 
     def _acknowledge_before(self, header: FrameHeader, pdc: int, peer: Peer, limit: int, cycle: int) -> int:
@@ -70,26 +74,33 @@ class ResponseHandler:
             oldest = peer.outstanding[0]
             if oldest.expected or (header.cack_psn - oldest.psn) & PSN_MASK >= _PSN_HALF:
                 break
-            self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
-            count += 1
+            count += self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
         if count:
             self._retransmitter.answered(peer)
         return count
 
-    def _answer(self, pdc: int, peer: Peer, target_pdc: int, code: int, payload: bytes, cycle: int) -> None:
-        """The oldest unanswered packet is answered."""
-        packet = peer.outstanding.popleft()
-        peer.last_answered = packet.psn
+    def _answer(self, pdc: int, peer: Peer, target_pdc: int, code: int, payload: bytes, cycle: int) -> int:
+        """The oldest unanswered packet is answered, and so are those that follow in a row and are noted; how many."""
+        outstanding = peer.outstanding
         peer.target_pdc = target_pdc
-        if packet.request.opcode == _CLOSE:
-            peer.start_anew()
-        self._results.conclude(pdc, peer, packet, code, payload, cycle)
+        cycle = self._results.note(pdc, outstanding[0], code, payload, cycle)
+        count = 0
+        while outstanding and outstanding[0].status is not None:
+            packet = outstanding.popleft()
+            peer.last_answered = packet.psn
+            if packet.request.opcode == _CLOSE:
+                peer.start_anew()
+            self._results.conclude(peer, packet, cycle)
+            count += 1
+        return count
 
     def _refuse(self, header: FrameHeader, pdc: int, peer: Peer, cycle: int) -> None:
         """A NACK for an unanswered packet."""
         code = header.nack_code
         counter = _NACKS_RECEIVED
-        if code == NackCode.ROD_OOO:
+        if code == NackCode.ROD_OOO and header.missing:
+            self._retransmitter.send_missing(pdc, peer, header.psn, header.missing)
+        elif code == NackCode.ROD_OOO:
             self._retransmitter.fill_gap(pdc, peer, header.psn)
         elif code in PATIENT_NACKS:
             self._retransmitter.hold_back(peer, header.psn)
@@ -98,7 +109,7 @@ class ResponseHandler:
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
             self._retransmitter.answered(peer)
         elif code == NackCode.INV_DPDCID and _loses_pdc(header, peer):
-            if header.spdcid == NO_PDC or peer.timeouts >= DOUBTFUL_TIMEOUTS:
+            if header.spdcid == NO_PDC or peer.timeouts >= DOUBTFUL_TIMEOUTS or peer.has_noted():
                 self._retransmitter.fail(pdc, peer)
             else:
                 # The target gave the PDC away because it was idle: nothing that is unanswered has been executed.

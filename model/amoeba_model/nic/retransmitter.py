@@ -13,6 +13,7 @@ __all__ = ["Retransmitter"]
 
 _FAILED_PDCS = Counter.FAILED_PDCS.value
 _TIMEOUTS = Counter.TIMEOUTS.value
+_PSN_HALF = 1 << 31
 _LOCAL_PDC_FAILED = ReturnCode.LOCAL_PDC_FAILED.value
 
 
@@ -52,6 +53,21 @@ class Retransmitter:
             peer.went_back = True
             self._go_back(pdc, peer, psn)
 
+    def ask_before(self, pdc: int, peer: Peer, psn: int) -> None:
+        """``psn`` was answered, so answers to packets before it that are not there are lost: ask for each once."""
+        first = _later(peer.outstanding[0].psn, peer.asked_to)
+        if (psn - first) & PSN_MASK < _PSN_HALF:
+            peer.asked_to = (psn + 1) & PSN_MASK
+            if psn != first:
+                self._fill(pdc, peer, first, psn)
+
+    def send_missing(self, pdc: int, peer: Peer, psn: int, count: int) -> None:
+        """The target misses ``count`` packets from ``psn`` on, and keeps what it has behind them: each once."""
+        first, end = _later(psn, peer.filled_to), (psn + count) & PSN_MASK
+        if 0 < (end - first) & PSN_MASK < _PSN_HALF:
+            peer.filled_to = end
+            self._fill(pdc, peer, first, end)
+
     def hold_back(self, peer: Peer, psn: int) -> None:
         """The target cannot take ``psn`` now: go back to it later. That it says so is a sign of life."""
         peer.timeouts = 0
@@ -71,7 +87,9 @@ class Retransmitter:
         peer.deadline = peer.held_until = NEVER
         while peer.outstanding:
             packet = peer.outstanding.popleft()
-            self._results.conclude(pdc, peer, packet, _LOCAL_PDC_FAILED, b"", self._core.now)
+            if packet.status is None:
+                self._results.note(pdc, packet, _LOCAL_PDC_FAILED, b"", self._core.now)
+            self._results.conclude(peer, packet, self._core.now)
 
     def expire(self) -> list[Peer]:
         """Do what is due by now; the PDCs that may go on."""
@@ -96,6 +114,7 @@ class Retransmitter:
             self.fail(pdc, peer)
         else:
             self._wait(peer, self._core.now)
+            peer.forget_gaps()
             self._go_back(pdc, peer, peer.outstanding[0].psn)
 
     def _wait(self, peer: Peer, since: int) -> None:
@@ -106,13 +125,26 @@ class Retransmitter:
         if deadline < self.deadline:
             self.deadline = deadline
 
-    def _go_back(self, pdc: int, peer: Peer, psn: int) -> None:
-        """Send all from ``psn`` on again; of a PDC that is held back only when it no longer is. The timer waits."""
+    def _fill(self, pdc: int, peer: Peer, psn: int, end: int) -> None:
+        """Send what is missing from ``psn`` on and before ``end`` again."""
+        if peer.is_unanswered(psn):
+            self._go_back(pdc, peer, psn, (end - psn) & PSN_MASK)
+
+    def _go_back(self, pdc: int, peer: Peer, psn: int, count: int | None = None) -> None:
+        """Send what is unanswered from ``psn`` on, ``count`` packets or all, again, but for those whose answers are
+        noted; of a PDC that is held back only when it no longer is, and then all. The timer waits."""
         oldest = peer.outstanding[0].psn
+        first = (psn - oldest) & PSN_MASK
         if peer.held_until != NEVER:
-            if (psn - oldest) & PSN_MASK < (peer.held_psn - oldest) & PSN_MASK:
+            if first < (peer.held_psn - oldest) & PSN_MASK:
                 peer.held_psn = psn
             return
-        for packet in islice(peer.outstanding, (psn - oldest) & PSN_MASK, None):
-            peer.repeated_by = self._numberer.send_again(pdc, peer, packet)
+        for packet in islice(peer.outstanding, first, None if count is None else first + count):
+            if packet.status is None:
+                peer.repeated_by = self._numberer.send_again(pdc, peer, packet)
         self._wait(peer, self._core.now)
+
+
+def _later(psn: int, other: int | None) -> int:
+    """Whichever comes later, if ``other`` is there."""
+    return psn if other is None or (other - psn) & PSN_MASK >= _PSN_HALF else other
