@@ -9,6 +9,7 @@ import abc
 from dataclasses import dataclass
 from typing import Self
 
+from amoeba_model.tlp import LinkPacket
 from amoeba_model.trace import NO_CONTEXT, BusEvent, TraceEvent
 
 __all__ = ["Device", "DeviceClosedError", "DeviceError", "DmaFault"]
@@ -144,6 +145,10 @@ class Device(abc.ABC):
 
     def bus_events(self) -> list[BusEvent]:
         """What the buses did since the last call, while :attr:`tracing` was set, by cycle; the model has none."""
+        return []
+
+    def link_packets(self) -> list[LinkPacket]:
+        """Packets on PCI Express since the last call, while :attr:`tracing` was set, by cycle; only RTL has some."""
         return []
 
     @property

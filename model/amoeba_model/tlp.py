@@ -5,8 +5,10 @@ The streams that carry these headers are in :mod:`amoeba_hw.pcie.interfaces`.
 """
 
 import enum
+from typing import NamedTuple
 
 from amoeba_model.layout import Field, Record
+from amoeba_model.trace import Requester
 
 __all__ = [
     "COMPLETION_HEADER",
@@ -15,6 +17,8 @@ __all__ = [
     "REGISTER_REQUEST",
     "REQUEST_HEADER",
     "CompletionStatus",
+    "LinkPacket",
+    "PacketKind",
     "RegisterRequestKind",
     "RequestKind",
     "size_bytes",
@@ -143,3 +147,66 @@ REGISTER_COMPLETION = Record(
     ),
     "The NIC's answer to a request that wants one. One completion ends it.",
 )
+
+
+class PacketKind(enum.IntEnum):
+    """Packets on the link, as the simulated host sees them."""
+
+    READ = 0
+    """Of host memory, by the NIC."""
+    WRITE = 1
+    """To host memory, by the NIC."""
+    INTERRUPT = 2
+    """An MSI-X message: a write of one DW."""
+    COMPLETION = 3
+    """The host's answer to a read, or a part of it."""
+    REGISTER_READ = 4
+    """Of a BAR, by the host."""
+    REGISTER_WRITE = 5
+    """To a BAR, by the host."""
+    REGISTER_COMPLETION = 6
+    """The NIC's answer to a read of a BAR."""
+
+
+_BY_HOST = {PacketKind.COMPLETION, PacketKind.REGISTER_READ, PacketKind.REGISTER_WRITE}
+_OF_BARS = {PacketKind.REGISTER_READ, PacketKind.REGISTER_WRITE, PacketKind.REGISTER_COMPLETION}
+_WITHOUT_TAG = {PacketKind.WRITE, PacketKind.INTERRUPT, PacketKind.REGISTER_WRITE}
+
+
+class LinkPacket(NamedTuple):
+    """A transaction layer packet, as a simulated host reports it."""
+
+    cycle: int
+    """In which its first beat is transferred."""
+    kind: PacketKind
+    address: int
+    """Of the first byte that it is about: in host memory, or the offset in a BAR."""
+    size: int
+    """Bytes that it is about, from the first enabled one to the last; 0 of a completion without data."""
+    data: int
+    """Payload of a write, or of the NIC's completion, of one or two DWs; 0 of others."""
+    raw_tag: int
+    user: int
+    """Who asked for it, in the NIC: a Requester, or 0xFF of interrupts. Of an access to a BAR: its number."""
+    status: int
+    """A CompletionStatus; SC of requests."""
+
+    @property
+    def by_host(self) -> bool:
+        """Whether it goes from the host to the NIC."""
+        return self.kind in _BY_HOST
+
+    @property
+    def tag(self) -> int | None:
+        """Of a read, or of the one that a completion answers; writes have none that means anything."""
+        return None if self.kind in _WITHOUT_TAG else self.raw_tag
+
+    @property
+    def requester(self) -> Requester | None:
+        """The component of the NIC whose access to host memory it is, or answers."""
+        return None if self.kind in _OF_BARS or self.kind == PacketKind.INTERRUPT else Requester(self.user)
+
+    @property
+    def bar(self) -> int | None:
+        """Number of the BAR that is accessed."""
+        return self.user if self.kind in _OF_BARS else None

@@ -1,4 +1,5 @@
-"""Draw the documentation's pictures into docs/pictures/, from the declarations, the hardware and what was measured.
+"""Draw the documentation's pictures into docs/pictures/, from the declarations, the hardware and what was measured;
+and the table of a fetch-and-add's packets into docs/pcie.md.
 
 `make pictures` draws. With `--check`, by which `make lint` calls it, it only says which are not fresh: exit status 1.
 """
@@ -13,6 +14,7 @@ from objects import api_objects
 from packets import FRAMES, packet
 from plots import match_cost, perf_plots
 from timeline import life_of_an_atomic
+from tlps import PAGE, with_packets
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 
@@ -50,6 +52,12 @@ def main() -> None:
             if not check:
                 path.write_text(text)
                 print(f"docs/pictures/{name}.svg")
+    page = PAGE.read_text()
+    if with_packets(page) != page:
+        stale.append("the packets in docs/pcie.md")
+        if not check:
+            PAGE.write_text(with_packets(page))
+            print("docs/pcie.md")
     if check and stale:
         sys.exit(f"not fresh: {', '.join(stale)}; make pictures draws them anew")
 

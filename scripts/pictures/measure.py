@@ -8,8 +8,10 @@ from amoeba.apps.tracing import Traced, trace_fetch_atomic
 from amoeba.fabric.cluster import open_cluster
 from plots import PERF
 from timeline import DATA
+from tlps import DATA as PACKETS
+from tlps import packet_rows
 
-__all__ = ["measure", "settled_trace", "steps_of"]
+__all__ = ["measure", "measure_packets", "settled_trace", "steps_of"]
 
 TESTS = ("rdm_pingpong", "rma_pingpong", "rma_bw", "rdm_tagged_bw")
 SIZES = (8, 64, 512, 4096, 32768)
@@ -27,10 +29,17 @@ def steps_of(traced: Traced) -> list[dict[str, object]]:
     return [{"cycle": step.cycle, "nic": step.nic, "stage": step.event.stage.name} for step in traced.steps]
 
 
+def measure_packets() -> None:
+    """Write the packets of one fetch-and-add on PCI Express."""
+    lines = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in packet_rows(settled_trace("rtl+pcie")))
+    PACKETS.write_text(f'{{"packets": [\n  {lines}\n]}}\n')
+
+
 def measure() -> None:
-    """Write both files; some minutes, behind the build of the NIC."""
+    """Write all files; some minutes, behind the builds of the two NICs."""
     lines = ",\n  ".join(json.dumps(step) for step in steps_of(settled_trace()))
     DATA.write_text(f'{{"steps": [\n  {lines}\n]}}\n')
+    measure_packets()
     sizes = [part for size in SIZES for part in ("-s", str(size))]
     tests = [part for test in TESTS for part in ("-t", test)]
     command = [sys.executable, "-m", "amoeba", "perf", "--api", "libfabric", "--device", "rtl", "-n", "64", "-w", "8",

@@ -13,6 +13,7 @@ from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, SimulatedDevice
 from amoeba_model.parameters import NicParameters
+from amoeba_model.tlp import LinkPacket, PacketKind
 from amoeba_model.trace import BusEvent, BusState, Channel, Requester, Stage, TraceEvent
 
 from amoeba_sim.verilate import Waves, nic_library, package_files
@@ -88,6 +89,20 @@ class _BusEvent(ctypes.Structure):
     _fields_ = [("cycle", ctypes.c_uint64), ("channel", ctypes.c_uint32), ("state", ctypes.c_uint32)]
 
 
+class _Packet(ctypes.Structure):
+    _fields_ = [
+        ("cycle", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("data", ctypes.c_uint64),
+        ("size", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("tag", ctypes.c_uint32),
+        ("user", ctypes.c_uint32),
+        ("status", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
 @cache
 def _load(path: Path) -> ctypes.CDLL:
     """The library's functions, typed as ``sim/harness/nic.h`` declares them."""
@@ -123,6 +138,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "trace_enable": (None, nic, integer),
         "take_trace": (pointer(_TraceEvent), nic, pointer(u64)),
         "take_bus_events": (pointer(_BusEvent), nic, pointer(u64)),
+        "take_packets": (pointer(_Packet), nic, pointer(u64)),
         "waves_start": (integer, nic, string),
         "waves_stop": (None, nic),
     }
@@ -210,6 +226,11 @@ class RtlDevice(SimulatedDevice):
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def on_pcie(self) -> bool:
+        """Whether its host speaks transaction layer packets with it, not AXI."""
+        return not self._isolates
 
     @property
     def data_width(self) -> int:
@@ -391,6 +412,16 @@ class RtlDevice(SimulatedDevice):
         events = self._library.amoeba_take_bus_events(self._open, ctypes.byref(count))
         return [
             BusEvent(event.cycle, _CHANNELS[event.channel], _STATES[event.state]) for event in events[: count.value]
+        ]
+
+    def link_packets(self) -> list[LinkPacket]:
+        count = ctypes.c_uint64()
+        packets = self._library.amoeba_take_packets(self._open, ctypes.byref(count))
+        return [
+            LinkPacket(
+                one.cycle, PacketKind(one.kind), one.address, one.size, one.data, one.tag, one.user, one.status
+            )
+            for one in packets[: count.value]
         ]
 
     def start_waves(self, path: str | Path) -> None:

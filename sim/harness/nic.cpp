@@ -18,6 +18,7 @@
 #include "buses.h"
 #include "common.h"
 #include "link.h"
+#include "packets.h"
 #if AMOEBA_PCIE
 #include "pcie_root.h"
 #else
@@ -50,6 +51,9 @@ struct amoeba_nic {
           registers(stalls_, violation_) {
         // A failed assertion of the design becomes an error of this instance, not the end of the process.
         context_.fatalOnError(false);
+#if AMOEBA_PCIE
+        memory.packets = registers.packets = &packets_;
+#endif
 #if VM_TRACE
         context_.traceEverOn(true);
 #endif
@@ -65,6 +69,7 @@ struct amoeba_nic {
         function_reset();
         trace_.clear();
         buses_.clear();
+        packets_.clear();
         now_ = last_activity_ = 0;
     }
 
@@ -143,10 +148,11 @@ struct amoeba_nic {
 
     void trace_enable(bool enabled) {
         if (tracing_ && !enabled) buses_.end(now_);
-        tracing_ = enabled;
+        tracing_ = packets_.enabled = enabled;
     }
 
     const amoeba_bus_event* take_bus_events(uint64_t& count) { return buses_.take(count); }
+    const amoeba_packet* take_packets(uint64_t& count) { return packets_.take(count); }
 
     const amoeba_trace_event* take_trace(uint64_t& count) {
         taken_trace_.swap(trace_);
@@ -185,7 +191,7 @@ private:
         evaluate(1);
         memory.sample(*top_, now_);
         link.sample(*top_, now_);
-        registers.sample(*top_);
+        registers.sample(*top_, now_);
         const uint64_t interrupts = memory.interrupts(*top_);
         interrupts_ |= interrupts;
         if (memory.busy() || link.busy() || registers.busy() || interrupts) last_activity_ = now_;
@@ -214,6 +220,7 @@ private:
     Link::Frame taken_frame_;
     std::vector<amoeba_trace_event> trace_, taken_trace_;
     Buses buses_;
+    Packets packets_;
     bool tracing_ = false;
 #if VM_TRACE
     std::unique_ptr<Waveform> waves_;
@@ -324,6 +331,8 @@ API const amoeba_trace_event* amoeba_take_trace(amoeba_nic* nic, uint64_t* count
 API const amoeba_bus_event* amoeba_take_bus_events(amoeba_nic* nic, uint64_t* count) {
     return nic->take_bus_events(*count);
 }
+
+API const amoeba_packet* amoeba_take_packets(amoeba_nic* nic, uint64_t* count) { return nic->take_packets(*count); }
 
 API int amoeba_waves_start(amoeba_nic* nic, const char* path) { return nic->waves_start(path) ? 0 : -1; }
 API void amoeba_waves_stop(amoeba_nic* nic) { nic->waves_stop(); }

@@ -43,6 +43,19 @@ struct amoeba_bus_event {
     uint32_t state;
 };
 
+// A transaction layer packet of a NIC on PCI Express.
+struct amoeba_packet {
+    uint64_t cycle;    // in which its first beat is transferred
+    uint64_t address;  // host address, or offset in a BAR, of the first byte that it is about
+    uint64_t data;     // the payload of what has a DW or two; 0 of others
+    uint32_t size;     // bytes that it is about, from the first enabled one to the last
+    uint32_t kind;     // PacketKind in amoeba_model.tlp
+    uint32_t tag;      // of reads and completions
+    uint32_t user;     // who asked, in the NIC; of an access to a BAR, which one
+    uint32_t status;   // of completions
+    uint32_t reserved;
+};
+
 struct amoeba_nic;
 
 // What the design is: bits per beat, bits of a register offset, number of trace stages and their names.
@@ -106,6 +119,10 @@ const amoeba_trace_event* amoeba_take_trace(amoeba_nic* nic, uint64_t* count);
 
 // Takes what the buses did while tracing was enabled. Returns the first of `count`, in the order of their cycles.
 const amoeba_bus_event* amoeba_take_bus_events(amoeba_nic* nic, uint64_t* count);
+
+// Takes the packets recorded while tracing was enabled. Returns the first of `count`, in the order of their cycles. A
+// NIC that is not on PCI Express has none.
+const amoeba_packet* amoeba_take_packets(amoeba_nic* nic, uint64_t* count);
 
 // Starts a waveform file, VCD or FST as the library was built (one time unit per half cycle). Returns 0, or -1 if it
 // cannot be written, or the build has no waveforms.

@@ -23,6 +23,7 @@
 #include "common.h"
 #include "grants.h"
 #include "nic.h"
+#include "packets.h"
 
 // A field of a header, as it lies in the words of a stream's payload.
 inline uint64_t get(const uint32_t* words, Bits bits) {
@@ -46,6 +47,17 @@ inline void set(uint32_t* words, Bits bits, uint64_t value) {
 
 enum : uint32_t { KIND_READ = 0, KIND_WRITE = 1, STATUS_SC = 0, STATUS_UR = 1 };
 
+// Kinds of amoeba_packet: PacketKind in amoeba_model.tlp.
+enum : uint32_t {
+    PACKET_READ,
+    PACKET_WRITE,
+    PACKET_INTERRUPT,
+    PACKET_COMPLETION,
+    PACKET_REGISTER_READ,
+    PACKET_REGISTER_WRITE,
+    PACKET_REGISTER_COMPLETION,
+};
+
 // Where interrupts are written to; the vector is the data.
 constexpr uint64_t INTERRUPT_ADDRESS = 0xFEE00000;
 
@@ -63,6 +75,7 @@ public:
 
     Grants grants;
     std::deque<amoeba_fault> faults;
+    Packets* packets = nullptr;
 
     void clear(Vtop& top) {
         for (Read& read : reads_) read.active = false;
@@ -105,6 +118,7 @@ public:
         }
         if (valid && ready) take_beat(words, cycle);
         if (top.link___05Fcompletions___05Fvalid && top.link___05Fcompletions___05Fready) {
+            if (sent_ == 0) packets->note(answer_at(cycle));
             offered_ = false;
             sent_ += BEAT;
             if (sent_ >= size_) size_ = sent_ = 0;
@@ -138,6 +152,7 @@ private:
     struct Read {
         bool active = false, refused = false;
         uint64_t ready_at = 0, at = 0, end = 0;
+        uint32_t user = 0;
     };
 
     struct Credits {
@@ -146,6 +161,7 @@ private:
     };
 
     static unsigned long long ull(uint64_t value) { return value; }
+    static uint32_t size32(uint64_t value) { return static_cast<uint32_t>(value); }
     static uint32_t code(uint32_t bytes) { return __builtin_ctz(bytes / 128); }
 
     void take_beat(const uint32_t* words, uint64_t cycle) {
@@ -190,6 +206,7 @@ private:
             headers_ -= 1;
             data_ -= (dwords_ + 3) / 4;
             returns_.push_back({cycle + CREDITS_RETURN, 1, (dwords_ + 3) / 4, 0});
+            packets->note(write_at(words, cycle));
         } else {
             begin_read(get(words, request_header::tag), cycle);
         }
@@ -211,15 +228,35 @@ private:
         if (read_headers_ == 0) return;
         --read_headers_;
         returns_.push_back({cycle + CREDITS_RETURN, 0, 0, 1});
-        const uint32_t last = dwords_ == 1 ? first_be_ : last_be_;
         Read& read = reads_[tag];
         read.active = true;
-        read.at = address_ + __builtin_ctz(first_be_);
-        read.end = address_ + 4 * (dwords_ - 1) + (32 - __builtin_clz(last));
+        read.at = first_byte();
+        read.end = behind_last_byte();
+        read.user = requester_;
         read.ready_at = cycle + latency_;
         read.refused = !grants.of(Grants::ALL).page_readable(read.at);
         if (read.refused) faults.push_back({read.at, read.end - read.at, 0, requester_, -1});
         waiting_.push_back(tag);
+        packets->note({cycle, read.at, 0, size32(read.end - read.at), PACKET_READ, size32(tag), requester_, 0, 0});
+    }
+
+    // The bytes that the request is about.
+    uint64_t first_byte() const { return address_ + __builtin_ctz(first_be_); }
+    uint64_t behind_last_byte() const {
+        return address_ + 4 * (dwords_ - 1) + (32 - __builtin_clz(dwords_ == 1 ? first_be_ : last_be_));
+    }
+
+    amoeba_packet write_at(const uint32_t* words, uint64_t cycle) const {
+        const bool interrupt = address_ >> 20 == INTERRUPT_ADDRESS >> 20;
+        const uint64_t data = dwords_ > 2 ? 0 : words[4] | (dwords_ == 2 ? uint64_t{words[5]} << 32 : 0);
+        return {cycle, first_byte(), data, size32(behind_last_byte() - first_byte()),
+                interrupt ? PACKET_INTERRUPT : PACKET_WRITE, 0, requester_, 0, 0};
+    }
+
+    amoeba_packet answer_at(uint64_t cycle) const {
+        const uint32_t tag = size32(get(header_, completion_header::tag));
+        return {cycle, answered_, 0, answers_, PACKET_COMPLETION, tag, reads_[tag].user,
+                size32(get(header_, completion_header::status)), 0};
     }
 
     void perform_write() {
@@ -305,6 +342,8 @@ private:
             grants.of(Grants::ALL).copy(read.at, stop, completion_ + before);
         }
         sent_ = 0;
+        answered_ = read.at;
+        answers_ = refused ? 0 : size32(stop - read.at);
         read.at = stop;
         if (stop == read.end) {
             read.active = false;
@@ -349,6 +388,8 @@ private:
     bool offered_ = false;
     uint32_t size_ = 0, sent_ = 0;  // bytes, whole beats; 0: none
     uint32_t carries_ = 0;          // bytes
+    uint64_t answered_ = 0;         // the address of its first byte that was asked for, ...
+    uint32_t answers_ = 0;          // ... and how many of these it has
     uint32_t header_[2];
     uint8_t completion_[LONGEST + BEAT];
 };
@@ -364,6 +405,7 @@ public:
     PcieRegisters(Stalls& stalls, Violation& violation) : stalls_(stalls), violation_(violation) {}
 
     std::deque<Refused> refused_writes;  // none: nothing answers a write
+    Packets* packets = nullptr;
 
     void clear(Vtop& top) {
         accesses_.clear();
@@ -385,13 +427,17 @@ public:
     uint32_t read_value() const { return read_value_; }
     uint32_t read_response() const { return read_response_; }
 
-    void sample(const Vtop& top) {
+    void sample(const Vtop& top, uint64_t cycle) {
         if (active_ && top.link___05Fregister_requests___05Fvalid && top.link___05Fregister_requests___05Fready) {
             taken_ = true;
-            if (accesses_.front().write) finish();
+            const Access& access = accesses_.front();
+            packets->note({cycle, access.offset, access.value, 4 * access.dwords,
+                           access.write ? PACKET_REGISTER_WRITE : PACKET_REGISTER_READ,
+                           static_cast<uint32_t>(access.number & 0x3FF), access.bar, 0, 0});
+            if (access.write) finish();
         }
         if (top.link___05Fregister_completions___05Fvalid && top.link___05Fregister_completions___05Fready) {
-            take_completion(&top.link___05Fregister_completions___05Fpayload[0]);
+            take_completion(&top.link___05Fregister_completions___05Fpayload[0], cycle);
         }
     }
 
@@ -428,7 +474,7 @@ private:
         uint64_t number;  // of a read
     };
 
-    void take_completion(const uint32_t* words) {
+    void take_completion(const uint32_t* words, uint64_t cycle) {
         if (!active_ || !taken_ || accesses_.front().write) {
             violation_.report("a completion came for no register read");
             return;
@@ -436,6 +482,9 @@ private:
         const Access& access = accesses_.front();
         const uint64_t status = get(words, register_completion::status);
         const bool good = status == STATUS_SC;
+        packets->note({cycle, access.offset, get(words, register_completion::data), good ? 4u : 0u,
+                       PACKET_REGISTER_COMPLETION, static_cast<uint32_t>(access.number & 0x3FF), access.bar,
+                       static_cast<uint32_t>(status), 0});
         if (get(words, register_completion::tag) != (access.number & 0x3FF) ||
             get(words, register_completion::requester_id) != REQUESTER ||
             get(words, register_completion::dwords) != good || get(words, register_completion::byte_count) != 4 ||

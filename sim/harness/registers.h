@@ -38,7 +38,7 @@ public:
     uint32_t read_response() const { return read_response_; }
 
     // Takes note of the transfers of a cycle.
-    void sample(const Vtop& top) {
+    void sample(const Vtop& top, uint64_t) {
         if (!active_) return;
         address_done_ |= top.bar___05Fawvalid & top.bar___05Fawready;
         address_done_ |= top.bar___05Farvalid & top.bar___05Farready;

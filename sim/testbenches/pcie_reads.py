@@ -32,6 +32,7 @@ class Bench:
         payload, read, boundary = sizes
         extended = TAGS > 32
         dut.extended_tags.value = extended
+        dut.function_reset.value = 0
         dut.max_read_request.value = (read // 128).bit_length() - 1
         self.root = PcieRoot(
             dut, "requests", "completions", WIDTH, self.memory, pace, max_payload=payload, max_read_request=read,
@@ -200,6 +201,57 @@ async def a_read_without_an_answer_is_given_up_and_its_tag_kept(dut):
     for part in ranges:
         assert not await bench.answer(*part)
     assert bench.unexpected == 0
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def the_tag_of_a_read_that_was_given_up_is_kept_over_a_function_level_reset(dut):
+    """The host does not know that the function has forgotten the read: what comes late must meet no other one."""
+    bench = Bench(dut, sizes=(128, 128, 64), latency=1)
+    await start(dut)
+    bench.root.fate = lambda request: "late"
+    lost = [(BASE + 4096 * index, 100) for index in range(8)]
+    bench.read(*lost)
+    for part in lost:
+        assert await bench.answer(*part)
+    await bench.settled(10)
+    dut.function_reset.value = 1
+    await ClockCycles(dut.clk, 2)
+    dut.function_reset.value = 0
+    bench.root.fate = lambda request: "answer"
+    # The root checks that no tag of theirs is used while there are others.
+    ranges = [(BASE + 8 * (index % 200), 8) for index in range(3 * TAGS)]
+    for late in (False, True):
+        if late:
+            bench.root.release_late()
+        bench.root.requests.clear()
+        bench.read(*ranges)
+        for part in ranges:
+            assert not await bench.answer(*part)
+    assert bench.unexpected == 0
+    assert bench.failed == 8
+    assert len({request.tag for request in bench.root.requests}) == bench.root.tags, "none is out of use for good"
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_reset_of_the_link_gives_all_tags_back(dut):
+    bench = Bench(dut, sizes=(128, 128, 64), latency=1)
+    await start(dut)
+    bench.root.fate = lambda request: "late"
+    lost = [(BASE + 4096 * index, 100) for index in range(8)]
+    bench.read(*lost)
+    for part in lost:
+        assert await bench.answer(*part)
+    await reset(dut)
+    # Behind it, nothing comes any more.
+    bench.root.held.clear()
+    bench.root.waiting.clear()
+    bench.root.requests.clear()
+    bench.root.fate = lambda request: "answer"
+    ranges = [(BASE + 8 * (index % 200), 8) for index in range(3 * TAGS)]
+    bench.read(*ranges)
+    for part in ranges:
+        assert not await bench.answer(*part)
+    assert len({request.tag for request in bench.root.requests}) == bench.root.tags
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from amoeba import FabricError, open_cluster, open_device
 from amoeba.cli import app
-from amoeba.devices.devices import SIMULATED_KINDS, has_waveforms, is_kind, known_kinds, simulates_hardware
+from amoeba.devices.devices import (
+    SIMULATED_KINDS,
+    has_waveforms,
+    is_kind,
+    known_kinds,
+    simulates_hardware,
+    speaks_packets,
+)
 from amoeba_model.opcodes import Datatype, Op
 from sides import ALL_ACCESS, connect, make_side
 from support.pcie_rtl import SMALL
@@ -16,6 +23,8 @@ from typer.testing import CliRunner
 def test_what_is_built_from_the_hardware_is_known():
     assert SIMULATED_KINDS == ("model", "rtl", "rtl+pcie")
     assert [kind for kind in SIMULATED_KINDS if simulates_hardware(kind)] == ["rtl", "rtl+pcie"]
+    assert [kind for kind in SIMULATED_KINDS if speaks_packets(kind)] == ["rtl+pcie"]
+    assert not any(map(speaks_packets, ("pcie:0000:01:00.0", "abacus")))
     assert [kind for kind in SIMULATED_KINDS if has_waveforms(kind)] == ["rtl"]
     assert all(map(is_kind, (*SIMULATED_KINDS, "pcie:0000:01:00.0")))
     assert not any(map(is_kind, ("", "pcie", "model+pcie", "rtl+", "rtl,model")))

@@ -2,7 +2,7 @@
 """Reads on PCI Express: merged, cut, asked, and their completions put back into lines, in Verilator."""
 
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_hw.interfaces import READ_REQUEST, read_beat
@@ -31,6 +31,7 @@ class PcieReads(wiring.Component):
                 "completions": In(stream.Signature(completion_beat(width))),
                 "max_read_request": In(3),
                 "extended_tags": In(1),
+                "function_reset": In(1),
                 "idle": Out(1),
                 "unexpected": Out(1),
                 "failed": Out(1),
@@ -39,9 +40,11 @@ class PcieReads(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.buffer = buffer = self._buffer
-        m.submodules.merger = merger = ReadMerger(self._width, self._limit)
-        m.submodules.requester = requester = ReadRequester(self._limit)
+        buffer = self._buffer
+        merger, requester = ReadMerger(self._width, self._limit), ReadRequester(self._limit)
+        within = ResetInserter(self.function_reset)
+        m.submodules.buffer, m.submodules.merger = within(buffer), within(merger)
+        m.submodules.requester = within(requester)
         connect_streams(m, merger.wide, requester.reads)
         connect_streams(m, requester.starts, buffer.starts)
         connect_streams(m, flipped(self.completions), buffer.completions)

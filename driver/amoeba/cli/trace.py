@@ -14,13 +14,21 @@ from rich.console import Console
 from rich.table import Table
 
 from amoeba.apps.capture import write_pcapng
-from amoeba.apps.tracing import MOST_EVENTS, Recorder, Recording, Traced, operations_of, trace_fetch_atomic
+from amoeba.apps.tracing import (
+    MOST_EVENTS,
+    Recorder,
+    Recording,
+    Traced,
+    operations_of,
+    packets_of,
+    trace_fetch_atomic,
+)
 from amoeba.apps.tracing.durations import durations
 from amoeba.apps.tracing.html import write_page
 from amoeba.apps.tracing.scripts import run_script
 from amoeba.apps.tracing.waveforms import waveforms
 from amoeba.cli.common import DeviceOption, check_writable, device_kinds, readable_errors
-from amoeba.devices.devices import has_waveforms
+from amoeba.devices.devices import has_waveforms, speaks_packets
 from amoeba.fabric.cluster import open_cluster
 
 __all__ = ["PROGRAM_FOLLOWS", "trace"]
@@ -44,6 +52,7 @@ def trace(
     pcapng: Annotated[Path | None, typer.Option(help="Write the frames to this file, for Wireshark.")] = None,
     vcd: Annotated[Path | None, typer.Option(help="Write waveforms of the RTL NICs to this file.")] = None,
     fst: Annotated[Path | None, typer.Option(help="The same in FST, which is much shorter.")] = None,
+    tlps: Annotated[bool, typer.Option("--tlps", help="Print the packets on PCI Express, of rtl+pcie.")] = False,
     events: Annotated[int, typer.Option(min=1, help="Events of a program after which recording ends.")] = MOST_EVENTS,
 ) -> None:
     """Print the life of one fetching atomic between two NICs, stage by stage, with the frames it causes.
@@ -57,6 +66,9 @@ def trace(
     if vcd is not None and fst is not None:
         raise typer.BadParameter("one simulation writes one format: --vcd or --fst", param_hint="--fst")
     if program:
+        if tlps:
+            raise typer.BadParameter("a program has too many packets; those of one atomic: without a program",
+                                     param_hint="--tlps")  # fmt: skip
         source = context.get_parameter_source("device")
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter("the program has options of its own, behind its name", param_hint="--device")
@@ -66,6 +78,8 @@ def trace(
     for option, path in (("--vcd", vcd), ("--fst", fst)):
         if path is not None and not rtl:
             raise typer.BadParameter("only an RTL NIC has waveforms: add --device rtl", param_hint=option)
+    if tlps and not any(map(speaks_packets, kinds)):
+        raise typer.BadParameter("only a NIC on PCI Express has packets: add --device rtl+pcie", param_hint="--tlps")
     console = Console()
     with readable_errors(), waveforms(vcd or fst, "vcd" if fst is None else "fst", rtl) as written:
         check_writable(html, pcapng)
@@ -79,6 +93,8 @@ def trace(
         for number, name in enumerate(names):
             console.print(f"NIC {number}: {name}")
         console.print(_stages(traced))
+        if tlps:
+            console.print(_packets(traced))
         for frame in _frames(traced):
             console.print(frame)
         _write(console, [traced.recording], "the life of an atomic", html, pcapng, written)
@@ -204,6 +220,23 @@ def _stages(traced: Traced) -> Table:
             step.detail,
         )
         before = step.cycle
+    return table
+
+
+def _packets(traced: Traced) -> Table:
+    title = "packets on PCI Express; cycles as above, of their first beats"
+    table = Table(title=title, box=SIMPLE, padding=0, show_edge=False)
+    table.add_column("cycle", justify="right")
+    for title in ("NIC", "from", "packet"):
+        table.add_column(title, no_wrap=True)
+    for title in ("tag", "address", "bytes"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("for")
+    for each in packets_of(traced):
+        table.add_row(
+            str(each.cycle), str(each.nic), "host" if each.by_host else "NIC", each.kind,
+            "" if each.tag is None else str(each.tag), each.place, str(each.size), each.purpose,
+        )  # fmt: skip
     return table
 
 

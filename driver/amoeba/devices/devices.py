@@ -14,7 +14,7 @@ from amoeba.nic import watching
 
 __all__ = [
     "DEVICE_KINDS", "SIMULATED_KINDS", "attach", "has_waveforms", "is_kind", "known_kinds", "network_of",
-    "open_device", "rtl_defaults", "simulates_hardware",
+    "open_device", "rtl_defaults", "simulates_hardware", "speaks_packets",
 ]  # fmt: skip
 
 DEVICE_KINDS = ("model", "rtl")
@@ -47,6 +47,11 @@ def has_waveforms(kind: str) -> bool:
 def simulates_hardware(kind: str) -> bool:
     """Whether devices of a kind are built from the hardware's sources, as the simulator does."""
     return kind in _RTL_KINDS
+
+
+def speaks_packets(kind: str) -> bool:
+    """Whether devices of a kind are simulated on PCI Express, and report its packets (``Device.link_packets``)."""
+    return _RTL_KINDS.get(kind, {}).get("host") == "pcie"
 
 
 _rtl_defaults: dict[str, Any] = {}

@@ -24,7 +24,7 @@ class CompletionBuffer(wiring.Component):
     ``error``: a poisoned one those that it has a part of, and all later ones of the read; others all that are not
     complete, as does the end of ``timeout`` cycles since the read was sent. What comes for a read that is over is
     dropped; until its last completion has come, its tag is not used again. A reset that comes within a completion
-    drops its rest.
+    drops its rest; one that ResetInserter brings keeps the tags of reads that were given up from use.
 
     Parameters
     ----------

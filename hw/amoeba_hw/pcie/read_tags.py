@@ -1,6 +1,6 @@
 """The tags of reads under way, and what is known of each read."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, ResetSignal, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,6 +17,10 @@ class ReadTags(wiring.Component):
 
     A tag is free, active from its start on, or lost: its read was given up, but the host may still answer it. A read
     is under way from when it was sent on; one that waits to be sent has no time limit.
+
+    A reset that ResetInserter brings, the function's, forgets all but which tags are lost: the host does not know of it,
+    and its late completions would meet the tags' next users. The domain's own reset, which is the link's, forgets these,
+    too.
 
     Parameters
     ----------
@@ -81,7 +85,7 @@ class ReadTags(wiring.Component):
         )
         self._active = Signal(tags)
         self._under_way = Signal(tags)
-        self._lost = Signal(tags)
+        self._lost = Signal(tags, reset_less=True)
 
     def elaborate(self, platform):
         m = Module()
@@ -120,6 +124,8 @@ class ReadTags(wiring.Component):
             m.d.sync += self._active.bit_select(self.tag[:bits], 1).eq(1)
         with m.If(self.sent):
             m.d.sync += self._under_way.bit_select(self.sent_tag[:bits], 1).eq(1)
+        with m.If(ResetSignal("sync", allow_reset_less=True)):
+            m.d.sync += self._lost.eq(0)
         if self._timeout:
             self._elaborate_time(m, bits)
         return m

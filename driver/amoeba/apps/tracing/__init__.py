@@ -2,6 +2,7 @@
 
 from amoeba.apps.tracing.atomic import COMPONENTS, Step, Traced, trace_fetch_atomic
 from amoeba.apps.tracing.operations import Operation, Packet, operations_of
+from amoeba.apps.tracing.packets import ShownPacket, packets_of
 from amoeba.apps.tracing.recorder import MOST_EVENTS, Posted, Recorder, Recording, Reported
 
 __all__ = [
@@ -13,8 +14,10 @@ __all__ = [
     "Recorder",
     "Recording",
     "Reported",
+    "ShownPacket",
     "Step",
     "Traced",
     "operations_of",
+    "packets_of",
     "trace_fetch_atomic",
 ]

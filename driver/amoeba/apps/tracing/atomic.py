@@ -9,6 +9,7 @@ from amoeba_model.trace import Stage, TraceEvent
 from amoeba_model.wire.uet import ReturnCode
 
 from amoeba.apps.tracing.recorder import Recorder, Recording
+from amoeba.core.buffers import allocate
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.devices.devices import network_of
@@ -110,8 +111,9 @@ def trace_fetch_atomic(fabric: Fabric, *, initial: int = 41, operand: int = 1) -
     for device in fabric.devices:
         if not device.traces:
             raise fabric_error(Errno.FI_EOPNOTSUPP, f"{device.name} reports no trace")
-    counter = np.array([initial], np.uint64)
-    fetched = np.zeros(1, np.uint64)
+    # Where they lie in their pages is the same each time, and so is what packets say of them.
+    counter, fetched = (np.frombuffer(allocate(8), np.uint64, count=1) for _ in range(2))
+    counter[0] = initial
     with contextlib.ExitStack() as exits:
         recorder = exits.enter_context(Recorder(paused=True))
         for device in fabric.devices:

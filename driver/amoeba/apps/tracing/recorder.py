@@ -10,6 +10,7 @@ from amoeba_model.descriptors import DescriptorFlags
 from amoeba_model.device import Device
 from amoeba_model.network import Frame, Network
 from amoeba_model.parameters import NicParameters
+from amoeba_model.tlp import LinkPacket
 from amoeba_model.trace import BusEvent, Stage, TraceEvent
 from amoeba_model.wire.codec import DecodedFrame, Drop, decode
 
@@ -71,6 +72,8 @@ class Recording:
     reported: list[Reported] = field(default_factory=list)
     cut_off: int | None = None
     """The cycle in which recording ended because there was too much."""
+    packets: list[tuple[int, LinkPacket]] = field(default_factory=list)
+    """(NIC, packet) on PCI Express, of RTL NICs that are on it; those of one NIC are in order."""
 
     @functools.cached_property
     def decoded(self) -> list[DecodedFrame | Drop]:
@@ -88,7 +91,7 @@ class Recorder:
     Parameters
     ----------
     limit : int
-        Events of a network, those of its buses included, after which its recording ends.
+        Events of a network, those of its buses and packets of its links included, after which its recording ends.
     paused : bool
         Record nothing until :meth:`start`.
 
@@ -188,6 +191,7 @@ class _Tape:
             if not device.tracing:
                 device.trace_events()
                 device.bus_events()
+                device.link_packets()
                 device.tracing = True
 
     def enabled(self, device: Device, parameters: NicParameters, context: int, rings: RingMemory) -> None:
@@ -212,7 +216,8 @@ class _Tape:
                 self._take(number)
             self._take_frames()
             self._read_completions(self.network.now - _WRITTEN)
-            if len(self.recording.events) + len(self.recording.buses) >= self._limit:
+            recorded = self.recording
+            if len(recorded.events) + len(recorded.buses) + len(recorded.packets) >= self._limit:
                 self.recording.cut_off = self.network.now
                 self._stop()
 
@@ -254,6 +259,7 @@ class _Tape:
             elif event.stage is Stage.COMPLETION_WRITTEN:
                 self._unread.append((number, event, rings))
         recording.buses += [(number, event) for event in device.bus_events()]
+        recording.packets += [(number, packet) for packet in device.link_packets()]
 
     def _take_frames(self) -> None:
         log = self.network.log
