@@ -132,17 +132,17 @@ class Attacker:
         return header, payload
 
     def _sequence(self, source: int) -> dict[str, int]:
-        """Fields of the PDS header of a packet that is too far ahead, or anything."""
+        """Fields of the PDS header of a packet that comes before its turn, mostly too far ahead, or anything."""
         generator = self._generator
         pdc = self._pdcs[source]
-        ahead = pdc.next_psn + generator.randint(1, 300)
+        ahead = pdc.next_psn + generator.choice((generator.randint(1, 300), *(generator.randint(256, 600),) * 3))
         psn = generator.choice((ahead, generator.getrandbits(32)))
         return {
             "mac": self._mac, "ip": self._ip, "port": generator.getrandbits(16), "psn": psn,
             "clear_psn_offset": generator.choice((0xFFFF, 0xFFFF, 0xFFF0, generator.getrandbits(16))),
             "spdcid": generator.choice((7, 7, 7, 0x100 | generator.getrandbits(16))),
             "syn": generator.random() < 0.8, "retx": generator.random() < 0.2,
-            "dpdcid": generator.choice(((psn - pdc.start_psn) & 0xFFF,) * 2 + (0, 1, generator.getrandbits(12))),
+            "dpdcid": generator.choice(((psn - pdc.start_psn) & 0xFFF,) * 4 + (0, 1, generator.getrandbits(12))),
         }  # fmt: skip
 
     def _request(self, source: int) -> tuple[FrameHeader, bytes]:

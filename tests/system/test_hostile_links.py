@@ -192,7 +192,7 @@ def sabotage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[type, str, C
 @pytest.mark.parametrize(
     ("where", "name", "change", "message"),
     [
-        (PdcTable, "accept", lambda _, result, __: result.pdc if isinstance(result, Duplicate) else result, "twice"),
+        (PdcTable, "accept", lambda _, result, *__: result.pdc if isinstance(result, Duplicate) else result, "twice"),
         (AnswerStore, "data", lambda _, result, *__: result and bytes(len(result)), "wrong data|same value"),
         (RequestChecker, "check", lambda _, result, *__: OK if result == BAD_MKEY else result, "in another"),
     ],

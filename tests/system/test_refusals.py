@@ -249,11 +249,23 @@ def test_a_frame_longer_than_headers_and_payload_can_be_is_dropped(stranger: Str
 def test_packets_out_of_sequence_are_not_executed(stranger: Stranger, region: Buffer) -> None:
     good = {"buffer_offset": region.address, "request_length": 8}
     assert stranger.ask(EIGHT, **good).header.return_code == ReturnCode.OK
-    late = stranger.frame(stranger.header(psn=502, dpdcid=2, **good), bytes(8))
-    counted(stranger, Counter.DROPPED_SEQUENCE, late, NackCode.ROD_OOO)
-    counted(stranger, Counter.DROPPED_SEQUENCE, late)
+    early = stranger.frame(stranger.header(psn=502, dpdcid=2, **good), bytes(8))
+    stranger.send(early)
+    (nack,) = stranger.answers()
+    assert (nack.header.nack_code, nack.header.psn, nack.header.missing) == (NackCode.ROD_OOO, 501, 1)
+    counted(stranger, Counter.DROPPED_SEQUENCE, early)  # it is kept already
+    window = stranger.pair.target.parameters.window
+    for psn in (501 + window, 501 + 2 * window):
+        nothing_kept = stranger.frame(stranger.header(psn=psn, syn=False, dpdcid=0, **good), bytes(8))
+        counted(stranger, Counter.DROPPED_SEQUENCE, nothing_kept, NackCode.ROD_OOO if psn == 501 + window else None)
     stranger.send(stranger.frame(stranger.header(psn=500, dpdcid=0, **good), bytes(8)))
     assert [answer.header.retx for answer in stranger.answers()] == [True]
+    assert region[:] == EIGHT + b"\xa5" * (SIZE - 8)
+    stranger.send(stranger.frame(stranger.header(psn=501, dpdcid=1, **good), b"\x22" * 8))
+    answers = [(answer.header.psn, answer.header.return_code) for answer in stranger.answers()]
+    assert answers == [(501, ReturnCode.OK), (502, ReturnCode.OK)]
+    assert region[:] == bytes(8) + b"\xa5" * (SIZE - 8)
+    stranger.psn = 503
     assert_usable(stranger, region)
 
 
