@@ -21,6 +21,7 @@ PARAMETERS = NicParameters(
     peers=4,
     target_pdcs=4,
     window=8,
+    gap_slots=4,
     lines=8,
     datatypes=(Datatype.FI_INT64, Datatype.FI_UINT64),
 )

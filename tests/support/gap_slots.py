@@ -10,7 +10,8 @@ from support.stranger import WHOLE
 __all__ = ["throw_away_kept"]
 
 _MAC, _IP = 0x0200_0000_00EE, 0x0A00_00EE
-_TIMEOUT = 64
+_TIMEOUT = 1_000
+"""Cycles: longer than all frames take that are sent at once."""
 
 
 def throw_away_kept(nic: RawNic, network: Network) -> int:
@@ -21,7 +22,7 @@ def throw_away_kept(nic: RawNic, network: Network) -> int:
     device, slots = nic.device, nic.parameters.gap_slots
     assert isinstance(device, SimulatedDevice)
     nic.set("device", retransmit_timeout=_TIMEOUT)
-    until = device.cycles + 4 * _TIMEOUT
+    until = device.cycles + 3 * _TIMEOUT
     while device.cycles < until:
         network.step()
     numbers = [0, *range(2, 2 + slots), 1]
@@ -33,6 +34,6 @@ def throw_away_kept(nic: RawNic, network: Network) -> int:
         if header.is_control:
             header.opcode = header.flags = 0
         device.deliver(encode(header, b"", _MAC, _IP), 0)
-        for _ in range(10):
-            network.step()
+    for _ in range(10):
+        network.step()
     return len(numbers)
