@@ -28,6 +28,7 @@ class FrameTransmitter:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._waiting: list[tuple[int, int, bytes, Announcement]] = []
+        self._urgent: list[tuple[int, int, bytes, Announcement]] = []
         self._queued = 0
         self._free = 0
         """Cycle at which the line is free again."""
@@ -36,8 +37,13 @@ class FrameTransmitter:
         self._pauses: list[tuple[int, bool]] = []
         """Since when nothing may begin to leave, and again may; the first may lie long back."""
 
-    def send(self, header: FrameHeader, payload: bytes, ready: int, announcement: Announcement) -> int:
+    def send(
+        self, header: FrameHeader, payload: bytes, ready: int, announcement: Announcement, urgent: bool = False
+    ) -> int:
         """Queue a frame whose first beat may leave in cycle ``ready``; frames ready together keep their order.
+
+        One that is ``urgent`` goes first as soon as it is ready: the hardware cuts a packet when the line is free, and
+        packets that are sent again before others of their PDC.
 
         Returns the cycle at which it has left if nothing overtakes it.
         """
@@ -45,7 +51,7 @@ class FrameTransmitter:
         start = self._busy_until if self._busy_until > ready else ready
         self._busy_until = left = start - (-len(frame) // self._core.beat_bytes)
         self._queued += 1
-        heapq.heappush(self._waiting, (ready, self._queued, frame, announcement))
+        heapq.heappush(self._urgent if urgent else self._waiting, (ready, self._queued, frame, announcement))
         return left
 
     def pause(self, cycle: int, stop: bool) -> None:
@@ -72,14 +78,16 @@ class FrameTransmitter:
     @property
     def waiting(self) -> bool:
         """Whether a frame has not been taken."""
-        return bool(self._waiting)
+        return bool(self._waiting or self._urgent)
 
     def take(self) -> list[Frame]:
         """The frames whose last beat has left by now."""
         frames: list[Frame] = []
-        waiting = self._waiting
         beat_bytes, now = self._core.beat_bytes, self._core.now
-        while waiting:
+        while self._waiting or self._urgent:
+            waiting = self._waiting
+            if self._urgent and (not waiting or self._urgent[0][0] <= max(self._free, waiting[0][0])):
+                waiting = self._urgent
             ready, _, data, announcement = waiting[0]
             start = ready if ready > self._free else self._free
             if self._pauses:

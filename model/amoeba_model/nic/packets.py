@@ -172,7 +172,7 @@ class PacketNumberer:
         core.counters[_REQUESTS_SENT] += 1
         header = _header(pdc, peer, packet, retx)
         return self._transmitter.send(
-            header, payload, self._ready, (_SEND_STAGE, peer.initiator & 0xFF, pdc, packet.psn, 0)
+            header, payload, self._ready, (_SEND_STAGE, peer.initiator & 0xFF, pdc, packet.psn, 0), retx
         )
 
 
