@@ -37,7 +37,8 @@ class FrameReceiver(wiring.Component):
         To the target: requests and CLOSE_COMMANDs; to the initiator: ACKs and NACKs.
         Fields that a frame does not have are zero. Responses that are not taken hold up the link when their store is
         full: 12 headers, or two full payloads. Requests hold up nothing: what finds their store full is dropped, as
-        if it had been lost. It holds a window's packets, :data:`REQUESTS` at most, and four full payloads.
+        if it had been lost. It holds a window's packets, :data:`REQUESTS` at most, and four full payloads, and one
+        more for each of the target's gap slots: what arrives waits while those are left one after the other.
     request_payload, response_payload : :func:`packet_beat` streams
         One packet of ``payload_length`` bytes for each header that has any. Does not wait for the header's transfer.
     trace_request_received, trace_response_received : TRACE_SLOT
@@ -77,7 +78,7 @@ count_dropped_overflow : Out(1)
         beats = -(-frame_limit(self._parameters) // self._parameters.beat_bytes)
         requests = max(16, min(self._parameters.window, REQUESTS))
         m.submodules.parser = parser = FrameParser(self._parameters)
-        m.submodules.request_store = request_store = FrameStore(width, 4 * beats, requests)
+        m.submodules.request_store = request_store = FrameStore(width, (4 + self._parameters.gap_slots) * beats, requests)
         m.submodules.response_store = response_store = FrameStore(width, 2 * beats)
         connect_streams(m, flipped(self.frames), parser.frames)
         connect_streams(m, request_store.headers, flipped(self.requests))
