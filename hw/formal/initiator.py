@@ -151,8 +151,9 @@ class PacketLogSpec(wiring.Component):
         entry = Signal(2)
         # Other packets of the PDC that are written meanwhile are within the window.
         near = (distance < self._window) | ((-distance)[:32] < self._window)
-        noted_at = (self.note_psn - self.chosen_psn)[:32]
-        note_near = (noted_at < self._window) | ((-noted_at)[:32] < self._window)
+        place_bits = self._window.bit_length() - 1
+        same_place = self.note_psn[:place_bits] == self.chosen_psn[:place_bits]
+        note_near = ~same_place | (self.note_psn == self.chosen_psn)
         m.d.comb += Assume(~self.write | (self.write_peer != self.chosen_peer) | near)
         m.d.comb += [
             Assume(~self.note | dut.note_granted),

@@ -85,6 +85,7 @@ async def a_hand_typed_descriptor_becomes_this_frame_and_this_completion(dut):
         "is_control": 0,
         "retx": 0,
         "nack_code": 0,
+        "missing": 0,
         "cack_psn": 0,
         "psn": 0x1000,
         "clear_psn_offset": 0xFFFF,
