@@ -102,6 +102,8 @@ class SequenceSpec(wiring.Component):
             Assert(~(verdict.kept & verdict.nack) | ((verdict.nack_psn + verdict.missing)[:32] == packet.psn)),
             Assert(~(verdict.kept & verdict.nack) | (verdict.nack_psn == before.asked)),
             Assert((verdict.missing == 0) | (verdict.kept & verdict.nack)),
+            # One that is dropped behind a gap has everything from the gap on repeated.
+            Assert(~(verdict.dropped_sequence & verdict.nack & (ahead != 0)) | (verdict.nack_psn == before.expected)),
             # Nothing is asked for twice: that psn moves on only, to behind what is kept or asked for, if anywhere.
             Assert(furthest_after <= WINDOW),
             Assert(verdict.opens | (after.asked == before.asked) | (after.asked == (packet.psn + 1)[:32])),

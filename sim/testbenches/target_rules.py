@@ -108,7 +108,7 @@ class Sequence:
             return Verdict("kept", number, nack, max(missing, 0), free[0])
         silent = pdc.nacked and not h["retx"]
         pdc.nacked = True
-        nack = (ROD_OOO, pdc.asked if missing >= 0 else pdc.expected, number)
+        nack = (ROD_OOO, pdc.expected, number)
         return Verdict("dropped_sequence", number, None if silent else nack)
 
     def judge(self, h, lacks_room=False, passes=True):

@@ -181,7 +181,8 @@ class SequenceRules(wiring.Component):
             ),
             verdict.dropped_sequence.eq(~verdict.kept),
             verdict.nack_code.eq(NackCode.ROD_OOO.value),
-            verdict.nack_psn.eq(Mux(is_beyond, before.asked, before.expected)),
+            # A lost repetition shows, too: when all slots have filled up behind it.
+            verdict.nack_psn.eq(Mux(verdict.kept, before.asked, before.expected)),
         ]
         with m.If(verdict.kept):
             m.d.comb += [verdict.nack.eq(is_beyond & (beyond != 0)), verdict.missing.eq(Mux(is_beyond, beyond, 0))]

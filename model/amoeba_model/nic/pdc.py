@@ -239,7 +239,7 @@ class PdcTable:
         silent = pdc.gap_reported and not header.retx
         pdc.gap_reported = True
         code = None if silent else NackCode.ROD_OOO
-        return Refusal(Counter.DROPPED_SEQUENCE, code, asked if is_beyond else pdc.expected, pdc.number)
+        return Refusal(Counter.DROPPED_SEQUENCE, code, pdc.expected, pdc.number)
 
     def _throw_away(self, number: int) -> None:
         """What is kept for a PDC that is closed or opened anew never has its turn."""
