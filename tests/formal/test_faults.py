@@ -190,6 +190,13 @@ FAULTS = {
         "with m.If(~self.packet.fits):",
         "with m.If(0):",
     ),
+    "what is kept is kept once more": (sequence, "SequenceRules", "                & ~self.held\n", ""),
+    "what is missing is asked for with what was asked for before": (
+        sequence,
+        "SequenceRules",
+        "verdict.nack_psn.eq(Mux(is_beyond, before.asked, before.expected))",
+        "verdict.nack_psn.eq(before.expected)",
+    ),
     "an answer is given again before it was given": (answer_history, "AnswerHistory", "& (back != 0)", ""),
     "answers of an earlier opening count": (
         answer_history,
