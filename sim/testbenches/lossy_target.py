@@ -126,7 +126,7 @@ class LossyTarget:
                 pdc.reached = (psn + 1) & PSN_MASK
         elif header["retx"] or not pdc.refused:
             pdc.refused = True
-            self._refuse(header, NackCode.ROD_OOO, pdc.reached if beyond else pdc.expected)
+            self._refuse(header, NackCode.ROD_OOO, pdc.expected)
 
     def _execute(self, header, payload, pdc):
         pdc.expected = (header["psn"] + 1) & PSN_MASK

@@ -260,7 +260,7 @@ async def slots_are_for_all_pdcs_and_for_nobody_longer_than_a_timeout(dut):
     assert [bench.send(packet((7, 0), 7 + n, 5)).entered for n in range(GAP_SLOTS)] == list(range(GAP_SLOTS))
     # Nothing is kept any more: whoever comes before his turn has to come again, and is told so once.
     last = 7 + GAP_SLOTS
-    assert bench.send(packet((7, 0), last, 5)) == Verdict("dropped_sequence", 0, (ROD_OOO, last, 0))
+    assert bench.send(packet((7, 0), last, 5)) == Verdict("dropped_sequence", 0, (ROD_OOO, 6, 0))
     assert bench.send(packet((7, 0), last + 1, 5)) == Verdict("dropped_sequence", 0)
     assert bench.send(packet((7, 1), 7, 5)) == Verdict("dropped_sequence", 1, (ROD_OOO, 6, 1))
     assert bench.send(packet((7, 1), 7, 5, retx=1)) == Verdict("dropped_sequence", 1, (ROD_OOO, 6, 1))
