@@ -553,7 +553,7 @@ SPECIFICATIONS = {
     "AnswerOrder": (answers, "AnswersSinkSpec", "bmc", 19),
     "ResultOrder": (initiator, "FenceOrderSpec", "bmc", 10),
     "RetransmissionTimers": (initiator, "FailingSpec", "bmc", 16),
-    "Retransmitter": (initiator, "RetransmitterSpec", "bmc", 8),
+    "Retransmitter": (initiator, "RetransmitterSpec", "bmc", 14),
 }
 
 
