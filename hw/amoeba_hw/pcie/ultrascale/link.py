@@ -32,8 +32,8 @@ class UltraScaleLink(wiring.Component):
     width : int
         256 or 512.
     read_margin : int
-        Credits for reads that are left alone, READ_MARGIN and what may come late besides: 4 to 14, as the block counts
-        to 15.
+        Credits for reads that are left alone, READ_MARGIN and what may come late besides: 4 to 14, as the block
+        counts to 15.
 
     Members
     -------
