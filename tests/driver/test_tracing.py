@@ -378,7 +378,7 @@ def test_what_happened_until_an_error_is_shown(script):
         (["--device", "rtl", "gups"], "behind its name"),
         (["--vcd", "a.vcd", "--fst", "a.fst"], "one simulation writes one format"),
         (["--fst", "a.fst"], "only an RTL NIC has waveforms"),
-        (["--tlps"], "only a NIC on PCI Express has packets: add --device rtl+pcie"),
+        (["--tlps"], "only a NIC on PCI Express has packets: add --device"),
         (["--tlps", "--device", "rtl,model"], "only a NIC on PCI Express has packets"),
         (["--tlps", "gups"], "a program has too many packets"),
         (["--events", "0", "gups"], "Invalid value"),
