@@ -4,6 +4,7 @@ lassign $argv folder part top verilog directory
 create_project -force -part $part $top $directory
 add_files $verilog
 add_files -fileset constrs_1 [file join $folder pins.xdc]
+add_files -fileset constrs_1 [file join [file dirname [info script]] nic_clock.tcl]
 source [file join $folder ip.tcl]
 generate_target all [get_ips]
 set_property top $top [current_fileset]

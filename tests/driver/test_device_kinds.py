@@ -25,7 +25,7 @@ def test_what_is_built_from_the_hardware_is_known():
     assert [kind for kind in SIMULATED_KINDS if simulates_hardware(kind)] == ["rtl", "rtl+pcie"]
     assert [kind for kind in SIMULATED_KINDS if speaks_packets(kind)] == ["rtl+pcie"]
     assert not any(map(speaks_packets, ("pcie:0000:01:00.0", "abacus")))
-    assert [kind for kind in SIMULATED_KINDS if has_waveforms(kind)] == ["rtl"]
+    assert [kind for kind in SIMULATED_KINDS if has_waveforms(kind)] == ["rtl", "rtl+pcie"]
     assert all(map(is_kind, (*SIMULATED_KINDS, "pcie:0000:01:00.0")))
     assert not any(map(is_kind, ("", "pcie", "model+pcie", "rtl+", "rtl,model")))
 

@@ -378,7 +378,7 @@ def test_what_happened_until_an_error_is_shown(script):
         (["--device", "rtl", "gups"], "behind its name"),
         (["--vcd", "a.vcd", "--fst", "a.fst"], "one simulation writes one format"),
         (["--fst", "a.fst"], "only an RTL NIC has waveforms"),
-        (["--tlps"], "only a NIC on PCI Express has packets: add --device rtl+pcie"),
+        (["--tlps"], "only a NIC on PCI Express has packets: add --device"),
         (["--tlps", "--device", "rtl,model"], "only a NIC on PCI Express has packets"),
         (["--tlps", "gups"], "a program has too many packets"),
         (["--events", "0", "gups"], "Invalid value"),
@@ -467,6 +467,27 @@ def test_views_name_the_waveform_and_the_ports_bus_by_bus(tmp_path):
             assert int(ports[name]) == int(last or 0) + 1, name
     stages = [name for name, _ in signals if name.startswith("trace__")]
     assert stages == [f"trace__{stage.name.lower()}__valid" for stage in Stage]
+
+
+def test_views_of_a_nic_on_pcie_have_its_streams_of_packets_with_their_widths(tmp_path):
+    from amaranth.hdl import Shape
+    from amoeba_hw.pcie import interfaces
+
+    gtkwave, surfer = write_views(tmp_path / "nic.fst", NicParameters(data_width=128), pcie=True)
+    signals = dict(re.findall(r"^TOP\.top\.([\w.]+)(?:\[(\d+):0\])?$", gtkwave.read_text(), re.M))
+    for name, layout in {
+        "requests__payload": interfaces.request_beat(128),
+        "completions__payload": interfaces.completion_beat(128),
+        "register_requests__payload": interfaces.REGISTER_REQUEST,
+        "register_completions__payload": interfaces.REGISTER_COMPLETION,
+        "configuration": interfaces.CONFIGURATION,
+    }.items():
+        assert int(signals[f"link__{name}"]) + 1 == Shape.cast(layout).width
+    assert "host.merger.run" in signals
+    assert not any(name.startswith(("host__", "bar__")) for name in signals)
+    assert [line.split()[1] for line in surfer.read_text().splitlines() if line.startswith("variable_add")] == [
+        f"TOP.top.{name}" for name in signals
+    ]
 
 
 def test_a_fetching_atomic_of_models_has_no_buses():

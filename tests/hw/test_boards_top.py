@@ -4,6 +4,7 @@
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from amoeba_hw.boards.board import BOARDS
 from amoeba_hw.boards.cmac_block import CmacBlock
 from amoeba_hw.boards.cmac_receive import CmacReceive
 from amoeba_hw.boards.cmac_transmit import CmacTransmit
+from amoeba_hw.boards.nic_clock import NicClock
 from amoeba_hw.boards.pcie_block import PcieBlock
 from amoeba_hw.boards.top import BoardTop
 from amoeba_hw.host.axi import AxiStreamSignature
 from amoeba_hw.pcie.interfaces import PcieLinkSignature
 from amoeba_hw.pcie.nic import PcieNic
+from amoeba_hw.pcie.ultrascale.link import UltraScaleLink
 from amoeba_hw.synthesis import run_yosys
 from amoeba_hw.verilog import without_collection
 from amoeba_model import pci
@@ -32,7 +35,17 @@ FOLDER = Path(__file__).parents[2] / "hw" / "boards"
 PRIMITIVES = {
     "IBUFDS_GTE4": {"I": "input", "IB": "input", "CEB": "input", "O": "output", "ODIV2": "output"},
     "BUFGCE_DIV": {"I": "input", "CE": "input", "CLR": "input", "O": "output"},
+    "BUFGCE": {"I": "input", "CE": "input", "O": "output"},
+    "MMCME4_BASE": {
+        "CLKIN1": "input", "CLKFBIN": "input", "RST": "input", "PWRDWN": "input",
+        "CLKFBOUT": "output", "CLKOUT0": "output", "LOCKED": "output",
+    },
+}  # fmt: skip
+OWN_CLOCKS = {
+    f"{name} at {mhz} MHz": replace(BOARDS[name], nic_mhz=mhz) for name, mhz in (("u200", 200), ("u50", 320))
 }
+TOPS = {**BOARDS, **OWN_CLOCKS}
+"""What is elaborated: every board, and some with a clock of the NIC's own."""
 
 
 class StandIn(wiring.Component):
@@ -64,7 +77,12 @@ def black_boxes(board):
     modules |= {
         name: {port: (direction, 1) for port, direction in each.items()} for name, each in PRIMITIVES.items()
     }
-    parameters = {"IBUFDS_GTE4": "parameter REFCLK_HROW_CK_SEL = 0;", "BUFGCE_DIV": "parameter BUFGCE_DIVIDE = 1;"}
+    parameters = {
+        "IBUFDS_GTE4": "parameter REFCLK_HROW_CK_SEL = 0;",
+        "BUFGCE_DIV": "parameter BUFGCE_DIVIDE = 1;",
+        "MMCME4_BASE": "parameter CLKIN1_PERIOD = 0.0; parameter CLKFBOUT_MULT_F = 5.0; "
+        "parameter CLKOUT0_DIVIDE_F = 1.0;",
+    }
     return "\n".join(
         f"(* blackbox *) module {module} ({', '.join(each)}); {parameters.get(module, '')}\n"
         + "".join(f"  {direction} [{width - 1}:0] {name};\n" for name, (direction, width) in each.items())
@@ -79,9 +97,9 @@ def connections(text, module):
     return set(re.findall(r"^    connect \\(\S+) ", cell, re.M))
 
 
-@pytest.mark.parametrize("name", sorted(BOARDS))
+@pytest.mark.parametrize("name", TOPS)
 def test_the_top_level_drives_every_input_of_the_ips_and_names_no_other_port(name):
-    board = BOARDS[name]
+    board = TOPS[name]
     text = rtlil.convert(BoardTop(board, StandIn()))
     for ip in (board.pcie, "cmac_usplus"):
         listed, connected = ports(ip), connections(text, f"{ip}_0")
@@ -95,9 +113,10 @@ def test_the_top_level_drives_every_input_of_the_ips_and_names_no_other_port(nam
     [
         (PcieBlock("pcie4_uscale_plus"), "pcie4_uscale_plus"),
         (PcieBlock("pcie4c_uscale_plus"), "pcie4c_uscale_plus"),
+        (PcieBlock("pcie4c_uscale_plus", crosses=True), "pcie4c_uscale_plus"),
         (CmacBlock(), "cmac_usplus"),
     ],
-    ids=["pcie4", "pcie4c", "cmac"],
+    ids=["pcie4", "pcie4c", "pcie4c across", "cmac"],
 )
 def test_what_is_connected_has_direction_and_width_of_the_list(block, ip):
     listed = ports(ip)
@@ -108,10 +127,10 @@ def test_what_is_connected_has_direction_and_width_of_the_list(block, ip):
     assert found == {name: listed[name] for name in found}
 
 
-@pytest.mark.parametrize("name", sorted(BOARDS))
+@pytest.mark.parametrize("name", TOPS)
 def test_yosys_elaborates_it_with_the_ips_as_black_boxes(name, tmp_path):
     """``hierarchy -check`` finds modules and ports that are not there."""
-    board = BOARDS[name]
+    board = TOPS[name]
     (tmp_path / "top.il").write_text(rtlil.convert(BoardTop(board, StandIn())))
     (tmp_path / "boxes.v").write_text(black_boxes(board))
     run_yosys(
@@ -121,6 +140,56 @@ def test_yosys_elaborates_it_with_the_ips_as_black_boxes(name, tmp_path):
         f"select -assert-count 1 t:{board.pcie}_0; tee -o stat.txt stat -top top",
     )
     assert "cells" in (tmp_path / "stat.txt").read_text()
+
+
+@pytest.mark.parametrize("name", OWN_CLOCKS)
+def test_a_nic_s_own_clock_is_made_once_with_the_frequency_asked_for(name, tmp_path):
+    board = OWN_CLOCKS[name]
+    text = rtlil.convert(BoardTop(board, StandIn()))
+    mmcm = re.search(r"^  cell \\MMCME4_BASE .*?^  end$", text, re.M | re.S)[0]
+    settings = dict(re.findall(r"parameter real \\(\w+) \"?([\d.]+)", mmcm))
+    names = ("CLKIN1_PERIOD", "CLKFBOUT_MULT_F", "CLKOUT0_DIVIDE_F")
+    period, times, divider = (float(settings[name]) for name in names)
+    assert 800 <= 1000 / period * times <= 1600
+    assert 1000 / period * times / divider == board.nic_mhz
+    assert divider * 8 == int(divider * 8)
+    (tmp_path / "top.il").write_text(text)
+    (tmp_path / "boxes.v").write_text(black_boxes(board))
+    run_yosys(
+        tmp_path,
+        "read_verilog -lib boxes.v; read_rtlil top.il; hierarchy -check -top top; proc; "
+        "select -assert-count 1 t:MMCME4_BASE; select -assert-count 1 t:BUFGCE",
+    )
+
+
+def test_a_clock_that_the_mmcm_cannot_make_is_refused():
+    with pytest.raises(ValueError, match=r"one of 50, .*, 200, 250, 320, 400 MHz for the NIC.s clock, got 300"):
+        NicClock(300)
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+def test_credits_are_left_for_reads_that_come_late(crosses):
+    """READS_LATE more where reads cross from another clock."""
+    adapter = PcieBlock("pcie4_uscale_plus", crosses=crosses).adapter
+    fewest = 4 + 6 * crosses
+    found = {}
+
+    async def look(ctx):
+        for credits in range(16):
+            ctx.set(adapter.tfc_nph_av, credits)
+            found[credits] = ctx.get(adapter.link.read_credit)
+
+    simulator = Simulator(adapter)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(look)
+    simulator.run()
+    assert found == {credits: credits > fewest for credits in range(16)}
+
+
+@pytest.mark.parametrize("margin", [3, 15])
+def test_a_margin_that_the_block_cannot_tell_is_refused(margin):
+    with pytest.raises(ValueError, match=f"margin of 4 to 14 credits for reads, got {margin}"):
+        UltraScaleLink(512, read_margin=margin)
 
 
 @pytest.mark.long

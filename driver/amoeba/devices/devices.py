@@ -37,11 +37,8 @@ def known_kinds() -> str:
 
 
 def has_waveforms(kind: str) -> bool:
-    """Whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``.
-
-    Only those whose ports the views are written for.
-    """
-    return kind == "rtl"
+    """Whether devices of a kind can write waveforms, if they are opened with ``waves`` in ``rtl_options``."""
+    return simulates_hardware(kind)
 
 
 def simulates_hardware(kind: str) -> bool:

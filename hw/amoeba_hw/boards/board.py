@@ -16,6 +16,8 @@ class Board:
     """The IP of its integrated block for PCI Express."""
     constants: Mapping[str, tuple[int, int]]
     """Pins that are driven with a constant: bits and value by name."""
+    nic_mhz: int | None = None
+    """The NIC's own clock, one of :func:`amoeba_hw.boards.nic_clock.nic_frequencies`; None: that of PCI Express."""
 
 
 BOARDS = {

@@ -1,12 +1,13 @@
 """The integrated block for PCI Express, as Vivado's IP catalogue makes it."""
 
-from amaranth.hdl import Const, Instance, Module, Signal
+from amaranth.hdl import Const, DomainRenamer, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.ultrascale import CC_USER, CQ_USER, RC_USER, RQ_USER, user_width
 
 from amoeba_hw.pcie.interfaces import PcieLinkSignature
-from amoeba_hw.pcie.ultrascale.link import UltraScaleLink
+from amoeba_hw.pcie.link_crossing import READS_LATE, LinkCrossing
+from amoeba_hw.pcie.ultrascale.link import READ_MARGIN, UltraScaleLink
 
 __all__ = ["LANES", "PcieBlock"]
 
@@ -63,12 +64,16 @@ _TIED = {
 
 
 class PcieBlock(wiring.Component):
-    """The block with its reference clock, and the endpoint's link; ``user_clk`` drives the domain ``sync``.
+    """The block with its reference clock, and the endpoint's link, in ``sync``.
+
+    ``user_clk`` drives the domain ``sync``; or, if the NIC has a clock of its own, ``link``.
 
     Parameters
     ----------
     ip : str
         ``pcie4_uscale_plus`` or ``pcie4c_uscale_plus``; the module is called so with ``_0`` behind.
+    crosses : bool
+        The NIC has a clock of its own: a LinkCrossing stands between.
 
     Members
     -------
@@ -78,8 +83,9 @@ class PcieBlock(wiring.Component):
     rx_p, rx_n, tx_p, tx_n, refclk_p, refclk_n, reset_n : pins
     """
 
-    def __init__(self, ip):
-        self._ip = ip
+    def __init__(self, ip, *, crosses=False):
+        self._ip, self._crosses = ip, crosses
+        self.adapter = UltraScaleLink(_WIDTH, read_margin=READ_MARGIN + (READS_LATE if crosses else 0))
         super().__init__(
             {
                 "link": In(PcieLinkSignature(_WIDTH)),
@@ -99,9 +105,7 @@ class PcieBlock(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.link = link = UltraScaleLink(_WIDTH)
-        wiring.connect(m, wiring.flipped(self.link), link.link)
-        m.d.comb += [self.reset_request.eq(link.reset_request), link.reset_done.eq(self.reset_done)]
+        link = self._elaborate_link(m)
         sys_clk, sys_clk_gt = Signal(), Signal()
         m.submodules.refclk = Instance(
             "IBUFDS_GTE4",
@@ -135,6 +139,26 @@ class PcieBlock(wiring.Component):
             **{f"i_{name}": Const(value, width) for name, (width, value) in _TIED.items()},
         )
         return m
+
+    def _elaborate_link(self, m):
+        """The adapter, in the clock of the block."""
+        link = self.adapter
+        if not self._crosses:
+            m.submodules.link = link
+            wiring.connect(m, wiring.flipped(self.link), link.link)
+            m.d.comb += [self.reset_request.eq(link.reset_request), link.reset_done.eq(self.reset_done)]
+            return link
+        m.submodules.link = DomainRenamer("link")(link)
+        m.submodules.crossing = crossing = LinkCrossing(_WIDTH)
+        wiring.connect(m, wiring.flipped(self.link), crossing.nic)
+        wiring.connect(m, crossing.link, link.link)
+        m.d.comb += [
+            crossing.reset_request.eq(link.reset_request),
+            link.reset_done.eq(crossing.reset_done),
+            self.reset_request.eq(crossing.nic_reset_request),
+            crossing.nic_reset_done.eq(self.reset_done),
+        ]
+        return link
 
     @staticmethod
     def _streams(m, link):

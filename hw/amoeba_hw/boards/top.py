@@ -1,16 +1,18 @@
 """A board's top level: ``python -m amoeba_hw.boards.top BOARD DIRECTORY`` writes its Verilog."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Instance, Module, ResetSignal, Signal
-from amaranth.lib import fifo, wiring
+from amaranth.lib import cdc, fifo, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
 
 from amoeba_hw.boards.board import BOARDS
 from amoeba_hw.boards.cmac_block import LANES as MAC_LANES
 from amoeba_hw.boards.cmac_block import CmacBlock
+from amoeba_hw.boards.nic_clock import NicClock, nic_frequencies
 from amoeba_hw.boards.pcie_block import LANES as PCIE_LANES
 from amoeba_hw.boards.pcie_block import PcieBlock
 from amoeba_hw.pcie.nic import PcieNic
@@ -26,7 +28,7 @@ _DEPTH = 32
 
 
 class BoardTop(wiring.Component):
-    """The NIC in the clock of PCI Express, and frames across to that of Ethernet.
+    """The NIC in the clock of PCI Express, or in its own, and frames across to that of Ethernet.
 
     Parameters
     ----------
@@ -41,7 +43,8 @@ class BoardTop(wiring.Component):
 
     def __init__(self, board, nic=None):
         self._board = board
-        self._nic = nic or PcieNic(NicParameters(data_width=512))
+        clock = {} if board.nic_mhz is None else {"clock_hz": 1_000_000 * board.nic_mhz}
+        self._nic = nic or PcieNic(NicParameters(data_width=512, **clock))
         super().__init__(
             {
                 **{f"pcie_{name}": member for name, member in {**_PCIE_PINS, **_REFCLK_PINS}.items()},
@@ -54,7 +57,7 @@ class BoardTop(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.nic = nic = self._nic
-        m.submodules.pcie = pcie = PcieBlock(self._board.pcie)
+        m.submodules.pcie = pcie = PcieBlock(self._board.pcie, crosses=self._board.nic_mhz is not None)
         m.submodules.cmac = cmac = CmacBlock()
         m.d.comb += [getattr(self, name).eq(value) for name, (_, value) in self._board.constants.items()]
         for prefix, block, pins in (("pcie", pcie, _PCIE_PINS), ("qsfp", cmac, _MAC_PINS)):
@@ -75,13 +78,28 @@ class BoardTop(wiring.Component):
     def _elaborate_clocks(self, m, pcie, cmac):
         m.domains.sync = ClockDomain()
         m.domains.mac = ClockDomain()
-        registered, init_clk = Signal(2, init=0b11), Signal()
+        registered, init_clk, held = Signal(2, init=0b11), Signal(), Signal()
         m.domains.user = ClockDomain(reset_less=True)
-        m.d.user += registered.eq(Cat(pcie.user_reset, registered[0]))
+        m.d.user += registered.eq(Cat(held, registered[0]))
+        if self._board.nic_mhz is None:
+            block = "sync"
+            m.d.comb += held.eq(pcie.user_reset)
+        else:
+            block = "link"
+            m.domains.link = ClockDomain()
+            m.submodules.nic_clock = clock = NicClock(self._board.nic_mhz)
+            # Both begin when both clocks run.
+            m.submodules.nic_reset = cdc.ResetSynchronizer(registered[1], domain="sync")
+            m.d.comb += [
+                clock.user_clk.eq(pcie.user_clk),
+                clock.user_reset.eq(pcie.user_reset),
+                held.eq(pcie.user_reset | ~clock.locked),
+                ClockSignal("sync").eq(clock.clk),
+            ]
         m.d.comb += [
             ClockSignal("user").eq(pcie.user_clk),
-            ClockSignal("sync").eq(pcie.user_clk),
-            ResetSignal("sync").eq(registered[1]),
+            ClockSignal(block).eq(pcie.user_clk),
+            ResetSignal(block).eq(registered[1]),
             ClockSignal("mac").eq(cmac.mac_clk),
             ResetSignal("mac").eq(cmac.mac_reset),
             cmac.init_clk.eq(init_clk),
@@ -126,8 +144,13 @@ def main():
     parser = argparse.ArgumentParser(description="Write a board's top level as Verilog.")
     parser.add_argument("board", choices=sorted(BOARDS))
     parser.add_argument("directory", type=Path, help="where to write, such as build/u200")
+    parser.add_argument(
+        "--nic-mhz", type=int, choices=nic_frequencies(), metavar="MHZ",
+        help=f"a clock of the NIC's own: one of {', '.join(map(str, nic_frequencies()))}",
+    )  # fmt: skip
     arguments = parser.parse_args()
-    print(write_board(BOARDS[arguments.board], arguments.directory))
+    board = replace(BOARDS[arguments.board], nic_mhz=arguments.nic_mhz)
+    print(write_board(board, arguments.directory))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ class FunctionReset(wiring.Component):
 
     Without Bus Master Enable no request begins; what has begun goes on, and what waits, waits. A reset stops requests
     likewise, then waits for what is under way: a memory write that the link has part of goes out whole, and reads
-    complete or are given up, so that no completion can meet a tag's next user: tags of reads that were given up stay out
-    of use behind the reset as well (ReadTags). Then accesses to the BARs pause while
-    everything behind them is reset, a few cycles whatever the link does::
+    complete or are given up, so that no completion can meet a tag's next user: tags of reads that were given up stay
+    out of use behind the reset as well (ReadTags). Then accesses to the BARs pause while everything behind them is
+    reset, a few cycles whatever the link does::
 
         RUN -> STOP: merger_idle, reads_idle -> HOLD: accesses_idle -> RESET: reset -> DONE: reset_done -> RUN
 

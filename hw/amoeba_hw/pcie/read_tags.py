@@ -18,9 +18,9 @@ class ReadTags(wiring.Component):
     A tag is free, active from its start on, or lost: its read was given up, but the host may still answer it. A read
     is under way from when it was sent on; one that waits to be sent has no time limit.
 
-    A reset that ResetInserter brings, the function's, forgets all but which tags are lost: the host does not know of it,
-    and its late completions would meet the tags' next users. The domain's own reset, which is the link's, forgets these,
-    too.
+    A reset that ResetInserter brings, the function's, forgets all but which tags are lost: the host does not know of
+    it, and its late completions would meet the tags' next users. The domain's own reset, which is the link's, forgets
+    these, too.
 
     Parameters
     ----------

@@ -31,6 +31,9 @@ class UltraScaleLink(wiring.Component):
     ----------
     width : int
         256 or 512.
+    read_margin : int
+        Credits for reads that are left alone, READ_MARGIN and what may come late besides: 4 to 14, as the block
+        counts to 15.
 
     Members
     -------
@@ -48,9 +51,11 @@ class UltraScaleLink(wiring.Component):
         To and from FunctionReset.
     """
 
-    def __init__(self, width):
+    def __init__(self, width, *, read_margin=READ_MARGIN):
         check_width(width)
-        self._width = width
+        if not READ_MARGIN <= read_margin < 15:
+            raise ValueError(f"Expected a margin of {READ_MARGIN} to 14 credits for reads, got {read_margin}")
+        self._width, self._read_margin = width, read_margin
         super().__init__(
             {
                 "link": In(PcieLinkSignature(width)),
@@ -93,7 +98,7 @@ class UltraScaleLink(wiring.Component):
             store.discontinued.eq(rc.discontinued),
             cq.completed.eq(cc.completed),
             self.cq_np_req.eq(cq.np_request),
-            link.read_credit.eq(self.tfc_nph_av > READ_MARGIN),
+            link.read_credit.eq(self.tfc_nph_av > self._read_margin),
             configuration.max_payload.eq(self.cfg_max_payload),
             configuration.max_read_request.eq(self.cfg_max_read_req),
             configuration.read_completion_boundary.eq(self.cfg_rcb_status[0]),
