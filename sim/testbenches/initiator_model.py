@@ -66,6 +66,6 @@ class ModelInitiator:
     def advance(self, number, success, context):
         self.counted.append((number, int(not success)))
 
-    def send(self, header, payload, ready, announcement):
+    def send(self, header, payload, ready, announcement, urgent=False):
         self.frames.append((header, payload))
         return ready
