@@ -28,6 +28,7 @@ class FrameTransmitter:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._waiting: list[tuple[int, int, bytes, Announcement]] = []
+        """By the cycle at which they are ready, and in the order in which they came."""
         self._urgent: list[tuple[int, int, bytes, Announcement]] = []
         self._queued = 0
         self._free = 0
@@ -42,8 +43,8 @@ class FrameTransmitter:
     ) -> int:
         """Queue a frame whose first beat may leave in cycle ``ready``; frames ready together keep their order.
 
-        One that is ``urgent`` goes first as soon as it is ready: the hardware cuts a packet when the line is free, and
-        packets that are sent again before others of their PDC.
+        One that is ``urgent`` goes first as soon as it is ready: the hardware cuts a packet when the line is free,
+        and packets that are sent again before others of their PDC.
 
         Returns the cycle at which it has left if nothing overtakes it.
         """
