@@ -34,6 +34,7 @@ PAIRS: dict[str, list[str]] = {
     "model, two processes": ["--device", "model", *_APART],
     "model, two processes, 1 % lost": ["--device", "model", *_LOSS, *_APART],
     "pcie (model)": [_PCIE, "model,model"],
+    "pcie (RTL, TLPs)": [_PCIE, "rtl+pcie,rtl+pcie"],
 }
 """Columns of the table, and how ``amoeba conformance`` is called for them; behind ``_PCIE``: which NICs the driver
 finds on PCI Express, by a fake kernel with VFIO's rules in front of ``amoeba endpoint``."""
