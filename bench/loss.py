@@ -22,12 +22,12 @@ _GOALS = {0.01: 80, 0.05: 50}
 """Per cent of the rate without loss."""
 
 
-def rate(operation: str, loss: float, seed: int, count: int) -> float:
-    """Payload bytes per cycle of ``count`` transfers, "write" or "read", by one endpoint.
+def rate(operation: str, loss: float, seed: int, count: int, kind: str = "model") -> float:
+    """Payload bytes per cycle of ``count`` transfers, "write" or "read", by one endpoint of a kind of NIC.
 
     Raises FabricError where so much is lost that the PDC is given up.
     """
-    with open_pair("model", _SIZE // 8, impairments=Impairments(seed, loss=loss)) as pair:
+    with open_pair(kind, _SIZE // 8, impairments=Impairments(seed, loss=loss)) as pair:
         there, here = pair.memory, pair.results
         sent, arrived = (here, there) if operation == "write" else (there, here)
         sent[:] = np.random.default_rng(seed).integers(0, 1 << 63, len(sent), np.uint64)

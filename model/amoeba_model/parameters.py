@@ -31,7 +31,7 @@ class NicParameters:
     """Packet delivery contexts kept for initiators elsewhere."""
     window: int = 256
     """Request packets a PDC may have unacknowledged, and answers a target PDC keeps; a power of two, at most 4096."""
-    gap_slots: int = 16
+    gap_slots: int = 32
     """Packets of all target PDCs together that are kept until those before them have come: 0 (none) to 256."""
     payload: int = 4096
     """Most payload bytes in one frame; a multiple of 64."""
