@@ -18,14 +18,31 @@ from amoeba_model.registers import (
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 
-__all__ = ["Registers", "doorbell"]
+__all__ = ["Registers", "doorbell", "register_at"]
 
+_BLOCK_HEADER = 0x10
+"""Bytes with which every block of registers begins: type, version, length and the next one's offset."""
 _DOORBELLS: Mapping[str, int] = {register.name: register.offset for register in DOORBELL_REGISTERS}
 
 
 def doorbell(context: int, register: str) -> int:
     """BAR offset of a register of a context's doorbell page."""
     return DOORBELL_PAGE + context * DOORBELL_PAGE_SIZE + _DOORBELLS[register]
+
+
+def register_at(offset: int, parameters: NicParameters) -> tuple[str, int | None]:
+    """What is at a BAR offset, in words, and of a doorbell page whose context it is, else None."""
+    if DOORBELL_PAGE <= offset < BAR_SIZE:
+        context, within = divmod(offset - DOORBELL_PAGE, DOORBELL_PAGE_SIZE)
+        return next((name for name, at in _DOORBELLS.items() if at == within), "no register"), context
+    for placed in bar_blocks(parameters):
+        for register in placed.block.registers:
+            for index in range(register.count):
+                if placed.address(register.name, index) == offset:
+                    return f"{placed.block.name}.{register.name}", None
+        if 0 <= offset - placed.offset < _BLOCK_HEADER:
+            return f"{placed.block.name}: what block it is", None
+    return "no register", None
 
 
 class Registers:

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 from amoeba_model.parameters import NicParameters
 from amoeba_model.pci import MSIX_BAR
-from amoeba_model.registers import BAR_SIZE, DOORBELL_PAGE, DOORBELL_PAGE_SIZE, DOORBELL_REGISTERS, bar_blocks
 from amoeba_model.tlp import CompletionStatus, LinkPacket, PacketKind
 from amoeba_model.trace import Requester
 
 from amoeba.apps.tracing.atomic import Traced
+from amoeba.nic.registers import register_at
 
 __all__ = ["PURPOSES", "ShownPacket", "packets_of", "purpose"]
 
@@ -26,8 +26,6 @@ PURPOSES = {
     Requester.COUNTER_WRITER: "event counter",
 }
 """What a component of the NIC reads or writes in host memory."""
-_BLOCK_HEADER = 0x10
-"""Bytes with which every block of registers begins: type, version, length and the next one's offset."""
 _NAMES = {
     PacketKind.READ: "memory read",
     PacketKind.WRITE: "memory write",
@@ -88,17 +86,8 @@ def _place(packet: LinkPacket) -> str:
 
 def _register(packet: LinkPacket, parameters: NicParameters) -> str:
     """The register of BAR 0 that is accessed."""
-    offset, told = packet.address, f" = {packet.data:#x}" if packet.data else ""
-    if DOORBELL_PAGE <= offset < BAR_SIZE:
-        context, within = divmod(offset - DOORBELL_PAGE, DOORBELL_PAGE_SIZE)
-        names = {register.offset: register.name for register in DOORBELL_REGISTERS}
-        doorbell = "doorbell: " if names.get(within, "").endswith("_tail") else ""
-        return f"{doorbell}{names.get(within, 'no register')}{told}, context {context}"
-    for placed in bar_blocks(parameters):
-        for register in placed.block.registers:
-            for index in range(register.count):
-                if placed.address(register.name, index) == offset:
-                    return f"{placed.block.name}.{register.name}{told}"
-        if 0 <= offset - placed.offset < _BLOCK_HEADER:
-            return f"{placed.block.name}: what block it is"
-    return "no register"
+    name, context = register_at(packet.address, parameters)
+    told = f" = {packet.data:#x}" if packet.data else ""
+    if context is None:
+        return f"{name}{told}"
+    return f"{'doorbell: ' if name.endswith('_tail') else ''}{name}{told}, context {context}"
