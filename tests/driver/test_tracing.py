@@ -450,12 +450,12 @@ def test_views_name_the_waveform_and_the_ports_bus_by_bus(tmp_path):
     gtkwave, surfer = write_views(tmp_path / "nic.fst", NicParameters(data_width=128))
     saved = gtkwave.read_text()
     assert f'[dumpfile] "{tmp_path / "nic.fst"}"' in saved
-    signals = re.findall(r"^TOP\.top\.(\w+)(?:\[(\d+):0\])?$", saved, re.M)
+    signals = re.findall(r"^TOP\.boundary\.nic\.(\w+)(?:\[(\d+):0\])?$", saved, re.M)
     assert ("host__rdata", "127") in signals
     assert ("clk", "") in signals
     commands = surfer.read_text().splitlines()
     assert [line.split()[1] for line in commands if line.startswith("variable_add")] == [
-        f"TOP.top.{name}" for name, _ in signals
+        f"TOP.boundary.nic.{name}" for name, _ in signals
     ]
     assert {line.split()[0] for line in commands} == {"divider_add", "variable_add", "zoom_fit"}
     # widths as the hardware's own table of ports has them, which does not list the trace's
@@ -474,7 +474,7 @@ def test_views_of_a_nic_on_pcie_have_its_streams_of_packets_with_their_widths(tm
     from amoeba_hw.pcie import interfaces
 
     gtkwave, surfer = write_views(tmp_path / "nic.fst", NicParameters(data_width=128), pcie=True)
-    signals = dict(re.findall(r"^TOP\.top\.([\w.]+)(?:\[(\d+):0\])?$", gtkwave.read_text(), re.M))
+    signals = dict(re.findall(r"^TOP\.boundary\.nic\.([\w.]+)(?:\[(\d+):0\])?$", gtkwave.read_text(), re.M))
     for name, layout in {
         "requests__payload": interfaces.request_beat(128),
         "completions__payload": interfaces.completion_beat(128),
@@ -486,7 +486,7 @@ def test_views_of_a_nic_on_pcie_have_its_streams_of_packets_with_their_widths(tm
     assert "host.merger.run" in signals
     assert not any(name.startswith(("host__", "bar__")) for name in signals)
     assert [line.split()[1] for line in surfer.read_text().splitlines() if line.startswith("variable_add")] == [
-        f"TOP.top.{name}" for name in signals
+        f"TOP.boundary.nic.{name}" for name in signals
     ]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Assert, Module
 from amaranth.lib import wiring
+from amoeba.apps.tracing.waveforms import _TOP
 from amoeba_model.device import DeviceClosedError, DeviceError, DmaFault
 from amoeba_model.grants import MemoryGrants
 from amoeba_model.network import Frame, Network
@@ -472,6 +473,15 @@ def test_a_waveform_is_written_by_a_build_that_can_and_refused_by_others(device,
     text = (tmp_path / "wave.vcd").read_text()
     assert "bar__wdata" in text
     assert f"{0xABC:032b}"[-12:] in text
+    scopes, ports = [], set()
+    for kind, name in re.findall(r"^\s*\$(scope module|upscope|var \w+ \d+ \S+)(?: (\S+))?", text, re.M):
+        if kind == "upscope":
+            scopes.pop()
+        elif kind.startswith("scope"):
+            scopes.append(name)
+        elif ".".join(scopes) == _TOP:
+            ports.add(name)
+    assert ports >= {"clk", "bar__wdata", "host__rdata", "tx__tvalid"}, "the views name what stands elsewhere"
 
 
 def test_a_waveform_in_fst_holds_what_one_in_vcd_does(tmp_path):

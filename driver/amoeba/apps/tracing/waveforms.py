@@ -19,7 +19,7 @@ from amoeba.nic.watching import RingMemory, watching
 __all__ = ["FORMATS", "waveforms", "write_views"]
 
 FORMATS = ("vcd", "fst")
-_TOP = "TOP.top"
+_TOP = "TOP.boundary.nic"
 """Where Verilator puts the NIC."""
 
 
