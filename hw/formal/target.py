@@ -43,7 +43,7 @@ class SequenceSpec(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rules = rules = SequenceRules(WINDOW, keeps=True)
+        m.submodules.rules = rules = SequenceRules(WINDOW)
         packet, before, verdict, after = self.packet, self.before, rules.verdict, rules.after
         view = packet_view(packet, WINDOW)
         furthest, furthest_after = Signal(32), Signal(32)
@@ -103,7 +103,9 @@ class SequenceSpec(wiring.Component):
             Assert(~(verdict.kept & verdict.nack) | (verdict.nack_psn == before.asked)),
             Assert((verdict.missing == 0) | (verdict.kept & verdict.nack)),
             # One that is dropped behind a gap has everything from the gap on repeated.
-            Assert(~(verdict.dropped_sequence & verdict.nack & (ahead != 0)) | (verdict.nack_psn == before.expected)),
+            Assert(
+                ~(same & ~is_next & verdict.dropped_sequence & verdict.nack) | (verdict.nack_psn == before.expected)
+            ),
             # Nothing is asked for twice: that psn moves on only, to behind what is kept or asked for, if anywhere.
             Assert(furthest_after <= WINDOW),
             Assert(verdict.opens | (after.asked == before.asked) | (after.asked == (packet.psn + 1)[:32])),
