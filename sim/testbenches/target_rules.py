@@ -154,7 +154,7 @@ class Sequence:
             return Verdict("dropped_sequence", number, (PSN_OOR_WINDOW, psn, number))
         if lacks_room:
             pdc.nacked = True
-            if pdc.asked == pdc.expected and self.slots:
+            if pdc.asked == pdc.expected:
                 pdc.asked = (psn + 1) & 0xFFFF_FFFF
             return Verdict("dropped_sequence", number, (NO_RESOURCE, psn, number))
         if pdc.asked == pdc.expected:

@@ -198,7 +198,7 @@ class PdcTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.entries = entries = memory.Memory(shape=_ENTRY, depth=self._pdcs, init=[])
-        m.submodules.rules = rules = SequenceRules(self._window, self._gap_slots > 0)
+        m.submodules.rules = rules = SequenceRules(self._window)
         m.submodules.closing = closing = ClosingOrder(self._pdcs)
         # An entry is read after the packet before has written.
         read, write = entries.read_port(), entries.write_port()

@@ -71,8 +71,6 @@ class SequenceRules(wiring.Component):
     ----------
     window : int
         Of the NicParameters.
-    keeps : bool
-        Whether there are slots for packets that come before their turn.
 
     Members
     -------
@@ -98,9 +96,8 @@ class SequenceRules(wiring.Component):
         The PDC as it is from now on, if it was found or opened.
     """
 
-    def __init__(self, window, keeps):
+    def __init__(self, window):
         self._window = window
-        self._keeps = keeps
         super().__init__(
             {
                 "packet": In(PACKET_VIEW),
@@ -201,11 +198,8 @@ class SequenceRules(wiring.Component):
             ),
             after.asked.eq(Mux(verdict.opens, packet.psn, before.asked)),
         ]
-        if self._keeps:
-            with m.If((asks & moves) | (verdict.kept & ~self._beyond[-1])):
-                m.d.comb += after.asked.eq(following)
-        else:
-            m.d.comb += after.asked.eq(after.expected)
+        with m.If((asks & moves) | (verdict.kept & ~self._beyond[-1])):
+            m.d.comb += after.asked.eq(following)
         holds_back = (verdict.nack_code == NackCode.ROD_OOO.value) | (verdict.nack_code == NackCode.NO_RESOURCE.value)
         m.d.comb += [
             after.start.eq(Mux(verdict.opens, packet.psn, before.start)),

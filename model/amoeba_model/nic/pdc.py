@@ -137,7 +137,7 @@ class PdcTable:
         following = (header.psn + 1) & _PSN_MASK
         if not header.is_control and not self._rooms.has_room(header):
             pdc.gap_reported = True
-            if pdc.asked == pdc.expected and self._core.parameters.gap_slots:
+            if pdc.asked == pdc.expected:
                 pdc.asked = following
             return Refusal(Counter.DROPPED_SEQUENCE, NackCode.NO_RESOURCE, header.psn, pdc.number)
         if pdc.asked == pdc.expected:
