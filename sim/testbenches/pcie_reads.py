@@ -203,9 +203,8 @@ async def a_read_without_an_answer_is_given_up_and_its_tag_kept(dut):
     assert bench.unexpected == 0
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-async def the_tag_of_a_read_that_was_given_up_is_kept_over_a_function_level_reset(dut):
-    """The host does not know that the function has forgotten the read: what comes late must meet no other one."""
+async def with_lost_reads(dut):
+    """A bench whose reads, eight of them, have been given up; what the host would answer comes late."""
     bench = Bench(dut, sizes=(128, 128, 64), latency=1)
     await start(dut)
     bench.root.fate = lambda request: "late"
@@ -213,6 +212,13 @@ async def the_tag_of_a_read_that_was_given_up_is_kept_over_a_function_level_rese
     bench.read(*lost)
     for part in lost:
         assert await bench.answer(*part)
+    return bench
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def the_tag_of_a_read_that_was_given_up_is_kept_over_a_function_level_reset(dut):
+    """The host does not know that the function has forgotten the read: what comes late must meet no other one."""
+    bench = await with_lost_reads(dut)
     await bench.settled(10)
     dut.function_reset.value = 1
     await ClockCycles(dut.clk, 2)
@@ -234,13 +240,7 @@ async def the_tag_of_a_read_that_was_given_up_is_kept_over_a_function_level_rese
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def a_reset_of_the_link_gives_all_tags_back(dut):
-    bench = Bench(dut, sizes=(128, 128, 64), latency=1)
-    await start(dut)
-    bench.root.fate = lambda request: "late"
-    lost = [(BASE + 4096 * index, 100) for index in range(8)]
-    bench.read(*lost)
-    for part in lost:
-        assert await bench.answer(*part)
+    bench = await with_lost_reads(dut)
     await reset(dut)
     # Behind it, nothing comes any more.
     bench.root.held.clear()
