@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* The BAR: a linked list of register blocks, then one doorbell page per context; 32-bit registers. */
-#define AMOEBA_ABI_VERSION 7
+#define AMOEBA_ABI_VERSION 8
 #define AMOEBA_BAR_SIZE 0x40000
 #define AMOEBA_DOORBELL_PAGE 0x20000
 #define AMOEBA_DOORBELL_PAGE_SIZE 0x01000
@@ -150,6 +150,20 @@
 #define AMOEBA_COUNTERS_VERSION 1
 #define AMOEBA_COUNTERS_VALUE 0x010 /* R: Counters, in the order of Counter. */
 #define AMOEBA_COUNTERS_VALUE_STRIDE 0x004
+
+/* The target PDCs, seen and closed one at a time. */
+#define AMOEBA_TARGET_PDCS_TYPE 0x414d0007
+#define AMOEBA_TARGET_PDCS_VERSION 1
+#define AMOEBA_TARGET_PDCS_SELECT 0x010 /* W: Show the target PDC of this number (16 bits) below, as it is now. */
+#define AMOEBA_TARGET_PDCS_CLOSE 0x014 /* W: Close the target PDC of this number (16 bits), if it is open, behind the packet in hand. */
+#define AMOEBA_TARGET_PDCS_STATE 0x018 /* R: TargetPdcState of the one selected; if it is FREE, all else is 0. */
+#define AMOEBA_TARGET_PDCS_IP 0x01c /* R: IPv4 address of its initiator. */
+#define AMOEBA_TARGET_PDCS_SPDCID 0x020 /* R: The entry of its initiator's peer table (16 bits): spdcid less 1. */
+#define AMOEBA_TARGET_PDCS_JOB_ID 0x024 /* R: UET job (24 bits) that the request which came last was for. */
+#define AMOEBA_TARGET_PDCS_CONTEXT 0x028 /* R: Context (12 bits) that it was for. */
+#define AMOEBA_TARGET_PDCS_EXPECTED 0x02c /* R: The packet sequence number that comes next. */
+#define AMOEBA_TARGET_PDCS_CAME_LOW 0x030 /* R: When something came of it last, in cycles since reset (48 bits). */
+#define AMOEBA_TARGET_PDCS_CAME_HIGH 0x034 /* R: The same, high half. */
 
 /* One request of a transmit ring, in host memory. */
 struct amoeba_tx_descriptor {

@@ -140,6 +140,9 @@ class Core(wiring.Component):
             Value.cast(initiator.retransmission).eq(Value.cast(registers.retransmission)),
             Value.cast(target.retransmission).eq(Value.cast(registers.retransmission)),
             target.answer_base.eq(registers.answer_base),
+            Value.cast(target.pdc_command).eq(Value.cast(registers.pdc_command)),
+            Value.cast(registers.pdc_view).eq(Value.cast(target.pdc_view)),
+            target.cycles.eq(registers.cycles),
             self.counters.counter_base.eq(registers.counter_base),
         ]
         for context in range(self._parameters.contexts):

@@ -17,6 +17,8 @@ __all__ = [
     "KEY_ENTRY",
     "KEY_STORE",
     "MEMORY_REQUEST",
+    "PDC_COMMAND",
+    "PDC_VIEW",
     "PEER",
     "PEER_STORE",
     "READ_REQUEST",
@@ -166,6 +168,14 @@ PEER_STORE = data.StructLayout({"index": 16, "peer": PEER, "fail": 1})
 
 RETRANSMISSION = data.StructLayout({"timeout": 32, "limit": 8})
 """The registers retransmit_timeout and retransmit_limit."""
+
+PDC_COMMAND = data.StructLayout({"select": 1, "close": 1, "pdc": 16})
+"""A write to the registers of the target PDCs, in the cycle in which it is taken."""
+
+PDC_VIEW = data.StructLayout(
+    {"state": 2, "ip": 32, "spdcid": 16, "job_id": 24, "context": 12, "expected": 32, "came": 48}
+)
+"""What these registers show of the target PDC that was selected last."""
 
 RING_INDEX = data.StructLayout({"context": 8, "index": 16})
 """A write to a doorbell page: the context whose page it is, and the ring index written."""

@@ -13,6 +13,7 @@ from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.records import ADVANCES
 from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
 from amoeba_model.nic.pdc import LATE_LIMIT
+from amoeba_model.wire.uet import NackCode
 
 from formal.rules import StreamRules, connect_ports, never_reset, open_up
 
@@ -121,6 +122,13 @@ class SequenceSpec(wiring.Component):
                 | (same & (self.held | (before.nacked & ~packet.retx)))
             ),
             Assert(~verdict.nack | (~verdict.accepted & ~verdict.duplicate)),
+            # Who finds his PDC closed learns whether he did that himself, for as long as it is his.
+            Assert(
+                ~(same & before.closed & verdict.dropped_pdc)
+                | (verdict.nack_code == Mux(before.expelled, NackCode.CLOSING.value, NackCode.INV_DPDCID.value))
+            ),
+            Assert(~verdict.nack | (verdict.nack_code != NackCode.CLOSING.value) | (same & before.expelled)),
+            Assert(after.expelled == (before.expelled & ~verdict.opens)),
             Assert(~(verdict.nack & ~verdict.has_pdc) | verdict.dropped_pdc),
         ]
         # Any packet from before, up to half of all psns, is a duplicate; also after the turn of the numbers.

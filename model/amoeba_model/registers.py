@@ -27,11 +27,12 @@ __all__ = [
     "KeyFlags",
     "PeerFlags",
     "PlacedBlock",
+    "TargetPdcState",
     "bar_blocks",
     "key_slots",
 ]
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 """Changes whenever registers, descriptors or completions change meaning; the driver insists on it."""
 
 DOORBELL_PAGE = 0x2_0000
@@ -62,6 +63,18 @@ class KeyFlags(enum.IntFlag):
 
 class PeerFlags(enum.IntFlag):
     VALID = 1 << 0
+
+
+class TargetPdcState(enum.IntEnum):
+    """``state`` of a target PDC."""
+
+    FREE = 0
+    """It was never opened since reset, or is none of the table."""
+    OPEN = 1
+    CLOSED = 2
+    """By its initiator."""
+    EXPELLED = 3
+    """By the register ``close``: its initiator is refused with CLOSING."""
 
 
 class ContextControl(enum.IntFlag):
@@ -385,6 +398,32 @@ def _counters_block() -> RegisterBlock:
     )
 
 
+def _target_pdcs_block() -> RegisterBlock:
+    return _window(
+        "target_pdcs",
+        0x414D_0007,
+        0x40,
+        (
+            Register("select", 0x10, Access.W, "Show the target PDC of this number (16 bits) below, as it is now."),
+            Register(
+                "close",
+                0x14,
+                Access.W,
+                "Close the target PDC of this number (16 bits), if it is open, behind the packet in hand.",
+            ),
+            _ro("state", 0x18, "TargetPdcState of the one selected; if it is FREE, all else is 0."),
+            _ro("ip", 0x1C, "IPv4 address of its initiator."),
+            _ro("spdcid", 0x20, "The entry of its initiator's peer table (16 bits): spdcid less 1."),
+            _ro("job_id", 0x24, "UET job (24 bits) that the request which came last was for."),
+            _ro("context", 0x28, "Context (12 bits) that it was for."),
+            _ro("expected", 0x2C, "The packet sequence number that comes next."),
+            _ro("came_low", 0x30, "When something came of it last, in cycles since reset (48 bits)."),
+            _ro("came_high", 0x34, "The same, high half."),
+        ),
+        "The target PDCs, seen and closed one at a time.",
+    )
+
+
 def bar_blocks(parameters: NicParameters) -> tuple[PlacedBlock, ...]:
     """All register blocks of a build, placed and linked."""
     blocks = (
@@ -394,6 +433,7 @@ def bar_blocks(parameters: NicParameters) -> tuple[PlacedBlock, ...]:
         _keys_block(),
         _peers_block(),
         _counters_block(),
+        _target_pdcs_block(),
     )
     placed: list[PlacedBlock] = []
     offset = 0

@@ -8,7 +8,7 @@ from collections import Counter
 from functools import partial
 
 import cocotb
-from amoeba_hw.interfaces import FRAME_HEADER, RETRANSMISSION
+from amoeba_hw.interfaces import FRAME_HEADER, PDC_COMMAND, PDC_VIEW, RETRANSMISSION
 from amoeba_hw.target.records import (
     CHECK_REPORT,
     DUPLICATE,
@@ -68,6 +68,7 @@ class Bench:
         self.set_rooms(events=["none"] * CONTEXTS, slots=["none"] * CONTEXTS)
         self.set_receivers(range(CONTEXTS))
         self.dut.retransmission.value = FOR_EVER
+        self.dut.pdc_command.value = self.dut.cycles.value = 0
         self.forget()
         cocotb.start_soon(self._watch())
         cocotb.start_soon(self._reply())
@@ -96,6 +97,7 @@ class Bench:
         self.counts, self.promises = Counter(), {"event": [], "message": []}
         self.questions, self.expected_questions, self.messages = [], [], 0
         self.verdicts, self.idle_before, self.late_before = [], set(), set()
+        self.expelled_before = []
 
     async def _watch(self):
         while True:
@@ -201,6 +203,37 @@ class Bench:
         self.rules.fall_late()
         self.late_before.add(len(self.verdicts))
 
+    async def command(self, what, pdc):
+        """A register write: "select" or "close"."""
+        self.dut.pdc_command.value = pack(PDC_COMMAND, {"select": 0, "close": 0, "pdc": pdc, what: 1})
+        await RisingEdge(self.dut.clk)
+        self.dut.pdc_command.value = 0
+
+    async def expel(self, number):
+        """Close a PDC while nothing is under way."""
+        await self.settle()
+        await self.command("close", number)
+        await ClockCycles(self.dut.clk, 4 + GAP_SLOTS)
+        self.rules.expel(number)
+        self.expelled_before.append((len(self.verdicts), number))
+
+    async def check_views(self):
+        """The registers show all PDCs, and nothing of those that are not there."""
+        await self.settle()
+        for number in [*range(PDCS + 1), 0xFFFF]:
+            await self.command("select", number)
+            await RisingEdge(self.dut.clk)
+            view = unpack(PDC_VIEW, int(self.dut.pdc_view.value))
+            pdc = self.rules.table[number] if number < PDCS else None
+            if pdc is None:
+                assert not any(view.values()), (number, view)
+                continue
+            ip, spdcid = pdc.sender
+            assert view == {
+                "state": 3 if pdc.expelled else 2 if pdc.closed else 1, "ip": ip, "spdcid": spdcid, "job_id": pdc.job,
+                "context": pdc.context, "expected": pdc.expected, "came": view["came"],
+            }, (number, view, pdc)  # fmt: skip
+
     async def settle(self):
         while self.requests.left:
             await RisingEdge(self.dut.clk)
@@ -264,6 +297,9 @@ class Bench:
                 rules.fall_idle()
             if number in self.late_before:
                 rules.fall_late()
+            for before, pdc in self.expelled_before:
+                if before == number:
+                    rules.expel(pdc)
             judge = rules.judge
             if left is not None:
                 assert rules.following(verdict.pdc) == (left, header)

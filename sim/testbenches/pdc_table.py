@@ -8,7 +8,9 @@ from collections import Counter
 from itertools import pairwise
 
 import cocotb
+from amoeba_hw.interfaces import PDC_VIEW
 from amoeba_sim.cocotb_streams import reset, start
+from amoeba_sim.payload import unpack
 from cocotb.triggers import RisingEdge
 from pdc_environment import (
     CONTEXTS,
@@ -33,7 +35,7 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
     bench = Bench(dut, PACES[pace], PACES[sink_pace])
     await start(dut)
     senders = Senders(PDCS + 3)
-    for _ in range(8):
+    for _ in range(10):
         states = ["none", "open", "open", "blocked"]
         events = random.choices(states, k=CONTEXTS)
         # Only a context with an event ring takes messages.
@@ -44,8 +46,11 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
             name, header = senders.packet(bench.rules)
             senders.learn(name, header, bench.send(header), bench.rules)
         await bench.settle()
+        await bench.check_views()
         if random.random() < 0.3:
             await bench.fall_late()
+        if random.random() < 0.15:
+            await bench.expel(random.randrange(PDCS))
     kinds = bench.check()
     assert min(kinds[kind] for kind in ("accepted", "duplicate", "dropped_pdc", "dropped_sequence", "kept")) > 5
     assert any(left is not None for *_, left in bench.verdicts)
@@ -309,6 +314,80 @@ async def what_is_too_far_ahead_is_not_kept(dut):
     assert (verdict.kind, verdict.missing) == ("kept", WINDOW - 1)
     await bench.settle()
     bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_pdc_that_a_register_closes_takes_nothing_more_and_is_nobody_else_s_until_it_is_idle(dut):
+    bench = Bench(dut)
+    await start(dut)
+    senders = [(7, number) for number in range(PDCS)]
+    for sender in senders[1:]:
+        bench.send(packet(sender, 5, 5, resource_index=2, job_id=0xABCDEF))
+    await bench.expel(PDCS - 1)  # it is free
+    bench.send(packet(senders[0], 5, 5))
+    assert bench.send(packet(senders[3], 7, 5)).kind == "kept"
+    await bench.expel(2)  # that of senders[3]
+    await bench.check_views()
+    assert bench.rules.thrown == 1
+    # What was received before is answered again, whatever is new refused, with or without SYN, a CLOSE too.
+    assert bench.send(packet(senders[3], 5, 5, retx=1)).kind == "duplicate"
+    for fields in ({"first": 5}, {"pdc": 2}, {"pdc": 2, "is_control": 1}):
+        assert bench.send(packet(senders[3], 6, **fields)).nack == (0x10, 6, 2)
+    # Nobody is given its place, not even who had it.
+    for sender in (senders[3], (9, 9)):
+        assert bench.send(packet(sender, 1 << 30, 1 << 30)).nack == (4, 1 << 30, 0xFFFF)
+    # One that its sender has closed stays so.
+    bench.send(packet(senders[4], 6, pdc=3, is_control=1))
+    await bench.expel(3)
+    assert bench.send(packet(senders[4], 7, pdc=3)).nack == (0xE, 7, 3)
+    assert bench.send(packet((9, 9), 0, 0)).pdc == 3
+    await bench.fall_idle()
+    for number in (0, 1, *range(3, PDCS)):
+        pdc = bench.rules.table[number]
+        assert bench.send(packet(pdc.sender, pdc.expected, pdc=number)).kind == "accepted"
+    assert bench.send(packet((9, 10), 0, 0)).pdc == 2
+    await bench.check_views()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def the_registers_act_at_once_whatever_comes(dut):
+    bench = Bench(dut)
+    await start(dut)
+    dut.cycles.value = 0xABCD_1234_5678
+    for turn in range(12):
+        sender, psn = (7, turn % PDCS), turn << 20
+        bench.send(packet(sender, psn, psn))
+        await bench.settle()
+        number = bench.rules.number_of(sender)
+        bench.sinks["sequenced"].received.clear()
+        for n in range(40):
+            bench.requests.send(packet(sender, psn + 1 + n, pdc=number))
+        for _ in range(random.randint(10, 60)):
+            await RisingEdge(dut.clk)
+        await bench.command("select", number)
+        await RisingEdge(dut.clk)
+        before = unpack(PDC_VIEW, int(dut.pdc_view.value))
+        assert (before["state"], before["came"]) == (1, 0xABCD_1234_5678)
+        assert psn < before["expected"] <= psn + 41
+        await bench.command("close", number)
+        for _ in range(5):
+            await RisingEdge(dut.clk)
+        await bench.command("select", number)
+        await RisingEdge(dut.clk)
+        after = unpack(PDC_VIEW, int(dut.pdc_view.value))
+        assert after["state"] == 3
+        assert before["expected"] <= after["expected"] <= before["expected"] + 4
+        await bench.settle()
+        # All before that was accepted, and nothing behind it.
+        dropped = [request["dropped"] for request in bench.sinks["sequenced"].received]
+        accepted = after["expected"] - psn - 1
+        assert dropped == [0] * accepted + [1] * (40 - accepted)
+        codes = {(nack["code"], nack["psn"]) for nack in bench.sinks["nacks"].received[-(40 - accepted) :]}
+        assert codes == {(0x10, psn + 1 + n) for n in range(accepted, 40)} or accepted == 40
+        await reset(dut)
+        dut.cycles.value = 0xABCD_1234_5678
+        bench.forget()
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -5,12 +5,15 @@ Parameters: ``contexts``.
 """
 
 import random
+from itertools import pairwise
 
 import cocotb
 from amoeba_hw.interfaces import (
     CONTEXT,
     COUNTER_ADMISSION,
     KEY_STORE,
+    PDC_COMMAND,
+    PDC_VIEW,
     PEER_STORE,
     RETRANSMISSION,
     RING_INDEX,
@@ -21,7 +24,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, bar_blocks
 from amoeba_sim.cocotb_runner import bench_parameters
 from amoeba_sim.cocotb_streams import StreamSink, always, in_bursts, randomly, reset, start
-from amoeba_sim.payload import unpack
+from amoeba_sim.payload import pack, unpack
 from bus_models import register_port
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiResp
@@ -57,7 +60,7 @@ class Bench:
 
     def __init__(self, dut, pace=always, event_pace=always):
         self.dut = dut
-        dut.counts.value = 0
+        dut.counts.value = dut.pdc_view.value = 0
         self.port, self.rules = register_port(dut, "bar_", pace)
         self.events = {name: StreamSink(dut, name, shape, pace=event_pace()) for name, shape in EVENTS.items()}
 
@@ -93,7 +96,7 @@ async def capabilities_and_holes(dut):
     bench = Bench(dut)
     await start(dut)
     expected = {
-        ("device", "abi_version", 0): 7,
+        ("device", "abi_version", 0): 8,
         ("device", "data_width", 0): 256,
         ("device", "target_pdcs", 0): 64,
         ("device", "contexts", 0): CONTEXTS,
@@ -294,6 +297,40 @@ async def a_full_event_queue_holds_the_write_and_loses_nothing(dut):
     bench.events["transmit_tails"]._pace = randomly(0.2)
     events = await bench.events["transmit_tails"].receive(60)
     assert [event["index"] for event in events] == list(range(60))
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def commands_for_target_pdcs_leave_at_once_and_their_view_is_read(dut):
+    bench = Bench(dut, event_pace=NEVER)
+    commands, cycles = [], []
+
+    async def watch():
+        while True:
+            await RisingEdge(dut.clk)
+            cycles.append(int(dut.cycles.value))
+            command = unpack(PDC_COMMAND, int(dut.pdc_command.value))
+            if command["select"] or command["close"]:
+                commands.append((command["select"], command["close"], command["pdc"]))
+
+    await start(dut)
+    watching = cocotb.start_soon(watch())
+    expected = []
+    for _ in range(2 * 16 + 3):  # more than any queue holds
+        what, number = random.choice(["select", "close"]), random.getrandbits(32)
+        await bench.set("target_pdcs", **{what: number})
+        expected.append((int(what == "select"), int(what == "close"), number & 0xFFFF))
+    assert commands == expected
+    assert all(after == before + 1 for before, after in pairwise(cycles))
+    for _ in range(3):
+        view = {name: random.getrandbits(field.width) for name, field in PDC_VIEW}
+        dut.pdc_view.value = pack(PDC_VIEW, view)
+        came = view.pop("came")
+        for name, value in {**view, "came_low": came & 0xFFFF_FFFF, "came_high": came >> 32}.items():
+            assert await bench.read(BLOCKS["target_pdcs"].address(name)) == value, name
+    for name in ("select", "close"):
+        assert await bench.read(BLOCKS["target_pdcs"].address(name)) == 0
+    assert commands == expected
+    watching.cancel()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

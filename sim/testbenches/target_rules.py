@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 __all__ = ["HEADER_DATA", "MESSAGES", "Pdc", "Sequence", "Verdict", "signed"]
 
-NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0xD, 0xE
+NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID, CLOSING = 4, 0xA, 0xB, 0xD, 0xE, 0x10
 NO_PDC = 0xFFFF
 HEADER_DATA = 4
 MESSAGES = {5, 6, 9, 0xA, 0xD, 0xE}
@@ -41,6 +41,11 @@ class Pdc:
     asked: int
     """Behind the furthest packet that is kept or was asked for."""
     closed: bool = False
+    expelled: bool = False
+    """It was closed by a register."""
+    job: int = 0
+    context: int = 0
+    """Of the request that came last."""
     nacked: bool = False
     proven: bool = False
     accepted: list = field(default_factory=list)
@@ -83,6 +88,13 @@ class Sequence:
                 self.slots[place] = None
                 return place, slot[1]
         return None
+
+    def expel(self, number):
+        """A register closes it."""
+        pdc = self.table[number]
+        if pdc and not pdc.closed:
+            pdc.closed = pdc.expelled = True
+            self._throw_away(number)
 
     def _throw_away(self, number):
         for place, slot in enumerate(self.slots):
@@ -136,13 +148,15 @@ class Sequence:
             if not exists or self.table[number].sender != sender:
                 return Verdict("dropped_pdc", None, (INV_DPDCID, psn, number if exists else NO_PDC))
         pdc = self.table[number]
+        if not h["is_control"]:
+            pdc.job, pdc.context = h["job_id"], h["resource_index"]
         if not pdc.closed and pdc.proven and number in self._closing:
             self._closing.remove(number)
         ahead = signed(psn - pdc.expected)
         if ahead < 0:
             return Verdict("duplicate", number)
         if pdc.closed:
-            return Verdict("dropped_pdc", number, (INV_DPDCID, psn, number))
+            return Verdict("dropped_pdc", number, (CLOSING if pdc.expelled else INV_DPDCID, psn, number))
         if ahead > 0:
             return self._keep(number, h, ahead)
         return self.judge_next(number, h, lacks_room, passes)
@@ -150,6 +164,8 @@ class Sequence:
     def judge_next(self, number, h, lacks_room=False, passes=True):
         """The verdict on the packet that an open PDC expects."""
         pdc, psn = self.table[number], h["psn"]
+        if not h["is_control"]:
+            pdc.job, pdc.context = h["job_id"], h["resource_index"]
         if -signed(h["clear_psn_offset"], 16) > self.window:
             return Verdict("dropped_sequence", number, (PSN_OOR_WINDOW, psn, number))
         if lacks_room:

@@ -184,6 +184,12 @@ FAULTS = {
         "belongs & ~before.closed & (ahead == 0)",
         "belongs & (ahead == 0)",
     ),
+    "who was expelled is told what who has closed is": (
+        sequence,
+        "SequenceRules",
+        "with m.If(belongs & before.expelled):",
+        "with m.If(0):",
+    ),
     "an answer that cannot be kept does not matter": (
         sequence,
         "SequenceRules",

@@ -53,6 +53,9 @@ class Bar(wiring.Component):
             self.ip.eq(bank.ip),
             Value.cast(self.retransmission).eq(Value.cast(bank.retransmission)),
             self.answer_base.eq(bank.answer_base),
+            Value.cast(self.pdc_command).eq(Value.cast(bank.pdc_command)),
+            Value.cast(bank.pdc_view).eq(Value.cast(self.pdc_view)),
+            self.cycles.eq(bank.cycles),
             self.counter_base.eq(bank.counter_base),
         ]
         return m

@@ -12,6 +12,7 @@ from amoeba.cli.info import info
 from amoeba.cli.matrix import matrix
 from amoeba.cli.options import Group
 from amoeba.cli.pcie import pcie
+from amoeba.cli.pdcs import pdcs
 from amoeba.cli.perf import perf
 from amoeba.cli.programs import PASSING_ON, fi_run, libucp, provider, ucx_run
 from amoeba.cli.replay import replay
@@ -50,6 +51,7 @@ app.command()(explore)
 app.command(context_settings=PROGRAM_FOLLOWS)(trace)
 app.command()(info)
 app.command()(matrix)
+app.command()(pdcs)
 app.command()(replay)
 app.command()(soak)
 app.command()(conformance)

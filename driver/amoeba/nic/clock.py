@@ -4,7 +4,17 @@ from amoeba_model.device import Device
 
 from amoeba.nic.registers import Registers
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "read_cycles"]
+
+
+def read_cycles(registers: Registers) -> int:
+    """Cycles since reset: the high half is read until it is the same before and after the low one."""
+    high = registers.read("device", "cycles_high")
+    while True:
+        low = registers.read("device", "cycles_low")
+        before, high = high, registers.read("device", "cycles_high")
+        if high == before:
+            return high << 32 | low
 
 
 class Clock:
@@ -14,10 +24,5 @@ class Clock:
         self._registers = Registers(device)
 
     def read(self) -> int:
-        """Cycles since reset: the high half is read until it is the same before and after the low one."""
-        high = self._registers.read("device", "cycles_high")
-        while True:
-            low = self._registers.read("device", "cycles_low")
-            before, high = high, self._registers.read("device", "cycles_high")
-            if high == before:
-                return high << 32 | low
+        """Cycles since reset."""
+        return read_cycles(self._registers)

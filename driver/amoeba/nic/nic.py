@@ -20,6 +20,7 @@ from amoeba.nic.key_table import KeyTable
 from amoeba.nic.peer_table import PeerTable
 from amoeba.nic.registers import Registers, doorbell
 from amoeba.nic.silence import Mourner
+from amoeba.nic.target_pdcs import TargetPdcs
 
 __all__ = ["Nic", "Retransmission"]
 
@@ -82,6 +83,9 @@ class Nic:
         self.contexts = ContextTable(self.registers, self.dma, self.event_counters)
         self.peers = PeerTable(self.registers)
         self.keys = KeyTable(self.registers)
+        self.target_pdcs = TargetPdcs(self.registers)
+        """Who reaches this NIC; to be read and closed at any time, with automatic progress within
+        ``Fabric.frozen``."""
         high, low = (self.registers.read("device", name) for name in ("mac_high", "mac_low"))
         self.mac = (high << 32 | low).to_bytes(6, "big")
         """Read once, as is :attr:`ip`: several threads may ask for them at a time, of the NIC only one."""

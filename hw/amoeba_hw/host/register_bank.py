@@ -23,6 +23,8 @@ from amoeba_hw.interfaces import (
     COUNTER_ADMISSION,
     KEY_ENTRY,
     KEY_STORE,
+    PDC_COMMAND,
+    PDC_VIEW,
     PEER,
     PEER_STORE,
     RETRANSMISSION,
@@ -79,6 +81,11 @@ class RegisterBank(wiring.Component):
         Numbers of event counters to set to zero.
     counter_admissions : COUNTER_ADMISSION stream
     key_stores, peer_stores : streams
+    pdc_command : PDC_COMMAND, Out
+    pdc_view : PDC_VIEW, In
+        Of the target PDC that a command has selected, from the next cycle on.
+    cycles : Out(48)
+        Since reset.
     """
 
     def __init__(self, parameters):
@@ -101,6 +108,9 @@ class RegisterBank(wiring.Component):
                 "counter_admissions": Out(stream.Signature(COUNTER_ADMISSION)),
                 "key_stores": Out(stream.Signature(KEY_STORE)),
                 "peer_stores": Out(stream.Signature(PEER_STORE)),
+                "pdc_command": Out(PDC_COMMAND),
+                "pdc_view": In(PDC_VIEW),
+                "cycles": Out(48),
             }
         )
         stored = [
@@ -155,6 +165,9 @@ class RegisterBank(wiring.Component):
                 "cycles_high": self._cycles[32:],
             }
             return own[register.name] if register.name in own else getattr(self._parameters, register.name)
+        if block.name == "target_pdcs":
+            came = {"came_low": self.pdc_view.came[:32], "came_high": self.pdc_view.came[32:]}
+            return came[register.name] if register.name in came else self.pdc_view[register.name]
         return 0
 
     def _elaborate_accesses(self, m, waits):
@@ -268,7 +281,13 @@ class RegisterBank(wiring.Component):
         return Cat(*(values[name][: Shape.cast(layout.members[name]).width] for name in layout.members))
 
     def _elaborate_outputs(self, m):
+        access, target_pdcs = self.accesses, next(p for p in self._blocks if p.block.name == "target_pdcs")
+        written = access.valid & access.ready & access.p.write
         m.d.comb += [
+            self.pdc_command.select.eq(written & (access.p.address == target_pdcs.address("select"))),
+            self.pdc_command.close.eq(written & (access.p.address == target_pdcs.address("close"))),
+            self.pdc_command.pdc.eq(access.p.data),
+            self.cycles.eq(self._cycles),
             self.mac.eq(self._wide("device", "mac")),
             self.ip.eq(self._register("device", "ip")),
             self.answer_base.eq(self._wide("device", "answer_base")),

@@ -1,17 +1,18 @@
 """The packet delivery contexts of initiators elsewhere, and the order of their packets."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 from amoeba_model.nic.pdc import IDLE_TIMEOUTS
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.uet import RequestOpcode, SesFlags
 
-from amoeba_hw.interfaces import FRAME_HEADER, RETRANSMISSION
+from amoeba_hw.interfaces import FRAME_HEADER, PDC_COMMAND, PDC_VIEW, RETRANSMISSION
 from amoeba_hw.packed import select
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.gap_store import GapStore
+from amoeba_hw.target.pdc_commands import PdcCommands
 from amoeba_hw.target.records import (
     CHECK_REPORT,
     DUPLICATE,
@@ -20,25 +21,16 @@ from amoeba_hw.target.records import (
     GENERATION_BITS,
     INCARNATION_BITS,
     NACK,
+    PDC_ENTRY,
     RECEIVE_QUESTION,
     RECEIVE_REPLY,
     RECEIVER,
     SEQUENCED_REQUEST,
     is_message,
 )
-from amoeba_hw.target.sequence import PACKET_VIEW, PDC_STATE, SequenceRules, packet_view
+from amoeba_hw.target.sequence import PACKET_VIEW, SequenceRules, packet_view
 
 __all__ = ["PdcTable"]
-
-_ENTRY = data.StructLayout(
-    {
-        "ip": 32,
-        "spdcid": 16,
-        "state": PDC_STATE,
-        "incarnation": INCARNATION_BITS,
-        "fresh": 1,  # nothing was accepted in this incarnation yet
-    }
-)
 
 HASH_BITS = 8
 _TURN_BITS = exact_log2(IDLE_TIMEOUTS)
@@ -97,6 +89,12 @@ class PdcTable(wiring.Component):
         Until a request of it has passed the checks, a PDC is given away like a closed one when the table is full.
     retransmission : RETRANSMISSION, In
         What has been idle for IDLE_TIMEOUTS of its timeouts times limit + 1 is given away as well; slots after one.
+    cycles : In(48)
+    pdc_command : PDC_COMMAND, In
+        A PDC that is to ``close`` does so behind the packet that is being judged, unless it is opened for somebody
+        else by then.
+    pdc_view : PDC_VIEW, Out
+        What was there when a command said ``select``, from the next cycle on.
     count_dropped_pdc, count_dropped_sequence, count_duplicates : Out(1)
 
     ::
@@ -138,6 +136,9 @@ class PdcTable(wiring.Component):
                 "message_accepted": Out(1),
                 "checked": In(CHECK_REPORT),
                 "retransmission": In(RETRANSMISSION),
+                "cycles": In(48),
+                "pdc_command": In(PDC_COMMAND),
+                "pdc_view": Out(PDC_VIEW),
                 "count_dropped_pdc": Out(1),
                 "count_dropped_sequence": Out(1),
                 "count_duplicates": Out(1),
@@ -187,6 +188,8 @@ class PdcTable(wiring.Component):
         self._cycles = Signal(32 + _TURN_BITS)
         self._turns = Signal(8)
         """Until the next tick: each is IDLE_TIMEOUTS timeouts, and limit + 1 of them a tick."""
+        self._closing = Signal()
+        """The entry that the read port shows is of a PDC that a command is to close."""
         self._between = Signal()
         """No packet is being judged: what is to spare may change."""
         self._unchecked = Signal(INCARNATION_BITS)
@@ -197,9 +200,10 @@ class PdcTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.entries = entries = memory.Memory(shape=_ENTRY, depth=self._pdcs, init=[])
+        m.submodules.entries = entries = memory.Memory(shape=PDC_ENTRY, depth=self._pdcs, init=[])
         m.submodules.rules = rules = SequenceRules(self._window)
         m.submodules.closing = closing = ClosingOrder(self._pdcs)
+        m.submodules.commands = commands = PdcCommands(self._pdcs)
         # An entry is read after the packet before has written.
         read, write = entries.read_port(), entries.write_port()
         leaves, resumes, resume = Signal(), Signal(), Signal()
@@ -211,11 +215,11 @@ class PdcTable(wiring.Component):
             self._elaborate_gaps(m, rules, leaves, resumes)
             with m.If(resume):
                 m.d.comb += taken.eq(m.submodules.gaps.taken)
-        self._elaborate_steps(m, read, rules, closing, leaves, resumes, resume, taken)
+        self._elaborate_steps(m, read, rules, closing, commands, leaves, resumes, resume, taken)
         self._elaborate_rules(m, read.data, rules, closing)
         self._elaborate_outputs(m, rules.verdict, incarnation, leaves)
-        m.d.comb += write.data.incarnation.eq(incarnation)
-        self._elaborate_entry(m, write, read.data, rules, leaves)
+        self._elaborate_entry(m, write, read.data, rules, incarnation, leaves)
+        self._elaborate_commands(m, entries.read_port(), commands, rules.verdict, leaves)
         self._elaborate_spare(m, read.data, rules, closing, leaves)
         self._elaborate_ages(m, rules.verdict, closing, leaves)
         return m
@@ -229,7 +233,7 @@ class PdcTable(wiring.Component):
         ]
         return lowest, choice
 
-    def _elaborate_steps(self, m, read, rules, closing, leaves, resumes, resume, taken):
+    def _elaborate_steps(self, m, read, rules, closing, commands, leaves, resumes, resume, taken):
         """Takes a packet, reads the entries that may be its PDC's, and then that of the PDC to open for it."""
         packet, verdict = self._current, rules.verdict
         lowest, choice = self._first_of(m, self._candidates)
@@ -253,11 +257,18 @@ class PdcTable(wiring.Component):
             self._elaborate_receiver(m, taken)
         with m.If(read.en):
             m.d.sync += [self._number.eq(read.addr), self._candidates.eq(self._candidates & ~lowest)]
+        closes, to_close = self._first_of(m, commands.closes)
         with m.FSM(name="step"):
             with m.State("TAKE"):
-                m.d.comb += [take.eq(1), self._between.eq(1)]
-                with m.If(self.requests.valid):
+                m.d.comb += [take.eq(~closes.any()), self._between.eq(1)]
+                with m.If(closes.any()):
+                    m.d.comb += [read.en.eq(1), read.addr.eq(to_close)]
+                    m.next = "CLOSE"
+                with m.Elif(self.requests.valid):
                     m.next = "READ"
+            with m.State("CLOSE"):
+                m.d.comb += self._closing.eq(1)
+                m.next = "TAKE"
             with m.State("READ"):
                 m.d.comb += [
                     read.en.eq(1),
@@ -290,7 +301,7 @@ class PdcTable(wiring.Component):
                     self._elaborate_departure(m, verdict, leaves)
                     with m.If(leaves):
                         # The hash of a PDC that is opened can be compared from the next cycle on.
-                        m.d.comb += take.eq(~verdict.opens & ~resumes)
+                        m.d.comb += take.eq(~verdict.opens & ~resumes & ~closes.any())
                         m.next = "TAKE"
                         with m.If(resumes):
                             m.next = "RESUME"
@@ -356,7 +367,7 @@ class PdcTable(wiring.Component):
             gaps.following.eq(self._following),
             gaps.header.eq(packet),
             gaps.keep.eq(leaves & verdict.kept),
-            gaps.forget.eq(leaves & (verdict.opens | closes)),
+            gaps.forget.eq((leaves & (verdict.opens | closes)) | self._closing),
             # What is left of the PDC that was here before has nothing to do with the one that is opened.
             resumes.eq(leaves & verdict.accepted & ~verdict.opens & ~closes & gaps.follows),
             gaps.take.eq(resumes),
@@ -462,20 +473,45 @@ class PdcTable(wiring.Component):
                 promise.generation.eq(self._generation),
             ]
 
-    def _elaborate_entry(self, m, write, entry, rules, leaves):
+    def _elaborate_entry(self, m, write, entry, rules, incarnation, leaves):
         packet, verdict, after = self._current, rules.verdict, rules.after
         m.d.comb += [
             write.addr.eq(self._number),
-            write.en.eq(leaves & verdict.has_pdc),
+            write.en.eq((leaves & verdict.has_pdc) | self._closing),
             write.data.ip.eq(packet.ip),
             write.data.spdcid.eq(packet.spdcid),
             write.data.state.eq(after),
+            write.data.incarnation.eq(incarnation),
             write.data.fresh.eq(~verdict.accepted & (entry.fresh | verdict.opens)),
+            write.data.job_id.eq(packet.job_id),
+            write.data.context.eq(packet.resource_index),
+            write.data.came.eq(self.cycles),
         ]
+        with m.If(packet.is_control):
+            m.d.comb += [write.data[name].eq(Mux(verdict.opens, 0, entry[name])) for name in ("job_id", "context")]
+        with m.If(self._closing):
+            # It does not join those to spare before it is idle: see the model.
+            m.d.comb += [
+                write.data.eq(entry),
+                write.data.state.closed.eq(1),
+                write.data.state.expelled.eq(entry.state.expelled | ~entry.state.closed),
+            ]
         with m.If(leaves & verdict.opens):
             m.d.sync += Array(self._hashes)[self._number].eq(_hashed(packet))
             with m.If(self._number == self._used):
                 m.d.sync += self._used.eq(self._used + 1)
+
+    def _elaborate_commands(self, m, look, commands, verdict, leaves):
+        m.d.comb += [
+            commands.command.eq(self.pdc_command),
+            commands.exists.eq(self.pdc_command.pdc < self._used),
+            look.addr.eq(self.pdc_command.pdc),
+            look.en.eq(self.pdc_command.select),
+            commands.entry.eq(look.data),
+            self.pdc_view.eq(commands.view),
+            commands.done.eq(self._closing | (leaves & verdict.opens)),
+            commands.pdc.eq(self._number),
+        ]
 
     def _elaborate_spare(self, m, entry, rules, closing, leaves):
         """Keeps the list of PDCs to spare: closed ones, those of which no request has passed the checks yet, and

@@ -7,6 +7,7 @@ from amoeba_model.wire.uet import MESSAGE_REQUESTS, ResponseOpcode, ReturnCode
 
 from amoeba_hw.interfaces import FRAME_HEADER, KEY_ENTRY, MEMORY_REQUEST
 from amoeba_hw.packed import CUT
+from amoeba_hw.target.sequence import PDC_STATE
 
 __all__ = [
     "ADVANCES",
@@ -24,6 +25,7 @@ __all__ = [
     "MESSAGE",
     "NACK",
     "OPERAND_JOB",
+    "PDC_ENTRY",
     "RECEIVER",
     "RECEIVE_QUESTION",
     "RECEIVE_REPLY",
@@ -40,6 +42,20 @@ GENERATION_BITS = 16
 INCARNATION_BITS = 8
 """A target PDC's incarnation changes when it is opened, if something was accepted since it was opened before.
 Requests of several can be in the target at once, but fewer than 2**8 requests."""
+
+PDC_ENTRY = data.StructLayout(
+    {
+        "ip": 32,
+        "spdcid": 16,
+        "state": PDC_STATE,
+        "incarnation": INCARNATION_BITS,
+        "fresh": 1,  # nothing was accepted in this incarnation yet
+        "job_id": 24,  # of the request that came last
+        "context": 12,
+        "came": 48,  # when something came last
+    }
+)
+"""What the PdcTable remembers of one PDC."""
 
 RECEIVER = data.StructLayout({"valid": 1, "context": 8})
 """The context whose receives meet the messages for a context; valid while that is enabled, and this one exists."""

@@ -14,6 +14,7 @@ PDC_STATE = data.StructLayout(
         "expected": 32,
         "asked": 32,  # psn behind the furthest packet that is kept or was asked for; the expected one if nothing is
         "closed": 1,
+        "expelled": 1,  # with closed: not by its initiator
         "nacked": 1,  # a NACK of a packet that was not kept has been sent since the expected psn last advanced
     }
 )
@@ -144,7 +145,9 @@ class SequenceRules(wiring.Component):
             self._elaborate_gap(m)
         with m.Else():
             m.d.comb += [verdict.dropped_pdc.eq(1), verdict.nack.eq(1)]
-            with m.If(belongs | ~packet.syn):
+            with m.If(belongs & before.expelled):
+                m.d.comb += verdict.nack_code.eq(NackCode.CLOSING.value)
+            with m.Elif(belongs | ~packet.syn):
                 m.d.comb += verdict.nack_code.eq(NackCode.INV_DPDCID.value)
             with m.Elif(packet.may_open):
                 m.d.comb += verdict.nack_code.eq(NackCode.NO_PDC_AVAIL.value)
@@ -205,6 +208,7 @@ class SequenceRules(wiring.Component):
             after.start.eq(Mux(verdict.opens, packet.psn, before.start)),
             after.expected.eq(Mux(verdict.accepted, following, Mux(verdict.opens, packet.psn, before.expected))),
             after.closed.eq(Mux(verdict.accepted, packet.is_control, before.closed & ~verdict.opens)),
+            after.expelled.eq(before.expelled & ~verdict.opens),
             after.nacked.eq(
                 ~verdict.accepted
                 & ((before.nacked & ~verdict.opens) | (verdict.dropped_sequence & verdict.nack & holds_back))

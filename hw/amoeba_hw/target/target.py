@@ -14,6 +14,8 @@ from amoeba_hw.interfaces import (
     FRAME_HEADER,
     KEY_STORE,
     MEMORY_REQUEST,
+    PDC_COMMAND,
+    PDC_VIEW,
     READ_REQUEST,
     RETRANSMISSION,
     RING_INDEX,
@@ -75,6 +77,8 @@ class Target(wiring.Component):
     contexts : array of CONTEXT, In
     answer_base : In(64)
     retransmission : RETRANSMISSION, In
+    pdc_command, pdc_view, cycles
+        See :class:`~amoeba_hw.target.pdc_table.PdcTable`.
     key_stores : KEY_STORE stream
         See :class:`~amoeba_hw.target.key_table.KeyTable`.
     event_heads, event_arms, receive_tails : RING_INDEX streams
@@ -123,6 +127,9 @@ class Target(wiring.Component):
                 "contexts": In(CONTEXT).array(parameters.contexts),
                 "answer_base": In(64),
                 "retransmission": In(RETRANSMISSION),
+                "pdc_command": In(PDC_COMMAND),
+                "pdc_view": Out(PDC_VIEW),
+                "cycles": In(48),
                 "key_stores": In(stream.Signature(KEY_STORE)),
                 "event_heads": In(stream.Signature(RING_INDEX)),
                 "event_arms": In(stream.Signature(RING_INDEX)),
@@ -248,6 +255,9 @@ class Target(wiring.Component):
             accepted.eq(checked.valid & checked.ready & ~request.dropped),
             self.count_requests_received.eq(accepted),
             pdcs.retransmission.eq(self.retransmission),
+            pdcs.pdc_command.eq(self.pdc_command),
+            self.pdc_view.eq(pdcs.pdc_view),
+            pdcs.cycles.eq(self.cycles),
             pdcs.checked.valid.eq(accepted),
             pdcs.checked.pdc.eq(request.answer.spdcid),
             pdcs.checked.passed.eq(request.answer.executed),

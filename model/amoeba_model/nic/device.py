@@ -69,9 +69,10 @@ class ModelDevice(SimulatedDevice):
         events = EventWriter(core, host, self._interrupts, self._contexts)
         answers = AnswerStore(core, host)
         self._matcher = matcher = Matcher(core, host, self._contexts, events)
+        target_pdcs = PdcTable(core, TargetRooms(self._contexts, events, matcher), answers)
         self._target = Target(
             core,
-            PdcTable(core, TargetRooms(self._contexts, events, matcher), answers),
+            target_pdcs,
             RequestChecker(core, capabilities, self._contexts, keys),
             matcher,
             MemoryEngine(core, host),
@@ -82,7 +83,7 @@ class ModelDevice(SimulatedDevice):
             Responder(core, self._transmitter),
         )
         self._bank = RegisterBank(
-            core, capabilities, self._contexts, keys, self._initiator, matcher, event_counters
+            core, capabilities, self._contexts, keys, self._initiator, matcher, event_counters, target_pdcs
         )
         self._doorbells = DoorbellPages(
             self._contexts,

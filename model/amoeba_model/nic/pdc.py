@@ -8,11 +8,21 @@ from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.gaps import GapStore, KeptPacket
 from amoeba_model.nic.rooms import TargetRooms
-from amoeba_model.registers import Counter
+from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
 from amoeba_model.wire.uet import NackCode
 
-__all__ = ["IDLE_TIMEOUTS", "LATE_LIMIT", "MOST_MISSING", "Duplicate", "Kept", "Pdc", "PdcTable", "Refusal"]
+__all__ = [
+    "IDLE_TIMEOUTS",
+    "LATE_LIMIT",
+    "MOST_MISSING",
+    "Duplicate",
+    "Kept",
+    "Pdc",
+    "PdcTable",
+    "PdcView",
+    "Refusal",
+]
 
 LATE_LIMIT = 1 << 16
 """A packet with SYN whose start is at most so far behind the expected psn is from an earlier opening of its PDC."""
@@ -50,6 +60,18 @@ class Pdc:
     """A request has passed all checks since it was opened."""
     last_used: int = 0
     """Cycle at which its last packet came."""
+    expelled: bool = False
+    """It is closed, and not by its initiator."""
+    job_id: int = 0
+    """Of the request that came last."""
+    context: int = 0
+    """For which that was."""
+
+    def note(self, header: FrameHeader, now: int) -> None:
+        """A packet of it came."""
+        self.last_used = now
+        if not header.is_control:
+            self.job_id, self.context = header.job_id, header.resource_index
 
     def acknowledge(self, header: FrameHeader, plain: bool) -> int:
         """``cack_psn`` of the answer to a packet; ``plain``: it is OK and without data."""
@@ -62,6 +84,19 @@ class Pdc:
     def acknowledge_again(header: FrameHeader) -> int:
         """``cack_psn`` of an answer that is given again: the packet's clear_psn."""
         return (header.psn - min(_clear_distance(header), _FURTHEST_CLEAR)) & _PSN_MASK
+
+
+class PdcView(NamedTuple):
+    """What the registers ``target_pdcs`` show of one PDC."""
+
+    state: TargetPdcState = TargetPdcState.FREE
+    ip: int = 0
+    spdcid: int = 0
+    job_id: int = 0
+    context: int = 0
+    expected: int = 0
+    came: int = 0
+    """Cycle since reset."""
 
 
 class Duplicate(NamedTuple):
@@ -116,19 +151,23 @@ class PdcTable:
         pdc = self._find_or_open(header) if header.syn else self._find(header)
         if not isinstance(pdc, Pdc):
             return pdc
-        pdc.last_used = self._core.now
+        pdc.note(header, self._core.now)
         if pdc.is_open and pdc.proven:
             self._spare.pop(pdc.number, None)  # it is idle no more
         ahead = (header.psn - pdc.expected) & _PSN_MASK
         if ahead >= _PSN_HALF:
             return Duplicate(pdc)
         if not pdc.is_open:
-            return Refusal(Counter.DROPPED_PDC, NackCode.INV_DPDCID, header.psn, pdc.number)
+            code = NackCode.CLOSING if pdc.expelled else NackCode.INV_DPDCID
+            return Refusal(Counter.DROPPED_PDC, code, header.psn, pdc.number)
         return self._keep(pdc, header, payload, ahead) if ahead else self.accept_next(pdc, header)
 
     def following(self, pdc: Pdc) -> KeptPacket | None:
         """The packet that a PDC expects, if it was kept; its slot is free then, and it is to be accepted next."""
-        return self._gaps.take(pdc.number, pdc.expected)
+        kept = self._gaps.take(pdc.number, pdc.expected)
+        if kept is not None:
+            pdc.note(kept.header, self._core.now)
+        return kept
 
     def accept_next(self, pdc: Pdc, header: FrameHeader) -> Pdc | Refusal:
         """As :meth:`accept`, of the packet that an open PDC expects."""
@@ -156,6 +195,28 @@ class PdcTable:
         if not pdc.proven:
             pdc.proven = True
             self._spare.pop(pdc.number, None)
+
+    def view(self, number: int) -> PdcView:
+        """What is there now; of a number beyond the table the same as of a free one."""
+        if number >= len(self._pdcs):
+            return PdcView()
+        pdc = self._pdcs[number]
+        state = TargetPdcState.OPEN if pdc.is_open else TargetPdcState.CLOSED
+        if pdc.expelled:
+            state = TargetPdcState.EXPELLED
+        came = pdc.last_used - self._core.reset_at
+        return PdcView(state, pdc.ip, pdc.spdcid, pdc.job_id, pdc.context, pdc.expected, came)
+
+    def expel(self, number: int) -> None:
+        """Close a PDC, if it is open, though its initiator has not asked for it.
+
+        It is not to spare before it is idle: until then its initiator, which may not know what of its requests was
+        executed, has to find that it is closed, and not that it is another's, which would make it begin anew.
+        """
+        if number < len(self._pdcs) and self._pdcs[number].is_open:
+            pdc = self._pdcs[number]
+            pdc.is_open, pdc.expelled = False, True
+            self._throw_away(number)
 
     def _find(self, header: FrameHeader) -> Pdc | Refusal:
         """The PDC that a packet without SYN names."""

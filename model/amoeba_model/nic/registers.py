@@ -10,6 +10,7 @@ from amoeba_model.nic.core import Core
 from amoeba_model.nic.event_counters import EventCounters
 from amoeba_model.nic.initiator import Initiator
 from amoeba_model.nic.matcher import Matcher
+from amoeba_model.nic.pdc import PdcTable
 from amoeba_model.nic.peers import Peer
 from amoeba_model.nic.tables import Context, Key, KeyTable
 from amoeba_model.opcodes import Form, Op
@@ -45,6 +46,7 @@ class RegisterBank:
         initiator: Initiator,
         matcher: Matcher,
         event_counters: EventCounters,
+        target_pdcs: PdcTable,
     ) -> None:
         self._core = core
         self._matcher = matcher
@@ -84,6 +86,9 @@ class RegisterBank:
         self._events[self._blocks["keys"].address("store")] = self._store_key
         self._events[self._blocks["peers"].address("store")] = self._store_peer
         self._events[self._blocks["peers"].address("fail")] = initiator.fail_peer
+        self._target_pdcs = target_pdcs
+        self._events[self._blocks["target_pdcs"].address("select")] = self._select_target_pdc
+        self._events[self._blocks["target_pdcs"].address("close")] = lambda value: target_pdcs.expel(value & 0xFFFF)
 
     def read(self, offset: int) -> int:
         if self._counters <= offset < self._counters_end:
@@ -195,6 +200,14 @@ class RegisterBank:
                 initiator=self._value("peers", "initiator") & 0xFFF,
             )
             self._initiator.open_peer(index, peer)
+
+    def _select_target_pdc(self, value: int) -> None:
+        view = self._target_pdcs.view(value & 0xFFFF)
+        shown = view._asdict()
+        came = shown.pop("came")
+        shown |= {"came_low": came & 0xFFFF_FFFF, "came_high": came >> 32 & 0xFFFF}
+        for name, now in shown.items():
+            self._values[self._blocks["target_pdcs"].address(name)] = int(now)
 
 
 class DoorbellPages:
