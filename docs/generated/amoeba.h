@@ -647,6 +647,7 @@ enum amoeba_return_code { /* SES return codes; from 0x30 on Amoeba's own, used i
     AMOEBA_RETURN_CODE_LOCAL_DMA_FAULT = 50,
     AMOEBA_RETURN_CODE_LOCAL_PDC_FAILED = 51,
     AMOEBA_RETURN_CODE_LOCAL_NIC_RESET = 52,
+    AMOEBA_RETURN_CODE_LOCAL_PEER_PDC_TABLE_FULL = 53,
 };
 
 enum amoeba_atomic_opcode { /* UET's atomic opcodes; not libfabric's numbers: see ATOMIC_OPCODES. */

@@ -149,6 +149,7 @@ local enums = {
     [50] = "LOCAL_DMA_FAULT",
     [51] = "LOCAL_PDC_FAILED",
     [52] = "LOCAL_NIC_RESET",
+    [53] = "LOCAL_PEER_PDC_TABLE_FULL",
   },
   AtomicOpcode = {
     [0] = "MIN",

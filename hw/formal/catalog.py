@@ -351,7 +351,8 @@ PROOFS = [
     *_with_covers(
         "failing",
         "RetransmissionTimers of 2 PDCs: who is told to fail is given up within a round, whatever it does, once, and "
-        "without a timeout; opening it anew forgets that it was told",
+        "without a timeout; opening it anew forgets that it was told; who is given up since there is no PDC "
+        "for it was refused one more often than is allowed since it was answered",
         FailingSpec,
         "bmc",
         16,

@@ -248,12 +248,13 @@ class RetransmitterSpec(wiring.Component):
 
 class FailingSpec(wiring.Component):
     """A PDC that is told to fail is given up at the timers' next visit, whatever else happens to it; once, and no
-    other than those told, but by its last timeout. What was told of it before it was opened anew does not count.
+    other than those told, but by its last timeout, or when it has been refused a PDC too often since it was answered.
+    What was told of it before it was opened anew does not count.
     """
 
     def __init__(self, peers=2):
         self._peers = peers
-        self._dut = RetransmissionTimers(peers)
+        self._dut = RetransmissionTimers(peers, pdc_refusals=1)
         super().__init__(self._dut.signature)
 
     def elaborate(self, platform):
@@ -264,6 +265,9 @@ class FailingSpec(wiring.Component):
         failed = Signal(self._peers)
         """As the Retransmitter remembers it."""
         told = Signal(self._peers)
+        refusals = [Signal(5, name=f"refusals_{peer}") for peer in range(self._peers)]
+        """Of a PDC, since it was opened or answered."""
+        refused = Cat(count > self.settings.limit for count in refusals)
         waited = Signal(range(4 * self._peers + 4))
         """Cycles without ``stall`` since PDC 0 was told to fail."""
 
@@ -277,6 +281,13 @@ class FailingSpec(wiring.Component):
             told.eq((((told & ~failed) & ~given_up) | begins) & ~opened),
         ]
         pending = told & ~failed
+        begins_anew = opened | of(self.alive, self.alive_peer)
+        refuses = of(self.hold & self.without_pdc, self.hold_peer)
+        for peer, count in enumerate(refusals):
+            with m.If(begins_anew[peer]):
+                m.d.sync += count.eq(0)
+            with m.Elif(refuses[peer] & ~count.all()):
+                m.d.sync += count.eq(count + 1)
         with m.If(~pending[0] | opened[0] | given_up[0]):
             m.d.sync += waited.eq(0)
         with m.Elif(~self.stall):
@@ -290,7 +301,8 @@ class FailingSpec(wiring.Component):
             # A round visits all, a visit takes two cycles.
             Assert(waited <= 2 * self._peers),
             # Nobody fails early: who is not told has timed out.
-            Assert(~self.given_up | self.count_timeouts | (given_up & pending).any()),
+            Assert(~self.given_up | self.count_timeouts | (given_up & (pending | refused)).any()),
+            Cover(self.given_up & ~self.count_timeouts & ((given_up & pending) == 0)),
             Assert(~(self.given_up & self.count_timeouts) | ((given_up & pending) == 0)),
             Cover(self.given_up & self.held.bit_select(self.peer, 1)),
             Cover(self.given_up & self.sending_again.bit_select(self.peer, 1)),

@@ -19,6 +19,8 @@ __all__ = [
     "DOORBELL_PAGE_SIZE",
     "DOORBELL_REGISTERS",
     "KEY_PROBES",
+    "NACK_LIFE",
+    "PDC_REFUSALS",
     "RETRANSMIT_DOUBLINGS",
     "RETRANSMIT_LIMIT",
     "RETRANSMIT_TIMEOUT",
@@ -44,6 +46,14 @@ RETRANSMIT_TIMEOUT = 1 << 14
 RETRANSMIT_LIMIT = 8
 RETRANSMIT_DOUBLINGS = 5
 """How often a timeout doubles at most: over a bad link no packet waits for more than 32 times the first one."""
+
+NACK_LIFE = 4
+"""Timeouts that a hold-off makes up for: a peer that is alive answers often enough by NACKs, also over a bad link,
+and one that is dead is not kept alive by a NACK now and then."""
+PDC_REFUSALS = 512
+"""Hold-offs because of NO_PDC_AVAIL in a row, for each of ``retransmit_limit`` + 1, after which one more makes the
+PDC fail. For each that is 128 timeouts, where a target with the same settings gives away what is idle for 32, in
+hardware up to 64: who has waited in vain has waited for PDCs that are in use."""
 
 KEY_PROBES = 8
 """Slots of the key table in which one key may lie: see :func:`key_slots`."""

@@ -147,6 +147,42 @@ async def a_target_without_room_is_asked_again_for_as_long_as_it_takes(dut):
     assert environment.counts["count_timeouts"] == 0
 
 
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def who_finds_no_pdc_for_long_ends_with_a_status_that_says_so(dut):
+    full = ReturnCode.LOCAL_PEER_PDC_TABLE_FULL
+    environment = await silent(dut, limit=0, peers=(0, 1))
+    environment.post(0, 0, [write(0), write(1, length=700)])
+    await frames(environment, 4)
+
+    async def refused(times):
+        for _ in range(times):
+            refuse(environment, 0, NackCode.NO_PDC_AVAIL)
+            await ClockCycles(dut.clk, 2 * ROUND)
+
+    await refused(200)
+    # One that says that there is a PDC begins the count anew.
+    refuse(environment, 0, NackCode.NO_RESOURCE)
+    await ClockCycles(dut.clk, 2 * ROUND)
+    await refused(512)
+    assert environment.counts["count_failed_pdcs"] == 0
+    await refused(1)
+    await environment.completed(2)
+    environment.post(0, 2, [write(2)])
+    await environment.completed(3)
+    assert statuses(environment) == [(0, full), (1, full), (2, full)]
+    assert (environment.counts["count_failed_pdcs"], environment.counts["count_timeouts"]) == (1, 0)
+    environment.store_peer(0, **peer(0, 0, initial_psn=START))
+    await environment.peer_stores.sent()
+    environment.answer = well
+    environment.post(0, 3, [write(3)])
+    await environment.completed(4)
+    # It fails for another reason now.
+    environment.fail_peer(0)
+    environment.post(0, 4, [write(4)])
+    await environment.completed(5)
+    assert statuses(environment)[3:] == [(3, OK), (4, FAILED)]
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(code=[code.value for code in sorted(FATAL_NACKS)])
 async def a_nack_that_says_so_ends_the_pdc(dut, code):

@@ -20,8 +20,8 @@ class TimersBench:
 
     EVENTS = ("expired", "given_up", "released")
 
-    def __init__(self, peers, limit):
-        self.dut = RetransmissionTimers(peers)
+    def __init__(self, peers, limit, **options):
+        self.dut = RetransmissionTimers(peers, **options)
         self.limit = limit
         self.round = 2 * peers
         self.cycle = 0
@@ -121,6 +121,98 @@ def test_a_hold_off_takes_a_quarter_of_the_timeout_and_is_no_timeout():
             await bench.run(ctx, TIMEOUT // 2)
 
     simulate(dut, testbench)
+
+
+async def hold_off(bench, ctx, without_pdc=0):
+    """A hold-off of peer 0, from its NACK to its end, or to where the PDC is given up instead."""
+    dut, before = bench.dut, len(bench.seen)
+    ctx.set(dut.hold, 1)
+    ctx.set(dut.without_pdc, without_pdc)
+    await bench.run(ctx, 1)
+    ctx.set(dut.hold, 0)
+    ctx.set(dut.held, 1)
+    while len(bench.seen) == before:
+        await bench.run(ctx, 1)
+    ctx.set(dut.held, 0)
+    (ended,) = bench.seen[before:]
+    return ended[1]
+
+
+async def answer(bench, ctx):
+    ctx.set(bench.dut.alive, 1)
+    await bench.run(ctx, 1)
+    ctx.set(bench.dut.alive, 0)
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_so_many_refusals_in_a_row_are_too_many(limit):
+    bench = TimersBench(2, limit, pdc_refusals=4)
+    dut, most = bench.dut, 4 * (limit + 1)
+
+    async def testbench(ctx):
+        await bench.prepare(ctx, unanswered=1)
+        for ends in ("answer", "other", "opened", None):
+            for _ in range(most):
+                assert await hold_off(bench, ctx, without_pdc=1) == "released"
+                await bench.run(ctx, TIMEOUT // 4)  # until it is refused again
+            if ends == "answer":
+                await answer(bench, ctx)
+            elif ends == "other":
+                assert await hold_off(bench, ctx) == "released"
+            elif ends == "opened":
+                ctx.set(dut.opened, 1)
+                await bench.run(ctx, 1)
+                ctx.set(dut.opened, 0)
+        assert ctx.get(dut.refused) == 0
+        assert await hold_off(bench, ctx, without_pdc=1) == "given_up"
+        await bench.run(ctx, 1)
+        assert ctx.get(dut.refused) == 1
+        ctx.set(dut.failed, 1)
+        await bench.run(ctx, 3 * bench.round)
+        ctx.set(dut.failed, 0)
+        ctx.set(dut.opened, 1)
+        await bench.run(ctx, 1)
+        ctx.set(dut.opened, 0)
+        await bench.run(ctx, 1)
+        assert ctx.get(dut.refused) == 0
+        assert await hold_off(bench, ctx, without_pdc=1) == "released"
+
+    simulate(dut, testbench)
+    assert {peer for _, _, peer in bench.seen} == {0}
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_hold_off_makes_up_for_four_timeouts_and_an_answer_for_all(answers):
+    """A peer that is dead is not kept alive by a NACK now and then."""
+    bench = TimersBench(2, limit=7)
+    dut, events = bench.dut, []
+
+    async def timeouts(ctx, count):
+        """So many, the first of which is not doubled."""
+        bench.seen.clear()
+        begun = bench.cycle
+        while len(bench.seen) < count and "given_up" not in [event for _, event, _ in bench.seen]:
+            await bench.run(ctx, 1)
+        for number, (cycle, event, _) in enumerate(bench.seen):
+            begun, waited = cycle, cycle - begun
+            wait = TIMEOUT << min(number, 5)
+            assert wait - bench.round <= waited <= wait + 3 * bench.round
+            events.append(event)
+        bench.seen.clear()
+
+    async def testbench(ctx):
+        await bench.prepare(ctx, unanswered=1)
+        await timeouts(ctx, 6)
+        for _ in range(3 if answers else 2):
+            if answers:
+                await answer(bench, ctx)
+            else:
+                assert await hold_off(bench, ctx) == "released"
+            await timeouts(ctx, 5)
+
+    simulate(dut, testbench)
+    # 6, then 6 - 4 + 5 = 7, and behind the next hold-off the fifth, the eighth, is one too many.
+    assert events == ["expired"] * (21 if answers else 6 + 5 + 4) + ([] if answers else ["given_up"])
 
 
 @pytest.mark.parametrize("state", ["idle", "waiting", "held", "sending_again"])

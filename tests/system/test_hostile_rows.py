@@ -87,6 +87,22 @@ def test_row_6_a_nack_that_makes_no_sense_ends_nothing(make_pair: MakePair, code
     assert bench.here(Counter.DROPPED_RESPONSE) == 1
 
 
+@KINDS
+def test_row_6_a_nack_now_and_then_does_not_keep_a_dead_peer_alive(make_pair: MakePair) -> None:
+    """It did for ever: each was a sign of life, and the timeouts before it forgotten."""
+    timeout = 2000
+    bench = Bench(make_pair(), timeout=timeout, limit=5)
+    bench.cut_off()
+    bench.post(bench.write(1))
+    bench.sent(1)
+    for _ in range(4):
+        bench.pair.run(40 * timeout // 100)  # five timeouts, each twice as long
+        if bench.here(Counter.FAILED_PDCS):
+            break
+        bench.say(is_control=True, nack_code=NackCode.NO_RESOURCE)
+    assert bench.statuses(1) == [ReturnCode.LOCAL_PDC_FAILED]
+
+
 ATOMICS = 300
 
 

@@ -110,6 +110,7 @@ def test_every_error_number_is_an_error(errno):
         (ReturnCode.CANCELLED, UcsStatus.UCS_ERR_CANCELED),
         (ReturnCode.UNDELIVERABLE, UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT),
         (ReturnCode.LOCAL_PDC_FAILED, UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT),
+        (ReturnCode.LOCAL_PEER_PDC_TABLE_FULL, UcsStatus.UCS_ERR_NO_RESOURCE),
         (ReturnCode.BAD_GENERATION, UcsStatus.UCS_ERR_CONNECTION_RESET),
         (ReturnCode.DISABLED, UcsStatus.UCS_ERR_CONNECTION_RESET),
         (ReturnCode.AMO_UNALIGNED, UcsStatus.UCS_ERR_INVALID_PARAM),

@@ -266,5 +266,6 @@ RETURN_CODE_ERRNO: dict[ReturnCode, Errno] = {
     ReturnCode.LOCAL_DMA_FAULT: Errno.FI_EFAULT,
     ReturnCode.LOCAL_PDC_FAILED: Errno.FI_ECONNRESET,
     ReturnCode.LOCAL_NIC_RESET: Errno.FI_ENODEV,
+    ReturnCode.LOCAL_PEER_PDC_TABLE_FULL: Errno.FI_ECONNREFUSED,
 }
 """libfabric's error number for every return code of the NIC."""

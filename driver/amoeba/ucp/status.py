@@ -320,6 +320,7 @@ RETURN_CODE_STATUS: dict[ReturnCode, UcsStatus] = {
     ReturnCode.LOCAL_DMA_FAULT: UcsStatus.UCS_ERR_INVALID_ADDR,
     ReturnCode.LOCAL_PDC_FAILED: UcsStatus.UCS_ERR_ENDPOINT_TIMEOUT,
     ReturnCode.LOCAL_NIC_RESET: UcsStatus.UCS_ERR_NO_DEVICE,
+    ReturnCode.LOCAL_PEER_PDC_TABLE_FULL: UcsStatus.UCS_ERR_NO_RESOURCE,
 }
 """The status of every return code of the NIC.
 

@@ -163,8 +163,8 @@ class RecoveryKind(enum.Enum, shape=2):
     """Send what is unanswered from ``psn`` on and before ``end`` again."""
 
 
-RECOVERY = data.StructLayout({"kind": RecoveryKind, "peer": 16, "psn": 32, "end": 32})
-"""Packets of a PDC are to be sent again, or never."""
+RECOVERY = data.StructLayout({"kind": RecoveryKind, "without_pdc": 1, "peer": 16, "psn": 32, "end": 32})
+"""Packets of a PDC are to be sent again, or never. ``without_pdc``, with LATER: since there is no PDC for them."""
 
 FLUSH = data.StructLayout({"peer": 16})
 """A failed PDC that has unanswered packets."""

@@ -62,14 +62,15 @@ class ResponseHandler(wiring.Component):
         a gap. Answers that are not expected are dropped, with their payload.
     response_payload : packet stream
     flushes : FLUSH stream
-        All unanswered packets of this PDC are answered LOCAL_PDC_FAILED, one per cycle; none if it has not failed.
+        All unanswered packets of this PDC are answered LOCAL_PDC_FAILED, or LOCAL_PEER_PDC_TABLE_FULL if it was
+        ``refused``, one per cycle; none if it has not failed.
     generations : array of GENERATION_BITS
         Data for an earlier generation is not written.
     crowd, held : in
         There may be no place for one more on ``answers``. What is there waits for the host; but if it is ``held`` by
         packets that have to leave, answers are dropped instead, as if they had been lost, and flushes end early, to
         be asked for anew; answers that were kept wait for the next one.
-    failed : in, a bit per peer
+    failed, refused : in, a bit per peer
         A failed PDC takes no answers.
     doubtful : in, a bit per peer
         It is not sure that what such a PDC has unanswered was not executed before the target gave it away.
@@ -110,6 +111,7 @@ class ResponseHandler(wiring.Component):
                 "crowd": In(1),
                 "held": In(1),
                 "failed": In(parameters.peers),
+                "refused": In(parameters.peers),
                 "doubtful": In(parameters.peers),
                 "storing": In(1),
                 "occupied": Out(1),
@@ -153,6 +155,7 @@ class ResponseHandler(wiring.Component):
         self._end = Signal(32)
         """The psn behind its last packet."""
         self._flushing = Signal()
+        self._refused = Signal()
         self._doubtful = Signal()
         self._expected = Signal()
         """The answer is to an unanswered packet."""
@@ -283,6 +286,7 @@ class ResponseHandler(wiring.Component):
         return [
             self._end.eq(Mux(failed, self.answer_psn, state.oldest_psn)),
             self._expected.eq(matches & ~failed),
+            self._refused.eq(self.refused.bit_select(self.answered_index, 1)),
             self._doubtful.eq(self.doubtful.bit_select(self.answered_index, 1)),
             self._meant.eq(
                 ((header.job_id == self.answer_job) | (header.opcode == ResponseOpcode.DEFAULT))
@@ -317,7 +321,9 @@ class ResponseHandler(wiring.Component):
             m.d.comb += [
                 self._finished.eq(state.oldest_psn == self._end),
                 self.answered.eq(~self._finished),
-                self._code.eq(ReturnCode.LOCAL_PDC_FAILED),
+                self._code.eq(
+                    Mux(self._refused, ReturnCode.LOCAL_PEER_PDC_TABLE_FULL.value, ReturnCode.LOCAL_PDC_FAILED.value)
+                ),
             ]
         with m.Elif(self._following):
             m.d.comb += [self.answered.eq(self._noted), self._finished.eq(~(self._noted & self._gaps.continues))]
@@ -379,7 +385,10 @@ class ResponseHandler(wiring.Component):
                         self.recovery.end.eq(self._gaps.filled_end),
                     ]
             with m.Case(*sorted(PATIENT_NACKS)):
-                m.d.comb += self.recovery.kind.eq(RecoveryKind.LATER)
+                m.d.comb += [
+                    self.recovery.kind.eq(RecoveryKind.LATER),
+                    self.recovery.without_pdc.eq(self.responses.p.nack_code == NackCode.NO_PDC_AVAIL),
+                ]
             with m.Case(NackCode.CLOSING):
                 m.d.comb += [
                     self.recovery.kind.eq(RecoveryKind.FAIL),

@@ -3,8 +3,9 @@
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 from amoeba_model.nic.peers import DOUBTFUL_TIMEOUTS
-from amoeba_model.registers import RETRANSMIT_DOUBLINGS
+from amoeba_model.registers import NACK_LIFE, PDC_REFUSALS, RETRANSMIT_DOUBLINGS
 
 from amoeba_hw.initiator.records import FLUSH
 from amoeba_hw.interfaces import RETRANSMISSION
@@ -13,7 +14,15 @@ __all__ = ["RetransmissionTimers"]
 
 _CYCLES = 32 + RETRANSMIT_DOUBLINGS
 """Bits of a time: the longest timeout, doubled as often as it may be."""
-_TIMER = data.StructLayout({"left": _CYCLES, "interval": _CYCLES, "timeouts": 8})
+_TIMER = data.StructLayout(
+    {
+        "left": _CYCLES,
+        "interval": _CYCLES,
+        "doublings": range(RETRANSMIT_DOUBLINGS + 1),  # timeouts in a row, so far as they double the next one
+        "timeouts": 8,  # since an answer; hold-offs make up for some
+        "refusals": 8 + (PDC_REFUSALS - 1).bit_length() + 1,  # hold-offs in a row, since an answer, without a PDC
+    }
+)
 _VISIT = 2
 """Cycles at each PDC."""
 
@@ -26,6 +35,8 @@ class RetransmissionTimers(wiring.Component):
     Parameters
     ----------
     peers : int
+    pdc_refusals : int
+        A power of two.
 
     Members
     -------
@@ -36,8 +47,10 @@ class RetransmissionTimers(wiring.Component):
         The timeout of these waits, to begin anew; or the hold-off runs instead; or no time runs.
     alive, alive_peer : in
         Pulse: a packet was answered. The timeout begins anew, with no doubling.
-    hold, hold_peer : in
-        Pulse: a hold-off of a quarter of the timeout begins. It counts as life, too.
+    hold, hold_peer, without_pdc : in
+        Pulse: a hold-off of a quarter of the timeout begins. It makes up for NACK_LIFE timeouts, and the next one is
+        not doubled. ``without_pdc``: more than ``pdc_refusals`` of these in a row, for each of ``settings.limit`` and
+        one more, are too many.
     fail, fail_peer : in
         Pulse: this PDC is to be given up at its next visit, whatever it does, unless it has failed.
     opened, opened_peer : in
@@ -45,7 +58,10 @@ class RetransmissionTimers(wiring.Component):
     stall : in
         No ``expired``, ``given_up`` or ``released`` in this cycle.
     peer : out; expired, given_up, released : out
-        Pulse: the PDC has timed out; it has timed out once too often, or is to fail; its hold-off is over.
+        Pulse: the PDC has timed out; it has timed out or been refused once too often, or is to fail; its hold-off is
+        over.
+    refused : out, a bit per peer
+        From ``given_up`` on: because it was refused a PDC.
     doubtful : out, a bit per peer
         The PDC has timed out DOUBTFUL_TIMEOUTS times in a row, or more often.
     flushes : FLUSH stream
@@ -53,8 +69,9 @@ class RetransmissionTimers(wiring.Component):
     count_timeouts : out
     """
 
-    def __init__(self, peers):
+    def __init__(self, peers, pdc_refusals=PDC_REFUSALS):
         self._peers = peers
+        self._refusal_bits = exact_log2(pdc_refusals)
         index = range(peers)
         super().__init__(
             {
@@ -67,6 +84,7 @@ class RetransmissionTimers(wiring.Component):
                 "alive_peer": In(index),
                 "hold": In(1),
                 "hold_peer": In(index),
+                "without_pdc": In(1),
                 "fail": In(1),
                 "fail_peer": In(index),
                 "opened": In(1),
@@ -76,6 +94,7 @@ class RetransmissionTimers(wiring.Component):
                 "expired": Out(1),
                 "given_up": Out(1),
                 "released": Out(1),
+                "refused": Out(peers),
                 "doubtful": Out(peers),
                 "flushes": Out(stream.Signature(FLUSH)),
                 "count_timeouts": Out(1),
@@ -83,10 +102,14 @@ class RetransmissionTimers(wiring.Component):
         )
         # Apart from the memory, since a reset clears them.
         self._running = Signal(peers)
-        self._heard = Signal(peers)
-        """Answers since the last visit."""
+        self._heard = Signal(peers, init=-1)
+        """Answers since the last visit, or a new PDC: what was counted of it counts no more."""
         self._holds = Signal(peers)
         """Hold-offs to begin at the next visit."""
+        self._without_pdc = Signal(peers)
+        """The reason for that is that there is no PDC."""
+        self._refuses = Signal()
+        """The PDC is given up since there is none for it."""
         self._fails = Signal(peers)
         """To be given up at the next visit."""
 
@@ -100,11 +123,13 @@ class RetransmissionTimers(wiring.Component):
         stopped = Signal()
         doubted = Signal()
         m.d.comb += [
-            doubted.eq(self.expired & (read.data.timeouts >= DOUBTFUL_TIMEOUTS - 1)),
+            doubted.eq(self.expired & (read.data.doublings >= DOUBTFUL_TIMEOUTS - 1)),
             read.addr.eq(self.peer),
             write.addr.eq(self.peer),
             write.data.eq(read.data),
         ]
+        with m.If(self._heard.bit_select(self.peer, 1)):
+            m.d.comb += [write.data.timeouts.eq(0), write.data.refusals.eq(0)]
         with m.If(self.flushes.ready):
             m.d.sync += self.flushes.valid.eq(0)
         with m.FSM(name="visit"):
@@ -123,27 +148,37 @@ class RetransmissionTimers(wiring.Component):
             return bits.bit_select(self.peer, 1)
 
         timeout = self.settings.timeout
-        over = Signal()
+        over, refused = Signal(), Signal()
         doubled = Signal(_CYCLES)
+        doubles = timer.doublings < RETRANSMIT_DOUBLINGS
+        heard, without_pdc = mine(self._heard), mine(self._without_pdc)
         round_cycles = Const(_VISIT * self._peers, _CYCLES)
         m.d.comb += [
             over.eq(timer.left <= round_cycles),
-            doubled.eq(timer.interval << (timer.timeouts < RETRANSMIT_DOUBLINGS)),
+            doubled.eq(timer.interval << doubles),
+            refused.eq(without_pdc & ~heard & (timer.refusals >= (self.settings.limit + 1) << self._refusal_bits)),
         ]
-        begun = [started.eq(1), following.interval.eq(timeout), following.left.eq(timeout), following.timeouts.eq(0)]
+        begun = [started.eq(1), following.interval.eq(timeout), following.left.eq(timeout), following.doublings.eq(0)]
         with m.If(mine(self.failed)):
             m.d.comb += stopped.eq(1)
             with m.If(mine(self.unanswered) & ~self.flushes.valid):
                 m.d.sync += [self.flushes.valid.eq(1), self.flushes.p.peer.eq(self.peer)]
         with m.Elif(mine(self._fails)):
             m.d.comb += [self.given_up.eq(1), stopped.eq(1)]
+        with m.Elif(mine(self._holds) & refused):
+            m.d.comb += [self.given_up.eq(1), self._refuses.eq(1), stopped.eq(1)]
         with m.Elif(mine(self._holds)):
-            m.d.comb += [*begun, following.left.eq(timeout >> 2)]
+            m.d.comb += [
+                *begun,
+                following.left.eq(timeout >> 2),
+                following.timeouts.eq(Mux(heard | (timer.timeouts < NACK_LIFE), 0, timer.timeouts - NACK_LIFE)),
+                following.refusals.eq(Mux(without_pdc, Mux(heard, 0, timer.refusals) + 1, 0)),
+            ]
         with m.Elif(mine(self.held)):
             m.d.comb += [following.left.eq(timer.left - round_cycles), self.released.eq(over)]
         with m.Elif(~mine(self.unanswered)):
             m.d.comb += stopped.eq(1)
-        with m.Elif(mine(self._heard) | ~mine(self._running)):
+        with m.Elif(heard | ~mine(self._running)):
             m.d.comb += begun
         with m.Elif(mine(self.sending_again)):
             m.d.comb += following.left.eq(timer.interval)
@@ -157,6 +192,7 @@ class RetransmissionTimers(wiring.Component):
                 self.count_timeouts.eq(1),
                 following.interval.eq(doubled),
                 following.left.eq(doubled),
+                following.doublings.eq(timer.doublings + doubles),
                 following.timeouts.eq(timer.timeouts + 1),
             ]
 
@@ -167,11 +203,14 @@ class RetransmissionTimers(wiring.Component):
         opened = of(self.opened, self.opened_peer)
         # The hold-off ends in a timeout that begins anew, and so it does not run meanwhile.
         ended = Mux(stopped | self.released, visited, 0)
+        held = of(self.hold, self.hold_peer)
         begins_anew = Mux(started | stopped, visited, 0) | of(self.alive, self.alive_peer) | opened
         m.d.sync += [
+            self.refused.eq((self.refused | Mux(self._refuses, visited, 0)) & ~opened),
             self.doubtful.eq((self.doubtful & ~begins_anew) | Mux(doubted, visited, 0)),
             self._running.eq(((self._running & ~ended) | Mux(started, visited, 0)) & ~opened),
-            self._heard.eq((self._heard & ~visited) | of(self.alive, self.alive_peer)),
-            self._holds.eq(((self._holds & ~visited) | of(self.hold, self.hold_peer)) & ~opened),
+            self._heard.eq((self._heard & ~visited) | of(self.alive, self.alive_peer) | opened),
+            self._holds.eq(((self._holds & ~visited) | held) & ~opened),
+            self._without_pdc.eq((self._without_pdc & ~held) | Mux(self.without_pdc, held, 0)),
             self._fails.eq(((self._fails & ~visited) | of(self.fail, self.fail_peer)) & ~opened),
         ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
+from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["DOUBTFUL_TIMEOUTS", "NEVER", "PSN_MASK", "Packet", "Peer"]
 
@@ -64,6 +65,8 @@ class Peer:
     outstanding: deque[Packet] = field(default_factory=deque)
     """Unanswered packets, in order and without a gap; behind the oldest also such whose answers are noted."""
     failed: bool = False
+    failure: int = ReturnCode.LOCAL_PDC_FAILED.value
+    """With ``failed``: how its packets are answered."""
     asked_to: int | None = None
     """Answers that are missing before this psn have been asked for; None: none have, or it is forgotten."""
     filled_to: int | None = None
@@ -71,7 +74,12 @@ class Peer:
     went_back: bool = False
     """Already, because of a gap, since a packet was answered last."""
     timeouts: int = 0
-    """In a row."""
+    """Since a packet was answered last; hold-offs make up for NACK_LIFE each."""
+    doublings: int = 0
+    """Timeouts in a row, since an answer or a hold-off: how often the next one was doubled, if that is not above
+    RETRANSMIT_DOUBLINGS."""
+    refusals: int = 0
+    """Hold-offs in a row because there was no PDC for it, since a packet was answered last."""
     repeated_by: int = 0
     """Cycle by which all that was sent again has left."""
     deadline: int = NEVER

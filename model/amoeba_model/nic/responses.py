@@ -103,13 +103,14 @@ class ResponseHandler:
         elif code == NackCode.ROD_OOO:
             self._retransmitter.fill_gap(pdc, peer, header.psn)
         elif code in PATIENT_NACKS:
-            self._retransmitter.hold_back(peer, header.psn)
+            without_pdc = code == NackCode.NO_PDC_AVAIL
+            self._retransmitter.hold_back(pdc, peer, header.psn, without_pdc=without_pdc)
         elif code in _CLOSED and peer.outstanding[0].request.opcode == _CLOSE:
             # It was executed, and its answer lost.
             self._answer(pdc, peer, header.spdcid, _OK, b"", cycle)
             self._retransmitter.answered(peer)
         elif code == NackCode.INV_DPDCID and _loses_pdc(header, peer):
-            if header.spdcid == NO_PDC or peer.timeouts >= DOUBTFUL_TIMEOUTS or peer.has_noted():
+            if header.spdcid == NO_PDC or peer.doublings >= DOUBTFUL_TIMEOUTS or peer.has_noted():
                 self._retransmitter.fail(pdc, peer)
             else:
                 # The target gave the PDC away because it was idle: nothing that is unanswered has been executed.

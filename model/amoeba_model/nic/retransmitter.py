@@ -6,7 +6,7 @@ from amoeba_model.nic.completion import ResultOrder
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.packets import PacketNumberer
 from amoeba_model.nic.peers import NEVER, PSN_MASK, Peer
-from amoeba_model.registers import RETRANSMIT_DOUBLINGS, Counter
+from amoeba_model.registers import NACK_LIFE, PDC_REFUSALS, RETRANSMIT_DOUBLINGS, Counter
 from amoeba_model.wire.uet import ReturnCode
 
 __all__ = ["Retransmitter"]
@@ -15,10 +15,11 @@ _FAILED_PDCS = Counter.FAILED_PDCS.value
 _TIMEOUTS = Counter.TIMEOUTS.value
 _PSN_HALF = 1 << 31
 _LOCAL_PDC_FAILED = ReturnCode.LOCAL_PDC_FAILED.value
+_TABLE_FULL = ReturnCode.LOCAL_PEER_PDC_TABLE_FULL.value
 
 
 class Retransmitter:
-    """Sees to it that every packet is answered: by the target, or with LOCAL_PDC_FAILED.
+    """Sees to it that every packet is answered: by the target, or with why its PDC was given up.
 
     Wherever a PDC is concerned, it comes with its index in the peer table.
     """
@@ -38,7 +39,7 @@ class Retransmitter:
 
     def answered(self, peer: Peer) -> None:
         """Packets of the PDC have been answered."""
-        peer.timeouts = 0
+        peer.timeouts = peer.doublings = peer.refusals = 0
         peer.went_back = False
         if peer.held_until != NEVER and not peer.is_unanswered(peer.held_psn):
             peer.held_until = NEVER
@@ -68,18 +69,26 @@ class Retransmitter:
             peer.filled_to = end
             self._fill(pdc, peer, first, end)
 
-    def hold_back(self, peer: Peer, psn: int) -> None:
-        """The target cannot take ``psn`` now: go back to it later. That it says so is a sign of life."""
-        peer.timeouts = 0
+    def hold_back(self, pdc: int, peer: Peer, psn: int, *, without_pdc: bool) -> None:
+        """The target cannot take ``psn`` now: go back to it later. That it says so is a sign of life, but no answer.
+
+        ``without_pdc``: it has no PDC for it, which it may say only so often.
+        """
+        peer.timeouts = max(peer.timeouts - NACK_LIFE, 0)
+        peer.doublings = 0
+        peer.refusals = peer.refusals + 1 if without_pdc else 0
+        if peer.refusals > PDC_REFUSALS * (self._core.retransmit_limit + 1):
+            self.fail(pdc, peer, _TABLE_FULL)
+            return
         self._wait(peer, self._core.now)
         peer.held_psn = psn
         peer.held_until = self._core.now + self._core.retransmit_timeout // 4
         self.deadline = min(self.deadline, peer.held_until)
 
-    def fail(self, pdc: int, peer: Peer) -> None:
-        """Give the PDC up."""
+    def fail(self, pdc: int, peer: Peer, status: int = _LOCAL_PDC_FAILED) -> None:
+        """Give the PDC up: its packets are answered so from now on."""
         self._core.counters[_FAILED_PDCS] += 1
-        peer.failed = True
+        peer.failed, peer.failure = True, status
         self.flush(pdc, peer)
 
     def flush(self, pdc: int, peer: Peer) -> None:
@@ -88,7 +97,7 @@ class Retransmitter:
         while peer.outstanding:
             packet = peer.outstanding.popleft()
             if packet.status is None:
-                self._results.note(pdc, packet, _LOCAL_PDC_FAILED, b"", self._core.now)
+                self._results.note(pdc, packet, peer.failure, b"", self._core.now)
             self._results.conclude(peer, packet, self._core.now)
 
     def expire(self) -> list[Peer]:
@@ -110,6 +119,7 @@ class Retransmitter:
     def _time_out(self, pdc: int, peer: Peer) -> None:
         self._core.counters[_TIMEOUTS] += 1
         peer.timeouts += 1
+        peer.doublings += 1
         if peer.timeouts > self._core.retransmit_limit:
             self.fail(pdc, peer)
         else:
@@ -120,7 +130,7 @@ class Retransmitter:
     def _wait(self, peer: Peer, since: int) -> None:
         """Start the timer; it waits while packets are sent again."""
         since = max(since, peer.repeated_by)
-        doublings = min(peer.timeouts, RETRANSMIT_DOUBLINGS)
+        doublings = min(peer.doublings, RETRANSMIT_DOUBLINGS)
         peer.deadline = deadline = since + (self._core.retransmit_timeout << doublings)
         if deadline < self.deadline:
             self.deadline = deadline

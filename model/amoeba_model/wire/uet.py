@@ -197,6 +197,8 @@ class ReturnCode(enum.IntEnum):
     LOCAL_NIC_RESET = 0x34
     """The NIC was reset, and has forgotten the request: the driver's word, as no NIC can tell. Whether it was
     executed is unknown."""
+    LOCAL_PEER_PDC_TABLE_FULL = 0x35
+    """The peer's table of PDCs is full, and has been for long: all of them are others', and in use."""
 
 
 class AtomicOpcode(enum.IntEnum):
