@@ -35,6 +35,7 @@ class SequenceSpec(wiring.Component):
                 "before": In(PDC_STATE),
                 "found": In(1),
                 "available": In(1),
+                "remembered": In(1),
                 "blocked": In(1),
                 "has_slot": In(1),
                 "held": In(1),
@@ -56,6 +57,7 @@ class SequenceSpec(wiring.Component):
             rules.before.eq(before),
             rules.found.eq(self.found),
             rules.available.eq(self.available),
+            rules.remembered.eq(self.remembered),
             rules.blocked.eq(self.blocked),
             rules.has_slot.eq(self.has_slot),
             rules.held.eq(self.held),
@@ -80,12 +82,12 @@ class SequenceSpec(wiring.Component):
             Assert(one),
             # Executed is the first packet of a new PDC or exactly the next one of an open one...
             Assert(~verdict.accepted | verdict.opens | (same & is_next & ~before.closed)),
-            Assert(~verdict.opens | (starts & ~same & ~late & self.available)),
+            Assert(~verdict.opens | (starts & ~same & ~late & self.available & ~self.remembered)),
             Assert(rules.known == (same | late)),
             # Packets of an earlier opening open nothing.
             Assert(~late | verdict.duplicate),
             # The opening after a CLOSE begins where that ended.
-            Assert(verdict.opens | ~(starts & ~same & self.found & is_next & self.available)),
+            Assert(verdict.opens | ~(starts & ~same & self.found & is_next & self.available & ~self.remembered)),
             # ... and that always, if its answer can be kept, and its event or message.
             Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.blocked)),
             Assert(~verdict.accepted | (fits & ~self.blocked)),

@@ -181,6 +181,32 @@ async def idle_pdcs_are_given_away_only_when_there_is_no_other(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_first_packet_of_an_opening_whose_place_is_another_s_opens_nothing(dut):
+    bench = Bench(dut)
+    await start(dut)
+    first = [packet((7, number), number << 20, number << 20) for number in range(PDCS)]
+    for header in first:
+        assert bench.send(header).kind == "accepted"
+    # One of which nothing has passed is not remembered, nor is one that is its own sender's, or closed.
+    assert bench.send(packet((7, 0), 1, 0, is_control=1)).kind == "accepted"
+    assert bench.send(first[0]).kind == "duplicate"
+    assert bench.send(packet((8, 0), 77, 77, initiator=0)).pdc == 0
+    assert bench.send(packet((8, 1), 77, 77)).pdc == 0
+    for _ in range(3):
+        assert bench.send(first[0]).nack == (0x15, 0, 0xFFFF)
+        assert bench.send(packet((7, 0), 1 << 30, 1 << 30)).nack == (4, 1 << 30, 0xFFFF)
+    await bench.fall_idle()
+    for number in range(PDCS):
+        assert bench.send(packet((9, number), 5, 5)).kind == "accepted"
+    for number in range(1, PDCS):
+        assert bench.send(first[number]).nack == (0x15, number << 20, 0xFFFF)
+    # What was never anybody's is no matter of memory.
+    assert bench.send(packet((8, 0), 77, 77)).nack == (4, 77, 0xFFFF)
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def strangers_whose_requests_are_refused_take_no_pdc_from_anybody(dut):
     bench = Bench(dut)
     await start(dut)

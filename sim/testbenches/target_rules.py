@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 __all__ = ["HEADER_DATA", "MESSAGES", "Pdc", "Sequence", "Verdict", "signed"]
 
-NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID, CLOSING = 4, 0xA, 0xB, 0xD, 0xE, 0x10
+NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0xD, 0xE
+CLOSING, INVALID_SYN = 0x10, 0x15
 NO_PDC = 0xFFFF
 HEADER_DATA = 4
 MESSAGES = {5, 6, 9, 0xA, 0xD, 0xE}
@@ -59,6 +60,8 @@ class Sequence:
         self.table = [None] * pdcs
         self.slots = [None] * gap_slots
         """Per slot: (PDC, header, whether it is late) of a packet that is kept."""
+        self.former = {}
+        """Openings of which a request has passed, and whose PDC is another's; by the hash that has room for one."""
         self.thrown = 0
         """Packets that were kept in vain, and not judged again."""
         self.window = window
@@ -139,6 +142,8 @@ class Sequence:
             else:
                 if h["dpdcid"]:
                     return Verdict("dropped_pdc", None, (ROD_OOO, start, NO_PDC))
+                if self.former.get(self._hash(sender, psn)) == (sender, psn):
+                    return Verdict("dropped_pdc", None, (INVALID_SYN, psn, NO_PDC))
                 number = self._open(sender, psn)
                 if number is None:
                     return Verdict("dropped_pdc", None, (NO_PDC_AVAIL, psn, NO_PDC))
@@ -189,6 +194,13 @@ class Sequence:
                 self._closing.remove(number)
         return Verdict("accepted", number)
 
+    def _hash(self, sender, start):
+        """Eight bits, or fewer: there are four values for each PDC."""
+        folded = 0
+        for part in (sender[0], sender[0] >> 16, sender[1], start, start >> 16):
+            folded ^= part & 0xFFFF
+        return (folded >> 8 ^ folded) % (4 * len(self.table))
+
     def _open(self, sender, psn):
         """The number of the PDC that is now the sender's, from ``psn`` on; None if there is none to be had."""
         number = next((n for n in self._of(sender) if n in self._closing), None)
@@ -203,5 +215,8 @@ class Sequence:
             self._closing.remove(number)
         self._closing.append(number)
         self._throw_away(number)
+        old = self.table[number]
+        if old and old.proven:
+            self.former[self._hash(old.sender, old.start)] = old.sender, old.start
         self.table[number] = Pdc(sender, psn, psn, psn)
         return number

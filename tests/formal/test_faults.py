@@ -190,6 +190,12 @@ FAULTS = {
         "with m.If(belongs & before.expelled):",
         "with m.If(0):",
     ),
+    "what was opened before is opened again": (
+        sequence,
+        "SequenceRules",
+        "~self.known & ~self.remembered & self.available",
+        "~self.known & self.available",
+    ),
     "an answer that cannot be kept does not matter": (
         sequence,
         "SequenceRules",

@@ -147,7 +147,7 @@ def test_the_table_is_exhausted_until_a_pdc_is_closed(make_model_pair: MakePair)
     assert [say(stranger, first(spdcid))[0].spdcid for spdcid in (14, 15)] == [2, 0]
     late = stranger.header(spdcid=12, psn=901, syn=False, dpdcid=2)
     assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 901, 2)]
-    for spdcid in (16, 12):
+    for spdcid in (16, 17):
         assert nacks(say(stranger, first(spdcid))) == [(NackCode.NO_PDC_AVAIL, 900, NO_PDC)]
     assert counter(stranger, Counter.DROPPED_PDC) == 4
 

@@ -41,6 +41,32 @@ def test_row_1_unread_messages_of_one_sender_do_not_keep_another_from_a_posted_r
 
 
 @KINDS
+def test_row_5_what_was_recorded_is_not_executed_when_its_pdc_is_another_s(make_pair: MakePair) -> None:
+    """It was: a target remembered nothing of a PDC but while it had a place."""
+    stranger = Stranger(make_pair())
+    region = stranger.pair.memory()
+    add = {
+        "opcode": RequestOpcode.FETCHING_ATOMIC, "atomic_opcode": AtomicOpcode.SUM,
+        "atomic_datatype": AtomicDatatype.UINT64, "request_length": 8, "buffer_offset": region.address,
+    }  # fmt: skip
+    one = (1).to_bytes(8, "little")
+    recorded = stranger.frame(stranger.header(**add), one)
+    assert stranger.ask(one, **add).header.return_code == OK
+    stranger.send(stranger.frame(stranger.close()))
+    stranger.answers()
+    # Its own sender opens another, far away: that takes its place.
+    stranger.psn = stranger.first_psn = 0x9000_0000
+    assert stranger.ask(one, **add).header.spdcid == 0
+    for _ in range(3):
+        stranger.send(recorded)
+        (answer,) = stranger.answers()
+        assert answer.header.nack_code == NackCode.INVALID_SYN
+    assert region.integer(0) == 2
+    assert stranger.ask(one, **add).header.return_code == OK
+    assert region.integer(0) == 3
+
+
+@KINDS
 def test_row_6_a_forged_cumulative_answer_completes_nothing(make_pair: MakePair) -> None:
     """One completed ten WRITEs of which none had been executed, for who knew PDC and psn alone."""
     bench = Bench(make_pair(), timeout=100_000)

@@ -12,6 +12,7 @@ from amoeba_hw.interfaces import FRAME_HEADER, PDC_COMMAND, PDC_VIEW, RETRANSMIS
 from amoeba_hw.packed import select
 from amoeba_hw.target.closing_order import ClosingOrder
 from amoeba_hw.target.gap_store import GapStore
+from amoeba_hw.target.incarnations import Incarnations
 from amoeba_hw.target.pdc_commands import PdcCommands
 from amoeba_hw.target.records import (
     CHECK_REPORT,
@@ -219,6 +220,7 @@ class PdcTable(wiring.Component):
         self._elaborate_rules(m, read.data, rules, closing)
         self._elaborate_outputs(m, rules.verdict, incarnation, leaves)
         self._elaborate_entry(m, write, read.data, rules, incarnation, leaves)
+        self._elaborate_incarnations(m, read, rules, leaves)
         self._elaborate_commands(m, entries.read_port(), commands, rules.verdict, leaves)
         self._elaborate_spare(m, read.data, rules, closing, leaves)
         self._elaborate_ages(m, rules.verdict, closing, leaves)
@@ -500,6 +502,24 @@ class PdcTable(wiring.Component):
             m.d.sync += Array(self._hashes)[self._number].eq(_hashed(packet))
             with m.If(self._number == self._used):
                 m.d.sync += self._used.eq(self._used + 1)
+
+    def _elaborate_incarnations(self, m, read, rules, leaves):
+        """Former openings: looked for while the PDC's entry is read, and noted when that is overwritten."""
+        m.submodules.incarnations = incarnations = Incarnations(self._pdcs)
+        packet, entry = self._current, read.data
+        m.d.comb += [
+            incarnations.checked.eq(self.checked),
+            incarnations.look.eq(read.en),
+            incarnations.opening.ip.eq(packet.ip),
+            incarnations.opening.spdcid.eq(packet.spdcid),
+            incarnations.opening.start.eq(packet.psn - packet.dpdcid),
+            rules.remembered.eq(packet.syn & incarnations.known),
+            incarnations.opens.eq(leaves & rules.verdict.opens),
+            incarnations.pdc.eq(self._number),
+            incarnations.former.ip.eq(entry.ip),
+            incarnations.former.spdcid.eq(entry.spdcid),
+            incarnations.former.start.eq(entry.state.start),
+        ]
 
     def _elaborate_commands(self, m, look, commands, verdict, leaves):
         m.d.comb += [

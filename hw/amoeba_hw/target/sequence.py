@@ -83,6 +83,8 @@ class SequenceRules(wiring.Component):
         That PDC, if ``found``.
     available : In(1)
         There is a PDC to open, if the packet is not ``known``.
+    remembered : In(1)
+        With SYN: it is of a former opening, that of its ``first``.
     blocked : In(1)
         Its context has no room for its event, or no slot for its message.
     has_slot : In(1)
@@ -105,6 +107,7 @@ class SequenceRules(wiring.Component):
                 "found": In(1),
                 "before": In(PDC_STATE),
                 "available": In(1),
+                "remembered": In(1),
                 "blocked": In(1),
                 "has_slot": In(1),
                 "held": In(1),
@@ -130,7 +133,7 @@ class SequenceRules(wiring.Component):
             belongs.eq(self.found & (~packet.syn | (before.start == packet.first))),
             late.eq(self.found & ~belongs & packet.syn & ((before.expected - 1 - packet.first)[:32] < LATE_LIMIT)),
             self.known.eq(belongs | late),
-            verdict.opens.eq(packet.may_open & ~self.known & self.available),
+            verdict.opens.eq(packet.may_open & ~self.known & ~self.remembered & self.available),
             ahead.eq(packet.psn - before.expected),
             self._beyond.eq(packet.psn - before.asked),
             expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
@@ -150,7 +153,9 @@ class SequenceRules(wiring.Component):
             with m.Elif(belongs | ~packet.syn):
                 m.d.comb += verdict.nack_code.eq(NackCode.INV_DPDCID.value)
             with m.Elif(packet.may_open):
-                m.d.comb += verdict.nack_code.eq(NackCode.NO_PDC_AVAIL.value)
+                m.d.comb += verdict.nack_code.eq(
+                    Mux(self.remembered, NackCode.INVALID_SYN.value, NackCode.NO_PDC_AVAIL.value)
+                )
             with m.Else():
                 m.d.comb += [verdict.nack_code.eq(NackCode.ROD_OOO.value), verdict.nack_psn.eq(packet.first)]
         self._elaborate_state(m)

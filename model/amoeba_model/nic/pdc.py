@@ -7,6 +7,7 @@ from typing import NamedTuple
 from amoeba_model.nic.answers import AnswerStore
 from amoeba_model.nic.core import Core
 from amoeba_model.nic.gaps import GapStore, KeptPacket
+from amoeba_model.nic.incarnations import Incarnations
 from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
@@ -136,6 +137,7 @@ class PdcTable:
         self._rooms = rooms
         self._answers = answers
         self._gaps = GapStore(core)
+        self._incarnations = Incarnations(self._size)
         self._pdcs: list[Pdc] = []
         self._numbers: dict[tuple[int, int], list[int]] = {}
         """Numbers of the PDCs that belong to (sender's IP address, sender's PDC), in order."""
@@ -239,6 +241,8 @@ class PdcTable:
                 return Duplicate(known)
         if header.dpdcid:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
+        if self._incarnations.knows(header.ip, header.spdcid, start_psn):
+            return Refusal(Counter.DROPPED_PDC, NackCode.INVALID_SYN, header.psn)
         number = self._make_room(own)
         if number is None:
             return Refusal(Counter.DROPPED_PDC, NackCode.NO_PDC_AVAIL, header.psn)
@@ -257,7 +261,9 @@ class PdcTable:
         return pdc
 
     def _forget(self, pdc: Pdc) -> None:
-        """Its number is another's from now on."""
+        """Its number is another's from now on, or its own anew."""
+        if pdc.proven:
+            self._incarnations.remember(pdc.ip, pdc.spdcid, pdc.start_psn)
         numbers = self._numbers[pdc.ip, pdc.spdcid]
         numbers.remove(pdc.number)
         if not numbers:
