@@ -49,6 +49,10 @@ class loop:
 handled = []
 handle = handled.append
 """
+_REACHED = """
+endpoint.write(bytes(8), peer, address, key)
+queue.sread()
+"""
 _WRITTEN_TO = """
 region = domain.mr_reg(memory, MrAccess.FI_REMOTE_READ | MrAccess.FI_REMOTE_WRITE)
 queue = domain.cq_open(CqFormat.FI_CQ_FORMAT_DATA)
@@ -86,16 +90,18 @@ BEFORE = {
     ("docs/libfabric.md", 10): "",
     ("docs/libfabric.md", 11): _PAIR,
     ("docs/libfabric.md", 12): "",
-    ("docs/how-to.md", 2): _PAIR + _WRITTEN_TO,
-    ("docs/how-to.md", 3): _PAIR,
-    ("docs/how-to.md", 4): _PAIR + _LISTENER,
+    ("docs/how-to.md", 2): _PAIR + _REACHED,
+    ("docs/how-to.md", 3): _PAIR + _WRITTEN_TO,
+    ("docs/how-to.md", 4): _PAIR,
+    ("docs/how-to.md", 5): _PAIR + _LISTENER,
     ("docs/ucp.md", 0): _UCP,
     ("docs/ucp.md", 1): _UCP,
 }
 AFTER = {
     ("docs/how-to.md", 1): "assert best['link_latency'] == 20",
-    ("docs/how-to.md", 2): "assert entry.data == 42; assert memory.tobytes().startswith(b'result')",
-    ("docs/how-to.md", 4): "listener.join(10); assert len(names) == 2",
+    ("docs/how-to.md", 2): "assert [pdc.state.name for pdc in table.used()] == ['EXPELLED']",
+    ("docs/how-to.md", 3): "assert entry.data == 42; assert memory.tobytes().startswith(b'result')",
+    ("docs/how-to.md", 5): "listener.join(10); assert len(names) == 2",
     ("docs/libfabric.md", 3): "assert (request.data, told.data) == (b'hello', b'welcome')",
     ("docs/libfabric.md", 5): "assert memory[0] == 1",
     ("docs/libfabric.md", 7): "assert memory[0] == 1",

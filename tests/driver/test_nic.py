@@ -74,7 +74,7 @@ def test_discovery_finds_all_blocks_and_sizes_of_any_build(parameters):
     [
         pytest.param({0: 0, 12: 0}, Errno.FI_ENODEV, "no Amoeba", id="nothing there"),
         pytest.param({0: 0xFFFFFFFF, 12: 0xFFFFFFFF}, Errno.FI_ENODEV, "continues at 0xffffffff", id="dead bus"),
-        pytest.param({0x10: 1}, Errno.FI_ENOSYS, "ABI version 1, this driver speaks 7", id="other ABI"),
+        pytest.param({0x10: 1}, Errno.FI_ENOSYS, "ABI version 1, this driver speaks 8", id="other ABI"),
         pytest.param({0x100C: 0x1000}, Errno.FI_ENODEV, "0x1000 continues at 0x1000", id="list in a circle"),
         pytest.param({0x100C: 0}, Errno.FI_ENOSYS, "no register block 'contexts'", id="block missing"),
         pytest.param({0x3004: 9}, Errno.FI_ENOSYS, "'keys' has version 9, expected 1", id="other block version"),
@@ -89,9 +89,9 @@ def test_what_is_not_our_nic_is_refused_with_the_reason(values, number, message)
 
 def test_unknown_blocks_are_skipped():
     # a later release puts a block of a kind this driver has never heard of behind ours
-    unknown = {0x500C: 0x6000, 0x6000: 0x414D_7777, 0x6004: 1, 0x6008: 0x40, 0x600C: 0}
+    unknown = {0x600C: 0x7000, 0x7000: 0x414D_7777, 0x7004: 1, 0x7008: 0x40, 0x700C: 0}
     with Doctored(unknown) as device:
-        assert [placed.block.name for placed in Nic(device).blocks][-1] == "counters"
+        assert [placed.block.name for placed in Nic(device).blocks][-1] == "target_pdcs"
 
 
 def test_what_peers_are_told_of_has_arrived_at_the_nic():

@@ -128,9 +128,11 @@ def test_registers_lie_at_the_addresses_of_the_specification() -> None:
         ("peers", "fail", 0): 0x4040,
         ("counters", "value", 0): 0x5010,
         ("counters", "value", 28): 0x5080,
+        ("target_pdcs", "close", 0): 0x6014,
+        ("target_pdcs", "came_high", 0): 0x6034,
     }
     assert {key: blocks[key[0]].address(key[1], key[2]) for key in addresses} == addresses
-    assert [placed.following for placed in blocks.values()] == [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0]
+    assert [placed.following for placed in blocks.values()] == [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x6000, 0]
     assert {register.name: register.offset for register in DOORBELL_REGISTERS} == {
         "transmit_tail": 0,
         "completion_head": 4,

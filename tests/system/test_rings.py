@@ -43,13 +43,14 @@ def test_the_bar_is_a_linked_list_of_described_blocks(device_pair: Pair) -> None
         (0x3000, 0x414D0004, 1, 0x40),
         (0x4000, 0x414D0005, 1, 0x50),
         (0x5000, 0x414D0006, 1, 0x100),
+        (0x6000, 0x414D0007, 1, 0x40),
     ]
 
 
 def test_a_nic_says_what_it_is(device_pair: Pair) -> None:
     nic = device_pair.initiator
     assert [device_pair.initiator.device.read(0x10 + 4 * word) for word in range(8)] == [
-        7, 256, 8, 1024, 128, 256, 4096, 250_000_000
+        8, 256, 8, 1024, 128, 256, 4096, 250_000_000
     ]  # fmt: skip
     assert (nic.get("device", "mac_low"), nic.get("device", "mac_high")) == (1, 0x0200)
     assert nic.get("device", "target_pdcs") == 64

@@ -23,7 +23,7 @@ def pdcs(
 ) -> None:
     """Print the target PDCs of NICs: who sends to them, and whether anything still comes.
 
-    NICs that a program has opened are its own: there, fabric.nics[n].target_pdcs says and does the same.
+    A NIC that a program has opened is its own: there, Nic.target_pdcs says and does the same.
     """
     for kind in dict.fromkeys(device_kinds(device, None)):
         with readable_errors(), open_device(kind) as opened:
