@@ -71,7 +71,7 @@ def test_registers_keep_events_read_zero_and_read_only_ones_stay(device_pair: Pa
     nic.set("device", counter_clear=63)
     assert nic.get("device", "counter_clear") == 0
     device.write(0x10, 99)
-    assert device.read(0x10) == 7
+    assert device.read(0x10) == 8
     assert device.read(0xFFC) == 0
     assert device.read(0x2_0000) == 0
 
