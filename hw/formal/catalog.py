@@ -187,17 +187,18 @@ PROOFS = [
     ),
     *_with_covers(
         "queue_places",
-        "TransmitRing with QueueEnds of 8: no descriptor is fetched without a place in its queue; every place comes "
-        "back; a head is known within a cycle",
+        "TransmitRing with RequestStore of one context, 2 PDCs, 4 places: no descriptor is fetched without a place; "
+        "every place comes back; a queue knows whether another request follows the one that leaves",
         QueuePlacesSpec,
-        "prove",
-        3,
+        "bmc",
+        14,
         cover_depth=24,
     ),
     *_with_covers(
         "fences",
-        "Packetizer with WindowCredits of 2 contexts and 2 PDCs, 2 places each: what has a fence begins, or ends if "
-        "it is a NOP, only when no packet that it waits for is on its way, of its PDC or of all PDCs of its context",
+        "Packetizer, ContextOrder, WindowCredits of 2 contexts and 2 PDCs, 2 places each: what has a fence begins, "
+        "or ends if it is a NOP, only when no packet that it waits for is on its way, of its PDC or of all PDCs of "
+        "its context",
         FenceSpec,
         "bmc",
         12,

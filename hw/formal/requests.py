@@ -1,12 +1,13 @@
 """The initiator's request half: places of queues and beats of buffers are promised once."""
 
-from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_hw.initiator.context_order import ContextOrder
 from amoeba_hw.initiator.operand_requester import OperandRequester
 from amoeba_hw.initiator.packetizer import Packetizer
-from amoeba_hw.initiator.records import ABORT, GENERATION_BITS, HEAD, PACKET, REQUEST, PayloadKind
-from amoeba_hw.initiator.request_queues import SUMMARY, QueueEnds
+from amoeba_hw.initiator.records import ABORT, GENERATION_BITS, PACKET, REQUEST, PayloadKind, order_tag
+from amoeba_hw.initiator.request_store import RequestStore
 from amoeba_hw.initiator.transmit_scheduler import TransmitRing
 from amoeba_hw.initiator.window_credits import WindowCredits
 from amoeba_hw.interfaces import CONTEXT, DMA_COMMAND
@@ -18,9 +19,12 @@ __all__ = ["FenceSpec", "OperandRoomSpec", "QueuePlacesSpec"]
 
 
 class QueuePlacesSpec(wiring.Component):
-    """Whatever is fetched, refused, queued and disabled: no request comes to a full queue, and no place is lost."""
+    """Whatever is fetched, refused, queued and disabled: no request comes without a place, and no place is lost.
 
-    def __init__(self, depth=8):
+    TransmitRing and RequestStore of one context and two peers: places that are free, queued and promised add up.
+    """
+
+    def __init__(self, depth=4):
         self._depth = depth
         super().__init__(
             {
@@ -32,9 +36,9 @@ class QueuePlacesSpec(wiring.Component):
                 "takes": In(1),
                 "ended": In(1),  # a descriptor on its way ends before the queue, or ...
                 "push": In(1),  # ... reaches it
-                "pushed": In(SUMMARY),
+                "pushed": In(REQUEST),
+                "queue": In(range(3)),
                 "pop": In(1),
-                "following": In(SUMMARY),
             }
         )
 
@@ -42,29 +46,50 @@ class QueuePlacesSpec(wiring.Component):
         m = Module()
         never_reset(m)
         m.submodules.ring = ring = TransmitRing(self._depth)
-        m.submodules.queue = queue = QueueEnds(self._depth)
+        m.submodules.store = store = RequestStore(1, 2, self._depth)
         for name in ("set_tail", "set_head", "value", "registers", "skip", "ended"):
             m.d.comb += getattr(ring, name).eq(getattr(self, name))
-        for name in ("push", "pushed", "pop", "following"):
-            m.d.comb += getattr(queue, name).eq(getattr(self, name))
-        under_way = Signal(range(self._depth + 1))
-        m.d.sync += under_way.eq(under_way + ring.take - self.ended - self.push)
+        for name in ("push", "pushed", "queue", "pop"):
+            m.d.comb += getattr(store, name).eq(getattr(self, name))
+        under_way, queued = Signal(range(self._depth + 1)), Signal(range(self._depth + 1))
+        levels = [Signal(range(self._depth + 1), name=f"level{queue}") for queue in range(3)]
+        came = [Signal(name=f"came{queue}") for queue in range(3)]
+        left = [Signal(name=f"left{queue}") for queue in range(3)]
+        for queue, level in enumerate(levels):
+            m.d.comb += [
+                came[queue].eq(self.push & (store.arriving == queue)),
+                left[queue].eq(self.pop & (self.queue == queue)),
+                Assert(store._present[queue] == (level != 0)),
+                # A queue knows whether a request follows the one that leaves.
+                Assert(~left[queue] | (store.more == (level + came[queue] != 1))),
+            ]
+            m.d.sync += level.eq(level + came[queue] - left[queue])
+        # Descriptors take a while from the ring to the queue, longer than a place to come back.
+        recently = Signal(3)
+        before, popped = Signal.like(self.queue), Signal()
+        m.d.sync += [
+            under_way.eq(under_way + ring.take - self.ended - self.push),
+            queued.eq(queued + self.push - self.pop),
+            recently.eq(Cat(ring.take.any(), recently)),
+            before.eq(self.queue),
+            popped.eq(self.pop),
+        ]
         m.d.comb += [
             ring.take.eq(Mux(self.takes, ring.count, 0)),
             ring.left.eq(self.pop),
             Assume(~(self.ended & self.push)),
             Assume((under_way != 0) | ~(self.ended | self.push)),
-            Assume(queue.head.known | ~self.pop),
-            Assert(ring._claimed == under_way + queue._level),
+            Assume(~recently.any() | ~self.push),
+            Assume((self.pushed.ticket.peer < 2) | (self.pushed.is_nop & ~self.pushed.fence)),
+            Assume(self.pushed.ticket.context == 0),
+            Assume(self.queue < 3),
+            # Who lets one leave has looked at it a cycle before, when it was the first.
+            Assume(~self.pop | (~popped & (before == self.queue) & (Array(levels)[self.queue] != 0))),
+            Assert(ring._claimed == under_way + queued),
             Assert(ring._claimed <= self._depth),
-            Assert((queue._level != self._depth) | ~self.push),
-            # The free place follows the last request, modulo the depth.
-            Assert(((queue.free - queue.first - queue._level) & (self._depth - 1)) == 0),
-            # A head that is not known is on its way: no request waits for ever.
-            Assert(queue._awaited == (queue.head.present & ~queue.head.known)),
-            Assert(queue.head.present | ~queue.head.known),
-            Cover(queue._level == self._depth),
-            Cover(self.pop & self.push & (queue._level == 1)),
+            Assert(~self.push | (store._fresh != self._depth) | store._returned),
+            Cover(queued == self._depth),
+            Cover(self.pop & self.push & (queued == 1)),
         ]
         return m
 
@@ -131,8 +156,8 @@ class OperandRoomSpec(wiring.Component):
 class FenceSpec(wiring.Component):
     """What has a fence begins, or ends if it is a NOP, only when no packet is on its way of those that it waits for.
 
-    Packetizer and WindowCredits of two contexts and two PDCs: what is known of packets is two cycles old, and one is
-    cut every two cycles.
+    Packetizer, ContextOrder and WindowCredits of two contexts and two PDCs, with any request in any turn: what is
+    known of packets is two cycles old, and one is cut every two cycles.
     """
 
     _PARAMETERS = NicParameters(contexts=2, peers=2, window=2)
@@ -141,10 +166,12 @@ class FenceSpec(wiring.Component):
         self._events = ("dropped", "numbered", "answered", "opened")
         super().__init__(
             {
-                "heads": In(HEAD).array(2),
                 "request": In(REQUEST),
+                "tag": In(order_tag(4)),
+                "offered": In(1),
+                "queue": In(range(4)),
                 "generations": In(GENERATION_BITS).array(2),
-                "aborts": In(ABORT).array(2),
+                "abort": In(ABORT),
                 "held": In(2),  # PDCs that send nothing new
                 "failed": In(2),
                 "packets_ready": In(1),
@@ -160,49 +187,42 @@ class FenceSpec(wiring.Component):
         m = Module()
         never_reset(m)
         m.submodules.packetizer = packetizer = Packetizer(self._PARAMETERS)
+        m.submodules.order = order = ContextOrder(2, 4, 4)
         m.submodules.credits = credits = WindowCredits(2, 2, 2)
+        context = self.request.ticket.context[:1]
         m.d.comb += [
-            packetizer.request.eq(self.request),
+            *(getattr(packetizer, name).eq(getattr(self, name)) for name in ("offered", "queue", "request", "abort")),
+            packetizer.in_order.eq(order.in_order),
             packetizer.may_send.eq(credits.room & ~self.held),
             packetizer.all_answered.eq(credits.all_answered),
-            packetizer.context_answered.eq(credits.context_answered),
             packetizer.failed.eq(self.failed),
             packetizer.packets.ready.eq(self.packets_ready),
             packetizer.ended.ready.eq(self.ended_ready),
+            order.context.eq(context),
+            order.queue.eq(packetizer._chosen),
+            order.fence.eq(self.request.fence_all),
+            order.asked.eq(self.tag),
+            order.passes.eq(packetizer.passes),
+            order.leaves.eq(packetizer.pop),
+            order.context_answered.eq(credits.context_answered),
             credits.cut.eq(packetizer.cut),
             credits.cut_peer.eq(packetizer.cut_peer),
             credits.cut_close.eq(packetizer.cut_close),
             credits.closed.eq(self.closed),
             credits.opened_context.eq(self.opened_context),
+            # A NOP ends as it begins.
+            Assume(~self.request.is_nop | packetizer._begins),
+            Assume(self.request.ticket.context < 2),
+            Assume((self.request.ticket.peer < 2) | (self.request.is_nop & ~self.request.fence)),
         ]
         for event in self._events:
             for name in (event, f"{event}_peer"):
                 m.d.comb += getattr(credits, name).eq(getattr(self, name))
         for index in range(2):
-            m.d.comb += [
-                packetizer.heads[index].eq(self.heads[index]),
-                packetizer.generations[index].eq(self.generations[index]),
-                packetizer.aborts[index].eq(self.aborts[index]),
-            ]
-            self._assume_head(m, packetizer, index)
+            m.d.comb += packetizer.generations[index].eq(self.generations[index])
         under_way = Cat(self._count(m, packetizer, peer) for peer in range(2))
         self._prove_fences(m, packetizer, under_way)
         return m
-
-    def _assume_head(self, m, packetizer, index):
-        """A head stays until it leaves, and what is read of its request is its request's."""
-        head = self.heads[index]
-        before = Signal(HEAD, name=f"before{index}")
-        stays = Signal(name=f"stays{index}")
-        pops = packetizer.pop & (packetizer.head_context == index)
-        m.d.sync += [before.eq(head), stays.eq(head.known & ~pops)]
-        chosen = packetizer._chosen == index
-        m.d.comb += [
-            Assume(~stays | (Value.cast(before) == Value.cast(head))),
-            Assume(head.present | ~head.known),
-            Assume(head.peer < 2),
-            Assume(~(chosen & head.known) | (self.request.ticket.peer == head.peer)),
-        ]
 
     def _count(self, m, packetizer, peer):
         """Whether packets of a PDC are on their way: those that were cut, and not dropped or answered."""
@@ -228,31 +248,20 @@ class FenceSpec(wiring.Component):
         for peer, owner in enumerate(owners):
             with m.If(self.opened & (self.opened_peer == peer)):
                 m.d.sync += owner.eq(self.opened_context)
-        chosen = packetizer._chosen
-        head = Array(self.heads)[chosen]
-        own = Cat(under_way[peer] & (owner == chosen) for peer, owner in enumerate(owners))
-        begins = packetizer.cut & ~packetizer._current.begun
-        ends = Signal()
-        ended = Signal()
-        m.d.sync += ended.eq(packetizer.ended.valid & ~self.ended_ready)
-        gone = Signal(2)
-        """Contexts whose head left in the cycle before, and which fences it had."""
-        fences, owned, target = Signal(2), Signal(), Signal()
-        m.d.sync += [
-            gone.eq(packetizer.pop & ~packetizer.cut),
-            fences.eq(Cat(head.barrier, head.barrier_all)),
-            owned.eq(own.any()),
-            target.eq(under_way.bit_select(head.peer[:1], 1)),
-        ]
+        request = self.request
+        stale = Array(self.generations)[request.ticket.context[:1]] != request.ticket.generation
+        barrier = request.fence | request.is_close
+        own = Cat(under_way[peer] & (owner == request.ticket.context) for peer, owner in enumerate(owners))
+        target = under_way.bit_select(request.ticket.peer[:1], 1)
+        begins = packetizer.cut & packetizer._begins
+        nop = packetizer.pop & ~packetizer.cut & request.is_nop & ~stale
         m.d.comb += [
-            # A NOP is on offer the cycle after it left its queue.
-            ends.eq(packetizer.ended.valid & ~ended & gone.any()),
-            Assert(~(begins & head.barrier) | ~under_way.bit_select(head.peer[:1], 1)),
-            Assert(~(begins & head.barrier_all) | ~own.any()),
-            Assert(~(ends & fences[0]) | ~target),
-            Assert(~(ends & fences[1]) | ~owned),
-            Assert(~(packetizer.cut & head.is_nop)),
-            Cover(begins & head.barrier_all & under_way.any()),
-            Cover(ends & fences[1] & under_way.any()),
-            Cover(ends & fences[0]),
+            Assert(~(begins & barrier) | ~target),
+            Assert(~(begins & request.fence_all) | ~own.any()),
+            Assert(~(nop & request.fence) | ~target),
+            Assert(~(nop & request.fence_all) | ~own.any()),
+            Assert(~(packetizer.cut & request.is_nop)),
+            Cover(begins & request.fence_all & under_way.any()),
+            Cover(nop & request.fence_all & under_way.any()),
+            Cover(nop & request.fence),
         ]

@@ -40,7 +40,7 @@ async def environment_with(dut, enabled=range(CONTEXTS), **arguments):
 
 
 async def check_random_traffic(dut, environment, count):
-    """Post random descriptors to all contexts; the packets of each must be those of the specification, in order."""
+    """Post random descriptors to all contexts; the packets to each peer must be the specification's, in order."""
     expected = defaultdict(list)
     refused = 0
     posted = {}
@@ -50,17 +50,17 @@ async def check_random_traffic(dut, environment, count):
             for fields in descriptors:
                 index = environment.tails[number] + descriptors.index(fields)
                 packets = cut_requests(BIG, environment.memory, number, index, fields)
-                expected[number] += packets
+                expected[fields["peer"]] += packets
                 refused += not packets and not waits(fields)
                 posted[number, index] = fields
             environment.post(number, descriptors)
         await ClockCycles(dut.clk, 40)
     await environment.sent(sum(map(len, expected.values())), cycles=60_000)
     await ClockCycles(dut.clk, 300)
-    for number in range(CONTEXTS):
-        mine = [(seen(p), payload) for _, p, payload in environment.packets if p["ticket"]["context"] == number]
-        for got, wanted in zip(mine, expected[number], strict=True):
-            assert got == wanted, f"context {number}: expected {wanted}, got {got}"
+    for peer in range(BIG.peers):
+        mine = [(seen(p), payload) for _, p, payload in environment.packets if p["ticket"]["peer"] == peer]
+        for got, wanted in zip(mine, expected[peer], strict=True):
+            assert got == wanted, f"peer {peer}: expected {wanted}, got {got}"
     assert len(environment.completions.received) == refused
     check_fences(environment, posted)
     # Every place came back.
@@ -69,7 +69,10 @@ async def check_random_traffic(dut, environment, count):
 
 
 def check_fences(environment, posted):
-    """Every NOP with a fence has ended, behind all answers that it was to wait for."""
+    """Every NOP with a fence has ended, behind all answers that it was to wait for, as has begun what has FENCE_ALL.
+
+    What is behind a FENCE_ALL has begun behind it.
+    """
     assert environment.ended.keys() == {place for place, fields in posted.items() if waits(fields)}
     assert environment.ended
     for (number, index), cycle in environment.ended.items():
@@ -78,11 +81,22 @@ def check_fences(environment, posted):
             other = posted[number, before]
             if fields["flags"] & DescriptorFlags.FENCE_ALL or other["peer"] == fields["peer"]:
                 assert environment.answered.get((number, before), 0) < cycle, f"{index} ended before {before}"
+    sent = {}
+    """Places of the first and the last packet of a request among all."""
+    for at, (_, packet, _) in enumerate(environment.packets):
+        place = packet["ticket"]["context"], packet["ticket"]["index"]
+        sent[place] = sent.get(place, (at,))[0], at
+    for (number, index), fields in posted.items():
+        if fields["flags"] & DescriptorFlags.FENCE_ALL and (number, index) in sent:
+            begin = sent[number, index][0]
+            for (other, place), own in sent.items():
+                assert other != number or place >= index or own[1] < begin, f"{index} began before {place} left"
+                assert other != number or place <= index or own[0] > begin, f"{place} began before {index}"
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
 @cocotb.parametrize(pace=list(patterns()))
-async def packets_are_those_of_the_specification_in_the_order_of_each_ring(dut, pace):
+async def packets_are_those_of_the_specification_in_the_order_of_each_peer(dut, pace):
     environment = await environment_with(dut, pace=patterns()[pace], window=4, answer_rate=0.15)
     await check_random_traffic(dut, environment, 160)
 
@@ -95,13 +109,28 @@ async def contexts_take_turns_packet_by_packet(dut):
     for number in range(CONTEXTS):
         environment.post(number, [write(number, 40 * 4096 * (number == 0) or 8, flags=0) for _ in range(PLACES)])
     await ClockCycles(dut.clk, 100 + 20 * PLACES)
-    # All queues are full: each context has something to send in every turn.
+    # All places are taken: each context has something to send in every turn, once its queue has been found again.
     for window in environment.windows:
         window.blocked = False
     await environment.sent(CONTEXTS * PLACES, cycles=60_000)
     order = [packet["ticket"]["context"] for _, packet, _ in environment.packets]
-    for turn in range(0, CONTEXTS * PLACES, CONTEXTS):
+    for turn in range(2 * CONTEXTS, CONTEXTS * (PLACES - 2)):
         assert set(order[turn : turn + CONTEXTS]) == set(range(CONTEXTS)), order
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_peer_that_is_blocked_holds_up_no_other_of_its_context(dut):
+    environment = await environment_with(dut, enabled=[1])
+    environment.windows[1].blocked = True
+    environment.post(1, [write(1, peer=1 + 4 * (index % 2)) for index in range(PLACES)])
+    await environment.sent(PLACES // 2, cycles=400)
+    await ClockCycles(dut.clk, 200)
+    assert [packet["ticket"]["index"] for _, packet, _ in environment.packets] == list(range(1, PLACES, 2))
+    environment.windows[1].blocked = False
+    await environment.sent(PLACES, cycles=400)
+    assert [packet["ticket"]["index"] for _, packet, _ in environment.packets[PLACES // 2 :]] == list(
+        range(0, PLACES, 2)
+    )
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -73,7 +73,7 @@ class RequestHalf(wiring.Component):
         m.submodules.scheduler = scheduler = TransmitScheduler(parameters.contexts, self._places)
         m.submodules.fetch = fetch = DescriptorFetch(parameters.data_width)
         m.submodules.dispatch = dispatch = DescriptorDispatch(parameters)
-        m.submodules.queues = queues = RequestQueues(parameters.contexts, self._places)
+        m.submodules.queues = queues = RequestQueues(parameters.contexts, parameters.peers, self._places)
         m.submodules.packetizer = packetizer = Packetizer(parameters)
         m.submodules.requester = requester = OperandRequester(parameters, *rooms)
         m.submodules.stage = stage = OperandStage(parameters, PACKETS, *rooms)
@@ -104,16 +104,16 @@ class RequestHalf(wiring.Component):
             scheduler.ended.eq(dispatch.ended),
             scheduler.left.eq(queues.left),
             dispatch.peer_allowed.eq(1),
-            queues.head_context.eq(packetizer.head_context),
-            queues.pop.eq(packetizer.pop),
-            packetizer.request.eq(queues.request),
-            packetizer.may_send.eq(self.may_send),
-            packetizer.all_answered.eq(self.all_answered),
-            packetizer.context_answered.eq(self.context_answered),
+            *queues.connect_packetizer(packetizer),
+            queues.may_send.eq(self.may_send),
+            queues.all_answered.eq(self.all_answered),
+            queues.context_answered.eq(self.context_answered),
             packetizer.failed.eq(self.failed),
             self.cut.eq(packetizer.cut),
             self.cut_peer.eq(packetizer.cut_peer),
             self.cut_close.eq(packetizer.cut_close),
+            stage.abort_peer.eq(packetizer.abort_peer),
+            packetizer.abort.eq(stage.abort),
             requester.operand_freed.eq(stage.operand_freed),
             requester.compare_freed.eq(stage.compare_freed),
             self.dropped.eq(stage.dropped),
@@ -124,7 +124,6 @@ class RequestHalf(wiring.Component):
                 scheduler.registers[index].eq(registers),
                 dispatch.generations[index].eq(scheduler.generations[index]),
                 packetizer.generations[index].eq(scheduler.generations[index]),
-                packetizer.heads[index].eq(queues.heads[index]),
-                packetizer.aborts[index].eq(stage.aborts[index]),
+                queues.generations[index].eq(scheduler.generations[index][0]),
             ]
         return m

@@ -12,7 +12,8 @@ from amoeba_hw.initiator.descriptor_fetch import DescriptorFetch
 from amoeba_hw.initiator.fork import Fork
 from amoeba_hw.initiator.operand_requester import OperandRequester
 from amoeba_hw.initiator.payload_join import PayloadJoin
-from amoeba_hw.initiator.request_queues import QUEUE_DEPTH, RequestQueues
+from amoeba_hw.initiator.request_queues import RequestQueues
+from amoeba_hw.initiator.request_store import QUEUE_DEPTH
 from amoeba_hw.initiator.transmit_scheduler import TransmitScheduler
 from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.capabilities import Capabilities
@@ -153,15 +154,9 @@ def test_a_fork_needs_an_output():
         Fork(8, 0)
 
 
-@pytest.mark.parametrize(("contexts", "depth"), [(1, 2), (3, 8)])
-def test_request_queues(contexts, depth):
-    parameters = {"contexts": contexts, "depth": depth}
-    run_bench(RequestQueues(contexts, depth), "request_queues", parameters=parameters)
-
-
 def test_queues_and_buffers_need_room():
     with pytest.raises(ValueError, match="power of two, at least 2, got 12"):
-        RequestQueues(4, 12)
+        RequestQueues(4, 8, 12)
     with pytest.raises(ValueError, match="at least 4 requests, got 3"):
         TransmitScheduler(4, 3)
     with pytest.raises(ValueError, match="at least 128 beats of operands, got 127"):

@@ -40,6 +40,44 @@ def test_row_1_unread_messages_of_one_sender_do_not_keep_another_from_a_posted_r
     assert box.pair.target.counter(Counter.NACKS_SENT) == 0
 
 
+@pytest.mark.parametrize("make_pair", PAIRS, indirect=True)
+@pytest.mark.parametrize("behind", [0, 60])
+def test_row_2_what_is_held_back_for_one_peer_delays_no_other(make_pair: MakePair, behind: int) -> None:
+    """A message without a place, and a WRITE to another peer behind it took up to 4,300 cycles instead of 500.
+
+    ``behind``: so many messages more wait for the same peer.
+    """
+    pair = make_pair()
+    box = Mailbox(pair, event_size=8, receive_size=8)
+    pair.initiator.peer(1, pair.remote, initial_psn=0x9000)
+    region = pair.memory(4096)
+
+    def write(value: int) -> dict[str, int]:
+        return {
+            "opcode": DescriptorOpcode.WRITE, "flags": DescriptorFlags.COMPLETION | DescriptorFlags.INLINE,
+            "length": 8, "local": value, "remote_address": region.address, "remote_key": Pair.KEY, "peer": 1,
+            "context": value,
+        }  # fmt: skip
+
+    def cycles(value: int) -> int:
+        begin = pair.network.now
+        pair.local.post(**write(value))
+        assert pair.local.completion()["context"] == value
+        return pair.network.now - begin
+
+    for _ in range(pair.target.parameters.unexpected):
+        assert box.send() == OK
+    cycles(1)  # opens the PDC
+    quiet = cycles(2)
+    for _ in range(1 + behind):
+        pair.local.post(**box.message(context=3))
+    for _ in range(20):
+        pair.network.step()
+    assert pair.target.counter(Counter.NACKS_SENT) > 0
+    assert max(cycles(value) for value in range(4, 14)) <= 1.5 * quiet + 200
+    assert region.integer(0) == 13
+
+
 @KINDS
 def test_row_5_what_was_recorded_is_not_executed_when_its_pdc_is_another_s(make_pair: MakePair) -> None:
     """It was: a target remembered nothing of a PDC but while it had a place."""

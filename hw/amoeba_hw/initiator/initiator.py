@@ -43,6 +43,7 @@ __all__ = ["Initiator"]
 PACKETS = 128
 """Packets whose operands may be on their way: at one every two cycles, enough for 250 cycles of host latency."""
 
+
 class Initiator(wiring.Component):
     """Turns descriptors into request frames, and their answers into results, completions and interrupts.
 
@@ -142,7 +143,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.submodules.scheduler = TransmitScheduler(parameters.contexts)
         m.submodules.fetch = DescriptorFetch(width)
         m.submodules.dispatch = DescriptorDispatch(parameters)
-        m.submodules.queues = RequestQueues(parameters.contexts)
+        m.submodules.queues = RequestQueues(parameters.contexts, parameters.peers)
         m.submodules.packetizer = Packetizer(parameters)
         m.submodules.requester = OperandRequester(parameters, operand_room, compare_room)
         m.submodules.operands = OperandStage(parameters, PACKETS, operand_room, compare_room)
@@ -181,9 +182,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.d.comb += [
             scheduler.ended.eq(dispatch.ended),
             scheduler.left.eq(queues.left),
-            queues.head_context.eq(packetizer.head_context),
-            queues.pop.eq(packetizer.pop),
-            packetizer.request.eq(queues.request),
+            *queues.connect_packetizer(packetizer),
             peers.check_index.eq(dispatch.peer_index),
             dispatch.peer_allowed.eq(peers.check_allowed),
             dispatch.peer_context.eq(peers.check_context),
@@ -196,7 +195,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
                 scheduler.registers[index].eq(context),
                 dispatch.generations[index].eq(scheduler.generations[index]),
                 packetizer.generations[index].eq(scheduler.generations[index]),
-                packetizer.heads[index].eq(queues.heads[index]),
+                queues.generations[index].eq(scheduler.generations[index][0]),
             ]
 
     def _elaborate_packets(self, m):
@@ -224,15 +223,14 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             gate.route.eq(numberer.route),
             gate.swallow.eq(numberer.swallow),
             numberer.room.eq(gate.room),
+            operands.abort_peer.eq(packetizer.abort_peer),
+            packetizer.abort.eq(operands.abort),
             self.trace_operand.eq(numberer.trace_operand),
             self.count_requests_sent.eq(leaves),
             self.count_retransmissions.eq(leaves & self.requests.p.retx),
         ]
         for index, context in enumerate(self.contexts):
-            m.d.comb += [
-                numberer.contexts[index].eq(context),
-                packetizer.aborts[index].eq(operands.aborts[index]),
-            ]
+            m.d.comb += numberer.contexts[index].eq(context)
 
     def _elaborate_tables(self, m):
         """Who reads and writes what is known of a PDC and of its packets."""
@@ -288,7 +286,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         """When the next packet of a PDC may be cut."""
         credits, retransmitter, packetizer = m.submodules.credits, m.submodules.retransmitter, m.submodules.packetizer
         operands, numberer = m.submodules.operands, m.submodules.numberer
-        peers, responses = m.submodules.peers, m.submodules.responses
+        peers, responses, queues = m.submodules.peers, m.submodules.responses, m.submodules.queues
         m.d.comb += [
             credits.cut.eq(packetizer.cut),
             credits.cut_peer.eq(packetizer.cut_peer),
@@ -303,9 +301,9 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             credits.opened.eq(peers.opened),
             credits.opened_peer.eq(peers.opened_peer),
             credits.opened_context.eq(peers.opened_context),
-            packetizer.may_send.eq(credits.room & ~retransmitter.sending_again & ~retransmitter.held),
-            packetizer.all_answered.eq(credits.all_answered),
-            packetizer.context_answered.eq(credits.context_answered),
+            queues.may_send.eq(credits.room & ~retransmitter.sending_again & ~retransmitter.held),
+            queues.all_answered.eq(credits.all_answered),
+            queues.context_answered.eq(credits.context_answered),
             packetizer.failed.eq(retransmitter.failed),
         ]
 

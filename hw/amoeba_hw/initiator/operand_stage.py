@@ -1,7 +1,7 @@
 """Holds packets back until all their operands are here."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.fork import Fork
@@ -44,18 +44,19 @@ class OperandStage(wiring.Component):
     payload : packet stream
         One packet per packet on ``o`` that has a ``kind`` other than NONE and no ``fault``, in order; complete, but
         possibly earlier than the packet on ``o``.
-    aborts : array of ABORT
-        For each context, from a refused packet on until one of another request passes.
+    abort_peer : in; abort : out
+        ABORT of that peer, in the same cycle: from a refused packet on until one of another request passes.
     dropped, dropped_peer : out
         Pulse: a packet that was cut for this peer will not be sent.
     """
 
     def __init__(self, parameters, depth, operand_room, compare_room):
         self._width = width = parameters.data_width
-        self._contexts = parameters.contexts
         self._depth = depth
         self._operand_room = operand_room
         self._compare_room = compare_room
+        self._aborting = Signal(parameters.peers)
+        """Peers whose ABORT is valid."""
         beat = packet_beat(width)
         super().__init__(
             {
@@ -66,7 +67,8 @@ class OperandStage(wiring.Component):
                 "compare_freed": Out(1),
                 "o": Out(stream.Signature(PACKET)),
                 "payload": Out(stream.Signature(beat)),
-                "aborts": Out(ABORT).array(self._contexts),
+                "abort_peer": In(range(parameters.peers)),
+                "abort": Out(ABORT),
                 "dropped": Out(1),
                 "dropped_peer": Out(range(parameters.peers)),
             }
@@ -108,7 +110,7 @@ class OperandStage(wiring.Component):
         faulty = Signal()
         unwanted = Signal()
         passed = Signal()
-        abort = Array(self.aborts)[packet.ticket.context]
+        abort = self._elaborate_aborts(m, passed & ~packet.resend, refused | unwanted, packet.number)
         m.d.comb += [
             needs_operands.eq(~packet.inline & ~packet.fault & (packet.kind != PayloadKind.NONE)),
             needs_compares.eq(needs_operands & (packet.kind != PayloadKind.OPERANDS)),
@@ -130,7 +132,24 @@ class OperandStage(wiring.Component):
             self.dropped.eq(passed & unwanted),
             self.dropped_peer.eq(packet.ticket.peer),
         ]
-        for index, context_abort in enumerate(self.aborts):
-            with m.If(passed & ~packet.resend & (packet.ticket.context == index)):
-                m.d.sync += [context_abort.valid.eq(refused | unwanted), context_abort.number.eq(packet.number)]
         return refused | unwanted
+
+    def _elaborate_aborts(self, m, passes, aborts, number):
+        """A new packet of ``dropped_peer`` passes; returns ABORT of that peer."""
+        m.submodules.numbers = numbers = memory.Memory(shape=8, depth=len(self._aborting), init=[])
+        write, own, asked = numbers.write_port(), numbers.read_port(domain="comb"), numbers.read_port(domain="comb")
+        peer, abort = self.dropped_peer, Signal(ABORT)
+        m.d.comb += [
+            write.addr.eq(peer),
+            write.data.eq(number),
+            write.en.eq(passes),
+            own.addr.eq(peer),
+            abort.number.eq(own.data),
+            abort.valid.eq(self._aborting.bit_select(peer, 1)),
+            asked.addr.eq(self.abort_peer),
+            self.abort.number.eq(asked.data),
+            self.abort.valid.eq(self._aborting.bit_select(self.abort_peer, 1)),
+        ]
+        with m.If(passes):
+            m.d.sync += self._aborting.bit_select(peer, 1).eq(aborts)
+        return abort

@@ -13,16 +13,18 @@ __all__ = [
     "FETCH_COMMAND",
     "FLUSH",
     "GENERATION_BITS",
-    "HEAD",
     "LOGGED_PACKET",
     "NOTE",
     "PACKET",
     "RECOVERY",
     "REQUEST",
     "TICKET",
+    "Obstacle",
     "PayloadKind",
     "RecoveryKind",
     "fetched_descriptor",
+    "order_tag",
+    "wake_order",
 ]
 
 GENERATION_BITS = 16
@@ -109,18 +111,31 @@ FENCES = {
 REQUEST = data.StructLayout({**_REQUEST, **FENCES, "length": 32})
 """A descriptor that passed its checks."""
 
-HEAD = data.StructLayout(
-    {
-        "present": 1,
-        "known": 1,  # what follows is valid
-        "generation": GENERATION_BITS,
-        "peer": 16,
-        "barrier": 1,  # begins only when all before it are answered
-        "barrier_all": 1,  # the same, of all peers of its context
-        "is_nop": 1,
-    }
-)
-"""What decides whether the first request of a context's queue may go on."""
+
+class Obstacle(enum.Enum, shape=2):
+    """Why the first request of a queue may not go on now."""
+
+    WINDOW = 0
+    """Its PDC sends nothing new."""
+    FENCE = 1
+    """Packets of its PDC are unanswered, which it is not to overtake."""
+    ORDER = 2
+    """A FENCE_ALL: it has one, or is behind one."""
+
+
+def order_tag(depth):
+    """How many requests of its context came before a request, and how many FENCE_ALLs, itself included.
+
+    Modulo twice ``depth``, which is how many there may be at a time.
+    """
+    bits = (2 * depth - 1).bit_length()
+    return data.StructLayout({"number": bits, "fences": bits})
+
+
+def wake_order(contexts, queues):
+    """Queues to try again: those of a context, ``all`` or those that met ORDER, and ``one`` more."""
+    return data.StructLayout({"all": 1, "ordered": 1, "context": range(contexts), "one": 1, "queue": range(queues)})
+
 
 _LOGGED = {
     **_REQUEST,
@@ -138,16 +153,16 @@ NOTE = data.StructLayout({"noted": 1, "status": 8})
 PACKET = data.StructLayout(
     {
         **_LOGGED,
-        "number": 8,  # of the request in its context, modulo 256
+        "number": 8,  # of the request among those to its peer, modulo 256
         "resend": 1,  # not new: psn is given
         "psn": 32,
     }
 )
 """One packet of a request; addresses are the packet's own, but with ``immediate``, which only the last packet has,
-``compare`` is its header data. ``number`` counts the requests of a context."""
+``compare`` is its header data. ``number`` counts the requests to a peer."""
 
 ABORT = data.StructLayout({"valid": 1, "number": 8})
-"""While valid: no more packets of the context's request with this number are wanted."""
+"""While valid: no more packets of the peer's request with this number are wanted."""
 
 
 class RecoveryKind(enum.Enum, shape=2):

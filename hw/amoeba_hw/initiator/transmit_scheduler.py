@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from amoeba_hw.initiator.records import FETCH_COMMAND, GENERATION_BITS
-from amoeba_hw.initiator.request_queues import QUEUE_DEPTH
+from amoeba_hw.initiator.request_store import QUEUE_DEPTH
 from amoeba_hw.interfaces import CONTEXT, RING_INDEX, TRACE_SLOT
 
 __all__ = ["TransmitRing", "TransmitScheduler"]

@@ -24,8 +24,6 @@ __all__ = ["Initiator"]
 _CLOSE = DescriptorOpcode.CLOSE.value
 _NOP = DescriptorOpcode.NOP.value
 _FENCE = DescriptorFlags.FENCE.value
-_FENCE_ALL = DescriptorFlags.FENCE_ALL.value
-_FENCES = _FENCE | _FENCE_ALL
 
 
 class Initiator:
@@ -124,36 +122,51 @@ class Initiator:
         """Take the context's next descriptor into its queue, or complete it."""
         request = self._fetch.fetch(context)
         if self._check.check(request):
-            context.requests.append(request)
+            context.requests.push(request)
         else:
             self.completions.complete(request, request.ready)
 
     def _send_packet(self, context: Context) -> bool:
-        """Send the next packet of the context's first request; whether it may go on."""
-        request = context.requests[0]
-        if request.flags & _FENCES and not request.begun and self._is_fenced(request):
-            return False
+        """Send the next packet of the first queue in turn of which one may leave; whether there was one."""
+        queues = context.requests
+        if queues.is_fenced() and not self._has_unanswered(context):
+            queues.release()
+        turns = queues.turns
+        for _ in range(len(turns)):
+            request = turns[0][0]
+            turns.rotate(-1)
+            if self._may_go_on(request):
+                if self._go_on(request):
+                    queues.leave()
+                return True
+        return False
+
+    def _may_go_on(self, request: Request) -> bool:
+        """Whether the first request of its queue may send its next packet, or end if it has none."""
+        peer = None
+        if request.flags & _FENCE and not request.begun:
+            peer = self._peers[request.peer]
+            if peer.outstanding:
+                return False
         if request.opcode == _NOP:
-            context.requests.popleft()
+            return True
+        if peer is None:
+            peer = self._peers[request.peer]
+        return peer.may_send(self._window) and not (request.opcode == _CLOSE and peer.outstanding)
+
+    def _go_on(self, request: Request) -> bool:
+        """Send the request's next packet; whether it is the last. A NOP, which has none, is over."""
+        if request.opcode == _NOP:
             self.completions.complete(request, max(self._core.now, request.ready))
             return True
         peer = self._peers[request.peer]
-        if not peer.may_send(self._window) or (request.opcode == _CLOSE and peer.outstanding):
-            return False
         packet = self._packetizer.cut(request, peer)
         if peer.failed:
             self.retransmitter.flush(request.peer, peer)
         else:
             self.retransmitter.sent(peer, self._numberer.send(request.peer, peer, packet))
-        if packet.is_last:
-            context.requests.popleft()
-        return True
+        return packet.is_last
 
-    def _is_fenced(self, request: Request) -> bool:
-        """Whether something is unanswered that the request is not to overtake."""
-        if request.flags & _FENCE and self._peers[request.peer].outstanding:
-            return True
-        number = request.context.number
-        return bool(request.flags & _FENCE_ALL) and any(
-            peer.outstanding and peer.context == number for peer in self._peers
-        )
+    def _has_unanswered(self, context: Context) -> bool:
+        """Whether packets to any peer of the context are unanswered."""
+        return any(peer.outstanding and peer.context == context.number for peer in self._peers)

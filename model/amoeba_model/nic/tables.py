@@ -1,8 +1,8 @@
 """Contexts and keys, as the driver stored them, with what the NIC keeps next to each."""
 
-from collections import deque
 from dataclasses import dataclass, field
 
+from amoeba_model.nic.request_queues import RequestQueues
 from amoeba_model.nic.rings import EntryRing
 from amoeba_model.registers import KeyFlags, key_slots
 from amoeba_model.wire.uet import ReturnCode
@@ -50,8 +50,8 @@ class Context:
     """Producer index of the receive ring, from the doorbell."""
     receive_head: int = 0
     """Next receive descriptor to fetch."""
-    requests: "deque[Request]" = field(default_factory=deque)
-    """RequestQueues: checked, and not yet cut into their last packet."""
+    requests: RequestQueues = field(default_factory=RequestQueues)
+    """Checked, and not yet cut into their last packet."""
     epoch: int = 0
     """Counts enablings: requests of an earlier one must not touch the memory of the next."""
 

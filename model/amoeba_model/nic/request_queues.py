@@ -1,0 +1,74 @@
+"""RequestQueues: checked requests of one context that wait for their turn, apart for each peer."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+
+if TYPE_CHECKING:
+    from amoeba_model.nic.tables import Request
+
+__all__ = ["RequestQueues"]
+
+_NOP = DescriptorOpcode.NOP.value
+_FENCE = DescriptorFlags.FENCE.value
+_FENCE_ALL = DescriptorFlags.FENCE_ALL.value
+_NO_PEER = -1
+"""The queue of NOPs that are about no peer."""
+
+
+class RequestQueues:
+    """A queue for each peer entry, and one for NOPs that are about none; what is behind a FENCE_ALL stands apart."""
+
+    __slots__ = ("_behind", "_queues", "turns")
+
+    def __init__(self) -> None:
+        self.turns: deque[deque[Request]] = deque()
+        """Queues that are not empty; whose turn is next comes first."""
+        self._queues: dict[int, deque[Request]] = {}
+        self._behind: deque[Request] = deque()
+        """From the oldest FENCE_ALL that has not been released, in the order of the ring."""
+
+    def __bool__(self) -> bool:
+        return bool(self.turns or self._behind)
+
+    def clear(self) -> None:
+        self.turns.clear()
+        self._queues.clear()
+        self._behind.clear()
+
+    def push(self, request: Request) -> None:
+        """A request has come, the youngest of its context."""
+        if self._behind or request.flags & _FENCE_ALL:
+            self._behind.append(request)
+        else:
+            self._queue(request)
+
+    def is_fenced(self) -> bool:
+        """Whether all before the oldest FENCE_ALL have left; if that is answered, it may go."""
+        return bool(self._behind) and not self.turns
+
+    def release(self) -> None:
+        """The oldest FENCE_ALL may go, and all behind it up to the next one; only where it ``is_fenced``."""
+        behind = self._behind
+        self._queue(behind.popleft())
+        while behind and not behind[0].flags & _FENCE_ALL:
+            self._queue(behind.popleft())
+
+    def leave(self) -> None:
+        """The first request of the queue that had the last turn is done with."""
+        queue = self.turns[-1]
+        queue.popleft()
+        if not queue:
+            self.turns.pop()
+
+    def _queue(self, request: Request) -> None:
+        number = _NO_PEER if request.opcode == _NOP and not request.flags & _FENCE else request.peer
+        queue = self._queues.get(number)
+        if queue is None:
+            queue = self._queues[number] = deque()
+        if not queue:
+            self.turns.append(queue)
+        queue.append(request)
