@@ -27,7 +27,6 @@ TENANT_ENTRY = 100
 _INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
 _RECENT = 400
 """Frames of those seen that come again more often than older ones."""
-_PSNS = 1 << 32
 
 
 class Outsider:
@@ -39,7 +38,11 @@ class Outsider:
         network.attach(self._device, Attacker.MAC.to_bytes(6, "big"))
         network.recording = True
         self._attackers = [Attacker(seed, host.mac, host.ip, host.contexts[0], OUTSIDER_KEY) for host in hosts]
-        self.sent = 0
+        self.opened: set[tuple[int, int, int]] = set()
+        """(MAC address, sender's IP address, sender's PDC) of what was sent with SYN: docs/security.md allows it."""
+        self._closed: dict[tuple[int, int, int], int] = {}
+        """By such names of honest PDCs, the psn of the last CLOSE that was seen."""
+        self._looked_at = 0
 
     def act(self, kind: str, host: Host, generator: random.Random) -> None:
         """Send some frames to a NIC: "spray", "flood", "spoof", "replay" or "garbage"."""
@@ -48,8 +51,13 @@ class Outsider:
         for _ in range(count):
             frame = make(host, generator)
             if frame:
+                self._note_opening(frame)
                 self._device.send(frame)
-                self.sent += 1
+
+    def _note_opening(self, frame: bytes) -> None:
+        decoded = decode(frame)
+        if isinstance(decoded, DecodedFrame) and decoded.header.is_request and decoded.header.syn:
+            self.opened.add(_name(decoded.header, frame))
 
     def _spray(self, host: Host, generator: random.Random) -> bytes:
         """Frames of every kind, under names of its own."""
@@ -104,11 +112,26 @@ class Outsider:
         return 0
 
     def _replay(self, host: Host, generator: random.Random) -> bytes:
-        """What was seen on its way to the NIC, mostly of late; as it was."""
+        """What was seen on its way to the NIC, mostly of late; as it was. None of an opening that is closed."""
         seen = [frame.data for _, frame in self._network.log if frame.data[:6] == _mac(host)]
         if not seen:
             return b""
-        return generator.choice(seen[-_RECENT:] if generator.random() < 0.7 else seen)
+        frame = generator.choice(seen[-_RECENT:] if generator.random() < 0.7 else seen)
+        return b"" if self._is_of_a_closed_opening(frame) else frame
+
+    def _is_of_a_closed_opening(self, frame: bytes) -> bool:
+        """It may be executed again once the closed PDC's place is another's: row 5 of docs/security.md, open."""
+        for device, seen in self._network.log[self._looked_at :]:
+            decoded = decode(seen.data)
+            if device is not self._device and isinstance(decoded, DecodedFrame):
+                header = decoded.header
+                if header.is_request and header.is_control:
+                    self._closed[_name(header, seen.data)] = header.psn
+        self._looked_at = len(self._network.log)
+        decoded = decode(frame)
+        if not isinstance(decoded, DecodedFrame) or not decoded.header.is_request or not decoded.header.syn:
+            return False
+        return decoded.header.psn <= self._closed.get(_name(decoded.header, frame), -1)
 
     def _garbage(self, host: Host, generator: random.Random) -> bytes:
         """Bytes for its address, or what was seen with bits turned."""
@@ -118,6 +141,10 @@ class Outsider:
         for _ in range(generator.randint(1, 3)):
             seen[generator.randrange(42, len(seen))] ^= 1 << generator.randrange(8)
         return bytes(seen[: generator.choice((len(seen), generator.randrange(20, len(seen))))])
+
+
+def _name(header: FrameHeader, frame: bytes) -> tuple[int, int, int]:
+    return int.from_bytes(frame[:6], "big"), header.ip, header.spdcid
 
 
 def _mac(host: Host) -> bytes:

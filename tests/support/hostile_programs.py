@@ -150,6 +150,7 @@ class World:
                     continue
                 flow = self._posted[entry["context"]]
                 assert (flow.host, flow.context) == (host, number), f"{flow.name}: completed elsewhere: {entry}"
+                flow.displaced = (flow.target.mac, host.ip, flow.entry) in self.outsider.opened
                 flow.complete(entry)
 
     def _until(self, flow: Flow, most: int) -> None:
