@@ -17,9 +17,11 @@ from amoeba_model.parameters import NicParameters
 from amoeba_model.trace import NO_CONTEXT
 from amoeba_model.wire.uet import ReturnCode
 
-from support.raw_driver import Buffer, RawContext, RawNic
+from support.raw_driver import RawContext, RawNic
 
-__all__ = ["BOUND", "GUARD", "HONEST", "KINDS", "PLACES", "SLAB", "TENANT", "WEIGHTS", "Flow", "Host", "Numbers", "Request"]
+__all__ = [
+    "BOUND", "GUARD", "HONEST", "KINDS", "PLACES", "SLAB", "TENANT", "WEIGHTS", "Flow", "Host", "Numbers", "Request",
+]  # fmt: skip
 
 HONEST, TENANT = 2, 2
 """Contexts 0 and 1 of every NIC do honest work; 2 is somebody else's."""
@@ -37,7 +39,7 @@ OK, FAILED = ReturnCode.OK, ReturnCode.LOCAL_PDC_FAILED
 TIMEOUT, LIMIT = 2000, 8
 """Of retransmission: cycles, and timeouts in a row that a PDC bears."""
 BOUND = 32 * (LIMIT + 1) * TIMEOUT
-"""Cycles in which any request ends, whoever is silent or gone: a timeout becomes no longer than 32 times the first."""
+"""Cycles in which any request ends, whoever is silent: a timeout becomes no longer than 32 times the first."""
 _INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
 _WORD = {"datatype": Datatype.FI_UINT64, "length": 8}
 
@@ -196,7 +198,8 @@ class Flow:
         moments = [moment for request in self.doubtful[done + 1 :] for moment in request.before]
         moments.append(bytes(self.content))
         found = self.region[SLAB : 2 * SLAB]
-        assert found in moments, f"{self.name}: memory as at no moment, after {len(self.doubtful)} that were cut short"
+        cut_short = len(self.doubtful)
+        assert found in moments, f"{self.name}: memory as at no moment, after {cut_short} that were cut short"
         self.doubtful = []
         self.stale = False
         self.found = found

@@ -23,7 +23,8 @@ __all__ = ["ARENA", "OUTSIDER_KEY", "TENANT_ENTRY", "Outsider", "meddle"]
 ARENA = 8192
 OUTSIDER_KEY = 0x7777_0000_0001
 """Of a region at every NIC that is there for whoever means harm."""
-TENANT_ENTRY = 100
+TENANT_ENTRY = 7
+"""Of each NIC's peers; honest flows have those before."""
 _INLINE = DescriptorFlags.COMPLETION | DescriptorFlags.INLINE
 _RECENT = 400
 """Frames of those seen that come again more often than older ones."""
@@ -73,11 +74,12 @@ class Outsider:
         return FrameHeader(
             mac=host.mac, ip=host.ip, port=1, psn=generator.getrandbits(32), clear_psn_offset=0xFFFF, spdcid=spdcid,
             syn=True, dpdcid=0, opcode=RequestOpcode.WRITE, flags=WHOLE, job_id=context.job_id,
-            pid_on_fep=context.pid_on_fep, resource_index=context.number, memory_key=generator.getrandbits(64) | 1 << 63,
+            pid_on_fep=context.pid_on_fep, resource_index=context.number,
+            memory_key=generator.getrandbits(64) | 1 << 63,
         )  # fmt: skip
 
     def _spoof(self, host: Host, generator: random.Random) -> bytes:
-        """In the name of somebody honest, for a PDC in use, with psn or job guessed."""
+        """In the name of somebody honest, for a PDC in use, with psn, or message and job, guessed."""
         other = generator.choice([each for each in self._hosts if each is not host])
         number = generator.randrange(8)
         header = self._opening(host, generator, number)
@@ -95,21 +97,22 @@ class Outsider:
                     spdcid=generator.randrange(8), nack_code=generator.choice((*NackCode, generator.getrandbits(8))),
                 )  # fmt: skip
             case _:
-                psn = self._psn_to(other) if generator.random() < 0.8 else header.psn
+                asked = self._last_request(host, other)
+                psn, pdc = (header.psn, number) if asked is None else (asked.psn, asked.spdcid)
                 header = FrameHeader(
-                    mac=host.mac, ip=host.ip, is_request=False, psn=psn, cack_psn=psn, dpdcid=number,
+                    mac=host.mac, ip=host.ip, is_request=False, psn=psn, cack_psn=psn, dpdcid=pdc,
                     spdcid=generator.randrange(8), opcode=1, return_code=1, job_id=header.job_id ^ 0x5A5A,
                     message_id=generator.getrandbits(16),
                 )  # fmt: skip
         return encode(header, b"", other.mac, other.ip)
 
-    def _psn_to(self, host: Host) -> int:
-        """Of the last request that was sent to a NIC."""
+    def _last_request(self, sender: Host, target: Host) -> FrameHeader | None:
+        """Of one NIC to another, if one was sent of late."""
         for _, frame in reversed(self._network.log[-50:]):
-            decoded = decode(frame.data)
-            if isinstance(decoded, DecodedFrame) and decoded.header.is_request and frame.data[:6] == _mac(host):
-                return decoded.header.psn
-        return 0
+            decoded = decode(frame.data) if frame.data[:6] == _mac(target) else None
+            if isinstance(decoded, DecodedFrame) and decoded.header.is_request and decoded.header.ip == sender.ip:
+                return decoded.header
+        return None
 
     def _replay(self, host: Host, generator: random.Random) -> bytes:
         """What was seen on its way to the NIC, mostly of late; as it was. None of an opening that is closed."""
@@ -172,8 +175,9 @@ def meddle(host: Host, own: Buffer, others: Sequence[Buffer], far: int, generato
         return
     for _ in range(generator.randint(1, 4)):
         tenant.post(
-            opcode=generator.choice((1, 1, 2, 2, 3, 4, 5, 6, 7, generator.getrandbits(8))), op=generator.randrange(22),
-            datatype=generator.randrange(22), flags=generator.choice((1, 1, 3, generator.getrandbits(6))),
+            opcode=generator.choice((1, 1, 2, 2, 3, 4, 5, 6, 7, generator.getrandbits(8))),
+            op=generator.randrange(22), datatype=generator.randrange(22),
+            flags=generator.choice((1, 1, 3, generator.getrandbits(6))),
             length=generator.choice((0, 8, 16, 64, 300, 4096, generator.randrange(9000))),
             peer=generator.choice((TENANT_ENTRY,) * 6 + (generator.randrange(8), generator.getrandbits(16))),
             remote_key=generator.choice((OUTSIDER_KEY, OUTSIDER_KEY, generator.getrandbits(64))),

@@ -1,9 +1,9 @@
 """Random programs: honest work, hostile peers and contexts, bad links and resets, all at once.
 
-A program is a list of actions, each a kind and a seed. It depends on nothing else: the same program on another kind of
-device posts the same requests, and must leave the same memory behind. ``python -m support.hostile_programs
-model,rtl --seed 7`` (from ``tests/``) repeats one; ``--shrink`` looks for the shortest part of it that still fails, and
-prints the command for that.
+A program is a list of actions, each a kind and a seed. It depends on nothing else: the same program on another kind
+of device posts the same requests, and must leave the same memory behind. ``python -m support.hostile_programs
+model,rtl --seed 7`` (from ``tests/``) repeats one; ``--shrink`` looks for the shortest part of it that still fails,
+and prints the command for that.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import random
 import sys
 from collections import Counter as Tally
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amoeba_model.impairments import Impairments
 from amoeba_model.network import Network
@@ -24,6 +24,7 @@ from support.devices import DEVICES
 from support.gap_slots import throw_away_kept
 from support.honest_work import BOUND, GUARD, HONEST, KINDS, PLACES, TENANT, WEIGHTS, Flow, Host, Numbers
 from support.hostile_peers import ARENA, OUTSIDER_KEY, TENANT_ENTRY, Outsider, meddle
+from support.pcie_rtl import SMALL
 from support.push_back import LOSSLESS, TAIL_DROP
 from support.raw_driver import Buffer
 
@@ -37,6 +38,9 @@ _ACCEPTED = (
     Counter.RESPONSES_RECEIVED, Counter.NACKS_RECEIVED, Counter.DROPPED_RESPONSE,
 )  # fmt: skip
 """What becomes of a frame that counts as received: exactly one of these."""
+
+SMALL_WITH_TENANT = replace(SMALL, contexts=4, peers=8, target_pdcs=16, gap_slots=8)
+"""Built in two minutes; a quarter of the PDCs and slots that floods have to take."""
 
 ACTIONS = {
     "post": 30, "wait": 30, "spray": 12, "flood": 2, "spoof": 6, "replay": 8, "garbage": 4, "meddle": 14, "cut": 2,
@@ -86,10 +90,12 @@ class Report:
 class World:
     """Two or three NICs, a network as bad as the seed says, and somebody on it who belongs to nobody."""
 
-    def __init__(self, kinds: Sequence[str], seed: int, switch: Switch | None = None) -> None:
+    def __init__(
+        self, kinds: Sequence[str], seed: int, switch: Switch | None = None, parameters: NicParameters | None = None
+    ) -> None:
         chance = random.Random(f"world/{seed}").choice(_CHANCES)
         links = Impairments(seed, loss=chance, duplication=chance, reordering=chance, corruption=chance, holdback=900)
-        parameters = NicParameters()
+        parameters = parameters or NicParameters()
         self.network = Network(impairments=links, switch=switch)
         self._numbers = Numbers(seed)
         self.hosts = [
@@ -148,6 +154,7 @@ class World:
             while (entry := context.poll()) is not None:
                 if number == TENANT:
                     continue
+                assert entry["context"] < len(self._posted), f"{host.name}: completed, and never posted: {entry}"
                 flow = self._posted[entry["context"]]
                 assert (flow.host, flow.context) == (host, number), f"{flow.name}: completed elsewhere: {entry}"
                 flow.displaced = (flow.target.mac, host.ip, flow.entry) in self.outsider.opened
@@ -292,9 +299,11 @@ class World:
         meddle(host, self._own[number], others, far, generator)
 
 
-def run(kinds: Sequence[str], seed: int, program: Sequence[Action], *, switch: Switch | None = None) -> Report:
+def run(
+    kinds: Sequence[str], seed: int, program: Sequence[Action], *, switch: Switch | None = None, small: bool = False
+) -> Report:
     """Perform a program on NICs of these kinds. Whatever goes wrong is an AssertionError with the command for it."""
-    world = World(kinds, seed, switch)
+    world = World(kinds, seed, switch, SMALL_WITH_TENANT if small else None)
     try:
         for action in program:
             world.perform(action)
@@ -302,6 +311,7 @@ def run(kinds: Sequence[str], seed: int, program: Sequence[Action], *, switch: S
     except AssertionError as error:
         actions = " ".join(map(str, program))
         how = "" if switch is None else " --pause" if switch.pause else " --drop"
+        how += " --small" if small else ""
         error.add_note(
             f"again: (cd tests; python -m support.hostile_programs {','.join(kinds)} --seed {seed}{how} "
             f"--actions '{actions}')"
@@ -311,12 +321,14 @@ def run(kinds: Sequence[str], seed: int, program: Sequence[Action], *, switch: S
         world.close()
 
 
-def shrink(kinds: Sequence[str], seed: int, program: Program, *, switch: Switch | None = None) -> Program:
+def shrink(
+    kinds: Sequence[str], seed: int, program: Program, *, switch: Switch | None = None, small: bool = False
+) -> Program:
     """A short part of a program that fails that fails as well: no single action can be left out."""
 
     def fails(part: Program) -> bool:
         try:
-            run(kinds, seed, part, switch=switch)
+            run(kinds, seed, part, switch=switch, small=small)
         except AssertionError:
             return True
         return False
@@ -350,16 +362,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--actions", help="the program itself")
     parser.add_argument("--pause", action="store_true", help="through a switch that lets nothing be lost")
     parser.add_argument("--drop", action="store_true", help="through a switch that drops what has no room")
+    parser.add_argument("--small", action="store_true", help="NICs with few contexts, peers and PDCs")
     parser.add_argument("--programs", type=int, default=1, help="with seeds from --seed on")
-    parser.add_argument("--shrink", action="store_true", help="of one that fails, look for the shortest part that does")
+    parser.add_argument("--shrink", action="store_true", help="look for the shortest part that fails")
     options = parser.parse_args(arguments)
     kinds = options.kinds.split(",")
     switch = LOSSLESS if options.pause else TAIL_DROP if options.drop else None
     for seed in range(options.seed, options.seed + options.programs):
         program = parse(options.actions) if options.actions else make_program(seed, options.length)
         if options.shrink:
-            program = shrink(kinds, seed, program, switch=switch)
-        report = run(kinds, seed, program, switch=switch)
+            program = shrink(kinds, seed, program, switch=switch, small=options.small)
+        report = run(kinds, seed, program, switch=switch, small=options.small)
         print(
             f"seed {seed}: {len(report.memory)} flows, {report.counters[Counter.FRAMES_RECEIVED]} frames, "
             f"{report.cut_short} requests cut short, {report.refused} accesses refused, "
