@@ -92,7 +92,9 @@ class Flow:
         self.close_key()
         self.key = key
         self.slot = self.target.nic.key(key, self.region.address + SLAB, SLAB)
-        self.host.nic.peer(self.entry, self.target.contexts[0], context=self.context, initial_psn=psn)
+        # The one context that is not restarted: what comes for one that is disabled is refused.
+        named = self.target.contexts[TENANT]
+        self.host.nic.peer(self.entry, named, context=self.context, initial_psn=psn)
         self.host.nic.settle()
 
     def close_key(self) -> None:
