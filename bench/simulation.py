@@ -13,6 +13,7 @@ from amaranth.sim import Simulator, SimulatorContext
 from amoeba.apps.random_access import run_gups
 from amoeba_hw.interfaces import MemoryKind
 from amoeba_hw.memory import MemoryEngine
+from amoeba_model.network import SimulatedDevice
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.vector_bench import VectorBench
@@ -23,6 +24,7 @@ ENGINE = NicParameters(datatypes=(Datatype.FI_UINT64,), ops=(Op.FI_SUM,))
 """The block that runs in both simulators, small enough for Amaranth's."""
 
 _SECONDS = 3.0
+_IDLE_CYCLES = 20_000
 _BEFORE_DATA = 80
 """Cycles after which the engine has asked for its line; as few are lost until it runs at its rate."""
 
@@ -37,6 +39,19 @@ def _nics(count: int) -> float:
             run_gups(fabric, table_bits=10, updates=1024)
         seconds = time.process_time() - started
         return sum(nic.device.cycles - first for nic, first in zip(fabric.nics, before, strict=True)) / seconds
+
+
+def _idle() -> float:
+    """Cycles per second of an RTL NIC that has nothing to do; the best of seven runs."""
+    with amoeba.open_device("rtl") as device:
+        assert isinstance(device, SimulatedDevice)
+        device.run_until(1000)
+        seconds = []
+        for _ in range(7):
+            started = time.process_time()
+            device.run_until(device.cycles + _IDLE_CYCLES)
+            seconds.append(time.process_time() - started)
+        return _IDLE_CYCLES / min(seconds)
 
 
 def _pair_seconds(threads: int) -> float:
@@ -134,6 +149,7 @@ def simulation_speed() -> dict[str, float]:
     """Simulated cycles per second, and the ratio of Verilator to Amaranth's simulator on one block."""
     verilated, amaranth = _verilated_engine(), _amaranth_engine()
     return {
+        "one RTL NIC, idle": _idle(),
         "one RTL NIC, RandomAccess with itself": _nics(1),
         "two RTL NICs, RandomAccess, both added up": _nics(2),
         "time of two RTL NICs in two threads / in one": _side_by_side(),

@@ -1,6 +1,6 @@
 """The NIC without its buses: initiator, target, memory engine, wire, registers and DMA hubs."""
 
-from amaranth.hdl import Cat, Module, Value
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.registers import Counter
@@ -21,7 +21,7 @@ from amoeba_hw.target.target import Target
 from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
 
-__all__ = ["Core", "TraceSignature"]
+__all__ = ["MEMORY_CLOCK", "Core", "TraceSignature"]
 
 READERS = (
     Requester.DESCRIPTOR_FETCH,
@@ -44,6 +44,10 @@ WRITERS = (
 )
 
 
+MEMORY_CLOCK = {"memory_clock": In(1), "memory_runs": Out(1)}
+"""Members of a NIC whose memory engine has a clock of its own."""
+
+
 class TraceSignature(wiring.Signature):
     """The trace port: per stage a ``valid`` bit and a trace event's bits in ``data``."""
 
@@ -58,9 +62,14 @@ class Core(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
+    memory_clock : bool
+        The memory engine, most of the NIC's logic, has a clock of its own, which may stand still while it is idle: a
+        simulator then need not evaluate what cannot change. The hardware does without.
 
     Members
     -------
+    memory_clock : in; memory_runs : out
+        With ``memory_clock`` only. The clock rises with the NIC's own, in each cycle that ended with ``memory_runs``.
     accesses, read_data : register access streams
     reads, read_answers : READ_REQUEST and :func:`read_beat` streams; answers come in order
     writes : :func:`write_beat` stream, performed in order
@@ -71,8 +80,9 @@ class Core(wiring.Component):
     trace : :class:`TraceSignature`
     """
 
-    def __init__(self, parameters):
+    def __init__(self, parameters, *, memory_clock=False):
         self._parameters = parameters
+        self._memory_clock = memory_clock
         width = parameters.data_width
         super().__init__(
             {
@@ -88,6 +98,7 @@ class Core(wiring.Component):
                 "transmitted": Out(stream.Signature(packet_beat(width))),
                 "irq": Out(parameters.contexts),
                 "trace": Out(TraceSignature()),
+                **(MEMORY_CLOCK if memory_clock else {}),
             }
         )
         self.registers = RegisterBank(parameters)
@@ -112,7 +123,10 @@ class Core(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         for name, block in self._blocks.items():
-            m.submodules[name] = block
+            own_clock = self._memory_clock and block is self.memory
+            m.submodules[name] = DomainRenamer("memory")(block) if own_clock else block
+        if self._memory_clock:
+            self._clock_memory(m)
         self._connect_registers(m)
         self._connect_wire(m)
         self._connect_memory(m)
@@ -120,6 +134,14 @@ class Core(wiring.Component):
         self._connect_writes(m)
         self._connect_observers(m)
         return m
+
+    def _clock_memory(self, m):
+        m.domains.memory = ClockDomain()
+        m.d.comb += [
+            ClockSignal("memory").eq(self.memory_clock),
+            ResetSignal("memory").eq(ResetSignal()),
+            self.memory_runs.eq(self.memory.runs | ResetSignal()),
+        ]
 
     def _connect_registers(self, m):
         registers, initiator, target = self.registers, self.initiator, self.target

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.trace import Requester
 
-from amoeba_hw.core import Core, TraceSignature
+from amoeba_hw.core import MEMORY_CLOCK, Core, TraceSignature
 from amoeba_hw.host.axi import Axi4LiteSignature, Axi4Signature, AxiStreamSignature
 from amoeba_hw.host.axi_dma import AxiDma
 from amoeba_hw.host.axi_lite import AxiLite
@@ -23,6 +23,8 @@ class Nic(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
+    memory_clock : bool
+        As of Core, for simulators.
 
     Members
     -------
@@ -38,8 +40,10 @@ class Nic(wiring.Component):
         Synthesis removes it where nothing is connected.
     """
 
-    def __init__(self, parameters):
+    def __init__(self, parameters, *, memory_clock=False):
         self._parameters = parameters
+        self._core = Core(parameters, memory_clock=memory_clock)
+        self._memory_clock = memory_clock
         width = parameters.data_width
         super().__init__(
             {
@@ -49,12 +53,13 @@ class Nic(wiring.Component):
                 "tx": Out(AxiStreamSignature(width)),
                 "irq": Out(parameters.contexts),
                 "trace": Out(TraceSignature()),
+                **(MEMORY_CLOCK if memory_clock else {}),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.core = core = Core(self._parameters)
+        m.submodules.core = core = self._core
         m.submodules.registers_bus = registers_bus = AxiLite(ADDRESS_WIDTH)
         m.submodules.dma = dma = AxiDma(self._parameters.data_width)
 
@@ -87,4 +92,6 @@ class Nic(wiring.Component):
         ]
         wiring.connect(m, core.trace, wiring.flipped(self.trace))
         connect_frames(m, core, self.rx, self.tx)
+        if self._memory_clock:
+            m.d.comb += [core.memory_clock.eq(self.memory_clock), self.memory_runs.eq(core.memory_runs)]
         return m

@@ -21,6 +21,8 @@ __all__ = [
     "registered_inputs",
 ]  # fmt: skip
 
+CLOCKS = ("clk", "memory_clock")
+
 BOUNDARY = "boundary"
 """The module that :func:`registered_inputs` writes."""
 
@@ -137,6 +139,7 @@ def ports_header(ports: dict[str, Port]) -> str:
         f"constexpr unsigned DATA_WIDTH = {data_width};\n"
         f"constexpr unsigned BAR_BITS = {ADDRESS_WIDTH if _on_pcie(ports) else ports['bar__awaddr'].width};\n"
         f"#define TRACE_STAGES(X) {stages}\n"
+        f"#define AMOEBA_MEMORY_CLOCK {int('memory_clock' in ports)}\n"
         f"#define AMOEBA_PCIE {int(_on_pcie(ports))}\n" + (_pcie_header(data_width) if _on_pcie(ports) else "")
     )
 
@@ -170,7 +173,7 @@ def _pcie_header(data_width: int) -> str:
 
 
 def registered_inputs(ports: dict[str, Port], top: str) -> str:
-    """A module with the ports of ``top`` and one of that inside, whose inputs but the clock come from registers.
+    """A module with the ports of ``top`` and one of that inside, whose inputs but its clocks come from registers.
 
     The harness sets what the inputs will be just before the edge that makes them so. Nothing then hangs on what it
     sets but registers, and logic is evaluated once a cycle, not once for its inputs and once for its registers.
@@ -179,7 +182,7 @@ def registered_inputs(ports: dict[str, Port], top: str) -> str:
     def declared(port: Port) -> str:
         return f"[{port.width - 1}:0] {port.name}"
 
-    inputs = [port for port in ports.values() if port.direction == "input" and port.name != "clk"]
+    inputs = [port for port in ports.values() if port.direction == "input" and port.name not in CLOCKS]
     registers = {port.name: f"{port.name}_registered" for port in inputs}
     lines = [
         f"module {BOUNDARY}({', '.join(f'{port.direction} {declared(port)}' for port in ports.values())});",

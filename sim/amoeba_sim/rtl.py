@@ -483,12 +483,12 @@ def open_rtl(
     def on_axi() -> Elaboratable:
         from amoeba_hw.nic import Nic
 
-        return Nic(parameters)
+        return Nic(parameters, memory_clock=True)
 
     def on_pcie() -> Elaboratable:
         from amoeba_hw.pcie.nic import PcieNic
 
-        return PcieNic(parameters)
+        return PcieNic(parameters, memory_clock=True)
 
     make: Callable[[], Elaboratable] = on_pcie if host == "pcie" else on_axi
     sources = package_files("amoeba_hw", "amoeba_model")

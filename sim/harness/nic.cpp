@@ -177,7 +177,13 @@ private:
 
     void evaluate(int clock) {
         top_->clk = clock;
+#if AMOEBA_MEMORY_CLOCK
+        top_->memory_clock = clock & memory_runs_;
+#endif
         top_->eval();
+#if AMOEBA_MEMORY_CLOCK
+        memory_runs_ = top_->memory_runs;
+#endif
 #if VM_TRACE
         if (waves_) waves_->dump(half_cycles_);
         ++half_cycles_;
@@ -225,6 +231,10 @@ private:
 #if VM_TRACE
     std::unique_ptr<Waveform> waves_;
     uint64_t half_cycles_ = 0;
+#endif
+#if AMOEBA_MEMORY_CLOCK
+    // In the cycle that the next rise of the clock ends. Unknown before the first.
+    bool memory_runs_ = true;
 #endif
 
 public:

@@ -1,6 +1,6 @@
 """The reservation station that every access of the target to host memory goes through."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.parameters import NicParameters
@@ -18,6 +18,7 @@ from amoeba_hw.memory.operations import (
     line_operation,
     line_result,
     operations_queued,
+    table_sets,
 )
 from amoeba_hw.memory.result_packer import ResultPacker
 from amoeba_hw.memory.splitter import RequestSplitter
@@ -25,6 +26,9 @@ from amoeba_hw.memory.write_back import WriteBack
 from amoeba_hw.stream import Queue, RegisteredQueue, SkidBuffer, connect_streams
 
 __all__ = ["MemoryEngine"]
+
+STAGES = 64
+"""More cycles than anything here takes to come to rest behind the last result."""
 
 LINES_QUEUED = 16
 """Operations that may wait for the line table: those in RequestSplitter's stages, and enough to keep it busy."""
@@ -75,6 +79,9 @@ class MemoryEngine(wiring.Component):
         Whole lines; answers in the order of the requests.
     line_writes : write_beat stream
         Bursts of one line.
+    runs : out
+        Combinational: requests are under way, one comes in this cycle, or stages settle behind the last, or a reset.
+        While it is low nothing here changes but LineHash's key before the first line: the clock may stand still.
     trace_line_read, trace_executed, trace_line_written : TRACE_SLOT
     count_atomic_beats, count_line_reads, count_line_writes, count_line_hits : out, pulses
     """
@@ -91,6 +98,7 @@ class MemoryEngine(wiring.Component):
                 "line_reads": Out(stream.Signature(READ_REQUEST)),
                 "line_data": In(stream.Signature(read_beat(width))),
                 "line_writes": Out(stream.Signature(write_beat(width))),
+                "runs": Out(1),
                 "trace_line_read": Out(TRACE_SLOT),
                 "trace_executed": Out(TRACE_SLOT),
                 "trace_line_written": Out(TRACE_SLOT),
@@ -100,6 +108,11 @@ class MemoryEngine(wiring.Component):
                 "count_line_hits": Out(1),
             }
         )
+        self._under_way = Signal(16)
+        """Requests whose results have not left."""
+        # Behind a reset the table is cleared, a set in each cycle; nothing else goes on for longer than the stages.
+        self._settles = STAGES + table_sets(parameters)
+        self._settling = Signal(range(self._settles + 1), init=self._settles)
 
     def elaborate(self, platform):
         m = Module()
@@ -226,4 +239,19 @@ class MemoryEngine(wiring.Component):
             self.count_line_writes.eq(write_back.trace_line_written.valid),
             self.count_line_hits.eq(table.hit),
         ]
+        self._tell_whether_it_runs(m)
         return m
+
+    def _tell_whether_it_runs(self, m):
+        begins, ends, busy = Signal(), Signal(), Signal()
+        m.d.comb += [
+            begins.eq(self.requests.valid & self.requests.ready),
+            ends.eq(self.results.valid & self.results.ready & self.results.p.last),
+            busy.eq(self.requests.valid | (self._under_way != 0)),
+            self.runs.eq(busy | (self._settling != 0)),
+        ]
+        m.d.sync += self._under_way.eq(self._under_way + begins - ends)
+        with m.If(busy):
+            m.d.sync += self._settling.eq(self._settles)
+        with m.Elif(self._settling != 0):
+            m.d.sync += self._settling.eq(self._settling - 1)

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from amoeba_hw.core import Core, TraceSignature
+from amoeba_hw.core import MEMORY_CLOCK, Core, TraceSignature
 from amoeba_hw.host.axi import AxiStreamSignature
 from amoeba_hw.host.frames import connect_frames
 from amoeba_hw.pcie.completer import Completer
@@ -23,6 +23,8 @@ class PcieNic(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
+    memory_clock : bool
+        As of Core, for simulators.
     host : keyword arguments
         Sizes, as of PcieHost.
 
@@ -40,8 +42,10 @@ class PcieNic(wiring.Component):
         Synthesis removes it where nothing is connected.
     """
 
-    def __init__(self, parameters, **host):
+    def __init__(self, parameters, *, memory_clock=False, **host):
         self._parameters = parameters
+        self._core = Core(parameters, memory_clock=memory_clock)
+        self._memory_clock = memory_clock
         width = parameters.data_width
         self._host = PcieHost(width, **host)
         super().__init__(
@@ -55,17 +59,18 @@ class PcieNic(wiring.Component):
                 "count_unexpected": Out(1),
                 "count_failed": Out(1),
                 "trace": Out(TraceSignature()),
+                **(MEMORY_CLOCK if memory_clock else {}),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        core, host = Core(self._parameters), self._host
+        core, host = self._core, self._host
         table = MsixTable(self._parameters.contexts)
         m.submodules.reset = reset = FunctionReset()
         m.submodules.completer = completer = Completer()
         # What a function level reset reaches; the completer goes on, as its requests are the link's.
-        within = ResetInserter(reset.reset)
+        within = ResetInserter({"sync": reset.reset, "memory": reset.reset})
         m.submodules.core, m.submodules.host, m.submodules.table = within(core), within(host), within(table)
         self._connect_registers(m, core, completer, table)
         self._connect_memory(m, core, host, table, reset)
@@ -83,6 +88,8 @@ class PcieNic(wiring.Component):
             self.count_unexpected.eq(host.unexpected),
             self.count_failed.eq(host.failed),
         ]
+        if self._memory_clock:
+            m.d.comb += [core.memory_clock.eq(self.memory_clock), self.memory_runs.eq(core.memory_runs | reset.reset)]
         return m
 
     def _connect_registers(self, m, core, completer, table):
