@@ -48,6 +48,8 @@ def test_row_2_what_is_held_back_for_one_peer_delays_no_other(make_pair: MakePai
     ``behind``: so many messages more wait for the same peer.
     """
     pair = make_pair()
+    # Places for all that waits.
+    pair.local = pair.initiator.context(transmit_size=7, completion_size=7)
     box = Mailbox(pair, event_size=8, receive_size=8)
     pair.initiator.peer(1, pair.remote, initial_psn=0x9000)
     region = pair.memory(4096)
