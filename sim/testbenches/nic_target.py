@@ -208,7 +208,8 @@ def hostile_frames(bench, stranger):
     request = transport_bytes(good(), payload)
     psn = stranger.psn
     # One that is less than the window ahead is kept instead.
-    ahead = {"psn": (psn + PARAMETERS.window) & 0xFFFF_FFFF}
+    later = psn + PARAMETERS.window
+    ahead = {"psn": later & 0xFFFF_FFFF}
     known = {"syn": 0, "dpdcid": stranger.pdc}
     return [
         *vanishing(
@@ -232,7 +233,7 @@ def hostile_frames(bench, stranger):
             frame(good(), payload, (OWN_MAC ^ 1, OWN_IP), received=True),
             frame(good(), payload, (OWN_MAC, OWN_IP ^ 1), received=True),
         ),
-        refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, dpdcid=psn + PARAMETERS.window - stranger.first_psn),
+        refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, dpdcid=later - stranger.first_psn),
         refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, **known),
         refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=3),
         refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=0xFFFF),
