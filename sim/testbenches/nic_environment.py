@@ -318,7 +318,7 @@ class Stranger:
         }
         return frame(fields, data, received=False)
 
-    def nack(self, header, code, psn, pdc):
+    def nack(self, header, code, psn, pdc, **more):
         """The frame that must refuse a packet."""
         fields = {
             **{name: header[name] for name in ("mac", "ip", "port")},
@@ -327,5 +327,6 @@ class Stranger:
             "psn": psn & 0xFFFF_FFFF,
             "spdcid": pdc,
             "dpdcid": header["spdcid"],
+            **more,
         }
         return frame(fields, b"", received=False)

@@ -207,7 +207,9 @@ def hostile_frames(bench, stranger):
     right = changed()
     request = transport_bytes(good(), payload)
     psn = stranger.psn
-    ahead = {"psn": (psn + 1) & 0xFFFF_FFFF}
+    # One that is less than the window ahead is kept instead.
+    later = psn + PARAMETERS.window
+    ahead = {"psn": later & 0xFFFF_FFFF}
     known = {"syn": 0, "dpdcid": stranger.pdc}
     return [
         *vanishing(
@@ -231,7 +233,7 @@ def hostile_frames(bench, stranger):
             frame(good(), payload, (OWN_MAC ^ 1, OWN_IP), received=True),
             frame(good(), payload, (OWN_MAC, OWN_IP ^ 1), received=True),
         ),
-        refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, dpdcid=psn + 1 - stranger.first_psn),
+        refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, dpdcid=later - stranger.first_psn),
         refused("dropped_sequence", ROD_OOO, psn, stranger.pdc, **ahead, **known),
         refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=3),
         refused("dropped_pdc", INV_DPDCID, psn, NO_PDC, syn=0, dpdcid=0xFFFF),
@@ -287,6 +289,32 @@ async def hostile_frames_vanish_or_are_refused_and_the_next_request_is_answered(
     assert bench.memory[LOCAL.start : BASE + SIZE] == before
     counts = await bench.counters()
     assert {name: count for name, count in counts.items() if name.startswith("dropped")} == expected
+
+
+@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.parametrize(pace=list(PACES))
+async def what_overtakes_a_request_is_kept_and_answered_behind_it(dut, pace):
+    bench = NicBench(dut, PARAMETERS, PACES[pace])
+    await bench.power_up()
+    stranger = Stranger(bench, 5, 0)
+    opening = stranger.request(READ)
+    stranger.send(opening)
+    await bench.receive()
+    for _ in range(3):
+        bench.memory[REGION.start] = data = random.randbytes(16)
+        missing = stranger.request(READ)
+        overtaking = stranger.request(READ, buffer_offset=REGION.start + 8)
+        stranger.send(overtaking)
+        # It says how many are missing before what it keeps.
+        nack = stranger.nack(overtaking, ROD_OOO, missing["psn"], stranger.pdc, missing=1)
+        assert await bench.receive() == nack
+        stranger.send(missing)
+        assert await bench.receive() == stranger.answer(missing, OK, data[:8])
+        assert await bench.receive() == stranger.answer(overtaking, OK, data[8:])
+    await bench.silence()
+    counts = await bench.counters()
+    assert counts["requests_received"] == 7
+    assert not any(count for name, count in counts.items() if name.startswith("dropped"))
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
