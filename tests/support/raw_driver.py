@@ -344,6 +344,13 @@ class RawNic:
         self.settle()
         return slot
 
+    def withdraw(self, slot: int) -> None:
+        """Take a key out of its slot, which is free again."""
+        self.set("keys", flags=0)
+        self.set("keys", store=slot)
+        self.settle()
+        del self._slots[slot]
+
     def peer(
         self,
         index: int,
