@@ -8,15 +8,20 @@ import pytest
 from ucx_parties import PATIENCE, Parties
 
 
+def threads_since(before):
+    """How many have come: those of other tests may end meanwhile."""
+    return len(set(threading.enumerate()) - before)
+
+
 @pytest.fixture(params=[False, True], ids=["sleeping", "polling"])
 def served(models, request):
     """Two parties whose progress a thread makes."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with Parties(models) as parties:
         for worker in (parties.a, parties.b):
             worker.start_progress_thread(polling_mode=request.param)
         yield parties
-    assert threading.active_count() == before
+    assert threads_since(before) == 0
 
 
 def test_a_thread_makes_progress_for_whoever_waits_or_looks(served):
@@ -94,15 +99,15 @@ def test_the_thread_calls_what_it_was_asked_to_before_it_begins(models):
 
 
 def test_the_last_worker_s_end_ends_the_thread(models):
-    before = threading.active_count()
+    before = set(threading.enumerate())
     parties = Parties(models)
     parties.a.start_progress_thread()
     parties.b.start_progress_thread()
-    assert threading.active_count() == before + 1
+    assert threads_since(before) == 1
     parties.a.close()
-    assert threading.active_count() == before + 1
+    assert threads_since(before) == 1
     parties.b.close()
-    assert threading.active_count() == before
+    assert threads_since(before) == 0
     parties.a.close()
     with pytest.raises(ucxx.UCXCloseError):
         parties.a.tag_recv(bytearray(1), 1)
