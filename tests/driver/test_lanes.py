@@ -504,13 +504,15 @@ def test_what_a_fenced_operation_injects_lies_at_its_own_place_in_the_ring(two):
         assert two.memory.view(np.uint8)[:length].tolist() == operands.tolist()
 
 
-def test_a_fence_without_room_for_what_it_takes_is_refused_and_leaves_nothing(cluster, keep):
+def test_a_fenced_operation_without_room_is_refused_and_leaves_nothing(cluster, keep):
     info = info_of(cluster)
     two = keep(Two(cluster, info))
     two.endpoint.write(ONE, *two.there)
     two.sender.finish()
     while two.endpoint.tx_size_left > 1:
         two.endpoint.send(b"?", two.peer)
+    two.endpoint.write(ONE, *two.there, flags=OpFlags.FI_FENCE)
+    assert two.endpoint.tx_size_left == 0
     with refused(Errno.FI_EAGAIN):
         two.endpoint.write(ONE, *two.there, flags=OpFlags.FI_FENCE)
-    assert two.endpoint.tx_size_left == 1
+    assert two.endpoint.tx_size_left == 0

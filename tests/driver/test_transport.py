@@ -64,6 +64,8 @@ def test_tagged_messages_meet_receives_posted_before_and_after(workers):
     one, other = workers
     first, second = np.zeros(4, np.uint64), np.zeros(4, np.uint64)
     other.receive(first, 1, "first")
+    for _ in range(50):  # until it is posted
+        other.nic.advance()
     one.send(np.arange(4, dtype=np.uint64), 1, "sent")
     one.send(np.arange(4, 8, dtype=np.uint64), 2)
     assert [each.context for each in wait(workers, 2, one)] == ["sent", None]

@@ -13,7 +13,7 @@ import sys
 __all__ = ["PARTS", "ROOT", "configure", "logger"]
 
 ROOT = "amoeba"
-PARTS = ("nic", "nic.contexts", "nic.keys", "nic.peers", "progress", "transport")
+PARTS = ("nic", "nic.contexts", "nic.keys", "nic.peers", "nic.target_pdcs", "progress", "transport")
 """Those that tell something."""
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _FORMAT = "%(asctime)s %(name)s %(levelname)s: %(message)s"

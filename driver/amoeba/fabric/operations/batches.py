@@ -389,13 +389,14 @@ class BatchOperations(AtomicOperations):
         return self._find_peer(number, self._open_peers) if entry is None else entry
 
     def _await_beside(self, rings: TransmitRings, destinations: dict[int, int], wait: bool) -> None:
-        """Let a fenced batch wait for messages to its peer, too; one to several peers for all before it.
+        """Let a fenced batch wait for messages to its peers, too, and so for all before it.
 
         Without room, which ``wait`` waits for, there is none for the batch either.
         """
-        beside = {self._beside(number, entry) for entry, number in destinations.items()} - {None}
-        if beside and (rings.wait_until(rings.has_space, math.inf) if wait else rings.has_space()):
-            rings.post_fence(lambda status: None, beside.pop() if len(destinations) == 1 else None, more=True)
+        if any(self._is_beside(number, entry) for entry, number in destinations.items()) and (
+            rings.wait_until(rings.has_space, math.inf) if wait else rings.has_space()
+        ):
+            rings.post_fence(lambda status: None, more=True)
 
     def _reaches(self, destinations: dict[int, int]) -> bool:
         """Whether peers can be sent to as when they were looked up."""

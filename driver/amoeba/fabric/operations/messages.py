@@ -17,7 +17,6 @@ from amoeba.fabric.operations.operations import (
     NO_FLAGS,
     TRANSMIT_FLAGS,
     Operations,
-    await_beside,
     deferred,
     without_data,
 )
@@ -264,9 +263,7 @@ class MessageOperations(Operations, ReceiveOperations):
             peer = self._find_peer(dest_addr, self._open_for_messages)
         whole = len(buffers) == 1 and length and not bits & _INJECT
         source = buffers[0] if whole else gathered(buffers, length)
-        flags = int(DescriptorFlags.FENCE) if bits & _FENCE else 0
-        if flags and (beside := self._beside(dest_addr, peer)) is not None:
-            await_beside(rings, beside)
+        flags = self._fence(dest_addr, peer) if bits & _FENCE else 0
         if data is not None:
             flags |= DescriptorFlags.IMMEDIATE
         request = Request(context, kind, silent, dest_addr, length, keep_of([source]), grants_of([source]))

@@ -43,7 +43,6 @@ __all__ = [
     "TRANSMIT_FLAGS",
     "TX_OP_FLAGS",
     "Operations",
-    "await_beside",
     "deferred",
     "post_flags",
     "without_data",
@@ -91,6 +90,7 @@ _WHY_NOT = {
 
 _INLINE = int(DescriptorFlags.INLINE)
 _FENCE = int(DescriptorFlags.FENCE)
+_FENCE_ALL = int(DescriptorFlags.FENCE_ALL)
 _IMMEDIATE = int(DescriptorFlags.IMMEDIATE)
 
 _READ = int(MrAccess.FI_READ)
@@ -260,10 +260,18 @@ class Operations(FabricObject):
         assert self._peer_map is not None  # the endpoint is enabled
         return self._peer_map.find(dest_addr, among)
 
-    def _beside(self, dest_addr: int, peer: int) -> int | None:
-        """What a fenced request to this entry of a peer must wait for besides: his other entry, if he has one."""
+    def _is_beside(self, dest_addr: int, peer: int) -> bool:
+        """Whether a peer has another entry besides this one, of which a fence on this one knows nothing."""
         assert self._peer_map is not None  # the endpoint is enabled
-        return self._peer_map.beside(dest_addr, peer)
+        return self._peer_map.beside(dest_addr, peer) is not None
+
+    def _fence(self, dest_addr: int, peer: int) -> int:
+        """The flag of the first descriptor of a fenced request, which waits for all that was sent to its peer before.
+
+        The NIC has a queue for each entry, and between those no order but what FENCE_ALL makes, which waits for other
+        peers as well.
+        """
+        return _FENCE_ALL if self._is_beside(dest_addr, peer) else _FENCE
 
     def _submit(
         self,
@@ -349,14 +357,7 @@ class Operations(FabricObject):
         if peer is None:
             peer = self._find_peer(dest_addr, peers)
         if bits & _FENCED:
-            flags |= _FENCE
-            beside = self._beside(dest_addr, peer)
-            if beside is not None:
-                await_beside(rings, beside)
-                if source is not None and length > INLINE_SIZE and bits & _INJECT:
-                    # operands lie where the ring's next place is, which is another one now
-                    local = rings.stash([source])
-                    compare = compare if compared is None else rings.stash([compared], INJECT_SIZE)
+            flags |= self._fence(dest_addr, peer)
         request = Request(context, kind, silent, dest_addr, length, keep, grants)
         if deferral is not None:
             deferred(request, deferral)
@@ -451,13 +452,8 @@ class Operations(FabricObject):
         if peer is None:
             peer = self._find_peer(dest_addr, peers)
         flags = post_flags(bits)
-        if bits & _FENCED and (beside := self._beside(dest_addr, peer)) is not None:
-            # at most a descriptor per segment, and two to commit
-            pieces = len(operands) + len(compared) + len(results) + len(remote) + 2
-            if pieces < rings.entries:
-                await_beside(rings, beside, pieces)
-            else:
-                flags |= PostFlags.FENCE_ALL
+        if bits & _FENCED and self._is_beside(dest_addr, peer):
+            flags |= PostFlags.FENCE_ALL
         request = Request(context, kind, silent, dest_addr, length)
         deferred(request, deferral)
         post_vector(rings, request, flags, peer, opcode, op, datatype, operands, compared, results, remote, data)
@@ -502,15 +498,6 @@ class Operations(FabricObject):
     def _not_enabled(self) -> TransmitRings:
         self._check_open()
         raise fabric_error(Errno.FI_EOPBADSTATE, "enable() the endpoint first")
-
-
-def await_beside(rings: TransmitRings, entry: int, descriptors: int = 1) -> None:
-    """Let the request of so many descriptors that follows at once begin when this entry's are answered, too.
-
-    Raises FI_EAGAIN if there is no room for both.
-    """
-    rings.check_space(descriptors + 1)
-    rings.post_fence(lambda status: None, entry, more=True)
 
 
 def deferred(request: Request, deferral: Deferral | None) -> None:
