@@ -1,7 +1,9 @@
 """Verilog of a component, the same bytes on every machine."""
 
 import gc
+import itertools
 import os
+import re
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +11,15 @@ from pathlib import Path
 
 from amaranth.back import verilog
 
-__all__ = ["generate_verilog", "without_collection"]
+__all__ = ["generate_verilog", "with_loops", "without_collection"]
+
+_EQUAL_ROWS = re.compile(
+    r"^  initial begin\n"
+    r"(    (?P<memory>\S+ ?)\[0\] = (?P<value>\S+);\n(?:    (?P=memory)\[\d+\] = (?P=value);\n)+)"
+    r"  end\n",
+    re.MULTILINE,
+)
+"""Yosys' initial block of a memory whose rows are all the same: a line for each."""
 
 
 @contextmanager
@@ -38,4 +48,25 @@ def generate_verilog(component, name="top"):
     if "YOSYS" not in os.environ and wheel.exists():
         os.environ["YOSYS"] = str(wheel)
     with without_collection():
-        return verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
+        return with_loops(verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True))
+
+
+def with_loops(text):
+    """Verilog as Yosys writes it, with a loop where all rows of a memory begin with the same value.
+
+    Of the NIC's 28 megabytes ten are such rows. A simulator compiles every one of them, as statements of their own: a
+    sixth of the time that its build takes.
+    """
+    numbers = itertools.count()
+
+    def loop(match):
+        rows, memory, value = match[1].count("\n"), match["memory"], match["value"]
+        return (
+            f"  initial begin : equal_rows_{next(numbers)}\n"
+            "    integer row;\n"
+            f"    for (row = 0; row < {rows}; row = row + 1)\n"
+            f"      {memory}[row] = {value};\n"
+            "  end\n"
+        )
+
+    return _EQUAL_ROWS.sub(loop, text)

@@ -77,6 +77,8 @@ class SequenceSpec(wiring.Component):
         same = self.found & (~packet.syn | (before.start == (packet.psn - packet.dpdcid)[:32]))
         behind = (before.expected - 1 - packet.psn + packet.dpdcid)[:32]
         late = self.found & packet.syn & ~same & (behind < LATE_LIMIT)
+        # The last packet of an opening, of which this is not the next one nor was the last.
+        former = same & packet.is_control & (ahead >= WINDOW) & (ahead != 0xFFFF_FFFF)
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
         m.d.comb += [
             Assert(one),
@@ -124,18 +126,20 @@ class SequenceSpec(wiring.Component):
                 | (same & (self.held | (before.nacked & ~packet.retx)))
             ),
             Assert(~verdict.nack | (~verdict.accepted & ~verdict.duplicate)),
+            # A CLOSE of a former opening has been executed: its sender learns that there is no such PDC any more.
+            Assert(~former | verdict.dropped_pdc),
             # Who finds his PDC closed learns whether he did that himself, for as long as it is his.
             Assert(
-                ~(same & before.closed & verdict.dropped_pdc)
+                ~(same & (before.closed | former) & verdict.dropped_pdc)
                 | (verdict.nack_code == Mux(before.expelled, NackCode.CLOSING.value, NackCode.INV_DPDCID.value))
             ),
             Assert(~verdict.nack | (verdict.nack_code != NackCode.CLOSING.value) | (same & before.expelled)),
             Assert(after.expelled == (before.expelled & ~verdict.opens)),
             Assert(~(verdict.nack & ~verdict.has_pdc) | verdict.dropped_pdc),
         ]
-        # Any packet from before, up to half of all psns, is a duplicate; also after the turn of the numbers.
+        # Any other packet from before, up to half of all psns, is a duplicate; also after the turn of the numbers.
         with m.If(same & (self.behind != 0) & ((packet.psn + self.behind)[:32] == before.expected)):
-            m.d.comb += Assert(verdict.duplicate)
+            m.d.comb += Assert(verdict.duplicate | former)
         with m.If(same & ((before.expected + self.behind)[:32] == packet.psn)):
             m.d.comb += Assert(~verdict.duplicate)
         return m

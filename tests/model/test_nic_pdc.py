@@ -390,6 +390,22 @@ def test_a_close_command_may_be_all_that_a_pdc_ever_gets(stranger: Stranger) -> 
     assert nacks(say(stranger, stranger.header(psn=501, dpdcid=1))) == [(NackCode.INV_DPDCID, 501, 0)]
 
 
+@pytest.mark.parametrize("first", [503, 70_000, 501 + 2**31, 502 + 2**31, 2**32 - 70_000])
+def test_a_close_of_a_former_opening_is_told_to_have_been_executed(
+    stranger: Stranger, region: Buffer, first: int
+) -> None:
+    """Whoever opened the PDC since, in the sender's name or not; and it closes nothing."""
+    stranger.ask()
+    say(stranger, stranger.close(psn=501, dpdcid=1))
+    stranger.psn = stranger.first_psn = first
+    assert stranger.ask().header.spdcid == 0
+    for _ in range(2):
+        late = stranger.close(psn=501, syn=False, dpdcid=0, retx=True)
+        assert nacks(say(stranger, late)) == [(NackCode.INV_DPDCID, 501, 0)]
+    assert counter(stranger, Counter.DROPPED_PDC) == 2
+    assert stranger.ask(syn=False, dpdcid=0).header.return_code == ReturnCode.OK
+
+
 def test_a_close_command_keeps_its_order(stranger: Stranger, region: Buffer) -> None:
     stranger.ask()
     assert nacks(say(stranger, stranger.close(psn=502, dpdcid=2))) == [(NackCode.ROD_OOO, 501, 0)]

@@ -73,8 +73,6 @@ class Flow:
         self.under_way: deque[Request] = deque()
         self.stale = False
         """A reset or a context's end has left open how far it has come: it is opened anew before it goes on."""
-        self.displaced = False
-        """Somebody opened a PDC under its name: a CLOSE whose answer is lost may then fail (docs/security.md)."""
         self.doubtful: list[Request] = []
         """Requests since the last one that is known to have happened, when that was so."""
         self.requests: list[Request] = []
@@ -173,8 +171,6 @@ class Flow:
         request = self.under_way.popleft()
         assert entry["context"] == request.number, f"{self.name}: request {request.number} was to end before {entry}"
         request.status = entry["status"]
-        if self.displaced and request.kind == "close" and request.status == FAILED:
-            self.interrupt(ended=False)
         assert self.stale or request.status == OK, f"{self.name}: {request.kind} {request.number} ended with {entry}"
         if request.status == OK and request.data is not None:
             start = (request.place * 2 + 1) * SLAB

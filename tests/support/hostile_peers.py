@@ -39,10 +39,8 @@ class Outsider:
         network.attach(self._device, Attacker.MAC.to_bytes(6, "big"))
         network.recording = True
         self._attackers = [Attacker(seed, host.mac, host.ip, host.contexts[0], OUTSIDER_KEY) for host in hosts]
-        self.opened: set[tuple[int, int, int]] = set()
-        """(MAC address, sender's IP address, sender's PDC) of what was sent with SYN: docs/security.md allows it."""
         self._closed: dict[tuple[int, int, int], int] = {}
-        """By such names of honest PDCs, the psn of the last CLOSE that was seen."""
+        """By (MAC address, sender's IP address, sender's PDC) of honest PDCs, the psn of the last CLOSE seen."""
         self._looked_at = 0
 
     def act(self, kind: str, host: Host, generator: random.Random) -> None:
@@ -52,13 +50,7 @@ class Outsider:
         for _ in range(count):
             frame = make(host, generator)
             if frame:
-                self._note_opening(frame)
                 self._device.send(frame)
-
-    def _note_opening(self, frame: bytes) -> None:
-        decoded = decode(frame)
-        if isinstance(decoded, DecodedFrame) and decoded.header.is_request and decoded.header.syn:
-            self.opened.add(_name(decoded.header, frame))
 
     def _spray(self, host: Host, generator: random.Random) -> bytes:
         """Frames of every kind, under names of its own."""

@@ -157,7 +157,6 @@ class World:
                 assert entry["context"] < len(self._posted), f"{host.name}: completed, and never posted: {entry}"
                 flow = self._posted[entry["context"]]
                 assert (flow.host, flow.context) == (host, number), f"{flow.name}: completed elsewhere: {entry}"
-                flow.displaced = (flow.target.mac, host.ip, flow.entry) in self.outsider.opened
                 flow.complete(entry)
 
     def _until(self, flow: Flow, most: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.parameters import NicParameters
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.uet import NackCode, ReturnCode
@@ -75,6 +76,34 @@ def test_who_is_expelled_is_told_so_and_can_come_again(make_pair: MakePair) -> N
     assert bench.region.integer(0) == 2
     assert [look(target, number)["state"] for number in range(4)] == [EXPELLED, OPEN, OPEN, FREE]
     assert bench.here(Counter.FAILED_PDCS) == 1
+
+
+@pytest.mark.parametrize("expelled", [False, True], ids=["open", "expelled"])
+@pytest.mark.parametrize("make_pair", PAIRS, indirect=True)
+def test_row_5_a_forged_opening_does_not_hide_that_a_close_was_executed(make_pair: MakePair, expelled: bool) -> None:
+    """It took the place of the PDC that was closed. When the answer of the CLOSE was lost, its repetitions were taken
+    for packets of the forged one: silence, until it failed with all that was queued behind it."""
+    bench = Bench(make_pair(), timeout=5000, limit=8)
+    target, initiator = bench.pair.target, bench.pair.initiator
+    first = 0x9000_0000
+    forger = Stranger(bench.pair, initiator.mac, initiator.ip, spdcid=0, psn=first, first_psn=first)
+    bench.post(bench.add())
+    assert bench.statuses(1) == [OK]
+    # The first answer is lost, and the forged opening comes before the repetition.
+    bench.answers.fate = lambda frame: []
+    bench.post({"opcode": DescriptorOpcode.CLOSE, "flags": DescriptorFlags.COMPLETION}, bench.add())
+    bench.sent(2)
+    assert look(target, 0)["state"] == CLOSED
+    forger.send(forger.frame(forger.header(buffer_offset=bench.region.address)))
+    assert look(target, 0) | {"job_id": 0, "context": 0} == {
+        "state": OPEN, "ip": initiator.ip, "spdcid": 0, "job_id": 0, "context": 0, "expected": first + 1,
+    }  # fmt: skip
+    if expelled:
+        close(target, 0)
+    bench.answers.fate = arrives
+    assert bench.statuses(2) == [OK, OK]
+    assert bench.region.integer(0) == 2
+    assert bench.here(Counter.FAILED_PDCS) == 0
 
 
 @pytest.mark.parametrize("make_pair", PAIRS[:2], indirect=True)

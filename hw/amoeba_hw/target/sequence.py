@@ -128,6 +128,8 @@ class SequenceRules(wiring.Component):
         belongs = Signal()
         late = Signal()
         """It is from an earlier opening of the PDC."""
+        former = Signal()
+        """It is a CLOSE, the last packet of its opening, and neither next nor last in this one."""
         expected = Signal()
         m.d.comb += [
             belongs.eq(self.found & (~packet.syn | (before.start == packet.first))),
@@ -136,15 +138,16 @@ class SequenceRules(wiring.Component):
             verdict.opens.eq(packet.may_open & ~self.known & ~self.remembered & self.available),
             ahead.eq(packet.psn - before.expected),
             self._beyond.eq(packet.psn - before.asked),
+            former.eq(belongs & packet.is_control & (ahead >= self._window) & ~ahead.all()),
             expected.eq(verdict.opens | (belongs & ~before.closed & (ahead == 0))),
             verdict.has_pdc.eq(belongs | verdict.opens),
             verdict.nack_psn.eq(packet.psn),
         ]
         with m.If(expected):
             self._elaborate_acceptance(m)
-        with m.Elif((belongs & ahead[-1]) | late):
+        with m.Elif((belongs & ahead[-1] & ~former) | late):
             m.d.comb += verdict.duplicate.eq(1)
-        with m.Elif(belongs & ~before.closed):
+        with m.Elif(belongs & ~before.closed & ~former):
             self._elaborate_gap(m)
         with m.Else():
             m.d.comb += [verdict.dropped_pdc.eq(1), verdict.nack.eq(1)]

@@ -157,9 +157,11 @@ class PdcTable:
         if pdc.is_open and pdc.proven:
             self._spare.pop(pdc.number, None)  # it is idle no more
         ahead = (header.psn - pdc.expected) & _PSN_MASK
-        if ahead >= _PSN_HALF:
+        # A CLOSE is the last packet of its opening: one that can be neither next nor last is of a former opening.
+        is_former = header.is_control and self._window <= ahead < _PSN_MASK
+        if ahead >= _PSN_HALF and not is_former:
             return Duplicate(pdc)
-        if not pdc.is_open:
+        if not pdc.is_open or is_former:
             code = NackCode.CLOSING if pdc.expelled else NackCode.INV_DPDCID
             return Refusal(Counter.DROPPED_PDC, code, header.psn, pdc.number)
         return self._keep(pdc, header, payload, ahead) if ahead else self.accept_next(pdc, header)
