@@ -30,7 +30,12 @@ def in_matrix(op, datatype):
 
 @pytest.fixture(
     scope="module",
-    params=[(128, True), (256, True), pytest.param((512, True), marks=pytest.mark.long), (128, False)],
+    params=[
+        pytest.param((128, True), marks=pytest.mark.long),
+        (256, True),
+        pytest.param((512, True), marks=pytest.mark.long),
+        (128, False),
+    ],
     ids=["128", "256", "512", "128, products in the pipeline"],
 )
 def lanes(request):

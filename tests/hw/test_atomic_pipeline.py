@@ -69,7 +69,7 @@ def pipelined_cells(datatypes):
     return [(op, datatype) for datatype in datatypes for op in ARITHMETIC if is_float(datatype) or op is Op.FI_PROD]
 
 
-@pytest.fixture(scope="module", params=[128, 256])
+@pytest.fixture(scope="module", params=[pytest.param(128, marks=pytest.mark.long), 256])
 def pipeline(request):
     datatypes = [datatype for datatype in Datatype if 8 * datatype.size <= request.param]
     with VectorBench(partial(DecodedPipeline, request.param, datatypes), f"pipeline{request.param}") as bench:

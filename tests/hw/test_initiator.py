@@ -8,11 +8,12 @@ from amoeba_hw.initiator.initiator import Initiator
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
+WIDTHS = (256, *(pytest.param(width, marks=pytest.mark.long) for width in (128, 512)))
 BENCHES = ["initiator", "initiator_answers", "initiator_gaps", "initiator_recovery", "initiator_rings"]
 
 
 @pytest.mark.parametrize("bench", BENCHES)
-@pytest.mark.parametrize("data_width", [128, 256, pytest.param(512, marks=pytest.mark.long)])
+@pytest.mark.parametrize("data_width", WIDTHS)
 def test_the_initiator_at_every_width(data_width, bench):
     parameters = NicParameters(data_width=data_width, contexts=3, peers=8, window=8, payload=256)
     run_bench(partial(Initiator, parameters), bench, timeout=300, parameters={"data_width": data_width})

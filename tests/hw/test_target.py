@@ -13,13 +13,14 @@ from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
 
+WIDTHS = (256, *(pytest.param(width, marks=pytest.mark.long) for width in (128, 512)))
 SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "gap_slots": 4, "receives": 8, "unexpected": 4}
 
 
 @pytest.mark.parametrize(
     "bench", ["target_checks", "target_traffic", "target_answers", "target_events", "target_messages"]
 )
-@pytest.mark.parametrize("width", [128, 256, pytest.param(512, marks=pytest.mark.long)])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_requests_are_judged_executed_and_answered(width, bench):
     # What says how often something is refused sends others behind it.
     sizes = SIZES | {"gap_slots": 0 if bench == "target_events" else SIZES["gap_slots"]}
