@@ -25,6 +25,7 @@ from formal.admission import AdmissionSpec
 from formal.answers import AnswersSinkSpec
 from formal.axi import AxiWriteSpec
 from formal.counters import CounterWriterSpec
+from formal.gaps import GapStoreSpec
 from formal.host_requests import CompleterSpec, FunctionResetSpec, MsixSpec, PeerStoreSpec
 from formal.initiator import FailingSpec, FenceOrderSpec, PacketLogSpec, RetransmitterSpec, WindowCreditsSpec
 from formal.lanes import IntegerLanesSpec, proven_ops
@@ -220,6 +221,16 @@ PROOFS = [
         SequenceSpec,
         "combinational",
         1,
+    ),
+    *_with_covers(
+        "gap_store",
+        "GapStore of 2 slots, 2 PDCs, timeouts of up to 3 cycles: what is kept is found, and leaves with its own "
+        "header; it gives way to others only when all slots are taken and it has waited for a timeout, and after two "
+        "always; whatever is kept is taken or counted, once",
+        GapStoreSpec,
+        "bmc",
+        9,
+        12,
     ),
     *_with_covers(
         "kept_answers",

@@ -158,9 +158,11 @@ class Sequence:
         if not pdc.closed and pdc.proven and number in self._closing:
             self._closing.remove(number)
         ahead = signed(psn - pdc.expected)
-        if ahead < 0:
+        # The last packet of an opening: this one can have been that of another only.
+        former = h["is_control"] and ahead != -1 and not 0 <= ahead < self.window
+        if ahead < 0 and not former:
             return Verdict("duplicate", number)
-        if pdc.closed:
+        if pdc.closed or former:
             return Verdict("dropped_pdc", number, (CLOSING if pdc.expelled else INV_DPDCID, psn, number))
         if ahead > 0:
             return self._keep(number, h, ahead)

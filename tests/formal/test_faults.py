@@ -35,6 +35,7 @@ from amoeba_hw.target import (
     closing_order,
     count_orders,
     event_rooms,
+    gap_store,
     receivers,
     sequence,
 )
@@ -43,6 +44,7 @@ from formal import admission as admission_proof
 from formal import (
     answers,
     counters,
+    gaps,
     host_requests,
     initiator,
     lines,
@@ -175,8 +177,8 @@ FAULTS = {
     "psns are compared without a sign": (
         sequence,
         "SequenceRules",
-        "with m.Elif((belongs & ahead[-1]) | late):",
-        "with m.Elif((belongs & (packet.psn < before.expected)) | late):",
+        "with m.Elif((belongs & ahead[-1] & ~former) | late):",
+        "with m.Elif((belongs & (packet.psn < before.expected) & ~former) | late):",
     ),
     "a closed PDC goes on": (
         sequence,
@@ -209,6 +211,22 @@ FAULTS = {
         "verdict.nack_psn.eq(Mux(is_beyond, before.asked, before.expected))",
         "verdict.nack_psn.eq(before.expected)",
     ),
+    "a CLOSE of a former opening is a duplicate": (sequence, "SequenceRules", " & (ahead >= self._window)", " & 0"),
+    "what is kept gives way at once": (
+        gap_store,
+        "GapStore",
+        "late.eq(Cat(age == _LATE for age in self._ages))",
+        "late.eq(~0)",
+    ),
+    "what is kept never gives way": (gap_store, "GapStore", "with m.If(tick & (age != _LATE)):", "with m.If(0):"),
+    "a PDC that is closed throws away what is another's": (
+        gap_store,
+        "GapStore",
+        "(self.forget & own[slot])",
+        "self.forget",
+    ),
+    "what was taken is still there": (gap_store, "GapStore", " | (self.take & follows[slot])", ""),
+    "what gives way is not counted": (gap_store, "GapStore", "thrown.eq(self._valid.all())", "thrown.eq(0)"),
     "an answer is given again before it was given": (answer_history, "AnswerHistory", "& (back != 0)", ""),
     "answers of an earlier opening count": (
         answer_history,
@@ -566,6 +584,7 @@ SPECIFICATIONS = {
     "CompletionBuffer": (pcie, "CompletionRoomSpec", "bmc", 7),
     "RequestMerger": (pcie, "RequestOrderSpec", "bmc", 7),
     "WriteRequester": (pcie, "WrittenBytesSpec", "bmc", 6),
+    "GapStore": (gaps, "GapStoreSpec", "bmc", 9),
     "WindowCredits": (initiator, "WindowCreditsSpec", "bmc", 8),
     "AnswerOrder": (answers, "AnswersSinkSpec", "bmc", 19),
     "ResultOrder": (initiator, "FenceOrderSpec", "bmc", 10),

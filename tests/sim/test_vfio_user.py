@@ -189,7 +189,8 @@ def test_a_nic_reads_and_writes_the_hosts_memory_and_interrupts_it(tmp_path, mem
 
 
 @pytest.mark.parametrize("how", ["not mapped", "read only", "unmapped", "no bus master", "nobody's memory"])
-def test_what_the_host_does_not_let_it_reach_a_nic_does_not_reach(served, client, memory, how, capfd):
+def test_what_the_host_does_not_let_it_reach_a_nic_does_not_reach(capfd, served, client, memory, how):
+    # capfd first, and so until the end: the server goes on to say what it refuses.
     file, view = memory
     client.enable(2 if how == "no bus master" else 6)
     if how != "not mapped":

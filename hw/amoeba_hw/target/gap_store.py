@@ -46,6 +46,7 @@ class GapStore(wiring.Component):
     forget : In(1)
         Pulse: throw away all packets of ``pdc``. At most one pulse of the three in two cycles.
     may_count : In(1)
+        Always with ``keep``.
     count_thrown : Out(1)
         Pulse, only with ``may_count``: a packet was thrown away, now or earlier.
     """
@@ -81,7 +82,7 @@ class GapStore(wiring.Component):
         """Until the next tick: there is one each timeout."""
         self._thrown = Signal(range(slots + 2))
         """Packets that were thrown away and not counted yet. A packet that is kept counts as nothing, and takes two
-        cycles: so they are never more than there are slots."""
+        cycles: so they are at most one more than there are slots."""
 
     def elaborate(self, platform):
         m = Module()
