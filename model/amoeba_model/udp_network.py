@@ -169,7 +169,7 @@ class UdpNetwork(Network):
 
     def forked(self) -> None:
         """This is a copy, in a child of the process that has the network, and must not take its frames."""
-        self.close()
+        self._socket.close()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -215,7 +215,12 @@ class UdpNetwork(Network):
         return self.arithmetic or mac in self._links or mac in self._remote
 
     def close(self) -> None:
-        """Close the socket; NICs that are still attached can take no further step. Idempotent."""
+        """Close the socket; NICs that are still attached can take no further step. Idempotent.
+
+        Threads that sleep until something comes are woken: the port is not free before the last of them is.
+        """
+        with contextlib.suppress(OSError):  # it is not connected, or closed
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def __enter__(self) -> "UdpNetwork":

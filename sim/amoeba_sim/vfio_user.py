@@ -299,6 +299,8 @@ class _Port:
     def _accept(self) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):
             connected, _ = self._listener.accept()
+            if self.connection is not None and self.connection.channel.is_hung_up:
+                self.disconnect()  # it went before this one came
             if self.connection is None:
                 self.connection = _Connection(self.function, Channel(connected))
             else:

@@ -7,6 +7,7 @@ with bytes come with their message's.
 import array
 import enum
 import os
+import select
 import socket
 import struct
 from dataclasses import dataclass, field
@@ -100,6 +101,13 @@ class Channel:
 
     def fileno(self) -> int:
         return self._socket.fileno()
+
+    @property
+    def is_hung_up(self) -> bool:
+        """The other end is closed, whatever it has said before that is still to be received."""
+        poll = select.poll()
+        poll.register(self._socket, 0)
+        return bool(poll.poll(0))
 
     @property
     def has_unsent(self) -> bool:

@@ -1,6 +1,7 @@
 """Handles, memory of C's, and the NIC of the process, from Python's side."""
 
 import os
+import time
 
 import pytest
 from amoeba import Errno, FabricError
@@ -72,6 +73,16 @@ def test_strings_are_cut_to_their_room_and_end():
     assert memory.put_string(room, 0, "hello") == memory.put_string(ffi.NULL, 9, "hello") == 6
     assert memory.string(room) == "hel"
     assert memory.string(ffi.NULL) is None
+
+
+def test_where_a_nic_was_another_can_be_at_once(monkeypatch):
+    monkeypatch.setenv("AMOEBA_HOST", "127.0.0.3")
+    port = 0
+    for _ in range(5):
+        nic = process_nic(port)
+        port = nic.link[1]
+        time.sleep(0.03)  # until its caretaker has run it, and sleeps on its socket
+        nic.release()
 
 
 def test_all_users_of_a_process_share_its_nic_and_the_last_one_closes_it(monkeypatch):

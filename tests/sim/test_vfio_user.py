@@ -6,6 +6,7 @@ import gc
 import mmap
 import os
 import select
+import socket
 import struct
 import time
 
@@ -16,9 +17,10 @@ from amoeba_model.pci import REFUSED_OFFSET
 from amoeba_model.registers import DOORBELL_PAGE, ContextControl, bar_blocks
 from amoeba_model.vfio import IrqSetFlags, UnmapFlags
 from amoeba_model.wire.uet import ReturnCode
+from amoeba_sim import vfio_user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.vfio_client import HEADER, Client, RefusedError, sealed_memory, serving
+from support.vfio_client import HEADER, VERSION, Client, RefusedError, sealed_memory, serving
 
 PAGE = 4096
 IOVA = 0x7F12_3456_0000
@@ -307,6 +309,29 @@ def test_vectors_tell_eventfds_and_nothing_else(client, memory):
             client.set_irqs(start, count, events[:1], flags)
     for event in events:
         os.close(event)
+
+
+def test_a_client_that_has_gone_keeps_no_other_out(served, monkeypatch):
+    """Not even if it goes, and the other comes, behind the last look at what it says."""
+    path = served[1]
+    client = Client(path)
+    serve, wanted = vfio_user._Connection.serve, []
+
+    def serve_and_change(connection):
+        served = serve(connection)
+        if wanted:
+            client.close()
+            wanted.pop().connect(str(path))
+        return served
+
+    with socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(20)
+        monkeypatch.setattr(vfio_user._Connection, "serve", serve_and_change)
+        wanted.append(other)
+        client.send(4, struct.pack("<IIII", 16, 0, 0, 0))
+        wait_for(lambda: not wanted)
+        other.sendall(HEADER.pack(1, VERSION, HEADER.size + 5, 0, 0) + struct.pack("<HH", 0, 0) + b"\0")
+        assert HEADER.unpack(other.recv(HEADER.size))[3] & 0x2F == 1
 
 
 # Hostile hosts

@@ -16,6 +16,8 @@ _ABSENCE = 0.005
 """Seconds without a step after which nobody else is taken to run the NIC."""
 _GLANCE = 0.05
 """Seconds of the longest sleep: then time passes for the NIC, and peers are asked for signs of life."""
+_LAST_MOMENT = 1.0
+"""Seconds of the longest wait for its end."""
 _ROUND = 64
 """Most steps before others get their turn."""
 
@@ -33,6 +35,10 @@ class Caretaker:
         """For whom it stays away: threads that sleep until the network has something, and 0 for what runs it all."""
         self._thread = threading.Thread(target=self._run, name="amoeba caretaker", daemon=True)
         self._thread.start()
+
+    def join(self) -> None:
+        """Wait for its end, which the network's is."""
+        self._thread.join(_LAST_MOMENT)
 
     def _run(self) -> None:
         with contextlib.suppress(DeviceError, OSError, ValueError):  # the network is closed

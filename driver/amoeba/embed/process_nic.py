@@ -97,6 +97,8 @@ class ProcessNic:
         self._finish()
         self.nic.close()
         self.network.close()
+        if self._caretaker is not None:
+            self._caretaker.join()
 
     def _finish(self) -> None:
         """Let the NIC do what it has in hand: a peer's last message is not answered otherwise, though it was read."""
