@@ -58,6 +58,6 @@ class HostPorts(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("width", [128, 256, 512])
+@pytest.mark.parametrize("width", [256, *(pytest.param(width, marks=pytest.mark.long) for width in (128, 512))])
 def test_packets_and_lines_go_to_the_host_and_back(width):
     run_bench(HostPorts(width), "host_ports", parameters={"width": width, "users": USERS})

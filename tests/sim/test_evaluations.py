@@ -42,6 +42,7 @@ def test_nothing_hangs_on_what_the_harness_sets_but_registers(tmp_path):
         assert hangs_on_inputs(written) is expected, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Initiator", "Target"])
 def test_no_bit_of_a_signal_hangs_on_another_bit_of_it(tmp_path, name):
     said, _ = verilated(tmp_path, generate_verilog(BLOCKS[name][1](SMALL)), "top")
