@@ -12,6 +12,17 @@ __all__ = ["GapStoreSpec"]
 
 SLOTS, PDCS = 2, 2
 LONGEST = 3
+_FREE = {
+    "timeout": In(range(LONGEST + 1)),
+    "pdc": In(range(PDCS)),
+    "psn": In(32),
+    "header": In(FRAME_HEADER),
+    "keep": In(1),
+    "take": In(1),
+    "forget": In(1),
+    "may_count": In(1),
+}
+"""Inputs of the GapStore that the solver picks."""
 
 
 class GapStoreSpec(wiring.Component):
@@ -26,14 +37,7 @@ class GapStoreSpec(wiring.Component):
     def __init__(self):
         super().__init__(
             {
-                "timeout": In(range(LONGEST + 1)),
-                "pdc": In(range(PDCS)),
-                "psn": In(32),
-                "header": In(FRAME_HEADER),
-                "keep": In(1),
-                "take": In(1),
-                "forget": In(1),
-                "may_count": In(1),
+                **_FREE,
                 "watched_pdc": In(range(PDCS)),
                 "watched_psn": In(32),
             }
@@ -45,15 +49,8 @@ class GapStoreSpec(wiring.Component):
         m.submodules.store = store = GapStore(SLOTS, PDCS)
         following = (self.psn + 1)[:32]
         m.d.comb += [
-            store.timeout.eq(self.timeout),
-            store.pdc.eq(self.pdc),
-            store.psn.eq(self.psn),
+            *(getattr(store, name).eq(getattr(self, name)) for name in _FREE),
             store.following.eq(following),
-            store.header.eq(self.header),
-            store.keep.eq(self.keep),
-            store.take.eq(self.take),
-            store.forget.eq(self.forget),
-            store.may_count.eq(self.may_count),
             Assume(~self.keep | (store.has_slot & ~store.held)),
             Assume(~self.take | store.follows),
             # What is kept is counted as nothing, so that something else may be.
