@@ -12,6 +12,7 @@ from amoeba_hw.host.line_order import LineOrder
 from amoeba_hw.stream import connect_streams
 from amoeba_sim.cocotb_runner import run_bench
 from dma_clients import client_ports, connect_clients
+from support.widths import WIDTHS
 
 USERS = (0xA5, 0x5A, 0x3C)
 
@@ -58,6 +59,6 @@ class HostPorts(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("width", [256, *(pytest.param(width, marks=pytest.mark.long) for width in (128, 512))])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_packets_and_lines_go_to_the_host_and_back(width):
     run_bench(HostPorts(width), "host_ports", parameters={"width": width, "users": USERS})

@@ -7,8 +7,8 @@ import pytest
 from amoeba_hw.initiator.initiator import Initiator
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
+from support.widths import WIDTHS
 
-WIDTHS = (256, *(pytest.param(width, marks=pytest.mark.long) for width in (128, 512)))
 BENCHES = ["initiator", "initiator_answers", "initiator_gaps", "initiator_recovery", "initiator_rings"]
 
 

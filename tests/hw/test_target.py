@@ -12,8 +12,8 @@ from amoeba_hw.target.pdc_table import PdcTable
 from amoeba_hw.target.target import Target
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
+from support.widths import WIDTHS
 
-WIDTHS = (256, *(pytest.param(width, marks=pytest.mark.long) for width in (128, 512)))
 SIZES = {"payload": 512, "contexts": 4, "keys": 16, "window": 16, "gap_slots": 4, "receives": 8, "unexpected": 4}
 
 

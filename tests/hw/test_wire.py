@@ -10,8 +10,7 @@ from amoeba_hw.wire.receiver import FrameReceiver
 from amoeba_hw.wire.transmitter import FrameTransmitter
 from amoeba_model.parameters import NicParameters
 from amoeba_sim.cocotb_runner import run_bench
-
-WIDTHS = (pytest.param(128, marks=pytest.mark.long), 256, pytest.param(512, marks=pytest.mark.long))
+from support.widths import WIDTHS
 
 
 def parameters_of(width):
