@@ -88,8 +88,9 @@ def test_a_program_without_standard_files_is_called_as_well(tiny_program, c_envi
 
 
 @pytest.mark.parametrize("test", ["late", "leave", "fork"])
-def test_the_end_is_the_same_with_hardware(run_tiny, test):
-    run_tiny(test, code=5 if test == "leave" else 0, AMOEBA_DEVICE="rtl")
+@pytest.mark.parametrize("device", ["rtl"])
+def test_the_end_is_the_same_with_hardware(run_tiny, device, test):
+    run_tiny(test, code=5 if test == "leave" else 0, AMOEBA_DEVICE=device)
 
 
 def test_an_environment_that_makes_no_sense_is_a_status(run_tiny):
