@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,13 @@ def on_pcie(progress: Progress) -> Outcome:
 
 def on_losing_links(progress: Progress) -> Outcome:
     """Rates of 64 KiB transfers, by how many frames are lost."""
-    task = progress.add_task("loss", total=2 * len(loss.LOSSES))
-    found = loss.curve(progress=lambda: progress.advance(task))
-    figures = {operation: {str(share): each for share, each in rates.items()} for operation, rates in found.items()}
-    return Outcome(figures, [loss.grid(found)])
+    figures, grids = {}, []
+    for kind in loss.KINDS:
+        task = progress.add_task(f"loss, {kind}", total=2 * len(loss.LOSSES))
+        found = loss.curve(progress=partial(progress.advance, task), kind=kind)
+        figures[kind] = {name: {str(share): rate for share, rate in rates.items()} for name, rates in found.items()}
+        grids.append(loss.grid(found, kind))
+    return Outcome(figures, grids)
 
 
 def messages(progress: Progress) -> Outcome:

@@ -1,4 +1,4 @@
-"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model, exact."""
+"""What is left of the rate of 64 KiB transfers on links that lose frames: cycles of the model and the RTL, exact."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -11,10 +11,12 @@ from amoeba_model.network import SimulatedDevice
 from bench.nic import open_pair
 from bench.report import Grid
 
-__all__ = ["LOSSES", "curve", "grid", "rate"]
+__all__ = ["KINDS", "LOSSES", "curve", "grid", "rate"]
 
 LOSSES = (0.0, 0.0001, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 """Shares of all frames, either way."""
+KINDS = {"model": "model", "rtl": "RTL"}
+"""Kinds of NIC, and what their tables call them."""
 _SIZE = 1 << 16
 _KEPT = 8
 """Transfers that are posted at a time."""
@@ -49,6 +51,7 @@ def curve(
     seeds: int = 3,
     count: int = 64,
     progress: Callable[[], None] = lambda: None,
+    kind: str = "model",
 ) -> dict[str, dict[float, float]]:
     """By operation and loss: payload bytes per cycle, over all seeds; 0 where a PDC was given up."""
     found: dict[str, dict[float, float]] = {}
@@ -56,7 +59,7 @@ def curve(
         found[operation] = {}
         for loss in losses:
             try:
-                rates = [rate(operation, loss, seed, count) for seed in range(seeds if loss else 1)]
+                rates = [rate(operation, loss, seed, count, kind) for seed in range(seeds if loss else 1)]
                 found[operation][loss] = len(rates) / sum(1 / each for each in rates)
             except FabricError as error:
                 if "LOCAL_PDC_FAILED" not in str(error):
@@ -66,7 +69,7 @@ def curve(
     return found
 
 
-def grid(found: dict[str, dict[float, float]]) -> Grid:
+def grid(found: dict[str, dict[float, float]], kind: str = "model") -> Grid:
     rows = []
     for loss in found["write"]:
         shares = [100 * found[operation][loss] / found[operation][0.0] for operation in ("write", "read")]
@@ -74,4 +77,4 @@ def grid(found: dict[str, dict[float, float]]) -> Grid:
         rates = [round(found[operation][loss], 2) for operation in ("write", "read")]
         rows.append((f"{100 * loss:g}", rates[0], told[0], rates[1], told[1], _GOALS.get(loss, "")))
     columns = ("frames lost, %", "write, bytes per cycle", "%", "read, bytes per cycle", "%", "goal, %")
-    return Grid("64 KiB transfers on links that lose frames (model, exact)", columns, rows)
+    return Grid(f"64 KiB transfers on links that lose frames ({KINDS[kind]}, exact)", columns, rows)

@@ -13,7 +13,7 @@ from amoeba_hw.target.receivers import Receivers
 from amoeba_hw.target.records import ADVANCES
 from amoeba_hw.target.sequence import PDC_STATE, SequenceRules, packet_view
 from amoeba_model.nic.pdc import LATE_LIMIT
-from amoeba_model.wire.uet import NackCode
+from amoeba_model.wire.uet import NackCode, RequestOpcode
 
 from formal.rules import StreamRules, connect_ports, never_reset, open_up
 
@@ -80,6 +80,9 @@ class SequenceSpec(wiring.Component):
         # The last packet of an opening, of which this is not the next one nor was the last.
         former = same & packet.is_control & (ahead >= WINDOW) & (ahead != 0xFFFF_FFFF)
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
+        drops_aloud = same & ~is_next & verdict.dropped_sequence & verdict.nack
+        reads = ~packet.is_control & (packet.opcode == RequestOpcode.READ.value)
+        spares = reads & ~packet.retx & ~asked_behind[31]
         m.d.comb += [
             Assert(one),
             # Executed is the first packet of a new PDC or exactly the next one of an open one...
@@ -107,10 +110,9 @@ class SequenceSpec(wiring.Component):
             Assert(~(verdict.kept & verdict.nack) | ((verdict.nack_psn + verdict.missing)[:32] == packet.psn)),
             Assert(~(verdict.kept & verdict.nack) | (verdict.nack_psn == before.asked)),
             Assert((verdict.missing == 0) | (verdict.kept & verdict.nack)),
-            # One that is dropped behind a gap has everything from the gap on repeated.
-            Assert(
-                ~(same & ~is_next & verdict.dropped_sequence & verdict.nack) | (verdict.nack_psn == before.expected)
-            ),
+            # One that is dropped behind a gap has everything from the gap on repeated; a READ that comes for the
+            # first time, and behind all that was asked for, only what is behind that.
+            Assert(~drops_aloud | (verdict.nack_psn == Mux(spares, before.asked, before.expected))),
             # Nothing is asked for twice: that psn moves on only, to behind what is kept or asked for, if anywhere.
             Assert(furthest_after <= WINDOW),
             Assert(verdict.opens | (after.asked == before.asked) | (after.asked == (packet.psn + 1)[:32])),

@@ -12,6 +12,7 @@ NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0x
 CLOSING, INVALID_SYN = 0x10, 0x15
 NO_PDC = 0xFFFF
 HEADER_DATA = 4
+READ = 2
 MESSAGES = {5, 6, 9, 0xA, 0xD, 0xE}
 """SEND, RENDEZVOUS_SEND, TAGGED_SEND, RENDEZVOUS_TSEND, TSEND_ATOMIC, TSEND_FETCH_ATOMIC."""
 
@@ -123,7 +124,8 @@ class Sequence:
             return Verdict("kept", number, nack, max(missing, 0), free[0])
         silent = pdc.nacked and not h["retx"]
         pdc.nacked = True
-        nack = (ROD_OOO, pdc.expected, number)
+        spares = h["opcode"] == READ and missing >= 0 and not h["is_control"] and not h["retx"]
+        nack = (ROD_OOO, pdc.asked if spares else pdc.expected, number)
         return Verdict("dropped_sequence", number, None if silent else nack)
 
     def judge(self, h, lacks_room=False, passes=True):

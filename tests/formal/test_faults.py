@@ -56,8 +56,6 @@ from formal import (
     target,
 )
 
-pytestmark = pytest.mark.long
-
 FAULTS = {
     "no bypass from the operation before": (
         executor,
@@ -208,9 +206,16 @@ FAULTS = {
     "what is missing is asked for with what was asked for before": (
         sequence,
         "SequenceRules",
-        "verdict.nack_psn.eq(Mux(is_beyond, before.asked, before.expected))",
-        "verdict.nack_psn.eq(before.expected)",
+        "verdict.nack_psn.eq(Mux(verdict.kept | spares, before.asked, before.expected))",
+        "verdict.nack_psn.eq(Mux(spares, before.asked, before.expected))",
     ),
+    "what is kept of READs is asked for again": (
+        sequence,
+        "SequenceRules",
+        "verdict.nack_psn.eq(Mux(verdict.kept | spares, before.asked, before.expected))",
+        "verdict.nack_psn.eq(Mux(verdict.kept, before.asked, before.expected))",
+    ),
+    "a READ that was sent again spares what is kept": (sequence, "SequenceRules", " & ~self.packet.retx)", ")"),
     "a CLOSE of a former opening is a duplicate": (sequence, "SequenceRules", " & (ahead >= self._window)", " & 0"),
     "what is kept gives way at once": (
         gap_store,
@@ -593,6 +598,12 @@ SPECIFICATIONS = {
 }
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_hardware_has_what_the_fault_replaces(fault):
+    module, name, right, wrong = FAULTS[fault]
+    assert hasattr(broken(module, name, right, wrong), "elaborate")
+
+
 def broken(module, name, right, wrong):
     """The class ``name`` of ``module`` with one expression replaced."""
     source = inspect.getsource(module)
@@ -602,6 +613,7 @@ def broken(module, name, right, wrong):
     return getattr(changed, name)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_fault_is_noticed(fault, monkeypatch, tmp_path):

@@ -122,6 +122,42 @@ def test_without_a_free_slot_packets_have_to_come_again(make_model_pair: MakePai
     assert stranger.counts() == {"REQUESTS_RECEIVED": 6, "DROPPED_SEQUENCE": 3}
 
 
+READ = {"opcode": RequestOpcode.READ, "request_length": 8}
+WRITE = {"opcode": RequestOpcode.WRITE, "request_length": 8}
+
+
+@pytest.mark.parametrize(
+    ("fields", "number", "retx", "psn"),
+    [
+        pytest.param(READ, 5, False, 4, id="a READ"),
+        pytest.param(READ, 6, False, 4, id="a READ further on"),
+        pytest.param(READ, 5, True, 1, id="a READ that was sent again: a repetition may have been lost"),
+        pytest.param(WRITE, 5, False, 1, id="a WRITE"),
+        pytest.param({}, 5, False, 1, id="an atomic"),
+    ],
+)
+def test_a_read_without_a_slot_has_what_is_kept_not_sent_again(
+    make_model_pair: MakePair, fields: dict[str, Any], number: int, retx: bool, psn: int
+) -> None:
+    stranger, region = early(make_model_pair, gap_slots=2)
+    stranger.add(0)
+    assert stranger.add(2) == gap(1, 1)
+    assert stranger.add(3) == []
+    assert stranger.add(number, retx=retx, **fields) == gap(psn, 0)
+    # What it asked for before, and asks for now, is enough.
+    for again in (1, *range(max(psn, 2), number + 1)):
+        stranger.add(again, retx=True)
+    assert total(region) == sum(range(number + 1))
+
+
+def test_a_read_before_what_was_asked_for_has_all_of_it_sent_again(make_model_pair: MakePair) -> None:
+    stranger, _ = early(make_model_pair, gap_slots=2)
+    stranger.add(0)
+    assert stranger.add(3) == gap(1, 2)
+    assert stranger.add(4) == []
+    assert stranger.add(2, **READ) == gap(1, 0)
+
+
 def test_without_slots_nothing_is_kept(make_model_pair: MakePair) -> None:
     stranger, _ = early(make_model_pair, gap_slots=0)
     stranger.add(0)

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amoeba_model.nic.pdc import LATE_LIMIT, MOST_MISSING
-from amoeba_model.wire.uet import NackCode
+from amoeba_model.wire.uet import NackCode, RequestOpcode
 
 __all__ = ["PACKET_VIEW", "PDC_STATE", "VERDICT", "SequenceRules", "packet_view"]
 
@@ -29,6 +29,7 @@ PACKET_VIEW = data.StructLayout(
         "fits": 1,  # its answer can be kept
         "retx": 1,
         "is_control": 1,
+        "reads": 1,  # it is a READ
     }
 )
 """What of a packet decides."""
@@ -62,6 +63,7 @@ def packet_view(header, window):
         "fits": unanswered <= window,
         "retx": header.retx,
         "is_control": header.is_control,
+        "reads": ~header.is_control & (header.opcode == RequestOpcode.READ.value),
     }
 
 
@@ -179,7 +181,10 @@ class SequenceRules(wiring.Component):
         """The packet has come before its turn: is there a slot for it, and what is to be said of those before it?"""
         before, verdict, beyond = self.before, self.verdict, self._beyond
         is_beyond = ~beyond[-1]
+        spares = Signal()
+        """What is kept already is not repeated: of READs, each would be read and answered again."""
         m.d.comb += [
+            spares.eq(self.packet.reads & is_beyond & ~self.packet.retx),
             verdict.kept.eq(
                 self.has_slot
                 & ~self.held
@@ -190,7 +195,7 @@ class SequenceRules(wiring.Component):
             verdict.dropped_sequence.eq(~verdict.kept),
             verdict.nack_code.eq(NackCode.ROD_OOO.value),
             # A lost repetition shows, too: when all slots have filled up behind it.
-            verdict.nack_psn.eq(Mux(verdict.kept, before.asked, before.expected)),
+            verdict.nack_psn.eq(Mux(verdict.kept | spares, before.asked, before.expected)),
         ]
         with m.If(verdict.kept):
             m.d.comb += [verdict.nack.eq(is_beyond & (beyond != 0)), verdict.missing.eq(Mux(is_beyond, beyond, 0))]

@@ -11,7 +11,7 @@ from amoeba_model.nic.incarnations import Incarnations
 from amoeba_model.nic.rooms import TargetRooms
 from amoeba_model.registers import Counter, TargetPdcState
 from amoeba_model.wire.codec import NO_PDC, FrameHeader
-from amoeba_model.wire.uet import NackCode
+from amoeba_model.wire.uet import NackCode, RequestOpcode
 
 __all__ = [
     "IDLE_TIMEOUTS",
@@ -37,6 +37,7 @@ MOST_MISSING = 255
 
 _PSN_MASK = 0xFFFF_FFFF
 _PSN_HALF = 1 << 31
+_READ = RequestOpcode.READ.value
 _FURTHEST_CLEAR = (1 << 15) - 1
 """ack_psn_offset has 16 bits and a sign."""
 
@@ -308,7 +309,9 @@ class PdcTable:
         silent = pdc.gap_reported and not header.retx
         pdc.gap_reported = True
         code = None if silent else NackCode.ROD_OOO
-        return Refusal(Counter.DROPPED_SEQUENCE, code, pdc.expected, pdc.number)
+        # What is kept already is not repeated if it may be READs: each would be read and answered again.
+        spares = header.opcode == _READ and is_beyond and not header.is_control and not header.retx
+        return Refusal(Counter.DROPPED_SEQUENCE, code, asked if spares else pdc.expected, pdc.number)
 
     def _throw_away(self, number: int) -> None:
         """What is kept for a PDC that is closed or opened anew never has its turn."""

@@ -399,7 +399,7 @@ PDS_NACK = Record(
         Field(
             "vendor_code", 8, "With ROD_OOO: packets missing from nack_psn on, if all behind them is kept; else 0."
         ),
-        Field("nack_psn", 32, "The packet to go on from; with ROD_OOO the one expected."),
+        Field("nack_psn", 32, "The packet to go on from; with ROD_OOO the first that has to come again."),
         Field("spdcid", 16, "Sender's PDC; zero where there is none."),
         Field("dpdcid", 16, "Receiver's PDC."),
         Field("payload", 32, "Zero."),
