@@ -1,9 +1,11 @@
 """Testbench of Target: what frames of one peer cost another, in cycles for each.
 
 A stranger's frames come as fast as they are taken, and right behind them one request of somebody else; or that comes
-alone. Host and memory engine are quick, so that what is left is the target's own. Parameters: see
+alone. Host, link and memory engine are quick, unless a bench says otherwise, so that what is left is the target's own. Parameters: see
 target_environment.
 """
+
+from itertools import count
 
 import cocotb
 from amoeba_sim.cocotb_streams import start
@@ -15,12 +17,12 @@ SUM_OF_UINT64 = {"atomic_opcode": 2, "atomic_datatype": 7}
 RECEIVE, TAGGED = 1, 1
 FRAMES = 64
 """Of the stranger. More than wait anywhere."""
-BOUNDS = {"READs received again": 8, "tagged atomics": 8, "messages without a slot": 9}
+BOUNDS = {"READs received again": 8, "NACKs that cannot leave": 2, "tagged atomics": 8, "messages without a slot": 8}
 """Cycles that another peer's request waits for each."""
 
 
-async def prepared(dut):
-    bench = Bench(dut)
+async def prepared(dut, **arguments):
+    bench = Bench(dut, **arguments)
     await start(dut)
     store_keys(bench)
     await bench.sources["key_stores"].sent()
@@ -70,12 +72,43 @@ async def reads_that_are_received_again_do_not_hold_up_others(dut):
     assert bench.counts["duplicates"] == FRAMES
 
 
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def nacks_that_cannot_leave_do_not_hold_up_others(dut):
+    leaves = [True]
+    bench = await prepared(dut, link_pace=lambda: (leaves[0] for _ in count()))
+    other = Initiator(bench, ip=77, psn=1)
+    other.send()
+    await bench.settle()
+    durations = []
+    for frames in (0, FRAMES):
+        bench.clear()
+        executed, nacks = len(bench.executed), bench.counts["nacks_sent"]
+        leaves[0] = False
+        for number in range(frames):
+            # Of no PDC: whoever sends them needs nothing.
+            Initiator(bench, ip=66, psn=number).send(syn=0, dpdcid=5)
+        other.send()
+        cycles = 0
+        while len(bench.executed) == executed:
+            await RisingEdge(dut.clk)
+            cycles += 1
+        durations.append(cycles)
+        leaves[0] = True
+        await bench.settle(400)
+        assert [header["ip"] for header in bench.responses].count(77) == 1
+        assert bench.counts["nacks_sent"] - nacks == sum(header["ip"] == 66 for header in bench.responses)
+    assert bench.counts["dropped_pdc"] == FRAMES
+    # What waited left; what found no place is as lost as on the link.
+    assert 30 <= bench.counts["nacks_sent"] < FRAMES
+    report(dut, "NACKs that cannot leave", (durations[1] - durations[0]) / FRAMES)
+
+
 async def with_receives(dut):
     """All receives that can be posted, for a tag that nobody sends."""
     bench = await prepared(dut)
-    count = PARAMETERS["receives"]
-    bench.post(*({"opcode": RECEIVE, "flags": TAGGED, "tag": 9, "length": 8, "address": 1 << 32},) * count)
-    await bench.settle(60 * count)
+    receives = PARAMETERS["receives"]
+    bench.post(*({"opcode": RECEIVE, "flags": TAGGED, "tag": 9, "length": 8, "address": 1 << 32},) * receives)
+    await bench.settle(60 * receives)
     return bench
 
 

@@ -116,7 +116,7 @@ def counters_of(context):
 class Bench:
     """A target with all that it talks to."""
 
-    def __init__(self, dut, pace=always, sink_pace=always, answer_base=ANSWER_BASE):
+    def __init__(self, dut, pace=always, sink_pace=always, answer_base=ANSWER_BASE, link_pace=None):
         self.dut = dut
         self.parameters = NicParameters(
             data_width=WIDTH,
@@ -139,7 +139,7 @@ class Bench:
             )
         }
         self.sinks = {
-            name: StreamSink(dut, name, shape, pace=sink_pace())
+            name: StreamSink(dut, name, shape, pace=(link_pace if link_pace and name == "responses" else sink_pace)())
             for name, shape in (
                 ("memory_requests", MEMORY_REQUEST),
                 ("operands", BEAT),

@@ -76,7 +76,7 @@ class MatchUnit(wiring.Component):
     A row has 16 entries. So a message that meets one of the first 16 receives costs 7 cycles, and one more for each
     further row looked at; a tagged atomic that meets none of 64 costs 8. One that finds an empty list and waits, or a
     RECEIVE that is posted so, costs 6. Nothing is looked for by what is DISABLED or refused: 3. A release costs 3, a
-    search as much, and one for each row looked at.
+    search 2, as it begins in REST, and one for each row looked at.
     """
 
     def __init__(self, parameters):
@@ -106,7 +106,7 @@ class MatchUnit(wiring.Component):
         self._is_order = Signal()
         """What is being matched is an order, otherwise a message; stays while nothing is."""
         self._is_search = Signal()
-        """A search is being done, which is neither."""
+        """A search is being done, which is neither, or will be if one is chosen now."""
         self._is_current = Signal()
         """It was of its contexts' generations when it was chosen."""
         self._context = Signal(range(contexts))
@@ -148,12 +148,13 @@ class MatchUnit(wiring.Component):
         self._elaborate_keys(m, posted.commands.p, waiting.commands.p, message, order)
         with m.FSM(name="step"):
             with m.State("REST"):
-                self._elaborate_choice(m)
+                self._elaborate_choice(m, posted)
             with m.State("RELEASE"):
                 self._elaborate_release(m, waiting)
             with m.State("EMPTY"):
                 self._elaborate_emptying(m, posted, waiting)
             with m.State("ASK"):
+                m.d.comb += self._is_search.eq(1)
                 self._elaborate_question(m, posted)
             with m.State("FIND"):
                 self._elaborate_search(m, posted, waiting, message, order)
@@ -185,10 +186,10 @@ class MatchUnit(wiring.Component):
 
     def _elaborate_keys(self, m, posted, waiting, message, order):
         """What the lists are to look for, and what is to be put into them."""
-        for command in (posted, waiting):
-            m.d.comb += command.list.eq(self._context)
         m.d.comb += [
-            posted.key.cancels.eq(self._is_order),
+            posted.list.eq(Mux(self._is_search, self.searches.p.context, self._context)),
+            waiting.list.eq(self._context),
+            posted.key.cancels.eq(self._is_order & ~self._is_search),
             posted.key.user_context.eq(order.receive.user_context),
             *(
                 posted.key[name].eq(Mux(self._is_search, self.searches.p.key[name], message.message[name]))
@@ -199,7 +200,7 @@ class MatchUnit(wiring.Component):
             waiting.entry.eq(message.message),
         ]
 
-    def _elaborate_choice(self, m):
+    def _elaborate_choice(self, m, posted):
         """What is done next. A release goes before its generation's lists are emptied: it is for a slot of theirs."""
         event, order = self.messages.p.answer.event, self.orders.p
         others = self.messages.valid | self.searches.valid
@@ -209,7 +210,8 @@ class MatchUnit(wiring.Component):
         generation = Mux(takes_order, order.generation, event.generation)
         target = Array(self.generations)[event.target[: len(chosen)]]
         m.d.comb += chosen.eq(Mux(takes_order, order.context, Mux(searches, self.searches.p.context, event.context)))
-        m.d.sync += [self._found.eq(0), self._is_search.eq(searches)]
+        m.d.sync += self._found.eq(0)
+        m.d.comb += self._is_search.eq(1)
         for index in reversed(range(self._parameters.contexts)):
             with m.If(~self.settled[index]):
                 m.d.sync += self._emptied.eq(index)
@@ -228,6 +230,7 @@ class MatchUnit(wiring.Component):
             ]
             m.next = "FIND"
             with m.If(searches):
+                self._elaborate_question(m, posted)
                 m.next = "ASK"
 
     def _elaborate_release(self, m, waiting):
@@ -243,6 +246,7 @@ class MatchUnit(wiring.Component):
             m.next = "REST"
 
     def _elaborate_question(self, m, posted):
+        """The list needs two cycles at least, so that nothing is found in the one in which the search is chosen."""
         m.d.comb += [
             posted.commands.valid.eq(1),
             posted.commands.p.action.eq(ListAction.FIND),

@@ -48,7 +48,8 @@ __all__ = ["Target"]
 _MEMORY_REQUESTS = 4
 _DUPLICATES = 64
 """Requests received again that wait for their answer; behind them, others get none, as if it had been lost."""
-_NACKS = 8
+_NACKS = 32
+"""That wait to leave; while so many do, others get lost, as on the link."""
 _ADVANCES = 16
 
 
@@ -111,7 +112,8 @@ class Target(wiring.Component):
     count_requests_received, count_refused_requests, count_dropped_pdc, count_dropped_sequence, count_duplicates,
     count_nacks_sent, count_events, count_messages_matched, count_messages_unexpected : Out(1)
 
-    Nothing new waits for requests that were received again: of those, 64 wait for their answers; more have none.
+    Nothing new waits for requests that were received again: of those, 64 wait for their answers; more have none. Nor
+    for NACKs: 32 of them wait to leave; more get lost.
     A request in two cycles, and on ``memory_requests`` 9 cycles after its header was offered, if its key is in the
     first slot; an answer in two cycles. Messages take longer: see the Matcher.
     """
@@ -177,7 +179,6 @@ class Target(wiring.Component):
         m.submodules.duplicates = duplicates = Queue(DUPLICATE, _DUPLICATES)
         for producer, consumer in (
             (flipped(self.requests), pdcs.requests),
-            (pdcs.nacks, nacks.i),
             (flipped(self.results), collector.results),
             (collector.complete, sender.answers),
             (duplicates.o, replayer.duplicates),
@@ -196,10 +197,13 @@ class Target(wiring.Component):
         self._elaborate_counts(m, sender)
         self._elaborate_answer_memory(m, collector, sender, replayer)
         m.d.comb += [
-            # Nothing new waits for what was received again.
+            # Nothing new waits for what was received again, or was refused.
             duplicates.i.valid.eq(pdcs.duplicates.valid),
             duplicates.i.p.eq(pdcs.duplicates.p),
             pdcs.duplicates.ready.eq(1),
+            nacks.i.valid.eq(pdcs.nacks.valid),
+            nacks.i.p.eq(pdcs.nacks.p),
+            pdcs.nacks.ready.eq(1),
             self.count_dropped_pdc.eq(pdcs.count_dropped_pdc),
             self.count_dropped_sequence.eq(pdcs.count_dropped_sequence),
             self.count_duplicates.eq(pdcs.count_duplicates),
