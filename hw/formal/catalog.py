@@ -337,7 +337,8 @@ PROOFS = [
         "window_credits",
         "WindowCredits of 2 PDCs, 2 places each: places taken are the packets cut and unanswered, never more than "
         "the window nor fewer than none, whatever else happens in the same cycle; a context's all answered are those "
-        "of the PDCs that are its own; what it shows is two cycles old",
+        "of the PDCs that are its own; of one that has lost something there is room for fewer, until so many have "
+        "been answered; what it shows is two cycles old",
         WindowCreditsSpec,
         "prove",
         3,
@@ -472,7 +473,7 @@ PROOFS = [
         # Nothing ends that has not begun; within the cycles looked at, nothing needs to.
         assuming=lambda ports: ~(ports.retired | ports.retired_queues | ports.written),
     ),
-    _warm_reset("WindowCredits", lambda: WindowCredits(2, 2, 2)),
+    _warm_reset("WindowCredits", lambda: WindowCredits(2, 2, 2, 1)),
     _warm_reset("PayloadGate", lambda: PayloadGate(8)),
     _warm_reset("RetransmissionTimers", lambda: RetransmissionTimers(2)),
     _warm_reset("DeliveryGate", lambda: DeliveryGate(SMALL, 3)),

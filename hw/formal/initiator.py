@@ -18,17 +18,20 @@ __all__ = ["FailingSpec", "FenceOrderSpec", "PacketLogSpec", "RetransmitterSpec"
 class WindowCreditsSpec(wiring.Component):
     """Places taken never exceed the window nor fall below zero, if packets are cut only where there is room.
 
-    A context has all its answers if no PDC of its own has a packet on its way.
+    A context has all its answers if no PDC of its own has a packet on its way. Of a PDC that has lost something there
+    is room for fewer packets, until so many have been answered since.
 
     The environment cuts at most every second cycle, as the Packetizer does, numbers or drops only what was cut, and
     answers only what was numbered; a reference that counts packets by themselves says what that is.
     """
 
-    def __init__(self, peers=2, window=2, contexts=2):
+    def __init__(self, peers=2, window=2, contexts=2, window_after_loss=1, caution=2):
         self._peers = peers
         self._window = window
         self._contexts = contexts
-        self._dut = WindowCredits(peers, window, contexts)
+        self._window_after_loss = window_after_loss
+        self._caution = caution
+        self._dut = WindowCredits(peers, window, contexts, window_after_loss, caution)
         super().__init__(
             {path[0]: member for path, member, _ in self._dut.signature.flatten(self._dut) if member.flow == In}
         )
@@ -78,7 +81,14 @@ class WindowCreditsSpec(wiring.Component):
             for name in ("cut", "dropped", "numbered", "answered", "opened")
         )
         past = Signal(1, name=f"past{peer}")
-        before = Signal(4, name=f"before{peer}")
+        before = Signal(5, name=f"before{peer}")
+        caution = Signal(range(self._caution + 1), name=f"caution_of{peer}")
+        lost = self.lost[peer]
+        most = Mux(caution != 0, self._window_after_loss, window)
+        with m.If(opened | lost):
+            m.d.sync += caution.eq(Mux(opened, 0, self._caution))
+        with m.Elif(answered & (caution != 0)):
+            m.d.sync += caution.eq(caution - 1)
         m.d.comb += [Assume(waiting >= dropped + numbered), Assume(unanswered >= answered)]
         m.d.sync += [
             waiting.eq(waiting + cut - dropped - numbered),
@@ -87,24 +97,31 @@ class WindowCreditsSpec(wiring.Component):
             past.eq(1),
             before.eq(
                 Cat(
-                    (waiting + unanswered < window) & ~closing,
+                    (waiting + unanswered < most) & ~closing,
                     (waiting == 0) & (unanswered == 0),
                     waiting == 0,
                     unanswered != 0,
+                    caution != 0,
                 )
             ),
         ]
-        shown = Cat(dut.room[peer], dut.all_answered[peer], dut.settled[peer], dut.unanswered[peer])
+        shown = Cat(
+            *(getattr(dut, name)[peer] for name in ("room", "all_answered", "settled", "unanswered", "cautious"))
+        )
         credits = dut._credits[peer]
         m.d.comb += [
             Assert(waiting + unanswered <= window),
             Assert(credits.places == waiting + unanswered),
             Assert(credits.waiting == waiting),
             Assert(credits.closing == closing),
+            Assert(credits.caution == caution),
             Assert(~past | (shown == before)),
             # What the room was two cycles ago lets in no packet too many.
             Assert(~dut.room[peer] | (waiting + unanswered < window) | self._newly_cut(m, cut, peer)),
             Cover((waiting == 1) & (unanswered == window - 1)),
+            Cover((caution != 0) & (waiting + unanswered == window)),
+            Cover((caution == 1) & cut),
+            Cover(opened & lost),
             Cover(opened & (waiting != 0) & (unanswered != 0)),
         ]
         return (waiting != 0) | (unanswered != 0)

@@ -82,7 +82,7 @@ class SequenceSpec(wiring.Component):
         fits = ~packet.clear_psn_offset[15] | (packet.clear_psn_offset >= 0x1_0000 - WINDOW)
         drops_aloud = same & ~is_next & verdict.dropped_sequence & verdict.nack
         reads = ~packet.is_control & (packet.opcode == RequestOpcode.READ.value)
-        spares = reads & ~packet.retx & ~asked_behind[31]
+        again = Mux(reads, Mux(asked_behind[31], packet.psn, before.asked), before.expected)
         m.d.comb += [
             Assert(one),
             # Executed is the first packet of a new PDC or exactly the next one of an open one...
@@ -110,9 +110,9 @@ class SequenceSpec(wiring.Component):
             Assert(~(verdict.kept & verdict.nack) | ((verdict.nack_psn + verdict.missing)[:32] == packet.psn)),
             Assert(~(verdict.kept & verdict.nack) | (verdict.nack_psn == before.asked)),
             Assert((verdict.missing == 0) | (verdict.kept & verdict.nack)),
-            # One that is dropped behind a gap has everything from the gap on repeated; a READ that comes for the
-            # first time, and behind all that was asked for, only what is behind that.
-            Assert(~drops_aloud | (verdict.nack_psn == Mux(spares, before.asked, before.expected))),
+            # One that is dropped behind a gap has everything from the gap on repeated; a READ everything from itself
+            # on, or from behind what was asked for before.
+            Assert(~drops_aloud | (verdict.nack_psn == again)),
             # Nothing is asked for twice: that psn moves on only, to behind what is kept or asked for, if anywhere.
             Assert(furthest_after <= WINDOW),
             Assert(verdict.opens | (after.asked == before.asked) | (after.asked == (packet.psn + 1)[:32])),

@@ -10,6 +10,8 @@ __all__ = ["NicParameters"]
 _MOST_SYN_PACKETS = 1 << 12
 """Until the first answer, a packet's offset from the first one travels in 12 bits."""
 
+_LEAST_AFTER_LOSS = 16
+
 
 def _power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
@@ -77,6 +79,11 @@ class NicParameters:
     @property
     def beat_bytes(self) -> int:
         return self.data_width // 8
+
+    @property
+    def window_after_loss(self) -> int:
+        """Request packets that a PDC may have unacknowledged after a loss: fewer than a target like this keeps."""
+        return min(self.window, max(_LEAST_AFTER_LOSS, self.gap_slots * 3 // 4))
 
     def cells(self) -> tuple[Cell, ...]:
         """The (form, operation, datatype) cells that a NIC built with these parameters executes."""

@@ -1,6 +1,6 @@
 """Testbench of the whole initiator: random programs against the model's.
 
-Parameters: ``data_width``.
+Parameters: ``data_width``, ``window``.
 """
 
 import collections

@@ -1,4 +1,7 @@
-"""Testbench of the whole initiator: answers, what waits for them, and operands. Parameters: ``data_width``."""
+"""Testbench of the whole initiator: answers, what waits for them, and operands.
+
+Parameters: ``data_width``, ``window``.
+"""
 
 import cocotb
 from amoeba_model.descriptors import TX_DESCRIPTOR, DescriptorFlags, DescriptorOpcode

@@ -1,14 +1,15 @@
-"""Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``."""
+"""Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``, ``window``."""
 
 import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
+from amoeba_model.nic.peers import CAUTION
 from amoeba_model.wire.codec import NO_PDC
 from amoeba_model.wire.nacks import FATAL_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
 from initiator_environment import TARGET_PDC
 from initiator_programs import check_outcomes, model_frames, per_pdc, run_random_programs
-from initiator_setup import OK, REFUSED, RESULTS, as_it_comes, peer, started, to_peer, well
+from initiator_setup import OK, OPERANDS_SIZE, PARAMETERS, REFUSED, RESULTS, as_it_comes, peer, started, to_peer, well
 from lossy_target import LossyTarget, perfect
 from silent_target import (
     FAILED,
@@ -128,6 +129,35 @@ async def a_silent_peer_fails_after_its_timeouts_and_holds_up_no_other(dut):
     await environment.completed(7)
     assert statuses(environment)[6] == (7, OK)
     assert environment.frames[-1][0]["syn"]
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(dut):
+    window, fewer = PARAMETERS.window, PARAMETERS.window_after_loss
+    environment = await silent(dut)
+    environment.set_retransmission(100 * TIMEOUT, 8)
+    environment.post(0, 0, [write(number, length=OPERANDS_SIZE) for number in range(3)])
+
+    async def under_way(answered):
+        await ClockCycles(dut.clk, 1000)
+        counts = environment.counts
+        return counts["count_requests_sent"] - counts["count_retransmissions"] - answered
+
+    assert fewer < window
+    assert await under_way(0) == window
+    refuse(environment, 0, NackCode.ROD_OOO)
+    for answered, expected in (
+        (1, window - 1),
+        (window, fewer),
+        (50, fewer),
+        (CAUTION - 1, fewer),
+        (CAUTION, window),
+    ):
+        psn = answered - 1
+        number = next(n for n, (each, _) in enumerate(sent(environment)) if each == psn)
+        acknowledge(environment, number, cack=psn)
+        assert await under_way(answered) == expected, answered
+    assert environment.counts["count_timeouts"] == 0
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -259,7 +289,8 @@ async def what_timed_out_twice_is_not_sent_to_a_new_pdc(dut):
     assert openings(environment)[2:] == [(1, 0, TARGET_PDC), (1, 1, 0)]
     environment.respond(environment.frames[3][0], OK, b"")
     environment.post(0, 2, [write(2)])
-    await frames(environment, 7)
+    # An early one, and two that count.
+    await frames(environment, 8)
     refuse(environment, 4, NackCode.INV_DPDCID)
     await environment.completed(3)
     assert statuses(environment) == [(0, OK), (1, OK), (2, FAILED)]

@@ -1,4 +1,4 @@
-"""Testbench of the whole initiator: rings, contexts, interrupts and reset. Parameters: ``data_width``."""
+"""Testbench of the whole initiator: rings, contexts, interrupts and reset. Parameters: ``data_width``, ``window``."""
 
 import random
 

@@ -10,7 +10,7 @@ from amoeba_sim.cocotb_streams import always, in_bursts, randomly, start
 from cocotb.triggers import ClockCycles
 from initiator_environment import Environment
 
-PARAMETERS = NicParameters(data_width=bench_parameters()["data_width"], contexts=3, peers=8, window=8, payload=256)
+PARAMETERS = NicParameters(contexts=3, peers=8, payload=256, **bench_parameters())
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(12)}
 
 RINGS = 0x1_0000_0FC0

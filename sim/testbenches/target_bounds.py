@@ -1,8 +1,8 @@
 """Testbench of Target: what frames of one peer cost another, in cycles for each.
 
 A stranger's frames come as fast as they are taken, and right behind them one request of somebody else; or that comes
-alone. Host, link and memory engine are quick, unless a bench says otherwise, so that what is left is the target's own. Parameters: see
-target_environment.
+alone. Host, link and memory engine are quick, unless a bench says otherwise: what is left is the target's own.
+Parameters: see target_environment.
 """
 
 from itertools import count

@@ -124,8 +124,9 @@ class Sequence:
             return Verdict("kept", number, nack, max(missing, 0), free[0])
         silent = pdc.nacked and not h["retx"]
         pdc.nacked = True
-        spares = h["opcode"] == READ and missing >= 0 and not h["is_control"] and not h["retx"]
-        nack = (ROD_OOO, pdc.asked if spares else pdc.expected, number)
+        reads = h["opcode"] == READ and not h["is_control"]
+        again = (pdc.asked if missing >= 0 else h["psn"]) if reads else pdc.expected
+        nack = (ROD_OOO, again, number)
         return Verdict("dropped_sequence", number, None if silent else nack)
 
     def judge(self, h, lacks_room=False, passes=True):

@@ -206,16 +206,21 @@ FAULTS = {
     "what is missing is asked for with what was asked for before": (
         sequence,
         "SequenceRules",
-        "verdict.nack_psn.eq(Mux(verdict.kept | spares, before.asked, before.expected))",
-        "verdict.nack_psn.eq(Mux(spares, before.asked, before.expected))",
+        "verdict.nack_psn.eq(Mux(verdict.kept, before.asked, again))",
+        "verdict.nack_psn.eq(again)",
     ),
     "what is kept of READs is asked for again": (
         sequence,
         "SequenceRules",
-        "verdict.nack_psn.eq(Mux(verdict.kept | spares, before.asked, before.expected))",
-        "verdict.nack_psn.eq(Mux(verdict.kept, before.asked, before.expected))",
+        "again.eq(Mux(self.packet.reads, ",
+        "again.eq(Mux(0, ",
     ),
-    "a READ that was sent again spares what is kept": (sequence, "SequenceRules", " & ~self.packet.retx)", ")"),
+    "of READs what was asked for is asked for once more": (
+        sequence,
+        "SequenceRules",
+        "Mux(is_beyond, before.asked, self.packet.psn)",
+        "self.packet.psn",
+    ),
     "a CLOSE of a former opening is a duplicate": (sequence, "SequenceRules", " & (ahead >= self._window)", " & 0"),
     "what is kept gives way at once": (
         gap_store,
@@ -423,6 +428,24 @@ FAULTS = {
         "WindowCredits",
         "(credits.places == 0) | (owner != context)",
         "(credits.places == 0) | (owner == context)",
+    ),
+    "a PDC that has lost something has its whole window": (
+        window_credits,
+        "WindowCredits",
+        "cautious = credits.caution != 0",
+        "cautious = 0",
+    ),
+    "what was lost is forgotten when the next packet is answered": (
+        window_credits,
+        "WindowCredits",
+        "self.caution.eq(self.caution - 1)",
+        "self.caution.eq(0)",
+    ),
+    "a new PDC has lost what the one before it did": (
+        window_credits,
+        "WindowCredits",
+        "m.d.sync += self.caution.eq(0)",
+        "pass",
     ),
     "a PDC stays whose it was first": (
         window_credits,

@@ -10,6 +10,7 @@ from amoeba_hw.initiator.records import RecoveryKind
 from amoeba_hw.initiator.resend_barrier import ResendBarrier
 from amoeba_hw.initiator.retransmission_timers import _CYCLES, RetransmissionTimers
 from amoeba_hw.initiator.retransmitter import Retransmitter
+from amoeba_hw.initiator.window_credits import WindowCredits
 from support.simulation import simulate
 
 TIMEOUT = 200
@@ -94,6 +95,80 @@ def test_an_answer_begins_the_timeout_anew_and_sending_again_holds_it():
         # It has doubled once.
         assert (event, peer) == ("expired", 1)
         assert 2 * TIMEOUT - 2 * bench.round <= cycle - ended <= 2 * TIMEOUT + 2 * bench.round
+
+    simulate(dut, testbench)
+
+
+def waits_of(bench, begun, expected):
+    """Checks that so many timeouts came that long after each other."""
+    assert [event for _, event, _ in bench.seen] == ["expired"] * len(expected)
+    for (cycle, _, _), wait in zip(bench.seen, expected, strict=True):
+        assert wait - bench.round <= cycle - begun <= wait + 2 * bench.round
+        begun = cycle
+
+
+@pytest.mark.parametrize("becomes", ["before it begins", "while it sends again"])
+def test_after_a_loss_the_first_timeout_is_early_and_not_counted(becomes):
+    bench = TimersBench(2, limit=2)
+    dut = bench.dut
+
+    async def testbench(ctx):
+        ctx.set(dut.cautious, int(becomes == "before it begins"))
+        await bench.prepare(ctx, unanswered=1)
+        for _ in range(2):
+            if becomes == "while it sends again":
+                ctx.set(dut.cautious, 0)
+                await answer(bench, ctx)
+                await bench.run(ctx, TIMEOUT // 2)
+                ctx.set(dut.cautious, 1)
+                ctx.set(dut.sending_again, 1)
+                await bench.run(ctx, 2 * bench.round)
+                ctx.set(dut.sending_again, 0)
+            begun = bench.cycle
+            await bench.run(ctx, TIMEOUT // 4 + TIMEOUT + 2 * TIMEOUT + 5 * bench.round)
+            waits_of(bench, begun, [TIMEOUT // 4, TIMEOUT, 2 * TIMEOUT])
+            bench.seen.clear()
+            await answer(bench, ctx)
+        begun = bench.cycle
+        await bench.run(ctx, 8 * TIMEOUT)
+
+    simulate(dut, testbench)
+    # Two that are counted, as without.
+    assert [event for _, event, _ in bench.seen][:4] == ["expired"] * 3 + ["given_up"]
+
+
+def test_an_answer_before_its_turn_puts_off_the_early_timeout_alone():
+    bench = TimersBench(2, limit=8)
+    dut = bench.dut
+
+    async def notes(ctx, count):
+        for _ in range(count):
+            ctx.set(dut.noted, 1)
+            await bench.run(ctx, 1)
+            ctx.set(dut.noted, 0)
+            await bench.run(ctx, TIMEOUT // 4 - 2 * bench.round)
+
+    async def testbench(ctx):
+        ctx.set(dut.cautious, 1)
+        await bench.prepare(ctx, unanswered=1)
+        ctx.set(dut.noted_peer, 1)
+        await notes(ctx, 2)
+        ((early, _, _),) = bench.seen
+        assert early <= TIMEOUT // 4 + 2 * bench.round
+        await answer(bench, ctx)
+        bench.seen.clear()
+        ctx.set(dut.noted_peer, 0)
+        await notes(ctx, 9)
+        assert not bench.seen
+        begun = bench.cycle
+        while not bench.seen:
+            await bench.run(ctx, 1)
+            assert bench.cycle - begun <= TIMEOUT // 4 + 2 * bench.round
+        bench.seen.clear()
+        begun = bench.cycle
+        await notes(ctx, 9)
+        ((cycle, event, _),) = bench.seen
+        assert (event, TIMEOUT <= cycle - begun + bench.round <= TIMEOUT + 3 * bench.round) == ("expired", True)
 
     simulate(dut, testbench)
 
@@ -506,6 +581,85 @@ def test_nothing_is_sent_again_before_every_cut_packet_is_numbered():
 
     bench.run(testbench)
     assert bench.sent == [(0, 4)]
+
+
+def test_what_is_asked_for_and_what_times_out_was_lost_and_what_must_wait_was_not():
+    bench = RetransmitterBench(6)
+    dut = bench.dut
+    lost = []
+
+    async def watch(ctx):
+        while True:
+            _, _, pulses = await ctx.tick().sample(dut.lost)
+            lost.append(pulses)
+
+    async def testbench(ctx):
+        await ctx.tick()
+        for kind, peer in ((RecoveryKind.AT_ONCE, 1), (RecoveryKind.AT_ONCE, 1), (RecoveryKind.MISSING, 0)):
+            await bench.ask(ctx, kind, peer, 2, 3)
+            await ctx.tick().repeat(60)
+        await bench.pulse(ctx, "expired", timer_peer=3)
+        await bench.ask(ctx, RecoveryKind.LATER, 2, 3)
+        await ctx.tick().repeat(60)
+        await bench.pulse(ctx, "released", timer_peer=2)
+        await bench.ask(ctx, RecoveryKind.FAIL, 2, 3)
+        await ctx.tick().repeat(60)
+
+    simulate(dut, testbench, background=[bench.surroundings, watch])
+    assert [pulses for pulses in lost if pulses] == [0b0010, 0b0001, 0b1000]
+
+
+# WindowCredits
+
+
+@pytest.mark.parametrize(("after_loss", "caution"), [(3, 5), (1, 1), (8, 5), (None, 5)])
+def test_after_a_loss_there_is_room_for_fewer_packets_until_enough_are_answered(after_loss, caution):
+    window, others = 8, 1
+    dut = WindowCredits(2, window, 1, after_loss, caution)
+    reduced = window if after_loss is None else after_loss
+    places = 0
+
+    async def pulse(ctx, *names, **values):
+        for name in names:
+            ctx.set(getattr(dut, name), 1)
+        for name, value in values.items():
+            ctx.set(getattr(dut, name), value)
+        await ctx.tick()
+        for name in (*names, *values):
+            ctx.set(getattr(dut, name), 0)
+
+    async def fill(ctx):
+        nonlocal places
+        await ctx.tick().repeat(2)
+        while ctx.get(dut.room) & 1:
+            await pulse(ctx, "cut")
+            await pulse(ctx, "numbered")
+            await ctx.tick().repeat(2)
+            places += 1
+
+    async def testbench(ctx):
+        nonlocal places
+        await fill(ctx)
+        assert places == window
+        await pulse(ctx, lost=0b01)
+        await ctx.tick()
+        assert ctx.get(dut.cautious) == 0b01
+        for left in reversed(range(caution)):
+            await pulse(ctx, "answered")
+            places -= 1
+            await fill(ctx)
+            assert ctx.get(dut.cautious) == int(left > 0)
+            assert places == (max(window - caution + left, min(reduced, window)) if left else window)
+            assert ctx.get(dut.room) >> others & 1
+        # What is lost in the cycle of an answer counts from there on, and a new PDC has lost nothing.
+        await pulse(ctx, "answered", lost=0b11)
+        await ctx.tick()
+        assert ctx.get(dut.cautious) == 0b11
+        await pulse(ctx, "opened")
+        await ctx.tick()
+        assert ctx.get(dut.cautious) == 0b10
+
+    simulate(dut, testbench)
 
 
 # ResendBarrier

@@ -123,7 +123,10 @@ def test_the_dissector_looks_where_the_specification_says(line: str) -> None:
         ("events.md", "| 8 | 64 | `error` | Those that did not. |"),
         ("completions.md", "| 31 | 8 | `flags` | Phase bit. CompletionFlags. |"),
         ("events.md", "| 63 | 8 | `flags` | Phase bit; what is valid. EventFlags. |"),
-        ("wire.md", "| 4 | 32 | `nack_psn` | The packet to go on from; with ROD_OOO the one expected. |"),
+        (
+            "wire.md",
+            "| 4 | 32 | `nack_psn` | The packet to go on from; with ROD_OOO the first that has to come again. |",
+        ),
         ("wire.md", "| 4 | `CLOSE_COMMAND` |  |"),
         ("wire.md", "| 8:3.. | 12 | `pid_on_fep` | Addressed process. |"),
         ("ucp.md", "| 5 | 24 | `endpoint` | Which of the receiver's endpoints to the sender it is for. |"),

@@ -333,7 +333,7 @@ def test_what_is_lost_before_a_packet_that_is_held_back_leaves_with_it(bench: Be
     bench.say(is_control=True, nack_code=NackCode.NO_RESOURCE, psn=FIRST_PSN + 2)
     bench.say(is_control=True, nack_code=NackCode.ROD_OOO, psn=FIRST_PSN + 1)
     assert bench.here(Counter.RETRANSMISSIONS) == 0
-    bench.pair.run(TIMEOUT // 400 + 5)
+    bench.pair.run(TIMEOUT // 400 + 2)
     assert bench.here(Counter.RETRANSMISSIONS) == 2
 
 
@@ -404,7 +404,9 @@ def test_timeouts_double_until_a_packet_is_answered(bench: Bench) -> None:
         assert bench.pair.local.execute(**bench.add())["status"] == OK
     waits = [departures[1] - departures[0], departures[2] - departures[1]]
     assert waits == [TIMEOUT, 2 * TIMEOUT]
-    assert departures[4] - departures[3] == TIMEOUT
+    # What was lost before makes the first one early.
+    waits = [departures[4] - departures[3], departures[5] - departures[4]]
+    assert waits == [TIMEOUT // 4, TIMEOUT]
 
 
 def test_no_timeout_is_longer_than_32_times_the_first(bench: Bench) -> None:

@@ -41,7 +41,7 @@ class Retransmission:
 
     timeout: int = RETRANSMIT_TIMEOUT
     """Cycles of the NIC's clock without an answer; doubles from one timeout to the next, five times. Choose
-    several times a round trip: less sends again what was not lost."""
+    several times a round trip: less sends again what was not lost. After a loss a quarter of it is enough, once."""
     limit: int = RETRANSMIT_LIMIT
     """Timeouts in a row after which one more makes the operations to the peer fail."""
 

@@ -138,7 +138,9 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         operand_room = max(4 * packet_beats, PACKETS)
         compare_room = max(2 * packet_beats, PACKETS)
         m.submodules.peers = PeerTable(parameters.peers)
-        m.submodules.credits = WindowCredits(parameters.peers, parameters.window, parameters.contexts)
+        m.submodules.credits = WindowCredits(
+            parameters.peers, parameters.window, parameters.contexts, parameters.window_after_loss
+        )
         m.submodules.packet_log = PacketLog(parameters.peers, parameters.window)
         m.submodules.scheduler = TransmitScheduler(parameters.contexts)
         m.submodules.fetch = DescriptorFetch(width)
@@ -298,6 +300,7 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             credits.answered.eq(responses.answered),
             credits.answered_peer.eq(responses.answered_index),
             credits.closed.eq(responses.closed),
+            credits.lost.eq(retransmitter.lost),
             credits.opened.eq(peers.opened),
             credits.opened_peer.eq(peers.opened_peer),
             credits.opened_context.eq(peers.opened_context),
@@ -317,6 +320,9 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
         m.d.comb += [
             timers.settings.eq(self.retransmission),
             timers.unanswered.eq(credits.unanswered),
+            timers.cautious.eq(credits.cautious),
+            timers.noted.eq(responses.note),
+            timers.noted_peer.eq(responses.note_peer),
             timers.sending_again.eq(retransmitter.sending_again),
             timers.held.eq(retransmitter.held),
             timers.failed.eq(retransmitter.failed),

@@ -18,6 +18,8 @@ _TIMER = data.StructLayout(
     {
         "left": _CYCLES,
         "interval": _CYCLES,
+        "early": 1,  # this timeout is; it is neither doubled nor counted
+        "was_early": 1,  # one has been since the PDC was heard
         "doublings": range(RETRANSMIT_DOUBLINGS + 1),  # timeouts in a row, so far as they double the next one
         "timeouts": 8,  # since an answer; hold-offs make up for some
         "refusals": 8 + (PDC_REFUSALS - 1).bit_length() + 1,  # hold-offs in a row, since an answer, without a PDC
@@ -47,6 +49,10 @@ class RetransmissionTimers(wiring.Component):
         The timeout of these waits, to begin anew; or the hold-off runs instead; or no time runs.
     alive, alive_peer : in
         Pulse: a packet was answered. The timeout begins anew, with no doubling.
+    cautious : in, a bit per peer
+        If nothing has come of these for a quarter of the timeout, that is ``expired``, once until it begins anew.
+    noted, noted_peer : in
+        Pulse: an answer came before its turn. That puts off what is early, and nothing else.
     hold, hold_peer, without_pdc : in
         Pulse: a hold-off of a quarter of the timeout begins. It makes up for NACK_LIFE timeouts, and the next one is
         not doubled. ``without_pdc``: more than ``pdc_refusals`` of these in a row, for each of ``settings.limit`` and
@@ -82,6 +88,9 @@ class RetransmissionTimers(wiring.Component):
                 "failed": In(peers),
                 "alive": In(1),
                 "alive_peer": In(index),
+                "cautious": In(peers),
+                "noted": In(1),
+                "noted_peer": In(index),
                 "hold": In(1),
                 "hold_peer": In(index),
                 "without_pdc": In(1),
@@ -104,6 +113,8 @@ class RetransmissionTimers(wiring.Component):
         self._running = Signal(peers)
         self._heard = Signal(peers, init=-1)
         """Answers since the last visit, or a new PDC: what was counted of it counts no more."""
+        self._noted = Signal(peers)
+        """Answers before their turn since the last visit."""
         self._holds = Signal(peers)
         """Hold-offs to begin at the next visit."""
         self._without_pdc = Signal(peers)
@@ -149,7 +160,8 @@ class RetransmissionTimers(wiring.Component):
 
         timeout = self.settings.timeout
         over, refused = Signal(), Signal()
-        doubled = Signal(_CYCLES)
+        doubled, quarter = Signal(_CYCLES), timeout >> 2
+        is_cautious = mine(self.cautious)
         doubles = timer.doublings < RETRANSMIT_DOUBLINGS
         heard, without_pdc = mine(self._heard), mine(self._without_pdc)
         round_cycles = Const(_VISIT * self._peers, _CYCLES)
@@ -158,7 +170,16 @@ class RetransmissionTimers(wiring.Component):
             doubled.eq(timer.interval << doubles),
             refused.eq(without_pdc & ~heard & (timer.refusals >= (self.settings.limit + 1) << self._refusal_bits)),
         ]
-        begun = [started.eq(1), following.interval.eq(timeout), following.left.eq(timeout), following.doublings.eq(0)]
+        first = Mux(is_cautious, quarter, timeout)
+        begun = [
+            started.eq(1),
+            following.interval.eq(first),
+            following.left.eq(first),
+            following.early.eq(is_cautious),
+            following.was_early.eq(is_cautious),
+            following.doublings.eq(0),
+        ]
+        becomes_early = is_cautious & ~timer.was_early & (timer.doublings == 0)
         with m.If(mine(self.failed)):
             m.d.comb += stopped.eq(1)
             with m.If(mine(self.unanswered) & ~self.flushes.valid):
@@ -170,7 +191,7 @@ class RetransmissionTimers(wiring.Component):
         with m.Elif(mine(self._holds)):
             m.d.comb += [
                 *begun,
-                following.left.eq(timeout >> 2),
+                following.left.eq(quarter),
                 following.timeouts.eq(Mux(heard | (timer.timeouts < NACK_LIFE), 0, timer.timeouts - NACK_LIFE)),
                 following.refusals.eq(Mux(without_pdc, Mux(heard, 0, timer.refusals) + 1, 0)),
             ]
@@ -180,10 +201,20 @@ class RetransmissionTimers(wiring.Component):
             m.d.comb += stopped.eq(1)
         with m.Elif(heard | ~mine(self._running)):
             m.d.comb += begun
-        with m.Elif(mine(self.sending_again)):
+        with m.Elif(mine(self.sending_again) & becomes_early):
+            m.d.comb += begun
+        with m.Elif(mine(self.sending_again) | (mine(self._noted) & timer.early)):
             m.d.comb += following.left.eq(timer.interval)
         with m.Elif(~over):
             m.d.comb += following.left.eq(timer.left - round_cycles)
+        with m.Elif(timer.early):
+            m.d.comb += [
+                self.expired.eq(1),
+                self.count_timeouts.eq(1),
+                following.interval.eq(timeout),
+                following.left.eq(timeout),
+                following.early.eq(0),
+            ]
         with m.Elif(timer.timeouts >= self.settings.limit):
             m.d.comb += [self.given_up.eq(1), self.count_timeouts.eq(1), stopped.eq(1)]
         with m.Else():
@@ -210,6 +241,7 @@ class RetransmissionTimers(wiring.Component):
             self.doubtful.eq((self.doubtful & ~begins_anew) | Mux(doubted, visited, 0)),
             self._running.eq(((self._running & ~ended) | Mux(started, visited, 0)) & ~opened),
             self._heard.eq((self._heard & ~visited) | of(self.alive, self.alive_peer) | opened),
+            self._noted.eq((self._noted & ~visited) | of(self.noted, self.noted_peer)),
             self._holds.eq(((self._holds & ~visited) | held) & ~opened),
             self._without_pdc.eq((self._without_pdc & ~held) | Mux(self.without_pdc, held, 0)),
             self._fails.eq(((self._fails & ~visited) | of(self.fail, self.fail_peer)) & ~opened),

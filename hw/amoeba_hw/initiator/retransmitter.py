@@ -49,6 +49,8 @@ class Retransmitter(wiring.Component):
         Pulse: a packet will come on ``resends``. Not later than the cycle after it was answered.
     resends : PACKET stream
         One every five cycles.
+    lost : out, a bit per peer
+        Pulse: something of the PDC was, since it times out, or an answer asks for it.
     sending_again, held : out, a bit per peer
         The PDC goes back, or will after its hold-off.
     failed : out, a bit per peer
@@ -82,6 +84,7 @@ class Retransmitter(wiring.Component):
                 "log_noted": In(1),
                 "resending": Out(1),
                 "resends": Out(stream.Signature(PACKET)),
+                "lost": Out(peers),
                 "sending_again": Out(peers),
                 "held": Out(peers),
                 "failed": Out(peers),
@@ -131,6 +134,7 @@ class Retransmitter(wiring.Component):
             opened.eq(of(self.opened, self.opened_peer)),
             ends.eq(fails | self.failed | opened),
             self.count_failed_pdcs.eq(fails.any()),
+            self.lost.eq(asks | expired),
             asks.eq(of(self._asked, self._recovery.peer[: len(self.timer_peer)])),
             waits.eq(asks & self.held),
             begins_anew.eq(asks & ~self.held & ~self._begins),

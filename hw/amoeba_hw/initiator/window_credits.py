@@ -3,15 +3,20 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amoeba_model.nic.peers import CAUTION
 
 __all__ = ["WindowCredits"]
 
 
 class _Credits(wiring.Component):
-    """The packets of one PDC: ``places`` are cut and not answered, ``waiting`` of them not numbered yet."""
+    """The packets of one PDC: ``places`` are cut and not answered, ``waiting`` of them not numbered yet.
 
-    def __init__(self, window):
+    ``caution`` packets are to be answered until nothing is to be seen any more of the last that was lost.
+    """
+
+    def __init__(self, window, caution):
         self._window = window
+        self._caution = caution
         super().__init__(
             {
                 "cut": In(1),
@@ -21,9 +26,11 @@ class _Credits(wiring.Component):
                 "answered": In(1),
                 "closed": In(1),
                 "opened": In(1),
+                "lost": In(1),
                 "places": Out(range(window + 1)),
                 "waiting": Out(range(window + 1)),
                 "closing": Out(1),
+                "caution": Out(range(caution + 1)),
             }
         )
 
@@ -36,7 +43,12 @@ class _Credits(wiring.Component):
             self.places.eq(self.places + self.cut - self.dropped - self.answered),
             self.closing.eq((self.closing & ~self.closed) | (self.cut & self.cut_close)),
         ]
+        with m.If(self.lost):
+            m.d.sync += self.caution.eq(self._caution)
+        with m.Elif(self.answered & (self.caution != 0)):
+            m.d.sync += self.caution.eq(self.caution - 1)
         with m.If(self.opened):
+            m.d.sync += self.caution.eq(0)
             # What was numbered before belongs to a PDC that is no more.
             m.d.sync += [self.places.eq(waiting), self.closing.eq(0)]
         return m
@@ -48,6 +60,10 @@ class WindowCredits(wiring.Component):
     Parameters
     ----------
     peers, window, contexts : int
+    window_after_loss : int
+        Places of a PDC that is ``cautious``; all of them, if not given.
+    caution : int
+        Packets that have to be answered since the last loss until it is not.
 
     Members
     -------
@@ -61,18 +77,22 @@ class WindowCredits(wiring.Component):
         Pulse: a packet that was numbered is answered; ``closed``: it was a CLOSE.
     opened, opened_peer, opened_context : in
         Pulse: a new PDC, and whose it is. Packets numbered by then are forgotten.
-    room, all_answered, settled, unanswered : out, a bit per peer
+    lost : in, a bit per peer
+        Pulse: something of the PDC was lost.
+    room, all_answered, settled, unanswered, cautious : out, a bit per peer
         Whether one more packet fits and no CLOSE is unanswered; no packet is on its way; every packet that was cut
-        is numbered or dropped; packets that were numbered are unanswered. From registers, two cycles behind.
+        is numbered or dropped; packets that were numbered are unanswered; something was lost lately. From registers,
+        two cycles behind.
     context_answered : out, a bit per context
         No packet of any PDC that is the context's is on its way. Likewise.
 
     All pulses may come in the same cycle, also for the same peer.
     """
 
-    def __init__(self, peers, window, contexts):
+    def __init__(self, peers, window, contexts, window_after_loss=None, caution=CAUTION):
         self._peers = peers
         self._window = window
+        self._window_after_loss = window if window_after_loss is None else window_after_loss
         self._contexts = contexts
         index = range(peers)
         super().__init__(
@@ -90,14 +110,16 @@ class WindowCredits(wiring.Component):
                 "opened": In(1),
                 "opened_peer": In(index),
                 "opened_context": In(range(contexts)),
+                "lost": In(peers),
                 "room": Out(peers),
                 "all_answered": Out(peers, init=-1),
                 "settled": Out(peers, init=-1),
                 "unanswered": Out(peers),
+                "cautious": Out(peers),
                 "context_answered": Out(contexts, init=-1),
             }
         )
-        self._credits = [_Credits(window) for _ in range(peers)]
+        self._credits = [_Credits(window, caution) for _ in range(peers)]
         self._owners = [Signal(range(contexts), name=f"owner{peer}") for peer in range(peers)]
 
     def elaborate(self, platform):
@@ -107,9 +129,18 @@ class WindowCredits(wiring.Component):
             for event in ("cut", "dropped", "numbered", "answered", "opened"):
                 concerned = getattr(self, event) & (getattr(self, f"{event}_peer") == peer)
                 m.d.comb += getattr(credits, event).eq(concerned)
-            m.d.comb += [credits.cut_close.eq(self.cut_close), credits.closed.eq(credits.answered & self.closed)]
+            cautious = credits.caution != 0
+            is_full = credits.places == self._window
+            m.d.comb += [
+                credits.cut_close.eq(self.cut_close),
+                credits.closed.eq(credits.answered & self.closed),
+                credits.lost.eq(self.lost[peer]),
+            ]
             m.d.sync += [
-                self.room[peer].eq((credits.places != self._window) & ~credits.closing),
+                self.room[peer].eq(
+                    ~(is_full | (cautious & (credits.places >= self._window_after_loss)) | credits.closing)
+                ),
+                self.cautious[peer].eq(cautious),
                 self.all_answered[peer].eq(credits.places == 0),
                 self.settled[peer].eq(credits.waiting == 0),
                 self.unanswered[peer].eq(credits.places != credits.waiting),

@@ -181,10 +181,10 @@ class SequenceRules(wiring.Component):
         """The packet has come before its turn: is there a slot for it, and what is to be said of those before it?"""
         before, verdict, beyond = self.before, self.verdict, self._beyond
         is_beyond = ~beyond[-1]
-        spares = Signal()
-        """What is kept already is not repeated: of READs, each would be read and answered again."""
+        again = Signal(32)
+        """From where all has to come again. What is kept of READs does not: each would be read and answered again."""
         m.d.comb += [
-            spares.eq(self.packet.reads & is_beyond & ~self.packet.retx),
+            again.eq(Mux(self.packet.reads, Mux(is_beyond, before.asked, self.packet.psn), before.expected)),
             verdict.kept.eq(
                 self.has_slot
                 & ~self.held
@@ -195,7 +195,7 @@ class SequenceRules(wiring.Component):
             verdict.dropped_sequence.eq(~verdict.kept),
             verdict.nack_code.eq(NackCode.ROD_OOO.value),
             # A lost repetition shows, too: when all slots have filled up behind it.
-            verdict.nack_psn.eq(Mux(verdict.kept | spares, before.asked, before.expected)),
+            verdict.nack_psn.eq(Mux(verdict.kept, before.asked, again)),
         ]
         with m.If(verdict.kept):
             m.d.comb += [verdict.nack.eq(is_beyond & (beyond != 0)), verdict.missing.eq(Mux(is_beyond, beyond, 0))]

@@ -52,6 +52,7 @@ class Initiator:
         self.retransmitter = Retransmitter(core, peers, self._numberer, results)
         self._responses = ResponseHandler(core, peers, results, self.retransmitter)
         self._window = core.parameters.window
+        self._window_after_loss = core.parameters.window_after_loss
         self._scheduled: deque[Context] = deque()
 
     def ring_doorbell(self, context: Context, tail: int) -> None:
@@ -152,7 +153,9 @@ class Initiator:
             return True
         if peer is None:
             peer = self._peers[request.peer]
-        return peer.may_send(self._window) and not (request.opcode == _CLOSE and peer.outstanding)
+        return peer.may_send(self._window, self._window_after_loss) and not (
+            request.opcode == _CLOSE and peer.outstanding
+        )
 
     def _go_on(self, request: Request) -> bool:
         """Send the request's next packet; whether it is the last. A NOP, which has none, is over."""

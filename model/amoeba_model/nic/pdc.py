@@ -309,9 +309,11 @@ class PdcTable:
         silent = pdc.gap_reported and not header.retx
         pdc.gap_reported = True
         code = None if silent else NackCode.ROD_OOO
-        # What is kept already is not repeated if it may be READs: each would be read and answered again.
-        spares = header.opcode == _READ and is_beyond and not header.is_control and not header.retx
-        return Refusal(Counter.DROPPED_SEQUENCE, code, asked if spares else pdc.expected, pdc.number)
+        again = pdc.expected
+        if header.opcode == _READ and not header.is_control:
+            # What is kept already would be READs mostly, each of which would be read and answered again.
+            again = asked if is_beyond else psn
+        return Refusal(Counter.DROPPED_SEQUENCE, code, again, pdc.number)
 
     def _throw_away(self, number: int) -> None:
         """What is kept for a PDC that is closed or opened anew never has its turn."""

@@ -7,11 +7,13 @@ from amoeba_model.descriptors import DescriptorOpcode
 from amoeba_model.nic.tables import Request
 from amoeba_model.wire.uet import ReturnCode
 
-__all__ = ["DOUBTFUL_TIMEOUTS", "NEVER", "PSN_MASK", "Packet", "Peer"]
+__all__ = ["CAUTION", "DOUBTFUL_TIMEOUTS", "NEVER", "PSN_MASK", "Packet", "Peer"]
 
 NEVER = 1 << 64
 """A cycle that no clock reaches."""
 PSN_MASK = 0xFFFF_FFFF
+CAUTION = 64
+"""Packets that have to be answered since the last loss until a PDC may have its whole window under way again."""
 DOUBTFUL_TIMEOUTS = 2
 """After so many in a row it is not sure any more that what the target has given away it did not execute before."""
 
@@ -73,6 +75,8 @@ class Peer:
     """Likewise, packets that the target said were missing before this psn have been sent again."""
     went_back: bool = False
     """Already, because of a gap, since a packet was answered last."""
+    cautious_to: int | None = None
+    """Something was lost: until the packet with this psn has been answered, fewer may be under way."""
     timeouts: int = 0
     """Since a packet was answered last; hold-offs make up for NACK_LIFE each."""
     doublings: int = 0
@@ -82,8 +86,12 @@ class Peer:
     """Hold-offs in a row because there was no PDC for it, since a packet was answered last."""
     repeated_by: int = 0
     """Cycle by which all that was sent again has left."""
+    was_early: bool = False
+    """The early timeout has been used, since a packet was answered last."""
     deadline: int = NEVER
     """Cycle of the next timeout; NEVER while nothing is unanswered."""
+    is_early: bool = False
+    """That is the early one."""
     held_until: int = NEVER
     """Cycle at which it goes back to ``held_psn``; NEVER unless it is held back."""
     held_psn: int = 0
@@ -127,11 +135,21 @@ class Peer:
         """Whether answers to younger packets than the oldest unanswered one are noted."""
         return any(packet.status is not None for packet in self.outstanding)
 
-    def may_send(self, window: int) -> bool:
+    def lose(self) -> None:
+        """Something was lost."""
+        self.cautious_to = (self.last_answered + CAUTION) & PSN_MASK
+
+    def is_cautious(self) -> bool:
+        """Whether something was lost, and no CAUTION packets have been answered since."""
+        if self.cautious_to is not None and (self.cautious_to - self.last_answered - 1) & PSN_MASK >= CAUTION:
+            self.cautious_to = None
+        return self.cautious_to is not None
+
+    def may_send(self, window: int, window_after_loss: int) -> bool:
         """Whether a new packet may be cut, as far as those before it are concerned."""
         outstanding = self.outstanding
         return (
-            len(outstanding) < window
+            len(outstanding) < (window_after_loss if self.is_cautious() else window)
             and self.held_until == NEVER
             and not (outstanding and outstanding[0].request.opcode == _CLOSE)
         )

@@ -61,6 +61,7 @@ class ResponseHandler:
         code = header.return_code if header.opcode in _RESPONSES else _OK
         if younger_by:
             self._results.note(pdc, packet, code, payload, cycle)
+            self._retransmitter.noted(peer)
             self._retransmitter.ask_before(pdc, peer, packet.psn)
         else:
             self._answer(pdc, peer, header.spdcid, code, payload, cycle)

@@ -40,7 +40,7 @@ class Retransmitter:
     def answered(self, peer: Peer) -> None:
         """Packets of the PDC have been answered."""
         peer.timeouts = peer.doublings = peer.refusals = 0
-        peer.went_back = False
+        peer.went_back = peer.was_early = False
         if peer.held_until != NEVER and not peer.is_unanswered(peer.held_psn):
             peer.held_until = NEVER
         if peer.outstanding:
@@ -48,10 +48,16 @@ class Retransmitter:
         else:
             peer.deadline = NEVER
 
+    def noted(self, peer: Peer) -> None:
+        """An answer was kept: others are on their way, so that it is too early for the early timeout."""
+        if peer.is_early:
+            self._wait(peer, self._core.now)
+
     def fill_gap(self, pdc: int, peer: Peer, psn: int) -> None:
         """Something was lost: go back to ``psn``, at most once until a packet is answered."""
         if not peer.went_back:
             peer.went_back = True
+            peer.lose()
             self._go_back(pdc, peer, psn)
 
     def ask_before(self, pdc: int, peer: Peer, psn: int) -> None:
@@ -76,6 +82,7 @@ class Retransmitter:
         """
         peer.timeouts = max(peer.timeouts - NACK_LIFE, 0)
         peer.doublings = 0
+        peer.was_early = False
         peer.refusals = peer.refusals + 1 if without_pdc else 0
         if peer.refusals > PDC_REFUSALS * (self._core.retransmit_limit + 1):
             self.fail(pdc, peer, _TABLE_FULL)
@@ -118,26 +125,33 @@ class Retransmitter:
 
     def _time_out(self, pdc: int, peer: Peer) -> None:
         self._core.counters[_TIMEOUTS] += 1
-        peer.timeouts += 1
-        peer.doublings += 1
+        if peer.is_early:
+            peer.was_early = True
+        else:
+            peer.timeouts += 1
+            peer.doublings += 1
         if peer.timeouts > self._core.retransmit_limit:
             self.fail(pdc, peer)
-        else:
-            self._wait(peer, self._core.now)
-            peer.forget_gaps()
-            self._go_back(pdc, peer, peer.outstanding[0].psn)
+            return
+        peer.lose()
+        peer.forget_gaps()
+        self._wait(peer, self._core.now)
+        self._go_back(pdc, peer, peer.outstanding[0].psn)
 
     def _wait(self, peer: Peer, since: int) -> None:
         """Start the timer; it waits while packets are sent again."""
         since = max(since, peer.repeated_by)
-        doublings = min(peer.doublings, RETRANSMIT_DOUBLINGS)
-        peer.deadline = deadline = since + (self._core.retransmit_timeout << doublings)
+        timeout = self._core.retransmit_timeout
+        peer.is_early = not (peer.was_early or peer.doublings) and peer.is_cautious()
+        wait = timeout // 4 if peer.is_early else timeout << min(peer.doublings, RETRANSMIT_DOUBLINGS)
+        peer.deadline = deadline = since + wait
         if deadline < self.deadline:
             self.deadline = deadline
 
     def _fill(self, pdc: int, peer: Peer, psn: int, end: int) -> None:
         """Send what is missing from ``psn`` on and before ``end`` again."""
         if peer.is_unanswered(psn):
+            peer.lose()
             self._go_back(pdc, peer, psn, (end - psn) & PSN_MASK)
 
     def _go_back(self, pdc: int, peer: Peer, psn: int, count: int | None = None) -> None:
