@@ -26,6 +26,22 @@ def test_a_row_says_what_is_left_and_where_a_pdc_was_given_up():
     assert 0 < rows[1][2] < 100
     assert rows[2][2] == 25.0
     assert rows[2][3:5] == (0.0, "given up")
+    titles = [loss.grid(found, kind).title for kind in loss.KINDS]
+    assert [title.split("(")[1] for title in titles] == ["model, exact)", "RTL, exact)"]
+
+
+def test_the_kind_of_nic_is_the_one_that_was_asked_for(monkeypatch):
+    kinds = []
+    monkeypatch.setattr(loss, "rate", lambda operation, share, seed, count, kind: kinds.append(kind) or 1.0)
+    loss.curve((0.0, 0.01), seeds=2, kind="rtl")
+    assert kinds == ["rtl"] * 6
+
+
+@pytest.mark.parametrize("operation", ["write", "read"])
+def test_of_rtl_nics_half_the_rate_is_left_when_one_frame_in_twenty_is_lost(operation):
+    """Figures are exact, so that this is no matter of luck."""
+    whole, lossy = (loss.rate(operation, share, seed=2, count=24, kind="rtl") for share in (0.0, 0.05))
+    assert whole / 2 <= lossy < whole
 
 
 def test_what_fails_for_another_reason_is_no_loss(monkeypatch):
