@@ -120,6 +120,7 @@ def test_frames_are_decoded_on_a_click_as_the_model_decodes_them(browser, atomic
     frames = page.locator("aside details")
     assert frames.count() == len(recording.frames) == 2
     frames.first.locator("summary").click()
+    frames.first.locator("table").last.wait_for()  # the page is told that it is open some time after the click
     text = frames.first.inner_text()
     for field in (field for layer in layers(recording.frames[0][1].data) for field in layer.fields):
         if not field.name.startswith("reserved"):

@@ -444,8 +444,8 @@ FAULTS = {
     "a new PDC has lost what the one before it did": (
         window_credits,
         "WindowCredits",
-        "m.d.sync += self.caution.eq(0)",
-        "pass",
+        "self.closing.eq(0), self.caution.eq(0)]",
+        "self.closing.eq(0)]",
     ),
     "a PDC stays whose it was first": (
         window_credits,

@@ -39,6 +39,11 @@ def gap(bench: Bench, number: int) -> None:
     bench.say(is_control=True, nack_code=NackCode.ROD_OOO, psn=FIRST_PSN + number)
 
 
+def acknowledge(bench: Bench, count: int) -> None:
+    """The first ``count`` packets have been answered."""
+    bench.say(psn=FIRST_PSN + count - 1, cack_psn=FIRST_PSN + count - 1)
+
+
 def under_way(bench: Bench, answered: int) -> int:
     """Packets sent and not answered, when ``answered`` are and time has passed."""
     bench.pair.run(3)
@@ -63,7 +68,7 @@ def test_without_a_loss_the_whole_window_is_under_way(bench: Bench) -> None:
     post_packets(bench, 250)
     assert under_way(bench, 0) == WINDOW
     for answered in (10, 40, 100):
-        bench.say(psn=FIRST_PSN + answered - 1, cack_psn=FIRST_PSN + answered - 1)
+        acknowledge(bench, answered)
         assert under_way(bench, answered) == WINDOW
 
 
@@ -72,12 +77,12 @@ def test_after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(benc
     assert under_way(bench, 0) == WINDOW
     gap(bench, 3)
     for answered in (10, WINDOW - AFTER_LOSS):
-        bench.say(psn=FIRST_PSN + answered - 1, cack_psn=FIRST_PSN + answered - 1)
+        acknowledge(bench, answered)
         assert under_way(bench, answered) == WINDOW - answered
     for answered in (WINDOW - AFTER_LOSS + 1, CAUTION - 1):
-        bench.say(psn=FIRST_PSN + answered - 1, cack_psn=FIRST_PSN + answered - 1)
+        acknowledge(bench, answered)
         assert under_way(bench, answered) == AFTER_LOSS
-    bench.say(psn=FIRST_PSN + CAUTION - 1, cack_psn=FIRST_PSN + CAUTION - 1)
+    acknowledge(bench, CAUTION)
     assert under_way(bench, CAUTION) == WINDOW
 
 
@@ -85,11 +90,11 @@ def test_what_is_lost_later_counts_anew(bench: Bench) -> None:
     post_packets(bench, 250)
     gap(bench, 3)
     for answered in (CAUTION - 1, CAUTION + 20, CAUTION + 40, 2 * CAUTION - 2):
-        bench.say(psn=FIRST_PSN + answered - 1, cack_psn=FIRST_PSN + answered - 1)
+        acknowledge(bench, answered)
         assert under_way(bench, answered) == AFTER_LOSS
         if answered == CAUTION - 1:
             gap(bench, answered + 1)
-    bench.say(psn=FIRST_PSN + 2 * CAUTION - 2, cack_psn=FIRST_PSN + 2 * CAUTION - 2)
+    acknowledge(bench, 2 * CAUTION - 1)
     assert under_way(bench, 2 * CAUTION - 1) == WINDOW
 
 
@@ -97,7 +102,7 @@ def test_a_packet_that_must_wait_is_no_loss(bench: Bench) -> None:
     post_packets(bench, 250)
     assert under_way(bench, 0) == WINDOW
     bench.say(is_control=True, nack_code=NackCode.NO_RESOURCE, psn=FIRST_PSN + 1)
-    bench.say(psn=FIRST_PSN + 39, cack_psn=FIRST_PSN + 39)
+    acknowledge(bench, 40)
     assert under_way(bench, 40) == WINDOW
 
 
@@ -119,10 +124,10 @@ def test_an_answer_makes_the_next_timeout_an_early_one_again(bench: Bench) -> No
     bench.sent(4)
     begun = timed_out(bench, 1)
     for answered in (1, 2):
-        bench.say(psn=FIRST_PSN + answered - 1, cack_psn=FIRST_PSN + answered - 1)
+        acknowledge(bench, answered)
         begun, waited = bench.pair.initiator.device.cycles, timed_out(bench, answered + 1)
         assert EARLY - STEP <= waited - begun <= EARLY + STEP
-    bench.say(psn=FIRST_PSN + 3, cack_psn=FIRST_PSN + 3)
+    acknowledge(bench, 4)
     assert bench.statuses(4) == [OK] * 4
 
 

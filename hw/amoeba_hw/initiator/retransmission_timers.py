@@ -199,9 +199,7 @@ class RetransmissionTimers(wiring.Component):
             m.d.comb += [following.left.eq(timer.left - round_cycles), self.released.eq(over)]
         with m.Elif(~mine(self.unanswered)):
             m.d.comb += stopped.eq(1)
-        with m.Elif(heard | ~mine(self._running)):
-            m.d.comb += begun
-        with m.Elif(mine(self.sending_again) & becomes_early):
+        with m.Elif(heard | ~mine(self._running) | (mine(self.sending_again) & becomes_early)):
             m.d.comb += begun
         with m.Elif(mine(self.sending_again) | (mine(self._noted) & timer.early)):
             m.d.comb += following.left.eq(timer.interval)

@@ -48,9 +48,8 @@ class _Credits(wiring.Component):
         with m.Elif(self.answered & (self.caution != 0)):
             m.d.sync += self.caution.eq(self.caution - 1)
         with m.If(self.opened):
-            m.d.sync += self.caution.eq(0)
             # What was numbered before belongs to a PDC that is no more.
-            m.d.sync += [self.places.eq(waiting), self.closing.eq(0)]
+            m.d.sync += [self.places.eq(waiting), self.closing.eq(0), self.caution.eq(0)]
         return m
 
 

@@ -196,14 +196,10 @@ class Target(wiring.Component):
         self._elaborate_events(m, sender)
         self._elaborate_counts(m, sender)
         self._elaborate_answer_memory(m, collector, sender, replayer)
-        m.d.comb += [
+        for said, kept in ((pdcs.duplicates, duplicates.i), (pdcs.nacks, nacks.i)):
             # Nothing new waits for what was received again, or was refused.
-            duplicates.i.valid.eq(pdcs.duplicates.valid),
-            duplicates.i.p.eq(pdcs.duplicates.p),
-            pdcs.duplicates.ready.eq(1),
-            nacks.i.valid.eq(pdcs.nacks.valid),
-            nacks.i.p.eq(pdcs.nacks.p),
-            pdcs.nacks.ready.eq(1),
+            m.d.comb += [kept.valid.eq(said.valid), kept.p.eq(said.p), said.ready.eq(1)]
+        m.d.comb += [
             self.count_dropped_pdc.eq(pdcs.count_dropped_pdc),
             self.count_dropped_sequence.eq(pdcs.count_dropped_sequence),
             self.count_duplicates.eq(pdcs.count_duplicates),

@@ -75,8 +75,8 @@ class Peer:
     """Likewise, packets that the target said were missing before this psn have been sent again."""
     went_back: bool = False
     """Already, because of a gap, since a packet was answered last."""
-    cautious_to: int | None = None
-    """Something was lost: until the packet with this psn has been answered, fewer may be under way."""
+    caution: int = 0
+    """Something was lost: until so many more packets have been answered, fewer may be under way."""
     timeouts: int = 0
     """Since a packet was answered last; hold-offs make up for NACK_LIFE each."""
     doublings: int = 0
@@ -137,19 +137,13 @@ class Peer:
 
     def lose(self) -> None:
         """Something was lost."""
-        self.cautious_to = (self.last_answered + CAUTION) & PSN_MASK
-
-    def is_cautious(self) -> bool:
-        """Whether something was lost, and no CAUTION packets have been answered since."""
-        if self.cautious_to is not None and (self.cautious_to - self.last_answered - 1) & PSN_MASK >= CAUTION:
-            self.cautious_to = None
-        return self.cautious_to is not None
+        self.caution = CAUTION
 
     def may_send(self, window: int, window_after_loss: int) -> bool:
         """Whether a new packet may be cut, as far as those before it are concerned."""
         outstanding = self.outstanding
         return (
-            len(outstanding) < (window_after_loss if self.is_cautious() else window)
+            len(outstanding) < (window_after_loss if self.caution else window)
             and self.held_until == NEVER
             and not (outstanding and outstanding[0].request.opcode == _CLOSE)
         )

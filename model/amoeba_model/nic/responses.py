@@ -89,6 +89,7 @@ class ResponseHandler:
         while outstanding and outstanding[0].status is not None:
             packet = outstanding.popleft()
             peer.last_answered = packet.psn
+            peer.caution = max(peer.caution - 1, 0)
             if packet.request.opcode == _CLOSE:
                 peer.start_anew()
             self._results.conclude(peer, packet, cycle)

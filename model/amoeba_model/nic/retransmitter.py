@@ -142,7 +142,7 @@ class Retransmitter:
         """Start the timer; it waits while packets are sent again."""
         since = max(since, peer.repeated_by)
         timeout = self._core.retransmit_timeout
-        peer.is_early = not (peer.was_early or peer.doublings) and peer.is_cautious()
+        peer.is_early = bool(peer.caution) and not (peer.was_early or peer.doublings)
         wait = timeout // 4 if peer.is_early else timeout << min(peer.doublings, RETRANSMIT_DOUBLINGS)
         peer.deadline = deadline = since + wait
         if deadline < self.deadline:
