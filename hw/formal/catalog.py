@@ -319,7 +319,11 @@ PROOFS = [
         cover_depth=17,
     ),
     *_with_covers(
-        "closing_order", "ClosingOrder of 3: first is the number that was put in first", ClosingOrderSpec, "bmc", 8
+        "closing_order",
+        "ClosingOrder of 3: first is the number that was put in first, of those that are not refused",
+        ClosingOrderSpec,
+        "bmc",
+        8,
     ),
     *(
         Proof(

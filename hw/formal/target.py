@@ -329,15 +329,15 @@ class EventRoomSpec(wiring.Component):
 
 
 class ClosingOrderSpec(wiring.Component):
-    """ClosingOrder of 3: the first is the one that has been in the list for longest."""
+    """ClosingOrder of 3: the first is what has been in the list for longest, of those that are not refused."""
 
     def __init__(self):
-        super().__init__({"remove": In(1), "removed": In(2), "append": In(1), "appended": In(2)})
+        super().__init__({"remove": In(1), "removed": In(2), "append": In(1), "appended": In(2), "refused": In(3)})
 
     def elaborate(self, platform):
         m = Module()
         never_reset(m)
-        m.submodules.dut = dut = ClosingOrder(3)
+        m.submodules.dut = dut = ClosingOrder(3, reserved=range(1, 3))
         m.d.comb += [getattr(dut, name).eq(getattr(self, name)) for name in self.signature.members]
         # Per number: whether it is in the list, and how many of those inside came before it.
         inside = [Signal(name=f"inside_{number}") for number in range(3)]
@@ -352,14 +352,22 @@ class ClosingOrderSpec(wiring.Component):
                 m.d.sync += before[number].eq(count - self.remove)
             with m.Elif(self.remove & (before[number] > place_removed)):
                 m.d.sync += before[number].eq(before[number] - 1)
+            counts = [inside[each] & ~(self.refused[each] if each else 0) for each in range(3)]
+            was_first = Signal(name=f"was_first_{number}")
+            m.d.sync += was_first.eq(
+                counts[number] & ~Cat(counts[each] & (before[each] < before[number]) for each in range(3)).any()
+            )
             m.d.comb += [
                 Assume(~removed[number] | inside[number]),
                 Assume(~appended[number] | ~inside[number] | removed[number]),
-                Assert(~inside[number] | (before[number] != 0) | (dut.first == number)),
+                Assert(~was_first | (dut.first == number)),
             ]
+        had_any, held_any = Signal(), Signal()
+        m.d.sync += [had_any.eq(Cat(counts).any()), held_any.eq(count != 0)]
         m.d.comb += [
             Assume((self.removed < 3) & (self.appended < 3)),
-            Assert(dut.empty == (count == 0)),
+            Assert(dut.empty == ~had_any),
+            Cover(dut.empty & held_any),
             Cover((count == 3) & self.remove & self.append & (before[1] == 1) & removed[1]),
         ]
         return m

@@ -81,6 +81,15 @@ class NicParameters:
         return self.data_width // 8
 
     @property
+    def reserved_pdcs(self) -> range:
+        """Numbers of the target PDCs that are kept for the contexts, one for each in order.
+
+        None where that were more than a quarter of all.
+        """
+        count = self.contexts if 4 * self.contexts <= self.target_pdcs else 0
+        return range(self.target_pdcs - count, self.target_pdcs)
+
+    @property
     def window_after_loss(self) -> int:
         """Request packets that a PDC may have unacknowledged after a loss: fewer than a target like this keeps."""
         return min(self.window, max(_LEAST_AFTER_LOSS, self.gap_slots * 3 // 4))

@@ -93,11 +93,12 @@ class Bench:
             getattr(self.dut, f"receivers__{context}").value = packed
 
     def forget(self):
-        self.rules = Sequence(PDCS, WINDOW, GAP_SLOTS)
+        self.rules = Sequence(PDCS, WINDOW, GAP_SLOTS, CONTEXTS)
+        self.rules.enabled, self.dut.enabled.value = {0}, 1
         self.counts, self.promises = Counter(), {"event": [], "message": []}
         self.questions, self.expected_questions, self.messages = [], [], 0
         self.verdicts, self.idle_before, self.late_before = [], set(), set()
-        self.expelled_before = []
+        self.expelled_before, self.enabled_before = [], {}
 
     async def _watch(self):
         while True:
@@ -194,6 +195,12 @@ class Bench:
         self.rules.fall_idle()
         self.idle_before.add(len(self.verdicts))
 
+    async def enable(self, contexts):
+        """These contexts, and no others, while nothing is under way."""
+        await self.settle()
+        self.dut.enabled.value = sum(1 << context for context in contexts)
+        self.rules.enabled = self.enabled_before[len(self.verdicts)] = set(contexts)
+
     async def fall_late(self):
         """Let so much time pass that whatever is kept has waited for a timeout."""
         await self.settle()
@@ -289,7 +296,8 @@ class Bench:
 
     def _check_incarnations(self, duplicates):
         """All packets of a PDC between two openings have one incarnation, those of the next another."""
-        rules, incarnations = Sequence(PDCS, WINDOW, GAP_SLOTS), {}
+        rules, incarnations = Sequence(PDCS, WINDOW, GAP_SLOTS, CONTEXTS), {}
+        rules.enabled = {0}
         repeated = iter(self.sinks["duplicates"].received)
         sequenced = self.sinks["sequenced"].received
         for number, (seen, (header, verdict, *_, left)) in enumerate(zip(sequenced, self.verdicts, strict=True)):
@@ -297,6 +305,7 @@ class Bench:
                 rules.fall_idle()
             if number in self.late_before:
                 rules.fall_late()
+            rules.enabled = self.enabled_before.get(number, rules.enabled)
             for before, pdc in self.expelled_before:
                 if before == number:
                     rules.expel(pdc)

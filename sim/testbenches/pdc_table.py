@@ -26,7 +26,7 @@ from pdc_environment import (
     Senders,
     packet,
 )
-from target_rules import MESSAGES, Verdict
+from target_rules import MESSAGES, NO_PDC_AVAIL, Verdict
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
@@ -51,6 +51,8 @@ async def any_traffic_is_judged_by_the_rules(dut, pace, sink_pace):
             await bench.fall_late()
         if random.random() < 0.15:
             await bench.expel(random.randrange(PDCS))
+        if random.random() < 0.4:
+            await bench.enable([context for context in range(CONTEXTS) if random.random() < 0.6])
     kinds = bench.check()
     assert min(kinds[kind] for kind in ("accepted", "duplicate", "dropped_pdc", "dropped_sequence", "kept")) > 5
     assert any(left is not None for *_, left in bench.verdicts)
@@ -228,6 +230,45 @@ async def strangers_whose_requests_are_refused_take_no_pdc_from_anybody(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def what_is_kept_for_a_context_is_given_to_no_other_while_it_is_enabled(dut):
+    bench = Bench(dut)
+    await start(dut)
+    if not any(owner is not None for owner in bench.rules.owners):
+        return
+    own, others = PDCS - CONTEXTS, [n for n in range(CONTEXTS) if n != 0]
+    await bench.enable(range(CONTEXTS))
+
+    def opens(number, context, proves=True):
+        header = packet((7 + context, number), 9, 9, resource_index=context, initiator=int(proves))
+        verdict = bench.send(header)
+        return verdict.nack[0] if verdict.pdc is None else verdict.pdc
+
+    # As many as come for one context leave the others one each.
+    taken = [opens(number, 0) for number in range(PDCS)]
+    assert taken == [*range(own + 1), *[NO_PDC_AVAIL] * (CONTEXTS - 1)]
+    for context in others:
+        # Strangers who address it keep it from nobody.
+        assert [opens(number, context, proves=number == 2) for number in range(4)] == [
+            *[own + context] * 3, NO_PDC_AVAIL,
+        ]  # fmt: skip
+    # Nor is it another's when it is idle, but for who had it before.
+    await bench.fall_idle()
+    assert [opens(100 + number, 0) for number in range(PDCS)] == taken
+    assert opens(100, others[0]) == own + others[0]
+    # While its context is disabled it is anybody's, and stays with whom it was given to.
+    await bench.enable([0])
+    await bench.fall_idle()
+    assert sorted(opens(200 + number, 0) for number in range(PDCS)) == list(range(PDCS))
+    await bench.enable(range(CONTEXTS))
+    assert opens(200, others[0]) == NO_PDC_AVAIL
+    # Who addresses no context has what is left.
+    await bench.fall_idle()
+    assert {opens(300 + number, CONTEXTS + 5) for number in range(PDCS)} == {*range(own), NO_PDC_AVAIL}
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(syn=[False, True])
 async def a_packet_takes_two_cycles_with_or_without_syn(dut, syn):
     bench = Bench(dut)
@@ -346,6 +387,7 @@ async def what_is_too_far_ahead_is_not_kept(dut):
 async def a_pdc_that_a_register_closes_takes_nothing_more_and_is_nobody_else_s_until_it_is_idle(dut):
     bench = Bench(dut)
     await start(dut)
+    await bench.enable([])
     senders = [(7, number) for number in range(PDCS)]
     for sender in senders[1:]:
         bench.send(packet(sender, 5, 5, resource_index=2, job_id=0xABCDEF))

@@ -192,7 +192,7 @@ class Bench:
 
     def forget(self):
         """What the design forgets with a reset, and what has been seen so far."""
-        self.rules = Sequence(PDCS, WINDOW, PARAMETERS["gap_slots"])
+        self.rules = Sequence(PDCS, WINDOW, PARAMETERS["gap_slots"], CONTEXTS)
         self.checker = RequestChecker(
             SimpleNamespace(parameters=self.parameters), Capabilities(self.parameters), self.contexts, self.keys
         )

@@ -6,7 +6,7 @@ Independent of model and hardware: psns are plain differences, PDCs dictionaries
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["HEADER_DATA", "MESSAGES", "Pdc", "Sequence", "Verdict", "signed"]
+__all__ = ["HEADER_DATA", "MESSAGES", "NO_PDC_AVAIL", "Pdc", "Sequence", "Verdict", "signed"]
 
 NO_PDC_AVAIL, NO_RESOURCE, PSN_OOR_WINDOW, ROD_OOO, INV_DPDCID = 4, 0xA, 0xB, 0xD, 0xE
 CLOSING, INVALID_SYN = 0x10, 0x15
@@ -57,8 +57,11 @@ class Pdc:
 class Sequence:
     """All target PDCs."""
 
-    def __init__(self, pdcs, window, gap_slots):
+    def __init__(self, pdcs, window, gap_slots, contexts):
         self.table = [None] * pdcs
+        self.owners = [None] * (pdcs - contexts) + list(range(contexts)) if pdcs >= 4 * contexts else [None] * pdcs
+        """Per number: the context for which alone it is, while that is enabled."""
+        self.enabled = set(range(contexts))
         self.slots = [None] * gap_slots
         """Per slot: (PDC, header, whether it is late) of a packet that is kept."""
         self.former = {}
@@ -147,7 +150,7 @@ class Sequence:
                     return Verdict("dropped_pdc", None, (ROD_OOO, start, NO_PDC))
                 if self.former.get(self._hash(sender, psn)) == (sender, psn):
                     return Verdict("dropped_pdc", None, (INVALID_SYN, psn, NO_PDC))
-                number = self._open(sender, psn)
+                number = self._open(sender, psn, h["resource_index"])
                 if number is None:
                     return Verdict("dropped_pdc", None, (NO_PDC_AVAIL, psn, NO_PDC))
         else:
@@ -206,16 +209,14 @@ class Sequence:
             folded ^= part & 0xFFFF
         return (folded >> 8 ^ folded) % (4 * len(self.table))
 
-    def _open(self, sender, psn):
+    def _open(self, sender, psn, context):
         """The number of the PDC that is now the sender's, from ``psn`` on; None if there is none to be had."""
-        number = next((n for n in self._of(sender) if n in self._closing), None)
+        kept = {n for n, owner in enumerate(self.owners) if owner in self.enabled and owner != context}
+        own = [n for n in self._of(sender) if n in self._closing]
+        free = [n for n, pdc in enumerate(self.table) if pdc is None]
+        number = next((n for n in own + free + self._closing if n not in kept), None)
         if number is None:
-            if None in self.table:
-                number = self.table.index(None)
-            elif self._closing:
-                number = self._closing[0]
-            else:
-                return None
+            return None
         if number in self._closing:
             self._closing.remove(number)
         self._closing.append(number)

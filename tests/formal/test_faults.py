@@ -580,6 +580,7 @@ FAULTS = {
         "self.settled.eq(runs.o.p.number)",
         "self.settled.eq(runs.o.p.number + 1)",
     ),
+    "one that is kept for others is given away": (closing_order, "ClosingOrder", " & ~refused)", ")"),
     "the list does not close the gap": (closing_order, "ClosingOrder", "moves.eq(gone | ", "moves.eq("),
 }
 SPECIFICATIONS = {

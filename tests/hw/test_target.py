@@ -43,9 +43,11 @@ def test_answers_leave_behind_their_events():
     run_bench(AnswerSender(NicParameters(contexts=3)), "answer_sender", parameters={"contexts": 3})
 
 
-def test_packets_find_their_pdc_and_its_order():
-    sizes = {"window": 16, "gap_slots": 6, "contexts": 3}
+@pytest.mark.parametrize("contexts", [3, 2], ids=["none is kept", "one for each context"])
+def test_packets_find_their_pdc_and_its_order(contexts):
+    sizes = {"window": 16, "gap_slots": 6, "contexts": contexts}
     parameters = NicParameters(target_pdcs=8, **sizes)
+    assert len(parameters.reserved_pdcs) == (contexts if contexts == 2 else 0)
     run_bench(PdcTable(parameters), "pdc_table", parameters={"pdcs": 8, **sizes})
 
 

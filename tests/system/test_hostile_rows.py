@@ -226,6 +226,33 @@ def test_row_8_what_others_ask_of_a_nic_does_not_hold_up_what_it_asks(make_pair:
 
 
 @KINDS
+def test_row_11_clients_of_one_context_take_no_pdc_that_is_kept_for_another(make_pair: MakePair) -> None:
+    """They took all, and who addressed another context had none until one of them was idle."""
+    pair = make_pair()
+    other = pair.target.context(1)
+    stranger = Stranger(pair)
+    region = pair.memory()
+    pdcs = pair.target.parameters.target_pdcs
+    opened, refused = [], 0
+    for number in range(pdcs + 3):
+        header = stranger.header(spdcid=10 + number, buffer_offset=region.address)
+        stranger.send(stranger.frame(header))
+        (answer,) = stranger.answers()
+        if answer.header.is_control:
+            assert answer.header.nack_code == NackCode.NO_PDC_AVAIL
+            refused += 1
+        else:
+            assert answer.header.return_code == OK
+            opened.append(answer.header.spdcid)
+    kept = pair.target.parameters.reserved_pdcs[other.number]
+    assert sorted(opened) == [number for number in range(pdcs) if number != kept]
+    assert refused == 4
+    stranger.spdcid = 9
+    answer = stranger.ask(resource_index=other.number, buffer_offset=region.address)
+    assert (answer.header.return_code, answer.header.spdcid) == (OK, kept)
+
+
+@KINDS
 def test_row_18_an_answer_to_an_earlier_life_of_a_context_is_not_given_to_a_later_one(make_pair: MakePair) -> None:
     """Generations had four bits: the sixteenth restart took it for its own."""
     pair = make_pair()

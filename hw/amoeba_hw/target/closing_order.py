@@ -1,8 +1,10 @@
 """The PDCs to spare, in the order in which they came to be so."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from amoeba_hw.packed import select
 
 __all__ = ["ClosingOrder"]
 
@@ -14,6 +16,8 @@ class ClosingOrder(wiring.Component):
     ----------
     pdcs : int
         How many numbers there are, at least 2; each is in the list at most once.
+    reserved : range
+        Those that may be refused.
 
     Members
     -------
@@ -21,22 +25,26 @@ class ClosingOrder(wiring.Component):
         Take ``removed``, which is in the list, out of it.
     append, appended : In
         Put ``appended`` at the end; it is not in the list, or taken out in this cycle.
+    refused : In, a bit per number
+        Numbers that do not count.
     first : Out
         The number that has been in the list for longest; means something unless ``empty``.
     empty : Out(1)
-        Both show a change from the next cycle on.
+        There is none. Both show a change from the second cycle after it on, and of ``refused`` from the next.
     """
 
-    def __init__(self, pdcs):
+    def __init__(self, pdcs, reserved=range(0)):
         self._pdcs = pdcs
+        self._reserved = reserved
         super().__init__(
             {
                 "remove": In(1),
                 "removed": In(range(pdcs)),
                 "append": In(1),
                 "appended": In(range(pdcs)),
+                "refused": In(pdcs),
                 "first": Out(range(pdcs)),
-                "empty": Out(1),
+                "empty": Out(1, init=1),
             }
         )
         self._numbers = [Signal(range(pdcs), name=f"number_{place}") for place in range(pdcs)]
@@ -47,12 +55,9 @@ class ClosingOrder(wiring.Component):
         left = Signal.like(self._level)
         gone = self.remove & (self._numbers[0] == self.removed)
         """The gap is at this place or before it."""
-        m.d.comb += [
-            left.eq(self._level - self.remove),
-            self.first.eq(self._numbers[0]),
-            self.empty.eq(self._level == 0),
-        ]
+        m.d.comb += left.eq(self._level - self.remove)
         m.d.sync += self._level.eq(left + self.append)
+        self._elaborate_first(m)
         for place, number in enumerate(self._numbers):
             last = place + 1 == self._pdcs
             following = number if last else self._numbers[place + 1]
@@ -63,3 +68,16 @@ class ClosingOrder(wiring.Component):
                 m.d.comb += moves.eq(gone | (self.remove & (following == self.removed)))
                 gone = moves
         return m
+
+    def _elaborate_first(self, m):
+        counts, lowest = Signal(self._pdcs), Signal(self._pdcs)
+        for place, number in enumerate(self._numbers):
+            refused = Cat(self.refused[each] & (number == each) for each in self._reserved).any()
+            m.d.comb += counts[place].eq((place < self._level) & ~refused)
+        m.d.comb += lowest.eq(counts & -counts)
+        m.d.sync += [
+            self.first.eq(
+                select(len(self.first), ((lowest[place], number) for place, number in enumerate(self._numbers)))
+            ),
+            self.empty.eq(~counts.any()),
+        ]

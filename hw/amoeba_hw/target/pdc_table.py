@@ -59,7 +59,8 @@ class PdcTable(wiring.Component):
     Parameters
     ----------
     parameters : NicParameters
-        ``target_pdcs`` is the size of the table, at least 2; without ``gap_slots`` nothing is kept.
+        ``target_pdcs`` is the size of the table, at least 2; ``reserved_pdcs`` are given to nobody but who addresses
+        their context, while that is enabled. Without ``gap_slots`` nothing is kept.
 
     Members
     -------
@@ -72,6 +73,7 @@ class PdcTable(wiring.Component):
     duplicates : DUPLICATE stream
     receivers : array of RECEIVER, In
         Of the contexts: where a message needs an event and a slot. Stay while their context is enabled.
+    enabled : In, a bit per context
     event_open, event_blocked : In, a bit per context
         The context has an event ring, and there is room in it, or not; promises count from the next cycle on.
     slot_open, slot_blocked : In, a bit per context
@@ -116,6 +118,7 @@ class PdcTable(wiring.Component):
         self._window = parameters.window
         self._gap_slots = parameters.gap_slots
         self._contexts = parameters.contexts
+        self._reserved = parameters.reserved_pdcs
         if self._pdcs < 2:
             raise ValueError(f"Expected at least two target PDCs, got {self._pdcs}")
         super().__init__(
@@ -125,6 +128,7 @@ class PdcTable(wiring.Component):
                 "nacks": Out(stream.Signature(NACK)),
                 "duplicates": Out(stream.Signature(DUPLICATE)),
                 "receivers": In(RECEIVER).array(self._contexts),
+                "enabled": In(self._contexts),
                 "event_open": In(self._contexts),
                 "event_blocked": In(self._contexts),
                 "slot_open": In(self._contexts),
@@ -145,8 +149,10 @@ class PdcTable(wiring.Component):
                 "count_duplicates": Out(1),
             }
         )
-        self._used = Signal(range(self._pdcs + 1))
+        self._used = Signal(self._pdcs)
         """PDCs that were ever opened: the others are free, and their entries mean nothing."""
+        self._refused = Signal(self._pdcs)
+        """PDCs that are kept for another context than the packet's."""
         self._hashes = [Signal(HASH_BITS, name=f"hash_{number}") for number in range(self._pdcs)]
         self._current = Signal(FRAME_HEADER)
         self._following = Signal(32)
@@ -203,7 +209,7 @@ class PdcTable(wiring.Component):
         m = Module()
         m.submodules.entries = entries = memory.Memory(shape=PDC_ENTRY, depth=self._pdcs, init=[])
         m.submodules.rules = rules = SequenceRules(self._window)
-        m.submodules.closing = closing = ClosingOrder(self._pdcs)
+        m.submodules.closing = closing = ClosingOrder(self._pdcs, self._reserved)
         m.submodules.commands = commands = PdcCommands(self._pdcs)
         # An entry is read after the packet before has written.
         read, write = entries.read_port(), entries.write_port()
@@ -241,11 +247,16 @@ class PdcTable(wiring.Component):
         lowest, choice = self._first_of(m, self._candidates)
         take = Signal()
         own, has_own = Signal.like(self._own), Signal()
+        free = self._used | self._refused
+        _, fresh = self._first_of(m, ~free)
+        exists = (packet.dpdcid < self._pdcs) & self._used.bit_select(packet.dpdcid[: len(choice)], 1)
         shows_own = packet.syn & rules.found & ~rules.known & self._seeks_victim
         m.d.comb += [
             own.eq(Mux(self._has_own, self._own, self._number)),
             # It may have been proven since.
-            has_own.eq((self._has_own | shows_own) & self._listed.bit_select(own, 1)),
+            has_own.eq(
+                (self._has_own | shows_own) & (self._listed & ~self._refused).bit_select(own, 1)
+            ),
             self.requests.ready.eq(take),
             # Otherwise the port goes on showing the entry.
             read.en.eq(0),
@@ -255,6 +266,10 @@ class PdcTable(wiring.Component):
                 self._current.eq(taken),
                 self._candidates.eq(Mux(resume, 0, self._matches(self.requests.p))),
                 self._resumed.eq(resume),
+            ]
+            m.d.sync += [
+                self._refused[number].eq(self.enabled[context] & (taken.resource_index != context))
+                for context, number in enumerate(self._reserved)
             ]
             self._elaborate_receiver(m, taken)
         with m.If(read.en):
@@ -279,9 +294,7 @@ class PdcTable(wiring.Component):
                 ]
                 m.d.sync += [
                     self._has_own.eq(0),
-                    self._exists.eq(
-                        self._resumed | Mux(packet.syn, self._candidates.any(), packet.dpdcid < self._used)
-                    ),
+                    self._exists.eq(self._resumed | Mux(packet.syn, self._candidates.any(), exists)),
                     self._seeks_victim.eq(1),
                 ]
                 self._elaborate_room(m)
@@ -290,11 +303,10 @@ class PdcTable(wiring.Component):
                 with m.If(packet.syn & ~rules.known & self._candidates.any()):
                     m.d.comb += [read.en.eq(1), read.addr.eq(choice)]
                     m.d.sync += [self._own.eq(own), self._has_own.eq(has_own)]
-                with m.Elif(verdict.opens & ~self._settled & (has_own | (self._used == self._pdcs))):
+                with m.Elif(verdict.opens & ~self._settled & (has_own | free.all())):
                     pass
                 with m.Elif(verdict.opens & self._seeks_victim):
-                    free = Mux(self._used < self._pdcs, self._used[: len(choice)], closing.first)
-                    victim = Mux(has_own, own, free)
+                    victim = Mux(has_own, own, Mux(free.all(), closing.first, fresh))
                     m.d.comb += [read.en.eq(1), read.addr.eq(victim)]
                     m.d.sync += [self._exists.eq(0), self._seeks_victim.eq(0)]
                 with m.Elif(self._in_question & verdict.accepted):
@@ -314,7 +326,7 @@ class PdcTable(wiring.Component):
                 m.next = "READ"
 
     def _matches(self, header):
-        return Cat((number < self._used) & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
+        return Cat(self._used[number] & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
 
     def _elaborate_receiver(self, m, header):
         """Notes the receiver of a message while it is taken; other requests need nothing but their own context's."""
@@ -425,7 +437,8 @@ class PdcTable(wiring.Component):
             rules.packet.eq(view),
             rules.found.eq(self._exists & (entry.ip == packet.ip) & (entry.spdcid == packet.spdcid)),
             rules.before.eq(entry.state),
-            rules.available.eq((self._used < self._pdcs) | ~closing.empty),
+            closing.refused.eq(self._refused),
+            rules.available.eq(~(self._used | self._refused).all() | ~closing.empty),
             rules.blocked.eq(self._blocked),
         ]
 
@@ -499,9 +512,10 @@ class PdcTable(wiring.Component):
                 write.data.state.expelled.eq(entry.state.expelled | ~entry.state.closed),
             ]
         with m.If(leaves & verdict.opens):
-            m.d.sync += Array(self._hashes)[self._number].eq(_hashed(packet))
-            with m.If(self._number == self._used):
-                m.d.sync += self._used.eq(self._used + 1)
+            m.d.sync += [
+                Array(self._hashes)[self._number].eq(_hashed(packet)),
+                self._used.bit_select(self._number, 1).eq(1),
+            ]
 
     def _elaborate_incarnations(self, m, read, rules, leaves):
         """Former openings: looked for while the PDC's entry is read, and noted when that is overwritten."""
@@ -524,7 +538,10 @@ class PdcTable(wiring.Component):
     def _elaborate_commands(self, m, look, commands, verdict, leaves):
         m.d.comb += [
             commands.command.eq(self.pdc_command),
-            commands.exists.eq(self.pdc_command.pdc < self._used),
+            commands.exists.eq(
+                (self.pdc_command.pdc < self._pdcs)
+                & self._used.bit_select(self.pdc_command.pdc[: len(self._number)], 1)
+            ),
             look.addr.eq(self.pdc_command.pdc),
             look.en.eq(self.pdc_command.select),
             commands.entry.eq(look.data),
@@ -538,6 +555,7 @@ class PdcTable(wiring.Component):
         idle ones."""
         packet, verdict, report = self._current, rules.verdict, self.checked
         lists, was_listed, closes, wakes = Signal(), Signal(), Signal(), Signal()
+        rests, rested = Signal(), Signal()
         lowest, choice = self._first_of(m, self._leaving)
         m.d.comb += [
             closes.eq(verdict.accepted & packet.is_control),
@@ -554,8 +572,11 @@ class PdcTable(wiring.Component):
             ),
             closing.remove.eq(Mux(lists, was_listed, self._leaving.any())),
             closing.removed.eq(Mux(lists, self._number, choice)),
-            self._settled.eq((self._unchecked == 0) & ~self._leaving.any()),
+            rests.eq((self._unchecked == 0) & ~self._leaving.any()),
+            # The list shows its first a cycle late.
+            self._settled.eq(rests & rested),
         ]
+        m.d.sync += rested.eq(rests)
         m.d.sync += self._unchecked.eq(self._unchecked + (leaves & verdict.accepted) - report.valid)
         for number in range(self._pdcs):
             provisional, leaving, listed = self._provisional[number], self._leaving[number], self._listed[number]
@@ -579,7 +600,7 @@ class PdcTable(wiring.Component):
         m.d.comb += [
             turn.eq(self._cycles >= self.retransmission.timeout << _TURN_BITS),
             tick.eq(turn & (self._turns >= self.retransmission.limit)),
-            idle.eq(Cat((age == _IDLE) & (n < self._used) for n, age in enumerate(self._ages)) & ~self._listed),
+            idle.eq(Cat(age == _IDLE for age in self._ages) & self._used & ~self._listed),
         ]
         m.d.sync += self._cycles.eq(Mux(turn, 0, self._cycles + 1))
         with m.If(turn):

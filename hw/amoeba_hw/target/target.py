@@ -1,6 +1,6 @@
 """The target: from received requests to answers."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, flipped
 from amoeba_model.descriptors import EVENT
@@ -258,6 +258,7 @@ class Target(wiring.Component):
             pdcs.pdc_command.eq(self.pdc_command),
             self.pdc_view.eq(pdcs.pdc_view),
             pdcs.cycles.eq(self.cycles),
+            pdcs.enabled.eq(Cat(context.enable for context in self.contexts)),
             pdcs.checked.valid.eq(accepted),
             pdcs.checked.pdc.eq(request.answer.spdcid),
             pdcs.checked.passed.eq(request.answer.executed),

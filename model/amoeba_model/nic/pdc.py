@@ -129,17 +129,19 @@ class Refusal(NamedTuple):
 
 
 class PdcTable:
-    """Target PDCs, numbered from 0 in the order in which they are first opened."""
+    """Target PDCs: each is the first that nobody had, or to spare, unless it is kept for another context."""
 
     def __init__(self, core: Core, rooms: TargetRooms, answers: AnswerStore) -> None:
         self._core = core
         self._size = core.parameters.target_pdcs
+        self._reserved = core.parameters.reserved_pdcs
         self._window = core.parameters.window
         self._rooms = rooms
         self._answers = answers
         self._gaps = GapStore(core)
         self._incarnations = Incarnations(self._size)
-        self._pdcs: list[Pdc] = []
+        self._pdcs: dict[int, Pdc] = {}
+        """By number: those that were ever opened."""
         self._numbers: dict[tuple[int, int], list[int]] = {}
         """Numbers of the PDCs that belong to (sender's IP address, sender's PDC), in order."""
         self._spare: dict[int, None] = {}
@@ -203,7 +205,7 @@ class PdcTable:
 
     def view(self, number: int) -> PdcView:
         """What is there now; of a number beyond the table the same as of a free one."""
-        if number >= len(self._pdcs):
+        if number not in self._pdcs:
             return PdcView()
         pdc = self._pdcs[number]
         state = TargetPdcState.OPEN if pdc.is_open else TargetPdcState.CLOSED
@@ -218,15 +220,15 @@ class PdcTable:
         It is not to spare before it is idle: until then its initiator, which may not know what of its requests was
         executed, has to find that it is closed, and not that it is another's, which would make it begin anew.
         """
-        if number < len(self._pdcs) and self._pdcs[number].is_open:
-            pdc = self._pdcs[number]
+        pdc = self._pdcs.get(number)
+        if pdc is not None and pdc.is_open:
             pdc.is_open, pdc.expelled = False, True
             self._throw_away(number)
 
     def _find(self, header: FrameHeader) -> Pdc | Refusal:
         """The PDC that a packet without SYN names."""
-        if header.dpdcid < len(self._pdcs):
-            pdc = self._pdcs[header.dpdcid]
+        pdc = self._pdcs.get(header.dpdcid)
+        if pdc is not None:
             if pdc.ip == header.ip and pdc.spdcid == header.spdcid:
                 return pdc
             # Its sender learns that the PDC is another's now.
@@ -246,7 +248,7 @@ class PdcTable:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
         if self._incarnations.knows(header.ip, header.spdcid, start_psn):
             return Refusal(Counter.DROPPED_PDC, NackCode.INVALID_SYN, header.psn)
-        number = self._make_room(own)
+        number = self._make_room(own, header.resource_index)
         if number is None:
             return Refusal(Counter.DROPPED_PDC, NackCode.NO_PDC_AVAIL, header.psn)
         # Nothing has been answered that an acknowledgement would have to name by itself.
@@ -255,11 +257,9 @@ class PdcTable:
         self._answers.forget(number)
         self._spare.pop(number, None)
         self._spare[number] = None
-        if number == len(self._pdcs):
-            self._pdcs.append(pdc)
-        else:
+        if number in self._pdcs:
             self._forget(self._pdcs[number])
-            self._pdcs[number] = pdc
+        self._pdcs[number] = pdc
         insort(self._numbers.setdefault((header.ip, header.spdcid), []), number)
         return pdc
 
@@ -272,20 +272,26 @@ class PdcTable:
         if not numbers:
             del self._numbers[pdc.ip, pdc.spdcid]
 
-    def _make_room(self, own: list[int]) -> int | None:
-        """A number for a new PDC: of its sender's own to spare, else the first free one, else that of the PDC that
-        has been to spare for longest."""
+    def _make_room(self, own: list[int], context: int) -> int | None:
+        """A number for a new PDC for that context: of its sender's own to spare, else the first that nobody had, else
+        that of the PDC that has been to spare for longest."""
         for number in own:
-            if number in self._spare:
+            if number in self._spare and self._is_for(number, context):
                 return number
-        if len(self._pdcs) < self._size:
-            return len(self._pdcs)
+        for number in range(self._size):
+            if number not in self._pdcs and self._is_for(number, context):
+                return number
         core = self._core
         idle_since = core.now - IDLE_TIMEOUTS * core.retransmit_timeout * (core.retransmit_limit + 1)
-        for pdc in sorted(self._pdcs, key=lambda pdc: pdc.last_used):
+        for pdc in sorted(self._pdcs.values(), key=lambda pdc: (pdc.last_used, pdc.number)):
             if pdc.last_used <= idle_since and pdc.number not in self._spare:
                 self._spare[pdc.number] = None
-        return next(iter(self._spare), None)
+        return next((number for number in self._spare if self._is_for(number, context)), None)
+
+    def _is_for(self, number: int, context: int) -> bool:
+        """Whether a PDC may be given to somebody who addresses that context: it is not kept for another."""
+        owner = number - self._reserved.start
+        return owner < 0 or owner == context or not self._rooms.is_enabled(owner)
 
     def _keep(self, pdc: Pdc, header: FrameHeader, payload: bytes, ahead: int) -> Kept | Refusal:
         """A packet that an open PDC does not expect yet, but ``ahead`` packets later, is kept if there is a slot."""

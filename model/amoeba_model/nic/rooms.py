@@ -24,6 +24,9 @@ class TargetRooms:
         self._events = events
         self._matcher = matcher
 
+    def is_enabled(self, context: int) -> bool:
+        return self._contexts[context].enabled
+
     def has_room(self, header: FrameHeader) -> bool:
         """False if the request needs an event of which none is free, or a slot, and meets no receive instead."""
         is_message = header.opcode in _MESSAGES
