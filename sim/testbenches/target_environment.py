@@ -166,6 +166,8 @@ class Bench:
         self.keys = KeyTable(KEYS)
         self.error_rate = self.read_error_rate = 0.0
         self.host_latency = 20
+        self.resets = 0
+        """Cycles of reset so far."""
         self.forget()
         for task in (
             self._watch(),
@@ -247,6 +249,7 @@ class Bench:
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value:
+                self.resets += 1
                 continue
             for name, counter in counters:
                 self.counts[name] += int(counter.value)
@@ -292,7 +295,10 @@ class Bench:
         while True:
             (read,) = await self.sinks[reads].receive(1)
             assert (read["context"] == NO_CONTEXT) is (reads == "answer_reads"), read
+            resets = self.resets
             await ClockCycles(self.dut.clk, self.host_latency)
+            if self.resets != resets:
+                continue  # nobody waits for it any more
             first = read["address"] // LINE * LINE
             lines = range(first, read["address"] + read["length"], LINE)
             failed = random.random() < self.read_error_rate
