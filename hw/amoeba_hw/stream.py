@@ -7,8 +7,8 @@ Every stream follows Amaranth's contract (RFC 61): ``valid`` never waits for ``r
 
 import enum
 
-from amaranth.hdl import Array, Module, Shape, ShapeCastable, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.hdl import Array, Module, Mux, Shape, ShapeCastable, Signal
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = [
@@ -83,9 +83,8 @@ class Queue(wiring.Component):
     Members
     -------
     i, o : stream of ``shape``
-        A beat appears on ``o`` two cycles after it entered an empty queue (the memory's read and the output
-        register); one beat per cycle in and out from then on if the depth is at least 3. ``i.ready`` does not
-        depend on ``o.ready``.
+        A beat appears on ``o`` in the cycle after it entered an empty queue; one beat per cycle in and out if the
+        depth is at least 2. ``i.ready`` does not depend on ``o.ready``.
     level : range(depth + 1)
         Beats inside, those on offer at ``o`` included.
     """
@@ -109,16 +108,30 @@ class Queue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         width = Shape.cast(_payload_shape(self.i)).width
-        m.submodules.storage = storage = fifo.SyncFIFOBuffered(width=width, depth=self._depth)
+        m.submodules.rows = rows = memory.Memory(shape=width, depth=self._depth, init=[])
+        write = rows.write_port()
+        # What enters while nothing else is inside is on offer in the next cycle; amaranth.lib.fifo takes two.
+        read = rows.read_port(transparent_for=[write])
+        enters, leaves, moves = Signal(), Signal(), Signal()
         m.d.comb += [
-            storage.w_data.eq(self.i.p),
-            storage.w_en.eq(self.i.valid),
-            self.i.ready.eq(storage.w_rdy),
-            self.o.p.eq(storage.r_data),
-            self.o.valid.eq(storage.r_rdy),
-            storage.r_en.eq(self.o.ready),
-            self.level.eq(storage.level),
+            self.i.ready.eq(self.level != self._depth),
+            enters.eq(self.i.valid & self.i.ready),
+            leaves.eq(self.o.valid & self.o.ready),
+            # The beat on offer is the read port's.
+            moves.eq((~self.o.valid | self.o.ready) & (enters | (self.level != self.o.valid))),
+            write.en.eq(enters),
+            write.data.eq(self.i.p),
+            read.en.eq(moves),
+            self.o.p.eq(read.data),
         ]
+        m.d.sync += self.level.eq(self.level + enters - leaves)
+        for advances, port in ((enters, write), (moves, read)):
+            place = Signal(range(self._depth))
+            m.d.comb += port.addr.eq(place)
+            with m.If(advances):
+                m.d.sync += place.eq(Mux(place == self._depth - 1, 0, place + 1))
+        with m.If(moves | leaves):
+            m.d.sync += self.o.valid.eq(moves)
         return m
 
 
@@ -196,7 +209,7 @@ class RegisteredQueue(wiring.Component):
     Members
     -------
     i, o : stream of ``shape``
-        Latency three cycles, one beat per cycle if the depth is at least 3. ``o`` comes from registers, ``i.ready``
+        Latency two cycles, one beat per cycle if the depth is at least 2. ``o`` comes from registers, ``i.ready``
         does not depend on ``o.ready``.
     level : range(depth + 1)
         Beats in the queue itself.

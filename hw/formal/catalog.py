@@ -89,7 +89,7 @@ _LINE_TABLE_OUTPUTS = {"entry": "entry_valid", "fetch": "fetch_valid", "allocate
 PROOFS = [
     *_with_covers(
         "queue",
-        "Queue of 3: first in, first out; no loss; `level`; takes a beat per cycle; out within two; stream contract",
+        "Queue of 3: first in, first out; no loss; `level`; a beat per cycle; on offer at once; stream contract",
         lambda: QueueSpec(3),
         "bmc",
         14,

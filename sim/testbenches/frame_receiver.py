@@ -324,7 +324,7 @@ async def small_frames_are_received_without_idle_cycles(dut):
     beats = -(-114 // (WIDTH // 8))
     assert bench.counts == {"frames_received": 30}
     assert [b - a for a, b in pairwise(bench.verdicts)] == [beats] * 29
-    assert bench.first_header - bench.first_end == 5
+    assert bench.first_header - bench.first_end == 4
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -47,6 +47,8 @@ GAP_SLOTS = PARAMETERS["gap_slots"]
 PACES = {"always": always, "randomly": lambda: randomly(0.5), "in bursts": lambda: in_bursts(9)}
 COUNTS = ("dropped_pdc", "dropped_sequence", "duplicates")
 DESTINATION = ("mac", "ip", "port")
+_KEY_PLACE = SEQUENCED_REQUEST["header"].offset + FRAME_HEADER["memory_key"].offset
+"""Of the key, in the bits of a request."""
 NO_RESOURCE, ROD_OOO = 0xA, 0xD
 FOR_EVER = pack(RETRANSMISSION, {"timeout": 0xFFFF_FFFF, "limit": 0xFF})
 TOO_LATE = pack(RETRANSMISSION, {"timeout": 10, "limit": 0xFF})
@@ -101,6 +103,7 @@ class Bench:
         self.expelled_before, self.enabled_before = [], {}
 
     async def _watch(self):
+        cocotb.start_soon(self._check_ahead())
         while True:
             await RisingEdge(self.dut.clk)
             if self.dut.rst.value:
@@ -112,6 +115,18 @@ class Bench:
                 claim = unpack(EVENT_CLAIM, int(getattr(self.dut, f"{kind}_promise").value))
                 if claim["valid"]:
                     promises.append((claim["context"], claim["generation"]))
+
+    async def _check_ahead(self):
+        """Nothing comes whose key was not said in the cycle before."""
+        stands, said = False, None
+        while True:
+            await RisingEdge(self.dut.clk)
+            is_there = bool(self.dut.sequenced__valid.value)
+            if is_there and not stands:
+                key = int(self.dut.sequenced__payload.value) >> _KEY_PLACE & (1 << 64) - 1
+                assert said == key, f"{key:#x} came, {said} was said"
+            stands = is_there and not self.dut.sequenced__ready.value and not self.dut.rst.value
+            said = int(self.dut.ahead_key.value) if self.dut.ahead.value else None
 
     async def _report(self):
         """Say of each request accepted, after a while and in order, whether it has passed the checks."""

@@ -275,7 +275,7 @@ async def small_requests_are_checked_and_answered_every_second_cycle(dut):
         sender.send(FETCHING, atomic_opcode=SUM, atomic_datatype=UINT32)
     await bench.settle()
     assert [b - a for a, b in pairwise(arrivals)] == [2] * 39
-    assert arrivals[0] - offers[0] == 9
+    assert arrivals[0] - offers[0] == 7
     assert [b - a for a, b in pairwise(answers)] == [2] * 39
 
 

@@ -128,8 +128,8 @@ def test_a_buffer_passes_every_beat_in_order_under_any_stalling(make, source_rat
 @pytest.mark.parametrize(
     ("make", "latency"),
     [
-        pytest.param(lambda: Queue(BEAT, 4), 2, id="queue"),
-        pytest.param(lambda: RegisteredQueue(BEAT, 4), 3, id="registered queue"),
+        pytest.param(lambda: Queue(BEAT, 2), 1, id="queue"),
+        pytest.param(lambda: RegisteredQueue(BEAT, 2), 2, id="registered queue"),
         pytest.param(lambda: RegisterSlice(BEAT), 1, id="register slice"),
         pytest.param(lambda: SkidBuffer(BEAT), 0, id="skid buffer"),
         pytest.param(lambda: RoundRobinArbiter(BEAT, 1), 0, id="arbiter"),

@@ -21,10 +21,10 @@ class CounterWriter(wiring.Component):
     A counter that has advanced waits in a queue of numbers, once however often it advances, until its turn to be
     written comes; so orders never wait for the host::
 
-        cycle     0         1         2         3         4         5
+        cycle     0         1         2         3         4
         order     taken     added,
                             queued
-        write                                   picked    looked at on offer
+        write                         picked    looked at on offer
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class CounterWriter(wiring.Component):
     admissions : COUNTER_ADMISSION stream
         Whom the counter lets in, orders of the cycle before included. Never refused.
     writes : :func:`write_beat` stream
-        Single beats, at most one every three cycles. A counter is on offer five cycles after its order at the
+        Single beats, at most one every three cycles. A counter is on offer four cycles after its order at the
         earliest, with all that was ordered up to three cycles before.
     count_counter_writes : Out(1)
     """

@@ -40,7 +40,7 @@ class OperandStage(wiring.Component):
     operand_freed, compare_freed : out
         Pulse: room for one more beat.
     o : PACKET stream
-        Four cycles after its packet's last operand beat; one every cycle.
+        Three cycles after its packet's last operand beat; one every cycle.
     payload : packet stream
         One packet per packet on ``o`` that has a ``kind`` other than NONE and no ``fault``, in order; complete, but
         possibly earlier than the packet on ``o``.

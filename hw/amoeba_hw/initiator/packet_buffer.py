@@ -27,9 +27,9 @@ class PacketBuffer(wiring.Component):
     i : packet stream
         Never refused within ``depth``.
     o : packet stream
-        Latency two cycles, one beat per cycle.
+        Latency one cycle, one beat per cycle.
     outcomes : OUTCOME stream
-        One per packet: ``error`` of its last beat; two cycles after that was stored.
+        One per packet: ``error`` of its last beat; the cycle after that was stored.
     freed : out
         Pulse: a beat left.
     """

@@ -31,7 +31,7 @@ class ResendBarrier(wiring.Component):
     holds : out
         The oldest waits for operands.
     i, o : COMPLETION_ORDER streams
-        Two cycles later, unless packets are on their way again; one per cycle.
+        In the next cycle, unless packets are on their way again; one per cycle.
     resending : in
         Pulse: a packet was chosen to be sent again; not later than the cycle before a completion of it is taken.
     loaded : in

@@ -32,7 +32,7 @@ class ResultOrder(wiring.Component):
     result_done : in
         Pulse: the results of the next answer that ``writes`` are on the ordered way to the host.
     orders : COMPLETION_ORDER stream
-        Two cycles after its answer, one cycle after its ``result_done``; one per cycle.
+        One cycle after its answer, or after its ``result_done``; one per cycle.
     trace_result_written : TRACE_SLOT
     """
 

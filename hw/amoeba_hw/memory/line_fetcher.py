@@ -31,7 +31,7 @@ class LineFetcher(wiring.Component):
     room : out
         A fetch in this cycle will be taken, and one in the next, too.
     line_reads, line_data : streams
-        To the host; latency two cycles, one line per cycle. Answers always find their place.
+        To the host; latency one cycle, one line per cycle. Answers always find their place.
     allocated, allocated_entry : in
         Pulse: the entry holds another line, nothing of which has arrived.
     fill, fill_entry, fill_data, fill_refused : out

@@ -69,6 +69,8 @@ class PdcTable(wiring.Component):
     sequenced : SEQUENCED_REQUEST stream
         All of them, in order; those that are not accepted with ``dropped``. A packet that is kept is among them
         twice: ``dropped`` with ``gap.enters``, and with ``gap.leaves`` when it is judged anew.
+    ahead, ahead_key : out
+        A packet is being judged, and its ``memory_key``. On ``sequenced`` comes none that was not the cycle before.
     nacks : NACK stream
     duplicates : DUPLICATE stream
     receivers : array of RECEIVER, In
@@ -125,6 +127,8 @@ class PdcTable(wiring.Component):
             {
                 "requests": In(stream.Signature(FRAME_HEADER)),
                 "sequenced": Out(stream.Signature(SEQUENCED_REQUEST)),
+                "ahead": Out(1),
+                "ahead_key": Out(64),
                 "nacks": Out(stream.Signature(NACK)),
                 "duplicates": Out(stream.Signature(DUPLICATE)),
                 "receivers": In(RECEIVER).array(self._contexts),
@@ -258,6 +262,7 @@ class PdcTable(wiring.Component):
                 (self._has_own | shows_own) & (self._listed & ~self._refused).bit_select(own, 1)
             ),
             self.requests.ready.eq(take),
+            self.ahead_key.eq(packet.memory_key),
             # Otherwise the port goes on showing the entry.
             read.en.eq(0),
         ]
@@ -300,6 +305,7 @@ class PdcTable(wiring.Component):
                 self._elaborate_room(m)
                 m.next = "JUDGE"
             with m.State("JUDGE"):
+                m.d.comb += self.ahead.eq(1)
                 with m.If(packet.syn & ~rules.known & self._candidates.any()):
                     m.d.comb += [read.en.eq(1), read.addr.eq(choice)]
                     m.d.sync += [self._own.eq(own), self._has_own.eq(has_own)]

@@ -34,7 +34,7 @@ class ResponseMerger(wiring.Component):
     nacks : NACK stream
     responses : FRAME_HEADER stream
     response_payload : :func:`packet_beat` stream
-        The same for the merged headers. Latency zero; a payload is offered two cycles after its header was taken.
+        The same for the merged headers. Latency zero; a payload is offered in the cycle after its header was taken.
     count_nacks_sent : Out(1)
     """
 

@@ -114,7 +114,7 @@ class Target(wiring.Component):
 
     Nothing new waits for requests that were received again: of those, 64 wait for their answers; more have none. Nor
     for NACKs: 32 of them wait to leave; more get lost.
-    A request in two cycles, and on ``memory_requests`` 9 cycles after its header was offered, if its key is in the
+    A request in two cycles, and on ``memory_requests`` 7 cycles after its header was offered, if its key is in the
     first slot; an answer in two cycles. Messages take longer: see the Matcher.
     """
 
@@ -229,6 +229,8 @@ class Target(wiring.Component):
         ):
             connect_streams(m, producer, consumer)
         m.d.comb += [
+            keys.ahead.eq(pdcs.ahead),
+            keys.ahead_key.eq(pdcs.ahead_key),
             checker.keeps_data.eq(self.answer_base != 0),
             checker.takes_messages.eq(receivers.takes_messages),
             *(checker.contexts[index].eq(self.contexts[index]) for index in range(self._parameters.contexts)),

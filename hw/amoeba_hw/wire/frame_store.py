@@ -41,7 +41,7 @@ class FrameStore(wiring.Component):
         With ``accept``: there was no room for all of the frame, and it is forgotten.
     headers : FRAME_HEADER stream
     payload : :func:`packet_beat` stream
-        The accepted frames; two cycles after ``accept`` at the earliest.
+        The accepted frames; a header in the cycle after ``accept`` at the earliest, its payload in the next.
     """
 
     def __init__(self, width, beats, headers=16):

@@ -47,7 +47,7 @@ class FrameReceiver(wiring.Component):
 count_dropped_overflow : Out(1)
         One pulse of one of them for each frame.
 
-    One beat per cycle, no idle cycle between frames. The header is offered five cycles after its last beat.
+    One beat per cycle, no idle cycle between frames. The header is offered four cycles after its last beat.
     """
 
     def __init__(self, parameters):
