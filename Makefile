@@ -10,7 +10,7 @@ JOBS ?= 3
 
 help:
 	@echo "make demo    RandomAccess on two simulated NICs, verified, and the trace of one atomic"
-	@echo "make test    all tests but the long ones: about 45 minutes on two cores"
+	@echo "make test    all tests but the long ones: about 20 minutes on two cores"
 	@echo "make test-long  the long ones: more than an hour"
 	@echo "make vm-test NICs as PCI functions of a virtual machine with Debian's kernel: one of the long tests"
 	@echo "make lint    ruff, mypy --strict on model and driver, generated files fresh"

@@ -23,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from bench import (
     batches,
+    bounds,
     calls,
     driver_rate,
     history,
@@ -43,7 +44,7 @@ from bench.engine import measure_cells
 from bench.memory import memory_rates
 from bench.messages import message_rates, posted_depths, random_orders, waiting_depths
 from bench.report import Grid, cycles_grid, misses_grid, replace_section
-from bench.simulation import simulation_speed
+from bench.simulation import IDLE_GAIN, IDLE_LIMIT, simulation_speed
 from bench.ucp_messages import ucp_message_rates, ucp_transfers
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -136,6 +137,14 @@ def on_losing_links(progress: Progress) -> Outcome:
     return Outcome(figures, grids)
 
 
+def frames_of_strangers(progress: Progress) -> Outcome:
+    """What frames of one peer cost another, and the NIC's own traffic."""
+    progress.add_task("bounds", total=None)
+    found, own = bounds.costs(), bounds.own_traffic()
+    kept = own <= bounds.OWN_LIMIT and all(cycles <= bounds.LIMITS[what] for what, cycles in found.items())
+    return Outcome({**found, bounds.OWN: own}, [bounds.bounds_grid(found, own)], kept)
+
+
 def messages(progress: Progress) -> Outcome:
     """Cycles that messages and receives take to meet."""
     progress.add_task("messages", total=None)
@@ -185,11 +194,15 @@ def latency(progress: Progress) -> Outcome:
     progress.add_task("latency", total=None)
     stages = nic.unloaded_latency()
     cycles = [cycle for *_, cycle in stages]
-    rows = [(*stage, stage[-1] - before) for stage, before in zip(stages, [0, *cycles[:-1]], strict=True)]
+    rows = [
+        (*stage, stage[-1] - last, before)
+        for stage, last, before in zip(stages, [0, *cycles[:-1]], limits.LATENCY_BEFORE, strict=True)
+    ]
     title = "one fetching atomic, unloaded: cycles since the doorbell, and since the stage before (exact)"
     return Outcome(
         [{"component": component, "stage": stage, "cycle": cycle} for component, stage, cycle in stages],
-        [Grid(title, ("component", "stage", "cycle", "step"), rows)],
+        [Grid(title, ("component", "stage", "cycle", "step", "cycle before"), rows)],
+        all(now <= before for now, before in zip(cycles, limits.LATENCY_BEFORE, strict=True)),
     )
 
 
@@ -197,8 +210,12 @@ def simulation(progress: Progress) -> Outcome:
     """Simulated cycles per second."""
     progress.add_task("simulation", total=None)
     speeds = simulation_speed()
+    gain = speeds[IDLE_GAIN]
+    rows = [(what, "no history" if figure is None else figure) for what, figure in speeds.items()]
     return Outcome(
-        speeds, [Grid("simulated cycles per second of CPU time", ("what", "figure"), list(speeds.items()))]
+        speeds,
+        [Grid("simulated cycles per second of CPU time", ("what", "figure"), rows)],
+        gain is None or gain >= IDLE_LIMIT,
     )
 
 
@@ -287,6 +304,7 @@ _BENCHES: dict[str, Callable[[Progress], Outcome]] = {
     "nic": whole_nic,
     "pcie": on_pcie,
     "loss": on_losing_links,
+    "bounds": frames_of_strangers,
     "messages": messages,
     "ucp": ucp_messages,
     "latency": latency,

@@ -6,7 +6,9 @@ from amoeba_model.atomic.formats import is_complex, is_integer
 from amoeba_model.atomic.matrix import Cell
 from amoeba_model.opcodes import Datatype, Op
 
-__all__ = ["MESSAGE_LIMITS", "UCP_MESSAGE_LIMIT", "Limit", "limit_of", "match_limit", "search_limit"]
+__all__ = [
+    "LATENCY_BEFORE", "MESSAGE_LIMITS", "UCP_MESSAGE_LIMIT", "Limit", "limit_of", "match_limit", "search_limit",
+]  # fmt: skip
 
 _ARITHMETIC = (Op.FI_SUM, Op.FI_DIFF, Op.FI_PROD)
 _REAL = (Datatype.FI_FLOAT, Datatype.FI_DOUBLE, Datatype.FI_FLOAT16, Datatype.FI_BFLOAT16)
@@ -24,6 +26,9 @@ MESSAGE_LIMITS = {
 """Most cycles per message, or receive, that meets the first of its list: what was measured (7, 7, 6, 10), and one or
 two more."""
 
+
+LATENCY_BEFORE = (0, 259, 267, 274, 533, 542, 555, 811, 815, 828, 1085, 1093, 1096, 1098)
+"""By stage, cycles from the doorbell of an unloaded fetching atomic while queues took two cycles, as at fc63f43f1."""
 
 UCP_MESSAGE_LIMIT = 8
 """Most cycles per active message, or chunk of a stream, of 8 bytes."""
