@@ -213,7 +213,7 @@ def random_step(reference, sender):
         header = FrameHeader(**request(**fields)[0] | sender.fields)
         return [], [fields] if reference.unit.has_place(reference.context, header) else []
     if random.random() < 0.5:
-        # One that has taken its slot still has the promise of one for some cycles: the next finds one less, and a NACK.
+        # One that has taken its slot has the promise of one for some cycles more: the next may find one less.
         surely = lists.free_slots - (lists.free_slots > 1)
         return [], [random_message() for _ in range(random.randint(0, surely))]
     descriptors = [random_receive() for _ in range(random.randint(0, RECEIVE_COUNT - lists.posted))]
