@@ -37,11 +37,10 @@ def test_the_kind_of_nic_is_the_one_that_was_asked_for(monkeypatch):
     assert kinds == ["rtl"] * 6
 
 
-@pytest.mark.parametrize("operation", ["write", "read"])
-def test_of_rtl_nics_half_the_rate_is_left_when_one_frame_in_twenty_is_lost(operation):
-    """Figures are exact, so that this is no matter of luck."""
-    whole, lossy = (loss.rate(operation, share, seed=2, count=24, kind="rtl") for share in (0.0, 0.05))
-    assert whole / 2 <= lossy < whole
+def test_of_rtl_nics_half_the_rate_is_left_when_one_frame_in_twenty_is_lost():
+    """As published: of fewer transfers, and of one seed, what is left differs by a quarter with any cycle."""
+    for operation, rates in loss.curve((0.0, 0.05), kind="rtl").items():
+        assert rates[0.0] / 2 <= rates[0.05] < rates[0.0], operation
 
 
 def test_what_fails_for_another_reason_is_no_loss(monkeypatch):
