@@ -17,6 +17,7 @@ from amoeba.core.buffers import allocate
 from amoeba.fabric.fabric import Fabric
 from amoeba.nic.address import EndpointAddress
 from amoeba_model.network import SimulatedDevice
+from amoeba_model.registers import Counter
 from amoeba_model.wire.codec import DecodedFrame, FrameHeader, decode, encode
 from amoeba_model.wire.uet import AtomicDatatype, AtomicOpcode, RequestOpcode, SesFlags
 
@@ -39,6 +40,17 @@ BEFORE: dict[str, float] = {
     "atomics on lines that meet in one set": 31,
 }
 """What was measured at 2dc3963."""
+_COUNTED = dict(
+    zip(
+        LIMITS,
+        (
+            Counter.REFUSED_REQUESTS, Counter.DROPPED_SEQUENCE, Counter.DUPLICATES, Counter.ATOMIC_BEATS,
+            Counter.DROPPED_PDC,
+        ),
+        strict=True,
+    )
+)  # fmt: skip
+"""What counts each of them: that shows that they are what they are called."""
 OWN = "own fetching atomic while 300 tagged atomics come"
 OWN_LIMIT, OWN_BEFORE = 1.5, 20
 """Times as long as alone."""
@@ -46,11 +58,11 @@ OWN_LIMIT, OWN_BEFORE = 1.5, 20
 FRAMES = 64
 """Of the stranger: first a quarter of them come, then three."""
 _FLOOD = 300
-_POSTED = 60
 _TAG, _OTHER_TAG = 9, 3
 _STRIDE = 1 << 14
 """Bytes from line to line, more than the line table has sets for, without a hash."""
 _LONG = 4096
+_ONE = (1).to_bytes(8, "little")
 _SUM = {
     "request_length": 8, "payload_length": 8, "atomic_opcode": AtomicOpcode.SUM,
     "atomic_datatype": AtomicDatatype.UINT64,
@@ -133,7 +145,7 @@ def _target(kind: str) -> Iterator[Target]:
         both = BindFlags.FI_TRANSMIT | BindFlags.FI_RECV
         endpoint = domain.endpoint(cq=domain.cq_open(), av=domain.av_open(), cq_flags=both)
         word = np.zeros(1, np.uint64)
-        for _ in range(_POSTED):
+        for _ in range(fabric.nics[0].parameters.receives):
             endpoint.trecv(word, _TAG)
         target = Target(fabric, EndpointAddress.unpack(endpoint.getname()), region.address, region.key)
         target.idle()
@@ -142,18 +154,19 @@ def _target(kind: str) -> Iterator[Target]:
         region.close()
 
 
+def _tagged_atomics(target: Target, ip: int, count: int = FRAMES) -> list[Message]:
+    """Nobody receives them."""
+    tagged = {**_SUM, "memory_key": _OTHER_TAG}
+    return [target.packet(ip, RequestOpcode.TSEND_ATOMIC, _ONE, **tagged) for _ in range(count)]
+
+
 def _floods() -> dict[str, Callable[[Target, int], list[Message]]]:
     """By name: the stranger's frames. What has to go before them is sent, and done, when they are asked for."""
-    word = (1).to_bytes(8, "little")
-
-    def tagged_atomics(target: Target, ip: int) -> list[Message]:
-        tagged = {**_SUM, "memory_key": _OTHER_TAG}
-        return [target.packet(ip, RequestOpcode.TSEND_ATOMIC, word, **tagged) for _ in range(FRAMES)]
 
     def without_a_slot(target: Target, ip: int) -> list[Message]:
         slots = target.fabric.nics[0].parameters.unexpected
         messages = [
-            target.packet(ip, RequestOpcode.TAGGED_SEND, word, memory_key=_OTHER_TAG) for _ in range(slots + 1)
+            target.packet(ip, RequestOpcode.TAGGED_SEND, _ONE, memory_key=_OTHER_TAG) for _ in range(slots + 1)
         ]
         target.deliver(ip, *messages)
         target.idle()
@@ -167,24 +180,29 @@ def _floods() -> dict[str, Callable[[Target, int], list[Message]]]:
 
     def in_one_set(target: Target, ip: int) -> list[Message]:
         return [
-            target.packet(ip, RequestOpcode.FETCHING_ATOMIC, word, place=number * _STRIDE, **_SUM)
+            target.packet(ip, RequestOpcode.FETCHING_ATOMIC, _ONE, place=number * _STRIDE, **_SUM)
             for number in range(FRAMES)
         ]
 
     def refused(target: Target, ip: int) -> list[Message]:
         return [target.packet(ip, RequestOpcode.WRITE, syn=0, dpdcid=60) for _ in range(FRAMES)]
 
-    makers = (tagged_atomics, without_a_slot, received_again, in_one_set, refused)
+    makers = (_tagged_atomics, without_a_slot, received_again, in_one_set, refused)
     return dict(zip(LIMITS, makers, strict=True))
 
 
-def _cost(kind: str, flood: Callable[[Target, int], list[Message]]) -> float:
-    """Cycles for each further frame of the stranger that somebody's WRITE is answered later."""
+def _cost(kind: str, name: str, flood: Callable[[Target, int], list[Message]]) -> float:
+    """Cycles for each further frame of the stranger that somebody's WRITE is answered later.
+
+    Raises RuntimeError if the NIC does not count each of them as what it is.
+    """
     stranger, other = 66, 77
     with _target(kind) as target:
         target.deliver(other, target.packet(other, RequestOpcode.WRITE))  # opens a PDC
         target.idle()
         frames, waits = flood(target, stranger), []
+        counts = target.fabric.nics[0].counters
+        before = counts()[_COUNTED[name]]
         for some in (frames[: FRAMES // 4], frames[FRAMES // 4 :]):
             write = target.packet(other, RequestOpcode.WRITE)
             begin = target.device.cycles
@@ -192,23 +210,22 @@ def _cost(kind: str, flood: Callable[[Target, int], list[Message]]) -> float:
             target.deliver(other, write)
             waits.append(target.answered(other, write[0].psn) - begin)
             target.idle()
+        counted = counts()[_COUNTED[name]] - before
+        if counted != FRAMES:
+            raise RuntimeError(f"expected {FRAMES} of {name}, the NIC counted {counted}")
         return (waits[1] - waits[0]) / (FRAMES // 2)
 
 
 def costs(kind: str = "rtl") -> dict[str, float]:
     """Cycles per frame of the stranger."""
-    return {name: _cost(kind, flood) for name, flood in _floods().items()}
+    return {name: _cost(kind, name, flood) for name, flood in _floods().items()}
 
 
 def own_traffic(kind: str = "rtl") -> float:
     """How many times as long as alone a fetching atomic takes of a NIC that is flooded."""
     with _target(kind) as target:
         alone = trace_fetch_atomic(target.fabric).steps[-1].cycle
-        word = (1).to_bytes(8, "little")
-        tagged = {**_SUM, "memory_key": _OTHER_TAG}
-        target.deliver(
-            66, *(target.packet(66, RequestOpcode.TSEND_ATOMIC, word, **tagged) for _ in range(_FLOOD))
-        )
+        target.deliver(66, *_tagged_atomics(target, 66, _FLOOD))
         return trace_fetch_atomic(target.fabric).steps[-1].cycle / alone
 
 
@@ -221,5 +238,3 @@ def bounds_grid(found: dict[str, float], own: float) -> Grid:
     rows.append((OWN, OWN_BEFORE, own, f"at most {OWN_LIMIT}", "times as long as alone"))
     title = "what a stranger's frames cost another peer, and the NIC itself (exact)"
     return Grid(title, ("what", "at 2dc3963", "now", "limit", "unit"), rows)
-
-
