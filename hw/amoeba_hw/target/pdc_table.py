@@ -251,16 +251,13 @@ class PdcTable(wiring.Component):
         lowest, choice = self._first_of(m, self._candidates)
         take = Signal()
         own, has_own = Signal.like(self._own), Signal()
-        free = self._used | self._refused
-        _, fresh = self._first_of(m, ~free)
-        exists = (packet.dpdcid < self._pdcs) & self._used.bit_select(packet.dpdcid[: len(choice)], 1)
+        fresh = ~self._used & ~self._refused
+        _, first_fresh = self._first_of(m, fresh)
         shows_own = packet.syn & rules.found & ~rules.known & self._seeks_victim
         m.d.comb += [
             own.eq(Mux(self._has_own, self._own, self._number)),
             # It may have been proven since.
-            has_own.eq(
-                (self._has_own | shows_own) & (self._listed & ~self._refused).bit_select(own, 1)
-            ),
+            has_own.eq((self._has_own | shows_own) & (self._listed & ~self._refused).bit_select(own, 1)),
             self.requests.ready.eq(take),
             self.ahead_key.eq(packet.memory_key),
             # Otherwise the port goes on showing the entry.
@@ -299,7 +296,9 @@ class PdcTable(wiring.Component):
                 ]
                 m.d.sync += [
                     self._has_own.eq(0),
-                    self._exists.eq(self._resumed | Mux(packet.syn, self._candidates.any(), exists)),
+                    self._exists.eq(
+                        self._resumed | Mux(packet.syn, self._candidates.any(), self._was_opened(packet.dpdcid))
+                    ),
                     self._seeks_victim.eq(1),
                 ]
                 self._elaborate_room(m)
@@ -309,10 +308,10 @@ class PdcTable(wiring.Component):
                 with m.If(packet.syn & ~rules.known & self._candidates.any()):
                     m.d.comb += [read.en.eq(1), read.addr.eq(choice)]
                     m.d.sync += [self._own.eq(own), self._has_own.eq(has_own)]
-                with m.Elif(verdict.opens & ~self._settled & (has_own | free.all())):
+                with m.Elif(verdict.opens & ~self._settled & (has_own | ~fresh.any())):
                     pass
                 with m.Elif(verdict.opens & self._seeks_victim):
-                    victim = Mux(has_own, own, Mux(free.all(), closing.first, fresh))
+                    victim = Mux(has_own, own, Mux(fresh.any(), first_fresh, closing.first))
                     m.d.comb += [read.en.eq(1), read.addr.eq(victim)]
                     m.d.sync += [self._exists.eq(0), self._seeks_victim.eq(0)]
                 with m.Elif(self._in_question & verdict.accepted):
@@ -330,6 +329,10 @@ class PdcTable(wiring.Component):
             with m.State("RESUME"):
                 m.d.comb += resume.eq(1)
                 m.next = "READ"
+
+    def _was_opened(self, number):
+        """Of any number, also one beyond the table."""
+        return (number < self._pdcs) & self._used.bit_select(number[: len(self._number)], 1)
 
     def _matches(self, header):
         return Cat(self._used[number] & (hashed == _hashed(header)) for number, hashed in enumerate(self._hashes))
@@ -444,7 +447,7 @@ class PdcTable(wiring.Component):
             rules.found.eq(self._exists & (entry.ip == packet.ip) & (entry.spdcid == packet.spdcid)),
             rules.before.eq(entry.state),
             closing.refused.eq(self._refused),
-            rules.available.eq(~(self._used | self._refused).all() | ~closing.empty),
+            rules.available.eq((~self._used & ~self._refused).any() | ~closing.empty),
             rules.blocked.eq(self._blocked),
         ]
 
@@ -544,10 +547,7 @@ class PdcTable(wiring.Component):
     def _elaborate_commands(self, m, look, commands, verdict, leaves):
         m.d.comb += [
             commands.command.eq(self.pdc_command),
-            commands.exists.eq(
-                (self.pdc_command.pdc < self._pdcs)
-                & self._used.bit_select(self.pdc_command.pdc[: len(self._number)], 1)
-            ),
+            commands.exists.eq(self._was_opened(self.pdc_command.pdc)),
             look.addr.eq(self.pdc_command.pdc),
             look.en.eq(self.pdc_command.select),
             commands.entry.eq(look.data),
