@@ -34,6 +34,7 @@ from formal.lists import OrderedListsSpec
 from formal.memory import SMALL, ForwardingSpec, LineStoreSpec, WriteBackSpec
 from formal.messages import BufferUseSpec, KeptReceivesSpec, SlotRoomSpec
 from formal.pcie import CompletionRoomSpec, ReadTagsSpec, RequestOrderSpec, WrittenBytesSpec
+from formal.recovery import OldestAskedSpec, OldestResentSpec
 from formal.requests import FenceSpec, OperandRoomSpec, QueuePlacesSpec
 from formal.reset import WarmResetSpec
 from formal.streams import (
@@ -364,6 +365,25 @@ PROOFS = [
         "bmc",
         14,
         cover_depth=14,
+    ),
+    *_with_covers(
+        "oldest_resent",
+        "Retransmitter of 2 PDCs: one that has timed out, or whose hold-off is over, sends its oldest packet again "
+        "within 17 cycles in which nothing else keeps it back, whatever NACKs come, unless that packet is answered or "
+        "the PDC ends",
+        OldestResentSpec,
+        "prove",
+        2,
+        cover_depth=16,
+    ),
+    *_with_covers(
+        "oldest_asked",
+        "RetransmissionTimers of 2 PDCs: the oldest packet is asked for within the longest timeout and one hold-off, "
+        "in which visits of a PDC that sends again do not count, whatever NACKs come",
+        OldestAskedSpec,
+        "prove",
+        2,
+        cover_depth=30,
     ),
     *_with_covers(
         "failing",

@@ -1,10 +1,13 @@
 """Testbench of the whole initiator: loss, refusal and failure. Parameters: ``data_width``, ``window``."""
 
+import itertools
+import random
+
 import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.peers import CAUTION
 from amoeba_model.wire.codec import NO_PDC
-from amoeba_model.wire.nacks import FATAL_NACKS
+from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
 from initiator_environment import TARGET_PDC
@@ -161,20 +164,41 @@ async def after_a_loss_fewer_packets_are_under_way_until_enough_are_answered(dut
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_target_without_room_is_asked_again_for_as_long_as_it_takes(dut):
+@cocotb.parametrize(refused=[0, 1])
+async def a_target_without_room_is_asked_again_for_as_long_as_it_takes(dut, refused):
     environment = await silent(dut, limit=1)
     environment.post(0, 0, [write(0), write(1)])
     await frames(environment, 2)
     for attempt in range(6):
         begun = environment.cycle
-        refuse(environment, -1, NackCode.NO_RESOURCE, psn=1)
-        await frames(environment, 3 + attempt)
+        refuse(environment, -1, NackCode.NO_RESOURCE, psn=refused)
+        await frames(environment, 4 + 2 * attempt)
         waited = environment.frames[-1][0]["cycle"] - begun
         assert TIMEOUT // 4 <= waited <= TIMEOUT // 4 + 3 * ROUND + 100
-    assert sent(environment)[2:] == [(1, 1)] * 6
+    # Whichever was refused, the oldest leaves again, too: it may have been lost.
+    assert sent(environment)[2:] == [(0, 1), (1, 1)] * 6
     acknowledge(environment, -1, cack=1)
     await environment.completed(2)
     assert environment.counts["count_timeouts"] == 0
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+@cocotb.parametrize(code=[code.value for code in sorted(PATIENT_NACKS)])
+async def nacks_without_end_for_a_later_packet_do_not_keep_the_oldest_back(dut, code):
+    environment = await silent(dut, limit=1)
+    environment.post(0, 0, [write(number) for number in range(3)])
+    await frames(environment, 3)
+    begun = environment.cycle
+    while environment.cycle < begun + 5 * TIMEOUT:
+        refuse(environment, 0, code, psn=2)
+        await ClockCycles(dut.clk, random.randint(1, 60))
+    oldest = [header["cycle"] for header, _ in environment.frames if header["psn"] == START]
+    assert len(oldest) > 8
+    for earlier, later in itertools.pairwise(oldest):
+        assert later - earlier <= TIMEOUT // 4 + 4 * ROUND + 200
+    acknowledge(environment, -1, cack=2)
+    await environment.completed(3)
+    assert environment.counts["count_timeouts"] == environment.counts["count_failed_pdcs"] == 0
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

@@ -6,6 +6,7 @@ It keeps sections 4 and 7 of the architecture: executes each packet once and in 
 import random
 from dataclasses import dataclass, field
 
+from amoeba_model.wire.nacks import PATIENT_NACKS
 from amoeba_model.wire.uet import NackCode, ReturnCode
 from initiator_environment import TARGET_PDC, cleared
 
@@ -56,8 +57,8 @@ class LossyTarget:
     answer : callable
         From a request header and its payload to (return code, data), for each packet executed.
     loss, doubling, refusal : float
-        Probabilities: of each frame and of each answer, to get lost and to come twice; of each packet, to be refused
-        with NO_RESOURCE.
+        Probabilities: of each frame and of each answer, to get lost and to come twice; of each packet, to be refused:
+        of the one that is expected with NO_RESOURCE, of those behind a gap with any NACK that asks for a hold-off.
     latest : int
         Most cycles that a frame or answer takes.
     slots : int
@@ -113,6 +114,9 @@ class LossyTarget:
     def _take_early(self, header, payload, pdc):
         """A packet behind a gap: keep it, and say what is missing, or have all behind the gap sent again."""
         psn = header["psn"]
+        if random.random() < self._refusal:
+            self._refuse(header, random.choice(sorted(PATIENT_NACKS)), psn)
+            return
         if is_before(pdc.reached, pdc.expected):
             pdc.reached = pdc.expected
         beyond = not is_before(psn, pdc.reached)

@@ -52,6 +52,7 @@ from formal import (
     memory,
     messages,
     pcie,
+    recovery,
     requests,
     target,
 )
@@ -523,8 +524,26 @@ FAULTS = {
     "a packet whose answer was kept is sent again": (
         retransmitter,
         "Retransmitter",
-        "self.resending.eq(unanswered & ~(self.log_noted & (psn != self.resend_oldest)))",
+        "self.resending.eq(unanswered & (is_oldest | ~self.log_noted))",
         "self.resending.eq(unanswered)",
+    ),
+    "a hold-off ends with another packet than the oldest": (
+        retransmitter,
+        "Retransmitter",
+        "| expired | waits | later)",
+        "| expired | waits)",
+    ),
+    "a hold-off begins before the oldest packet has left": (
+        retransmitter,
+        "Retransmitter",
+        "later.eq(asked(RecoveryKind.LATER) & ~self._owes_oldest)",
+        "later.eq(asked(RecoveryKind.LATER))",
+    ),
+    "further NACKs prolong a hold-off": (
+        retransmission_timers,
+        "RetransmissionTimers",
+        "m.Elif(mine(self.held) & timer.holds & mine(self._running)):",
+        "m.Elif(mine(self.held) & timer.holds & mine(self._running) & ~mine(self._hold_nacks)):",
     ),
     "an answer goes on with an entry of before": (
         response_handler,
@@ -620,6 +639,14 @@ SPECIFICATIONS = {
     "RetransmissionTimers": (initiator, "FailingSpec", "bmc", 16),
     "Retransmitter": (initiator, "RetransmitterSpec", "bmc", 14),
 }
+"""By component: the specification that notices, how it is proven, and for how many cycles."""
+_RESENT, _ASKED = (recovery, "OldestResentSpec", "bmc", 12), (recovery, "OldestAskedSpec", "bmc", 20)
+OTHER_SPECIFICATIONS = {
+    "a hold-off ends with another packet than the oldest": _RESENT,
+    "a hold-off begins before the oldest packet has left": _RESENT,
+    "further NACKs prolong a hold-off": _ASKED,
+}
+"""By fault, where it is another one."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -646,7 +673,7 @@ def test_the_fault_is_noticed(fault, monkeypatch, tmp_path):
     if name == "Executor":
         # The specification replaces the arithmetic by patching the module; do the same to this copy.
         faulty.__init__.__globals__["Arithmetic"] = memory._NaiveArithmetic
-    specifications, specification, mode, depth = SPECIFICATIONS[name]
+    specifications, specification, mode, depth = OTHER_SPECIFICATIONS.get(fault, SPECIFICATIONS[name])
     monkeypatch.setattr(specifications, name, faulty)
     with pytest.raises(ProofFailed) as caught:
         prove(getattr(specifications, specification)(), "fault", mode=mode, depth=depth, timeout=300, build=tmp_path)

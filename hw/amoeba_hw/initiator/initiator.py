@@ -328,6 +328,8 @@ count_responses_received, count_dropped_response, count_nacks_received, count_ti
             timers.failed.eq(retransmitter.failed),
             timers.alive.eq(responses.answered),
             timers.alive_peer.eq(responses.answered_index),
+            timers.oldest_resent.eq(retransmitter.oldest_resent),
+            timers.oldest_peer.eq(retransmitter.log_peer),
             timers.hold.eq(responses.recover & (responses.recovery.kind == RecoveryKind.LATER)),
             timers.hold_peer.eq(responses.recovery.peer),
             timers.without_pdc.eq(responses.recovery.without_pdc),

@@ -18,6 +18,7 @@ _TIMER = data.StructLayout(
     {
         "left": _CYCLES,
         "interval": _CYCLES,
+        "holds": 1,  # what is left is of a hold-off
         "early": 1,  # this timeout is; it is neither doubled nor counted
         "was_early": 1,  # one has been since the PDC was heard
         "doublings": range(RETRANSMIT_DOUBLINGS + 1),  # timeouts in a row, so far as they double the next one
@@ -46,17 +47,20 @@ class RetransmissionTimers(wiring.Component):
     unanswered : in, a bit per peer
         The timeout runs for these.
     sending_again, held, failed : in, a bit per peer
-        The timeout of these waits, to begin anew; or the hold-off runs instead; or no time runs.
+        The timeout of these waits; or the hold-off runs instead; or no time runs.
+    oldest_resent, oldest_peer : in
+        Pulse: the oldest unanswered packet of the PDC leaves again, so that the timeout begins anew.
     alive, alive_peer : in
         Pulse: a packet was answered. The timeout begins anew, with no doubling.
     cautious : in, a bit per peer
-        If nothing has come of these for a quarter of the timeout, that is ``expired``, once until it begins anew.
+        If nothing has come of these for a quarter of the timeout, that is ``expired``, once until it begins anew. The
+        quarter begins when packets are sent again, too, unless the timeout is over earlier.
     noted, noted_peer : in
         Pulse: an answer came before its turn. That puts off what is early, and nothing else.
     hold, hold_peer, without_pdc : in
-        Pulse: a hold-off of a quarter of the timeout begins. It makes up for NACK_LIFE timeouts, and the next one is
-        not doubled. ``without_pdc``: more than ``pdc_refusals`` of these in a row, for each of ``settings.limit`` and
-        one more, are too many.
+        Pulse: a NACK that asks for a hold-off makes up for NACK_LIFE timeouts. If the PDC was not held and is now, a
+        hold-off of a quarter of the timeout begins, and the next timeout is not doubled. ``without_pdc``: more than
+        ``pdc_refusals`` of these NACKs in a row, for each of ``settings.limit`` and one more, are too many.
     fail, fail_peer : in
         Pulse: this PDC is to be given up at its next visit, whatever it does, unless it has failed.
     opened, opened_peer : in
@@ -91,6 +95,8 @@ class RetransmissionTimers(wiring.Component):
                 "cautious": In(peers),
                 "noted": In(1),
                 "noted_peer": In(index),
+                "oldest_resent": In(1),
+                "oldest_peer": In(index),
                 "hold": In(1),
                 "hold_peer": In(index),
                 "without_pdc": In(1),
@@ -115,10 +121,12 @@ class RetransmissionTimers(wiring.Component):
         """Answers since the last visit, or a new PDC: what was counted of it counts no more."""
         self._noted = Signal(peers)
         """Answers before their turn since the last visit."""
-        self._holds = Signal(peers)
-        """Hold-offs to begin at the next visit."""
+        self._resent = Signal(peers)
+        """The oldest packet left again since the last visit."""
+        self._hold_nacks = Signal(peers)
+        """NACKs that ask for a hold-off since the last visit."""
         self._without_pdc = Signal(peers)
-        """The reason for that is that there is no PDC."""
+        """The last of them said that there is no PDC."""
         self._refuses = Signal()
         """The PDC is given up since there is none for it."""
         self._fails = Signal(peers)
@@ -175,34 +183,37 @@ class RetransmissionTimers(wiring.Component):
             started.eq(1),
             following.interval.eq(first),
             following.left.eq(first),
+            following.holds.eq(0),
             following.early.eq(is_cautious),
             following.was_early.eq(is_cautious),
             following.doublings.eq(0),
         ]
         becomes_early = is_cautious & ~timer.was_early & (timer.doublings == 0)
+        with m.If(mine(self._hold_nacks)):
+            m.d.comb += [
+                following.timeouts.eq(Mux(heard | (timer.timeouts < NACK_LIFE), 0, timer.timeouts - NACK_LIFE)),
+                following.refusals.eq(Mux(without_pdc, Mux(heard, 0, timer.refusals) + 1, 0)),
+            ]
         with m.If(mine(self.failed)):
             m.d.comb += stopped.eq(1)
             with m.If(mine(self.unanswered) & ~self.flushes.valid):
                 m.d.sync += [self.flushes.valid.eq(1), self.flushes.p.peer.eq(self.peer)]
         with m.Elif(mine(self._fails)):
             m.d.comb += [self.given_up.eq(1), stopped.eq(1)]
-        with m.Elif(mine(self._holds) & refused):
+        with m.Elif(mine(self._hold_nacks) & refused):
             m.d.comb += [self.given_up.eq(1), self._refuses.eq(1), stopped.eq(1)]
-        with m.Elif(mine(self._holds)):
-            m.d.comb += [
-                *begun,
-                following.left.eq(quarter),
-                following.timeouts.eq(Mux(heard | (timer.timeouts < NACK_LIFE), 0, timer.timeouts - NACK_LIFE)),
-                following.refusals.eq(Mux(without_pdc, Mux(heard, 0, timer.refusals) + 1, 0)),
-            ]
-        with m.Elif(mine(self.held)):
+        with m.Elif(mine(self.held) & timer.holds & mine(self._running)):
             m.d.comb += [following.left.eq(timer.left - round_cycles), self.released.eq(over)]
+        with m.Elif(mine(self.held)):
+            m.d.comb += [*begun, following.left.eq(quarter), following.holds.eq(1)]
         with m.Elif(~mine(self.unanswered)):
             m.d.comb += stopped.eq(1)
-        with m.Elif(heard | ~mine(self._running) | (mine(self.sending_again) & becomes_early)):
+        with m.Elif(heard | ~mine(self._running) | (mine(self._resent) & becomes_early)):
             m.d.comb += begun
-        with m.Elif(mine(self.sending_again) | (mine(self._noted) & timer.early)):
+        with m.Elif(mine(self._resent) | (mine(self._noted) & timer.early)):
             m.d.comb += following.left.eq(timer.interval)
+        with m.Elif(mine(self.sending_again)), m.If(becomes_early & (timer.left > quarter)):
+            m.d.comb += begun
         with m.Elif(~over):
             m.d.comb += following.left.eq(timer.left - round_cycles)
         with m.Elif(timer.early):
@@ -232,7 +243,7 @@ class RetransmissionTimers(wiring.Component):
         opened = of(self.opened, self.opened_peer)
         # The hold-off ends in a timeout that begins anew, and so it does not run meanwhile.
         ended = Mux(stopped | self.released, visited, 0)
-        held = of(self.hold, self.hold_peer)
+        hold_nacks = of(self.hold, self.hold_peer)
         begins_anew = Mux(started | stopped, visited, 0) | of(self.alive, self.alive_peer) | opened
         m.d.sync += [
             self.refused.eq((self.refused | Mux(self._refuses, visited, 0)) & ~opened),
@@ -240,7 +251,8 @@ class RetransmissionTimers(wiring.Component):
             self._running.eq(((self._running & ~ended) | Mux(started, visited, 0)) & ~opened),
             self._heard.eq((self._heard & ~visited) | of(self.alive, self.alive_peer) | opened),
             self._noted.eq((self._noted & ~visited) | of(self.noted, self.noted_peer)),
-            self._holds.eq(((self._holds & ~visited) | held) & ~opened),
-            self._without_pdc.eq((self._without_pdc & ~held) | Mux(self.without_pdc, held, 0)),
+            self._resent.eq((self._resent & ~visited) | of(self.oldest_resent, self.oldest_peer)),
+            self._hold_nacks.eq(((self._hold_nacks & ~visited) | hold_nacks) & ~opened),
+            self._without_pdc.eq((self._without_pdc & ~hold_nacks) | Mux(self.without_pdc, hold_nacks, 0)),
             self._fails.eq(((self._fails & ~visited) | of(self.fail, self.fail_peer)) & ~opened),
         ]

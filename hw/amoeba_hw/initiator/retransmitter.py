@@ -23,6 +23,9 @@ class Retransmitter(wiring.Component):
     What is asked for while a PDC sends a range again comes behind it; all that was asked for by then makes one range,
     from the first packet to the last. A PDC that sends everything again does so from elsewhere if it is asked to.
 
+    A timeout and the end of a hold-off make the PDC go back to its oldest packet. No hold-off begins before that
+    packet has left, so that NACKs for other packets never keep it back.
+
     Parameters
     ----------
     peers : int
@@ -30,11 +33,11 @@ class Retransmitter(wiring.Component):
     Members
     -------
     recover, recovery : in
-        Pulse: RECOVERY that an answer asked for. While a PDC is held, others wait for the hold-off's end, and it then
-        goes back to its oldest packet.
+        Pulse: RECOVERY that an answer asked for. While a PDC is held, others wait for the hold-off's end. LATER means
+        nothing while the PDC still has to send its oldest packet.
     timer_peer; expired, given_up, released : in
-        Pulses of the timers, none together with ``recover``. A hold-off that is ``released`` makes the PDC go back;
-        one that has ``expired`` goes back to the oldest packet.
+        Pulses of the timers, none together with ``recover``. A PDC that has ``expired``, or whose hold-off is
+        ``released``, goes back to its oldest packet.
     answered, answered_peer : in
         Pulse: a packet was answered.
     opened, opened_peer : in
@@ -47,6 +50,8 @@ class Retransmitter(wiring.Component):
         To and from the packet log.
     resending : out
         Pulse: a packet will come on ``resends``. Not later than the cycle after it was answered.
+    oldest_resent : out
+        Pulse: the packet that will come is the oldest unanswered one of ``log_peer``.
     resends : PACKET stream
         One every five cycles.
     lost : out, a bit per peer
@@ -83,6 +88,7 @@ class Retransmitter(wiring.Component):
                 "log_entry": In(LOGGED_PACKET),
                 "log_noted": In(1),
                 "resending": Out(1),
+                "oldest_resent": Out(1),
                 "resends": Out(stream.Signature(PACKET)),
                 "lost": Out(peers),
                 "sending_again": Out(peers),
@@ -95,6 +101,8 @@ class Retransmitter(wiring.Component):
         """Went back AT_ONCE since a packet was answered last."""
         self._begins = Signal(peers)
         """A new attempt is to begin."""
+        self._owes_oldest = Signal(peers)
+        """The oldest packet is to leave before the PDC may be held."""
         self._from_oldest = Signal(peers)
         """Its first packet is the oldest unanswered one, not the one that was asked for."""
         self._in_part = Signal(peers)
@@ -128,7 +136,7 @@ class Retransmitter(wiring.Component):
         in_part = self._recovery.kind == RecoveryKind.MISSING
         m.d.comb += [
             at_once.eq(asked(RecoveryKind.AT_ONCE) & ~self._tried),
-            later.eq(asked(RecoveryKind.LATER)),
+            later.eq(asked(RecoveryKind.LATER) & ~self._owes_oldest),
             fails.eq((asked(RecoveryKind.FAIL) | of(self.given_up, self.timer_peer)) & ~self.failed),
             expired.eq(of(self.expired, self.timer_peer)),
             opened.eq(of(self.opened, self.opened_peer)),
@@ -141,6 +149,7 @@ class Retransmitter(wiring.Component):
         ]
         released = of(self.released, self.timer_peer)
         answered = of(self.answered, self.answered_peer)
+        oldest_resent = of(self.oldest_resent, self.log_peer)
         everything = waits | later | expired | Mux(in_part, 0, asks)
         m.d.sync += [
             self._recovery.eq(self.recovery),
@@ -156,7 +165,8 @@ class Retransmitter(wiring.Component):
             self._active.eq(((self._active & ~done) | picked) & ~later & ~ends),
             # What is asked for in the cycle in which the one before is begun counts.
             self._begins.eq(((self._begins & ~picked) | asks | later | expired) & ~ends),
-            self._from_oldest.eq((self._from_oldest & ~picked & ~begins_anew) | expired | waits),
+            self._from_oldest.eq((self._from_oldest & ~picked & ~begins_anew) | expired | waits | later),
+            self._owes_oldest.eq(((self._owes_oldest & ~answered & ~oldest_resent) | expired | released) & ~ends),
             self._in_part.eq((self._in_part | Mux(in_part, begins_anew, 0)) & ~everything),
             self._active_in_part.eq((self._active_in_part & ~picked) | (picked & self._in_part)),
         ]
@@ -178,13 +188,6 @@ class Retransmitter(wiring.Component):
             m.d.comb += write.data.first.eq(asked.data.first)
         with m.If(pending & (recovery.end - asked.data.end)[31]):
             m.d.comb += write.data.end.eq(asked.data.end)
-        # A PDC that is held back has no other range to send.
-        with m.If(self.recover & (self.recovery.kind == RecoveryKind.LATER)):
-            m.d.comb += [
-                write.addr.eq(self.recovery.peer),
-                write.en.eq(1),
-                write.data.first.eq(self.recovery.psn),
-            ]
 
     def _elaborate_sending(self, m, picked, done):
         m.submodules.origins = origins = memory.Memory(shape=_RANGE, depth=self._peers, init=[])
@@ -192,7 +195,10 @@ class Retransmitter(wiring.Component):
         # An origin written as it is read belongs to an attempt of its own; a cursor is written before it is read.
         origin, cursor, cursor_write = origins.read_port(), cursors.read_port(), cursors.write_port()
         self._elaborate_origins(m, origins)
-        peer, begins, from_oldest, in_part = self.resend_index, Signal(), Signal(), Signal()
+        peer = self.resend_index
+        begins = Signal()
+        from_oldest = Signal()
+        in_part = Signal()
         wanted, end, behind = Signal(32), Signal(32), Signal()
         psn = self.log_psn
         # How far the packet is from the oldest one, modulo 2**32: one that is older is very far.
@@ -202,7 +208,7 @@ class Retransmitter(wiring.Component):
         left, left_of_all = Signal(32), Signal(32)
         over = Signal()
         kept_end = Signal(32)
-        unanswered = Signal()
+        unanswered, is_oldest = Signal(), Signal()
         m.d.comb += [
             origin.addr.eq(peer),
             cursor.addr.eq(peer),
@@ -215,6 +221,7 @@ class Retransmitter(wiring.Component):
             left_of_all.eq(end - self.resend_oldest),
             over.eq(in_part & Mux(behind, left_of_all[31] | (left_of_all == 0), left[31] | (left == 0))),
             unanswered.eq((psn - self.resend_oldest)[:32] < outstanding),
+            is_oldest.eq(psn == self.resend_oldest),
             self.log_peer.eq(peer),
             cursor_write.addr.eq(peer),
             cursor_write.data.first.eq(psn + 1),
@@ -254,7 +261,8 @@ class Retransmitter(wiring.Component):
                 packet, entry = self.resends.payload, self.log_entry
                 m.d.comb += [
                     cursor_write.en.eq(1),
-                    self.resending.eq(unanswered & ~(self.log_noted & (psn != self.resend_oldest))),
+                    self.resending.eq(unanswered & (is_oldest | ~self.log_noted)),
+                    self.oldest_resent.eq(unanswered & is_oldest),
                 ]
                 m.d.sync += [
                     self.resends.valid.eq(self.resending),

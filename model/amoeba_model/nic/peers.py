@@ -93,8 +93,9 @@ class Peer:
     is_early: bool = False
     """That is the early one."""
     held_until: int = NEVER
-    """Cycle at which it goes back to ``held_psn``; NEVER unless it is held back."""
+    """Cycle at which it goes back to the oldest unanswered packet; NEVER unless it is held back."""
     held_psn: int = 0
+    """The last packet that the target refused in this hold-off, which ends early when that one is answered."""
     chained: Request | None = None
     """The request that was answered last, if it had CHAINED."""
 

@@ -76,9 +76,13 @@ class Retransmitter:
             self._fill(pdc, peer, first, end)
 
     def hold_back(self, pdc: int, peer: Peer, psn: int, *, without_pdc: bool) -> None:
-        """The target cannot take ``psn`` now: go back to it later. That it says so is a sign of life, but no answer.
+        """The target cannot take ``psn`` now: go back later, to the oldest unanswered packet.
 
-        ``without_pdc``: it has no PDC for it, which it may say only so often.
+        Other packets may have been lost, and ``psn`` need not be the oldest. Further NACKs of this kind do not
+        prolong the hold-off, so that nothing a target says puts off the oldest packet without end. The NACK is a
+        sign of life, but no answer.
+
+        ``without_pdc``: the target has no PDC, which it may say only so often.
         """
         peer.timeouts = max(peer.timeouts - NACK_LIFE, 0)
         peer.doublings = 0
@@ -86,6 +90,9 @@ class Retransmitter:
         peer.refusals = peer.refusals + 1 if without_pdc else 0
         if peer.refusals > PDC_REFUSALS * (self._core.retransmit_limit + 1):
             self.fail(pdc, peer, _TABLE_FULL)
+            return
+        if peer.held_until != NEVER:
+            peer.held_psn = _later(psn, peer.held_psn)
             return
         self._wait(peer, self._core.now)
         peer.held_psn = psn
@@ -115,7 +122,7 @@ class Retransmitter:
         for pdc, peer in enumerate(self._peers):
             if peer.held_until <= now:
                 peer.held_until = NEVER
-                self._go_back(pdc, peer, peer.held_psn)
+                self._go_back(pdc, peer, peer.outstanding[0].psn)
                 due.append(peer)
             elif peer.deadline <= now:
                 self._time_out(pdc, peer)
@@ -142,11 +149,22 @@ class Retransmitter:
         """Start the timer; it waits while packets are sent again."""
         since = max(since, peer.repeated_by)
         timeout = self._core.retransmit_timeout
-        peer.is_early = bool(peer.caution) and not (peer.was_early or peer.doublings)
+        peer.is_early = _may_be_early(peer)
         wait = timeout // 4 if peer.is_early else timeout << min(peer.doublings, RETRANSMIT_DOUBLINGS)
         peer.deadline = deadline = since + wait
         if deadline < self.deadline:
             self.deadline = deadline
+
+    def _pause(self, peer: Peer, begun: int) -> None:
+        """Stop the timer from ``begun`` on until all that was sent again has left.
+
+        The early timeout may begin then, if it is over before the one that runs.
+        """
+        peer.deadline += max(0, peer.repeated_by - begun)
+        early = max(self._core.now, peer.repeated_by) + self._core.retransmit_timeout // 4
+        if _may_be_early(peer) and early < peer.deadline:
+            peer.is_early, peer.deadline = True, early
+            self.deadline = min(self.deadline, early)
 
     def _fill(self, pdc: int, peer: Peer, psn: int, end: int) -> None:
         """Send what is missing from ``psn`` on and before ``end`` again."""
@@ -155,18 +173,27 @@ class Retransmitter:
             self._go_back(pdc, peer, psn, (end - psn) & PSN_MASK)
 
     def _go_back(self, pdc: int, peer: Peer, psn: int, count: int | None = None) -> None:
-        """Send what is unanswered from ``psn`` on, ``count`` packets or all, again, but for those whose answers are
-        noted; of a PDC that is held back only when it no longer is, and then all. The timer waits."""
-        oldest = peer.outstanding[0].psn
-        first = (psn - oldest) & PSN_MASK
+        """Send unanswered packets from ``psn`` on again, ``count`` of them or all, but for those with a noted answer.
+
+        A PDC that is held back sends nothing: its hold-off ends with all of them. The timer belongs to the oldest
+        packet: it begins anew if that packet is sent, and pauses otherwise until the others have left.
+        """
         if peer.held_until != NEVER:
-            if first < (peer.held_psn - oldest) & PSN_MASK:
-                peer.held_psn = psn
             return
+        first = (psn - peer.outstanding[0].psn) & PSN_MASK
+        begun = max(self._core.now, peer.repeated_by)
         for packet in islice(peer.outstanding, first, None if count is None else first + count):
             if packet.status is None:
                 peer.repeated_by = self._numberer.send_again(pdc, peer, packet)
-        self._wait(peer, self._core.now)
+        if first == 0:
+            self._wait(peer, self._core.now)
+        else:
+            self._pause(peer, begun)
+
+
+def _may_be_early(peer: Peer) -> bool:
+    """Whether the next timeout is the early one: the PDC has lost something and has not timed out since."""
+    return bool(peer.caution) and not (peer.was_early or peer.doublings)
 
 
 def _later(psn: int, other: int | None) -> int:
