@@ -369,8 +369,8 @@ PROOFS = [
     *_with_covers(
         "oldest_resent",
         "Retransmitter of 2 PDCs: one that has timed out, or whose hold-off is over, sends its oldest packet again "
-        "within 17 cycles in which nothing else keeps it back, whatever NACKs come, unless that packet is answered or "
-        "the PDC ends",
+        "within 17 cycles in which nothing else keeps it back, whatever NACKs come, unless that packet is answered "
+        "or the PDC ends",
         OldestResentSpec,
         "prove",
         2,

@@ -128,8 +128,8 @@ class OldestAskedSpec(wiring.Component):
     give the PDC up. NACKs that ask for hold-offs come at any time, whether the PDC is held or not; the count never
     exceeds the longest timeout and one hold-off.
 
-    The first of the PDCs is looked at, and timeouts are below 256 cycles. ``accepts``: the Retransmitter holds the PDC
-    when a NACK asks for a hold-off. ``fails``: an answer makes the PDC fail.
+    The first of the PDCs is looked at, and timeouts are below 256 cycles. ``accepts``: the Retransmitter holds the
+    PDC when a NACK asks for a hold-off. ``fails``: an answer makes the PDC fail.
     """
 
     def __init__(self, peers=2):
