@@ -7,7 +7,7 @@ import cocotb
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
 from amoeba_model.nic.peers import CAUTION
 from amoeba_model.wire.codec import NO_PDC
-from amoeba_model.wire.nacks import FATAL_NACKS, PATIENT_NACKS
+from amoeba_model.wire.nacks import FATAL_NACKS
 from amoeba_model.wire.uet import NackCode, RequestOpcode, ResponseOpcode, ReturnCode
 from cocotb.triggers import ClockCycles
 from initiator_environment import TARGET_PDC
@@ -183,19 +183,21 @@ async def a_target_without_room_is_asked_again_for_as_long_as_it_takes(dut, refu
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
-@cocotb.parametrize(code=[code.value for code in sorted(PATIENT_NACKS)])
+@cocotb.parametrize(code=[NackCode.NO_PDC_AVAIL.value, NackCode.NO_RESOURCE.value, NackCode.PSN_OOR_WINDOW.value])
 async def nacks_without_end_for_a_later_packet_do_not_keep_the_oldest_back(dut, code):
     environment = await silent(dut, limit=1)
     environment.post(0, 0, [write(number) for number in range(3)])
     await frames(environment, 3)
     begun = environment.cycle
-    while environment.cycle < begun + 5 * TIMEOUT:
+    while environment.cycle < begun + 3 * TIMEOUT:
         refuse(environment, 0, code, psn=2)
         await ClockCycles(dut.clk, random.randint(1, 60))
     oldest = [header["cycle"] for header, _ in environment.frames if header["psn"] == START]
-    assert len(oldest) > 8
+    assert len(oldest) > 4
     for earlier, later in itertools.pairwise(oldest):
         assert later - earlier <= TIMEOUT // 4 + 4 * ROUND + 200
+    while sent(environment)[-1][0] != 2:
+        await ClockCycles(dut.clk, 1)
     acknowledge(environment, -1, cack=2)
     await environment.completed(3)
     assert environment.counts["count_timeouts"] == environment.counts["count_failed_pdcs"] == 0

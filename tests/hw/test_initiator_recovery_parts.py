@@ -189,7 +189,7 @@ def test_ranges_that_are_asked_for_meanwhile_come_behind_as_one():
     assert bench.sent == [(0, number) for number in range(5)]
 
 
-def test_a_held_pdc_waits_and_a_gap_meanwhile_sends_it_back_to_its_oldest_packet():
+def test_a_held_pdc_waits_and_goes_back_to_its_oldest_packet_then():
     bench = RetransmitterBench(3)
     dut = bench.dut
 
@@ -200,8 +200,8 @@ def test_a_held_pdc_waits_and_a_gap_meanwhile_sends_it_back_to_its_oldest_packet
         assert bench.sent == []
         assert ctx.get(dut.held) == 0b0100
         await bench.pulse(ctx, "released", timer_peer=2)
-        await ctx.tick().repeat(50)
-        assert bench.sent == [(2, 3), (2, 4)]
+        await ctx.tick().repeat(80)
+        assert bench.sent == [(2, number) for number in range(5)]
         bench.sent.clear()
         await bench.ask(ctx, RecoveryKind.LATER, 2, 3)
         await bench.ask(ctx, RecoveryKind.AT_ONCE, 2, 1)
@@ -210,6 +210,30 @@ def test_a_held_pdc_waits_and_a_gap_meanwhile_sends_it_back_to_its_oldest_packet
 
     bench.run(testbench)
     assert bench.sent == [(2, number) for number in range(5)]
+
+
+def test_no_hold_off_begins_before_the_oldest_packet_has_left():
+    holds = []
+    for waited in range(1, 14):
+        bench = RetransmitterBench(3)
+
+        async def testbench(ctx, bench=bench, waited=waited):
+            await ctx.tick()
+            await bench.ask(ctx, RecoveryKind.LATER, 2, 3)
+            await ctx.tick().repeat(20)
+            await bench.pulse(ctx, "released", timer_peer=2)
+            await ctx.tick().repeat(waited)
+            await bench.ask(ctx, RecoveryKind.LATER, 2, 3)
+            await ctx.tick().repeat(80)
+            holds.append(ctx.get(bench.dut.held) != 0)
+
+        bench.run(testbench)
+        assert bench.sent[0] == (2, 0)
+        assert len(bench.sent) == (1 if holds[-1] else 5)
+    # The packet leaves after some cycles, and from then on the PDC is held.
+    assert holds == sorted(holds)
+    assert not holds[0]
+    assert holds[-1]
 
 
 def test_a_failed_pdc_sends_nothing_until_it_is_opened_anew():
