@@ -229,7 +229,7 @@ def test_no_hold_off_begins_before_the_oldest_packet_has_left():
 
         bench.run(testbench)
         assert bench.sent[0] == (2, 0)
-        assert len(bench.sent) == (1 if holds[-1] else 5)
+        assert (len(bench.sent) < bench.COUNT) == holds[-1]
     # The packet leaves after some cycles, and from then on the PDC is held.
     assert holds == sorted(holds)
     assert not holds[0]
