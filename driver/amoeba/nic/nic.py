@@ -2,7 +2,7 @@
 
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from dataclasses import dataclass
 
 from amoeba_model.device import Device, DeviceError
@@ -70,6 +70,9 @@ class Nic:
         self.device = device
         self.on_doorbell: Callable[[], None] | None = None
         """Told of every doorbell, if it is set before anything is opened that rings one."""
+        self.executed: MutableSequence[int] | None = None
+        """Counts of operations of contexts that are opened from now on, by
+        :class:`amoeba.transport.executed.Executed`; None: nobody counts."""
         self.advance: Callable[[], None] = device.advance
         """Lets a little time pass for a call that waits for something."""
         self.mourners: weakref.WeakSet[Mourner] = weakref.WeakSet()
