@@ -146,7 +146,11 @@ class Nic:
 
     def counters(self) -> dict[Counter, int]:
         """What the NIC has counted since reset."""
-        return {counter: self.registers.read("counters", "value", counter) for counter in Counter}
+        return {counter: self.counter(counter) for counter in Counter}
+
+    def counter(self, counter: Counter) -> int:
+        """Return what the NIC has counted of one kind since reset."""
+        return self.registers.read("counters", "value", counter)
 
     def set_address(self, mac: bytes, ip: int) -> None:
         self.registers.write_wide("device", "mac", int.from_bytes(mac, "big"))
