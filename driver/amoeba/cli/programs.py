@@ -47,8 +47,9 @@ def fi_run(
 ) -> None:
     """Run a program of libfabric's on NICs of ours, and end as it does: amoeba fi-run mpirun -n 2 ./program
 
-    The provider is built if need be, which takes cc and some seconds. Each process has a NIC of its own. MPIs are set
-    to communicate over libfabric, unless you have set them. A line on standard error tells what the NICs did.
+    The provider is built if need be, which takes cc and some seconds. Each process has a NIC of its own.
+
+    MPIs are set to communicate over libfabric, unless you have set them. At the end a line tells what the NICs did.
     """
     with readable_errors():
         settings = unless_set(OVER_LIBFABRIC, os.environ)
@@ -79,8 +80,9 @@ def ucx_run(
 ) -> None:
     """Run a program of UCX's on NICs of ours, and end as it does: amoeba ucx-run mpiexec -n 2 ./program
 
-    The library is built if need be, which takes cc and some seconds. Each process has a NIC of its own. MPIs are set
-    to communicate over UCX, unless you have set them. A line on standard error tells what the NICs did.
+    The library is built if need be, which takes cc and some seconds. Each process has a NIC of its own.
+
+    MPIs are set to communicate over UCX, unless you have set them. At the end a line tells what the NICs did.
     """
     with readable_errors():
         library = _of_libucp()
