@@ -30,7 +30,7 @@ def c_environment(can_build, tmp_path_factory):
     """Of a program in C: Python finds the tiny library's module, and an empty folder of built libraries."""
     paths = [str(HERE), *(path for path in sys.path if path)]
     cache = tmp_path_factory.mktemp("cache")
-    removed = ("AMOEBA_DEVICE", "AMOEBA_HOST", "AMOEBA_PORT", "AMOEBA_DEBUG")
+    removed = ("AMOEBA_DEVICE", "AMOEBA_HOST", "AMOEBA_PORT", "AMOEBA_DEBUG", "AMOEBA_CONTEXTS")
     kept = {name: value for name, value in os.environ.items() if name not in removed}
     return kept | {"PYTHONPATH": os.pathsep.join(paths), "AMOEBA_CACHE": str(cache)}
 

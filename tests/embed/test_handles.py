@@ -121,8 +121,25 @@ def test_a_child_has_a_nic_of_its_own():
     parents.release()
 
 
+@pytest.mark.parametrize(("device", "number"), [("model", 1), ("model", 32), ("rtl", 8)])
+def test_the_environment_says_how_many_contexts_a_nic_has(monkeypatch, device, number):
+    monkeypatch.setenv("AMOEBA_DEVICE", device)
+    monkeypatch.setenv("AMOEBA_CONTEXTS", str(number))
+    mine = process_nic()
+    assert mine.nic.parameters.contexts == number
+    mine.release()
+
+
+def test_a_card_s_contexts_cannot_be_set(monkeypatch):
+    monkeypatch.setenv("AMOEBA_DEVICE", "pcie:0000:01:00.0")
+    monkeypatch.setenv("AMOEBA_CONTEXTS", "8")
+    assert "contexts of pcie:0000:01:00.0 cannot be set" in refused(Errno.FI_EINVAL, process_nic)
+
+
 @pytest.mark.parametrize(
-    ("name", "value"), [("AMOEBA_PORT", "-1"), ("AMOEBA_PORT", "65536"), ("AMOEBA_PORT", "x"), ("AMOEBA_HOST", "a b")]
+    ("name", "value"),
+    [("AMOEBA_PORT", "-1"), ("AMOEBA_PORT", "65536"), ("AMOEBA_PORT", "x"), ("AMOEBA_HOST", "a b")]
+    + [("AMOEBA_CONTEXTS", value) for value in ("0", "33", "-1", "x", "8.0", " 8", "\u0668", "9" * 5000)],
 )
 def test_an_environment_that_makes_no_sense_is_named(monkeypatch, name, value):
     monkeypatch.setenv(name, value)

@@ -10,6 +10,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
+from amoeba.embed.counts import process_counts
 from amoeba.embed.ending import arrange_the_end
 from amoeba.embed.turns import TURNS
 
@@ -103,6 +104,7 @@ def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]
         if binding.missing:
             raise fabric_error(Errno.FI_ENOSYS, f"{entry} does not define {', '.join(sorted(binding.missing))}")
         arrange_the_end()
+        process_counts()  # who starts the program hears that it called the library
     except BaseException as error:
         verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
         _say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose else repr(error)))

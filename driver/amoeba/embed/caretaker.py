@@ -4,6 +4,7 @@ import contextlib
 import select
 import threading
 import time
+from collections.abc import Callable
 
 from amoeba_model.device import DeviceError
 from amoeba_model.udp_network import UdpNetwork
@@ -27,10 +28,13 @@ class Caretaker:
 
     So what peers ask of the NIC is answered though the program computes, sleeps, or waits for something else. What
     the driver does, such as reading long messages, still takes a call: that is the program's part of manual progress.
+
+    ``after`` is called in each turn, behind the network's steps.
     """
 
-    def __init__(self, network: UdpNetwork) -> None:
+    def __init__(self, network: UdpNetwork, after: Callable[[], object]) -> None:
         self._network = network
+        self._after = after
         self.others: set[int] = set()
         """For whom it stays away: threads that sleep until the network has something, and 0 for what runs it all."""
         self._thread = threading.Thread(target=self._run, name="amoeba caretaker", daemon=True)
@@ -65,6 +69,7 @@ class Caretaker:
                 self._network.step(at_once=True)
                 if self._network.patience:
                     break
+            self._after()
         finally:
             TURNS.__exit__()
         return True

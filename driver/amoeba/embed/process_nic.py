@@ -8,6 +8,8 @@ where these listen: an IPv4 address of their host, and a UDP port.
 ``AMOEBA_DEVICE``       ``model`` (the default), ``rtl``, ``rtl+pcie`` or ``pcie:0000:01:00.0``
 ``AMOEBA_HOST``         the address of this host at which others reach the NIC, ``127.0.0.1``
 ``AMOEBA_PORT``         its UDP port; 0, the default: a free one
+``AMOEBA_CONTEXTS``     endpoint contexts of a simulated NIC, 1 to 32; the default is 8
+``AMOEBA_COUNT_FOLDER`` a folder for the process' counts: :mod:`amoeba.embed.counts`
 ======================  ==========================================================================
 """
 
@@ -17,20 +19,24 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from typing import Self
 
 from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
 from amoeba_model.link_addresses import mac_of_link
+from amoeba_model.parameters import NicParameters
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
+from amoeba.devices.devices import SIMULATED_KINDS
 from amoeba.devices.linked import LOOPBACK, open_linked
 from amoeba.embed.caretaker import Caretaker
+from amoeba.embed.counts import NicCounts, process_counts
 from amoeba.embed.ending import at_end
 from amoeba.nic.nic import Nic
 
-__all__ = ["ProcessNic", "process_nic", "process_nic_settings"]
+__all__ = ["ProcessNic", "contexts_setting", "process_nic", "process_nic_settings"]
 
 _AUTOMATIC = 0
 """No thread of the program's."""
@@ -38,13 +44,16 @@ _LAST_MOMENT = 0.2
 """Seconds for what the NIC has in hand when it is closed."""
 _LONGEST = 0.05
 """Seconds of one rest: signals' handlers and other threads are heard of at least that often."""
+_LOOK = 0.05
+"""Seconds until the NIC is asked again how many requests of peers it has answered."""
+_MAX_CONTEXTS = 32
 
 
-def process_nic_settings() -> tuple[str, str, int]:
+def process_nic_settings(environment: Mapping[str, str] = os.environ) -> tuple[str, str, int]:
     """Kind, host and port, as the environment says. Raises FI_EINVAL for a host or a port that is none."""
-    kind = os.environ.get("AMOEBA_DEVICE") or "model"
-    host = os.environ.get("AMOEBA_HOST") or LOOPBACK
-    port = os.environ.get("AMOEBA_PORT") or "0"
+    kind = environment.get("AMOEBA_DEVICE") or "model"
+    host = environment.get("AMOEBA_HOST") or LOOPBACK
+    port = environment.get("AMOEBA_PORT") or "0"
     try:
         host = socket.gethostbyname(host)
     except OSError as error:
@@ -56,15 +65,36 @@ def process_nic_settings() -> tuple[str, str, int]:
     return kind, host, int(port)
 
 
+def contexts_setting(kind: str) -> NicParameters | None:
+    """Return the parameters of a NIC with ``AMOEBA_CONTEXTS`` endpoint contexts; None: the variable is not set.
+
+    Raises FI_EINVAL for a number that no NIC has, and for a NIC that is no simulation.
+    """
+    wanted = os.environ.get("AMOEBA_CONTEXTS")
+    if not wanted:
+        return None
+    if not (wanted.isascii() and wanted.isdecimal() and len(wanted) <= 2 and 1 <= int(wanted) <= _MAX_CONTEXTS):
+        raise fabric_error(
+            Errno.FI_EINVAL, f"AMOEBA_CONTEXTS: expected a number of 1 to {_MAX_CONTEXTS}, got {wanted[:40]!r}"
+        )
+    if kind not in SIMULATED_KINDS:
+        raise fabric_error(Errno.FI_EINVAL, f"AMOEBA_CONTEXTS: the number of contexts of {kind} cannot be set")
+    return NicParameters(contexts=int(wanted))
+
+
 class ProcessNic:
     """One use of the NIC of the process, from :func:`process_nic`."""
 
     def __init__(self, kind: str, host: str, port: int) -> None:
-        linked = self._linked = open_linked(kind, host, port)
+        linked = self._linked = open_linked(kind, host, port, contexts_setting(kind))
         self.device, self.network = linked
         try:
             self.nic = Nic(self.device)
             linked.name(self.nic)
+            counts = process_counts()
+            self._counts = None if counts is None else NicCounts(counts, self.nic, kind)
+            self._next_look = 0.0
+            self._attended = False
             self.link: tuple[str, int] = self.network.address
             """Where others reach it: IPv4 address and UDP port."""
         except BaseException:
@@ -72,7 +102,7 @@ class ProcessNic:
             raise
         self.kind = kind
         self._uses = 0
-        self._caretaker = Caretaker(self.network) if self.network.devices else None
+        self._caretaker = Caretaker(self.network, self._look) if self.network.devices else None
         own(self)
 
     @property
@@ -95,6 +125,7 @@ class ProcessNic:
         self._uses = 0
         _open[:] = [each for each in _open if each is not self]
         self._finish()
+        self._look(at_once=True)
         self.nic.close()
         self.network.close()
         if self._caretaker is not None:
@@ -106,6 +137,17 @@ class ProcessNic:
         with contextlib.suppress(DeviceError, OSError):
             while self.network.devices and not self.network.patience and time.monotonic() < deadline:
                 self.network.step(at_once=True)
+
+    def _look(self, *, at_once: bool = False) -> None:
+        """Count the requests of peers, now and then unless ``at_once``; during a turn.
+
+        With automatic progress only ``at_once``: turns do not keep its thread from the NIC.
+        """
+        if self._counts is None or not (at_once or (not self._attended and time.monotonic() >= self._next_look)):
+            return
+        self._next_look = time.monotonic() + _LOOK
+        with contextlib.suppress(DeviceError):  # closed meanwhile, or gone
+            self._counts.look()
 
     def move(self, port: int) -> None:
         """Be reached at this port, as long as nobody can know where the NIC is: no context of it is in use.
@@ -140,6 +182,7 @@ class ProcessNic:
 
     def attend(self) -> None:
         """From now on somebody runs the NIC all the time: automatic progress."""
+        self._attended = True
         if self._caretaker is not None:
             self._caretaker.others.add(_AUTOMATIC)
 
@@ -147,6 +190,7 @@ class ProcessNic:
         """Let a little time pass on the NIC, without a sleep before."""
         if self.network.devices:
             self.network.step(at_once=True)
+        self._look()
 
     def rest(self, timeout: float | None = None) -> None:
         """Sleep until it makes sense to look again, at most ``timeout`` seconds: what :func:`wait_until` needs.
@@ -158,10 +202,12 @@ class ProcessNic:
             self._rest(longest)
         else:
             select.select([self.device], [], [], longest)
+        self._look()
 
     def forked(self) -> None:
         """This is a child of the process that has it: the child's is another one."""
         self._uses = 0
+        self._counts = None
         _open[:] = [each for each in _open if each is not self]
 
 

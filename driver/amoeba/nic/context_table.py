@@ -10,7 +10,7 @@ from amoeba_model.trace import NO_CONTEXT
 
 from amoeba.core.buffers import address_of, allocate
 from amoeba.core.errno import Errno
-from amoeba.core.errors import fabric_error
+from amoeba.core.errors import FabricError, fabric_error
 from amoeba.core.log import logger
 from amoeba.nic import watching
 from amoeba.nic.dma import DmaMap
@@ -21,6 +21,7 @@ from amoeba.nic.watching import RingMemory
 __all__ = ["ContextSettings", "ContextTable"]
 
 _log = logger("nic.contexts")
+_MORE = "a simulated NIC can have up to 32: NicParameters(contexts=...), or AMOEBA_CONTEXTS of a C program"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class ContextTable:
         self.reclaim()
         free = self.free
         if not free:
-            raise fabric_error(Errno.FI_ENOSPC, f"all {self._total} endpoint contexts are in use")
+            raise self._all_used()
 
         def cost(context: int) -> tuple[int, bool]:
             run = _run(context, free)
@@ -95,7 +96,7 @@ class ContextTable:
         """
         self.reclaim()
         if not self.free:
-            raise fabric_error(Errno.FI_ENOSPC, f"all {self._total} endpoint contexts are in use")
+            raise self._all_used()
         context = max(self.free)
         self.free.remove(context)
         return context
@@ -111,8 +112,11 @@ class ContextTable:
                 return first
         raise fabric_error(
             Errno.FI_ENOSPC,
-            f"expected {count} endpoint contexts side by side, {len(free)} of {self._total} are free",
+            f"expected {count} endpoint contexts side by side, {len(free)} of {self._total} are free; {_MORE}",
         )
+
+    def _all_used(self) -> FabricError:
+        return fabric_error(Errno.FI_ENOSPC, f"all {self._total} endpoint contexts are in use; {_MORE}")
 
     def give_back(self, context: int) -> None:
         """Nobody uses this one any more: what was for it is not for who gets its number next."""

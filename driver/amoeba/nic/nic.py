@@ -2,7 +2,7 @@
 
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from dataclasses import dataclass
 
 from amoeba_model.device import Device, DeviceError
@@ -70,6 +70,9 @@ class Nic:
         self.device = device
         self.on_doorbell: Callable[[], None] | None = None
         """Told of every doorbell, if it is set before anything is opened that rings one."""
+        self.executed: MutableSequence[int] | None = None
+        """Counts of operations of contexts that are opened from now on, by
+        :class:`amoeba.transport.executed.Executed`; None: nobody counts."""
         self.advance: Callable[[], None] = device.advance
         """Lets a little time pass for a call that waits for something."""
         self.mourners: weakref.WeakSet[Mourner] = weakref.WeakSet()
@@ -143,7 +146,11 @@ class Nic:
 
     def counters(self) -> dict[Counter, int]:
         """What the NIC has counted since reset."""
-        return {counter: self.registers.read("counters", "value", counter) for counter in Counter}
+        return {counter: self.counter(counter) for counter in Counter}
+
+    def counter(self, counter: Counter) -> int:
+        """Return what the NIC has counted of one kind since reset."""
+        return self.registers.read("counters", "value", counter)
 
     def set_address(self, mac: bytes, ip: int) -> None:
         self.registers.write_wide("device", "mac", int.from_bytes(mac, "big"))

@@ -13,7 +13,7 @@ from amoeba_model.parameters import NicParameters
 from amoeba.core.errno import Errno
 from amoeba.core.errors import fabric_error
 from amoeba.embed import Memory
-from amoeba.embed.process_nic import process_nic_settings
+from amoeba.embed.process_nic import contexts_setting, process_nic_settings
 from amoeba.fabric.attributes import FabricAttr, Info, version
 from amoeba.fabric.constants import InfoFlags, MrMode, Progress, Threading
 from amoeba.fabric.info import PROVIDER, PROVIDER_VERSION, offers, select
@@ -145,8 +145,10 @@ def port_of(service: str) -> int:
 
 
 def _unopened() -> Nic:
-    """What is asked of a NIC that will be opened, which is as all are if nothing else is said."""
+    """What is asked of a NIC that will be opened as the environment says. Raises FI_EINVAL if it makes no sense."""
+    kind, _, _ = process_nic_settings()
+    parameters = contexts_setting(kind) or NicParameters()
     nic = SimpleNamespace(
-        parameters=NicParameters(), mac=mac_of_link("127.0.0.1", _FIRST), ip=ip_of_link("127.0.0.1", _FIRST)
+        parameters=parameters, mac=mac_of_link("127.0.0.1", _FIRST), ip=ip_of_link("127.0.0.1", _FIRST)
     )
     return cast(Nic, nic)

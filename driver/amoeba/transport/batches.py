@@ -21,7 +21,7 @@ from amoeba.core.errors import RETURN_CODE_ERRNO, fabric_error
 from amoeba.nic.nic import Nic
 from amoeba.transport.requests import Grant, Request, Tally
 
-__all__ = ["BATCH_FAILURE", "BATCH_STATUS", "Batch", "Batches", "Descriptors", "Numbers", "is_batched"]
+__all__ = ["BATCH_FAILURE", "BATCH_STATUS", "Batch", "Batches", "Descriptors", "Numbers", "is_batched", "token_of"]
 
 Numbers = int | npt.NDArray[Any]
 """The same number for all requests of a batch, or one for each."""
@@ -57,6 +57,11 @@ _SEVERAL = -1
 def is_batched(context: int) -> bool:
     """Whether a completion with this context is of a request in a batch."""
     return context >> _NUMBER_SHIFT != 0
+
+
+def token_of(context: int) -> int:
+    """The token of the stretch that a request of a batch belongs to, by the context of its descriptor."""
+    return context & _TOKEN_MASK
 
 
 @dataclass(slots=True)
@@ -296,7 +301,7 @@ class Batches:
 
     def take(self, context: int, status: int) -> Batch | None:
         """Take a completion; the batch, if it is over with it. Raises FI_EIO if it is of none."""
-        token, number = context & _TOKEN_MASK, (context >> _NUMBER_SHIFT) - 1
+        token, number = token_of(context), (context >> _NUMBER_SHIFT) - 1
         stretch = self._stretches.get(token)
         if stretch is None:
             raise fabric_error(Errno.FI_EIO, f"the NIC completed request {context:#x}, which was never posted")
@@ -326,7 +331,7 @@ class Batches:
 
     def owes(self, context: int) -> bool:
         """Whether the request with this context is under way."""
-        token, number = context & _TOKEN_MASK, (context >> _NUMBER_SHIFT) - 1
+        token, number = token_of(context), (context >> _NUMBER_SHIFT) - 1
         stretch = self._stretches.get(token)
         return (
             stretch is not None

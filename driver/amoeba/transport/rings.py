@@ -24,6 +24,7 @@ from amoeba.nic.nic import Nic
 from amoeba.nic.records import record_struct
 from amoeba.nic.silence import Silence
 from amoeba.transport.batches import Batches, is_batched
+from amoeba.transport.executed import RingCounter, Rings
 from amoeba.transport.requests import KINDS, Kind, Piece, Request, keeps, take_reported
 from amoeba.transport.transmit_rings import TransmitRings
 
@@ -83,6 +84,9 @@ class ContextRings(TransmitRings):
         self._tail_register = nic.doorbell(context, "transmit_tail")
         self._head_register = nic.doorbell(context, "completion_head")
         self._arm_register = nic.doorbell(context, "arm")
+        if nic.executed is not None:
+            rings = Rings(self._transmit, self._completion, entries, self._tail_register, self._head_register)
+            self._ring_doorbell = RingCounter(nic.ring, rings, nic.executed)
         self._mask = entries - 1
         self._tail = 0
         self._announced = 0

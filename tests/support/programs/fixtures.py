@@ -64,7 +64,8 @@ def _built(library: "CLibrary", cache: Path) -> str:
 
 def _environment() -> dict[str, str]:
     """That of the tests, without settings of Amoeba's, and with where they find it."""
-    removed = ("AMOEBA_DEVICE", "AMOEBA_HOST", "AMOEBA_PORT", "AMOEBA_DEBUG", "AMOEBA_LOG")
+    settings = ("DEVICE", "HOST", "PORT", "CONTEXTS", "COUNT", "DEBUG", "LOG")
+    removed = {f"AMOEBA_{name}" for name in settings}
     kept = {name: value for name, value in os.environ.items() if name not in removed}
     return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 

@@ -1,0 +1,83 @@
+"""MPI programs under ``amoeba fi-run`` and ``ucx-run``, without a setting of the user's: on NICs, and told of."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from support.programs.mpi import DEBIAN_MPICH
+from support.programs.running import run
+
+pytest.importorskip("mpi4py", reason="pip install amoeba-nic[bench]")
+PROGRAM = Path(__file__).with_name("mpi_program.py")
+AMOEBA = [sys.executable, "-m", "amoeba"]
+LONG = pytest.mark.long
+HERE = {
+    "MPI4PY_MPIABI": "openmpi",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_plm_rsh_agent": "true",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+"""For Open MPI on any machine; nothing of what it communicates over."""
+
+
+@pytest.fixture
+def environment(provider_environment, libucp_environment, tmp_path):
+    """With both libraries built, and none of their settings."""
+    theirs = {"FI_PROVIDER", "FI_PROVIDER_PATH"}
+    # .../cache/lib/key/library
+    cache = Path(provider_environment["FI_PROVIDER_PATH"]).parents[1]
+    kept = {name: value for name, value in provider_environment.items() if name not in theirs}
+    return kept | {"AMOEBA_CACHE": str(cache), "AMOEBA_COUNT": "json"}
+
+
+def counts_of(command, environment, *options, parts=("collectives",)):
+    """What ``amoeba COMMAND mpiexec -n 2 ./program`` tells at the end."""
+    launched = [*AMOEBA, command, *options, "-n", "2", sys.executable, str(PROGRAM), *parts]
+    ended = run(launched, environment, 120)
+    assert ended.status == 0, ended
+    assert "every part is right" in ended.output, ended
+    (line,) = [line for line in ended.output.splitlines() if line.startswith('{"command"')]
+    return json.loads(line)
+
+
+def check(counts, ranks=2):
+    assert (counts["nics"], counts["warning"]) == (ranks, None)
+    assert all(each["messages"] for each in counts["processes"])
+
+
+@pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=LONG)])
+def test_mpich_over_libfabric(environment, mpiexec, device):
+    check(counts_of("fi-run", environment, "--device", device, mpiexec))
+
+
+def test_mpich_over_ucx_as_pypi_has_it(environment, mpiexec):
+    check(counts_of("ucx-run", environment, mpiexec))
+
+
+def test_open_mpi_over_libfabric(environment, needs_program):
+    check(counts_of("fi-run", environment | HERE, needs_program("mpirun.openmpi", "openmpi-bin")))
+
+
+def test_open_mpi_over_ucx(environment, needs_program):
+    mpirun = needs_program("mpirun.openmpi", "openmpi-bin")
+    counts = counts_of("ucx-run", environment | HERE, mpirun, parts=("fetches",))
+    check(counts)
+    assert counts["operations"]["atomics"] >= 20
+
+
+def test_mpich_over_ucx_as_debian_has_it(environment, debian_mpich_environment, debian_mpiexec):
+    paths = debian_mpich_environment["LD_LIBRARY_PATH"].split(os.pathsep)[1:]
+    own = {"MPI4PY_MPIABI": DEBIAN_MPICH["MPI4PY_MPIABI"], "LD_LIBRARY_PATH": os.pathsep.join(paths)}
+    check(counts_of("ucx-run", environment | own, debian_mpiexec))
+
+
+def test_an_mpi_that_the_user_keeps_off_the_nics_is_warned_of(environment, mpiexec, needs_program):
+    own = counts_of("fi-run", environment | {"MPIR_CVAR_NOLOCAL": "0"}, mpiexec)
+    assert (own["nics"], own["warning"]) == (2, "2 processes opened 2 NICs (model), but the NICs executed nothing")
+    mpirun = needs_program("mpirun.openmpi", "openmpi-bin")
+    switched = counts_of("fi-run", environment | HERE, mpirun, "--mca", "pml", "ob1", "--mca", "btl", "self,tcp")
+    assert switched["nics"] == 0
+    assert switched["warning"].startswith("no NIC was opened")
