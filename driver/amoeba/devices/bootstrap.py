@@ -146,7 +146,7 @@ class Rendezvous:
         deadline = time.monotonic() + timeout
         with contextlib.ExitStack() as exits:
             try:
-                server = exits.enter_context(socket.create_server((host, port), backlog=ranks))
+                server = exits.enter_context(socket.create_server((host, port), backlog=_MOST_CALLERS))
             except (OSError, OverflowError) as error:
                 raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"cannot listen at {host}:{port}: {error}") from error
             if ready is not None:
