@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import select
@@ -13,9 +14,9 @@ from amoeba_model.device import DeviceError
 from amoeba_model.forking import own
 from amoeba_model.impairments import PERFECT, Impairments
 from amoeba_model.layout import Field, Record
-from amoeba_model.link_addresses import FIRST_PORT, link_of, mac_of_link
+from amoeba_model.link_addresses import FIRST_PORT, link_of
 from amoeba_model.network import Frame, Network, SimulatedDevice
-from amoeba_model.remote_process import RemoteProcess
+from amoeba_model.remote_process import Link, RemoteProcess, RemoteProcesses, asks
 
 __all__ = ["DATAGRAM_HEADER", "OUTSIDE", "UdpNetwork"]
 
@@ -38,20 +39,17 @@ _IP_RECVERR = 11
 """Linux: keep what ICMP says of datagrams, with the address that they were sent to."""
 _EXTENDED_ERROR = struct.Struct("=I")
 """The error number, first in ``struct sock_extended_err``."""
-_ELSEWHERE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
-"""What is said of earlier datagrams when the next one is sent."""
 _MOST_DATAGRAM = 65507
 """Bytes that UDP over IPv4 can carry."""
+_MOST_FRAME = _MOST_DATAGRAM - DATAGRAM_HEADER.size
 _BUFFER = 1 << 22
 """Bytes asked of the operating system for frames that wait; it may grant less."""
 _ATTEMPTS = 64
 """At a free port among thousands."""
 _BATCH = 1024
 """Most datagrams taken at a time, so that a flood cannot stop the clock."""
-_MOST_PROCESSES = 4096
-"""Processes that are known by arithmetic; those that send a frame after that are strangers."""
 _MAC_SOURCE = slice(6, 12)
-_IP_DESTINATION = slice(30, 34)
+_IP_SOURCE, _IP_DESTINATION = slice(26, 30), slice(30, 34)
 """Behind Ethernet's header, in that of IPv4."""
 _TICK = 1e-3
 """Seconds that a step lasts while nothing goes on."""
@@ -59,6 +57,8 @@ _REST = 3
 """Seconds asleep for each second of simulation, while nothing but waiting is left."""
 _GLANCES = 16
 """Looks, since something went on, that neither rest nor let time pass: a program has several queues."""
+_MOST_SELECTED = 1024
+"""Descriptors that select() knows."""
 _LONGEST_REST = 0.05
 """Seconds: one slow step on a busy machine is no reason to sleep for long."""
 
@@ -86,6 +86,11 @@ def _bind(made: socket.socket, host: str, port: int, arithmetic: bool) -> None:
             made.bind((host, FIRST_PORT + secrets.randbelow((1 << 16) - FIRST_PORT)))
             return
     made.bind((host, port))
+
+
+def _link_in(frame: bytes, mac: bytes, ip: slice) -> Link | None:
+    """Return the link that an Ethernet address and an IPv4 address inside a frame name together."""
+    return link_of(mac, frame[ip]) if len(frame) >= _IP_DESTINATION.stop else None
 
 
 class UdpNetwork(Network):
@@ -119,8 +124,12 @@ class UdpNetwork(Network):
     those of this process give up what they have under way to them, at once. :attr:`resets` counts such ends. One that
     was never heard of is waited for.
 
-    :attr:`strangers` and :attr:`malformed` count datagrams that were ignored: of senders that are not connected,
-    and without a good header and a frame. Raises DeviceError if the address cannot be listened at.
+    No step fails because of a datagram, or of a process that cannot be reached. These count datagrams:
+    :attr:`strangers` of senders that are not connected, or whose frame says that it comes from elsewhere;
+    :attr:`malformed` without a good header and a frame; :attr:`outdated` of a process whose address another one has;
+    :attr:`unsent` that the operating system does not send. The first three are ignored.
+
+    Raises DeviceError if the address cannot be listened at.
     """
 
     DEFAULT_KEEPALIVE = 0.25
@@ -154,8 +163,10 @@ class UdpNetwork(Network):
         self.incarnation = secrets.randbits(32)
         self.strangers = 0
         self.malformed = 0
+        self.outdated = 0
+        self.unsent = 0
         self._remote: dict[bytes, RemoteProcess] = {}
-        self._processes: dict[tuple[str, int], RemoteProcess] = {}
+        self.processes = RemoteProcesses()
         self._next_probe = time.monotonic() + keepalive
         self._frames_seen = 0
         self._work = 0.0
@@ -197,18 +208,20 @@ class UdpNetwork(Network):
     def connect(self, mac: bytes, host: str, port: int) -> None:
         """Send frames for a MAC address to another process, and take frames from there.
 
-        Raises DeviceError if the address is taken, or the host unknown.
+        Raises DeviceError if the address is taken, the host unknown, or the port none.
         """
         self._check_open()
         if len(mac) != 6:
             raise DeviceError(f"a MAC address has 6 bytes, got {mac!r}")
         if mac in self._links or mac in self._remote:
             raise DeviceError(f"MAC address {mac.hex(':')} is already attached or connected")
+        if not 0 < port < 1 << 16:
+            raise DeviceError(f"expected a UDP port of 1 to 65535, got {port}")
         try:
             address = (socket.gethostbyname(host), port)
-        except OSError as error:
+        except (OSError, ValueError, TypeError) as error:  # the last: it has a null byte
             raise DeviceError(f"cannot find the host {host!r}: {error}") from error
-        self._remote[mac] = self._processes.setdefault(address, RemoteProcess(address))
+        self._remote[mac] = self.processes.name(address)
 
     def knows(self, mac: bytes) -> bool:
         """Whether it is known where frames for this Ethernet address go."""
@@ -222,6 +235,11 @@ class UdpNetwork(Network):
         with contextlib.suppress(OSError):  # it is not connected, or closed
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._socket.fileno() < 0
 
     def __enter__(self) -> "UdpNetwork":
         return self
@@ -259,7 +277,15 @@ class UdpNetwork(Network):
         if longest is not None and longest < left:
             left = longest
         if left > 0:
-            select.select([self._socket], [], [], left)
+            self._comes(left)
+
+    def _comes(self, longest: float) -> bool:
+        """Sleep until a datagram is there, at most ``longest`` seconds; whether one is."""
+        if self._socket.fileno() < _MOST_SELECTED:
+            return bool(select.select([self._socket], [], [], longest)[0])
+        poll = select.poll()  # knows nothing below a millisecond
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(math.ceil(longest * 1000)))
 
     def step(self, *, at_once: bool = False) -> None:
         self._check_open()
@@ -273,7 +299,7 @@ class UdpNetwork(Network):
     def advance(self) -> None:
         if not self.patience:
             self._glances = _GLANCES
-        elif self._glances and not select.select([self._socket], [], [], 0)[0]:
+        elif self._glances and not self._comes(0):
             self._glances -= 1
             return
         self.step()
@@ -299,19 +325,20 @@ class UdpNetwork(Network):
             except BlockingIOError:
                 return
             except OSError:
+                self._check_open()
                 self._hear_of_errors()
                 continue
             self._take(datagram, sender)
 
     def _hear_of_errors(self) -> None:
-        """What hosts and routers have said of datagrams that were sent."""
-        with contextlib.suppress(BlockingIOError):
-            while True:
+        """Take what hosts and routers have said of datagrams that were sent."""
+        with contextlib.suppress(OSError):  # they have said no more
+            for _ in range(_BATCH):
                 _, said, _, address = self._socket.recvmsg(1, 512, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
                 for level, kind, what in said:
                     refused = (level, kind) == (socket.SOL_IP, _IP_RECVERR) and len(what) >= _EXTENDED_ERROR.size
                     if refused and _EXTENDED_ERROR.unpack_from(what)[0] == errno.ECONNREFUSED:
-                        self._end(self._processes.get(address))
+                        self._end(self.processes.get(address))
 
     def _probe(self) -> None:
         """Ask for signs of life when it is time."""
@@ -319,12 +346,15 @@ class UdpNetwork(Network):
         if now < self._next_probe:
             return
         self._next_probe = now + self.keepalive
-        for process in self._processes.values():
+        self.processes.expire(self.silence)
+        for process in self.processes.turn():
             process.unanswered_probes += 1
             if process.unanswered_probes * self.keepalive > self.silence:
                 process.unanswered_probes = 0
+                if not process.awaited:
+                    self.processes.forget(process)
                 self._end(process)
-            self._say(process, _PROBE)
+            self._say(process.address, _PROBE)
 
     def _end(self, process: RemoteProcess | None, *, replaced: bool = False) -> None:
         """A process is gone, if it was ever there: answer for it."""
@@ -337,15 +367,14 @@ class UdpNetwork(Network):
         """A process says something; whether it is not one that was there before."""
         if incarnation in process.former:
             return False
-        if process.incarnation not in (None, incarnation):
+        if process.incarnation is not None and process.incarnation != incarnation:
             self._end(process, replaced=True)
-            process.former.add(process.incarnation)
+            process.former.append(process.incarnation)
         process.incarnation, process.unanswered_probes = incarnation, 0
         return True
 
-    def _take(self, datagram: bytes, sender: tuple[str, int]) -> None:
-        process = self._processes.get(sender)
-        if process is None and not self.arithmetic:
+    def _take(self, datagram: bytes, sender: Link) -> None:
+        if not self.arithmetic and self.processes.named(sender) is None:
             self.strangers += 1
             return
         data = datagram[DATAGRAM_HEADER.size :]
@@ -355,16 +384,19 @@ class UdpNetwork(Network):
         if not known or bool(data) is not (kind == _FRAME):
             self.malformed += 1
             return
-        if process is None and data[_MAC_SOURCE] == mac_of_link(*sender):
-            process = self._process_at(sender)
+        process = self._speaker(sender, data)
         if process is None:
-            self.strangers += 1
+            if kind == _PROBE:
+                self._say(sender, _ANSWER)  # whoever asks may have been forgotten here, and waits for a NIC
+            else:
+                self.strangers += 1
             return
         if not self._hear(process, header["incarnation"]):
+            self.outdated += 1
             return
         if kind != _FRAME:
             if kind == _PROBE:
-                self._say(process, _ANSWER)
+                self._say(sender, _ANSWER)
             return
         destination = header["destination"].to_bytes(6, "big")
         receiver = self._links.get(destination)
@@ -376,35 +408,43 @@ class UdpNetwork(Network):
         if not lost:
             self._enter(self.now, None, destination, data)
 
-    def _process_at(self, link: tuple[str, int]) -> RemoteProcess | None:
-        """The process that is reached there, whom nobody need have named. None: too many are known already."""
-        process = self._processes.get(link)
-        if process is None and len(self._processes) < _MOST_PROCESSES:
-            process = self._processes[link] = RemoteProcess(link)
-        return process
+    def _speaker(self, sender: Link, data: bytes) -> RemoteProcess | None:
+        """Return the process that a datagram comes from.
 
-    def _route(self, destination: bytes, data: bytes) -> RemoteProcess | None:
-        """Whom a frame is to be sent to."""
+        None: it is not known, or its frame says that it comes from elsewhere. A frame makes a process known where
+        addresses follow from links.
+        """
+        source = data[_MAC_SOURCE]
+        named = self.processes.named(sender)
+        if named is not None:
+            return named if source not in self._links and self._remote.get(source, named) is named else None
+        if not data:
+            return self.processes.get(sender)
+        return self.processes.hear(sender) if _link_in(data, source, _IP_SOURCE) == sender else None
+
+    def _route(self, destination: bytes, data: bytes) -> Link | None:
+        """Return where a frame is to be sent to."""
         process = self._remote.get(destination)
-        if process is None and self.arithmetic:
-            link = link_of(destination, data[_IP_DESTINATION]) if len(data) >= _IP_DESTINATION.stop else None
-            process = None if link is None else self._process_at(link)
-        return process
+        if process is not None:
+            return process.address
+        return _link_in(data, destination, _IP_DESTINATION) if self.arithmetic else None
 
     def _forward(self, destination: bytes, data: bytes) -> bool:
-        process = self._route(destination, data)
-        if process is None:
+        link = self._route(destination, data)
+        if link is None:
             return False
-        process.sends(data)
-        try:
-            self._say(process, _FRAME, destination, data)
-        except OSError as error:
-            host, port = process.address
-            raise DeviceError(f"cannot send a frame of {len(data)} bytes to {host}:{port}: {error}") from error
-        return True
+        if len(data) > _MOST_FRAME:
+            host, port = link
+            raise DeviceError(
+                f"cannot send a frame of {len(data)} bytes to {host}:{port}: "
+                f"a datagram has room for {_MOST_FRAME} bytes"
+            )
+        if asks(data):
+            self.processes.ask(link).sends(data)
+        return self._say(link, _FRAME, destination, data)
 
-    def _say(self, process: RemoteProcess, kind: int, destination: bytes = b"", data: bytes = b"") -> None:
-        """Send a datagram; if nobody hears it, it is lost. Raises OSError for what cannot be sent."""
+    def _say(self, link: Link, kind: int, destination: bytes = b"", data: bytes = b"") -> bool:
+        """Send a datagram, and return whether the operating system sends it."""
         header = DATAGRAM_HEADER.pack(
             magic=_MAGIC,
             version=_VERSION,
@@ -412,17 +452,17 @@ class UdpNetwork(Network):
             destination=int.from_bytes(destination, "big"),
             incarnation=self.incarnation,
         )
-        for last in (False, True):
+        for _ in range(2):
             try:
-                self._socket.sendto(header + data, process.address)
-                return
-            except OSError as error:
-                if error.errno not in _ELSEWHERE:
-                    raise
-                self._hear_of_errors()  # of others: this one was not sent
-                if last:
-                    return
+                self._socket.sendto(header + data, link)
+            except OSError:
+                self._check_open()
+                self._hear_of_errors()  # it may have been an earlier one's error: then this one was not tried yet
+            else:
+                return True
+        self.unsent += 1
+        return False
 
     def _check_open(self) -> None:
-        if self._socket.fileno() < 0:
+        if self.closed:
             raise DeviceError("the network's UDP socket is closed")

@@ -262,6 +262,10 @@ class _Port:
         self.function = function
         self.connection: _Connection | None = None
         self._reported = 0
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        """Given up for a moment when the process has no other descriptor."""
+        self.turned_away = 0
+        """Clients that there was no descriptor for."""
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISSOCK(path.stat().st_mode):
                 path.unlink()
@@ -270,6 +274,7 @@ class _Port:
             self._listener.bind(str(path))
         except OSError:
             self._listener.close()
+            os.close(self._spare)
             raise
         self._listener.listen()
         self._listener.setblocking(False)
@@ -298,13 +303,32 @@ class _Port:
 
     def _accept(self) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):
-            connected, _ = self._listener.accept()
+            connected = self._take()
+            if connected is None:
+                return
             if self.connection is not None and self.connection.channel.is_hung_up:
                 self.disconnect()  # it went before this one came
             if self.connection is None:
                 self.connection = _Connection(self.function, Channel(connected))
             else:
                 connected.close()  # a function has one host
+
+    def _take(self) -> socket.socket | None:
+        """Take the client that waits; None: there is no descriptor for it, and it is turned away.
+
+        Left alone it would wake the server again and again. Raises as ``accept``.
+        """
+        try:
+            return self._listener.accept()[0]
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+        os.close(self._spare)
+        with contextlib.suppress(OSError):
+            self._listener.accept()[0].close()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.turned_away += 1
+        return None
 
     def report_faults(self) -> None:
         """Say what was refused, as a kernel says what its IOMMU refuses; not endlessly."""
@@ -323,6 +347,7 @@ class _Port:
     def close(self) -> None:
         self.disconnect()
         self._listener.close()
+        os.close(self._spare)
         self.path.unlink(missing_ok=True)
 
 

@@ -132,6 +132,15 @@ def test_a_caller_that_closes_before_the_answer_is_not_connected(client, server,
     assert server.error().err is Errno.FI_ECONNABORTED
 
 
+def test_connections_that_say_nothing_keep_no_request_out(client, server, passive):
+    passive.set_backlog(2)
+    with contextlib.ExitStack() as exits:
+        for _ in range(5):
+            exits.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", passive.getname()[1]))))
+        client.endpoint().connect(passive.getname())
+        assert asked(client, server).fid is passive
+
+
 def test_requests_beyond_the_backlog_are_refused(client, server, passive):
     passive.set_backlog(2)
     first, second, third = (client.endpoint() for _ in range(3))

@@ -1,6 +1,7 @@
 """The rendezvous: processes, here threads, that meet, exchange values, and lose each other."""
 
 import contextlib
+import errno
 import json
 import queue
 import socket
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from amoeba import Errno, FabricError, PeerError, Rendezvous, TimedOutError
+from amoeba.devices import bootstrap
 
 
 class Listening:
@@ -205,3 +207,72 @@ def test_a_connection_that_is_gone_is_an_error_and_no_signal():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "FI_ECONNABORTED\n")
+
+
+def test_connections_that_say_nothing_delay_nobody(monkeypatch):
+    """They could be silent for an hour each."""
+    monkeypatch.setattr(bootstrap, "_GREETING", 3600.0)
+    listening = Listening(3, timeout=3600)
+    with contextlib.ExitStack() as exits:
+        for words in (b"", b"", b'"amoeba', b"", b"["):
+            silent = exits.enter_context(contextlib.closing(socket.create_connection(listening.address)))
+            silent.sendall(words)
+        others = [exits.enter_context(Rendezvous.connect(*listening.address, timeout=300)) for _ in range(2)]
+        first = exits.enter_context(listening.made.result(300))
+        assert [member.rank for member in (first, *others)] == [0, 1, 2]
+
+
+def test_the_oldest_silent_connection_makes_room_for_another(monkeypatch):
+    monkeypatch.setattr(bootstrap, "_MOST_CALLERS", 2)
+    listening = Listening(2, timeout=3600)
+    with contextlib.ExitStack() as exits:
+        silent = []
+        for _ in range(4):
+            caller = exits.enter_context(contextlib.closing(socket.create_connection(listening.address, 300)))
+            silent.append(caller.makefile())
+            assert json.loads(silent[-1].readline()) == ["amoeba-rendezvous-2"]
+        assert [each.readline() for each in silent[:2]] == ["", ""], "hung up"
+        with Rendezvous.connect(*listening.address, timeout=300), listening.made.result(300):
+            pass
+
+
+def test_a_connection_that_is_silent_for_too_long_is_hung_up(monkeypatch):
+    monkeypatch.setattr(bootstrap, "_GREETING", 0.0)
+    listening = Listening(2, timeout=60)
+    with contextlib.closing(socket.create_connection(listening.address, 300)) as silent:
+        words = silent.makefile()
+        words.readline()
+        assert words.readline() == ""
+    monkeypatch.undo()
+    with Rendezvous.connect(*listening.address, timeout=60), listening.made.result(60):
+        pass
+
+
+def test_a_process_without_free_descriptors_hangs_up_on_the_silent():
+    class Full:
+        """A listening socket; the second connection finds no descriptor at first."""
+
+        def __init__(self, server):
+            self.server, self.accepted = server, 0
+
+        def __getattr__(self, name):
+            return getattr(self.server, name)
+
+        def accept(self):
+            self.accepted += 1
+            if self.accepted == 2:
+                raise OSError(errno.EMFILE, "too many open files")
+            return self.server.accept()
+
+    server = socket.create_server(("127.0.0.1", 0))
+    with bootstrap._Reception(Full(server)) as reception, ThreadPoolExecutor(2) as pool:
+        silent = socket.create_connection(server.getsockname(), 300)
+        heard = pool.submit(reception.heard, time.monotonic() + 300)
+        words = silent.makefile()
+        words.readline()
+        honest = socket.create_connection(server.getsockname(), 300)
+        honest.sendall(b'"amoeba-rendezvous-2"\n')
+        assert words.readline() == ""
+        (found,) = heard.result(300)
+        for each in (found, silent, honest, words):
+            each.close()

@@ -1,6 +1,7 @@
 """A NIC answers its peers while its program makes no calls."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from amoeba.devices.linked import open_linked
 from amoeba.embed import process_nic
 from amoeba.fabric.fabric import Fabric
 from amoeba.nic.nic import Nic
+from amoeba_model.device import DeviceError
 
 IDLE = """
 import json, sys, threading, time
@@ -73,3 +75,24 @@ def test_a_nic_that_is_opened_and_closed_often_leaves_no_threads():
         if thread.name == "amoeba caretaker":
             thread.join(10)
             assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("error", [DeviceError("no"), OSError(1, "no"), ValueError("no"), KeyError(5)], ids=repr)
+def test_an_error_while_a_program_computes_is_logged_once_and_its_nic_goes_on(error, monkeypatch, caplog):
+    mine = process_nic()
+    try:
+        failures, steps, goes_on = iter(range(3)), mine.network.step, threading.Event()
+
+        def step(**options):
+            if next(failures, None) is not None:
+                raise error
+            steps(**options)
+            goes_on.set()
+
+        with caplog.at_level(logging.ERROR, "amoeba.progress"):
+            monkeypatch.setattr(mine.network, "step", step)
+            assert goes_on.wait(60), "the thread has ended"
+            monkeypatch.undo()
+        assert [record.args[0] for record in caplog.records if record.name == "amoeba.progress"] == [error]
+    finally:
+        mine.release()

@@ -372,6 +372,34 @@ def test_what_begins_wrong_ends_the_connection_alone(served, data):
     assert is_well(served[1])
 
 
+def test_a_server_without_free_descriptors_turns_a_client_away_and_goes_on(served, monkeypatch):
+    server, path = served
+    port = server._ports[0]
+    real = port._listener
+
+    class Full:
+        """A listening socket whose process has no descriptor but the spare one."""
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def accept(self):
+            try:
+                os.fstat(port._spare)
+            except OSError:
+                return real.accept()
+            raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(port, "_listener", Full())
+    client = Client(path, greet=False)
+    with pytest.raises((EOFError, ConnectionError)):
+        client.answer()
+    client.close()
+    monkeypatch.undo()
+    assert port.turned_away == 1
+    assert is_well(path)
+
+
 def test_a_function_has_one_host(served, client):
     second = Client(served[1], greet=False)
     with pytest.raises((EOFError, ConnectionError)):

@@ -535,7 +535,7 @@ def test_rx_am_on_closed_ep(models):
     wait_for(lambda: came.came, sender, receiver)
     came.came.clear()
     came.verdict = lambda came: OK
-    del receiver.worker.endpoints[receiver.ep.remote.uid, 0]  # as when it is closed, but the sender was not told
+    del receiver.worker.endpoints[receiver.ep.remote.identity, 0]  # as when it is closed, but the sender was not told
     send(sender.ep, b"short")
     wait_for(lambda: came.came, sender, receiver)
     send(sender.ep, b"reply", flags=REPLY)
@@ -545,7 +545,7 @@ def test_rx_am_on_closed_ep(models):
     assert finish(late, sender, receiver) == ucp.UcsStatus.UCS_ERR_CANCELED
     assert not request.done
     assert len(came.came) == 1
-    receiver.worker.endpoints[receiver.ep.remote.uid, 0] = receiver.ep
+    receiver.worker.endpoints[receiver.ep.remote.identity, 0] = receiver.ep
 
 
 def test_what_nobody_has_read_ends_with_the_endpoint(two):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from amoeba.core.buffers import address_of
 from amoeba.ucp.adapter import open_adapters
+from amoeba.ucp.addresses import WorkerAddress
 from amoeba.ucp.message_headers import message_header
 from amoeba.ucp.requests import Quiet
 from amoeba_model.descriptors import DescriptorFlags, DescriptorOpcode
@@ -78,7 +79,7 @@ def mutated(rng, data):
 
 def payload(rng, sender, victim):
     """Of a message: like an address, like a record of a long message, lengths in front, or anything."""
-    choice = rng.randrange(6)
+    choice = rng.randrange(7)
     if choice == 0:
         return mutated(rng, sender.address)
     if choice == 1:
@@ -89,6 +90,10 @@ def payload(rng, sender, victim):
         return rng.choice((0, 1, 100, 1 << 40, 1 << 63, (1 << 64) - 1)).to_bytes(8, "little") + rng.randbytes(56)
     if choice == 4:
         return b""
+    if choice == 5:  # it says that it is another worker
+        own = sender.worker.address
+        claimed = rng.choice((victim.worker.uid, *(uid for (_, uid), _ in victim.worker.endpoints)))
+        return WorkerAddress(claimed, own.main, own.message_context, own.link).pack()
     return rng.randbytes(rng.choice((1, 7, 8, 32, 40, 64, 200, 1000, 4096)))
 
 

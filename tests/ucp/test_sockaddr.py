@@ -1,7 +1,10 @@
 """Endpoints by socket addresses (UCX: test_ucp_sockaddr)."""
 
 import contextlib
+import errno
 import json
+import os
+import resource
 import socket
 import time
 
@@ -369,3 +372,58 @@ def test_all_operations_work_on_such_endpoints(models):
     assert memory[:8] == b"12345678"
     ucp.ucp_rkey_destroy(key)
     ucp.ucp_mem_unmap(server.context, mapped)
+
+
+# Callers that say nothing
+
+
+def test_callers_that_say_nothing_keep_nobody_out(adapters, monkeypatch):
+    monkeypatch.setattr("amoeba.ucp.connections._MOST_CALLERS", 3)
+    client, server = Entity(adapters[0]), Server(adapters[1])
+    with contextlib.ExitStack() as exits:
+        for _ in range(8):
+            exits.enter_context(contextlib.closing(socket.create_connection(server.sockaddr)))
+        call(client, server.sockaddr)
+        server.accept(client)
+        exchange(client, server)
+        assert server.listener.hung_up >= 5
+
+
+def test_a_listener_without_free_descriptors_hangs_up_on_the_silent(adapters, monkeypatch):
+    client, server = Entity(adapters[0]), Server(adapters[1])
+    with contextlib.closing(socket.create_connection(server.sockaddr)):
+        wait_for(lambda: server.listener.callers, server)
+        real, failures = server.listener._socket, [OSError(errno.EMFILE, "too many open files")]
+
+        class Full:
+            def __getattr__(self, name):
+                return getattr(real, name)
+
+            def accept(self):
+                if failures:
+                    raise failures.pop()
+                return real.accept()
+
+        monkeypatch.setattr(server.listener, "_socket", Full())
+        call(client, server.sockaddr)
+        server.accept(client)
+        assert server.listener.hung_up == 1
+        monkeypatch.undo()
+        exchange(client, server)
+
+
+def test_a_listener_takes_callers_whose_descriptors_have_high_numbers(adapters):
+    client, server = Entity(adapters[0]), Server(adapters[1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("this system grants too few descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    try:
+        with contextlib.ExitStack() as exits:
+            for _ in range(1100):
+                exits.callback(os.close, os.dup(0))
+            call(client, server.sockaddr)
+            server.accept(client)
+            exchange(client, server)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -123,7 +123,7 @@ def test_two_workers_on_one_nic_are_both_woken(models):
         sender.connect(receiver)
         receiver.connect(sender)
         armed(receiver)
-    eps = [sender.worker.endpoints[receiver.worker.uid, 0] for receiver in receivers]
+    eps = [sender.worker.endpoints[receiver.worker.address.identity, 0] for receiver in receivers]
     for ep in eps:
         ucp.ucp_stream_send_nbx(ep, b"12345678", 8, None)
     for _ in range(50):

@@ -20,6 +20,7 @@ from rich.table import Table
 from amoeba.core.errors import FabricError
 from amoeba.devices.bootstrap import Rendezvous
 from amoeba.devices.devices import is_kind, known_kinds
+from amoeba.nic.nic import Retransmission
 from amoeba.ucp.status import UcsError
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "SwitchOption",
     "TimeoutOption",
     "check_writable",
+    "chosen_retransmission",
     "device_kinds",
     "facts_table",
     "interruptible",
@@ -77,7 +79,8 @@ TimeoutOption = Annotated[
 
 LossOption = Annotated[float, typer.Option(min=0, max=1, help="Chance that a frame is lost.")]
 RetransmitTimeoutOption = Annotated[
-    int, typer.Option(min=1, help="Cycles without an answer until a NIC sends again.")
+    int | None,
+    typer.Option(min=1, help="Cycles without an answer until a NIC sends again; 16384, or more between processes."),
 ]
 SwitchOption = Annotated[
     SwitchKind, typer.Option(help="What joins links: none that ever fills, one that drops frames, or pauses NICs.")
@@ -114,6 +117,14 @@ def device_kinds(devices: list[str], ranks: int | None, *, hint: str = "--ranks"
             f"{len(kinds)} devices are listed for {ranks} rank{'' if ranks == 1 else 's'}", param_hint=hint
         )
     return kinds
+
+
+def chosen_retransmission(timeout: int | None, limit: int | None = None) -> Retransmission | None:
+    """Return the timeouts that the options name; None: they name none, and processes choose what suits them."""
+    if timeout is None and limit is None:
+        return None
+    default = Retransmission()
+    return Retransmission(default.timeout if timeout is None else timeout, default.limit if limit is None else limit)
 
 
 def kinds_of_ranks(devices: list[str], ranks: int | None, listen: str | None, connect: str | None) -> list[str]:

@@ -24,6 +24,7 @@ from amoeba.cli.common import (
     SwitchKind,
     SwitchOption,
     TimeoutOption,
+    chosen_retransmission,
     interruptible,
     kinds_of_ranks,
     meeting,
@@ -77,7 +78,7 @@ def conformance(
     seed: Annotated[int, typer.Option(min=0, help="Of which frames are lost.")] = 0,
     switch: SwitchOption = SwitchKind.NONE,
     buffer: BufferOption = Switch.buffer,
-    retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
+    retransmit_timeout: RetransmitTimeoutOption = None,
     progress: Annotated[
         ProgressModel, typer.Option(help="Who makes progress: who reads queues, or a thread.")
     ] = ProgressModel.MANUAL,
@@ -114,20 +115,21 @@ def conformance(
     if joined_by is not None and (listen or connect):
         raise typer.BadParameter("between processes there is none", param_hint="--switch")
     chosen = _chosen(page, of_ucp)
-    links, patient = Impairments(seed, loss=loss), Retransmission(retransmit_timeout)
+    links, named = Impairments(seed, loss=loss), chosen_retransmission(retransmit_timeout)
+    timeouts = named or Retransmission()
     console = Console(stderr=as_json)
     with readable_errors(), meeting(listen, connect, 2, timeout) as rendezvous:
         if rendezvous is None:
             fixture = (
                 functools.partial(
-                    ucp_kit.open_pair, kinds, impairments=links, retransmission=patient, switch=joined_by
+                    ucp_kit.open_pair, kinds, impairments=links, retransmission=timeouts, switch=joined_by
                 )
                 if of_ucp
                 else functools.partial(
                     open_pair,
                     kinds,
                     impairments=links,
-                    retransmission=patient,
+                    retransmission=timeouts,
                     progress=progress.number,
                     switch=joined_by,
                 )
@@ -138,7 +140,7 @@ def conformance(
                 report = _run(fixture, chosen, console)
         else:
             with join_pair(
-                kinds[0], rendezvous, impairments=links, retransmission=patient, progress=progress.number
+                kinds[0], rendezvous, impairments=links, retransmission=named, progress=progress.number
             ) as pair:
                 if pair is None:  # this process was the target
                     return

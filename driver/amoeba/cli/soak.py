@@ -27,6 +27,7 @@ from amoeba.cli.common import (
     SwitchKind,
     SwitchOption,
     TimeoutOption,
+    chosen_retransmission,
     facts_table,
     interruptible,
     kinds_of_ranks,
@@ -64,10 +65,11 @@ def soak(
     buffer: BufferOption = Switch.buffer,
     mark: MarkOption = None,
     incast: Annotated[bool, typer.Option("--incast", help="All operations are on rank 0.")] = False,
-    retransmit_timeout: RetransmitTimeoutOption = Retransmission.timeout,
+    retransmit_timeout: RetransmitTimeoutOption = None,
     retransmit_limit: Annotated[
-        int, typer.Option(min=0, max=255, help="Timeouts in a row before one more means failure.")
-    ] = Retransmission.limit,
+        int | None,
+        typer.Option(min=0, max=255, help="Timeouts in a row before one more means failure; 8, or more."),
+    ] = None,
     patience: Annotated[float, typer.Option(min=0, help="Seconds without a completion that count as a hang.")] = 60,
     listen: ListenOption = None,
     connect: ConnectOption = None,
@@ -93,11 +95,12 @@ def soak(
     links = Impairments(
         seed, loss=loss, duplication=duplication, corruption=corruption, reordering=reordering, delay=delay
     )
-    patient = Retransmission(retransmit_timeout, retransmit_limit)
+    named = chosen_retransmission(retransmit_timeout, retransmit_limit)
+    timeouts = named or Retransmission()
     if runs > 1 or is_spread(jobs, scheduler):
         if listen is not None or connect is not None:
             raise typer.BadParameter("ranks in several processes do one run", param_hint="--runs, --jobs")
-        job = SoakJob(kinds, links, patient, seconds, operations, window, patience, joined_by, incast)
+        job = SoakJob(kinds, links, timeouts, seconds, operations, window, patience, joined_by, incast)
         _soak_often(job, runs, jobs, scheduler, console, as_json)
         return
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
@@ -111,9 +114,9 @@ def soak(
     ):
         task = live.add_task(f"opening {', '.join(kinds)}", total=None)
         with (
-            open_cluster(kinds, impairments=links, retransmission=patient, switch=joined_by)
+            open_cluster(kinds, impairments=links, retransmission=timeouts, switch=joined_by)
             if rendezvous is None
-            else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=patient)
+            else join_cluster(kinds[0], rendezvous, impairments=links, retransmission=named)
         ) as fabric:
             network = fabric.network
 
@@ -136,7 +139,7 @@ def soak(
                 progress=progress,
                 incast=incast,
             )
-    again = _reproducer(kinds, window, links, joined_by, incast, patient, result) if rendezvous is None else None
+    again = _reproducer(kinds, window, links, joined_by, incast, timeouts, result) if rendezvous is None else None
     if as_json:
         print(json.dumps(_facts(result, again), indent=2))
     else:

@@ -1,6 +1,7 @@
 """Values between processes: each is a line of JSON over TCP."""
 
 import json
+import math
 import select
 import socket
 import time
@@ -49,7 +50,7 @@ class JsonLines:
             rest = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             if idle is not None:
                 idle()
-            if select.select([self.socket], [], [], rest if idle is None else 0.0)[0]:
+            if self._comes(rest if idle is None else 0.0):
                 self._receive_some()
             elif rest == 0.0:
                 raise fabric_error(Errno.FI_ETIMEDOUT, f"another process said nothing for {timeout:g} s")
@@ -61,9 +62,15 @@ class JsonLines:
 
     def check(self) -> bool:
         """Take what has come, without waiting; whether :meth:`receive` has a value at once."""
-        if select.select([self.socket], [], [], 0)[0]:
+        if self._comes(0.0):
             self._receive_some()
         return b"\n" in self._received
+
+    def _comes(self, longest: float | None) -> bool:
+        """Wait until there is something to be received, at most so many seconds; whether there is."""
+        poll = select.poll()  # unlike select(), it takes a descriptor of any number
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(None if longest is None else math.ceil(longest * 1000)))
 
     def _receive_some(self) -> None:
         try:

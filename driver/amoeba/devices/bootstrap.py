@@ -3,10 +3,19 @@
 One process listens, the others connect; then all of them exchange values as often as they like. On the wire,
 each value is a line of JSON. Rank 0 is the process that listens; it collects the values, and sends everyone the
 list of them all. What a process says is believed: meet on a network whose hosts you trust.
+
+Connections that say nothing keep nobody out: whoever listens hears all of them at the same time, and the oldest makes
+room when there are too many::
+
+    connects                                    listens
+                                            <-  [protocol]
+        protocol                            ->
+                                            <-  [rank, ranks]
 """
 
 import contextlib
 import json
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -18,11 +27,90 @@ from amoeba.core.lines import JsonLines
 
 __all__ = ["Rendezvous"]
 
-_PROTOCOL = "amoeba-rendezvous-1"
+_PROTOCOL = "amoeba-rendezvous-2"
 _RETRY = 0.1
 """Seconds between attempts to connect."""
 _GREETING = 5.0
-"""Seconds that whoever connects may take to say who he is, while others wait."""
+"""Seconds that a process that connects may take to say what it is."""
+_MOST_CALLERS = 256
+"""Connections of which nobody knows yet what they are."""
+_BREATH = 0.05
+"""Seconds until it makes sense to try again, when the process has too many descriptors."""
+
+
+class _Reception:
+    """Takes connections, and hears what they are. A context manager."""
+
+    def __init__(self, server: socket.socket) -> None:
+        server.setblocking(False)
+        self._server = server
+        self._callers: dict[JsonLines, float] = {}
+        """Until when each may say what it is; the oldest first."""
+
+    def heard(self, deadline: float) -> list[JsonLines]:
+        """Wait for processes of Amoeba, until ``deadline`` at most, and return the connections of some."""
+        while True:
+            now = time.monotonic()
+            for caller in [caller for caller, until in self._callers.items() if until <= now]:
+                self._drop(caller)
+            self._wait(min([deadline, *self._callers.values()]) - now)
+            found = [caller for caller in list(self._callers) if self._hear(caller)]
+            self._accept()
+            if found or now >= deadline:
+                return found
+
+    def _wait(self, seconds: float) -> None:
+        poll = select.poll()
+        for each in (self._server, *(caller.socket for caller in self._callers)):
+            poll.register(each, select.POLLIN)
+        poll.poll(max(seconds, 0.0) * 1000)
+
+    def _hear(self, caller: JsonLines) -> bool:
+        """Whether it has said that it is an Amoeba process; another one is hung up on."""
+        try:
+            if not caller.check():
+                return False
+            if caller.receive(0) == _PROTOCOL:
+                del self._callers[caller]
+                return True
+        except FabricError:
+            pass
+        self._drop(caller)
+        return False
+
+    def _accept(self) -> None:
+        """Take a connection that waits, and say what this is."""
+        try:
+            accepted, _ = self._server.accept()
+        except BlockingIOError:
+            return
+        except OSError:  # it is gone already, or there are too many descriptors
+            if self._callers:
+                self._drop(next(iter(self._callers)))
+            else:
+                time.sleep(_BREATH)
+            return
+        accepted.setblocking(True)
+        caller = JsonLines(accepted)
+        self._callers[caller] = time.monotonic() + _GREETING
+        if len(self._callers) > _MOST_CALLERS:
+            self._drop(next(iter(self._callers)))
+        try:
+            caller.send([_PROTOCOL])
+        except FabricError:
+            self._drop(caller)
+
+    def _drop(self, caller: JsonLines) -> None:
+        self._callers.pop(caller, None)
+        caller.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for caller in list(self._callers):
+            self._drop(caller)
+        self._server.close()
 
 
 class Rendezvous:
@@ -58,26 +146,27 @@ class Rendezvous:
         deadline = time.monotonic() + timeout
         with contextlib.ExitStack() as exits:
             try:
-                server = exits.enter_context(socket.create_server((host, port), backlog=ranks))
+                server = exits.enter_context(socket.create_server((host, port), backlog=_MOST_CALLERS))
             except (OSError, OverflowError) as error:
                 raise fabric_error(Errno.FI_EADDRNOTAVAIL, f"cannot listen at {host}:{port}: {error}") from error
             if ready is not None:
                 ready(*server.getsockname()[:2])
             connections: list[JsonLines] = []
+            reception = exits.enter_context(_Reception(server))
             while len(connections) < ranks - 1:
-                server.settimeout(max(deadline - time.monotonic(), 0.001))
-                try:
-                    accepted, _ = server.accept()
-                except TimeoutError:
+                heard = reception.heard(deadline)
+                if not heard:
                     raise fabric_error(
                         Errno.FI_ETIMEDOUT,
                         f"expected {ranks - 1} processes to connect in {timeout:g} s, got {len(connections)}",
-                    ) from None
-                connection = JsonLines(accepted)
-                if _greet(connection, [_PROTOCOL, len(connections) + 1, ranks]):
-                    connections.append(exits.enter_context(contextlib.closing(connection)))
-            server.close()
+                    )
+                for connection in heard:
+                    if len(connections) < ranks - 1 and _place(connection, len(connections) + 1, ranks):
+                        connections.append(exits.enter_context(contextlib.closing(connection)))
+                    else:
+                        connection.close()
             exits.pop_all()
+        reception.__exit__()
         return cls(0, ranks, connections)
 
     @classmethod
@@ -101,13 +190,16 @@ class Rendezvous:
         connection = JsonLines(connected)
         try:
             greeting = connection.receive(timeout)
-            if not isinstance(greeting, list) or len(greeting) != 3 or greeting[0] != _PROTOCOL:
+            if greeting != [_PROTOCOL]:
                 raise _stranger(f"expected a greeting of {_PROTOCOL}, got {greeting!r}")
             connection.send(_PROTOCOL)
+            place = connection.receive(max(deadline - time.monotonic(), _RETRY))
+            if not (isinstance(place, list) and len(place) == 2 and all(type(number) is int for number in place)):
+                raise _stranger(f"expected a rank and their number, got {place!r}")
         except BaseException:
             connection.close()
             raise
-        return cls(greeting[1], greeting[2], [connection])
+        return cls(place[0], place[1], [connection])
 
     @property
     def host(self) -> str:
@@ -155,14 +247,13 @@ class Rendezvous:
         return f"<Rendezvous rank {self.rank} of {self.ranks}>"
 
 
-def _greet(connection: JsonLines, greeting: object) -> bool:
-    """Say who we are; whether the answer is that of another Amoeba process. If not, the connection is closed."""
-    with contextlib.suppress(FabricError):
-        connection.send(greeting)
-        if connection.receive(_GREETING) == _PROTOCOL:
-            return True
-    connection.close()
-    return False
+def _place(connection: JsonLines, rank: int, ranks: int) -> bool:
+    """Tell a process its rank; whether it is still there."""
+    try:
+        connection.send([rank, ranks])
+    except FabricError:
+        return False
+    return True
 
 
 def _stranger(what: str) -> FabricError:

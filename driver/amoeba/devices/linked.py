@@ -16,6 +16,7 @@ from amoeba.nic.nic import Nic, Retransmission
 __all__ = ["LOOPBACK", "Linked", "open_linked", "patient"]
 
 LOOPBACK = "127.0.0.1"
+_MOST_TIMEOUTS = 255
 
 
 class Linked(NamedTuple):
@@ -40,13 +41,16 @@ class Linked(NamedTuple):
         self.network.close()
 
 
-def patient(idle_hz: int) -> Retransmission:
+def patient(idle_hz: int, *, lossy: bool = False) -> Retransmission:
     """Timeouts of a NIC whose peers are simulated in other processes.
 
+    ``lossy``: frames are lost on purpose, so that it sends again as soon as others do, but gives up as late.
     ``idle_hz``: cycles per second at which its clock passes while it waits. Processes that are not scheduled, or
     compute meanwhile, answer late; what is sent again then was not lost. So the first timeout is about a second, and
     a peer is given up after several minutes; of a process that is gone the network tells within a second.
     """
+    if lossy:
+        return Retransmission(limit=_MOST_TIMEOUTS)
     return Retransmission(1 << idle_hz.bit_length(), RETRANSMIT_LIMIT)
 
 

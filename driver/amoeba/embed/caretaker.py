@@ -1,17 +1,18 @@
 """Running a simulated NIC while the program does something else: hardware needs no calls to answer its peers."""
 
-import contextlib
 import select
 import threading
 import time
 from collections.abc import Callable
 
-from amoeba_model.device import DeviceError
 from amoeba_model.udp_network import UdpNetwork
 
+from amoeba.core.log import logger
 from amoeba.embed.turns import TURNS
 
 __all__ = ["Caretaker"]
+
+_log = logger("progress")
 
 _ABSENCE = 0.005
 """Seconds without a step after which nobody else is taken to run the NIC."""
@@ -21,6 +22,8 @@ _LAST_MOMENT = 1.0
 """Seconds of the longest wait for its end."""
 _ROUND = 64
 """Most steps before others get their turn."""
+_MOST_TOLD = 64
+"""Different errors that are logged."""
 
 
 class Caretaker:
@@ -29,7 +32,8 @@ class Caretaker:
     So what peers ask of the NIC is answered though the program computes, sleeps, or waits for something else. What
     the driver does, such as reading long messages, still takes a call: that is the program's part of manual progress.
 
-    ``after`` is called in each turn, behind the network's steps.
+    The thread calls ``after`` in each turn, behind the network's steps, and ends with the network. Any other error is
+    logged once, and the NIC goes on answering.
     """
 
     def __init__(self, network: UdpNetwork, after: Callable[[], object]) -> None:
@@ -45,18 +49,31 @@ class Caretaker:
         self._thread.join(_LAST_MOMENT)
 
     def _run(self) -> None:
-        with contextlib.suppress(DeviceError, OSError, ValueError):  # the network is closed
-            while True:
-                absent = time.monotonic() - self._network.stepped_at
-                if self.others or absent < _ABSENCE:
-                    time.sleep(_ABSENCE if self.others else _ABSENCE - absent)
-                    self._network.address  # noqa: B018  raises once it is closed
-                    continue
-                outside = self._network.outside
-                if self._network.patience and outside is not None:
-                    select.select([outside], [], [], _GLANCE)
-                if not self._take_turn():
-                    time.sleep(_ABSENCE)
+        told: set[str] = set()
+        while not self._network.closed:
+            try:
+                self._go_on()
+            except Exception as error:  # whatever it is: peers wait for the NIC
+                if self._network.closed:
+                    return
+                if repr(error) not in told and len(told) < _MOST_TOLD:
+                    told.add(repr(error))
+                    _log.error("the NIC could not run, and is tried again: %r", error, exc_info=error)
+                time.sleep(_GLANCE)
+
+    def _go_on(self) -> None:
+        """Wait until it makes sense to run the NIC, and run it unless somebody else does."""
+        absent = time.monotonic() - self._network.stepped_at
+        if self.others or absent < _ABSENCE:
+            time.sleep(_ABSENCE if self.others else _ABSENCE - absent)
+            return
+        outside = self._network.outside
+        if self._network.patience and outside is not None:
+            poll = select.poll()  # unlike select(), it takes a descriptor of any number
+            poll.register(outside, select.POLLIN)
+            poll.poll(_GLANCE * 1000)
+        if not self._take_turn():
+            time.sleep(_ABSENCE)
 
     def _take_turn(self) -> bool:
         """Run the NIC until it only waits; False if somebody else is in a call."""

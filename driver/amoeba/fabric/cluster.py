@@ -111,8 +111,9 @@ def join_cluster(
     """Open one NIC, and join it over UDP with those that the other processes of a rendezvous open.
 
     Every process calls this; rank r gets the addresses that :func:`open_cluster` gives to number r + 1.
-    ``impairments`` are of what this NIC sends, ``retransmission`` is its own; without either, its timeouts are such
-    that nothing is sent again because a process computes (:func:`amoeba.devices.linked.patient`). ``progress`` is as
+    ``impairments`` are of what this NIC sends, ``retransmission`` is its own; without the latter, no peer is given up
+    because its process computes or is stopped for a while, and without either, nothing is sent again because of that
+    (:func:`amoeba.devices.linked.patient`). ``progress`` is as
     in :func:`open_cluster`. Closing the fabric closes the NIC and its UDP socket.
     Raises what :func:`open_cluster` and :meth:`Rendezvous.exchange` raise, and DeviceError if there is no socket.
     """
@@ -129,8 +130,8 @@ def join_cluster(
         joined = _join(nic, network, rendezvous.rank)
         if not joined and not impairments.is_perfect:
             raise fabric_error(Errno.FI_EINVAL, f"a simulated network joins simulated NICs alone, got {kind}")
-        if joined and retransmission is None and impairments.is_perfect:
-            nic.retransmission = patient(network.devices[0].idle_hz)
+        if joined and retransmission is None:
+            nic.retransmission = patient(network.devices[0].idle_hz, lossy=not impairments.is_perfect)
         own = (*(network.address if joined else ("", 0)), nic.mac.hex(), nic.ip)
         for rank, (host, port, mac, ip) in enumerate(rendezvous.exchange(own)):
             if bool(host) != joined:

@@ -6,11 +6,13 @@ then the handler gets a descriptor, and the receiver reads when the application 
 Sending is :mod:`amoeba.ucp.am_sends`.
 
 A handler is called as soon as its message is whole, so nothing is queued here, but a message of which fragments are
-to come: one for each endpoint, of at most MOST_EAGER bytes, and as much memory as has come of it. What the
-application keeps is its own affair: the inbox grows with it.
+to come: one for each endpoint, of at most MOST_EAGER bytes, and as much memory as has come of it. Such messages of
+one NIC may take 2 * MOST_EAGER bytes together: the endpoint to which more comes is turned away. What the application
+keeps is its own affair: the inbox grows with it.
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -44,6 +46,10 @@ __all__ = ["ActiveMessages", "AmDescriptor", "Handler"]
 
 _MOST_ENDINGS = 4096
 """Messages that nobody reads whose senders have still to be told; more than a sender has keys for."""
+_MOST_INCOMING = 2 * MOST_EAGER
+"""Bytes of messages of which fragments are to come, from one NIC."""
+_INCOMING_COST = 1024
+"""Bytes that such a message takes besides its own."""
 _MOST_PIECES = 16
 """Pieces of a buffer that are read into one by one; more are copied to."""
 
@@ -108,6 +114,11 @@ class _Incoming:
         self.header = header
         self.data = bytearray(data)
 
+    @property
+    def cost(self) -> int:
+        """Bytes of memory that it takes now."""
+        return _INCOMING_COST + self.header.nbytes + len(self.data)
+
 
 class AmReceive(Request):
     """A receive of the data of an active message."""
@@ -144,6 +155,8 @@ class ActiveMessages(AmSends):
         self._handlers: dict[int, Handler] = {}
         self._kept: dict[int, tuple[Any, Chunk | None]] = {}
         """What handlers were given that can be kept, by its id, and where it lies in the inbox."""
+        self._incoming: Counter[int] = Counter()
+        """Bytes of messages of which fragments are to come, by the IPv4 address of the NIC that sends them."""
         self._endings = 0
         """Reads of no bytes under way, which tell a sender that a message is over."""
         self.unhandled = 0
@@ -199,26 +212,51 @@ class ActiveMessages(AmSends):
         length = int.from_bytes(view[:LENGTH_SIZE], "little")
         fits = headed <= self.most_header and end > LENGTH_SIZE and end - LENGTH_SIZE < length <= MOST_EAGER
         if endpoint.incoming is not None:
-            endpoint.incoming = None
+            self._forget_incoming(endpoint)
             self._wireup.malformed += 1
         if not fits:
             self._wireup.drop(letter)
             return
+        if not self._has_room(endpoint, _INCOMING_COST + view.nbytes):
+            self._wireup.drop(letter)
+            return
         kept = memoryview(bytes(view[end:]))
         endpoint.incoming = _Incoming(length, header.am_id, header.flags, kept, view[LENGTH_SIZE:end])
+        self._incoming[endpoint.remote.main.ip] += endpoint.incoming.cost
         letter.chunk.release()
+
+    def _has_room(self, endpoint: Endpoint, more: int) -> bool:
+        """Whether so many more bytes may wait for further fragments; else the endpoint is turned away."""
+        if self._incoming[endpoint.remote.main.ip] + more <= _MOST_INCOMING:
+            return True
+        self._forget_incoming(endpoint)
+        self._wireup.turn_away(endpoint)
+        return False
+
+    def _forget_incoming(self, endpoint: Endpoint) -> None:
+        """Nothing more is kept of the message of which fragments have come."""
+        incoming, endpoint.incoming = endpoint.incoming, None
+        if incoming is not None:
+            ip = endpoint.remote.main.ip
+            self._incoming[ip] -= incoming.cost
+            if not self._incoming[ip]:
+                del self._incoming[ip]
 
     def _more(self, endpoint: Endpoint, header: Header, letter: Letter) -> None:
         """The next fragment."""
         incoming, view = endpoint.incoming, letter.chunk.view
         if incoming is None or not view.nbytes or len(incoming.data) + view.nbytes > incoming.length:
-            endpoint.incoming = None
+            self._forget_incoming(endpoint)
+            self._wireup.drop(letter)
+            return
+        if not self._has_room(endpoint, view.nbytes):
             self._wireup.drop(letter)
             return
         incoming.data += view
+        self._incoming[endpoint.remote.main.ip] += view.nbytes
         letter.chunk.release()
         if len(incoming.data) == incoming.length:
-            endpoint.incoming = None
+            self._forget_incoming(endpoint)
             self._deliver(
                 incoming.number,
                 bool(incoming.flags & _OLD),
@@ -469,7 +507,7 @@ class ActiveMessages(AmSends):
 
     def endpoint_ended(self, endpoint: Endpoint, status: UcsStatus) -> None:
         """What its other end has not read ends with this status; what has come in part is dropped."""
-        endpoint.incoming = None
+        self._forget_incoming(endpoint)
         super().endpoint_ended(endpoint, status)
 
     def cancel_all(self) -> None:

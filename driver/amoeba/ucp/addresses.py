@@ -9,7 +9,12 @@ from amoeba_model.ucp import ADDRESS_MAGIC, LAYOUT_VERSION, NO_CONTEXT, UCP_ADDR
 from amoeba.nic.address import EndpointAddress
 from amoeba.ucp.status import invalid_param, wrong_type
 
-__all__ = ["WorkerAddress"]
+__all__ = ["Identity", "WorkerAddress"]
+
+Identity = tuple[int, int]
+"""Of a worker: its NIC and context, as events name them, and its random number.
+
+The number alone can be claimed by anybody; nobody's messages come from another's NIC and context."""
 
 _MOST_CONTEXTS = 1 << 12
 
@@ -39,6 +44,11 @@ class WorkerAddress:
     def source(self) -> int:
         """How events name the worker as a sender: IPv4 address, and 32 bits of the context."""
         return self.main.ip << 32 | self.main.resource_index
+
+    @property
+    def identity(self) -> Identity:
+        """Which worker this is, as long as there is a network."""
+        return self.source, self.uid
 
     def pack(self) -> bytes:
         """As bytes: a UCP_ADDRESS."""

@@ -40,7 +40,7 @@ _CONNECT_TIME = 60.0
 """Seconds that either side waits for the other's next word."""
 _BACKLOG = 128
 _MOST_CALLERS = 1024
-"""TCP connections that have not said yet what they want; more wait in the system's queue."""
+"""TCP connections that have not said yet what they want; the oldest makes room for more."""
 _CONNECTION_STATUS = {
     errno.ECONNREFUSED: UcsStatus.UCS_ERR_NOT_CONNECTED,
     errno.ECONNRESET: UcsStatus.UCS_ERR_CONNECTION_RESET,
@@ -272,7 +272,7 @@ class _Caller(_Line):
 
     def _lost(self, status: UcsStatus) -> None:
         self.end()
-        self._listener.callers.discard(self)
+        self._listener.forget(self)
 
 
 class ConnectionRequest(ucp_conn_request_h):
@@ -329,7 +329,10 @@ class Listener(UcpObject, ucp_listener_h):
     ) -> None:
         self.worker = worker
         self._handler = handler
-        self.callers: set[_Caller] = set()
+        self.callers: dict[_Caller, None] = {}
+        """TCP connections that have not said yet what they want, the oldest first."""
+        self.hung_up = 0
+        """Of them, those that made room for others."""
         family, resolved = _resolve(address, passive=True)
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
@@ -356,17 +359,35 @@ class Listener(UcpObject, ucp_listener_h):
 
     def go_on(self) -> None:
         """Take those who have called."""
-        while len(self.callers) < _MOST_CALLERS:
+        for _ in range(_BACKLOG):
             try:
                 connected, address = self._socket.accept()
-            except OSError:
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._hang_up()  # the next call finds a free descriptor
                 return  # nobody more; or whoever it was is gone already
             connected.setblocking(True)
-            self.callers.add(_Caller(self, connected, address))
+            if len(self.callers) >= _MOST_CALLERS:
+                self._hang_up()
+            self.callers[_Caller(self, connected, address)] = None
+
+    def _hang_up(self) -> None:
+        """Let the oldest caller make room, unless it has just said what it wants."""
+        oldest = next(iter(self.callers), None)
+        if oldest is not None:
+            oldest.go_on()
+        if oldest in self.callers:
+            self.hung_up += 1
+            self.forget(oldest)
+            oldest.end()
+
+    def forget(self, caller: _Caller) -> None:
+        """It is none of the callers any more."""
+        self.callers.pop(caller, None)
 
     def called(self, caller: _Caller, request: ConnectionRequest) -> None:
         """Somebody has said what he wants."""
-        self.callers.discard(caller)
+        self.forget(caller)
         self._handler(request)
 
     def _release(self) -> None:
@@ -405,7 +426,7 @@ def accept(worker: SocketWorker, request: ConnectionRequest) -> Endpoint:
     if request.context is not worker.base.context:
         raise invalid_param("conn_request: expected one to a listener of the same context")
     number = request.number | 1
-    if worker.wireup.knows(request.remote.uid, number):
+    if worker.wireup.knows(request.remote.identity, number):
         request.reject()
         raise ucs_error(UcsStatus.UCS_ERR_ALREADY_EXISTS, f"{request!r}: its endpoint is connected already")
     endpoint = worker.make_endpoint(request.remote, number, request.number)

@@ -229,7 +229,7 @@ class Endpoint(UcpObject, ucp_ep_h):
                 return False
             if self.failure is None and not said:
                 said = True
-                self._say_gone()
+                self.say_gone()
                 if not self.idle:
                     return False
             self._end()
@@ -261,7 +261,7 @@ class Endpoint(UcpObject, ucp_ep_h):
                 self._give_up(lane)
             worker.settle([lane.number for lane in busy])
         if self.failure is None and (worker.ending or all(lane.kind is not LaneKind.MESSAGES for lane in busy)):
-            self._say_gone()
+            self.say_gone()
         calls: list[Callable[[], object]] = [self._end]
         calls += [functools.partial(each.complete, _CANCELED) for each in requests if isinstance(each, Request)]
         calls += [functools.partial(lane.abandon, _CANCELED) for lane in busy]
@@ -275,7 +275,7 @@ class Endpoint(UcpObject, ucp_ep_h):
         left = [soon.pop() for _ in range(len(soon) - first)]
         call_all(reversed(left))
 
-    def _say_gone(self) -> None:
+    def say_gone(self) -> None:
         """Tell the other end, if it can know of this one."""
         told = self.wired or self._known
         if told and not self._left and self.connected and self.remote.messages is not None:

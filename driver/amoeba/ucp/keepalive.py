@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 from amoeba.core.errors import FabricError
+from amoeba.ucp.addresses import Identity
 from amoeba.ucp.endpoint import Endpoint
 from amoeba.ucp.lanes import Lane
 from amoeba.ucp.worker_base import WorkerBase
@@ -20,7 +21,7 @@ class Keepalive:
     a peer, the NIC does that without being asked to. ``interval`` 0 or infinite: nobody is asked.
     """
 
-    def __init__(self, endpoints: Mapping[tuple[int, int], Endpoint], interval: float) -> None:
+    def __init__(self, endpoints: Mapping[tuple[Identity, int], Endpoint], interval: float) -> None:
         self._endpoints = endpoints
         self._interval = interval if interval > 0 else math.inf
         self._next = time.monotonic() + self._interval

@@ -20,7 +20,7 @@ from amoeba.transport.receives import Outlet
 from amoeba.transport.rendezvous import LongReceives
 from amoeba.transport.requests import NEVER
 from amoeba.ucp.active_messages import ActiveMessages
-from amoeba.ucp.addresses import WorkerAddress
+from amoeba.ucp.addresses import Identity, WorkerAddress
 from amoeba.ucp.config_keys import AUTO
 from amoeba.ucp.constants import ucp_feature, ucs_thread_mode_t
 from amoeba.ucp.context import Context
@@ -67,8 +67,8 @@ class Worker(WorkerBase):
     def __init__(self, context: Context, params: ucp_worker_params_t) -> None:
         self.name = (params.name or f"{id(self):#x}")[:_MOST_NAME]
         self.thread_mode = ucs_thread_mode_t.UCS_THREAD_MODE_SINGLE
-        self.endpoints: dict[tuple[int, int], Endpoint] = {}
-        """By (uid of the worker at the other end, number of the endpoint as that one says it)."""
+        self.endpoints: dict[tuple[Identity, int], Endpoint] = {}
+        """By (identity of the worker at the other end, number of the endpoint as that one says it)."""
         self._taken: deque[Any] = deque()
         self.sources: Sources | None = None
         """TCP connections and sockets that progress lets go on, from the first one on."""
@@ -178,10 +178,10 @@ class Worker(WorkerBase):
 
     def connect(self, remote: WorkerAddress, *, loopback: bool = True) -> Endpoint:
         """The application's next endpoint to a worker. Without ``loopback`` the next two to oneself pair up."""
-        number = self.wireup.next_number(remote.uid)
+        number = self.wireup.next_number(remote.identity)
         crossed = remote.uid == self.uid and not loopback
         remote_number = number ^ 1 if crossed else number
-        endpoint = self.wireup.adopt(remote.uid, number)
+        endpoint = self.wireup.adopt(remote.identity, number)
         if endpoint is None:
             endpoint = self.make_endpoint(remote, number, remote_number)
             endpoint.unasked = False

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import socket
 import time
 import weakref
@@ -20,6 +21,8 @@ from amoeba.fabric.queues.event_queue import EventQueue
 __all__ = ["PassiveEndpoint"]
 
 _BACKLOG = 128
+_AT_ONCE = 128
+"""Most connections that are taken at a time."""
 _REQUEST_TIME = 5.0
 """Seconds that whoever connects may take to say what it wants."""
 
@@ -47,7 +50,7 @@ class PassiveEndpoint(FabricObject):
         self._listener: _Listener | None = None
         self._reserved: socket.socket | None = None
         """The socket of an address that has been taken, until it listens."""
-        self._arrivals: set[_Arrival] = set()
+        self._arrivals: dict[_Arrival, None] = {}
         self._requests: set[ConnectionRequest] = set()
 
     def bind(self, eq: EventQueue) -> None:
@@ -166,16 +169,27 @@ class PassiveEndpoint(FabricObject):
         """Somebody has connected by TCP."""
         assert self._eq is not None
         if self._full:
+            self._hang_up()
+        if self._full:
             connected.close()
             return
         arrival = _Arrival(self, JsonLines(connected))
-        self._arrivals.add(arrival)
+        self._arrivals[arrival] = None
         self._eq._watch(arrival)
+
+    def _hang_up(self) -> None:
+        """Let the oldest that has said nothing make room for others."""
+        oldest = next(iter(self._arrivals), None)
+        if oldest is not None:
+            oldest.go_on()  # it may just have spoken
+        if oldest in self._arrivals:
+            self._forget(oldest)
+            oldest.lines.close()
 
     def _forget(self, arrival: "_Arrival") -> None:
         assert self._eq is not None
         self._eq._unwatch(arrival)
-        self._arrivals.discard(arrival)
+        self._arrivals.pop(arrival, None)
 
     def _requested(self, lines: JsonLines, note: Note) -> None:
         """An endpoint wants to be connected."""
@@ -223,11 +237,15 @@ class _Listener:
         return self.socket.fileno()
 
     def go_on(self) -> None:
-        with contextlib.suppress(OSError):  # none is left, or it has gone again
-            while True:
+        for _ in range(_AT_ONCE):
+            try:
                 connected, _ = self.socket.accept()
-                connected.setblocking(True)
-                self._passive._arrived(connected)
+            except OSError as error:  # none is left, or it has gone again
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._passive._hang_up()  # the next call finds a free descriptor
+                return
+            connected.setblocking(True)
+            self._passive._arrived(connected)
 
 
 class _Arrival:
