@@ -74,8 +74,17 @@ class SequenceSpec(wiring.Component):
         ]
         is_next = packet.psn == before.expected
         starts = packet.syn & (packet.dpdcid == 0)
-        same = self.found & (~packet.syn | (before.start == (packet.psn - packet.dpdcid)[:32]))
-        behind = (before.expected - 1 - packet.psn + packet.dpdcid)[:32]
+        first = (packet.psn - packet.dpdcid)[:32]
+        behind = (before.expected - 1 - first)[:32]
+        # Whoever begins anew where an open PDC goes on, goes on there.
+        continues = (
+            ~before.closed
+            & ~packet.is_control
+            & ~self.remembered
+            & ((behind < LATE_LIMIT) | (first == before.expected))
+            & ~ahead[31]
+        )
+        same = self.found & (~packet.syn | (before.start == first) | continues)
         late = self.found & packet.syn & ~same & (behind < LATE_LIMIT)
         # The last packet of an opening, of which this is not the next one nor was the last.
         former = same & packet.is_control & (ahead >= WINDOW) & (ahead != 0xFFFF_FFFF)
@@ -93,6 +102,8 @@ class SequenceSpec(wiring.Component):
             Assert(~late | verdict.duplicate),
             # The opening after a CLOSE begins where that ended.
             Assert(verdict.opens | ~(starts & ~same & self.found & is_next & self.available & ~self.remembered)),
+            # No request opens a PDC while its sender has an open one that expects it.
+            Assert(~(verdict.opens & self.found & is_next) | before.closed | packet.is_control),
             # ... and that always, if its answer can be kept, and its event or message.
             Assert(verdict.accepted | ~(same & is_next & ~before.closed & fits & ~self.blocked)),
             Assert(~verdict.accepted | (fits & ~self.blocked)),

@@ -111,12 +111,11 @@ class Device(abc.ABC):
         """
         return False
 
-    @property
-    def rerun(self) -> int | None:
-        """A number that is the same whenever the program is run again, and for no two NICs that follow each other.
+    def new_epoch(self) -> int | None:
+        """Return a number that no call before returned to any NIC that this one can reach.
 
-        None if there are others about that do not begin anew with the program: then whatever must differ from what
-        they have seen of a NIC at this address has to be random.
+        The number is the same whenever the program runs again. None if peers may live longer than the program: then
+        everything that must differ from what they saw of a NIC at this address has to be random.
         """
         return None
 

@@ -49,6 +49,8 @@ class SimulatedDevice(Device):
 
     def __init__(self) -> None:
         self.network: Network | None = None
+        self.epochs = 0
+        """The highest number that :meth:`new_epoch` had returned when the NIC was detached last."""
         self._alarm: int | None = None
         """The descriptor of :meth:`fileno`, from its first call on."""
         self._close_alarm: weakref.finalize[..., SimulatedDevice] | None = None
@@ -164,10 +166,12 @@ class SimulatedDevice(Device):
     def stepped(self) -> bool:
         return True
 
-    @property
-    def rerun(self) -> int | None:
+    def new_epoch(self) -> int | None:
         network = self.network
-        return network.attachments if network is not None and network.repeatable else None
+        if network is None or not network.repeatable:
+            return None
+        network.epochs += 1
+        return network.epochs
 
     @property
     def traces(self) -> bool:
@@ -324,6 +328,8 @@ class Network:
         self._held: list[_Flight] = []
         self.attachments = 0
         """NICs attached so far, those that are gone included."""
+        self.epochs = 0
+        """The last number that :meth:`SimulatedDevice.new_epoch` returned. NICs from other networks raise it."""
         self._entered = 0
         self.threads = processors()
         """Most NICs that run at a time; 1: one after the other."""
@@ -365,6 +371,7 @@ class Network:
         if device.network is not None:
             raise DeviceError(f"{device.name} is already attached to a network")
         device.network = self
+        self.epochs = max(self.epochs, device.epochs)
         if self.switch is not None:
             device.bound_reception(self.switch.nic_buffer, pause=self.switch.pause)
         self._links[mac] = _Link(device, self.attachments, mac.hex(":"), self.impairments)
@@ -384,6 +391,7 @@ class Network:
                     device.bound_reception(None)
             self._links = {mac: link for mac, link in self._links.items() if link.device is not device}
             device.network = None
+            device.epochs = self.epochs
             self._count_apart()
 
     def _count_apart(self) -> None:

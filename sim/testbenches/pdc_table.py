@@ -209,6 +209,33 @@ async def a_first_packet_of_an_opening_whose_place_is_another_s_opens_nothing(du
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def a_sender_that_begins_anew_goes_on_in_the_pdc_that_it_has_open(dut):
+    """It was told that the PDC is another's, and sends again from its oldest unanswered packet on."""
+    bench = Bench(dut)
+    await start(dut)
+    sender = (7, 1)
+    for psn in (5, 6):
+        assert bench.send(packet(sender, psn, 5)).pdc == 0
+    # The first packet sent again is the next one; what was held back is a duplicate, as is what comes once more.
+    assert bench.send(packet(sender, 7, 7, retx=1)) == Verdict("accepted", 0)
+    assert bench.send(packet(sender, 7, pdc=0)).kind == "duplicate"
+    assert bench.send(packet(sender, 7, 7, retx=1)).kind == "duplicate"
+    # Those behind it find the PDC as well, also before their turn.
+    assert bench.send(packet(sender, 9, 7)).nack == (ROD_OOO, 8, 0)
+    assert bench.send(packet(sender, 8, 7)).kind == "accepted"
+    assert bench.rules.table[0].expected == 10
+    # A CLOSE with SYN does not close it, but a PDC of its own.
+    assert bench.send(packet(sender, 10, 10, is_control=1)).pdc == 1
+    assert bench.send(packet(sender, 10, pdc=0)).kind == "accepted"
+    # Where the PDC was closed its sender opens another.
+    assert bench.send(packet((8, 1), 100, 100)).pdc == 2
+    assert bench.send(packet((8, 1), 101, pdc=2, is_control=1)).kind == "accepted"
+    assert bench.send(packet((8, 1), 102, 102)).pdc == 2
+    await bench.settle()
+    bench.check()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def strangers_whose_requests_are_refused_take_no_pdc_from_anybody(dut):
     bench = Bench(dut)
     await start(dut)

@@ -141,9 +141,10 @@ class Sequence:
         if h["syn"]:
             start = (psn - h["dpdcid"]) & 0xFFFF_FFFF
             for number in self._of(sender):
-                if self.table[number].start == start:
+                behind = (self.table[number].expected - start) & 0xFFFF_FFFF
+                if self.table[number].start == start or self._continues(h, number, start, behind):
                     break
-                if 0 < (self.table[number].expected - start) & 0xFFFF_FFFF <= 1 << 16:
+                if 0 < behind <= 1 << 16:
                     return Verdict("duplicate", number)
             else:
                 if h["dpdcid"]:
@@ -201,6 +202,13 @@ class Sequence:
             if number in self._closing:
                 self._closing.remove(number)
         return Verdict("accepted", number)
+
+    def _continues(self, h, number, start, behind):
+        """Whether a sender that begins anew finds its PDC open, and goes on there."""
+        pdc, sender = self.table[number], (h["ip"], h["spdcid"])
+        remembered = self.former.get(self._hash(sender, start)) == (sender, start)
+        new = signed(h["psn"] - pdc.expected) >= 0
+        return behind <= 1 << 16 and new and not (pdc.closed or h["is_control"] or remembered)
 
     def _hash(self, sender, start):
         """Eight bits, or fewer: there are four values for each PDC."""

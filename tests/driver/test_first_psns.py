@@ -17,8 +17,8 @@ MOST_PACKETS = 1 << 31
 class Written:
     """Registers that remember the first psns written."""
 
-    def __init__(self, rerun, entries=4):
-        self.device = SimpleNamespace(rerun=rerun)
+    def __init__(self, epoch, entries=4):
+        self.device = SimpleNamespace(new_epoch=lambda: epoch)
         self.parameters = SimpleNamespace(peers=entries, contexts=1)
         self.psns = []
 
@@ -30,8 +30,8 @@ class Written:
         pass
 
 
-def first_psns(rerun, openings=500):
-    registers = Written(rerun)
+def first_psns(epoch, openings=500):
+    registers = Written(epoch)
     table = PeerTable(registers)
     peer = table.open(0, ADDRESS, 0)
     for _ in range(openings - 1):
@@ -39,9 +39,9 @@ def first_psns(rerun, openings=500):
     return registers.psns
 
 
-@pytest.mark.parametrize("rerun", [None, 0, 7])
-def test_no_opening_of_an_entry_is_taken_for_an_earlier_one(rerun):
-    psns = first_psns(rerun)
+@pytest.mark.parametrize("epoch", [None, 0, 7])
+def test_no_opening_of_an_entry_is_taken_for_an_earlier_one(epoch):
+    psns = first_psns(epoch)
     for last, psn in pairwise(psns):
         for sent in (0, 1, 1 << 16, MOST_PACKETS - 1):  # the target expects this packet of the last one
             assert not 0 < (last + sent - psn) % PSNS <= LATE_LIMIT, (last, psn, sent)

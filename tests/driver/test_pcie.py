@@ -81,7 +81,7 @@ def test_it_is_opened_by_its_address_with_or_without_its_domain(kernel):
         with PcieDevice(address, kernel) as device:
             assert device.name == "pcie:0000:01:00.0"
             assert device.read(0) == 0x414D0001
-            assert (device.stepped, device.rerun, device.traces, device.faults()) == (False, None, False, [])
+            assert (device.stepped, device.new_epoch(), device.traces, device.faults()) == (False, None, False, [])
 
 
 @pytest.mark.parametrize("text", ["", "1:0.0", "0000:01:00.8", "/dev/vfio/1", "0000:01:00.0 "])

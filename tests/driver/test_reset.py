@@ -7,41 +7,17 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 import sides
-from amoeba import BindFlags, Errno, ErrorAvailableError, Fabric, FabricError, Op, OpFlags, Retransmission, TaggedMsg
-from amoeba.devices.addresses import ip_of, mac_of
-from amoeba.devices.devices import DEVICE_KINDS, attach, open_device
-from amoeba.nic.nic import Nic
+from amoeba import BindFlags, Errno, ErrorAvailableError, Fabric, FabricError, Op, OpFlags, TaggedMsg
+from amoeba.devices.devices import DEVICE_KINDS
 from amoeba.transport.batches import BATCH_FAILURE
-from amoeba_model.network import Network
 from amoeba_model.wire.uet import ReturnCode
+from machines import Machines
 from offices import make_office
 from sides import ALL_ACCESS, Side, connect, make_side
 
 RESET = int(ReturnCode.LOCAL_NIC_RESET)
 ON_MODEL = pytest.mark.parametrize("machines", ["model"], indirect=True)
 """For what does not depend on the NIC."""
-SOON = Retransmission(timeout=2000, limit=2)
-"""A silent peer is given up after 14,000 cycles."""
-
-
-class Machines:
-    """Two NICs on a network that outlive the fabrics opened on them."""
-
-    def __init__(self, kind: str, stack: ExitStack) -> None:
-        self.network = Network()
-        self.devices = [stack.enter_context(open_device(kind, rtl_options={"host_latency": 40})) for _ in range(2)]
-        for number, device in enumerate(self.devices):
-            attach(device, self.network, mac_of(number))
-
-    def open(self) -> Fabric:
-        """A fabric of both, each initialised as a driver does it that has just started."""
-        nics = [Nic(device) for device in self.devices]
-        for number, nic in enumerate(nics):
-            nic.set_address(mac_of(number), ip_of(number))
-        return Fabric(nics, retransmission=SOON)
-
-    def reset(self, number: int = 0) -> None:
-        self.devices[number].function_reset()
 
 
 @pytest.fixture(params=DEVICE_KINDS)

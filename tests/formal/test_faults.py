@@ -197,6 +197,18 @@ FAULTS = {
         "~self.known & ~self.remembered & self.available",
         "~self.known & self.available",
     ),
+    "a sender that begins anew has a second PDC": (
+        sequence,
+        "SequenceRules",
+        "(before.start == packet.first) | continues",
+        "(before.start == packet.first)",
+    ),
+    "what was opened before goes on": (
+        sequence,
+        "SequenceRules",
+        "packet.is_control | self.remembered",
+        "packet.is_control",
+    ),
     "an answer that cannot be kept does not matter": (
         sequence,
         "SequenceRules",

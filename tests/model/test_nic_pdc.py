@@ -93,7 +93,7 @@ def test_another_first_packet_opens_a_pdc_beside_the_one_that_is_open(stranger: 
 
 def test_a_pdc_that_is_not_proven_is_opened_anew_and_its_answers_are_forgotten(stranger: Stranger) -> None:
     assert stranger.ask(opcode=RequestOpcode.NO_OP).header.spdcid == 0
-    stranger.psn = stranger.first_psn = 501
+    stranger.psn = stranger.first_psn = 502  # 501 would be its next packet
     assert stranger.ask(opcode=RequestOpcode.NO_OP).header.spdcid == 0
     assert say(stranger, stranger.header(psn=500, syn=False, dpdcid=0, opcode=RequestOpcode.NO_OP)) == []
 

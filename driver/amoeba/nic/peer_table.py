@@ -34,9 +34,9 @@ class PeerTable:
 
     @cached_property
     def _key(self) -> bytes:
-        """Of the first psns. Not made before it is needed: only then are all NICs of the network known."""
-        rerun = self._registers.device.rerun
-        return secrets.token_bytes(_KEY_SIZE) if rerun is None else rerun.to_bytes(_KEY_SIZE, "little")
+        """The key of the first psns, drawn when it is needed: before, the NIC may not be on its network yet."""
+        epoch = self._registers.device.new_epoch()
+        return secrets.token_bytes(_KEY_SIZE) if epoch is None else epoch.to_bytes(_KEY_SIZE, "little")
 
     @property
     def free(self) -> list[int]:
@@ -89,8 +89,9 @@ class PeerTable:
         Another number for every opening, so that no late answer of the entry's last user fits, and that nobody can
         tell from others: a hash of their count under a key of this NIC's (as RFC 6528 does for TCP). It lies between
         2**31 and 2**32 - 2**17 behind the entry's last one, since a target takes what begins up to 2**16 packets
-        before those that it has had for older ones. The key is random, unless all NICs are simulated in this process:
-        a simulation repeats itself.
+        before those that it has had for older ones. Each PeerTable has a key of its own, also on a NIC that is opened
+        anew: its peers may still know its former psns. The key is random, unless all NICs are simulated in this
+        process: a simulation repeats itself.
         """
         digest = blake2b(self._opened.to_bytes(8, "little"), key=self._key, digest_size=8).digest()
         number = int.from_bytes(digest, "little")

@@ -536,7 +536,7 @@ class PdcTable(wiring.Component):
             incarnations.opening.ip.eq(packet.ip),
             incarnations.opening.spdcid.eq(packet.spdcid),
             incarnations.opening.start.eq(packet.psn - packet.dpdcid),
-            rules.remembered.eq(packet.syn & incarnations.known),
+            rules.remembered.eq(packet.syn & incarnations.known & ~self._resumed),
             incarnations.opens.eq(leaves & rules.verdict.opens),
             incarnations.pdc.eq(self._number),
             incarnations.former.ip.eq(entry.ip),

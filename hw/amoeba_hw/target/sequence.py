@@ -86,7 +86,7 @@ class SequenceRules(wiring.Component):
     available : In(1)
         There is a PDC to open, if the packet is not ``known``.
     remembered : In(1)
-        With SYN: it is of a former opening, that of its ``first``.
+        With SYN: it is of a former opening, that of its ``first``. Not of one that was kept.
     blocked : In(1)
         Its context has no room for its event, or no slot for its message.
     has_slot : In(1)
@@ -128,14 +128,23 @@ class SequenceRules(wiring.Component):
         packet, before, verdict = self.packet, self.before, self.verdict
         ahead = self._ahead
         belongs = Signal()
+        recent = Signal()
+        """It may be from an earlier opening of the PDC, or of a sender that has begun anew."""
+        continues = Signal()
+        """Its sender has begun anew, though the PDC is open: a second one would execute what this one still may."""
         late = Signal()
         """It is from an earlier opening of the PDC."""
         former = Signal()
         """It is a CLOSE, the last packet of its opening, and neither next nor last in this one."""
         expected = Signal()
         m.d.comb += [
-            belongs.eq(self.found & (~packet.syn | (before.start == packet.first))),
-            late.eq(self.found & ~belongs & packet.syn & ((before.expected - 1 - packet.first)[:32] < LATE_LIMIT)),
+            recent.eq((before.expected - 1 - packet.first)[:32] < LATE_LIMIT),
+            continues.eq(
+                (recent | (before.expected == packet.first))
+                & ~(before.closed | ahead[-1] | packet.is_control | self.remembered)
+            ),
+            belongs.eq(self.found & (~packet.syn | (before.start == packet.first) | continues)),
+            late.eq(self.found & ~belongs & packet.syn & recent),
             self.known.eq(belongs | late),
             verdict.opens.eq(packet.may_open & ~self.known & ~self.remembered & self.available),
             ahead.eq(packet.psn - before.expected),

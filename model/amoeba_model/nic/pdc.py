@@ -75,6 +75,16 @@ class Pdc:
         if not header.is_control:
             self.job_id, self.context = header.job_id, header.resource_index
 
+    def continues(self, header: FrameHeader, start_psn: int) -> bool:
+        """Return whether a request with SYN is one of this PDC, though its sender has begun anew at ``start_psn``.
+
+        So it is from the expected psn on, while the PDC is open. The sender was told that the PDC is another's, which
+        is not so: the NACK was forged, or is out of date. A second PDC would execute what this one still may.
+        """
+        behind = (self.expected - start_psn) & _PSN_MASK
+        ahead = (header.psn - self.expected) & _PSN_MASK
+        return self.is_open and not header.is_control and behind <= LATE_LIMIT and ahead < _PSN_HALF
+
     def acknowledge(self, header: FrameHeader, plain: bool) -> int:
         """``cack_psn`` of the answer to a packet; ``plain``: it is OK and without data."""
         unanswered = _clear_distance(header)
@@ -239,14 +249,15 @@ class PdcTable:
         """The PDC of a packet with SYN, new if it has to be; none for a packet of an earlier opening."""
         start_psn = (header.psn - header.dpdcid) & _PSN_MASK
         own = self._numbers.get((header.ip, header.spdcid), [])
+        remembered = self._incarnations.knows(header.ip, header.spdcid, start_psn)
         for known in (self._pdcs[each] for each in own):
-            if known.start_psn == start_psn:
+            if known.start_psn == start_psn or (not remembered and known.continues(header, start_psn)):
                 return known
             if 0 < (known.expected - start_psn) & _PSN_MASK <= LATE_LIMIT:
                 return Duplicate(known)
         if header.dpdcid:
             return Refusal(Counter.DROPPED_PDC, NackCode.ROD_OOO, start_psn)
-        if self._incarnations.knows(header.ip, header.spdcid, start_psn):
+        if remembered:
             return Refusal(Counter.DROPPED_PDC, NackCode.INVALID_SYN, header.psn)
         number = self._make_room(own, header.resource_index)
         if number is None:

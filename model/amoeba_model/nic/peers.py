@@ -107,7 +107,7 @@ class Peer:
         self._start(self.next_psn)
 
     def start_at_oldest(self) -> None:
-        """Open a new PDC for what is unanswered: the target has taken none of it in the one before."""
+        """Begin anew with what is unanswered: the target says that it gave the PDC away."""
         self.start_psn = self.outstanding[0].psn
         self.target_pdc = None
         self.forget_gaps()

@@ -115,7 +115,8 @@ class ResponseHandler:
             if header.spdcid == NO_PDC or peer.doublings >= DOUBTFUL_TIMEOUTS or peer.has_noted():
                 self._retransmitter.fail(pdc, peer)
             else:
-                # The target gave the PDC away because it was idle: nothing that is unanswered has been executed.
+                # The target gave the PDC away because it was idle: nothing that is unanswered has been executed. If
+                # the NACK was forged, the PDC is still open there, and goes on with what is sent again.
                 peer.start_at_oldest()
                 self._retransmitter.fill_gap(pdc, peer, peer.start_psn)
         elif code in FATAL_NACKS:
