@@ -24,7 +24,8 @@ from amoeba.embed.library import CFunction, CLibrary
 
 __all__ = ["build", "cache_folder", "source_of"]
 
-_START = Path(__file__).with_name("start.c")
+_BESIDE = [Path(__file__).with_name(name) for name in ("start.c", "program.c")]
+"""What every library contains besides its own functions."""
 _FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
 _NEEDED = ("amoeba", "amoeba_model", "google_crc32c", "numpy", "_cffi_backend")
 """Packages that a program of another Python would not find by itself."""
@@ -56,7 +57,8 @@ def build(
     macros = _macros(library, libpython)
     command = [*compiler, *_FLAGS, f"-I{headers}", *macros, f"-Wl,-soname,{library.name}", "-Wl,-z,nodelete"]
     version = subprocess.run([compiler[0], "--version"], capture_output=True, text=True, check=False).stdout
-    content = [source, _START.read_text(), *command, *library.libraries, version, cffi.__version__, sys.version]
+    versions = [version, cffi.__version__, sys.version]
+    content = [source, *(path.read_text() for path in _BESIDE), *command, *library.libraries, *versions]
     key = hashlib.sha256("\0".join(content).encode()).hexdigest()[:24]
     target = (folder or cache_folder()) / "lib" / key / library.name
     if target.is_file():
@@ -73,14 +75,15 @@ def build(
             "-ldl",
             "-lpthread",
         ]
-        _run([*command, str(unit), str(_START), "-o", str(made), *link, *(f"-l{name}" for name in library.libraries)])
+        link += [f"-l{name}" for name in library.libraries]
+        _run([*command, str(unit), *map(str, _BESIDE), "-o", str(made), *link])
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(made, target)  # another process may build the same at the same time
     return target
 
 
 def source_of(library: CLibrary, cffi: Any = None) -> str:
-    """The library's C, but for ``start.c``: its functions, which call Python, around what cffi makes of them."""
+    """Return the library's own C: its functions, which call Python, around what cffi makes of them."""
     ffi = (cffi or _cffi()).FFI()
     returns = {function.name: function.returns for function in library.functions}
     inner = [f"{function.prototype % (_PY + function.name)};" for function in library.functions]

@@ -7,6 +7,7 @@
  * AMOEBA_PATHS      Python's list of folders where amoeba and what it needs were found then
  * AMOEBA_NAME       the library's name, for messages
  */
+#define _GNU_SOURCE
 #include <Python.h>
 
 #include <dlfcn.h>
@@ -35,8 +36,9 @@ static int own_interpreter;
 static pid_t starter;
 
 int amoeba_load(void); /* in the library: what Python does first */
+void amoeba_share_python(void *own_base); /* in program.c */
 
-static int alive(void) { return Py_IsInitialized() && !FINALIZING(); }
+int amoeba_alive(void) { return Py_IsInitialized() && !FINALIZING(); }
 
 static void complain(const char *what, const char *detail) {
     fprintf(stderr, "%s: %s%s%s\n", AMOEBA_NAME, what, detail ? ": " : "", detail ? detail : "");
@@ -60,6 +62,7 @@ static int start_python(void) {
     PyPreConfig early;
     PyConfig config;
     PyStatus status;
+    Dl_info own;
     PyPreConfig_InitPythonConfig(&early);
     early.configure_locale = early.coerce_c_locale = 0;
     early.utf8_mode = 1;
@@ -82,6 +85,8 @@ static int start_python(void) {
     }
     own_interpreter = 1;
     PyEval_SaveThread();
+    if (dladdr((void *)&amoeba_alive, &own))
+        amoeba_share_python(own.dli_fbase);
     return 1;
 }
 
@@ -90,7 +95,7 @@ static void at_exit(void) {
     if (atomic_load(&state) != READY || getpid() != starter)
         return;
     atomic_store(&state, ENDED);
-    if (own_interpreter && alive()) {
+    if (own_interpreter && amoeba_alive()) {
         PyGILState_STATE gil = PyGILState_Ensure();
         PyRun_SimpleString("import atexit, sys\natexit._run_exitfuncs()\n"
                            "for stream in (sys.stdout, sys.stderr):\n"
@@ -103,7 +108,7 @@ static void at_exit(void) {
 /* A fork by C is told to Python as its own os.fork() would be; that one, which holds the lock, tells it itself. */
 static void before_fork(void) {
     forking = 0;
-    if (atomic_load(&state) == READY && alive() && !PyGILState_Check()) {
+    if (atomic_load(&state) == READY && amoeba_alive() && !PyGILState_Check()) {
         forking_gil = PyGILState_Ensure();
         PyOS_BeforeFork();
         forking = 1;
@@ -178,7 +183,7 @@ int amoeba_enter(void) {
     int now = atomic_load_explicit(&state, memory_order_acquire);
     PyThreadState *saved = NULL;
     if (now == READY)
-        return alive();
+        return amoeba_alive();
     if (now != NEW || in_start)
         return 0;
     if (Py_IsInitialized() && PyGILState_Check())

@@ -1,0 +1,114 @@
+/* A program that can run Python itself, as LAMMPS does, and uses libtiny.so.1: host TEST [LIBRARY]. */
+#include <Python.h>
+#include <dlfcn.h>
+#include <pthread.h>
+
+static int (*nop)(int), (*opened)(uint64_t *), (*closed)(uint64_t);
+
+#define CHECK(got, want)                                                                                               \
+    do {                                                                                                               \
+        long long got_ = (long long)(got), want_ = (long long)(want);                                                  \
+        if (got_ != want_) {                                                                                           \
+            fprintf(stderr, "line %d: %s: expected %lld, got %lld\n", __LINE__, #got, want_, got_);                     \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static void load(const char *library) {
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (!loaded)
+        exit(3);
+    nop = (int (*)(int))dlsym(loaded, "tiny_nop");
+    opened = (int (*)(uint64_t *))dlsym(loaded, "tiny_open");
+    closed = (int (*)(uint64_t))dlsym(loaded, "tiny_close");
+    dlclose(loaded); /* plugins' loaders do so, and call nevertheless what stays */
+}
+
+static uint64_t handle;
+static void open_and_close(void) {
+    uint64_t own;
+    CHECK(opened(&own), 0);
+    CHECK(closed(own), 0);
+}
+static void *in_a_thread(void *function) {
+    ((void (*)(void))function)();
+    return NULL;
+}
+static void elsewhere(void (*function)(void)) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, in_a_thread, (void *)function);
+    pthread_join(thread, NULL);
+}
+
+static void finalize(void) {
+    if (Py_IsInitialized())
+        Py_Finalize();
+}
+static void finalize_ex(void) { CHECK(Py_FinalizeEx(), 0); }
+
+static void test_finalizes_behind(void) {
+    open_and_close();
+    finalize();
+}
+static void test_finalizes_before(void) {
+    CHECK(opened(&handle), 0);
+    finalize();
+    CHECK(nop(7), 7);
+    CHECK(closed(handle), 0);
+}
+static void test_finalizes_with_all_open(void) {
+    CHECK(opened(&handle), 0);
+    finalize_ex();
+}
+static void test_finalizes_in_another_thread(void) {
+    open_and_close();
+    elsewhere(finalize);
+    open_and_close();
+}
+static void test_starts_in_another_thread(void) {
+    elsewhere(open_and_close);
+    finalize_ex();
+    finalize();
+}
+static void test_begins_and_ends_afterwards(void) {
+    CHECK(opened(&handle), 0);
+    for (int round = 0; round < 3; round++) {
+        Py_InitializeEx(0);
+        CHECK(PyRun_SimpleString("print('mine', end='')"), 0);
+        CHECK(nop(round), round);
+        Py_Finalize();
+        elsewhere(open_and_close);
+    }
+    CHECK(closed(handle), 0);
+}
+static void test_begins_with_python_first(void) {
+    Py_Initialize();
+    CHECK(PyRun_SimpleString("print('mine', end='')"), 0);
+    CHECK(opened(&handle), 0);
+    finalize();
+    CHECK(Py_IsInitialized(), 0);
+    CHECK(nop(7), -107);
+    CHECK(closed(handle), -107);
+}
+static void test_exits_by_python(void) {
+    CHECK(opened(&handle), 0);
+    Py_Exit(0);
+}
+
+#define T(name) { #name, test_##name }
+static const struct { const char *name; void (*run)(void); } tests[] = {
+    T(finalizes_behind), T(finalizes_before), T(finalizes_with_all_open), T(finalizes_in_another_thread),
+    T(starts_in_another_thread), T(begins_and_ends_afterwards), T(begins_with_python_first), T(exits_by_python),
+};
+
+int main(int argc, char **argv) {
+    if (argc != 3)
+        return 2;
+    load(argv[2]);
+    for (size_t index = 0; index < sizeof tests / sizeof *tests; index++)
+        if (!strcmp(argv[1], tests[index].name)) {
+            tests[index].run();
+            return 0;
+        }
+    return 2;
+}
