@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-static int (*nop)(int), (*opened)(uint64_t *), (*closed)(uint64_t);
+static int (*nop)(int), (*poll_once)(int), (*opened)(uint64_t *), (*closed)(uint64_t);
 
 #define CHECK(got, want)                                                                                               \
     do {                                                                                                               \
@@ -19,6 +19,7 @@ static void load(const char *library) {
     if (!loaded)
         exit(3);
     nop = (int (*)(int))dlsym(loaded, "tiny_nop");
+    poll_once = (int (*)(int))dlsym(loaded, "tiny_poll");
     opened = (int (*)(uint64_t *))dlsym(loaded, "tiny_open");
     closed = (int (*)(uint64_t))dlsym(loaded, "tiny_close");
     dlclose(loaded); /* plugins' loaders do so, and call nevertheless what stays */
@@ -90,6 +91,32 @@ static void test_begins_with_python_first(void) {
     CHECK(nop(7), -107);
     CHECK(closed(handle), -107);
 }
+static void *polls_in_vain(void *unused) {
+    while (poll_once(7) != -11)
+        ;
+    return NULL;
+}
+/* With Python's lock held: the thread gets it at most before, and is told that it cannot have it. */
+static void joins_with_the_lock(void) {
+    pthread_t thread;
+    CHECK(PyGILState_Check(), 1);
+    pthread_create(&thread, NULL, polls_in_vain, NULL);
+    pthread_join(thread, NULL);
+    CHECK(poll_once(7), 7);
+    CHECK(closed(handle), 0);
+}
+static void test_joins_with_the_lock_of_its_own(void) {
+    Py_Initialize();
+    CHECK(opened(&handle), 0);
+    joins_with_the_lock();
+    finalize();
+}
+static void test_joins_with_the_lock_of_ours(void) {
+    CHECK(opened(&handle), 0);
+    Py_Initialize();
+    joins_with_the_lock();
+    finalize();
+}
 static void test_exits_by_python(void) {
     CHECK(opened(&handle), 0);
     Py_Exit(0);
@@ -98,7 +125,8 @@ static void test_exits_by_python(void) {
 #define T(name) { #name, test_##name }
 static const struct { const char *name; void (*run)(void); } tests[] = {
     T(finalizes_behind), T(finalizes_before), T(finalizes_with_all_open), T(finalizes_in_another_thread),
-    T(starts_in_another_thread), T(begins_and_ends_afterwards), T(begins_with_python_first), T(exits_by_python),
+    T(starts_in_another_thread), T(begins_and_ends_afterwards), T(begins_with_python_first), T(joins_with_the_lock_of_its_own),
+    T(joins_with_the_lock_of_ours), T(exits_by_python),
 };
 
 int main(int argc, char **argv) {

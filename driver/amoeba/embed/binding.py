@@ -1,6 +1,5 @@
 """The Python side of a shared library: functions that C calls, without an exception that crosses the border."""
 
-import atexit
 import importlib
 import os
 import sys
@@ -10,7 +9,7 @@ from typing import Any
 
 from amoeba.core.errno import Errno
 from amoeba.core.errors import FabricError, fabric_error
-from amoeba.embed.ending import arrange_the_end
+from amoeba.embed.ending import arrange_the_end, has_ended, let_none_in
 from amoeba.embed.turns import TURNS
 
 __all__ = ["Binding", "Status", "load"]
@@ -33,6 +32,7 @@ class Binding:
         self.expected: tuple[type[BaseException], ...] = (FabricError, OSError)
         """Exceptions that are a status and no more: nothing is printed of them."""
         self._missing = dict(functions)
+        self._told: set[tuple[str, type[BaseException]]] = set()
         self._verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
 
     @property
@@ -87,18 +87,19 @@ class Binding:
             self.define(name, function, status)
 
     def _tell(self, name: str, error: BaseException) -> None:
-        """Say what went wrong: all of it with AMOEBA_DEBUG=1, else what nobody expected."""
+        """Say what went wrong: all of it with AMOEBA_DEBUG=1, else what nobody expected, once."""
         if self._verbose:
             _say(f"{self.name}: {name}: " + "".join(traceback.format_exception(error)).rstrip())
-        elif not isinstance(error, self.expected):
-            _say(f"{self.name}: {name}: {type(error).__name__}: {error} (AMOEBA_DEBUG=1 tells where)")
+        elif not (isinstance(error, self.expected) or has_ended()) and (name, type(error)) not in self._told:
+            self._told.add((name, type(error)))
+            _say(f"{self.name}: {name}: {type(error).__name__}: {error} (said once; AMOEBA_DEBUG=1 tells where)")
 
 
 def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]) -> int:
     """Start the Python side of a library; ``start.c`` calls this once. If it fails, standard error says why."""
     try:
         binding = Binding(ffi, lib, name, functions)
-        atexit.register(lib.amoeba_end)
+        let_none_in(lib.amoeba_end)
         importlib.import_module(entry).start(binding)
         if binding.missing:
             raise fabric_error(Errno.FI_ENOSYS, f"{entry} does not define {', '.join(sorted(binding.missing))}")

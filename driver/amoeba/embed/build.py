@@ -24,7 +24,7 @@ from amoeba.embed.library import CFunction, CLibrary
 
 __all__ = ["build", "cache_folder", "source_of"]
 
-_BESIDE = [Path(__file__).with_name(name) for name in ("start.c", "program.c")]
+_BESIDE = [Path(__file__).with_name(name) for name in ("start.c", "program.c", "deputy.c")]
 """What every library contains besides its own functions."""
 _FLAGS = ("-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wno-unused-function")
 _NEEDED = ("amoeba", "amoeba_model", "google_crc32c", "numpy", "_cffi_backend")
@@ -125,6 +125,8 @@ def _source(library: CLibrary, python: str) -> str:
 {library.includes}
 {library.types}
 int amoeba_enter(void);
+int amoeba_in_vain(void);
+intptr_t amoeba_by_deputy(intptr_t (*call)(uintptr_t), uintptr_t argument, intptr_t busy);
 void amoeba_end(void);
 {statics}
 {functions}
@@ -135,7 +137,16 @@ void amoeba_end(void);
 def _function(function: CFunction) -> str:
     """What C calls: Python, if there is one."""
     linkage = '__attribute__((visibility("default")))' if function.exported else "static"
-    call = f"{_PY}{function.name}({', '.join(function.arguments)})"
+    arguments = ", ".join(function.arguments)
+    call = f"{_PY}{function.name}({arguments})"
+    if function.busy:
+        wrapped = f"static intptr_t amoeba_as_{function.name}(uintptr_t it) {{ return {_PY}{function.name}(it); }}\n"
+        by_deputy = f"amoeba_by_deputy(amoeba_as_{function.name}, {arguments}, {function.busy})"
+        body = (
+            f"if (!amoeba_enter()) return ({function.returns})({function.ended}); "
+            f"return amoeba_in_vain() ? ({function.returns}){by_deputy} : {call};"
+        )
+        return f"{wrapped}{linkage} {function.prototype % function.name} {{ {body} }}"
     if function.returns == "void":
         body = f"if (amoeba_enter()) {call};"
     else:

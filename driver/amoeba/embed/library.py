@@ -17,7 +17,7 @@ _LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[\w*\])?\s*$")
 class CFunction:
     """A function that C calls and Python executes.
 
-    Raises FI_EINVAL for what is no name, and parameters without names.
+    Raises FI_EINVAL for what is no name, parameters without names, and ``busy`` with other than one parameter.
     """
 
     name: str
@@ -27,13 +27,18 @@ class CFunction:
     """In C, each with a name: ``int fd, const void *buf``. A function pointer needs a typedef."""
     ended: str = "0"
     """What it returns when there is no Python any more, or none could be started: an expression in C."""
+    busy: str = ""
+    """What it returns to a thread of C's in a program that runs Python, if Python's lock cannot be had soon: an
+    expression in C. Empty: the thread waits for the lock, which is for ever if the program waits for the thread. For
+    functions with one parameter, an integer, that may be called again, and go on behind a caller that has not waited."""
     exported: bool = True
     """Whether programs find it in the library; otherwise the library's own C alone calls it."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise fabric_error(Errno.FI_EINVAL, f"expected the name of a C function, got {self.name!r}")
-        tuple(self.arguments)
+        if len(tuple(self.arguments)) != 1 and self.busy:
+            raise fabric_error(Errno.FI_EINVAL, f"{self.name}: a function that may be busy has one parameter")
 
     @property
     def arguments(self) -> Iterator[str]:

@@ -25,11 +25,14 @@
 #endif
 
 int amoeba_alive(void);
+static int begun;
+int amoeba_program_has_begun(void) { return begun; }
 
 /* The program begins with Python, or believes so: from now on its thread holds the lock, as after Py_Initialize. */
 static int begin(void) {
     if (!amoeba_alive())
         return 0;
+    begun = 1;
     if (!PyGILState_Check())
         PyGILState_Ensure();
     return 1;

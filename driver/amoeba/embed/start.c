@@ -33,10 +33,14 @@ static __thread int in_start;
 static __thread int forking;
 static __thread PyGILState_STATE forking_gil;
 static int own_interpreter;
+static __thread enum { UNKNOWN, OF_C, OF_PYTHON } kind; /* whose the thread is */
 static pid_t starter;
 
 int amoeba_load(void); /* in the library: what Python does first */
 void amoeba_share_python(void *own_base); /* in program.c */
+int amoeba_program_has_begun(void);
+int amoeba_is_deputy(void); /* in deputy.c */
+void amoeba_deputy_forked(void);
 
 int amoeba_alive(void) { return Py_IsInitialized() && !FINALIZING(); }
 
@@ -124,6 +128,7 @@ static void after_fork_in_parent(void) {
 }
 
 static void after_fork_in_child(void) {
+    amoeba_deputy_forked();
     if (forking) {
         PyOS_AfterFork_Child();
         PyGILState_Release(forking_gil);
@@ -182,8 +187,11 @@ static int start(void) {
 int amoeba_enter(void) {
     int now = atomic_load_explicit(&state, memory_order_acquire);
     PyThreadState *saved = NULL;
-    if (now == READY)
+    if (now == READY) {
+        if (kind == UNKNOWN && amoeba_alive())
+            kind = PyGILState_GetThisThreadState() ? OF_PYTHON : OF_C; /* later calls leave a thread state to both */
         return amoeba_alive();
+    }
     if (now != NEW || in_start)
         return 0;
     if (Py_IsInitialized() && PyGILState_Check())
@@ -198,6 +206,11 @@ int amoeba_enter(void) {
     if (saved)
         PyEval_RestoreThread(saved);
     return atomic_load(&state) == READY;
+}
+
+/* Whether this call is to be made by the deputy (deputy.c): the program may have Python's lock, and keep it. */
+int amoeba_in_vain(void) {
+    return kind == OF_C && (!own_interpreter || amoeba_program_has_begun()) && !amoeba_is_deputy() && !PyGILState_Check();
 }
 
 /* Python ends: nothing is called any more. */
