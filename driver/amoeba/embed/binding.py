@@ -1,15 +1,14 @@
 """The Python side of a shared library: functions that C calls, without an exception that crosses the border."""
 
 import importlib
-import os
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from amoeba.core.errno import Errno
-from amoeba.core.errors import FabricError, fabric_error
-from amoeba.embed.ending import arrange_the_end, has_ended, let_none_in
+from amoeba.core.errors import fabric_error
+from amoeba.embed.ending import arrange_the_end, let_none_in
+from amoeba.embed.telling import Teller, say, verbose
 from amoeba.embed.turns import TURNS
 
 __all__ = ["Binding", "Status", "load"]
@@ -29,11 +28,9 @@ class Binding:
         self.ffi = ffi
         self.lib = lib
         self.name = name
-        self.expected: tuple[type[BaseException], ...] = (FabricError, OSError)
-        """Exceptions that are a status and no more: nothing is printed of them."""
+        self.teller = Teller(name)
+        """Tells of exceptions on standard error; ``start`` says which are expected, and which are mistakes."""
         self._missing = dict(functions)
-        self._told: set[tuple[str, type[BaseException]]] = set()
-        self._verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
 
     @property
     def missing(self) -> frozenset[str]:
@@ -70,12 +67,12 @@ class Binding:
                 finally:
                     leave()
             except BaseException as error:
-                self._tell(name, error)
+                self.teller.tell(name, error)
                 return status(error)
             return nothing if result is None else result
 
         def wrong(_kind: type[BaseException], error: BaseException, _traceback: object) -> Any:
-            self._tell(name, error)
+            self.teller.tell(name, error)
             return status(error)
 
         self.ffi.def_extern(name=_MARK + name, onerror=wrong)(called)
@@ -85,14 +82,6 @@ class Binding:
         """:meth:`define` each of these by its name."""
         for name, function in functions.items():
             self.define(name, function, status)
-
-    def _tell(self, name: str, error: BaseException) -> None:
-        """Say what went wrong: all of it with AMOEBA_DEBUG=1, else what nobody expected, once."""
-        if self._verbose:
-            _say(f"{self.name}: {name}: " + "".join(traceback.format_exception(error)).rstrip())
-        elif not (isinstance(error, self.expected) or has_ended()) and (name, type(error)) not in self._told:
-            self._told.add((name, type(error)))
-            _say(f"{self.name}: {name}: {type(error).__name__}: {error} (said once; AMOEBA_DEBUG=1 tells where)")
 
 
 def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]) -> int:
@@ -105,16 +94,6 @@ def load(ffi: Any, lib: Any, name: str, entry: str, functions: Mapping[str, str]
             raise fabric_error(Errno.FI_ENOSYS, f"{entry} does not define {', '.join(sorted(binding.missing))}")
         arrange_the_end()
     except BaseException as error:
-        verbose = os.environ.get("AMOEBA_DEBUG", "0") not in ("", "0")
-        _say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose else repr(error)))
+        say(f"{name}: cannot start: " + ("".join(traceback.format_exception(error)) if verbose() else repr(error)))
         return 0
     return _LOADED
-
-
-def _say(line: str) -> None:
-    """To standard error, whatever has become of it."""
-    try:
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        return

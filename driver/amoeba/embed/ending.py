@@ -32,7 +32,7 @@ def arrange_the_end() -> None:
 
 
 def let_none_in(shut: Callable[[], object]) -> None:
-    """Call this at the end, before anything is closed: no thread of the program's makes a call into Python any more."""
+    """Call this at the end, before anything is closed: no thread of C's calls into Python any more."""
     _doors.append(shut)
 
 
