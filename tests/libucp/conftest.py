@@ -26,7 +26,7 @@ def ucx_compiler():
 
 
 @pytest.fixture(scope="session")
-def compiled(ucx_compiler, tmp_path_factory):
+def compiled(ucx_compiler, libucp_environment, tmp_path_factory):
     """A function that compiles one of the programs beside this file, and says where it lies."""
     known = {}
 
@@ -47,6 +47,7 @@ def compiled(ucx_compiler, tmp_path_factory):
                 str(HERE / f"{name}.c"),
                 "-o",
                 str(program),
+                f"-L{libucp_environment['LD_LIBRARY_PATH']}",  # the system's has not all functions
                 "-lucp",
                 "-lucs",
                 "-lpthread",

@@ -58,7 +58,9 @@ def build(
     command = [*compiler, *_FLAGS, f"-I{headers}", *macros, f"-Wl,-soname,{library.name}", "-Wl,-z,nodelete"]
     version = subprocess.run([compiler[0], "--version"], capture_output=True, text=True, check=False).stdout
     versions = [version, cffi.__version__, sys.version]
-    content = [source, *(path.read_text() for path in _BESIDE), *command, *library.libraries, *versions]
+    needed = [name for name in library.needed if _can_be_loaded(name)]
+    names = [*library.libraries, *library.links, *needed]
+    content = [source, *(path.read_text() for path in _BESIDE), *command, *names, *versions]
     key = hashlib.sha256("\0".join(content).encode()).hexdigest()[:24]
     target = (folder or cache_folder()) / "lib" / key / library.name
     if target.is_file():
@@ -76,10 +78,28 @@ def build(
             "-lpthread",
         ]
         link += [f"-l{name}" for name in library.libraries]
+        link += _stand_ins(compiler, needed, Path(work))
         _run([*command, str(unit), *map(str, _BESIDE), "-o", str(made), *link])
         target.parent.mkdir(parents=True, exist_ok=True)
+        for name in library.links:
+            with contextlib.suppress(FileExistsError):
+                (target.parent / name).symlink_to(library.name)
         os.replace(made, target)  # another process may build the same at the same time
     return target
+
+
+def _can_be_loaded(name: str) -> bool:
+    """Return whether the loader finds a library. A process of its own asks, as some libraries take hold of theirs."""
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    command = [sys.executable, "-I", "-S", "-c", code, name]
+    return not subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def _stand_ins(compiler: Sequence[str], names: Sequence[str], work: Path) -> list[str]:
+    """Return linker options for libraries of these names, wherever they lie: empty ones are linked in their place."""
+    for name in names:
+        _run([*compiler, "-shared", "-x", "c", os.devnull, f"-Wl,-soname,{name}", "-o", str(work / name)])
+    return ["-Wl,--no-as-needed", *(str(work / name) for name in names)] if names else []
 
 
 def source_of(library: CLibrary, cffi: Any = None) -> str:

@@ -85,6 +85,10 @@ class CLibrary:
     """C behind the functions, which it may call by their names: tables of function pointers and the like."""
     libraries: tuple[str, ...] = ()
     """What it is linked with besides Python: ``fabric``."""
+    links: tuple[str, ...] = ()
+    """Other names of the file, beside it: ``libucp.so``, by which linkers and programs look for it."""
+    needed: tuple[str, ...] = ()
+    """Libraries that are loaded with it, as programs expect, where the loader finds them: ``libucs.so.0``."""
 
     @property
     def module(self) -> str:

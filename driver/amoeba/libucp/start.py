@@ -13,6 +13,7 @@ from amoeba.libucp.buffers import Buffers
 from amoeba.libucp.completions import Completions
 from amoeba.libucp.contexts import Contexts, Printer
 from amoeba.libucp.endpoints import Endpoints
+from amoeba.libucp.later import Later
 from amoeba.libucp.library import LIBRARY
 from amoeba.libucp.mapped import Mapped
 from amoeba.libucp.messages import Messages
@@ -75,6 +76,7 @@ def start(binding: Binding) -> None:
         Transfers(ffi, memory, things, completions, buffers),
         Atomics(memory, things, completions, buffers),
         Messages(ffi, memory, things, completions, buffers, workers, endpoints),
+        Later(memory, things, buffers, given),
         completions,
         buffers,
     )
