@@ -2,6 +2,7 @@
 #include <Python.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 static int (*nop)(int), (*poll_once)(int), (*opened)(uint64_t *), (*closed)(uint64_t);
 
@@ -117,6 +118,25 @@ static void test_joins_with_the_lock_of_ours(void) {
     joins_with_the_lock();
     finalize();
 }
+static volatile int stage;
+static void *starts_and_polls(void *unused) {
+    CHECK(opened(&handle), 0);
+    stage = 1;
+    while (stage != 2)
+        usleep(1000);
+    return polls_in_vain(NULL);
+}
+static void test_joins_the_starter_with_the_lock(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, starts_and_polls, NULL);
+    while (!stage)
+        usleep(1000);
+    Py_Initialize();
+    stage = 2;
+    pthread_join(thread, NULL);
+    CHECK(closed(handle), 0);
+    finalize();
+}
 static void test_exits_by_python(void) {
     CHECK(opened(&handle), 0);
     Py_Exit(0);
@@ -126,7 +146,7 @@ static void test_exits_by_python(void) {
 static const struct { const char *name; void (*run)(void); } tests[] = {
     T(finalizes_behind), T(finalizes_before), T(finalizes_with_all_open), T(finalizes_in_another_thread),
     T(starts_in_another_thread), T(begins_and_ends_afterwards), T(begins_with_python_first), T(joins_with_the_lock_of_its_own),
-    T(joins_with_the_lock_of_ours), T(exits_by_python),
+    T(joins_with_the_lock_of_ours), T(joins_the_starter_with_the_lock), T(exits_by_python),
 };
 
 int main(int argc, char **argv) {

@@ -187,11 +187,10 @@ static int start(void) {
 int amoeba_enter(void) {
     int now = atomic_load_explicit(&state, memory_order_acquire);
     PyThreadState *saved = NULL;
-    if (now == READY) {
-        if (kind == UNKNOWN && amoeba_alive())
-            kind = PyGILState_GetThisThreadState() ? OF_PYTHON : OF_C; /* later calls leave a thread state to both */
+    if (kind == UNKNOWN && now != ENDED) /* calls leave a thread state to both */
+        kind = amoeba_alive() && PyGILState_GetThisThreadState() ? OF_PYTHON : OF_C;
+    if (now == READY)
         return amoeba_alive();
-    }
     if (now != NEW || in_start)
         return 0;
     if (Py_IsInitialized() && PyGILState_Check())
